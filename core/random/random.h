@@ -1,0 +1,52 @@
+// Random: the numbers of one place (seed, stream, index), drawn one after the other.
+#pragma once
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/random/philox.h"
+
+namespace afterglow {
+
+/// The purposes that random numbers serve. Each has its own stream, so that a draw added in one place never
+/// changes another; a new purpose is a new number here.
+enum RandomStream : std::uint32_t { weights_stream = 1, training_data_stream = 2, held_out_data_stream = 3 };
+
+/// A sequence of random numbers that belongs to (seed, stream, index) and to nothing else: two objects with the same
+/// three numbers give the same sequence on every machine and in every thread; different ones never share a block.
+/// Use one `stream` per purpose (RandomStream) and one `index` per item in it.
+/// A sequence holds 2^34 32-bit words, then repeats.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed, std::uint32_t stream = 0, std::uint64_t index = 0)
+      : seed_(seed), index_(index), stream_(stream) {}
+
+  /// 32 uniform bits.
+  std::uint32_t next_u32();
+  /// 64 uniform bits: two words, the first one lower.
+  std::uint64_t next_u64();
+  /// Uniform in [0, 1) with 53 bits.
+  double uniform();
+  /// Uniform in {0, ..., n - 1}, without bias (Lemire's method with rejection). Requires n >= 1; n = 0 answers 0.
+  std::uint64_t uniform_int(std::uint64_t n);
+  /// Standard normal by Box-Muller. Two uniforms an output, the second normal is not kept: what a call returns
+  /// depends only on how many words were drawn before it. The last bit of the double is the mathematics library's;
+  /// rounded to float the value is the same on every machine for all practical purposes.
+  double normal();
+
+  /// Uniform permutation in place (Fisher-Yates).
+  template <typename T>
+  void shuffle(std::vector<T>& items) {
+    for (std::uint64_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[uniform_int(left)]);
+  }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t index_;
+  std::uint32_t stream_;
+  std::uint32_t position_ = 0;  ///< next block
+  std::uint32_t used_ = 4;      ///< words of block_ already given
+  PhiloxBlock block_;
+};
+
+}  // namespace afterglow
