@@ -1,5 +1,6 @@
-// The one list of numeric kernels. CpuBackend (Eigen and plain loops, float32 and float64) is complete and is the truth;
-// CudaBackend runs the same list on the GPU in float32. Kernels check nothing: shapes are checked once, in core/ops.
+// The one list of numeric kernels. CpuBackend (Eigen and plain loops, float32 and float64) is complete and is the
+// truth; CudaBackend runs the same list on the GPU in float32. Kernels check nothing: shapes are checked once, in
+// core/ops.
 //
 // Conventions: B batch, T sequence, d width, H heads, r/N/D/P widths of a head. Tensors are contiguous unless a comment
 // says "rows may be strided". Gradients are written through Grad: assign or accumulate, skipped when not wanted.
@@ -22,9 +23,9 @@ struct RidgeConfig {
   enum class Norm { sequence, prefix };  ///< over what the key scale m is taken in chunk mode
   Mode mode = Mode::prefix;
   Norm norm = Norm::sequence;
-  int chunk = 64;        ///< S, used in chunk mode
-  int power = 2;         ///< K; 0 is plain ridge regression
-  double ridge = 1e-3;   ///< eps
+  int chunk = 64;       ///< S, used in chunk mode
+  int power = 2;        ///< K; 0 is plain ridge regression
+  double ridge = 1e-3;  ///< eps
   int power_iterations = 6;
   /// How many statistics groups a sequence of this length has: 1, ceil(T/S), or T.
   std::int64_t groups(std::int64_t length) const;
@@ -56,7 +57,8 @@ struct RidgeState {
 /// Inputs of the selective scan h_t = exp(log_decay_t) h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t, with
 /// log_decay_t = -exp(A_log) dt_t. x [B,T,H,P]; B, C [B,T,G,N] with G dividing H (head h uses group h / (H/G));
 /// dt [B,T,H] (already positive) or undefined for 1; A_log [H] or undefined for no decay; D [H] or undefined for 0.
-/// Rows of x, B, C, dt may be strided: their strides from token to token are row strides of views [B,T,H*P], [B,T,G*N], [B,T,H].
+/// Rows of x, B, C, dt may be strided: their strides from token to token are row strides of views [B,T,H*P], [B,T,G*N],
+/// [B,T,H].
 struct ScanInputs {
   Tensor x, dt, A_log, B, C, D;
   int heads = 1, groups = 1;
@@ -66,11 +68,11 @@ struct ScanGrads {
 };
 
 /// Hyperparameters of one AdamW step, held in the back end's memory so that a captured step reads them afresh.
-/// Layout of the f64 tensor [6]: learning rate, beta1, beta2, epsilon, weight decay, clip norm (0: no clipping); the bias
-/// corrections come from the step counter tensor i32 [1], which the kernel increments.
+/// Layout of the f64 tensor [6]: learning rate, beta1, beta2, epsilon, weight decay, clip norm (0: no clipping); the
+/// bias corrections come from the step counter tensor i32 [1], which the kernel increments.
 struct AdamwTensors {
   Tensor weights, gradients, first_moment, second_moment;  ///< flat, [n]
-  Tensor decay_mask;     ///< u8 [n / block]: 1 where weight decay acts, per block of `decay_block` elements
+  Tensor decay_mask;  ///< u8 [n / block]: 1 where weight decay acts, per block of `decay_block` elements
   Tensor hyperparameters;
   Tensor step;
   Tensor gradient_norm;  ///< [1], same type as the weights: global norm; a non-finite one leaves everything untouched
@@ -106,7 +108,8 @@ class Backend {
   virtual std::unique_ptr<Program> capture(std::function<void()> work) = 0;
 
   // Products. Matrices [rows, columns]; rows may be strided. c = alpha op(a) op(b) + beta c.
-  virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta, const Tensor& c) = 0;
+  virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+                    const Tensor& c) = 0;
 
   // Elementwise; rows may be strided in fill, copy, accumulate.
   virtual void fill(const Tensor& x, double value) = 0;
@@ -115,15 +118,18 @@ class Backend {
   virtual void add(const Tensor& a, const Tensor& b, const Tensor& out) = 0;
   virtual void scale(const Tensor& a, double factor, const Grad& out) = 0;
   virtual void multiply(const Tensor& a, const Tensor& b, const Tensor& out) = 0;
-  virtual void multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da, const Grad& db) = 0;
+  virtual void multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
+                                 const Grad& db) = 0;
   virtual void unary(Unary kind, const Tensor& x, const Tensor& y) = 0;
   virtual void unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) = 0;
   /// y = silu(a) * b (SwiGLU).
   virtual void silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) = 0;
-  virtual void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da, const Grad& db) = 0;
+  virtual void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
+                                      const Grad& db) = 0;
   /// y = softplus(x + bias), x [rows, n] strided, bias [n].
   virtual void softplus_bias(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;
-  virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx, const Grad& dbias) = 0;
+  virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx,
+                                      const Grad& dbias) = 0;
   /// y = x + bias over the last axis; the gradient of the bias is the sum over rows.
   virtual void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;
   virtual void sum_rows(const Tensor& x, const Grad& out) = 0;
@@ -131,11 +137,13 @@ class Backend {
   // Norms over the last axis. weight [n]; inverse [rows] is saved for the gradient.
   /// y = x / sqrt(mean(x^2) + eps) * weight.
   virtual void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) = 0;
-  virtual void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy, const Grad& dx, const Grad& dweight) = 0;
+  virtual void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
+                                 const Grad& dx, const Grad& dweight) = 0;
   /// y = RMSNorm(x * silu(z)) * weight (Mamba-2's gated norm); rows of z and dz may be strided.
-  virtual void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) = 0;
-  virtual void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                       const Grad& dx, const Grad& dz, const Grad& dweight) = 0;
+  virtual void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                              const Tensor& inverse) = 0;
+  virtual void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                                       const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) = 0;
 
   // Tokens.
   /// y[i] = table[tokens[i]]; tokens i32 [n], table [V,d], y [n,d].
@@ -143,46 +151,59 @@ class Backend {
   virtual void embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) = 0;
   /// Mean cross-entropy over rows whose target is >= 0. logits [n,V], targets i32 [n], probabilities [n,V] saved,
   /// loss [1], correct and counted i32 [1] (argmax hits and rows that count; ties go to the smallest index).
-  virtual void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& probabilities, const Tensor& loss,
-                             const Tensor& correct, const Tensor& counted) = 0;
-  virtual void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted, const Tensor& dloss,
-                                      const Grad& dlogits) = 0;
+  virtual void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& probabilities,
+                             const Tensor& loss, const Tensor& correct, const Tensor& counted) = 0;
+  virtual void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
+                                      const Tensor& dloss, const Grad& dlogits) = 0;
 
   // Sequences.
-  /// Rotary position code on pairs (2i, 2i+1): x, y [B,T,H,D]; angle (first_position + t) base^(-2i/D); inverse turns back.
+  /// Rotary position code on pairs (2i, 2i+1): x, y [B,T,H,D]; angle (first_position + t) base^(-2i/D); inverse turns
+  /// back.
   virtual void rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) = 0;
-  /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or undefined.
-  /// `history` [B,w-1,c] holds the inputs before the first token (undefined: zeros) and is updated when defined.
-  /// `before` [B,T,c] receives the sums before SiLU, for the gradient.
-  virtual void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history, const Tensor& before, const Tensor& y) = 0;
-  virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy, const Grad& dx,
-                                    const Grad& dweight, const Grad& dbias) = 0;
-  /// Causal softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees keys j <= i + Tk - Tq. log_sum [B,H,Tq] saved.
-  virtual void causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y, const Tensor& log_sum) = 0;
-  virtual void causal_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y, const Tensor& log_sum,
-                                         const Tensor& dy, const Grad& dq, const Grad& dk, const Grad& dv) = 0;
-  /// The selective scan; y [B,T,H,P]; `state` [B,H,P,N] is read when `resume`, and written with the last state when defined.
+  /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or
+  /// undefined. `history` [B,w-1,c] holds the inputs before the first token (undefined: zeros) and is updated when
+  /// defined. `before` [B,T,c] receives the sums before SiLU, for the gradient.
+  virtual void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
+                           const Tensor& before, const Tensor& y) = 0;
+  virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
+                                    const Grad& dx, const Grad& dweight, const Grad& dbias) = 0;
+  /// Causal softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees keys j <= i + Tk - Tq. log_sum [B,H,Tq]
+  /// saved.
+  virtual void causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
+                                const Tensor& log_sum) = 0;
+  virtual void causal_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                                         const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
+                                         const Grad& dk, const Grad& dv) = 0;
+  /// The selective scan; y [B,T,H,P]; `state` [B,H,P,N] is read when `resume`, and written with the last state when
+  /// defined.
   virtual void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
-  virtual void ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace, const ScanGrads& out) = 0;
+  virtual void ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
+                                 const ScanGrads& out) = 0;
   /// Elements of workspace that ssd_scan_backward needs.
   virtual std::int64_t ssd_scan_workspace(const ScanInputs& in) const = 0;
 
   // Spectral Koopman Attention.
-  virtual void ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved, const Tensor& y) = 0;
-  virtual void ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved, const Tensor& dy,
-                                      const Tensor& workspace, const RidgeGrads& out) = 0;
+  virtual void ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
+                             const Tensor& y) = 0;
+  virtual void ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
+                                      const Tensor& dy, const Tensor& workspace, const RidgeGrads& out) = 0;
   virtual std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const = 0;
   /// One token: z, q [B,1,H,r], v, y [B,1,H,P]; updates the state; saved holds one group.
-  virtual void ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state, const RidgeSaved& saved, const Tensor& y) = 0;
-  /// Koopman MLP core (Echo 3.3): z from u = silu(lifted) by damped rotations of pairs, times sigmoid(gate) when defined.
-  /// lifted, gate, z [rows, dk]; gamma, omega [dk/2].
-  virtual void koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate, const Tensor& z) = 0;
-  virtual void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate, const Tensor& dz,
-                                      const Grad& dlifted, const Grad& dgamma, const Grad& domega, const Grad& dgate) = 0;
+  virtual void ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
+                          const RidgeSaved& saved, const Tensor& y) = 0;
+  /// Koopman MLP core (Echo 3.3): z from u = silu(lifted) by damped rotations of pairs, times sigmoid(gate) when
+  /// defined. lifted, gate, z [rows, dk]; gamma, omega [dk/2].
+  virtual void koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
+                             const Tensor& z) = 0;
+  virtual void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
+                                      const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
+                                      const Grad& domega, const Grad& dgate) = 0;
 
   // Training.
-  /// norms[i] = |slice i|_2 of the flat gradient, slices given by i64-valued offsets (in f64) [n + 1]; global norm in `total` [1].
-  virtual void gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms, const Tensor& total) = 0;
+  /// norms[i] = |slice i|_2 of the flat gradient, slices given by i64-valued offsets (in f64) [n + 1]; global norm in
+  /// `total` [1].
+  virtual void gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
+                              const Tensor& total) = 0;
   virtual void adamw(const AdamwTensors& tensors) = 0;
   /// Index of the first NaN or infinity, -1 when all are finite. Waits for the result.
   virtual std::int64_t first_non_finite(const Tensor& x) = 0;

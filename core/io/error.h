@@ -1,4 +1,5 @@
-// The one exception of the project: what happened, where, and what to do about it, with the exit code that the command line answers.
+// The one exception of the project: what happened, where, and what to do about it, with the exit code that the command
+// line answers.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -10,11 +11,11 @@ enum class ExitCode : int {
   done = 0,
   failure = 1,
   usage = 2,
-  bad_input = 3,     ///< an input file is missing, unreadable or damaged
-  no_gpu = 4,        ///< no usable GPU or driver
-  out_of_memory = 5, ///< of the GPU or of the host
-  non_finite = 6,    ///< numbers became non-finite, or a solver did not converge
-  check_failed = 7,  ///< an expectation, checksum or comparison failed
+  bad_input = 3,      ///< an input file is missing, unreadable or damaged
+  no_gpu = 4,         ///< no usable GPU or driver
+  out_of_memory = 5,  ///< of the GPU or of the host
+  non_finite = 6,     ///< numbers became non-finite, or a solver did not converge
+  check_failed = 7,   ///< an expectation, checksum or comparison failed
   interrupted = 130,
 };
 

@@ -35,6 +35,12 @@ Shape Shape::with_last(std::int64_t extent) const {
   return result;
 }
 
+Shape Shape::tail() const {
+  Shape result;
+  for (int axis = 1; axis < rank_; ++axis) result.extents_[result.rank_++] = extents_[axis];
+  return result;
+}
+
 std::string Shape::text() const {
   std::string result = "[";
   for (int axis = 0; axis < rank_; ++axis) {

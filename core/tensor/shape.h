@@ -26,6 +26,8 @@ class Shape {
   std::int64_t rows() const { return last() == 0 ? 0 : elements() / last(); }
   /// The same shape with another last extent.
   Shape with_last(std::int64_t extent) const;
+  /// The shape without its first axis.
+  Shape tail() const;
   std::string text() const;  ///< for messages: "[2, 64, 128]"
   std::vector<std::int64_t> extents() const { return {extents_.begin(), extents_.begin() + rank_}; }
   bool operator==(const Shape& other) const;

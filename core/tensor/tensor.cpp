@@ -8,19 +8,26 @@ namespace afterglow {
 std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
-    case DType::i32: return 4;
-    case DType::f64: return 8;
-    case DType::u8: return 1;
+    case DType::i32:
+      return 4;
+    case DType::f64:
+      return 8;
+    case DType::u8:
+      return 1;
   }
   return 0;
 }
 
 const char* name_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "float32";
-    case DType::f64: return "float64";
-    case DType::i32: return "int32";
-    case DType::u8: return "uint8";
+    case DType::f32:
+      return "float32";
+    case DType::f64:
+      return "float64";
+    case DType::i32:
+      return "int32";
+    case DType::u8:
+      return "uint8";
   }
   return "?";
 }
@@ -38,7 +45,8 @@ Tensor Tensor::column_range(std::int64_t begin, std::int64_t count) const {
     throw Error(ExitCode::failure, "columns " + std::to_string(begin) + " to " + std::to_string(begin + count) +
                                        " are outside " + shape.text());
   }
-  Tensor view(static_cast<std::byte*>(data) + begin * static_cast<std::int64_t>(size_of(dtype)), shape.with_last(count), dtype);
+  Tensor view(static_cast<std::byte*>(data) + begin * static_cast<std::int64_t>(size_of(dtype)), shape.with_last(count),
+              dtype);
   view.row_stride = row_stride;
   return view;
 }
@@ -47,10 +55,9 @@ Tensor Tensor::at(std::int64_t i) const {
   if (!contiguous() || shape.rank() == 0 || i < 0 || i >= shape[0]) {
     throw Error(ExitCode::failure, "index " + std::to_string(i) + " is outside the first axis of " + shape.text());
   }
-  std::vector<std::int64_t> rest = shape.extents();
-  rest.erase(rest.begin());
-  const Shape inner(rest);
-  return Tensor(static_cast<std::byte*>(data) + i * inner.elements() * static_cast<std::int64_t>(size_of(dtype)), inner, dtype);
+  const Shape inner = shape.tail();
+  return Tensor(static_cast<std::byte*>(data) + i * inner.elements() * static_cast<std::int64_t>(size_of(dtype)), inner,
+                dtype);
 }
 
 }  // namespace afterglow

@@ -1,0 +1,98 @@
+// Named weights in one flat buffer: value, gradient and both AdamW moments of every parameter lie at the same offset,
+// so that the optimiser, a snapshot and a checksum each see a single array.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.h"
+
+namespace afterglow {
+
+class Random;
+
+/// Fills a parameter with start values; shape as given to `add`.
+using Initialiser = std::function<void(Random& random, const Shape& shape, std::span<double> values)>;
+
+struct Parameter {
+  std::string name;  ///< as in PyTorch: "layers.1.ska.k_proj.weight"
+  Shape shape;
+  Tensor value, gradient;
+  int index = 0;
+  std::int64_t offset = 0;  ///< first element in the flat buffers
+  bool decay = false;       ///< whether weight decay acts
+  Initialiser initialise;
+};
+
+class ParameterStore {
+ public:
+  ParameterStore() = default;
+  ~ParameterStore();
+  ParameterStore(const ParameterStore&) = delete;
+  ParameterStore& operator=(const ParameterStore&) = delete;
+
+  /// Declares a parameter; before `allocate`. Matrices decay, vectors and scalars do not. Names must be unique.
+  Parameter& add(const std::string& name, const Shape& shape, Initialiser initialise);
+  /// Reserves the flat buffers (values, gradients, moments), all zero.
+  void allocate(Backend& backend, DType dtype);
+  /// Start values: a pure function of (seed, parameter name).
+  void initialise(std::uint64_t seed);
+
+  std::deque<Parameter>& all() { return parameters_; }
+  const std::deque<Parameter>& all() const { return parameters_; }
+  Parameter* find(const std::string& name);
+  std::int64_t count() const;  ///< number of weights, padding not counted
+
+  Backend& backend() const { return *backend_; }
+  DType dtype() const { return values_.dtype; }
+  Tensor values() const { return values_; }
+  Tensor gradients() const { return gradients_; }
+  Tensor first_moments() const { return first_moments_; }
+  Tensor second_moments() const { return second_moments_; }
+  Tensor decay_mask() const { return decay_mask_; }
+
+  /// Writes host values (any precision) into one parameter and reads them back.
+  void upload(const Parameter& parameter, std::span<const double> values);
+  std::vector<double> download(const Tensor& tensor) const;
+
+ private:
+  std::deque<Parameter> parameters_;  // addresses stay valid while layers hold them
+  Backend* backend_ = nullptr;
+  Tensor values_, gradients_, first_moments_, second_moments_, decay_mask_;
+};
+
+/// Adds parameters under a common name prefix: scope("layers.0") + add("norm.weight") = "layers.0.norm.weight".
+class ParameterScope {
+ public:
+  ParameterScope(ParameterStore& store, std::string prefix) : store_(&store), prefix_(std::move(prefix)) {}
+  Parameter& add(const std::string& name, const Shape& shape, Initialiser initialise) const {
+    return store_->add(prefix_.empty() ? name : prefix_ + "." + name, shape, std::move(initialise));
+  }
+  ParameterScope scope(const std::string& name) const {
+    return {*store_, prefix_.empty() ? name : prefix_ + "." + name};
+  }
+  const std::string& prefix() const { return prefix_; }
+
+ private:
+  ParameterStore* store_;
+  std::string prefix_;
+};
+
+// Start values.
+Initialiser zeros();
+Initialiser constant(double value);
+/// Uniform in +-1/sqrt(fan_in), fan_in the product of all axes but the first: PyTorch's default for a linear map.
+Initialiser fan_in_uniform();
+Initialiser normal(double standard_deviation);
+/// Rows (or columns, where there are fewer) orthonormal.
+Initialiser orthogonal();
+Initialiser uniform(double low, double high);
+/// log of a uniform number: Mamba's A_log with A in [low, high].
+Initialiser log_of_uniform(double low, double high);
+/// inverse softplus of a log-uniform time step in [low, high]: Mamba's dt_bias.
+Initialiser time_step_bias(double low, double high);
+
+}  // namespace afterglow

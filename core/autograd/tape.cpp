@@ -1,0 +1,175 @@
+// The tape's book-keeping: slots for values and gradients, nodes for the way back.
+#include "core/autograd/tape.h"
+
+#include <cstring>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+constexpr std::size_t closure_block_bytes = std::size_t{1} << 16;
+}
+
+Tape::Tape(Backend& backend, Arena& arena) : backend_(&backend), arena_(&arena) {}
+Tape::~Tape() = default;
+
+void Tape::begin(bool recording) {
+  arena_->rewind();
+  recording_ = recording;
+  slots_.clear();
+  nodes_.clear();
+  std::fill(parameter_slots_.begin(), parameter_slots_.end(), -1);
+  closure_block_ = closure_offset_ = 0;
+  scope_.clear();
+  probes_.clear();
+  found_ = false;
+}
+
+int Tape::new_slot(const Tensor& value, bool wanted) {
+  Slot slot;
+  slot.value = value;
+  slot.wanted = wanted;
+  slots_.push_back(slot);
+  return static_cast<int>(slots_.size()) - 1;
+}
+
+Var Tape::constant(const Tensor& value) { return {new_slot(value, false), value}; }
+Var Tape::input(const Tensor& value) { return {new_slot(value, recording_), value}; }
+
+Var Tape::parameter(const Parameter& parameter) {
+  const auto index = static_cast<std::size_t>(parameter.index);
+  if (index >= parameter_slots_.size()) parameter_slots_.resize(index + 1, -1);
+  if (parameter_slots_[index] < 0) {
+    parameter_slots_[index] = new_slot(parameter.value, recording_);
+    slots_.back().gradient = parameter.gradient;
+  }
+  return {parameter_slots_[index], parameter.value};
+}
+
+Var Tape::result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs) {
+  bool wanted = false;
+  for (const Var& input : inputs) wanted = wanted || wants_gradient(input);
+  const Tensor value = arena_->allocate(shape, dtype);
+  return {new_slot(value, wanted), value};
+}
+
+void* Tape::closure_memory(std::size_t bytes) {
+  bytes = (bytes + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) * alignof(std::max_align_t);
+  if (closure_offset_ + bytes > closure_block_bytes) {
+    ++closure_block_;
+    closure_offset_ = 0;
+  }
+  if (closure_block_ >= closure_blocks_.size())
+    closure_blocks_.push_back(std::make_unique<std::byte[]>(closure_block_bytes));
+  void* memory = closure_blocks_[closure_block_].get() + closure_offset_;
+  closure_offset_ += bytes;
+  return memory;
+}
+
+// A view's gradient is a part of its parent's buffer; the first request makes that buffer.
+void Tape::make_buffer(int id) {
+  Slot& slot = slots_[id];
+  if (slot.gradient.defined()) return;
+  if (slot.parent < 0) {
+    slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype);
+    return;
+  }
+  Slot& parent = slots_[slot.parent];
+  make_buffer(slot.parent);
+  slot.gradient = slot.reshaped ? parent.gradient.reshaped(slot.value.shape)
+                                : parent.gradient.column_range(slot.column, slot.value.columns());
+  if (slot.reshaped) {
+    slot.touched = parent.touched;
+    parent.touched = true;
+  } else {
+    slot.touched = parent.touched && !parent.splitting;
+    parent.splitting = parent.splitting || !parent.touched;
+    parent.touched = true;
+  }
+}
+
+Grad Tape::gradient(const Var& var) {
+  if (!wants_gradient(var)) return {};
+  make_buffer(var.id);
+  Slot& slot = slots_[var.id];
+  const Grad grad{slot.gradient, slot.touched};
+  slot.touched = true;
+  return grad;
+}
+
+Tensor Tape::upstream(const Var& var) { return gradient_of(var); }
+
+Tensor Tape::gradient_of(const Var& var) {
+  make_buffer(var.id);
+  Slot& slot = slots_[var.id];
+  if (!slot.touched) backend_->fill(slot.gradient, 0.0);
+  slot.touched = true;
+  return slot.gradient;
+}
+
+void Tape::split_columns(const Var& x, std::span<const std::int64_t> widths, std::span<Var> parts) {
+  std::int64_t column = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const Tensor view = x.value.column_range(column, widths[i]);
+    parts[i] = {new_slot(view, wants_gradient(x)), view};
+    slots_.back().parent = x.id;
+    slots_.back().column = column;
+    column += widths[i];
+  }
+  if (column != x.value.columns()) {
+    throw Error(ExitCode::failure,
+                "the parts of a split cover " + std::to_string(column) + " columns of " + x.shape().text());
+  }
+  // Parts that no gradient reached must not leave garbage in the shared buffer.
+  record("split_columns", x, [parent = x.id, first = parts.front().id, last = parts.back().id](Tape& tape) {
+    for (int id = first; id <= last; ++id) tape.gradient_of({id, tape.slots_[id].value});
+    tape.slots_[parent].splitting = false;
+  });
+}
+
+Var Tape::reshape(const Var& x, const Shape& shape) {
+  const Tensor view = x.value.reshaped(shape);
+  const int id = new_slot(view, wants_gradient(x));
+  slots_[id].parent = x.id;
+  slots_[id].reshaped = true;
+  return {id, view};
+}
+
+void Tape::backward(const Var& output, const Tensor& upstream_gradient) {
+  if (!recording_)
+    throw Error(ExitCode::failure, "backward needs a recorded forward pass: begin the tape with recording on");
+  backend_->accumulate(upstream_gradient, gradient(output));
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    if (slots_[node->output].touched) node->backward(node->closure, *this);
+  }
+}
+
+void Tape::zero_untouched(ParameterStore& store) {
+  for (const Parameter& parameter : store.all()) {
+    const auto index = static_cast<std::size_t>(parameter.index);
+    const int slot = index < parameter_slots_.size() ? parameter_slots_[index] : -1;
+    if (slot < 0 || !slots_[slot].touched) backend_->fill(parameter.gradient, 0.0);
+  }
+}
+
+Tape::Scope::Scope(Tape& tape, std::string_view name) : tape_(&tape), length_(tape.scope_.size()) {
+  if (length_ > 0) tape.scope_ += '.';
+  tape.scope_ += name;
+}
+Tape::Scope::~Scope() { tape_->scope_.resize(length_); }
+
+void Tape::probe(std::string_view name, const Tensor& value) {
+  if (!probing_) return;
+  probes_.push_back({scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value});
+}
+
+void Tape::finish(const char* operation, const Var& output) {
+  if (!checking_ || found_) return;
+  const std::int64_t index = backend_->first_non_finite(output.value);
+  if (index < 0) return;
+  found_ = true;
+  non_finite_ = {scope_, operation, output.shape(), index};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,153 @@
+// The tape: values, the operations that made them, and the way back. An operation (core/ops) checks shapes, asks the
+// tape for its result, calls the back end and records how its gradient is found. Nothing here allocates from the heap
+// once the buffers have grown: closures and nodes live in reused memory.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "core/autograd/parameter.h"
+#include "core/backend/arena.h"
+
+namespace afterglow {
+
+/// A value on the tape. Copies freely; valid until the tape begins anew.
+struct Var {
+  int id = -1;  ///< -1: absent
+  Tensor value;
+  bool defined() const { return id >= 0; }
+  const Shape& shape() const { return value.shape; }
+};
+
+/// A named intermediate value, for panels, `layer` files and tests: "layers.1.mixer.A_w".
+struct Probe {
+  std::string name;
+  Tensor value;
+};
+
+/// Where the first non-finite number appeared.
+struct NonFinite {
+  std::string scope;  ///< "layers.1.mixer"
+  std::string operation;
+  Shape shape;
+  std::int64_t index = -1;  ///< flat index into shape
+};
+
+class Tape {
+ public:
+  Tape(Backend& backend, Arena& arena);
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// Forgets everything and rewinds the arena. Without recording, values are computed and no gradient is possible.
+  void begin(bool recording);
+
+  Backend& backend() const { return *backend_; }
+  Arena& arena() const { return *arena_; }
+  bool recording() const { return recording_; }
+
+  // Leaves.
+  Var constant(const Tensor& value);  ///< no gradient
+  Var input(const Tensor& value);     ///< gradient wanted
+  Var parameter(const Parameter& parameter);
+
+  // For operations.
+  /// A fresh result; its gradient is wanted when any of `inputs` wants one.
+  Var result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs);
+  Tensor scratch(const Shape& shape, DType dtype) { return arena_->allocate(shape, dtype); }
+  /// Notes how the gradient of `output` flows on. `backward(Tape&)` is called once, after every use of `output`, unless
+  /// no gradient reached it; it may capture trivially destructible values only (tensors, vars, numbers).
+  template <class Backward>
+  void record(const char* operation, const Var& output, Backward backward);
+  /// Gradient that arrived at a value; inside a backward function.
+  Tensor upstream(const Var& var);
+  /// Where the gradient of a value has to go; undefined when nobody asks. Each call must be followed by exactly one
+  /// write.
+  Grad gradient(const Var& var);
+  bool wants_gradient(const Var& var) const { return var.defined() && slots_[var.id].wanted; }
+  /// Views of adjacent column ranges that cover the last axis of x; gradients flow into one buffer without copies.
+  void split_columns(const Var& x, std::span<const std::int64_t> widths, std::span<Var> parts);
+  /// The same memory under another shape.
+  Var reshape(const Var& x, const Shape& shape);
+
+  /// Fills every gradient that `output` depends on, given d loss / d output (same shape).
+  void backward(const Var& output, const Tensor& upstream);
+  /// Gradient of an input or parameter after `backward`; zero-filled where none arrived.
+  Tensor gradient_of(const Var& var);
+  /// Zeroes the gradients of parameters that this recording did not reach.
+  void zero_untouched(ParameterStore& store);
+
+  // Names, probes, checks.
+  class Scope {
+   public:
+    Scope(Tape& tape, std::string_view name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Tape* tape_;
+    std::size_t length_;
+  };
+  const std::string& scope() const { return scope_; }
+  void set_probing(bool probing) { probing_ = probing; }
+  bool probing() const { return probing_; }
+  void probe(std::string_view name, const Tensor& value);
+  const std::vector<Probe>& probes() const { return probes_; }
+  /// With checking on, every recorded result is searched for NaN and infinity; slow, for finding the culprit.
+  void set_checking(bool checking) { checking_ = checking; }
+  const NonFinite* first_non_finite() const { return found_ ? &non_finite_ : nullptr; }
+
+ private:
+  struct Slot {
+    Tensor value, gradient;
+    bool wanted = false;
+    bool touched = false;  // a gradient has been written
+    int parent = -1;       // for views: the slot whose gradient buffer this one shares
+    std::int64_t column = 0;
+    bool reshaped = false;   // the view shares all of the parent's memory
+    bool splitting = false;  // views of this slot assign into its buffer piece by piece
+  };
+  struct Node {
+    const char* operation;
+    int output;
+    void (*backward)(const void* closure, Tape& tape);
+    const void* closure;
+  };
+  int new_slot(const Tensor& value, bool wanted);
+  void make_buffer(int id);
+  void* closure_memory(std::size_t bytes);
+  void finish(const char* operation, const Var& output);
+
+  Backend* backend_;
+  Arena* arena_;
+  bool recording_ = false, probing_ = false, checking_ = false, found_ = false;
+  std::vector<Slot> slots_;
+  std::vector<Node> nodes_;
+  std::vector<int> parameter_slots_;
+  std::vector<std::unique_ptr<std::byte[]>> closure_blocks_;
+  std::size_t closure_block_ = 0, closure_offset_ = 0;
+  std::string scope_;
+  std::vector<Probe> probes_;
+  NonFinite non_finite_;
+};
+
+template <class Backward>
+void Tape::record(const char* operation, const Var& output, Backward backward) {
+  static_assert(std::is_trivially_destructible_v<Backward>, "backward functions may capture only plain values");
+  finish(operation, output);
+  if (!recording_ || !slots_[output.id].wanted) return;
+  void* memory = closure_memory(sizeof(Backward));
+  new (memory) Backward(backward);
+  nodes_.push_back({operation, output.id,
+                    [](const void* closure, Tape& tape) { (*static_cast<const Backward*>(closure))(tape); }, memory});
+}
+
+}  // namespace afterglow

@@ -1,0 +1,71 @@
+// A layer: parameters, `forward` over a whole sequence, `step` for one token with an explicit state, and named probes.
+// It is written once, in operations, and runs on every back end.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/autograd/tape.h"
+
+namespace afterglow {
+
+/// The memory that a recurrent layer carries from token to token: named tensors in the back end's memory.
+class LayerState {
+ public:
+  explicit LayerState(Backend& backend) : backend_(&backend) {}
+  ~LayerState();
+  LayerState(LayerState&& other) noexcept;
+  LayerState& operator=(LayerState&& other) noexcept;
+  LayerState(const LayerState&) = delete;
+  LayerState& operator=(const LayerState&) = delete;
+
+  /// A zeroed tensor that belongs to the state.
+  Tensor add(const std::string& name, const Shape& shape, DType dtype);
+  /// Replaces a tensor by a longer one with the same beginning (a KV cache that grows).
+  Tensor grow(const std::string& name, const Shape& shape);
+  Tensor get(std::string_view name) const;
+  const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
+  std::size_t bytes() const;
+  std::int64_t position = 0;  ///< tokens seen
+
+ private:
+  void release_all();
+  Backend* backend_;
+  std::vector<std::pair<std::string, Tensor>> tensors_;
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual std::string_view kind() const = 0;
+  /// x [B,T,d] -> [B,T,d]. `mask` u8 [B,T] or undefined: which positions are context (used by `ska` in masked mode).
+  virtual Var forward(Tape& tape, const Var& x, const Tensor& mask) = 0;
+  /// The empty state for a batch. Position-wise layers have none.
+  virtual LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
+  /// One token: x [B,1,d] -> [B,1,d], advancing the state.
+  virtual Var step(Tape& tape, const Var& x, LayerState& state) = 0;
+  /// Bytes of state that the recurrent form needs for one sequence after `tokens` tokens in `dtype`.
+  virtual std::int64_t state_bytes(DType dtype, std::int64_t tokens) const;
+};
+
+/// One field of a layer's configuration, for messages, documentation and forms.
+struct LayerField {
+  std::string name, meaning;
+};
+struct LayerKind {
+  std::string name, description;
+  bool mixes_tokens;  ///< false: position-wise (an MLP)
+  std::unique_ptr<Layer> (*make)(const nlohmann::json& config, const ParameterScope& parameters);
+};
+
+/// Every layer there is, in the order of the documentation.
+const std::vector<LayerKind>& layer_kinds();
+/// Makes a layer of `kind` with the configuration of golden/README.md ({"d":.., "H":.., ..}); an unknown kind, missing
+/// field or impossible value is an Error that names the field.
+std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
+                                  const ParameterScope& parameters);
+
+}  // namespace afterglow

@@ -1,0 +1,67 @@
+// Every operation: one function each, which checks shapes, calls the back end and records the gradient rule beside it.
+// Shapes as in core/backend/backend.h. A wrong shape is an Error that names the operation, what it expected and what it
+// got.
+#pragma once
+#include <cstdint>
+
+#include "core/autograd/tape.h"
+
+namespace afterglow {
+
+// elementwise.cpp
+Var add(Tape& tape, const Var& a, const Var& b);
+Var multiply(Tape& tape, const Var& a, const Var& b);
+Var scale(Tape& tape, const Var& x, double factor);
+Var unary(Tape& tape, Unary kind, const Var& x);
+Var silu_multiply(Tape& tape, const Var& a, const Var& b);
+/// softplus(x + bias), bias over the last axis.
+Var softplus_bias(Tape& tape, const Var& x, const Var& bias);
+
+// linear.cpp
+/// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
+Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
+
+// norm.cpp
+Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps);
+Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
+
+// tokens.cpp
+/// tokens i32 [B,T] -> [B,T,d].
+Var embedding(Tape& tape, const Tensor& tokens, const Var& table);
+struct CrossEntropy {
+  Var loss;                 ///< [1], mean over rows with target >= 0
+  Tensor correct, counted;  ///< i32 [1]
+  Tensor probabilities;     ///< [B,T,V]
+};
+CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets);
+
+// sequence.cpp
+Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position);
+/// Causal depthwise convolution, then SiLU; weight [c,1,w]; `history` [B,w-1,c] is read and advanced when defined.
+Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
+Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
+
+// ssd_scan.cpp
+struct ScanVars {
+  Var x, dt, A_log, B, C, D;  ///< dt, A_log, D may be absent
+  std::int64_t heads = 1, groups = 1;
+};
+/// y [B,T,H,P]; `state` [B,H,P,N] is read when `resume` and written when defined.
+Var ssd_scan(Tape& tape, const ScanVars& in, const Tensor& state = {}, bool resume = false);
+
+// ridge_readout.cpp
+struct RidgeVars {
+  Var z, q, v, eta, gamma_raw;
+  Tensor mask;
+};
+/// The SKA core. `saved`, when given, receives the statistics that the forward pass kept (valid until the tape begins
+/// anew).
+Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved = nullptr);
+Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
+               RidgeSaved* saved = nullptr);
+
+// koopman_modes.cpp
+/// gate may be absent.
+Var koopman_modes(Tape& tape, const Var& lifted, const Var& gamma, const Var& omega, const Var& gate);
+
+}  // namespace afterglow
