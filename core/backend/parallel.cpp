@@ -1,0 +1,82 @@
+// A small pool of waiting threads that share an atomic counter of pieces.
+#include "core/backend/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace afterglow {
+
+struct ThreadPool::State {
+  std::vector<std::thread> workers;
+  std::mutex mutex;
+  std::condition_variable wake, finished;
+  std::uint64_t generation = 0;
+  int busy = 0;
+  bool stopping = false;
+  void (*body)(const void*, std::int64_t) = nullptr;
+  const void* context = nullptr;
+  std::int64_t count = 0;
+  std::atomic<std::int64_t> next{0};
+
+  void work() {
+    for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(context, i);
+  }
+
+  void serve() {
+    std::uint64_t seen = 0;
+    std::unique_lock lock(mutex);
+    while (true) {
+      wake.wait(lock, [&] { return stopping || generation != seen; });
+      if (stopping) return;
+      seen = generation;
+      lock.unlock();
+      work();
+      lock.lock();
+      if (--busy == 0) finished.notify_one();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
+  if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->serve(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_all();
+  for (std::thread& worker : state_->workers) worker.join();
+}
+
+int ThreadPool::threads() const { return static_cast<int>(state_->workers.size()) + 1; }
+
+void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t), const void* context) {
+  if (count <= 0) return;
+  if (count == 1 || state_->workers.empty()) {
+    for (std::int64_t i = 0; i < count; ++i) body(context, i);
+    return;
+  }
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.body = body;
+    state.context = context;
+    state.count = count;
+    state.next = 0;
+    state.busy = static_cast<int>(state.workers.size());
+    ++state.generation;
+  }
+  state.wake.notify_all();
+  state.work();
+  std::unique_lock lock(state.mutex);
+  state.finished.wait(lock, [&] { return state.busy == 0; });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,37 @@
+// Fixed-grain parallel loops: work is cut into the same pieces whatever the number of threads, so results never depend
+// on it. No allocation per call.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+namespace afterglow {
+
+class ThreadPool {
+ public:
+  /// threads <= 0 takes the number of cores. The calling thread works too.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  int threads() const;
+
+  /// Calls body(i) for each i in [0, count), in any order, and waits. `body` must not throw.
+  template <class Body>
+  void for_each(std::int64_t count, const Body& body) {
+    run(
+        count, [](const void* context, std::int64_t i) { (*static_cast<const Body*>(context))(i); }, &body);
+  }
+  /// Calls body(begin, end) for pieces of `grain` elements of [0, count).
+  template <class Body>
+  void for_ranges(std::int64_t count, std::int64_t grain, const Body& body) {
+    for_each((count + grain - 1) / grain, [&](std::int64_t piece) {
+      const std::int64_t begin = piece * grain;
+      body(begin, begin + grain < count ? begin + grain : count);
+    });
+  }
+
+ private:
+  void run(std::int64_t count, void (*body)(const void*, std::int64_t), const void* context);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace afterglow
