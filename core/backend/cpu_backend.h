@@ -10,8 +10,7 @@ class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(int threads) : pool_(threads) {}
 
-  ~Backend() = default;
-  virtual std::string name() const override;
+  std::string name() const override;
   std::string description() const override;
   bool supports(DType dtype) const override;
   void* allocate(std::size_t bytes) override;
