@@ -1,0 +1,100 @@
+// The table of commands.
+#include "core/engine/command.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr auto engine = CommandTarget::engine;
+constexpr auto window = CommandTarget::window;
+
+constexpr std::array table{
+    // Training.
+    CommandSpec{"toggle_run", engine, "Run or pause", "Space", R"({})",
+                "Starts training when it rests, pauses it when it runs."},
+    CommandSpec{"run", engine, "Run", "", R"({})", "Trains until the last step of the recipe or a pause."},
+    CommandSpec{"pause", engine, "Pause", "", R"({})", "Stops after the step that is under way."},
+    CommandSpec{"step", engine, "Train some steps", "", R"({"count": 1})",
+                "Trains exactly `count` steps, then pauses."},
+    CommandSpec{"run_to", engine, "Train to a step", "", R"({"step": 20})", "Trains until this step, then pauses."},
+    CommandSpec{"rewind", engine, "Rewind", "", R"({"step": 0})",
+                "Goes back to an earlier step with exactly the weights of that step, and pauses."},
+    CommandSpec{"branch", engine, "Branch", "B", R"({})", "Starts a second run from this step; both share their past."},
+    CommandSpec{"reset", engine, "Reset, same seed", "Ctrl+R", R"({})", "Starts again from step 0 with the same seed."},
+    CommandSpec{"reseed", engine, "Reset, new seed", "Ctrl+Shift+R", R"({"seed": 8})",
+                "Starts again with another seed (without a value: the next one)."},
+    CommandSpec{"set", engine, "Change a hyperparameter", "", R"({"key": "learning_rate", "to": 0.001})",
+                "Changes a hyperparameter from the next step on; leaves a mark on the curve."},
+    CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})", "Takes the last change of a hyperparameter back."},
+    CommandSpec{"redo", engine, "Redo", "Ctrl+Y", R"({})", "Makes the change that was undone again."},
+    CommandSpec{"load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
+                "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...})."},
+    CommandSpec{"save", engine, "Save a snapshot", "Ctrl+S", R"({"path": "snapshot.safetensors"})",
+                "Writes weights, optimiser and recipe into one safetensors file."},
+    CommandSpec{"probe", engine, "Choose the probe sequence", "", R"({"index": 1})",
+                "Takes another held-out sequence for spectra and stepper."},
+    CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
+                "Chooses the layer whose state the stepper shows (-1: none)."},
+    // Window.
+    CommandSpec{"select", window, "Select", "", R"({"layer": 1, "head": 0, "mode": 0, "token": 3})",
+                "Selects layer, head, mode or token in every panel; absent keys stay."},
+    CommandSpec{"token", window, "Go to a token", "", R"({"to": 5})",
+                "Moves the stepper to a token ({\"by\": 1} moves it on)."},
+    CommandSpec{"time_left", window, "One step back", "Left", R"({"count": 1})",
+                "Steps back in time: a token in the stepper, else a training step."},
+    CommandSpec{"time_right", window, "One step on", "Right", R"({"count": 1})",
+                "Steps on in time: a token in the stepper, else a training step."},
+    CommandSpec{"time_home", window, "First step", "Home", R"({})", "Goes to the first token or training step."},
+    CommandSpec{"time_end", window, "Newest step", "End", R"({})",
+                "Goes to the newest token or training step and follows."},
+    CommandSpec{"export", window, "Export the plot under the mouse", "Ctrl+E",
+                R"({"panel": "training", "formats": ["svg", "pdf", "png", "csv"]})", "Writes a panel's figure."},
+    CommandSpec{"maximise", window, "Enlarge a panel", "Enter", R"({"panel": "training"})",
+                "Shows one panel alone; again, or Esc: back."},
+    CommandSpec{"restore", window, "Back to all panels", "Escape", R"({})",
+                "Leaves the enlarged panel and clears the selection."},
+    CommandSpec{"fit", window, "Fit the axes", "F", R"({"panel": "training"})",
+                "Shows all data again and follows new data."},
+    CommandSpec{"axis_scale", window, "Switch an axis scale", "Shift+Y",
+                R"({"panel": "training", "axis": "y", "scale": "log"})", "Linear, log or symlog axis."},
+    CommandSpec{"theme", window, "Theme", "", R"({"name": "light"})", "dark, light or projector."},
+    CommandSpec{"zoom", window, "Size of everything", "Ctrl++ Ctrl+- Ctrl+0", R"({"factor": 1.1})",
+                "Scales the whole window ({\"to\": 1.0} resets)."},
+    CommandSpec{"palette", window, "Command palette", "Ctrl+P", R"({})", "Finds and runs any command."},
+    CommandSpec{"help", window, "Keys and help", "F1", R"({})", "Shows all keys."},
+    CommandSpec{"fullscreen", window, "Full screen", "F11", R"({})", "Switches full screen on and off."},
+    CommandSpec{"screenshot", window, "Save a picture of the window", "", R"({"path": "window.png"})",
+                "Writes what the window shows."},
+    CommandSpec{"quit", window, "Quit", "Ctrl+Q", R"({})", "Closes the window."},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> command_table() { return table; }
+
+const CommandSpec* find_command(std::string_view name) {
+  for (const CommandSpec& spec : table) {
+    if (spec.name == name) return &spec;
+  }
+  return nullptr;
+}
+
+Command parse_command(const nlohmann::json& json) {
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) {
+    throw Error(ExitCode::bad_input, "a command is an object with a \"name\", such as {\"name\": \"run\"}; got " +
+                                         json.dump().substr(0, 80));
+  }
+  Command command{json["name"].get<std::string>(), json.value("value", nlohmann::json::object()).dump()};
+  if (!find_command(command.name)) {
+    throw Error(ExitCode::bad_input,
+                "there is no command \"" + command.name + "\"; `afterglow info --json` lists them all");
+  }
+  return command;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,39 @@
+// The worker thread: owns model, trainer and back end, takes commands between steps and publishes observations at
+// display rate. The window and the headless program use the same session.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/engine/command.h"
+#include "core/engine/observation.h"
+
+namespace afterglow {
+
+struct SessionOptions {
+  std::string device = "auto";  ///< auto | cpu | cuda
+  int threads = 0;              ///< CPU threads, 0: all cores
+  bool start_running = true;
+  double publish_hz = 60.0;
+};
+
+class Session {
+ public:
+  /// `recipe` is JSON text (a preset's content, or what an exported figure carries). Starts at once.
+  Session(const std::string& recipe, const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Queues a command for the worker; never waits.
+  void send(Command command);
+  /// The newest observation; never null.
+  std::shared_ptr<const Observation> observe() const;
+  /// Changes whenever a new observation is there.
+  std::uint64_t revision() const;
+
+ private:
+  struct Worker;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace afterglow
