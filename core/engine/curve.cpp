@@ -13,7 +13,7 @@ std::shared_ptr<double[]> copy_of(const double* values, std::size_t size, std::s
 }
 }  // namespace
 
-void Curve::append(double value) {
+void GrowingCurve::append(double value) {
   if (size_ == capacity_) {
     capacity_ = std::max<std::size_t>(256, 2 * capacity_);
     values_ = copy_of(values_.get(), size_, capacity_);
@@ -22,7 +22,7 @@ void Curve::append(double value) {
 }
 
 // The old storage may still be read beyond `size`, so what follows goes into new storage.
-void Curve::truncate(std::size_t size) {
+void GrowingCurve::truncate(std::size_t size) {
   if (size >= size_) return;
   values_ = copy_of(values_.get(), size, std::max<std::size_t>(capacity_, 256));
   capacity_ = std::max<std::size_t>(capacity_, 256);

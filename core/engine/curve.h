@@ -7,7 +7,7 @@
 namespace afterglow {
 
 /// What was published of a curve: values [0, size), immutable.
-struct CurveView {
+struct PublishedCurve {
   std::shared_ptr<const double[]> values;
   std::size_t size = 0;
   double operator[](std::size_t i) const { return values[i]; }
@@ -15,13 +15,13 @@ struct CurveView {
   double back() const { return values[size - 1]; }
 };
 
-class Curve {
+class GrowingCurve {
  public:
   void append(double value);
   /// Keeps the first `size` values; readers keep what they have.
   void truncate(std::size_t size);
   std::size_t size() const { return size_; }
-  CurveView view() const { return {values_, size_}; }
+  PublishedCurve view() const { return {values_, size_}; }
 
  private:
   std::shared_ptr<double[]> values_;
