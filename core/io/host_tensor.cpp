@@ -1,0 +1,140 @@
+// Conversions between the bytes of a stored tensor and numbers.
+#include "core/io/host_tensor.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian and are used as they are");
+
+struct TypeInfo {
+  const char* name;
+  std::size_t size;
+};
+constexpr std::array<TypeInfo, 8> type_table = {
+    {{"BOOL", 1}, {"U8", 1}, {"F16", 2}, {"BF16", 2}, {"I32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}}};
+
+/// IEEE binary16: a float with 5 exponent bits; its subnormals are normal floats.
+float from_half(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000u) << 16;
+  const std::uint32_t exponent = (half >> 10) & 31u;
+  const std::uint32_t fraction = half & 1023u;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  const std::uint32_t wide_exponent = exponent == 31 ? 255u : exponent + 112u;
+  return std::bit_cast<float>(sign | wide_exponent << 23 | fraction << 13);
+}
+
+float from_bfloat(std::uint16_t value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16); }
+
+template <class Stored, class Out, class Convert>
+std::vector<Out> convert_all(const HostTensor& tensor, Convert convert) {
+  std::vector<Out> result(tensor.bytes.size() / sizeof(Stored));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    Stored value;  // copied, because the bytes of a file need not be aligned
+    std::memcpy(&value, tensor.bytes.data() + i * sizeof(Stored), sizeof(Stored));
+    result[i] = static_cast<Out>(convert(value));
+  }
+  return result;
+}
+
+template <class Out>
+std::vector<Out> to_numbers(const HostTensor& tensor) {
+  constexpr auto same = [](auto value) { return value; };
+  switch (tensor.type) {
+    case StoredType::boolean:
+      return convert_all<std::uint8_t, Out>(tensor, [](std::uint8_t value) { return value != 0; });
+    case StoredType::u8:
+      return convert_all<std::uint8_t, Out>(tensor, same);
+    case StoredType::f16:
+      return convert_all<std::uint16_t, Out>(tensor, from_half);
+    case StoredType::bf16:
+      return convert_all<std::uint16_t, Out>(tensor, from_bfloat);
+    case StoredType::i32:
+      return convert_all<std::int32_t, Out>(tensor, same);
+    case StoredType::f32:
+      return convert_all<float, Out>(tensor, same);
+    case StoredType::f64:
+      return convert_all<double, Out>(tensor, same);
+    case StoredType::i64:
+      return convert_all<std::int64_t, Out>(tensor, same);
+  }
+  return {};
+}
+
+template <class Value>
+HostTensor make(std::string name, std::vector<std::int64_t> shape, StoredType type, std::span<const Value> values) {
+  HostTensor tensor{std::move(name), type, std::move(shape), {}};
+  if (bytes_of(type, tensor.shape) != values.size_bytes()) {
+    throw Error(ExitCode::failure, "tensor '" + tensor.name + "': " + std::to_string(values.size()) +
+                                       " values are not what its shape takes; give one per element");
+  }
+  const auto bytes = std::as_bytes(values);
+  tensor.bytes.assign(bytes.begin(), bytes.end());
+  return tensor;
+}
+
+}  // namespace
+
+std::size_t size_of(StoredType type) { return type_table[static_cast<std::size_t>(type)].size; }
+
+const char* name_of(StoredType type) { return type_table[static_cast<std::size_t>(type)].name; }
+
+std::optional<StoredType> stored_type_of(std::string_view name) {
+  for (std::size_t i = 0; i < type_table.size(); ++i) {
+    if (name == type_table[i].name) return static_cast<StoredType>(i);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> bytes_of(StoredType type, std::span<const std::int64_t> shape) {
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(type));
+  for (const std::int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+std::int64_t HostTensor::elements() const {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const float> values) {
+  return make(std::move(name), std::move(shape), StoredType::f32, values);
+}
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const double> values) {
+  return make(std::move(name), std::move(shape), StoredType::f64, values);
+}
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int32_t> values) {
+  return make(std::move(name), std::move(shape), StoredType::i32, values);
+}
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int64_t> values) {
+  return make(std::move(name), std::move(shape), StoredType::i64, values);
+}
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::uint8_t> values) {
+  return make(std::move(name), std::move(shape), StoredType::u8, values);
+}
+
+std::vector<double> to_doubles(const HostTensor& tensor) { return to_numbers<double>(tensor); }
+
+std::vector<float> to_floats(const HostTensor& tensor) { return to_numbers<float>(tensor); }
+
+std::vector<std::int64_t> to_integers(const HostTensor& tensor) {
+  if (tensor.type == StoredType::f16 || tensor.type == StoredType::bf16 || tensor.type == StoredType::f32 ||
+      tensor.type == StoredType::f64) {
+    throw Error(ExitCode::bad_input, "tensor '" + tensor.name + "' holds " + name_of(tensor.type) +
+                                         " where whole numbers (BOOL, U8, I32 or I64) are expected; store it as such");
+  }
+  return to_numbers<std::int64_t>(tensor);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,49 @@
+// Tensors as files hold them: a name, a type, a shape and row-major little-endian bytes in host memory.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace afterglow {
+
+/// The element types that are read and written, in the order in which a safetensors file sorts them (last one first).
+enum class StoredType : std::uint8_t { boolean, u8, f16, bf16, i32, f32, f64, i64 };
+
+/// Bytes of one element.
+std::size_t size_of(StoredType type);
+/// The name in a safetensors header: "BOOL", "U8", "F16", "BF16", "I32", "F32", "F64", "I64".
+const char* name_of(StoredType type);
+std::optional<StoredType> stored_type_of(std::string_view name);
+
+/// The bytes that a shape takes; nothing if an extent is negative or the size does not fit into 63 bits.
+std::optional<std::uint64_t> bytes_of(StoredType type, std::span<const std::int64_t> shape);
+
+/// An empty shape is a scalar with one element.
+struct HostTensor {
+  std::string name;
+  StoredType type = StoredType::f32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;  ///< `elements() * size_of(type)` of them
+
+  std::int64_t elements() const;
+};
+
+/// A tensor from values; their number must be the product of the shape, else Error(failure).
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const float> values);
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const double> values);
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int32_t> values);
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int64_t> values);
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::uint8_t> values);
+
+/// The elements as numbers, whatever the stored type: exact, but for I64 beyond 2^53; booleans become 0 and 1.
+std::vector<double> to_doubles(const HostTensor& tensor);
+/// The same, rounded to the nearest float where the stored type is finer.
+std::vector<float> to_floats(const HostTensor& tensor);
+/// The elements of a tensor of whole numbers; Error(bad_input) for a floating type.
+std::vector<std::int64_t> to_integers(const HostTensor& tensor);
+
+}  // namespace afterglow

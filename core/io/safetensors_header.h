@@ -1,0 +1,35 @@
+// The JSON header of a safetensors file: checked reading and canonical writing. Used by safetensors.cpp only.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/io/host_tensor.h"
+
+namespace afterglow {
+
+/// One tensor's entry. Offsets are in bytes from the first data byte.
+struct HeaderEntry {
+  std::string name;
+  StoredType type = StoredType::f32;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+struct Header {
+  std::map<std::string, std::string> metadata;
+  std::vector<HeaderEntry> entries;  ///< in the order of their data, which they cover without a gap
+};
+
+/// Parses and checks everything against `data_bytes`, the number of bytes behind the header. `where` names the file.
+/// Memory stays within a small multiple of the text, whatever it holds.
+Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& where);
+
+/// The text, padded with spaces to a multiple of 8, for entries in the given order.
+std::string format_header(const Header& header);
+
+}  // namespace afterglow

@@ -1,0 +1,19 @@
+// Words in messages: foreign text made safe to show, and "did you mean ..." for a mistyped word.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace afterglow {
+
+/// Text from a file as a message shows it: in quotes, control characters as '?', cut after 80 bytes.
+std::string in_quotes(std::string_view text);
+
+/// The candidate with the fewest typing errors (a letter more, less or other, two swapped; case does not count) if they
+/// are at most a third of the word's letters, and at least one is allowed; else "". The first of equals wins.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+/// "; did you mean 'x'?" for the nearest candidate, or "" if there is none near.
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+}  // namespace afterglow
