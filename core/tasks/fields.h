@@ -1,0 +1,45 @@
+// Fields: reads a task's configuration against the parameters it declares, with errors that say what to change.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/tasks/task.h"
+
+namespace afterglow {
+
+/// A view of one configuration. Reading a parameter that the kind does not declare is a programming error.
+class Fields {
+ public:
+  /// Throws Error if the configuration is no object or holds a field that the kind does not have. Keeps references.
+  Fields(const TaskInfo& info, const nlohmann::json& config);
+
+  bool given(const std::string& name) const;
+  int integer(const std::string& name) const;
+  std::vector<int> integers(const std::string& name) const;
+  double number(const std::string& name) const;
+  std::string choice(const std::string& name) const;
+  std::string text(const std::string& name) const;
+  const nlohmann::json& config() const { return config_; }
+
+  /// Throws unless the task's length holds `smallest` tokens; `reason` names what needs them, e.g. "8 bindings".
+  void require_length(int length, std::int64_t smallest, const std::string& reason) const;
+  /// Throws an Error that begins with the task's kind.
+  [[noreturn]] void refuse(const std::string& problem) const;
+
+ private:
+  const TaskParameter& parameter(const std::string& name) const;
+  nlohmann::json value(const std::string& name) const;
+  int checked(const TaskParameter& parameter, const nlohmann::json& value) const;
+  std::vector<int> range(const TaskParameter& parameter, const std::string& written) const;
+  [[noreturn]] void refuse_value(const TaskParameter& parameter, const std::string& found) const;
+
+  const TaskInfo& info_;
+  const nlohmann::json& config_;
+};
+
+/// What a parameter takes, in words: "a whole number from 1 to 32".
+std::string accepted_values(const TaskParameter& parameter);
+
+}  // namespace afterglow

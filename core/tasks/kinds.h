@@ -1,0 +1,29 @@
+// The kinds of task: each file of this room describes its own and hands it to the list in task.cpp.
+#pragma once
+#include <memory>
+
+#include "core/tasks/fields.h"
+#include "core/tasks/task.h"
+
+namespace afterglow {
+
+/// A kind: what it is called and takes, and how a checked configuration becomes a task.
+struct TaskKind {
+  TaskInfo info;
+  std::unique_ptr<Task> (*make)(const Fields& fields);
+};
+
+TaskKind mqar_kind();
+TaskKind sysprompt_kind();
+TaskKind tooltrace_kind();
+TaskKind niah_kind();
+TaskKind multihop_kind();
+TaskKind commonword_kind();
+TaskKind mixed_kind();
+
+/// The `length` parameter, with its default as JSON text (empty: the smallest that holds every example).
+TaskParameter length_parameter(const std::string& fallback);
+/// The `bindings` parameter: how many facts an example holds.
+TaskParameter bindings_parameter(const std::string& description, const std::string& fallback, int maximum);
+
+}  // namespace afterglow

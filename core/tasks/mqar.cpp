@@ -1,0 +1,109 @@
+// `mqar`: multi-query associative recall as in Zoology (Arora et al., 2024); pairs first, then each key once more.
+#include <algorithm>
+#include <cmath>
+
+#include "core/tasks/suite.h"
+
+namespace afterglow {
+namespace {
+
+// (k v)^n, then at every second place a key may be asked; the answer is due where the key stands. The gap, counted in
+// slots from 1, follows p(gap) ~ gap^(power - 1) without replacement.
+class Mqar final : public Task {
+ public:
+  Mqar(int vocab, int length, std::vector<int> bindings, double power, bool random_fill)
+      : Task("mqar", vocab, length), bindings_(std::move(bindings)), power_(power), random_fill_(random_fill) {}
+
+  std::string describe() const override {
+    return spread(bindings_) + " pairs of key and value, then every key again after a gap: answer its value. " +
+           std::to_string(length()) + " tokens of " + std::to_string(vocab()) + " kinds.";
+  }
+
+  void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
+    const int count = entry_at(bindings_, turn);
+    const std::vector<int> keys = draw_distinct(random, count, 1, first_value() - 1);
+    const std::vector<int> values = draw_distinct(random, count, first_value(), vocab() - first_value());
+    Tape tape(out);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      tape.put_fact(keys[i]);
+      tape.put_fact(values[i]);
+    }
+    while (random_fill_ && tape.at() < length()) tape.put(draw_from(random, 0, vocab()));
+    const std::vector<int> gaps = draw_gaps(random, count, (length() - 2 * count) / 2);
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto place = static_cast<std::size_t>(2 * count + 2 * gaps[i]);
+      out.tokens[place] = keys[i];
+      out.targets[place] = values[i];
+      if (gaps[i] > gaps[last]) last = i;
+    }
+    out.sources = {static_cast<std::int32_t>(2 * last), static_cast<std::int32_t>(2 * last + 1)};
+  }
+
+  std::string token_label(int token) const override {
+    if (token < 0 || token >= vocab()) return "?!";
+    if (token == 0) return "_";
+    return token < first_value() ? "k" + std::to_string(token - 1) : "v" + std::to_string(token - first_value());
+  }
+
+  TokenRole token_role(int token) const override {
+    if (token <= 0 || token >= vocab()) return TokenRole::blank;
+    return token < first_value() ? TokenRole::key : TokenRole::value;
+  }
+
+ private:
+  int first_value() const { return vocab() / 2; }
+
+  // `count` different slots of 0 .. slots - 1, successively with probability ~ (slot + 1)^(power - 1). A race of
+  // exponential clocks with these rates gives exactly that order in one pass (Efraimidis and Spirakis, 2006).
+  std::vector<int> draw_gaps(Random& random, int count, int slots) const {
+    std::vector<std::pair<double, int>> arrivals;
+    for (int slot = 0; slot < slots; ++slot) {
+      const double waiting = -std::log(1.0 - random.uniform()) * std::pow(slot + 1.0, 1.0 - power_);
+      arrivals.emplace_back(waiting, slot);
+    }
+    std::partial_sort(arrivals.begin(), arrivals.begin() + count, arrivals.end());
+    std::vector<int> gaps;
+    for (int i = 0; i < count; ++i) gaps.push_back(arrivals[static_cast<std::size_t>(i)].second);
+    return gaps;
+  }
+
+  std::vector<int> bindings_;
+  double power_;
+  bool random_fill_;
+};
+
+std::unique_ptr<Task> make_mqar(const Fields& fields) {
+  std::vector<int> bindings = fields.integers("bindings");
+  const int length = fields.integer("length");
+  const int vocab = fields.integer("vocab");
+  const int most = largest(bindings);
+  if (most > vocab / 2 - 1)
+    fields.refuse(std::to_string(most) + " bindings need as many different keys, but a \"vocab\" of " +
+                  std::to_string(vocab) + " has " + std::to_string(vocab / 2 - 1) + ". Make \"vocab\" " +
+                  std::to_string(2 * most + 2) + " or more, or ask for fewer bindings.");
+  fields.require_length(length, 4 * std::int64_t{most}, std::to_string(most) + " bindings");
+  const double power = fields.number("power");
+  return std::make_unique<Mqar>(vocab, length, std::move(bindings), power, fields.choice("fill") == "random");
+}
+
+}  // namespace
+
+TaskKind mqar_kind() {
+  return {{"mqar",
+           "multi-query associative recall: pairs of key and value, then every key again",
+           {bindings_parameter("pairs of key and value", "4", 4096),
+            length_parameter("64"),
+            {"vocab", "different tokens; the lower half are keys", TaskParameter::Type::integer, "128", 4, 65536},
+            {"power", "a of the law p(gap) ~ gap^(a-1); 1 is uniform", TaskParameter::Type::number, "0.01", 0, 1},
+            {"fill",
+             "what stands between the queries",
+             TaskParameter::Type::choice,
+             "\"random\"",
+             0,
+             0,
+             {"random", "blank"}}}},
+          make_mqar};
+}
+
+}  // namespace afterglow

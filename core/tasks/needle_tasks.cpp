@@ -1,0 +1,161 @@
+// `niah`, `multihop` and `commonword`: the evidence lies scattered in filler (Echo, section 4.1).
+#include <algorithm>
+
+#include "core/tasks/suite.h"
+
+namespace afterglow {
+namespace {
+
+// Between the start and the query there are length - 3 places; a pair may begin at every second of them.
+int slots_of(int length) { return (length - 3) / 2; }
+
+// Start, filler, and the query with its key; returns the first positions of `count` random slots for pairs.
+std::vector<int> scatter(Random& random, Example& out, int length, int count, int asked_key) {
+  Tape tape(out);
+  tape.put(suite::start);
+  tape.fill(random, 2);
+  tape.put(suite::query);
+  tape.put(asked_key);
+  std::vector<int> places = draw_distinct(random, count, 0, slots_of(length));
+  for (int& place : places) place = 1 + 2 * place;
+  return places;
+}
+
+void put_pair(Example& out, int place, int first, int second) {
+  const auto at = static_cast<std::size_t>(place);
+  out.tokens[at] = first;
+  out.tokens[at + 1] = second;
+  out.context[at] = out.context[at + 1] = 1;
+}
+
+// start filler.. with pairs (k v) at random even offsets, query k -> v
+class NeedleInHaystack final : public SuiteTask {
+ public:
+  NeedleInHaystack(int length, std::vector<int> bindings) : SuiteTask("niah", length), bindings_(std::move(bindings)) {}
+
+  std::string describe() const override {
+    return spread(bindings_) + " pairs of key and value at random places in filler, then a key: answer its value. " +
+           std::to_string(length()) + " tokens.";
+  }
+
+  void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
+    const int count = entry_at(bindings_, turn);
+    const std::vector<int> keys = draw_distinct(random, count, suite::first_key, suite::keys);
+    const std::vector<int> places = scatter(random, out, length(), count, keys[0]);
+    for (std::size_t i = 0; i < keys.size(); ++i) put_pair(out, places[i], keys[i], draw_value(random));
+    out.sources = {places[0], places[0] + 1};
+    out.targets.back() = out.tokens[static_cast<std::size_t>(places[0] + 1)];
+  }
+
+ private:
+  std::vector<int> bindings_;
+};
+
+// start filler.. with pairs (a b) and (b v) at random even offsets, query a -> v; all a and b differ
+class MultiHop final : public SuiteTask {
+ public:
+  MultiHop(int length, std::vector<int> bindings) : SuiteTask("multihop", length), bindings_(std::move(bindings)) {}
+
+  std::string describe() const override {
+    return spread(bindings_) + " chains of two pairs (a b), (b v) at random places in filler, then a: answer v. " +
+           std::to_string(length()) + " tokens.";
+  }
+
+  void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
+    const int count = entry_at(bindings_, turn);
+    const std::vector<int> keys = draw_distinct(random, 2 * count, suite::first_key, suite::keys);
+    const std::vector<int> places = scatter(random, out, length(), 2 * count, keys[0]);
+    for (std::size_t i = 0; i < keys.size(); i += 2) {
+      put_pair(out, places[i], keys[i], keys[i + 1]);
+      put_pair(out, places[i + 1], keys[i + 1], draw_value(random));
+    }
+    out.sources = {places[0], places[0] + 1, places[1], places[1] + 1};
+    std::sort(out.sources.begin(), out.sources.end());
+    out.targets.back() = out.tokens[static_cast<std::size_t>(places[1] + 1)];
+  }
+
+ private:
+  std::vector<int> bindings_;
+};
+
+// start filler.. with words (values) at random places, query -> the word that occurs most often
+class CommonWord final : public SuiteTask {
+ public:
+  CommonWord(int length, std::vector<int> bindings, int repeats)
+      : SuiteTask("commonword", length), bindings_(std::move(bindings)), repeats_(repeats) {}
+
+  std::string describe() const override {
+    return spread(bindings_) + " different words in filler, one of them " + std::to_string(repeats_) +
+           " times, the others less often: answer that one. " + std::to_string(length()) + " tokens.";
+  }
+
+  void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
+    const int count = entry_at(bindings_, turn);
+    const std::vector<int> distinct = draw_distinct(random, count, suite::first_value, suite::values);
+    std::vector<int> words(static_cast<std::size_t>(repeats_), distinct[0]);
+    for (std::size_t i = 1; i < distinct.size(); ++i)
+      words.insert(words.end(), static_cast<std::size_t>(draw_from(random, 1, repeats_ - 1)), distinct[i]);
+    Tape tape(out);
+    tape.put(suite::start);
+    tape.fill(random, 1);
+    tape.put(suite::query);
+    tape.expect(distinct[0]);
+    const std::vector<int> places = draw_distinct(random, static_cast<int>(words.size()), 1, length() - 2);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      out.tokens[static_cast<std::size_t>(places[i])] = words[i];
+      out.context[static_cast<std::size_t>(places[i])] = 1;
+    }
+    out.sources.assign(places.begin(), places.begin() + repeats_);
+    std::sort(out.sources.begin(), out.sources.end());
+  }
+
+ private:
+  std::vector<int> bindings_;
+  int repeats_;
+};
+
+}  // namespace
+
+TaskKind niah_kind() {
+  return {{"niah",
+           "needle in a haystack: pairs of key and value at random places in filler, then a key",
+           {bindings_parameter("pairs of key and value", "1", suite::keys), length_parameter("64")}},
+          [](const Fields& fields) -> std::unique_ptr<Task> {
+            std::vector<int> bindings = fields.integers("bindings");
+            const int length = fields.integer("length");
+            fields.require_length(length, 3 + 2 * largest(bindings), std::to_string(largest(bindings)) + " bindings");
+            return std::make_unique<NeedleInHaystack>(length, std::move(bindings));
+          }};
+}
+
+TaskKind multihop_kind() {
+  return {{"multihop",
+           "two-hop retrieval: a leads to b, b to v; asked for a, answer v",
+           {bindings_parameter("chains of two pairs", "3", suite::keys / 2), length_parameter("64")}},
+          [](const Fields& fields) -> std::unique_ptr<Task> {
+            std::vector<int> bindings = fields.integers("bindings");
+            const int length = fields.integer("length");
+            fields.require_length(length, 3 + 4 * largest(bindings), std::to_string(largest(bindings)) + " bindings");
+            return std::make_unique<MultiHop>(length, std::move(bindings));
+          }};
+}
+
+TaskKind commonword_kind() {
+  const TaskParameter how_often{
+      "repeats", "how often the most common word occurs", TaskParameter::Type::integer, "3", 2, 1024};
+  return {{"commonword",
+           "several words scattered in filler: which one occurs most often?",
+           {bindings_parameter("different words", "4", suite::values), how_often, length_parameter("64")}},
+          [](const Fields& fields) -> std::unique_ptr<Task> {
+            std::vector<int> bindings = fields.integers("bindings");
+            const int repeats = fields.integer("repeats");
+            const int length = fields.integer("length");
+            const int words = repeats + (largest(bindings) - 1) * (repeats - 1);
+            fields.require_length(
+                length, 2 + words,
+                std::to_string(largest(bindings)) + " words with up to " + std::to_string(repeats) + " repeats");
+            return std::make_unique<CommonWord>(length, std::move(bindings), repeats);
+          }};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,64 @@
+// The transfer suite's common language: its 128 tokens, and the helpers that its tasks are written with.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/random/random.h"
+#include "core/tasks/kinds.h"
+
+namespace afterglow {
+
+/// Token numbers of the suite; all of its tasks speak this language, so a model trained on one can answer another.
+namespace suite {
+inline constexpr int vocab = 128;
+inline constexpr int blank = 0, start = 1, separator = 2, query = 3, arrow = 4, equals = 5;
+inline constexpr int first_key = 16, keys = 32;  ///< a tool trace's agents are the first eight, its tools the next
+inline constexpr int first_agent = 16, agents = 8, first_tool = 24, tools = 8;
+inline constexpr int first_value = 48, values = 32;
+inline constexpr int first_filler = 80, fillers = 48;
+}  // namespace suite
+
+/// A task in the suite's language.
+class SuiteTask : public Task {
+ public:
+  std::string token_label(int token) const override;
+  TokenRole token_role(int token) const override;
+
+ protected:
+  SuiteTask(std::string name, int length) : Task(std::move(name), suite::vocab, length) {}
+};
+
+/// `count` different numbers of first .. first + size - 1, in random order. Requires count <= size.
+std::vector<int> draw_distinct(Random& random, int count, int first, int size);
+/// One number of first .. first + size - 1.
+int draw_from(Random& random, int first, int size);
+/// A random value token.
+int draw_value(Random& random);
+/// The entry of a cycled parameter for example `turn`.
+int entry_at(const std::vector<int>& list, std::uint64_t turn);
+/// "4" for one number, "1 to 8" for several.
+std::string spread(const std::vector<int>& list);
+int largest(const std::vector<int>& list);
+
+/// Writes an example from the front to the back.
+class Tape {
+ public:
+  explicit Tape(Example& example) : example_(example) {}
+  int at() const { return at_; }
+  void put(int token) { example_.tokens[static_cast<std::size_t>(at_++)] = token; }
+  /// A token that bears a fact.
+  void put_fact(int token) {
+    example_.context[static_cast<std::size_t>(at_)] = 1;
+    put(token);
+  }
+  /// The answer that the token just written asks for.
+  void expect(int token) { example_.targets[static_cast<std::size_t>(at_ - 1)] = token; }
+  /// Random filler until `remaining` places are left.
+  void fill(Random& random, int remaining);
+
+ private:
+  Example& example_;
+  int at_ = 0;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,139 @@
+// The list of task kinds, and what all tasks share: examples, batches, grids.
+#include "core/tasks/task.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/random/random.h"
+#include "core/tasks/kinds.h"
+
+namespace afterglow {
+namespace {
+
+const std::vector<TaskKind>& kinds() {
+  static const std::vector<TaskKind> all = {mqar_kind(),     sysprompt_kind(),  tooltrace_kind(), niah_kind(),
+                                            multihop_kind(), commonword_kind(), mixed_kind()};
+  return all;
+}
+
+std::string kind_names() {
+  std::string names;
+  for (const TaskKind& kind : kinds()) names += (names.empty() ? "" : ", ") + kind.info.kind;
+  return names;
+}
+
+const TaskKind& find_kind(const nlohmann::json& config) {
+  const std::string advice = "Set \"kind\" to one of " + kind_names() + ".";
+  if (!config.is_object() || !config.contains("kind") || !config.at("kind").is_string())
+    throw Error(ExitCode::bad_input, "A task's configuration must be an object with a text field \"kind\". " + advice);
+  const auto name = config.at("kind").get<std::string>();
+  const auto is_it = [&](const TaskKind& kind) { return kind.info.kind == name; };
+  const auto found = std::find_if(kinds().begin(), kinds().end(), is_it);
+  if (found == kinds().end())
+    throw Error(ExitCode::bad_input, "There is no task kind \"" + name.substr(0, 60) + "\". " + advice);
+  return *found;
+}
+
+nlohmann::json as_object(const nlohmann::json& config) {
+  return config.is_string() ? nlohmann::json{{"kind", config}} : config;
+}
+
+bool takes(const TaskInfo& info, const std::string& name) {
+  return std::any_of(info.parameters.begin(), info.parameters.end(),
+                     [&](const TaskParameter& parameter) { return parameter.name == name; });
+}
+
+}  // namespace
+
+const char* role_name(TokenRole role) {
+  static constexpr const char* names[] = {"blank", "start", "separator", "query",  "arrow", "equals",
+                                          "key",   "value", "filler",    "action", "text"};
+  return names[static_cast<std::size_t>(role)];
+}
+
+Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) const {
+  const auto size = static_cast<std::size_t>(length_);
+  Example out{
+      std::vector<std::int32_t>(size, 0), std::vector<std::int32_t>(size, -1), std::vector<std::uint8_t>(size, 0), {}};
+  Random random(seed, split == Split::train ? training_data_stream : held_out_data_stream, index);
+  generate(random, index, split, out);
+  return out;
+}
+
+TaskParameter length_parameter(const std::string& fallback) {
+  const std::string derived = fallback.empty() ? "; by default just enough for every example" : "";
+  return {"length", "tokens in a sequence" + derived, TaskParameter::Type::integer, fallback, 1, 1 << 20};
+}
+
+TaskParameter bindings_parameter(const std::string& description, const std::string& fallback, int maximum) {
+  return {"bindings",
+          description + "; of several numbers, each example takes the next",
+          TaskParameter::Type::integers,
+          fallback,
+          1,
+          static_cast<double>(maximum)};
+}
+
+const std::vector<TaskInfo>& task_kinds() {
+  static const std::vector<TaskInfo> infos = [] {
+    std::vector<TaskInfo> all;
+    for (const TaskKind& kind : kinds()) all.push_back(kind.info);
+    return all;
+  }();
+  return infos;
+}
+
+std::unique_ptr<Task> make_task(const nlohmann::json& config) {
+  const nlohmann::json object = as_object(config);
+  const TaskKind& kind = find_kind(object);
+  return kind.make(Fields(kind.info, object));
+}
+
+void fill_batch(const Task& task, std::uint64_t seed, std::uint64_t first_index, int batch, std::int32_t* tokens,
+                std::int32_t* targets, std::uint8_t* context, Split split) {
+  const auto length = static_cast<std::size_t>(task.length());
+  for (int row = 0; row < batch; ++row) {
+    const Example example = task.example(seed, first_index + static_cast<std::uint64_t>(row), split);
+    const std::size_t offset = static_cast<std::size_t>(row) * length;
+    std::copy(example.tokens.begin(), example.tokens.end(), tokens + offset);
+    if (targets) std::copy(example.targets.begin(), example.targets.end(), targets + offset);
+    if (context) std::copy(example.context.begin(), example.context.end(), context + offset);
+  }
+}
+
+std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::vector<int>& bindings,
+                                      const std::vector<int>& lengths) {
+  make_task(config);  // a mistake in the configuration must not look like a grid of holes
+  std::vector<EvalCell> cells;
+  std::string problem = "An evaluation grid needs at least one number of bindings and one length.";
+  bool any = false;
+  for (const int count : bindings)
+    for (const int length : lengths) {
+      EvalCell cell{count, length};
+      try {
+        make_task(evaluation_config(config, cell));
+        any = true;
+      } catch (const Error& error) {
+        cell.fits = false;
+        problem = error.what();
+      }
+      cells.push_back(cell);
+    }
+  if (!any) throw Error(ExitCode::bad_input, "No cell of the evaluation grid is possible. " + problem);
+  return cells;
+}
+
+nlohmann::json evaluation_config(const nlohmann::json& config, const EvalCell& cell) {
+  nlohmann::json result = as_object(config);
+  const TaskInfo& info = find_kind(result).info;
+  if (result.contains("tasks") && result.at("tasks").is_array()) {
+    for (nlohmann::json& part : result.at("tasks")) part = evaluation_config(part, cell);
+    return result;
+  }
+  if (takes(info, "bindings")) result["bindings"] = cell.bindings;
+  if (takes(info, "length")) result["length"] = cell.length;
+  return result;
+}
+
+}  // namespace afterglow

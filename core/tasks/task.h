@@ -1,0 +1,130 @@
+// Tasks: generators of training and evaluation sequences; every example is a pure function of (configuration, seed,
+// index).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace afterglow {
+
+class Random;
+
+/// Which data an example belongs to. The split chooses the random stream, so the two never share a draw;
+/// `text` also takes them from different parts of the file.
+enum class Split : std::uint8_t { train, held_out };
+
+/// One sequence. All vectors but `sources` have the task's length T.
+struct Example {
+  std::vector<std::int32_t> tokens;   ///< [T], each in 0 .. vocab - 1
+  std::vector<std::int32_t> targets;  ///< [T], the token to answer at this position, -1 where no loss is taken
+  std::vector<std::uint8_t> context;  ///< [T], 1 where a position bears a fact to remember (the mask of `masked` mode)
+  std::vector<std::int32_t> sources;  ///< positions, ascending, that hold the evidence for the last target
+};
+
+/// What a token stands for: a colour on the screen. The order is kept; new roles go to the end.
+enum class TokenRole : std::uint8_t {
+  blank,      ///< padding and unused numbers
+  start,      ///< begins a sequence
+  separator,  ///< ends a part of it
+  query,      ///< asks
+  arrow,
+  equals,
+  key,
+  value,
+  filler,  ///< noise without a meaning
+  action,  ///< something that an agent does
+  text,    ///< a character or letter
+};
+const char* role_name(TokenRole role);
+
+/// A configured generator. Immutable, hence safe to use from any number of threads.
+class Task {
+ public:
+  virtual ~Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  /// The kind, as in the configuration.
+  const std::string& name() const { return name_; }
+  /// Number of different tokens V.
+  int vocab() const { return vocab_; }
+  /// Tokens in every example, T.
+  int length() const { return length_; }
+
+  /// Example `index` of the run with this seed: always the same one.
+  Example example(std::uint64_t seed, std::uint64_t index, Split split = Split::train) const;
+
+  /// One sentence about this very configuration.
+  virtual std::string describe() const = 0;
+  /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.
+  virtual std::string token_label(int token) const = 0;
+  virtual TokenRole token_role(int token) const = 0;
+
+  /// Writes one example with the given random numbers into `out`, which arrives with T blank tokens (0), targets -1,
+  /// context 0 and no sources. `turn` counts examples; parameters given as a list are cycled through by it.
+  virtual void generate(Random& random, std::uint64_t turn, Split split, Example& out) const = 0;
+
+ protected:
+  Task(std::string name, int vocab, int length) : name_(std::move(name)), vocab_(vocab), length_(length) {}
+
+ private:
+  std::string name_;
+  int vocab_;
+  int length_;
+};
+
+/// One parameter of a task kind, for help texts, for controls and for checking.
+struct TaskParameter {
+  enum class Type : std::uint8_t {
+    integer,
+    integers,  ///< a whole number, a list of them, or a range written "1..8"
+    number,
+    choice,
+    text,
+    tasks,  ///< a list of task configurations
+  };
+  std::string name;
+  std::string description;
+  Type type = Type::integer;
+  std::string fallback;  ///< the default as JSON text; empty: required, or derived as the description says
+  double minimum = 0;    ///< of numbers, inclusive
+  double maximum = 0;
+  std::vector<std::string> choices = {};  ///< of a choice
+};
+
+/// A kind of task, as listed for people.
+struct TaskInfo {
+  std::string kind;
+  std::string description;
+  std::vector<TaskParameter> parameters;
+};
+
+/// All kinds, in the order in which they are shown.
+const std::vector<TaskInfo>& task_kinds();
+
+/// The task of a configuration such as {"kind": "sysprompt", "bindings": 4, "length": 64}, or just "sysprompt".
+/// Throws Error (bad_input) that names the field, what it takes and what to change: unknown kind or field, wrong type,
+/// value out of range, or a length into which the parts do not fit.
+std::unique_ptr<Task> make_task(const nlohmann::json& config);
+
+/// Examples first_index .. first_index + batch - 1, row-major [batch, T]. `targets` and `context` may be null.
+void fill_batch(const Task& task, std::uint64_t seed, std::uint64_t first_index, int batch, std::int32_t* tokens,
+                std::int32_t* targets, std::uint8_t* context, Split split = Split::train);
+
+/// One cell of an accuracy grid.
+struct EvalCell {
+  int bindings = 1;
+  int length = 64;
+  bool fits = true;  ///< false where so many bindings do not fit into the length: a hole in the grid
+};
+
+/// The cells bindings x lengths, bindings outermost. Throws what make_task throws if the configuration itself is wrong
+/// or if no cell fits at all.
+std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::vector<int>& bindings,
+                                      const std::vector<int>& lengths);
+/// The configuration of one cell: `config` with the cell's bindings and length, in every part of a mixture.
+nlohmann::json evaluation_config(const nlohmann::json& config, const EvalCell& cell);
+
+}  // namespace afterglow

@@ -1,0 +1,121 @@
+// What every task promises: the same example whatever the order or the thread, splits that never meet, tokens in range;
+// and golden hashes, which pin the generators for good. A changed hash means that old runs can no longer be repeated.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "core/random/random.h"
+#include "tests/core/tasks/task_support.h"
+
+namespace afterglow {
+namespace {
+
+struct Pinned {
+  const char* config;
+  std::uint64_t hash;  ///< of examples 0 .. 5 of both splits, seed 7
+};
+
+const std::vector<Pinned>& pinned() {
+  static const std::vector<Pinned> all = {
+      {R"({"kind":"mqar"})", 0x2ef5c231dbc32fb2ull},
+      {R"({"kind":"mqar","bindings":"1..8","length":101,"vocab":37,"power":0.5,"fill":"blank"})",
+       0x483bbfb8bc4b185dull},
+      {R"({"kind":"sysprompt","bindings":"1..8"})", 0x5e2b56a0deaec247ull},
+      {R"({"kind":"tooltrace","bindings":"1..8"})", 0x52833910fc64a1ceull},
+      {R"({"kind":"niah","bindings":[1,4,8],"length":101})", 0xb132f1bcd619798eull},
+      {R"({"kind":"multihop","bindings":[3,4,8],"length":37})", 0xe8e58f35c587656dull},
+      {R"({"kind":"commonword","bindings":[2,4,8]})", 0x94da1e2552e8b5c9ull},
+      {R"({"kind":"mixed","bindings":"1..8","length":64,"tasks":["sysprompt",{"kind":"tooltrace","weight":2}]})",
+       0x564992e0aafdd12cull},
+  };
+  return all;
+}
+
+class EveryTask : public ::testing::TestWithParam<Pinned> {
+ protected:
+  std::unique_ptr<Task> task = task_of(GetParam().config);
+};
+
+TEST_P(EveryTask, HasItsGoldenHash) {
+  std::uint64_t hash = 14695981039346656037ull;
+  for (const Split split : {Split::train, Split::held_out})
+    for (std::uint64_t index = 0; index < 6; ++index) hash = hash_of(task->example(7, index, split), hash);
+  EXPECT_EQ(hash, GetParam().hash) << std::hex << "now 0x" << hash << "ull";
+}
+
+TEST_P(EveryTask, KeepsItsPromises) {
+  for_examples(*task, 40, [&](const Example& example, std::uint64_t index) {
+    const auto size = static_cast<std::size_t>(task->length());
+    ASSERT_EQ(example.tokens.size(), size);
+    ASSERT_EQ(example.targets.size(), size);
+    ASSERT_EQ(example.context.size(), size);
+    for (std::size_t t = 0; t < size; ++t) {
+      ASSERT_TRUE(example.tokens[t] >= 0 && example.tokens[t] < task->vocab());
+      ASSERT_TRUE(example.targets[t] >= -1 && example.targets[t] < task->vocab());
+      ASSERT_LE(example.context[t], 1);
+      ASSERT_NE(task->token_label(example.tokens[t]), "?!");
+      ASSERT_FALSE(task->token_label(example.tokens[t]).empty());
+    }
+    ASSERT_FALSE(answer_places(example).empty()) << index;
+    for (std::size_t i = 0; i < example.sources.size(); ++i) {
+      ASSERT_TRUE(example.sources[i] >= 0 && example.sources[i] < task->length());
+      ASSERT_TRUE(i == 0 || example.sources[i - 1] < example.sources[i]);
+      ASSERT_EQ(example.context[static_cast<std::size_t>(example.sources[i])], 1) << "evidence is part of the context";
+    }
+  });
+}
+
+TEST_P(EveryTask, IsPureWhateverTheOrderAndTheThread) {
+  std::vector<Example> forward;
+  for (std::uint64_t index = 0; index < 24; ++index) forward.push_back(task->example(3, index));
+  const auto other = task_of(GetParam().config);
+  for (std::uint64_t index = 24; index-- > 0;) ASSERT_TRUE(other->example(3, index) == forward[index]);
+  std::vector<Example> threaded(24);
+  std::vector<std::thread> threads;
+  for (std::size_t worker = 0; worker < 3; ++worker)
+    threads.emplace_back([&, worker] {
+      for (std::size_t index = worker; index < 24; index += 3) threaded[index] = task->example(3, index);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t index = 0; index < 24; ++index) ASSERT_TRUE(threaded[index] == forward[index]);
+}
+
+TEST_P(EveryTask, SeedsIndicesAndSplitsDiffer) {
+  std::set<std::vector<std::int32_t>> seen;
+  for (const std::uint64_t seed : {1ull, 2ull, 1ull << 32})
+    for (const Split split : {Split::train, Split::held_out})
+      for (std::uint64_t index = 0; index < 50; ++index) seen.insert(task->example(seed, index, split).tokens);
+  EXPECT_EQ(seen.size(), 300u);
+}
+
+TEST_P(EveryTask, HugeIndicesAreFine) {
+  const std::uint64_t last = ~0ull;
+  EXPECT_TRUE(task->example(last, last) == task->example(last, last));
+  EXPECT_NE(task->example(last, last).tokens, task->example(last, last - 1).tokens);
+}
+
+TEST_P(EveryTask, BatchesAreRowsOfExamples) {
+  const auto length = static_cast<std::size_t>(task->length());
+  std::vector<std::int32_t> tokens(5 * length), targets(5 * length);
+  std::vector<std::uint8_t> context(5 * length);
+  fill_batch(*task, 8, 100, 5, tokens.data(), targets.data(), context.data(), Split::held_out);
+  for (std::size_t row = 0; row < 5; ++row) {
+    const Example example = task->example(8, 100 + row, Split::held_out);
+    for (std::size_t t = 0; t < length; ++t) {
+      ASSERT_EQ(tokens[row * length + t], example.tokens[t]);
+      ASSERT_EQ(targets[row * length + t], example.targets[t]);
+      ASSERT_EQ(context[row * length + t], example.context[t]);
+    }
+  }
+  std::vector<std::int32_t> alone(5 * length);
+  fill_batch(*task, 8, 100, 5, alone.data(), nullptr, nullptr, Split::held_out);
+  EXPECT_EQ(alone, tokens);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pinned, EveryTask, ::testing::ValuesIn(pinned()), [](const auto& test) {
+  return nlohmann::json::parse(test.param.config).at("kind").template get<std::string>() + std::to_string(test.index);
+});
+
+}  // namespace
+}  // namespace afterglow
