@@ -1,0 +1,78 @@
+// The few strokes that a figure is made of; the window, SVG and cairo each implement them once.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "core/figure/palette.h"
+#include "core/figure/text_metrics.h"
+
+namespace afterglow {
+
+/// A place on the canvas: pixels in the window, points (1/72 inch) in files. y grows downwards.
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+struct Rect {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+  double right() const { return x + width; }
+  double bottom() const { return y + height; }
+  bool contains(Point p) const { return p.x >= x && p.x <= right() && p.y >= y && p.y <= bottom(); }
+  bool overlaps(const Rect& o) const { return x < o.right() && o.x < right() && y < o.bottom() && o.y < bottom(); }
+};
+
+struct Stroke {
+  Color color;
+  double width = 1;
+  Dash dash = Dash::solid;  ///< never `automatic`; lengths grow with the width, see `dash_pattern`
+};
+
+/// Lengths of the on and off parts of a dash, in multiples of the stroke width; empty for a solid line.
+std::span<const double> dash_pattern(Dash dash);
+
+struct TextStyle {
+  double size = 12;  ///< height of the font in canvas units
+  FontFace face = FontFace::regular;
+  Color color;
+  Anchor anchor = Anchor::start;  ///< which end of the text lies at the place
+  double rotation = 0;            ///< degrees counter-clockwise around the place; figures use 0 and 90
+};
+
+/// Abstract drawing surface. The place of a text is on its baseline. Colours carry alpha. Nothing is ever drawn outside
+/// the innermost clip rectangle.
+class Canvas {
+ public:
+  virtual ~Canvas() = default;
+
+  /// An open line through the points, with round joins. Fewer than two points draw nothing.
+  virtual void polyline(std::span<const Point> points, const Stroke& stroke) = 0;
+  /// A filled polygon without an outline; convex, so that any back end can fill it.
+  virtual void polygon(std::span<const Point> points, Color fill) = 0;
+  virtual void fill_rect(const Rect& rect, double corner_radius, Color fill) = 0;
+  virtual void stroke_rect(const Rect& rect, double corner_radius, const Stroke& stroke) = 0;
+  virtual void fill_circle(Point centre, double radius, Color fill) = 0;
+  virtual void stroke_circle(Point centre, double radius, const Stroke& stroke) = 0;
+  /// UTF-8 text. What is not valid UTF-8 is shown as U+FFFD.
+  virtual void text(Point place, std::string_view utf8, const TextStyle& style) = 0;
+  virtual void push_clip(const Rect& rect) = 0;
+  virtual void pop_clip() = 0;
+  /// A grid of colours stretched over `rect` with hard cell edges: rows * cols colours, row-major, row 0 on top.
+  virtual void color_grid(const Rect& rect, int rows, int cols, std::span<const Color> cells) = 0;
+
+  /// Width that the text takes on this canvas; by default from the built-in table for Inter. The layout asks here, so a
+  /// canvas whose font is wider is still never clipped.
+  virtual double text_width(std::string_view utf8, double size, FontFace face) const;
+  /// Finest step that can be seen, in canvas units: one device pixel. Curves are thinned to columns of this width.
+  virtual double pixel() const { return 1; }
+  /// Most cells of a colour grid that this canvas takes per side; larger heat maps are reduced to their extremes.
+  virtual int grid_limit() const { return 1024; }
+  /// A named part starts or ends; files keep the name, the window does nothing.
+  virtual void begin_group(std::string_view) {}
+  virtual void end_group() {}
+};
+
+}  // namespace afterglow

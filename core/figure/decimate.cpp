@@ -1,0 +1,234 @@
+// From a curve of any length to the few points that its picture needs.
+#include "core/figure/decimate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace afterglow {
+namespace {
+
+constexpr double air = 40;          // canvas units beyond the plot where curves are cut
+constexpr double flaw_spacing = 8;  // canvas units between two marks of one kind
+constexpr double far_away = 1e7;    // farther than any canvas, near enough for exact intersections
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+// Cuts segments at the box and appends what is left to pieces (Liang and Barsky).
+class PieceBuilder {
+ public:
+  PieceBuilder(CanvasCurve& out, const Box& box) : out_(out), box_(box) {}
+
+  void add(Point p) {
+    p = {std::clamp(p.x, -far_away, far_away), std::clamp(p.y, -far_away, far_away)};
+    if (has_last_) {
+      segment(last_, p);
+    } else {
+      pending_single_ = inside(p);
+    }
+    last_ = p;
+    has_last_ = true;
+  }
+
+  void gap() {
+    if (has_last_ && pending_single_) start(last_);
+    has_last_ = pending_single_ = open_ = false;
+  }
+
+ private:
+  bool inside(Point p) const { return p.x >= box_.left && p.x <= box_.right && p.y >= box_.top && p.y <= box_.bottom; }
+
+  void start(Point p) {
+    out_.starts.push_back(out_.points.size());
+    out_.points.push_back(p);
+  }
+
+  void segment(Point a, Point b) {
+    pending_single_ = false;
+    double t0 = 0, t1 = 1;
+    const double dx = b.x - a.x, dy = b.y - a.y;
+    const auto cut = [&](double p, double q) {
+      if (p == 0) return q >= 0;
+      const double t = q / p;
+      if (p < 0) {
+        t0 = std::max(t0, t);
+      } else {
+        t1 = std::min(t1, t);
+      }
+      return t0 <= t1;
+    };
+    if (!cut(-dx, a.x - box_.left) || !cut(dx, box_.right - a.x) || !cut(-dy, a.y - box_.top) ||
+        !cut(dy, box_.bottom - a.y)) {
+      open_ = false;
+      return;
+    }
+    if (!open_ || t0 > 0) start({a.x + t0 * dx, a.y + t0 * dy});
+    const Point end = t1 < 1 ? Point{a.x + t1 * dx, a.y + t1 * dy} : b;
+    if (end.x != out_.points.back().x || end.y != out_.points.back().y) out_.points.push_back(end);
+    open_ = t1 == 1;
+  }
+
+  CanvasCurve& out_;
+  Box box_;
+  Point last_;
+  bool has_last_ = false, pending_single_ = false, open_ = false;
+};
+
+class Thinner {
+ public:
+  Thinner(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, double column)
+      : curve_(curve), x_(x), y_(y), column_(std::max(column, 1e-3)), pieces_(out_, box(x, y)) {}
+
+  CanvasCurve run() {
+    auto [first, last] = visible();
+    while (first < last) {
+      const std::size_t end = run_end(first, last);
+      add_run(first, end);
+      first = end;
+    }
+    pieces_.gap();
+    return std::move(out_);
+  }
+
+ private:
+  static Box box(const AxisTransform& x, const AxisTransform& y) {
+    return {std::min(x.from(), x.to()) - air, std::min(y.from(), y.to()) - air, std::max(x.from(), x.to()) + air,
+            std::max(y.from(), y.to()) + air};
+  }
+
+  // One neighbour on either side belongs to it, so that the curve enters and leaves through the edges.
+  std::pair<std::size_t, std::size_t> visible() const {
+    if (!curve_.is_sorted()) return {0, curve_.size()};
+    const std::size_t first = curve_.first_not_below(x_.range().low);
+    std::size_t last = curve_.first_not_below(x_.range().high);
+    while (last < curve_.size() && curve_.x(last) <= x_.range().high) ++last;
+    return {first > 0 ? first - 1 : 0, std::min(last + 1, curve_.size())};
+  }
+
+  double column_of(std::size_t i) const { return std::floor((x_.to_canvas(curve_.x(i)) - x_.from()) / column_); }
+
+  std::size_t run_end(std::size_t first, std::size_t last) const {
+    const double column = column_of(first);
+    if (!std::isfinite(column)) return first + 1;
+    if (curve_.is_sorted()) {
+      const std::size_t end = curve_.first_not_below(x_.to_data(x_.from() + (column + 1) * column_));
+      return std::clamp(end, first + 1, last);
+    }
+    std::size_t end = first + 1;
+    while (end < last && column_of(end) == column) ++end;
+    return end;
+  }
+
+  bool is_log() const { return y_.scale() == Scale::log; }
+
+  bool has_place(std::size_t i) const {
+    const double x = curve_.x(i), y = curve_.y(i);
+    return std::isfinite(x) && std::isfinite(y) && !(is_log() && y <= 0) && !(x_.scale() == Scale::log && x <= 0);
+  }
+
+  Point place(std::size_t i) const { return {x_.to_canvas(curve_.x(i)), y_.to_canvas(curve_.y(i))}; }
+
+  void add_run(std::size_t first, std::size_t last) {
+    const Summary s = curve_.summary(first, last);
+    if (!has_place(first)) pieces_.gap();
+    std::array<std::size_t, 4> kept = {first, is_log() ? s.lowest_positive : s.lowest, s.highest, last - 1};
+    std::sort(kept.begin(), kept.end());
+    const auto end = std::unique(kept.begin(), kept.end());
+    for (auto i = kept.begin(); i != end; ++i) {
+      if (*i == Summary::none || !has_place(*i)) continue;
+      last_place_ = place(*i);
+      has_last_place_ = true;
+      pieces_.add(last_place_);
+    }
+    if (s.first_flaw != Summary::none) mark(s.first_flaw);
+    if (is_log() && s.first_non_positive != Summary::none) mark(s.first_non_positive);
+    if (!has_place(last - 1)) pieces_.gap();
+  }
+
+  void mark(std::size_t i) {
+    const double left = std::min(x_.from(), x_.to()), right = std::max(x_.from(), x_.to());
+    double x = x_.to_canvas(curve_.x(i));
+    if (std::isnan(x)) x = has_last_place_ ? last_place_.x : left;
+    if (x < left - 0.5 || x > right + 0.5) return;
+    const double y = curve_.y(i);
+    const Flaw flaw = std::isnan(y) || !std::isfinite(curve_.x(i)) ? Flaw::not_a_number
+                      : y > 0                                      ? Flaw::above
+                                                                   : Flaw::below;
+    double& last_x = last_flaw_x_[static_cast<int>(flaw)];
+    if (std::abs(x - last_x) < flaw_spacing) return;
+    last_x = x;
+    const double top = std::min(y_.from(), y_.to()), bottom = std::max(y_.from(), y_.to());
+    const double height = flaw == Flaw::above   ? top
+                          : flaw == Flaw::below ? bottom
+                                                : std::clamp(has_last_place_ ? last_place_.y : bottom, top, bottom);
+    out_.flaws.push_back({{x, height}, flaw});
+  }
+
+  const CurveView& curve_;
+  const AxisTransform& x_;
+  const AxisTransform& y_;
+  double column_;
+  CanvasCurve out_;
+  PieceBuilder pieces_;
+  Point last_place_;
+  bool has_last_place_ = false;
+  std::array<double, 3> last_flaw_x_ = {-1e300, -1e300, -1e300};
+};
+
+}  // namespace
+
+CurveView::CurveView(const Curve& curve) {
+  if (curve.pyramid) {
+    pyramid_ = curve.pyramid.get();
+    size_ = pyramid_->size();
+    is_sorted_ = pyramid_->is_sorted();
+  } else if (curve.x && curve.y) {
+    *this = CurveView(*curve.x, *curve.y);
+  }
+}
+
+CurveView::CurveView(std::span<const double> x, std::span<const double> y)
+    : x_(x), y_(y), size_(std::min(x.size(), y.size())) {
+  for (std::size_t i = 0; i < size_ && is_sorted_; ++i) is_sorted_ = i == 0 ? !std::isnan(x[0]) : x[i] >= x[i - 1];
+}
+
+std::size_t CurveView::first_not_below(double value) const {
+  if (pyramid_) return pyramid_->first_not_below(value);
+  return static_cast<std::size_t>(std::lower_bound(x_.begin(), x_.begin() + size_, value) - x_.begin());
+}
+
+Summary CurveView::summary(std::size_t first, std::size_t last) const {
+  if (pyramid_) return pyramid_->summary(first, last);
+  return summary_of(x_, y_, first, std::min(last, size_));
+}
+
+Extent CurveView::x_extent() const {
+  if (pyramid_) return pyramid_->x_extent();
+  Extent extent;
+  for (std::size_t i = 0; i < size_; ++i) {
+    if (std::isfinite(y_[i])) extent.add(x_[i]);
+  }
+  return extent;
+}
+
+Extent CurveView::y_extent() const {
+  if (pyramid_) return pyramid_->y_extent();
+  Extent extent;
+  for (std::size_t i = 0; i < size_; ++i) {
+    if (std::isfinite(x_[i])) extent.add(y_[i]);
+  }
+  return extent;
+}
+
+std::span<const Point> CanvasCurve::piece(std::size_t i) const {
+  const std::size_t end = i + 1 < starts.size() ? starts[i + 1] : points.size();
+  return std::span(points).subspan(starts[i], end - starts[i]);
+}
+
+CanvasCurve thinned_curve(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, double column) {
+  return Thinner(curve, x, y, column).run();
+}
+
+}  // namespace afterglow

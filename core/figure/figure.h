@@ -1,0 +1,212 @@
+// What a plot shows, in data units: one value that the window draws and that the file writers draw again.
+#pragma once
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace afterglow {
+
+class CurvePyramid;  // core/figure/decimate.h
+
+/// Numbers shared by figures, observations and frames: a million points are never copied to be drawn.
+using Values = std::shared_ptr<const std::vector<double>>;
+
+/// Makes shared, immutable numbers of a vector: `line.curve.x = shared_values({0, 1, 2})`.
+Values shared_values(std::vector<double> numbers);
+
+/// An interval in data units. `low < high` wherever one is asked for; what is not is repaired when drawn.
+struct Range {
+  double low = 0;
+  double high = 1;
+  bool operator==(const Range&) const = default;
+};
+
+enum class Scale {
+  linear,
+  log,    ///< decades; values <= 0 are marked at the lower edge, as they have no place
+  symlog  ///< linear around 0, decades outside: asinh(v / threshold)
+};
+
+/// One tick that the figure wants at a fixed place, for example a category under a bar.
+struct AxisTick {
+  double at = 0;
+  std::string label;
+};
+
+struct Axis {
+  std::string label;  ///< "influence |∂y/∂x|"
+  std::string unit;   ///< "tokens"; shown as "label (tokens)", in CSV headers as "label [tokens]"
+  Scale scale = Scale::linear;
+  std::optional<Range> range;   ///< fixed by the figure; otherwise fitted to the data
+  bool integer_ticks = false;   ///< no tick between two integers (steps, tokens, iterations)
+  double symlog_threshold = 0;  ///< where symlog turns from linear to decades; 0: chosen from the data
+  std::vector<AxisTick> ticks;  ///< when not empty: exactly these ticks
+};
+
+/// The meaning of a colour. Series take theirs from the palette by index; the other roles are the theme's.
+enum class Role { series, text, dim, faint, accent, warning, failure };
+
+/// A colour by meaning, not by value: `Ink(2)` is the third series colour, `Ink(Role::dim)` quiet text.
+struct Ink {
+  Role role = Role::series;
+  int index = 0;  ///< of the palette, used modulo its length; each index also has its own dash and marker
+  constexpr Ink(int palette_index = 0) : index(palette_index) {}
+  constexpr Ink(Role r) : role(r) {}
+  bool operator==(const Ink&) const = default;
+};
+
+/// `automatic` is the dash of the colour index; so with markers.
+enum class Dash { automatic, solid, dashed, dotted, dash_dot, long_dash, short_dash };
+enum class Marker { automatic, none, circle, square, diamond, triangle_up, triangle_down, hexagon };
+
+/// The points of a curve: either two shared arrays of equal length (the shorter one counts), or a pyramid that grew as
+/// data arrived, which then is the data. A missing array is an empty curve. x need not be sorted; when it is, drawing
+/// and reading use binary search.
+struct Curve {
+  Values x;
+  Values y;
+  std::shared_ptr<const CurvePyramid> pyramid;  ///< when set, x and y are ignored
+};
+
+/// A curve. Non-finite values (and values <= 0 on a log axis) leave a gap and a small triangle at their place.
+struct Line {
+  std::string name;  ///< label at the curve or in the legend; unique within a figure
+  Curve curve;
+  Curve raw;  ///< optional: the values before smoothing, drawn faint behind
+  Ink ink;
+  Dash dash = Dash::automatic;
+  double width = 2;  ///< in pixels at text size 12, scaled with the text
+  Marker marker = Marker::none;
+  std::string end_value;  ///< optional text behind the name in a label at the curve: "0.998"
+};
+
+/// One dot of a scatter plot.
+struct ScatterPoint {
+  double x = 0;
+  double y = 0;
+  double radius = 4;  ///< in pixels at text size 12; carries a weight where the figure says so
+  Ink ink;
+  bool ring = false;  ///< drawn with a ring around it: selected
+  std::string id;     ///< stable name for hits and selection, for example "mode 3"
+  std::string label;  ///< optional text beside the dot
+};
+
+/// Where a dot came from, oldest place first; fades towards the past.
+struct Trail {
+  std::vector<double> x;
+  std::vector<double> y;
+  Ink ink;
+};
+
+struct Scatter {
+  std::string name;
+  std::vector<ScatterPoint> points;
+  std::vector<Trail> trails;
+  Marker marker = Marker::automatic;  ///< automatic: by the colour of each point
+};
+
+/// One bar, from 0 (or the lower edge of a log axis) to its value.
+struct Bar {
+  double x = 0;
+  double value = 0;
+  double before = std::numeric_limits<double>::quiet_NaN();  ///< not NaN: a grey ghost behind
+  Ink ink;
+};
+
+struct Bars {
+  std::string name;
+  std::vector<Bar> bars;
+  double width = 0;  ///< in x units; 0: four fifths of the smallest distance, at most 28 pixels
+};
+
+enum class ColourMap { sequential, diverging };
+
+/// rows x cols values, row-major. Cell (r, c) covers [c - 1/2, c + 1/2] x [r - 1/2, r + 1/2] in data units, row 0 on
+/// top, and always has a colour bar. A diverging map keeps 0 (or the middle of a fixed range) at its neutral colour.
+struct HeatMap {
+  std::string name;
+  int rows = 0;
+  int cols = 0;
+  Values cells;  ///< rows * cols numbers; with fewer the map is drawn as empty
+  ColourMap map = ColourMap::sequential;
+  Axis value;                           ///< label, unit, scale of the colour bar; a fixed range locks the colours
+  std::vector<std::string> row_labels;  ///< empty, or one for each row
+  std::vector<std::string> col_labels;  ///< empty, or one for each column
+  bool nan_is_blank = false;            ///< NaN means "nothing here" (a causal mask): left empty instead of marked
+};
+
+using Series = std::variant<Line, Scatter, Bars, HeatMap>;
+
+enum class Orientation { horizontal, vertical };
+
+/// A line across the plot: a bound, a limit, a cursor of the figure itself.
+struct ReferenceLine {
+  Orientation orientation = Orientation::horizontal;
+  double at = 0;
+  std::string label;
+  Ink ink = Role::warning;
+  Dash dash = Dash::dashed;
+};
+
+/// A circle in data units, for example the unit circle. Use with `Figure::equal_aspect`.
+struct ReferenceCircle {
+  double x = 0;
+  double y = 0;
+  double radius = 1;
+  Ink ink = Role::dim;
+  Dash dash = Dash::solid;
+};
+
+enum class Anchor { start, middle, end };
+
+/// Text at a place in data units.
+struct TextLabel {
+  double x = 0;
+  double y = 0;
+  std::string text;
+  Ink ink = Role::dim;
+  Anchor anchor = Anchor::start;
+};
+
+/// Something that happened at x: "rate 3e−4 → 1e−3".
+struct EventMark {
+  double x = 0;
+  std::string text;
+  Ink ink = Role::warning;
+};
+
+enum class LabelPlacement {
+  automatic,  ///< at the curves where there is room, otherwise a legend
+  at_curves,  ///< at the curves even where it costs width; a legend only where a label would not fit at all
+  legend,
+  none
+};
+
+/// One plot. A pure value: drawing it twice gives the same picture.
+struct Figure {
+  std::string id;  ///< stem of file names: "loss"
+  std::string title;
+  std::string subtitle;  ///< says what is shown, quietly
+  Axis x;
+  Axis y;
+  std::vector<Series> series;  ///< drawn in this order
+  std::vector<ReferenceLine> reference_lines;
+  std::vector<ReferenceCircle> reference_circles;
+  std::vector<TextLabel> text_labels;
+  std::vector<EventMark> events;
+  bool equal_aspect = false;  ///< one unit of x is as long as one unit of y
+  LabelPlacement labels = LabelPlacement::automatic;
+  std::string recipe;      ///< JSON that rebuilds the state that made the figure; carried into every file
+  std::string provenance;  ///< one line: version, seed, step, checksum, device
+};
+
+/// The name of a series of any kind.
+const std::string& series_name(const Series& series);
+
+/// "label (unit)", or just the label when there is no unit.
+std::string axis_title(const Axis& axis);
+
+}  // namespace afterglow

@@ -1,0 +1,315 @@
+// Margins from the labels that need them: ticks choose margins, margins choose the plot, the plot chooses ticks; three
+// rounds settle it.
+#include "core/figure/layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/ranges.h"
+
+namespace afterglow {
+namespace {
+
+constexpr double smallest_plot = 8;
+
+std::vector<std::string> wrapped(std::string_view text, double width, double size, FontFace face,
+                                 const Canvas& canvas) {
+  std::vector<std::string> lines;
+  std::string line;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    const std::string word(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string longer = line.empty() ? word : line + " " + word;
+    if (line.empty() || canvas.text_width(longer, size, face) <= width) {
+      line = longer;
+    } else {
+      lines.push_back(line);
+      line = word;
+    }
+  }
+  if (!line.empty()) lines.push_back(line);
+  for (std::string& l : lines) {
+    if (canvas.text_width(l, size, face) > width) l = fitted_text(l, width * 0.95, size, face);
+  }
+  return lines;
+}
+
+class Layouter {
+ public:
+  Layouter(const Figure& figure, const Theme& theme, const FigureView& view, const Rect& area, const LabelRoom& room,
+           const Canvas& canvas)
+      : figure_(figure),
+        view_(view),
+        room_(room),
+        canvas_(canvas),
+        m_(theme, view),
+        ranges_(figure_ranges(figure, view)) {
+    out_.area = area;
+    out_.has_heat_map = ranges_.has_heat_map;
+    if (out_.has_heat_map) ranges_.x_axis.scale = ranges_.y_axis.scale = Scale::linear;
+  }
+
+  FigureLayout run() {
+    place_titles();
+    prepare_color_bars();
+    left_ = 4 * m_.text;
+    right_ = m_.gap;
+    for (int round = 0; round < 3; ++round) settle();
+    place_color_bars();
+    return std::move(out_);
+  }
+
+ private:
+  double width(const std::string& text, double size) const { return canvas_.text_width(text, size, FontFace::regular); }
+
+  void place_titles() {
+    const Rect& area = out_.area;
+    double y = area.y + m_.gap;
+    const auto add = [&](const std::string& text, double size, FontFace face, bool is_subtitle) {
+      for (const std::string& line : wrapped(text, area.width - 2 * m_.gap, size, face, canvas_)) {
+        y += size * line_height_of_font;
+        out_.titles.push_back({line, {area.x + m_.gap, y - size * 0.35}, is_subtitle});
+      }
+    };
+    if (view_.show_title) {
+      add(figure_.title, m_.title, FontFace::semibold, false);
+      add(figure_.subtitle, m_.text, FontFace::regular, true);
+      if (!out_.titles.empty()) y += 0.4 * m_.text;
+    }
+    out_.top_of_legend = y;
+    top_ = std::max(y - area.y + room_.top, 0.5 * m_.text + m_.gap);
+  }
+
+  void prepare_color_bars() {
+    for (std::size_t i = 0; i < figure_.series.size(); ++i) {
+      const auto* map = std::get_if<HeatMap>(&figure_.series[i]);
+      if (!map || !is_shown(figure_.series[i], view_)) continue;
+      ColorBarLayout bar;
+      bar.series = i;
+      if (is_complete(*map)) {
+        bar.shows_flaws = std::any_of(map->cells->begin(), map->cells->end(), [&](double v) {
+          return !std::isfinite(v) && !(std::isnan(v) && map->nan_is_blank);
+        });
+      }
+      out_.color_bars.push_back(bar);
+    }
+  }
+
+  void settle() {
+    const Rect& area = out_.area;
+    bars_width_ = 0;
+    for (ColorBarLayout& bar : out_.color_bars) bars_width_ += color_bar_width(bar);
+    const double bottom = m_.gap + m_.text * line_height_of_font +
+                          (axis_title(figure_.x).empty() ? 0 : m_.text * line_height_of_font) + 0.3 * m_.text;
+    const double right = std::max(right_, room_.right + m_.gap) + bars_width_;
+    out_.plot = {area.x + left_, area.y + top_, std::max(smallest_plot, area.width - left_ - right),
+                 std::max(smallest_plot, area.height - top_ - bottom)};
+    make_transforms();
+    choose_x_ticks();
+    choose_y_ticks();
+    place_axis_titles();
+  }
+
+  void make_transforms() {
+    Range x = ranges_.x, y = ranges_.y;
+    Rect& plot = out_.plot;
+    const bool is_linear = ranges_.x_axis.scale == Scale::linear && ranges_.y_axis.scale == Scale::linear;
+    if (figure_.equal_aspect && is_linear) {
+      const double unit = std::min(plot.width / (x.high - x.low), plot.height / (y.high - y.low));
+      if (out_.has_heat_map) {
+        shrink_to((x.high - x.low) * unit, (y.high - y.low) * unit);
+      } else if (unit > 0 && std::isfinite(unit)) {
+        x = around(x, plot.width / unit);
+        y = around(y, plot.height / unit);
+      }
+    }
+    const double x_threshold = symlog_threshold(ranges_.x_axis, ranges_.x_data);
+    const double y_threshold = symlog_threshold(ranges_.y_axis, ranges_.y_data);
+    out_.x = AxisTransform(ranges_.x_axis.scale, x, plot.x, plot.right(), x_threshold);
+    const double from = out_.has_heat_map ? plot.y : plot.bottom(), to = out_.has_heat_map ? plot.bottom() : plot.y;
+    out_.y = AxisTransform(ranges_.y_axis.scale, y, from, to, y_threshold);
+  }
+
+  static Range around(Range r, double width) {
+    const double centre = 0.5 * r.low + 0.5 * r.high;
+    return {centre - width / 2, centre + width / 2};
+  }
+
+  void shrink_to(double width, double height) {
+    Rect& plot = out_.plot;
+    plot.x += (plot.width - width) / 2;
+    plot.width = std::max(smallest_plot, width);
+    plot.height = std::max(smallest_plot, height);
+  }
+
+  static Axis labelled(Axis axis, const std::vector<std::string>& labels) {
+    for (std::size_t i = 0; i < labels.size(); ++i) axis.ticks.push_back({static_cast<double>(i), labels[i]});
+    return axis;
+  }
+
+  Axis axis_with_cells(const Axis& axis, bool is_x) const {
+    if (!out_.has_heat_map || !axis.ticks.empty()) return axis;
+    for (const Series& series : figure_.series) {
+      const auto* map = std::get_if<HeatMap>(&series);
+      if (map && !(is_x ? map->col_labels : map->row_labels).empty()) {
+        return labelled(axis, is_x ? map->col_labels : map->row_labels);
+      }
+    }
+    Axis whole = axis;
+    whole.integer_ticks = true;
+    return whole;
+  }
+
+  // Fewer labels until none touches its neighbour; named ticks cannot be chosen anew, so every second, third... keeps
+  // its name.
+  template <typename Extent1d>
+  std::vector<Tick> roomy_ticks(const Axis& axis, const AxisTransform& transform, int most,
+                                Extent1d&& half_length) const {
+    for (;; --most) {
+      std::vector<Tick> ticks = choose_ticks(axis, transform, most);
+      if (!axis.ticks.empty()) thin_names(ticks, transform, half_length);
+      if (most <= 2 || !axis.ticks.empty() || !touches(ticks, transform, half_length)) return ticks;
+    }
+  }
+
+  template <typename Extent1d>
+  static bool touches(const std::vector<Tick>& ticks, const AxisTransform& transform, Extent1d&& half_length) {
+    const Tick* last = nullptr;
+    for (const Tick& tick : ticks) {
+      if (tick.label.empty()) continue;
+      if (last) {
+        const double distance = std::abs(transform.to_canvas(tick.at) - transform.to_canvas(last->at));
+        if (distance < half_length(tick.label) + half_length(last->label)) return true;
+      }
+      last = &tick;
+    }
+    return false;
+  }
+
+  template <typename Extent1d>
+  static void thin_names(std::vector<Tick>& ticks, const AxisTransform& transform, Extent1d&& half_length) {
+    const std::vector<Tick> all = ticks;
+    for (std::size_t stride = 1; stride <= all.size(); ++stride) {
+      ticks = all;
+      for (std::size_t i = 0; i < ticks.size(); ++i) {
+        if (i % stride != 0) ticks[i].label.clear();
+      }
+      if (!touches(ticks, transform, half_length)) return;
+    }
+  }
+
+  void choose_x_ticks() {
+    const auto half = [this](const std::string& label) { return width(label, m_.text) / 2 + 0.4 * m_.text; };
+    const int most = std::clamp(static_cast<int>(out_.plot.width / (4.5 * m_.text)), 2, 12);
+    out_.x_ticks = roomy_ticks(axis_with_cells(ranges_.x_axis, true), out_.x, most, half);
+    // Labels at the ends reach over the plot; the margins grow for them.
+    double over_right = 0;
+    over_left_ = 0;
+    for (const Tick& tick : out_.x_ticks) {
+      const double reach = width(tick.label, m_.text) / 2, at = out_.x.to_canvas(tick.at);
+      over_right = std::max(over_right, at + reach - out_.plot.right());
+      over_left_ = std::max(over_left_, out_.plot.x - at + reach);
+    }
+    right_ = m_.gap + over_right;
+  }
+
+  void choose_y_ticks() {
+    const auto half = [this](const std::string&) { return 0.6 * m_.text; };
+    const int most = std::clamp(static_cast<int>(out_.plot.height / (2.4 * m_.text)), 2, 9);
+    out_.y_ticks = roomy_ticks(axis_with_cells(ranges_.y_axis, false), out_.y, most, half);
+    widest_y_label_ = 0;
+    for (const Tick& tick : out_.y_ticks) widest_y_label_ = std::max(widest_y_label_, width(tick.label, m_.text));
+  }
+
+  void place_axis_titles() {
+    const double y_title = axis_title(figure_.y).empty() ? 0 : m_.text * line_height_of_font;
+    left_ = std::max(m_.gap + y_title + widest_y_label_ + 0.6 * m_.text, m_.gap + over_left_);
+    out_.y_title_x = out_.plot.x - widest_y_label_ - 0.6 * m_.text - 0.45 * m_.text;
+    out_.x_title_y = out_.plot.bottom() + 2.75 * m_.text;
+  }
+
+  double color_bar_width(ColorBarLayout& bar) {
+    const auto& map = std::get<HeatMap>(figure_.series[bar.series]);
+    const Range range = color_range(map);
+    const double swatch = bar.shows_flaws ? 2.2 * m_.text : 0;
+    const double height =
+        std::max(smallest_plot, (out_.plot.height > 0 ? out_.plot.height : out_.area.height / 2) - swatch);
+    bar.bar = {0, 0, 0.9 * m_.text, height};
+    bar.values = AxisTransform(map.value.scale, range, height, 0, color_threshold(map, range));
+    const int most = std::clamp(static_cast<int>(height / (2.4 * m_.text)), 2, 7);
+    bar.ticks = choose_ticks(map.value, bar.values, most);
+    double labels = bar.shows_flaws ? width("not finite", m_.small) - bar.bar.width : 0;
+    for (const Tick& tick : bar.ticks) labels = std::max(labels, width(tick.label, m_.text));
+    const double title = axis_title(map.value).empty() ? 0 : m_.text * line_height_of_font;
+    return m_.text + bar.bar.width + 0.4 * m_.text + labels + title;
+  }
+
+  static double color_threshold(const HeatMap& map, Range range) {
+    Extent extent;
+    extent.add(range.low);
+    extent.add(range.high);
+    return symlog_threshold(map.value, extent);
+  }
+
+  void place_color_bars() {
+    double x = out_.plot.right() + m_.text;
+    for (ColorBarLayout& bar : out_.color_bars) {
+      const double width = color_bar_width(bar);
+      const auto& map = std::get<HeatMap>(figure_.series[bar.series]);
+      bar.bar.x = x;
+      bar.bar.y = out_.plot.y;
+      bar.values =
+          AxisTransform(map.value.scale, color_range(map), bar.bar.bottom(), bar.bar.y, bar.values.threshold());
+      bar.title_x = x + width - m_.text - 0.15 * m_.text;
+      x += width;
+    }
+  }
+
+  const Figure& figure_;
+  const FigureView& view_;
+  const LabelRoom& room_;
+  const Canvas& canvas_;
+  Measures m_;
+  FigureRanges ranges_;
+  FigureLayout out_;
+  double left_ = 0, right_ = 0, top_ = 0, bars_width_ = 0, over_left_ = 0, widest_y_label_ = 0;
+};
+
+}  // namespace
+
+Measures::Measures(const Theme& theme, const FigureView& view) {
+  const double size = std::max(1.0, view.text_size) * theme.text_scale;
+  text = size;
+  small = 0.92 * size;
+  title = 1.12 * size;
+  unit = size / 12;
+  line = unit * theme.line_scale / theme.text_scale;
+  gap = 0.5 * size;
+}
+
+bool is_shown(const Series& series, const FigureView& view) {
+  return std::find(view.hidden.begin(), view.hidden.end(), series_name(series)) == view.hidden.end();
+}
+
+bool is_complete(const HeatMap& map) {
+  if (!map.cells || map.rows <= 0 || map.cols <= 0) return false;
+  return map.cells->size() / static_cast<std::size_t>(map.cols) >= static_cast<std::size_t>(map.rows);
+}
+
+Range color_range(const HeatMap& map) {
+  Extent extent;
+  if (is_complete(map)) extent.add(*map.cells);
+  const Range fitted = fitted_range(extent, map.value.scale, RangeFit::tight);
+  if (map.value.range) return usable_range(*map.value.range, map.value.scale, fitted);
+  if (map.map != ColourMap::diverging || map.value.scale == Scale::log || extent.empty()) return fitted;
+  const double reach = std::max(std::abs(fitted.low), std::abs(fitted.high));
+  return {-reach, reach};
+}
+
+FigureLayout lay_out(const Figure& figure, const Theme& theme, const FigureView& view, const Rect& area,
+                     const LabelRoom& room, const Canvas& canvas) {
+  return Layouter(figure, theme, view, area, room, canvas).run();
+}
+
+}  // namespace afterglow

@@ -1,0 +1,69 @@
+// Where the plot, its ticks and its margins go, before anything is drawn.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/figure/axis.h"
+#include "core/figure/canvas.h"
+#include "core/figure/render.h"
+
+namespace afterglow {
+
+/// Sizes that follow from the text size and the theme, in canvas units.
+struct Measures {
+  double text;   ///< tick labels, curve labels
+  double small;  ///< notes inside the plot
+  double title;
+  double unit;  ///< one "pixel at text size 12"
+  double line;  ///< factor on stroke widths
+  double gap;   ///< between neighbours
+  Measures(const Theme& theme, const FigureView& view);
+};
+
+/// Room that labels ask for beside the plot.
+struct LabelRoom {
+  double right = 0;
+  double top = 0;
+};
+
+struct ColorBarLayout {
+  std::size_t series = 0;
+  Rect bar;
+  AxisTransform values;  ///< from the bottom to the top of the bar
+  std::vector<Tick> ticks;
+  double title_x = 0;        ///< baseline of the rotated title
+  bool shows_flaws = false;  ///< there are non-finite cells: a swatch below the bar says what their colour means
+};
+
+struct TextLine {
+  std::string text;
+  Point place;
+  bool is_subtitle = false;
+};
+
+struct FigureLayout {
+  Rect area;
+  Rect plot;
+  AxisTransform x, y;
+  std::vector<Tick> x_ticks, y_ticks;
+  std::vector<TextLine> titles;
+  double x_title_y = 0;  ///< baselines of the axis titles
+  double y_title_x = 0;
+  double top_of_legend = 0;
+  bool has_heat_map = false;
+  std::vector<ColorBarLayout> color_bars;
+};
+
+/// Whether the view shows this series.
+bool is_shown(const Series& series, const FigureView& view);
+
+/// The colour range of a heat map: its fixed one, or fitted to its finite cells.
+Range color_range(const HeatMap& map);
+
+/// True when the map holds all the cells that it promises.
+bool is_complete(const HeatMap& map);
+
+FigureLayout lay_out(const Figure& figure, const Theme& theme, const FigureView& view, const Rect& area,
+                     const LabelRoom& room, const Canvas& canvas);
+
+}  // namespace afterglow

@@ -1,0 +1,184 @@
+// Themes and colour maps; mixing happens in OKLab (Ottosson 2020), where equal steps look equal.
+#include "core/figure/palette.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace afterglow {
+namespace {
+
+struct Lab {
+  double l, a, b;
+};
+
+double to_linear(std::uint8_t channel) {
+  const double c = channel / 255.0;
+  return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+}
+
+std::uint8_t to_channel(double linear) {
+  const double v = std::clamp(linear, 0.0, 1.0);
+  const double c = v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1 / 2.4) - 0.055;
+  return static_cast<std::uint8_t>(std::lround(c * 255));
+}
+
+Lab to_lab(Color c) {
+  const double r = to_linear(c.r), g = to_linear(c.g), b = to_linear(c.b);
+  const double l = std::cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+  const double m = std::cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+  const double s = std::cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  return {0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
+          1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
+          0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s};
+}
+
+Color to_color(Lab v, std::uint8_t alpha) {
+  const auto cube = [](double x) { return x * x * x; };
+  const double l = cube(v.l + 0.3963377774 * v.a + 0.2158037573 * v.b);
+  const double m = cube(v.l - 0.1055613458 * v.a - 0.0638541728 * v.b);
+  const double s = cube(v.l - 0.0894841775 * v.a - 1.2914855480 * v.b);
+  return {to_channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+          to_channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+          to_channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s), alpha};
+}
+
+Color with_lightness(Color color, double lightness) {
+  Lab lab = to_lab(color);
+  lab.l = lightness;
+  return to_color(lab, color.a);
+}
+
+// The full end of a sequential map lies beyond the accent: brighter on dark ground, darker on light ground.
+Color sequential_color(const Theme& theme, double t) {
+  const Color full = theme.is_dark ? rgb(0xeafff8) : rgb(0x00362c);
+  const double empty_l = to_lab(theme.raised).l, accent_l = to_lab(theme.accent).l, full_l = to_lab(full).l;
+  const double knee = (accent_l - empty_l) / (full_l - empty_l);  // lightness grows evenly over the whole map
+  return t < knee ? mixed(theme.raised, theme.accent, t / knee) : mixed(theme.accent, full, (t - knee) / (1 - knee));
+}
+
+Color diverging_color(const Theme& theme, double t) {
+  const double end_lightness = theme.is_dark ? 0.84 : 0.42;
+  const Color end = with_lightness(theme.series[t < 0.5 ? 2 : 1], end_lightness);
+  return mixed(theme.raised, end, std::abs(2 * t - 1));
+}
+
+}  // namespace
+
+Color faded(Color color, double alpha) {
+  color.a = static_cast<std::uint8_t>(std::lround(color.a * std::clamp(alpha, 0.0, 1.0)));
+  return color;
+}
+
+Color mixed(Color from, Color to, double t) {
+  const Lab p = to_lab(from), q = to_lab(to);
+  const auto between = [t](double u, double v) { return u + (v - u) * t; };
+  const auto alpha = static_cast<std::uint8_t>(std::lround(between(from.a, to.a)));
+  return to_color({between(p.l, q.l), between(p.a, q.a), between(p.b, q.b)}, alpha);
+}
+
+const Theme& dark_theme() {
+  static const Theme theme{
+      .name = "dark",
+      .is_dark = true,
+      .ground = rgb(0x0b0e13),
+      .panel = rgb(0x11161d),
+      .raised = rgb(0x171e27),
+      .hairline = rgb(0x222c38),
+      .grid = rgb(0x1c2530),
+      .text = rgb(0xe6ebf2),
+      .dim = rgb(0x8d99a8),
+      .faint = rgb(0x566171),
+      .accent = rgb(0x5fe3c0),
+      .warning = rgb(0xffb454),
+      .failure = rgb(0xff5d6c),
+      .series = {rgb(0x5fe3c0), rgb(0xffb454), rgb(0x7aa7ff), rgb(0xff7a90), rgb(0xc9a0ff), rgb(0xd8e06a)},
+      .text_scale = 1,
+      .line_scale = 1,
+  };
+  return theme;
+}
+
+const Theme& light_theme() {
+  static const Theme theme{
+      .name = "light",
+      .is_dark = false,
+      .ground = rgb(0xeef1f4),
+      .panel = rgb(0xffffff),
+      .raised = rgb(0xf6f8fa),
+      .hairline = rgb(0xd5dbe2),
+      .grid = rgb(0xe8ecf0),
+      .text = rgb(0x16202c),
+      .dim = rgb(0x556270),
+      .faint = rgb(0x8a95a2),
+      .accent = rgb(0x00846b),
+      .warning = rgb(0xb45f06),
+      .failure = rgb(0xc01f2e),
+      .series = {rgb(0x00846b), rgb(0xb45f06), rgb(0x2457c5), rgb(0xb3243f), rgb(0x7a3fb5), rgb(0x6b7300)},
+      .text_scale = 1,
+      .line_scale = 1,
+  };
+  return theme;
+}
+
+const Theme& projector_theme() {
+  static const Theme theme{
+      .name = "projector",
+      .is_dark = false,
+      .ground = rgb(0xffffff),
+      .panel = rgb(0xffffff),
+      .raised = rgb(0xf2f4f7),
+      .hairline = rgb(0x9aa4b0),
+      .grid = rgb(0xdfe4e9),
+      .text = rgb(0x000000),
+      .dim = rgb(0x2b3540),
+      .faint = rgb(0x556270),
+      .accent = rgb(0x00705a),
+      .warning = rgb(0x9c4f00),
+      .failure = rgb(0xb3111f),
+      .series = {rgb(0x00705a), rgb(0x9c4f00), rgb(0x1746b0), rgb(0xa01733), rgb(0x66309c), rgb(0x565c00)},
+      .text_scale = 1.6,
+      .line_scale = 1.5,
+  };
+  return theme;
+}
+
+Color ink_color(const Theme& theme, Ink ink) {
+  switch (ink.role) {
+    case Role::text:
+      return theme.text;
+    case Role::dim:
+      return theme.dim;
+    case Role::faint:
+      return theme.faint;
+    case Role::accent:
+      return theme.accent;
+    case Role::warning:
+      return theme.warning;
+    case Role::failure:
+      return theme.failure;
+    case Role::series:
+      break;
+  }
+  return theme.series[static_cast<unsigned>(ink.index) % palette_size];
+}
+
+Dash ink_dash(Ink ink) {
+  constexpr std::array<Dash, palette_size> dashes = {Dash::solid,  Dash::dashed,   Dash::long_dash,
+                                                     Dash::dotted, Dash::dash_dot, Dash::short_dash};
+  return ink.role == Role::series ? dashes[static_cast<unsigned>(ink.index) % palette_size] : Dash::solid;
+}
+
+Marker ink_marker(Ink ink) {
+  constexpr std::array<Marker, palette_size> markers = {Marker::circle,      Marker::square,        Marker::diamond,
+                                                        Marker::triangle_up, Marker::triangle_down, Marker::hexagon};
+  return ink.role == Role::series ? markers[static_cast<unsigned>(ink.index) % palette_size] : Marker::circle;
+}
+
+Color map_color(const Theme& theme, ColourMap map, double t) {
+  const double place = t >= 0 ? std::min(t, 1.0) : 0.0;  // NaN counts as 0; callers mark it themselves
+  return map == ColourMap::sequential ? sequential_color(theme, place) : diverging_color(theme, place);
+}
+
+Color flaw_color(const Theme& theme) { return theme.failure; }
+
+}  // namespace afterglow
