@@ -49,8 +49,8 @@ struct RunCurves {
   std::string run;  ///< "run 1", "branch of run 1 at 120"
   std::int64_t first_step = 1;
   PublishedCurve loss, accuracy, learning_rate, gradient_norm, tokens_per_second;
-  std::vector<NamedCurve> layer_gradient_norms;  ///< one for each layer, same order as ModelSummary::layers
-  PublishedCurve held_out_step, held_out_accuracy;    ///< own abscissa: evaluated now and then
+  std::vector<NamedCurve> layer_gradient_norms;     ///< one for each layer, same order as ModelSummary::layers
+  PublishedCurve held_out_step, held_out_accuracy;  ///< own abscissa: evaluated now and then
   std::vector<Mark> marks;
 };
 

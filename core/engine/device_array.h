@@ -1,0 +1,35 @@
+// An array on both sides: in the back end's memory and in host memory that it transfers from quickly.
+#pragma once
+#include "core/backend/backend.h"
+
+namespace afterglow {
+
+class PinnedArray {
+ public:
+  PinnedArray(Backend& backend, const Shape& shape, DType dtype) : backend_(&backend) {
+    const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+    device_ = Tensor(backend.allocate(bytes), shape, dtype);
+    host_ = backend.allocate_host(bytes);
+  }
+  ~PinnedArray() {
+    backend_->release(device_.data);
+    backend_->release_host(host_);
+  }
+  PinnedArray(const PinnedArray&) = delete;
+  PinnedArray& operator=(const PinnedArray&) = delete;
+
+  const Tensor& device() const { return device_; }
+  template <class T>
+  T* host() const {
+    return static_cast<T*>(host_);
+  }
+  void queue_upload() { backend_->queue_upload(device_, host_); }
+  void queue_download() { backend_->queue_download(host_, device_); }
+
+ private:
+  Backend* backend_;
+  Tensor device_;
+  void* host_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,37 @@
+// The past of a run: full states kept at some steps within a memory limit, so that any step can be reached again by
+// going to the last kept state before it and training forward. Recent steps are kept densely, old ones sparsely.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/engine/trainer.h"
+
+namespace afterglow {
+
+class History {
+ public:
+  static constexpr std::size_t default_limit = std::size_t{512} << 20;  ///< bytes
+
+  explicit History(std::size_t limit = default_limit) : limit_(limit) {}
+
+  /// Whether the state after `step` should be kept, given the size of a state.
+  bool wants(std::int64_t step, std::size_t state_bytes) const;
+  /// Keeps a state; older ones may go to stay within the limit, the first one always stays.
+  void keep(TrainerState state);
+  /// The last kept state at or before `step`; nullptr when there is none.
+  const TrainerState* before(std::int64_t step) const;
+  /// Forgets what comes after `step`: that future no longer belongs to this run.
+  void forget_after(std::int64_t step);
+
+  std::size_t bytes() const { return bytes_; }
+  std::size_t frames() const { return frames_.size(); }
+
+ private:
+  void thin_out();
+  std::size_t limit_;
+  std::size_t bytes_ = 0;
+  std::vector<TrainerState> frames_;  // ascending by step
+};
+
+}  // namespace afterglow

@@ -1,0 +1,102 @@
+// Writing and reading snapshots.
+#include "core/engine/snapshot.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr const char* groups[] = {"", "optim.first_moment.", "optim.second_moment."};
+
+std::string metadata_of(const Snapshot& snapshot, const char* key) {
+  const auto found = snapshot.file.metadata.find(key);
+  if (found != snapshot.file.metadata.end()) return found->second;
+  throw Error(
+      ExitCode::bad_input,
+      snapshot.where + ": the metadata \"" + key +
+          "\" is missing, so this is no Afterglow snapshot; give a file that `afterglow train` or Ctrl+S wrote");
+}
+
+}  // namespace
+
+void write_snapshot(const std::filesystem::path& path, const Recipe& recipe, const Trainer& trainer) {
+  TensorFile file;
+  file.metadata = {{"format", "afterglow"},
+                   {"version", "1"},
+                   {"step", std::to_string(trainer.finished_steps())},
+                   {"checksum", trainer.checksum()},
+                   {"afterglow.recipe", to_json(recipe).dump()}};
+  const ParameterStore& store = trainer.parameters();
+  const Tensor buffers[] = {store.values(), store.first_moments(), store.second_moments()};
+  for (int group = 0; group < 3; ++group) {
+    std::vector<float> flat(static_cast<std::size_t>(buffers[group].elements()));
+    trainer.backend().download(flat.data(), buffers[group]);
+    for (const Parameter& parameter : store.all()) {
+      const std::span<const float> values(flat.data() + parameter.offset,
+                                          static_cast<std::size_t>(parameter.shape.elements()));
+      file.tensors.push_back(make_tensor(groups[group] + parameter.name, parameter.shape.extents(), values));
+    }
+  }
+  write_safetensors(path, file);
+}
+
+Snapshot read_snapshot(const std::filesystem::path& path) {
+  Snapshot snapshot;
+  snapshot.where = path.string();
+  snapshot.file = read_safetensors(path);
+  if (metadata_of(snapshot, "format") != "afterglow") {
+    throw Error(ExitCode::bad_input, snapshot.where + ": the metadata \"format\" is \"" +
+                                         metadata_of(snapshot, "format") +
+                                         "\", not \"afterglow\"; give a snapshot that Afterglow wrote");
+  }
+  snapshot.recipe = parse_recipe(metadata_of(snapshot, "afterglow.recipe"), snapshot.where + ": afterglow.recipe");
+  snapshot.checksum = metadata_of(snapshot, "checksum");
+  const std::string step = metadata_of(snapshot, "step");
+  const bool digits = !step.empty() && step.size() < 16 && step.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits)
+    throw Error(ExitCode::bad_input,
+                snapshot.where + ": the metadata \"step\" is \"" + step + "\"; expected a whole number");
+  snapshot.step = std::stoll(step);
+  return snapshot;
+}
+
+void check_weights(const Snapshot& snapshot, const ParameterStore& declared) {
+  for (const Parameter& parameter : declared.all()) {
+    for (const char* group : groups) {
+      const std::string name = group + parameter.name;
+      const HostTensor& tensor = require_tensor(snapshot.file, name, snapshot.where);
+      if (tensor.type != StoredType::f32 || Shape(tensor.shape) != parameter.shape) {
+        throw Error(ExitCode::bad_input, snapshot.where + ": " + name + " is " + name_of(tensor.type) + " " +
+                                             Shape(tensor.shape).text() + " but the recipe in the file asks for F32 " +
+                                             parameter.shape.text() + "; the file was changed by hand");
+      }
+      for (const float value : to_floats(tensor)) {
+        if (std::isfinite(value)) continue;
+        throw Error(ExitCode::bad_input,
+                    snapshot.where + ": " + name + " holds NaN or infinity; take an earlier snapshot of the run");
+      }
+    }
+  }
+}
+
+TrainerState trainer_state(const Snapshot& snapshot, const ParameterStore& store) {
+  TrainerState state;
+  state.step = snapshot.step;
+  std::vector<std::byte>* buffers[] = {&state.weights, &state.first_moments, &state.second_moments};
+  for (int group = 0; group < 3; ++group) {
+    buffers[group]->assign(store.values().bytes(), std::byte{0});
+    for (const Parameter& parameter : store.all()) {
+      const HostTensor& tensor = require_tensor(snapshot.file, groups[group] + parameter.name, snapshot.where);
+      std::memcpy(buffers[group]->data() + static_cast<std::size_t>(parameter.offset) * sizeof(float),
+                  tensor.bytes.data(), tensor.bytes.size());
+    }
+  }
+  return state;
+}
+
+}  // namespace afterglow

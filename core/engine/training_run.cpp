@@ -1,0 +1,202 @@
+// Follows a recipe through time, in both directions.
+#include "core/engine/training_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+Command set_command(const std::string& key, double value) {
+  return {"set", nlohmann::json{{"key", key}, {"to", value}}.dump()};
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit)
+    : recipe_(std::move(recipe)),
+      trainer_(std::make_unique<Trainer>(recipe_, backend)),
+      history_(history_limit),
+      layer_norms_(trainer_->parts().size()) {
+  history_.keep(trainer_->save());
+}
+
+TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit)
+    : recipe_(snapshot.recipe), history_(history_limit) {
+  const auto check = [&](const ParameterStore& store) { check_weights(snapshot, store); };
+  trainer_ = std::make_unique<Trainer>(recipe_, backend, DType::f32, check);
+  layer_norms_.resize(trainer_->parts().size());
+  trainer_->restore(trainer_state(snapshot, trainer_->parameters()));
+  rebuild_config(step());
+  history_.keep(trainer_->save());
+  first_step_ = step() + 1;
+}
+
+void TrainingRun::change(const std::string& key, double value) { trainer_->set(key, value); }
+
+void TrainingRun::apply(const Command& command) {
+  if (command.name != "set") return;  // the other commands steer the run and leave no trace in its numbers
+  const nlohmann::json value = nlohmann::json::parse(command.value);
+  change(value.at("key").get<std::string>(), value.at("to").get<double>());
+}
+
+void TrainingRun::apply_due_commands() {
+  while (next_command_ < recipe_.commands.size() && recipe_.commands[next_command_].step <= step()) {
+    apply(recipe_.commands[next_command_++].command);
+  }
+}
+
+bool TrainingRun::train_step() {
+  apply_due_commands();
+  const StepResult result = trainer_->step();
+  append(result);
+  if (!result.finite) {
+    failure_ = "step " + std::to_string(result.step) + ": a number became non-finite in " + trainer_->diagnose() +
+               ". The weights are those of step " + std::to_string(step()) +
+               "; lower the learning rate or raise the ridge and go on.";
+    return false;
+  }
+  failure_.clear();
+  const TrainingConfig& config = trainer_->config();
+  if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) {
+    held_out_step_.append(static_cast<double>(step()));
+    held_out_accuracy_.append(trainer_->evaluate(config.evaluate_examples));
+  }
+  const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
+  if (history_.wants(step(), state_bytes)) history_.keep(trainer_->save());
+  return true;
+}
+
+void TrainingRun::append(const StepResult& result) {
+  // A step that failed shows its non-finite value on the curve, and goes when the step is tried again.
+  truncate_curves(result.step - 1);
+  loss_.append(result.loss);
+  accuracy_.append(result.accuracy);
+  learning_rate_.append(result.learning_rate);
+  gradient_norm_.append(result.gradient_norm);
+  for (std::size_t i = 0; i < layer_norms_.size(); ++i) {
+    layer_norms_[i].append(i < result.layer_gradient_norms.size() ? result.layer_gradient_norms[i] : 0.0);
+  }
+}
+
+void TrainingRun::truncate_curves(std::int64_t step) {
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, step - first_step_ + 1));
+  for (GrowingCurve* curve : {&loss_, &accuracy_, &learning_rate_, &gradient_norm_}) curve->truncate(size);
+  for (GrowingCurve& curve : layer_norms_) curve.truncate(size);
+  const PublishedCurve steps = held_out_step_.view();
+  std::size_t kept = steps.size;
+  while (kept > 0 && steps[kept - 1] > static_cast<double>(step)) --kept;
+  held_out_step_.truncate(kept);
+  held_out_accuracy_.truncate(kept);
+}
+
+void TrainingRun::set(const std::string& key, double value) {
+  apply_due_commands();
+  const double from = get_setting(trainer_->config(), key);
+  change(key, value);
+  recipe_.commands.resize(next_command_);
+  recipe_.commands.push_back({step(), set_command(key, value)});
+  ++next_command_;
+  history_.forget_after(step());
+  done_.push_back({step(), key, from, value});
+  undone_.clear();
+}
+
+// A change of this very moment is taken out of the recipe; one that training has passed is answered by the opposite
+// change.
+bool TrainingRun::undo() {
+  if (done_.empty()) return false;
+  const Change last = done_.back();
+  done_.pop_back();
+  const bool passed = last.step != step();
+  change(last.key, last.from);
+  if (passed) {
+    recipe_.commands.resize(next_command_);
+    recipe_.commands.push_back({step(), set_command(last.key, last.from)});
+    history_.forget_after(step());
+  } else {
+    recipe_.commands.pop_back();
+  }
+  next_command_ = recipe_.commands.size();
+  undone_.push_back(last);
+  return true;
+}
+
+bool TrainingRun::redo() {
+  if (undone_.empty()) return false;
+  std::vector<Change> rest = undone_;
+  rest.pop_back();
+  set(undone_.back().key, undone_.back().to);
+  undone_ = std::move(rest);
+  return true;
+}
+
+void TrainingRun::rebuild_config(std::int64_t step) {
+  for (const SettingSpec& spec : training_settings()) {
+    const double value = get_setting(recipe_.training, spec.key);
+    if (get_setting(trainer_->config(), spec.key) != value) change(spec.key, value);
+  }
+  next_command_ = 0;
+  while (next_command_ < recipe_.commands.size() && recipe_.commands[next_command_].step < step) {
+    apply(recipe_.commands[next_command_++].command);
+  }
+}
+
+void TrainingRun::go_to(std::int64_t target) {
+  if (target < 0) throw Error(ExitCode::bad_input, "step " + std::to_string(target) + ": steps count from 0");
+  if (target < step()) {
+    const TrainerState* frame = history_.before(target);
+    if (!frame) {
+      throw Error(ExitCode::bad_input,
+                  "step " + std::to_string(target) + " lies before what this run remembers; start the recipe again");
+    }
+    failure_.clear();
+    done_.clear();
+    undone_.clear();
+    trainer_->restore(*frame);
+    rebuild_config(step());
+    truncate_curves(step());
+  }
+  while (step() < target && train_step()) {
+  }
+}
+
+Recipe TrainingRun::recipe() const {
+  Recipe now = recipe_;
+  now.commands.resize(std::min(next_command_, now.commands.size()));
+  now.shown_step = step();
+  return now;
+}
+
+RunCurves TrainingRun::curves() const {
+  RunCurves curves;
+  curves.run = name;
+  curves.first_step = first_step_;
+  curves.loss = loss_.view();
+  curves.accuracy = accuracy_.view();
+  curves.learning_rate = learning_rate_.view();
+  curves.gradient_norm = gradient_norm_.view();
+  curves.held_out_step = held_out_step_.view();
+  curves.held_out_accuracy = held_out_accuracy_.view();
+  for (std::size_t i = 0; i < layer_norms_.size(); ++i)
+    curves.layer_gradient_norms.push_back({trainer_->parts()[i].label, layer_norms_[i].view()});
+  for (const TimedCommand& timed : recipe_.commands) {
+    if (timed.command.name != "set" || timed.step > step()) continue;
+    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
+    curves.marks.push_back(
+        {timed.step, value.at("key").get<std::string>() + " → " + short_number(value.at("to").get<double>())});
+  }
+  return curves;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,70 @@
+// A run: a trainer that follows its recipe, with curves, marks and a past to go back to. It is driven from one thread.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/history.h"
+#include "core/engine/observation.h"
+#include "core/engine/snapshot.h"
+#include "core/engine/trainer.h"
+
+namespace afterglow {
+
+class TrainingRun {
+ public:
+  TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit = History::default_limit);
+  /// Goes on from a snapshot; a snapshot that does not fit its own recipe is an Error(bad_input).
+  TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit = History::default_limit);
+
+  Trainer& trainer() { return *trainer_; }
+  const Trainer& trainer() const { return *trainer_; }
+  std::int64_t step() const { return trainer_->finished_steps(); }
+  bool finished() const { return step() >= trainer_->config().steps; }
+
+  /// Applies the recipe's commands of this moment, then trains one step and appends to the curves. After a non-finite
+  /// step nothing has changed and `failure` says what happened.
+  bool train_step();
+  /// Why training stopped: step, layer, head, tensor and index of the first non-finite number; empty while all is well.
+  const std::string& failure() const { return failure_; }
+
+  /// Changes a hyperparameter from the next step on and writes it into the recipe. A different future begins here.
+  void set(const std::string& key, double value);
+  /// Takes the last change at this step back, or makes it again; false when there is none.
+  bool undo();
+  bool redo();
+  /// Goes to a step that was trained before, exactly; or trains forward to a later one.
+  void go_to(std::int64_t step);
+  /// The recipe that makes the present moment again: all commands so far.
+  Recipe recipe() const;
+
+  RunCurves curves() const;
+  const History& history() const { return history_; }
+  std::string name = "run 1";
+
+ private:
+  void apply(const Command& command);
+  void apply_due_commands();
+  void change(const std::string& key, double value);
+  void rebuild_config(std::int64_t step);
+  void append(const StepResult& result);
+  void truncate_curves(std::int64_t step);
+
+  Recipe recipe_;
+  std::unique_ptr<Trainer> trainer_;
+  History history_;
+  std::size_t next_command_ = 0;
+  std::string failure_;
+  struct Change {
+    std::int64_t step;
+    std::string key;
+    double from, to;
+  };
+  std::vector<Change> done_, undone_;
+
+  std::int64_t first_step_ = 1;
+  GrowingCurve loss_, accuracy_, learning_rate_, gradient_norm_, held_out_step_, held_out_accuracy_;
+  std::vector<GrowingCurve> layer_norms_;
+};
+
+}  // namespace afterglow

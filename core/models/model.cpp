@@ -1,0 +1,131 @@
+// Builds a stack of layers from JSON and runs it.
+#include "core/models/model.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+// The field by which a layer calls the model's width (golden/README.md keeps the papers' names).
+const char* width_field(const std::string& kind) { return kind.rfind("mamba", 0) == 0 ? "d_model" : "d"; }
+
+// What a person wants to see of a layer's configuration, in the papers' letters.
+std::string detail_of(const json& config) {
+  static const std::vector<std::pair<const char*, const char*>> shown = {
+      {"r", "r"}, {"K", "K"}, {"H", "H"}, {"n_heads", "H"}, {"d_state", "N"}, {"d_ff", "d"}, {"dk", "d"}};
+  std::string text;
+  for (const auto& [field, letter] : shown) {
+    if (!config.contains(field) || !config[field].is_number()) continue;
+    if (!text.empty()) text += " · ";
+    text += std::string(letter) + " " + config[field].dump();
+  }
+  return text;
+}
+
+int heads_of(const json& config) {
+  for (const char* field : {"H", "n_heads"}) {
+    if (config.contains(field) && config[field].is_number_integer()) return config[field].get<int>();
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::size_t ModelState::bytes() const {
+  std::size_t total = 0;
+  for (const LayerState& layer : layers) total += layer.bytes();
+  return total;
+}
+
+Model::Model(const json& config, ParameterStore& store) {
+  const std::string where = "model";
+  require_known(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks"}, where);
+  width_ = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
+  vocab_ = get_integer(config, "vocab", std::nullopt, 2, 1 << 20, where);
+  norm_eps_ = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
+  const ParameterScope root(store, "");
+  embedding_ = &root.add("embedding.weight", {vocab_, width_}, normal(0.02));
+  if (!config.contains("blocks") || !config["blocks"].is_array()) {
+    throw Error(ExitCode::bad_input,
+                "model.blocks: expected a list of blocks such as {\"mixer\": {\"kind\": \"ska\"}}");
+  }
+  int block = 0;
+  for (const json& entry : config["blocks"]) {
+    const std::string here = "model.blocks[" + std::to_string(block) + "]";
+    require_known(entry, {"mixer", "mlp", "repeat"}, here);
+    const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, 1024, here);
+    for (std::int64_t i = 0; i < repeat; ++i, ++block) {
+      for (const char* role : {"mixer", "mlp"}) {
+        if (entry.contains(role)) add_branch(entry[role], here + "." + role, block, role, root);
+      }
+    }
+  }
+  norm_ = &root.add("norm.weight", {width_}, constant(1.0));
+  const bool tied = get_bool(config, "tie_embedding", false, where);
+  head_ = tied ? embedding_ : &root.add("head.weight", {vocab_, width_}, normal(0.02));
+}
+
+void Model::add_branch(const json& config, const std::string& where, int block, const char* role,
+                       const ParameterScope& root) {
+  if (!config.is_object() || !config.contains("kind") || !config["kind"].is_string()) {
+    throw Error(ExitCode::bad_input, where + ": expected an object with a \"kind\", such as {\"kind\": \"ska\"}");
+  }
+  json filled = config;
+  const std::string kind = filled["kind"].get<std::string>();
+  filled.erase("kind");
+  if (!filled.contains(width_field(kind))) filled[width_field(kind)] = width_;
+  const ParameterScope scope = root.scope("layers." + std::to_string(block));
+  Branch branch;
+  branch.scope = scope.prefix() + "." + kind;
+  branch.label = std::to_string(block) + " " + kind;
+  branch.detail = detail_of(filled);
+  branch.heads = heads_of(filled);
+  branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(1.0));
+  try {
+    branch.layer = make_layer(kind, filled, scope.scope(kind));
+  } catch (const Error& error) {
+    throw Error(error.code(), where + ": " + error.what());
+  }
+  branches_.push_back(std::move(branch));
+}
+
+template <class Apply>
+Var Model::run(Tape& tape, const Tensor& tokens, const Apply& apply) {
+  Var x;
+  {
+    const Tape::Scope scope(tape, "embedding");
+    x = embedding(tape, tokens, tape.parameter(*embedding_));
+  }
+  for (std::size_t i = 0; i < branches_.size(); ++i) {
+    const Tape::Scope scope(tape, branches_[i].scope);
+    const Var normed = rms_norm(tape, x, tape.parameter(*branches_[i].norm), norm_eps_);
+    x = add(tape, x, apply(i, normed));
+  }
+  const Tape::Scope scope(tape, "head");
+  return linear(tape, rms_norm(tape, x, tape.parameter(*norm_), norm_eps_), tape.parameter(*head_));
+}
+
+Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask) {
+  return run(tape, tokens, [&](std::size_t i, const Var& x) { return branches_[i].layer->forward(tape, x, mask); });
+}
+
+ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  ModelState state;
+  for (const Branch& branch : branches_) state.layers.push_back(branch.layer->make_state(backend, dtype, batch));
+  return state;
+}
+
+Var Model::step(Tape& tape, const Tensor& tokens, ModelState& state) {
+  return run(tape, tokens,
+             [&](std::size_t i, const Var& x) { return branches_[i].layer->step(tape, x, state.layers[i]); });
+}
+
+}  // namespace afterglow
