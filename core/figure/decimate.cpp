@@ -184,8 +184,8 @@ CurveView::CurveView(const Curve& curve) {
     pyramid_ = curve.pyramid.get();
     size_ = pyramid_->size();
     is_sorted_ = pyramid_->is_sorted();
-  } else if (curve.x && curve.y) {
-    *this = CurveView(*curve.x, *curve.y);
+  } else {
+    *this = CurveView(curve.x.span(), curve.y.span());
   }
 }
 

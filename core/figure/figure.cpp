@@ -3,8 +3,9 @@
 
 namespace afterglow {
 
-Values shared_values(std::vector<double> numbers) {
-  return std::make_shared<const std::vector<double>>(std::move(numbers));
+Values::Values(std::vector<double> numbers) : size_(numbers.size()) {
+  const auto owner = std::make_shared<const std::vector<double>>(std::move(numbers));
+  numbers_ = std::shared_ptr<const double[]>(owner, owner->data());
 }
 
 const std::string& series_name(const Series& series) {

@@ -1,9 +1,13 @@
 // What a plot shows, in data units: one value that the window draws and that the file writers draw again.
 #pragma once
+#include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -11,11 +15,25 @@ namespace afterglow {
 
 class CurvePyramid;  // core/figure/decimate.h
 
-/// Numbers shared by figures, observations and frames: a million points are never copied to be drawn.
-using Values = std::shared_ptr<const std::vector<double>>;
+/// Numbers shared by figures, observations and frames: a million points are never copied to be drawn. Immutable, cheap
+/// to copy; `line.curve.x = std::vector<double>{0, 1, 2}` takes a vector, the second constructor shares an array that
+/// somebody else keeps growing behind `size`.
+class Values {
+ public:
+  Values() = default;
+  Values(std::vector<double> numbers);
+  Values(std::initializer_list<double> numbers) : Values(std::vector<double>(numbers)) {}
+  Values(std::shared_ptr<const double[]> numbers, std::size_t size) : numbers_(std::move(numbers)), size_(size) {}
 
-/// Makes shared, immutable numbers of a vector: `line.curve.x = shared_values({0, 1, 2})`.
-Values shared_values(std::vector<double> numbers);
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  double operator[](std::size_t i) const { return numbers_[static_cast<std::ptrdiff_t>(i)]; }
+  std::span<const double> span() const { return {numbers_.get(), size_}; }
+
+ private:
+  std::shared_ptr<const double[]> numbers_;
+  std::size_t size_ = 0;
+};
 
 /// An interval in data units. `low < high` wherever one is asked for; what is not is repaired when drawn.
 struct Range {
@@ -62,8 +80,8 @@ struct Ink {
 enum class Dash { automatic, solid, dashed, dotted, dash_dot, long_dash, short_dash };
 enum class Marker { automatic, none, circle, square, diamond, triangle_up, triangle_down, hexagon };
 
-/// The points of a curve: either two shared arrays of equal length (the shorter one counts), or a pyramid that grew as
-/// data arrived, which then is the data. A missing array is an empty curve. x need not be sorted; when it is, drawing
+/// The points of a curve: either two arrays of equal length (the shorter one counts), or a pyramid that grew as
+/// data arrived, which then is the data. x need not be sorted; when it is, drawing
 /// and reading use binary search.
 struct Curve {
   Values x;

@@ -88,9 +88,8 @@ class Layouter {
       ColorBarLayout bar;
       bar.series = i;
       if (is_complete(*map)) {
-        bar.shows_flaws = std::any_of(map->cells->begin(), map->cells->end(), [&](double v) {
-          return !std::isfinite(v) && !(std::isnan(v) && map->nan_is_blank);
-        });
+        bar.shows_flaws = std::ranges::any_of(
+            map->cells.span(), [&](double v) { return !std::isfinite(v) && !(std::isnan(v) && map->nan_is_blank); });
       }
       out_.color_bars.push_back(bar);
     }
@@ -293,13 +292,13 @@ bool is_shown(const Series& series, const FigureView& view) {
 }
 
 bool is_complete(const HeatMap& map) {
-  if (!map.cells || map.rows <= 0 || map.cols <= 0) return false;
-  return map.cells->size() / static_cast<std::size_t>(map.cols) >= static_cast<std::size_t>(map.rows);
+  if (map.rows <= 0 || map.cols <= 0) return false;
+  return map.cells.size() / static_cast<std::size_t>(map.cols) >= static_cast<std::size_t>(map.rows);
 }
 
 Range color_range(const HeatMap& map) {
   Extent extent;
-  if (is_complete(map)) extent.add(*map.cells);
+  if (is_complete(map)) extent.add(map.cells.span());
   const Range fitted = fitted_range(extent, map.value.scale, RangeFit::tight);
   if (map.value.range) return usable_range(*map.value.range, map.value.scale, fitted);
   if (map.map != ColourMap::diverging || map.value.scale == Scale::log || extent.empty()) return fitted;
