@@ -46,7 +46,7 @@ TrainingConfig parse_training(const json& config, const std::string& where) {
   TrainingConfig training;
   std::vector<std::string> known;
   for (const SettingSpec& spec : training_settings()) known.emplace_back(spec.key);
-  require_known(config, known, where);
+  refuse_unknown_keys(config, known, where);
   for (const auto& [key, value] : config.items()) {
     if (!value.is_number())
       throw Error(ExitCode::bad_input, where + "." + key + ": expected a number, got " + value.dump());
@@ -128,7 +128,7 @@ void change_setting(TrainingConfig& config, std::string_view key, double value) 
 Recipe parse_recipe(const json& source, const std::string& where) {
   if (!source.is_object())
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
-  require_known(source,
+  refuse_unknown_keys(source,
                 {"version", "name", "title", "about", "seed", "model", "task", "training", "commands", "shown_step"},
                 where);
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);

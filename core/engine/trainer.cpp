@@ -65,6 +65,7 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
   parameters_.initialise(seed_);
   build_parts();
   make_batch();
+  initial_settings_ = settings();
 }
 
 Trainer::~Trainer() = default;
@@ -103,9 +104,52 @@ void Trainer::make_batch() {
   backend_->upload(batch_->offsets.device(), offsets);
 }
 
+std::vector<Setting> Trainer::settings() const {
+  std::vector<Setting> all;
+  for (const SettingSpec& spec : training_settings()) {
+    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(config_, spec.key), spec.minimum, spec.maximum, 0, spec.logarithmic, spec.integer});
+  }
+  for (const Branch& branch : model_->branches()) {
+    for (const LayerSetting& own : branch.layer->settings()) {
+      all.push_back({branch.scope + "." + own.key, branch.label + " " + own.label, "", own.meaning, own.value, own.minimum, own.maximum, 0, own.logarithmic, own.integer});
+    }
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].initial = i < initial_settings_.size() ? initial_settings_[i].value : all[i].value;
+  return all;
+}
+
+double Trainer::get(std::string_view key) const {
+  for (const Setting& setting : settings()) {
+    if (setting.key == key) return setting.value;
+  }
+  throw Error(ExitCode::bad_input, std::string(key) + ": there is no such setting in this model; `afterglow info` lists them");
+}
+
 void Trainer::set(std::string_view key, double value) {
-  change_setting(config_, key, value);
-  if (key == "batch") make_batch();
+  for (const Setting& setting : settings()) {
+    if (setting.key != key) continue;
+    if (!(value >= setting.minimum && value <= setting.maximum) || (setting.integer && value != std::floor(value))) {
+      throw Error(ExitCode::bad_input, setting.key + ": " + std::to_string(value) + " is outside " + std::to_string(setting.minimum) + " to " +
+                                           std::to_string(setting.maximum) + (setting.integer ? ", whole numbers only" : ""));
+    }
+    for (const Branch& branch : model_->branches()) {
+      if (!starts_with(setting.key, branch.scope)) continue;
+      branch.layer->set(setting.key.substr(branch.scope.size() + 1), value);
+      program_.reset();  // the captured step holds the old value
+      plain_steps_ = 0;
+      return;
+    }
+    change_setting(config_, key, value);
+    if (key == "batch") make_batch();
+    return;
+  }
+  get(key);
+}
+
+void Trainer::reset_settings() {
+  for (const Setting& setting : initial_settings_) {
+    if (get(setting.key) != setting.value) set(setting.key, setting.value);
+  }
 }
 
 Var Trainer::forward_loss(Tensor* correct, Tensor* counted) {
@@ -249,7 +293,7 @@ void Trainer::restore(const TrainerState& state) {
 std::string Trainer::checksum() const {
   std::vector<std::byte> bytes(parameters_.values().bytes());
   backend_->download(bytes.data(), parameters_.values());
-  return hex_checksum(bytes);
+  return hex16(afterglow::checksum(bytes));
 }
 
 }  // namespace afterglow

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/observation.h"
 #include "core/engine/recipe.h"
 #include "core/models/model.h"
 #include "core/tasks/task.h"
@@ -52,8 +53,13 @@ class Trainer {
   StepResult step();
   std::int64_t finished_steps() const { return step_; }
   const TrainingConfig& config() const { return config_; }
-  /// Takes effect with the next step.
+  /// Everything that may be changed live: training settings, and "layers.1.ska.K" and the like.
+  std::vector<Setting> settings() const;
+  double get(std::string_view key) const;
+  /// Takes effect with the next step. Throws Error(bad_input) for an unknown key or a value outside its range.
   void set(std::string_view key, double value);
+  /// Back to the recipe's own values.
+  void reset_settings();
 
   /// Share of right answers on `examples` held-out sequences of a task (the run's own when none is given).
   double evaluate(std::int64_t examples, const Task* task = nullptr);
@@ -85,6 +91,7 @@ class Trainer {
   DType dtype_;
   std::uint64_t seed_;
   TrainingConfig config_;
+  std::vector<Setting> initial_settings_;
   std::unique_ptr<Task> task_;
   ParameterStore parameters_;
   std::unique_ptr<Model> model_;

@@ -42,12 +42,10 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   first_step_ = step() + 1;
 }
 
-void TrainingRun::change(const std::string& key, double value) { trainer_->set(key, value); }
-
 void TrainingRun::apply(const Command& command) {
   if (command.name != "set") return;  // the other commands steer the run and leave no trace in its numbers
   const nlohmann::json value = nlohmann::json::parse(command.value);
-  change(value.at("key").get<std::string>(), value.at("to").get<double>());
+  trainer_->set(value.at("key").get<std::string>(), value.at("to").get<double>());
 }
 
 void TrainingRun::apply_due_commands() {
@@ -102,8 +100,8 @@ void TrainingRun::truncate_curves(std::int64_t step) {
 
 void TrainingRun::set(const std::string& key, double value) {
   apply_due_commands();
-  const double from = get_setting(trainer_->config(), key);
-  change(key, value);
+  const double from = trainer_->get(key);
+  trainer_->set(key, value);
   recipe_.commands.resize(next_command_);
   recipe_.commands.push_back({step(), set_command(key, value)});
   ++next_command_;
@@ -119,7 +117,7 @@ bool TrainingRun::undo() {
   const Change last = done_.back();
   done_.pop_back();
   const bool passed = last.step != step();
-  change(last.key, last.from);
+  trainer_->set(last.key, last.from);
   if (passed) {
     recipe_.commands.resize(next_command_);
     recipe_.commands.push_back({step(), set_command(last.key, last.from)});
@@ -142,10 +140,7 @@ bool TrainingRun::redo() {
 }
 
 void TrainingRun::rebuild_config(std::int64_t step) {
-  for (const SettingSpec& spec : training_settings()) {
-    const double value = get_setting(recipe_.training, spec.key);
-    if (get_setting(trainer_->config(), spec.key) != value) change(spec.key, value);
-  }
+  trainer_->reset_settings();
   next_command_ = 0;
   while (next_command_ < recipe_.commands.size() && recipe_.commands[next_command_].step < step) {
     apply(recipe_.commands[next_command_++].command);

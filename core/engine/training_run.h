@@ -45,7 +45,6 @@ class TrainingRun {
  private:
   void apply(const Command& command);
   void apply_due_commands();
-  void change(const std::string& key, double value);
   void rebuild_config(std::int64_t step);
   void append(const StepResult& result);
   void truncate_curves(std::int64_t step);

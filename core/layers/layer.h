@@ -37,6 +37,13 @@ class LayerState {
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };
 
+/// A number of a layer that may be changed while it runs, such as the power K or the ridge of `ska`.
+struct LayerSetting {
+  std::string key, label, meaning;
+  double value = 0, minimum = 0, maximum = 0;
+  bool logarithmic = false, integer = false;
+};
+
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -49,6 +56,10 @@ class Layer {
   virtual Var step(Tape& tape, const Var& x, LayerState& state) = 0;
   /// Bytes of state that the recurrent form needs for one sequence after `tokens` tokens in `dtype`.
   virtual std::int64_t state_bytes(DType dtype, std::int64_t tokens) const;
+  /// What may be changed live, with present values.
+  virtual std::vector<LayerSetting> settings() const { return {}; }
+  /// Changes a setting; the value has been checked against `settings()`. Acts from the next forward pass on.
+  virtual void set(std::string_view /*key*/, double /*value*/) {}
 };
 
 /// One field of a layer's configuration, for messages, documentation and forms.

@@ -47,7 +47,7 @@ std::size_t ModelState::bytes() const {
 
 Model::Model(const json& config, ParameterStore& store) {
   const std::string where = "model";
-  require_known(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks"}, where);
+  refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks"}, where);
   width_ = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
   vocab_ = get_integer(config, "vocab", std::nullopt, 2, 1 << 20, where);
   norm_eps_ = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
@@ -60,7 +60,7 @@ Model::Model(const json& config, ParameterStore& store) {
   int block = 0;
   for (const json& entry : config["blocks"]) {
     const std::string here = "model.blocks[" + std::to_string(block) + "]";
-    require_known(entry, {"mixer", "mlp", "repeat"}, here);
+    refuse_unknown_keys(entry, {"mixer", "mlp", "repeat"}, here);
     const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, 1024, here);
     for (std::int64_t i = 0; i < repeat; ++i, ++block) {
       for (const char* role : {"mixer", "mlp"}) {
