@@ -1,0 +1,60 @@
+// Writes tables as CSV: quotes only where they are needed, so that spreadsheets and pandas read the same.
+#include "core/io/atomic_file.h"
+#include "core/io/csv.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+namespace {
+
+void append_field(std::string& text, std::string_view field, bool only_column) {
+  // An empty field that is the whole line would be an empty line, which readers skip.
+  const bool quotes = field.find_first_of(",\"\r\n") != std::string_view::npos || (only_column && field.empty()) ||
+                      field.starts_with(' ') || field.ends_with(' ');
+  if (!quotes) {
+    text += field;
+    return;
+  }
+  text += '"';
+  for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
+  text += '"';
+}
+
+std::size_t length_of(const CsvColumn& column) {
+  return std::visit([](const auto& values) { return values.size(); }, column.values);
+}
+
+std::string field_of(const CsvColumn& column, std::size_t row) {
+  if (const auto* numbers = std::get_if<std::vector<double>>(&column.values)) return shortest((*numbers)[row]);
+  return std::get<std::vector<std::string>>(column.values)[row];
+}
+
+}  // namespace
+
+std::string format_csv(const std::vector<CsvColumn>& columns) {
+  std::string text;
+  const std::size_t rows = columns.empty() ? 0 : length_of(columns.front());
+  for (const CsvColumn& column : columns) {
+    if (length_of(column) != rows) {
+      throw Error(ExitCode::failure, "cannot write a table: column '" + column.name + "' has " +
+                                         std::to_string(length_of(column)) + " rows where the first has " +
+                                         std::to_string(rows) + "; make them equally long");
+    }
+  }
+  const auto append_row = [&](auto field) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (i > 0) text += ',';
+      append_field(text, field(columns[i]), columns.size() == 1);
+    }
+    text += "\r\n";
+  };
+  append_row([](const CsvColumn& column) { return column.name; });
+  for (std::size_t row = 0; row < rows; ++row)
+    append_row([&](const CsvColumn& column) { return field_of(column, row); });
+  return text;
+}
+
+void write_csv(const std::filesystem::path& path, const std::vector<CsvColumn>& columns) {
+  write_file_atomically(path, format_csv(columns));
+}
+
+}  // namespace afterglow

@@ -1,0 +1,57 @@
+// Numbers as text: they read back to the same bits, and nothing but a number is one.
+#include "core/io/number_text.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+
+namespace afterglow {
+namespace {
+
+TEST(NumberText, WritesTheFewestDigits) {
+  EXPECT_EQ(shortest(0.1), "0.1");
+  EXPECT_EQ(shortest(0.1f), "0.1");
+  EXPECT_EQ(shortest(3.0), "3");
+  EXPECT_EQ(shortest(-0.0), "-0");
+  EXPECT_EQ(shortest(1e-20), "1e-20");
+  EXPECT_EQ(shortest(1.0 / 3), "0.3333333333333333");
+  EXPECT_EQ(shortest(std::numeric_limits<double>::quiet_NaN()), "nan");
+  EXPECT_EQ(shortest(-std::numeric_limits<double>::quiet_NaN()), "nan");
+  EXPECT_EQ(shortest(HUGE_VAL), "inf");
+  EXPECT_EQ(shortest(-HUGE_VAL), "-inf");
+}
+
+TEST(NumberText, EveryNumberReadsBackToTheSameBits) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    const double value = std::bit_cast<double>(random());
+    const auto back = parse_number(shortest(value));
+    ASSERT_TRUE(back.has_value()) << shortest(value);
+    if (std::isnan(value)) {
+      ASSERT_TRUE(std::isnan(*back));
+    } else {
+      ASSERT_EQ(std::bit_cast<std::uint64_t>(*back), std::bit_cast<std::uint64_t>(value)) << shortest(value);
+    }
+  }
+}
+
+TEST(NumberText, AcceptsCommonSpellings) {
+  EXPECT_EQ(parse_number(" 12 "), 12);
+  EXPECT_EQ(parse_number("+1.5e3"), 1500);
+  EXPECT_EQ(parse_number(".5"), 0.5);
+  EXPECT_EQ(parse_number("-Inf"), -HUGE_VAL);
+  EXPECT_TRUE(std::isnan(parse_number("NaN").value()));
+}
+
+TEST(NumberText, NothingElseIsANumber) {
+  for (const char* text : {"", " ", "x", "1x", "1 2", "1,5", "0x10", "1e", "--1", "+-1", "+", "1e999", "٣", "1_000"}) {
+    EXPECT_EQ(parse_number(text), std::nullopt) << text;
+  }
+}
+
+}  // namespace
+}  // namespace afterglow
