@@ -1,0 +1,54 @@
+// JSON files within limits, and fields read from them with messages that name field, value and what is allowed.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+struct JsonLimits {
+  std::size_t bytes = std::size_t{16} << 20;
+  int depth = 64;  ///< lists and objects inside each other
+};
+
+/// Throws Error(bad_input) with line and column for text that is not JSON, nests too deeply, or is too large, and for a
+/// field that stands twice in one object.
+nlohmann::json read_json(const std::filesystem::path& path, const JsonLimits& limits = {});
+/// The same from text; `where` names its source in messages.
+nlohmann::json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits = {});
+
+/// Indented by two, written atomically. Throws Error(failure) for text that is not UTF-8.
+void write_json(const std::filesystem::path& path, const nlohmann::json& json);
+
+/// A number, or "nan", "inf", "-inf" as a string, since JSON has no such numbers.
+nlohmann::json json_number(double value);
+
+/// The getters below read field `key` of `object`. A missing field gives the fallback, or Error(bad_input) without one;
+/// a field of another kind or outside the range is an Error(bad_input). `where` is the source as messages begin with
+/// it, e.g. "tiny.json, training". Ranges include their ends; infinite ends are no limit.
+double get_number(const nlohmann::json& object, const std::string& key, std::optional<double> fallback, double min,
+                  double max, const std::string& where);
+/// Whole numbers, also when written as 3.0.
+std::int64_t get_integer(const nlohmann::json& object, const std::string& key, std::optional<std::int64_t> fallback,
+                         std::int64_t min, std::int64_t max, const std::string& where);
+bool get_bool(const nlohmann::json& object, const std::string& key, std::optional<bool> fallback,
+              const std::string& where);
+std::string get_string(const nlohmann::json& object, const std::string& key, std::optional<std::string> fallback,
+                       const std::string& where);
+/// One of `allowed`; for another word the nearest is suggested.
+std::string get_choice(const nlohmann::json& object, const std::string& key, const std::vector<std::string>& allowed,
+                       std::optional<std::string> fallback, const std::string& where);
+
+/// Adds a sentence to `warnings` for every field of `object` that is not in `known`, with the nearest known name. Such
+/// fields stay in the object, so that a file of a newer version survives being written again.
+void warn_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known, const std::string& where,
+                       std::vector<std::string>& warnings);
+
+}  // namespace afterglow
