@@ -1,0 +1,31 @@
+// XXH64, a fast 64-bit hash of content, for checksums that people compare: weights, recipes, files.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace afterglow {
+
+/// The XXH64 algorithm, streaming: the result depends on the bytes alone, not on how they were divided into updates.
+/// Not for security.
+class Checksum {
+ public:
+  explicit Checksum(std::uint64_t seed = 0);
+  void update(std::span<const std::byte> bytes);
+  /// Of everything so far; more can follow.
+  std::uint64_t digest() const;
+
+ private:
+  std::uint64_t seed_;
+  std::array<std::uint64_t, 4> lanes_;
+  std::array<std::byte, 32> pending_{};
+  std::uint64_t length_ = 0;  // of everything; length_ % 32 bytes of it are pending
+};
+
+std::uint64_t checksum(std::span<const std::byte> bytes);
+/// 16 hexadecimal digits, as checksums are shown.
+std::string hex16(std::uint64_t value);
+
+}  // namespace afterglow
