@@ -1,0 +1,89 @@
+// The XDG base directory rules, and the documents folder as the desktop's user-dirs.dirs has it.
+#include "core/io/folders.h"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+#include <system_error>
+
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path home_folder(const Environment& environment) {
+  if (const auto home = environment("HOME"); home && fs::path(*home).is_absolute()) return *home;
+  const passwd* entry = ::getpwuid(::getuid());
+  return entry && entry->pw_dir ? entry->pw_dir : "/";
+}
+
+fs::path base_folder(const Environment& environment, const std::string& variable, const fs::path& fallback) {
+  const auto value = environment(variable);
+  return value && fs::path(*value).is_absolute() ? fs::path(*value) : fallback;
+}
+
+/// Desktops name the documents folder in their own language: XDG_DOCUMENTS_DIR="$HOME/Dokumente".
+fs::path documents_folder(const fs::path& config, const fs::path& home) {
+  std::string text;
+  try {
+    text = read_file(config / "user-dirs.dirs", 65536);
+  } catch (const Error&) {
+    return home / "Documents";  // most systems without a desktop have no such file
+  }
+  std::istringstream lines(text);
+  const std::string head = "XDG_DOCUMENTS_DIR=\"";
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(head) || !line.ends_with('"') || line.size() <= head.size()) continue;
+    std::string value = line.substr(head.size(), line.size() - head.size() - 1);
+    if (value.starts_with("$HOME/")) value = (home / value.substr(6)).string();
+    if (fs::path(value).is_absolute()) return value;
+  }
+  return home / "Documents";
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+Folders user_folders(const Environment& environment) {
+  const fs::path home = home_folder(environment);
+  const fs::path config = base_folder(environment, "XDG_CONFIG_HOME", home / ".config");
+  Folders folders;
+  folders.config = config / "afterglow";
+  folders.data = base_folder(environment, "XDG_DATA_HOME", home / ".local/share") / "afterglow";
+  folders.state = base_folder(environment, "XDG_STATE_HOME", home / ".local/state") / "afterglow";
+  folders.cache = base_folder(environment, "XDG_CACHE_HOME", home / ".cache") / "afterglow";
+  folders.documents = documents_folder(config, home) / "Afterglow";
+  return folders;
+}
+
+void ensure_folder(const fs::path& folder) {
+  fs::path so_far;
+  for (const fs::path& part : folder) {
+    so_far /= part;
+    std::error_code ignored;
+    if (fs::is_directory(so_far, ignored)) continue;
+    if (::mkdir(so_far.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    throw Error(ExitCode::bad_input, "cannot create the folder " + so_far.string() + ": " +
+                                         std::generic_category().message(errno) +
+                                         "; nothing is kept there until it can be (the program runs on)");
+  }
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) {
+    throw Error(ExitCode::bad_input,
+                folder.string() + " is a file where a folder should be; move it away (the program runs on)");
+  }
+}
+
+}  // namespace afterglow
