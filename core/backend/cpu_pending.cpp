@@ -8,26 +8,6 @@ namespace {
 [[noreturn]] void pending() { throw Error(ExitCode::failure, "this kernel is not implemented yet"); }
 }  // namespace
 
-void CpuBackend::gemm(bool, bool, double, const Tensor&, const Tensor&, double, const Tensor&) { pending(); }
-void CpuBackend::fill(const Tensor&, double) { pending(); }
-void CpuBackend::copy(const Tensor&, const Tensor&) { pending(); }
-void CpuBackend::accumulate(const Tensor&, const Grad&) { pending(); }
-void CpuBackend::add(const Tensor&, const Tensor&, const Tensor&) { pending(); }
-void CpuBackend::scale(const Tensor&, double, const Grad&) { pending(); }
-void CpuBackend::multiply(const Tensor&, const Tensor&, const Tensor&) { pending(); }
-void CpuBackend::multiply_backward(const Tensor&, const Tensor&, const Tensor&, const Grad&, const Grad&) { pending(); }
-void CpuBackend::unary(Unary, const Tensor&, const Tensor&) { pending(); }
-void CpuBackend::unary_backward(Unary, const Tensor&, const Tensor&, const Tensor&, const Grad&) { pending(); }
-void CpuBackend::silu_multiply(const Tensor&, const Tensor&, const Tensor&) { pending(); }
-void CpuBackend::silu_multiply_backward(const Tensor&, const Tensor&, const Tensor&, const Grad&, const Grad&) {
-  pending();
-}
-void CpuBackend::softplus_bias(const Tensor&, const Tensor&, const Tensor&) { pending(); }
-void CpuBackend::softplus_bias_backward(const Tensor&, const Tensor&, const Tensor&, const Grad&, const Grad&) {
-  pending();
-}
-void CpuBackend::add_bias(const Tensor&, const Tensor&, const Tensor&) { pending(); }
-void CpuBackend::sum_rows(const Tensor&, const Grad&) { pending(); }
 void CpuBackend::rms_norm(const Tensor&, const Tensor&, double, const Tensor&, const Tensor&) { pending(); }
 void CpuBackend::rms_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Grad&,
                                    const Grad&) {

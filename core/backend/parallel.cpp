@@ -10,12 +10,19 @@
 
 namespace afterglow {
 
+namespace {
+/// How often an idle worker looks for work before it sleeps: the kernels of a step follow each other within
+/// microseconds, and waking a sleeping thread takes longer than most of them.
+constexpr int patience = 100;
+}  // namespace
+
 struct ThreadPool::State {
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable wake, finished;
-  std::uint64_t generation = 0;
-  int busy = 0;
+  std::atomic<std::uint64_t> generation{0};
+  int taking_part = 0;  // workers inside `body`
+  bool open = false;    // a worker that comes now still takes part
   bool stopping = false;
   void (*body)(const void*, std::int64_t) = nullptr;
   const void* context = nullptr;
@@ -28,15 +35,19 @@ struct ThreadPool::State {
 
   void serve() {
     std::uint64_t seen = 0;
-    std::unique_lock lock(mutex);
     while (true) {
+      for (int look = 0; look < patience && generation.load(std::memory_order_relaxed) == seen; ++look)
+        std::this_thread::yield();
+      std::unique_lock lock(mutex);
       wake.wait(lock, [&] { return stopping || generation != seen; });
       if (stopping) return;
       seen = generation;
+      if (!open) continue;
+      ++taking_part;
       lock.unlock();
       work();
       lock.lock();
-      if (--busy == 0) finished.notify_one();
+      if (--taking_part == 0) finished.notify_one();
     }
   }
 };
@@ -70,13 +81,15 @@ void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t)
     state.context = context;
     state.count = count;
     state.next = 0;
-    state.busy = static_cast<int>(state.workers.size());
+    state.open = true;
     ++state.generation;
   }
   state.wake.notify_all();
   state.work();
+  // Whoever has not begun by now finds nothing to do: only those inside are waited for.
   std::unique_lock lock(state.mutex);
-  state.finished.wait(lock, [&] { return state.busy == 0; });
+  state.open = false;
+  state.finished.wait(lock, [&] { return state.taking_part == 0; });
 }
 
 }  // namespace afterglow
