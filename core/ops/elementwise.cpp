@@ -1,0 +1,78 @@
+// Elementwise operations and their gradients.
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+Var add(Tape& tape, const Var& a, const Var& b) {
+  const Check check(tape, "add", a.value.dtype);
+  check.tensor("a", a.value, a.shape());
+  check.tensor("b", b.value, a.shape());
+  const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
+  tape.backend().add(a.value, b.value, y.value);
+  tape.record("add", y, [a, b, y](Tape& t) {
+    const Tensor dy = t.upstream(y);
+    t.backend().accumulate(dy, t.gradient(a));
+    t.backend().accumulate(dy, t.gradient(b));
+  });
+  return y;
+}
+
+Var multiply(Tape& tape, const Var& a, const Var& b) {
+  const Check check(tape, "multiply", a.value.dtype);
+  check.tensor("a", a.value, a.shape());
+  check.tensor("b", b.value, a.shape());
+  const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
+  tape.backend().multiply(a.value, b.value, y.value);
+  tape.record("multiply", y, [a, b, y](Tape& t) {
+    const Grad da = t.gradient(a), db = t.gradient(b);
+    t.backend().multiply_backward(a.value, b.value, t.upstream(y), da, db);
+  });
+  return y;
+}
+
+Var scale(Tape& tape, const Var& x, double factor) {
+  Check(tape, "scale", x.value.dtype).tensor("x", x.value, x.shape());
+  const Var y = tape.result(x.shape(), x.value.dtype, {x});
+  tape.backend().scale(x.value, factor, {y.value, false});
+  tape.record("scale", y, [x, y, factor](Tape& t) { t.backend().scale(t.upstream(y), factor, t.gradient(x)); });
+  return y;
+}
+
+Var unary(Tape& tape, Unary kind, const Var& x) {
+  Check(tape, "unary", x.value.dtype).tensor("x", x.value, x.shape());
+  const Var y = tape.result(x.shape(), x.value.dtype, {x});
+  tape.backend().unary(kind, x.value, y.value);
+  tape.record("unary", y, [kind, x, y](Tape& t) {
+    t.backend().unary_backward(kind, x.value, y.value, t.upstream(y), t.gradient(x));
+  });
+  return y;
+}
+
+Var silu_multiply(Tape& tape, const Var& a, const Var& b) {
+  const Check check(tape, "silu_multiply", a.value.dtype);
+  check.tensor("a", a.value, a.shape());
+  check.tensor("b", b.value, a.shape());
+  const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
+  tape.backend().silu_multiply(a.value, b.value, y.value);
+  tape.record("silu_multiply", y, [a, b, y](Tape& t) {
+    const Grad da = t.gradient(a), db = t.gradient(b);
+    t.backend().silu_multiply_backward(a.value, b.value, t.upstream(y), da, db);
+  });
+  return y;
+}
+
+Var softplus_bias(Tape& tape, const Var& x, const Var& bias) {
+  const Check check(tape, "softplus_bias", x.value.dtype);
+  check.rows("x", x.value, x.shape());
+  check.tensor("bias", bias.value, {x.shape().last()});
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, bias});
+  tape.backend().softplus_bias(x.value, bias.value, y.value);
+  tape.record("softplus_bias", y, [x, bias, y](Tape& t) {
+    const Grad dx = t.gradient(x), dbias = t.gradient(bias);
+    t.backend().softplus_bias_backward(x.value, bias.value, t.upstream(y), dx, dbias);
+  });
+  return y;
+}
+
+}  // namespace afterglow

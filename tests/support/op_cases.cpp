@@ -1,0 +1,13 @@
+// The table: every family adds its cases.
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+std::vector<OpCase> op_cases() {
+  std::vector<OpCase> cases;
+  add_elementwise_cases(cases);
+  add_linear_cases(cases);
+  return cases;
+}
+
+}  // namespace afterglow::testing
