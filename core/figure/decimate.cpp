@@ -147,22 +147,24 @@ class Thinner {
     if (!has_place(last - 1)) pieces_.gap();
   }
 
+  static Flaw flaw_of(double x, double y) {
+    if (std::isnan(y) || !std::isfinite(x)) return Flaw::not_a_number;
+    return std::isfinite(y) ? Flaw::off_log : y > 0 ? Flaw::above : Flaw::below;
+  }
+
   void mark(std::size_t i) {
     const double left = std::min(x_.from(), x_.to()), right = std::max(x_.from(), x_.to());
     double x = x_.to_canvas(curve_.x(i));
     if (std::isnan(x)) x = has_last_place_ ? last_place_.x : left;
     if (x < left - 0.5 || x > right + 0.5) return;
     const double y = curve_.y(i);
-    const Flaw flaw = std::isnan(y) || !std::isfinite(curve_.x(i)) ? Flaw::not_a_number
-                      : y > 0                                      ? Flaw::above
-                                                                   : Flaw::below;
+    const Flaw flaw = flaw_of(curve_.x(i), y);
     double& last_x = last_flaw_x_[static_cast<int>(flaw)];
     if (std::abs(x - last_x) < flaw_spacing) return;
     last_x = x;
     const double top = std::min(y_.from(), y_.to()), bottom = std::max(y_.from(), y_.to());
-    const double height = flaw == Flaw::above   ? top
-                          : flaw == Flaw::below ? bottom
-                                                : std::clamp(has_last_place_ ? last_place_.y : bottom, top, bottom);
+    const double good = std::clamp(has_last_place_ ? last_place_.y : bottom, top, bottom);
+    const double height = flaw == Flaw::not_a_number ? good : flaw == Flaw::above ? top : bottom;
     out_.flaws.push_back({{x, height}, flaw});
   }
 
@@ -174,7 +176,7 @@ class Thinner {
   PieceBuilder pieces_;
   Point last_place_;
   bool has_last_place_ = false;
-  std::array<double, 3> last_flaw_x_ = {-1e300, -1e300, -1e300};
+  std::array<double, 4> last_flaw_x_ = {-1e300, -1e300, -1e300, -1e300};
 };
 
 }  // namespace

@@ -85,11 +85,16 @@ class CurveView {
   bool is_sorted_ = true;
 };
 
-enum class Flaw { not_a_number, above, below };
+enum class Flaw {
+  not_a_number,
+  above,   ///< +infinity
+  below,   ///< -infinity
+  off_log  ///< <= 0 where the axis is logarithmic
+};
 
 /// A value that has no place on the canvas, at the x where it happened.
 struct FlawMark {
-  Point place;  ///< NaN: at the height of the last good value; infinite or <= 0 on a log axis: at that edge
+  Point place;  ///< NaN: at the height of the last good value; the others: at the edge of the plot
   Flaw flaw;
 };
 

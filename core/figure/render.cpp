@@ -1,0 +1,220 @@
+// The order of a drawing: layout, thinning, ink, labels.
+#include "core/figure/render.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/painter.h"
+
+namespace afterglow {
+namespace {
+
+// A layout together with what depends on it.
+struct Attempt {
+  FigureLayout layout;
+  std::vector<DrawnLine> lines;
+  std::vector<PlacedLabel> labels;
+};
+
+class Renderer {
+ public:
+  Renderer(const Figure& figure, const Theme& theme, const FigureView& view, const Rect& area, Canvas& canvas)
+      : figure_(figure), theme_(theme), view_(view), area_(area), canvas_(canvas) {}
+
+  FigureGeometry run() {
+    attempt_ = plan();
+    const Painter p = painter(attempt_.layout);
+    geometry_ = {area_, p.layout.plot, p.layout.x, p.layout.y, {}, {}, {}};
+    draw_grid(p);
+    draw_inside(p);
+    draw_frame(p);
+    draw_color_bars(p, geometry_);
+    draw_notes(p);
+    return std::move(geometry_);
+  }
+
+ private:
+  Painter painter(const FigureLayout& layout) const {
+    return {figure_, theme_, view_, canvas_, Measures(theme_, view_), layout};
+  }
+
+  Attempt laid_out(const LabelRoom& room) const {
+    Attempt attempt{lay_out(figure_, theme_, view_, area_, room, canvas_), {}, {}};
+    attempt.lines = thin_lines(painter(attempt.layout));
+    return attempt;
+  }
+
+  // Labels at the curves if they fit, else a legend in a free corner, else a legend above the plot.
+  Attempt plan() const {
+    Attempt plain = laid_out({});
+    if (figure_.labels == LabelPlacement::none) return plain;
+    if (figure_.labels != LabelPlacement::legend) {
+      if (auto attempt = with_labels_at_curves(plain)) return std::move(*attempt);
+    }
+    const Painter p = painter(plain.layout);
+    Occupancy ink = ink_of(p, plain.lines);
+    if (auto legend = legend_inside(p, {}, ink)) {
+      plain.labels = std::move(*legend);
+      return plain;
+    }
+    double height = 0;
+    legend_above(p, height);
+    Attempt tall = laid_out({.right = 0, .top = height});
+    tall.labels = legend_above(painter(tall.layout), height);
+    return tall;
+  }
+
+  std::optional<Attempt> with_labels_at_curves(const Attempt& plain) const {
+    const auto room = right_room_for_labels(painter(plain.layout));
+    if (!room) return std::nullopt;
+    Attempt attempt = *room > 0 ? laid_out({.right = *room, .top = 0}) : plain;
+    const Painter p = painter(attempt.layout);
+    Occupancy ink = ink_of(p, attempt.lines);
+    auto labels = labels_at_curves(p, ink);
+    if (!labels) return std::nullopt;
+    auto legend = legend_inside(p, *labels, ink);
+    if (!legend) return std::nullopt;
+    attempt.labels = std::move(*labels);
+    attempt.labels.insert(attempt.labels.end(), legend->begin(), legend->end());
+    return attempt;
+  }
+
+  void draw_inside(const Painter& p) {
+    const double air = 1.5 * p.m.line;  // half a curve's width, so that a curve along the frame is not halved
+    const Rect& plot = p.layout.plot;
+    canvas_.push_clip({plot.x - air, plot.y - air, plot.width + 2 * air, plot.height + 2 * air});
+    for (const Series& series : figure_.series) {
+      const auto* map = std::get_if<HeatMap>(&series);
+      if (map && is_shown(series, view_)) draw_heat_map(p, *map);
+    }
+    draw_reference_shapes(p);
+    for (std::size_t i = 0; i < figure_.series.size(); ++i) draw_series(p, i);
+    draw_cursors(p);
+    canvas_.pop_clip();
+  }
+
+  void draw_series(const Painter& p, std::size_t i) {
+    const Series& series = figure_.series[i];
+    if (!is_shown(series, view_)) return;
+    if (const auto* bars = std::get_if<Bars>(&series)) draw_bars(p, *bars);
+    if (std::holds_alternative<Scatter>(series)) draw_scatter(p, i, geometry_);
+    for (const DrawnLine& line : attempt_.lines) {
+      if (line.series == i) draw_line(p, line);
+    }
+  }
+
+  void draw_notes(const Painter& p) {
+    Occupancy ink = ink_of(p, attempt_.lines);
+    for (const PlacedLabel& label : attempt_.labels) ink.add_rect(label.rect);
+    draw_labels(p, attempt_.labels, geometry_);
+    canvas_.begin_group("notes");
+    draw_text_labels(p, ink);
+    draw_events(p, ink);
+    draw_reference_labels(p, ink);
+    draw_point_labels(p, geometry_, ink);
+    canvas_.end_group();
+  }
+
+  const Figure& figure_;
+  const Theme& theme_;
+  const FigureView& view_;
+  Rect area_;
+  Canvas& canvas_;
+  Attempt attempt_;
+  FigureGeometry geometry_;
+};
+
+}  // namespace
+
+bool Painter::is_stressed(const std::string& name) const {
+  return !name.empty() && (name == view.hovered || name == view.selected);
+}
+
+double Painter::strength(const std::string& name) const {
+  const bool something_is =
+      std::ranges::any_of(figure.series, [&](const Series& s) { return is_stressed(series_name(s)); });
+  return something_is && !is_stressed(name) ? 0.3 : 1;
+}
+
+void Painter::text(Point place, const std::string& utf8, Color color, double size, Anchor anchor, FontFace face) const {
+  if (!utf8.empty())
+    canvas.text(place, utf8, {.size = size, .face = face, .color = color, .anchor = anchor, .rotation = 0});
+}
+
+double Painter::width(const std::string& utf8, double size) const {
+  return canvas.text_width(utf8, size, FontFace::regular);
+}
+
+std::vector<DrawnLine> thin_lines(const Painter& p) {
+  std::vector<DrawnLine> lines;
+  const double column = p.canvas.pixel();
+  for (std::size_t i = 0; i < p.figure.series.size(); ++i) {
+    const auto* line = std::get_if<Line>(&p.figure.series[i]);
+    if (!line || !is_shown(p.figure.series[i], p.view)) continue;
+    lines.push_back({i, thinned_curve(CurveView(line->curve), p.layout.x, p.layout.y, column),
+                     thinned_curve(CurveView(line->raw), p.layout.x, p.layout.y, column)});
+  }
+  return lines;
+}
+
+Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines) {
+  Occupancy ink(p.layout.plot, 0.3 * p.m.text);
+  for (const DrawnLine& line : lines) {
+    for (const CanvasCurve* curve : {&line.curve, &line.raw}) {
+      for (std::size_t i = 0; i < curve->pieces(); ++i) ink.add_polyline(curve->piece(i));
+    }
+  }
+  for (const Series& series : p.figure.series) {
+    if (!is_shown(series, p.view)) continue;
+    if (const auto* bars = std::get_if<Bars>(&series)) {
+      for (const bool before : {false, true}) {
+        for (const Rect& rect : bar_rects(p, *bars, before)) ink.add_rect(rect);
+      }
+    }
+    const auto* scatter = std::get_if<Scatter>(&series);
+    for (std::size_t i = 0; scatter && i < scatter->points.size(); ++i) {
+      const ScatterPoint& point = scatter->points[i];
+      const Point at{p.layout.x.to_canvas(point.x), p.layout.y.to_canvas(point.y)};
+      const double r = std::min(point.radius, 60.0) * p.m.unit;
+      if (std::isfinite(at.x) && std::isfinite(at.y)) ink.add_rect({at.x - r, at.y - r, 2 * r, 2 * r});
+    }
+  }
+  for (const ReferenceLine& line : p.figure.reference_lines) {
+    const Rect& plot = p.layout.plot;
+    const bool is_vertical = line.orientation == Orientation::vertical;
+    const double at = (is_vertical ? p.layout.x : p.layout.y).to_canvas(line.at);
+    if (!std::isfinite(at)) continue;
+    ink.add_rect(is_vertical ? Rect{at, plot.y, 0, plot.height} : Rect{plot.x, at, plot.width, 0});
+  }
+  return ink;
+}
+
+std::optional<DrawnPoint> FigureGeometry::point_at(Point place, double reach) const {
+  std::optional<DrawnPoint> best;
+  double best_distance = reach;
+  for (const DrawnPoint& point : points) {
+    const double distance = std::hypot(point.place.x - place.x, point.place.y - place.y) - point.radius;
+    if (distance <= best_distance) {
+      best_distance = distance;
+      best = point;
+    }
+  }
+  return best;
+}
+
+std::optional<std::size_t> FigureGeometry::label_at(Point place) const {
+  for (const SeriesLabel& label : labels) {
+    if (label.rect.contains(place)) return label.series;
+  }
+  return std::nullopt;
+}
+
+FigureGeometry render_figure(const Figure& figure, const Theme& theme, const FigureView& view, Rect area,
+                             Canvas& canvas) {
+  canvas.push_clip(area);
+  FigureGeometry geometry = Renderer(figure, theme, view, area, canvas).run();
+  canvas.pop_clip();
+  return geometry;
+}
+
+}  // namespace afterglow
