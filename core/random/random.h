@@ -10,7 +10,12 @@ namespace afterglow {
 
 /// The purposes that random numbers serve. Each has its own stream, so that a draw added in one place never
 /// changes another; a new purpose is a new number here.
-enum RandomStream : std::uint32_t { weights_stream = 1, training_data_stream = 2, held_out_data_stream = 3 };
+enum RandomStream : std::uint32_t {
+  weights_stream = 1,
+  training_data_stream = 2,
+  held_out_data_stream = 3,
+  task_design_stream = 4,  ///< what a task itself consists of, the same in every run
+};
 
 /// A sequence of random numbers that belongs to (seed, stream, index) and to nothing else: two objects with the same
 /// three numbers give the same sequence on every machine and in every thread; different ones never share a block.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
+#include "core/io/wording.h"
 
 namespace afterglow {
 namespace {
@@ -62,7 +63,9 @@ Fields::Fields(const TaskInfo& info, const nlohmann::json& config) : info_(info)
     if (item.key() == "kind" || std::any_of(info.parameters.begin(), info.parameters.end(), is_it)) continue;
     std::vector<std::string> names;
     for (const TaskParameter& known : info.parameters) names.push_back(known.name);
-    refuse("there is no field " + shown(item.key()) + ". Remove it, or use one of " + joined(names) + ".");
+    const std::string guess = did_you_mean(item.key(), names);
+    refuse("there is no field " + in_quotes(item.key()) + (guess.empty() ? "." : guess) + " Its fields are " +
+           joined(names) + ".");
   }
 }
 
@@ -80,6 +83,18 @@ std::vector<int> Fields::integers(const std::string& name) const {
   std::vector<int> numbers;
   for (const nlohmann::json& one : found) numbers.push_back(checked(wanted, one));
   return numbers;
+}
+
+std::vector<int> Fields::integers_or(const std::string& name, std::vector<int> otherwise) const {
+  return given(name) ? integers(name) : std::move(otherwise);
+}
+
+int Fields::length_or(std::int64_t smallest, const std::string& reason) const {
+  const TaskParameter& wanted = parameter("length");
+  if (!given("length") && smallest > wanted.maximum) refuse(reason + " needs more than the longest length there is.");
+  const int length = given("length") ? integer("length") : static_cast<int>(smallest);
+  require_length(length, smallest, reason);
+  return length;
 }
 
 double Fields::number(const std::string& name) const {
@@ -108,12 +123,12 @@ std::string Fields::text(const std::string& name) const {
 
 void Fields::require_length(int length, std::int64_t smallest, const std::string& reason) const {
   if (length >= smallest) return;
-  refuse(reason + " needs a length of at least " + std::to_string(smallest) + ", but \"length\" is " +
+  refuse(reason + " needs a length of at least " + std::to_string(smallest) + ", but 'length' is " +
          std::to_string(length) + ". Make it " + std::to_string(smallest) + " or more, or ask for less.");
 }
 
 void Fields::refuse(const std::string& problem) const {
-  throw Error(ExitCode::bad_input, "Task \"" + info_.kind + "\": " + problem);
+  throw Error(ExitCode::bad_input, "Task '" + info_.kind + "': " + problem);
 }
 
 const TaskParameter& Fields::parameter(const std::string& name) const {
@@ -126,7 +141,7 @@ const TaskParameter& Fields::parameter(const std::string& name) const {
 nlohmann::json Fields::value(const std::string& name) const {
   if (given(name)) return config_.at(name);
   const TaskParameter& wanted = parameter(name);
-  if (wanted.fallback.empty()) refuse("the field \"" + name + "\" is missing. Give " + accepted_values(wanted) + ".");
+  if (wanted.fallback.empty()) refuse("the field '" + name + "' is missing. Give " + accepted_values(wanted) + ".");
   return nlohmann::json::parse(wanted.fallback);
 }
 
@@ -150,7 +165,7 @@ std::vector<int> Fields::range(const TaskParameter& wanted, const std::string& w
 }
 
 void Fields::refuse_value(const TaskParameter& wanted, const std::string& found) const {
-  refuse("\"" + wanted.name + "\" is " + found + ", but it takes " + accepted_values(wanted) + ".");
+  refuse("'" + wanted.name + "' is " + found + ", but it takes " + accepted_values(wanted) + ".");
 }
 
 }  // namespace afterglow

@@ -18,6 +18,10 @@ class Fields {
   bool given(const std::string& name) const;
   int integer(const std::string& name) const;
   std::vector<int> integers(const std::string& name) const;
+  /// The given list, or `otherwise` for a parameter whose default is derived.
+  std::vector<int> integers_or(const std::string& name, std::vector<int> otherwise) const;
+  /// The given length, or the smallest one; throws as require_length does.
+  int length_or(std::int64_t smallest, const std::string& reason) const;
   double number(const std::string& name) const;
   std::string choice(const std::string& name) const;
   std::string text(const std::string& name) const;

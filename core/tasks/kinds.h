@@ -20,9 +20,21 @@ TaskKind niah_kind();
 TaskKind multihop_kind();
 TaskKind commonword_kind();
 TaskKind mixed_kind();
+TaskKind toolcall_kind();
+TaskKind economy_kind();
+TaskKind cot_recall_kind();
+TaskKind specific_recall_kind();
+TaskKind copy_kind();
+TaskKind selective_copy_kind();
+TaskKind induction_kind();
+TaskKind symbolsoup_kind();
+TaskKind diffuse_mqar_kind();
+TaskKind text_kind();
 
 /// The `length` parameter, with its default as JSON text (empty: the smallest that holds every example).
 TaskParameter length_parameter(const std::string& fallback);
+/// The `difficulty` parameter of the tasks in Echo's appendix G.4.
+TaskParameter difficulty_parameter();
 /// The `bindings` parameter: how many facts an example holds.
 TaskParameter bindings_parameter(const std::string& description, const std::string& fallback, int maximum);
 

@@ -62,14 +62,13 @@ class Mixed final : public Task {
 // A part as an object of its own: the mixture's bindings and length unless it has its own, its weight taken out.
 Part make_part(const Fields& fields, nlohmann::json config) {
   if (config.is_string()) config = nlohmann::json{{"kind", config}};
-  if (!config.is_object()) fields.refuse("every entry of \"tasks\" must be a kind or a configuration with a \"kind\".");
+  if (!config.is_object()) fields.refuse("every entry of 'tasks' must be a kind or a configuration with a 'kind'.");
   Part part;
   if (config.contains("weight")) {
     const nlohmann::json weight = config.at("weight");
     const double number = weight.is_number() ? weight.get<double>() : 0;
     if (!(number >= 1 && number <= 1000) || number != static_cast<int>(number))
-      fields.refuse(
-          "\"weight\" of an entry of \"tasks\" takes a whole number from 1 to 1000, such as 3 and 1 for 3:1.");
+      fields.refuse("'weight' of an entry of 'tasks' takes a whole number from 1 to 1000, such as 3 and 1 for 3:1.");
     part.weight = static_cast<std::uint64_t>(number);
     config.erase("weight");
   }
@@ -80,10 +79,10 @@ Part make_part(const Fields& fields, nlohmann::json config) {
 }
 
 void require_same_language(const Fields& fields, const Task& first, const Task& other) {
-  const std::string names = "\"" + first.name() + "\" and \"" + other.name() + "\"";
+  const std::string names = "'" + first.name() + "' and '" + other.name() + "'";
   if (first.length() != other.length())
     fields.refuse(names + " have lengths " + std::to_string(first.length()) + " and " + std::to_string(other.length()) +
-                  ". Give the mixture one \"length\".");
+                  ". Give the mixture one 'length'.");
   bool same = first.vocab() == other.vocab();
   for (int token = 0; same && token < first.vocab(); ++token) same = first.token_role(token) == other.token_role(token);
   if (!same) fields.refuse(names + " use different tokens. Mix tasks of the same family, such as sysprompt, niah.");
@@ -93,8 +92,7 @@ std::unique_ptr<Task> make_mixed(const Fields& fields) {
   constexpr std::size_t most_parts = 16;
   const auto tasks = fields.config().find("tasks");
   if (tasks == fields.config().end() || !tasks->is_array() || tasks->empty() || tasks->size() > most_parts)
-    fields.refuse(
-        "\"tasks\" must be a list of 1 to 16 kinds or configurations, such as [\"sysprompt\", \"tooltrace\"].");
+    fields.refuse("'tasks' must be a list of 1 to 16 kinds or configurations, such as [\"sysprompt\", \"tooltrace\"].");
   std::vector<Part> parts;
   for (const nlohmann::json& config : *tasks) {
     parts.push_back(make_part(fields, config));
@@ -110,7 +108,7 @@ std::unique_ptr<Task> make_mixed(const Fields& fields) {
 TaskKind mixed_kind() {
   return {{"mixed",
            "several tasks in fixed proportions, such as [\"sysprompt\", {\"kind\": \"tooltrace\", \"weight\": 2}]",
-           {{"tasks", "the tasks, each with a \"weight\" (default 1)", TaskParameter::Type::tasks, ""},
+           {{"tasks", "the tasks, each with a 'weight' (default 1)", TaskParameter::Type::tasks, ""},
             {"bindings", "for every task that has none", TaskParameter::Type::integers, "", 1, 4096},
             {"length", "for every task that has none", TaskParameter::Type::integer, "", 1, 1 << 20}}},
           make_mixed};

@@ -79,8 +79,8 @@ std::unique_ptr<Task> make_mqar(const Fields& fields) {
   const int vocab = fields.integer("vocab");
   const int most = largest(bindings);
   if (most > vocab / 2 - 1)
-    fields.refuse(std::to_string(most) + " bindings need as many different keys, but a \"vocab\" of " +
-                  std::to_string(vocab) + " has " + std::to_string(vocab / 2 - 1) + ". Make \"vocab\" " +
+    fields.refuse(std::to_string(most) + " bindings need as many different keys, but a 'vocab' of " +
+                  std::to_string(vocab) + " has " + std::to_string(vocab / 2 - 1) + ". Make 'vocab' " +
                   std::to_string(2 * most + 2) + " or more, or ask for fewer bindings.");
   fields.require_length(length, 4 * std::int64_t{most}, std::to_string(most) + " bindings");
   const double power = fields.number("power");

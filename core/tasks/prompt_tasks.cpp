@@ -43,9 +43,9 @@ class SystemPrompt final : public SuiteTask {
 };
 
 // start (agent tool arrow result)^n separator filler.. query agent tool equals -> result; the key is the pair
-class ToolTrace final : public SuiteTask {
+class ToolTrace final : public AgentTask {
  public:
-  ToolTrace(int length, std::vector<int> bindings) : SuiteTask("tooltrace", length), bindings_(std::move(bindings)) {}
+  ToolTrace(int length, std::vector<int> bindings) : AgentTask("tooltrace", length), bindings_(std::move(bindings)) {}
 
   std::string describe() const override {
     return spread(bindings_) + " calls of a tool by an agent with their results, then filler, then an agent and a " +
@@ -77,14 +77,6 @@ class ToolTrace final : public SuiteTask {
     tape.put(tool(pairs[asked]));
     tape.put(suite::equals);
     tape.expect(answer);
-  }
-
-  std::string token_label(int token) const override {
-    if (token >= suite::first_agent && token < suite::first_agent + suite::agents)
-      return "a" + std::to_string(token - suite::first_agent);
-    if (token >= suite::first_tool && token < suite::first_tool + suite::tools)
-      return "t" + std::to_string(token - suite::first_tool);
-    return SuiteTask::token_label(token);
   }
 
  private:

@@ -2,25 +2,30 @@
 #include "core/tasks/suite.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace afterglow {
 
+namespace {
+
+struct Special {
+  TokenRole role;
+  const char* label;
+};
+
+// Tokens below the keys, in order; what is not listed is unused.
+constexpr Special specials[] = {{TokenRole::blank, "_"},      {TokenRole::start, "^"},     {TokenRole::separator, "|"},
+                                {TokenRole::query, "?"},      {TokenRole::arrow, "→"},     {TokenRole::equals, "="},
+                                {TokenRole::separator, ":"},  {TokenRole::action, "mine"}, {TokenRole::action, "trade"},
+                                {TokenRole::action, "build"}, {TokenRole::key, "gold"},    {TokenRole::key, "wood"}};
+
+bool is_special(int token) { return token >= 0 && token < static_cast<int>(std::size(specials)); }
+
+}  // namespace
+
 TokenRole SuiteTask::token_role(int token) const {
-  switch (token) {
-    case suite::start:
-      return TokenRole::start;
-    case suite::separator:
-      return TokenRole::separator;
-    case suite::query:
-      return TokenRole::query;
-    case suite::arrow:
-      return TokenRole::arrow;
-    case suite::equals:
-      return TokenRole::equals;
-    default:
-      break;
-  }
+  if (is_special(token)) return specials[token].role;
   if (token < suite::first_key || token >= suite::vocab) return TokenRole::blank;
   if (token < suite::first_value) return TokenRole::key;
   return token < suite::first_filler ? TokenRole::value : TokenRole::filler;
@@ -28,26 +33,18 @@ TokenRole SuiteTask::token_role(int token) const {
 
 std::string SuiteTask::token_label(int token) const {
   if (token < 0 || token >= suite::vocab) return "?!";
-  switch (token_role(token)) {
-    case TokenRole::start:
-      return "^";
-    case TokenRole::separator:
-      return "|";
-    case TokenRole::query:
-      return "?";
-    case TokenRole::arrow:
-      return "→";
-    case TokenRole::equals:
-      return "=";
-    case TokenRole::key:
-      return "k" + std::to_string(token - suite::first_key);
-    case TokenRole::value:
-      return "v" + std::to_string(token - suite::first_value);
-    case TokenRole::filler:
-      return "·";
-    default:
-      return "_";
-  }
+  if (is_special(token)) return specials[token].label;
+  if (token < suite::first_key) return "_";
+  if (token < suite::first_value) return "k" + std::to_string(token - suite::first_key);
+  return token < suite::first_filler ? "v" + std::to_string(token - suite::first_value) : "·";
+}
+
+std::string AgentTask::token_label(int token) const {
+  if (token >= suite::first_agent && token < suite::first_agent + suite::agents)
+    return "a" + std::to_string(token - suite::first_agent);
+  if (token >= suite::first_tool && token < suite::first_tool + suite::tools)
+    return "t" + std::to_string(token - suite::first_tool);
+  return SuiteTask::token_label(token);
 }
 
 std::vector<int> draw_distinct(Random& random, int count, int first, int size) {
@@ -64,6 +61,16 @@ int draw_from(Random& random, int first, int size) {
 }
 
 int draw_value(Random& random) { return draw_from(random, suite::first_value, suite::values); }
+
+int draw_entry(Random& random, const std::vector<int>& list) {
+  return list[static_cast<std::size_t>(random.uniform_int(list.size()))];
+}
+
+std::vector<int> span_of(int first, int last) {
+  std::vector<int> numbers(static_cast<std::size_t>(last - first + 1));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
 
 int entry_at(const std::vector<int>& list, std::uint64_t turn) {
   return list[static_cast<std::size_t>(turn % list.size())];

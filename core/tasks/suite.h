@@ -12,6 +12,7 @@ namespace afterglow {
 namespace suite {
 inline constexpr int vocab = 128;
 inline constexpr int blank = 0, start = 1, separator = 2, query = 3, arrow = 4, equals = 5;
+inline constexpr int colon = 6, mine = 7, trade = 8, build = 9, gold = 10, wood = 11;
 inline constexpr int first_key = 16, keys = 32;  ///< a tool trace's agents are the first eight, its tools the next
 inline constexpr int first_agent = 16, agents = 8, first_tool = 24, tools = 8;
 inline constexpr int first_value = 48, values = 32;
@@ -28,12 +29,25 @@ class SuiteTask : public Task {
   SuiteTask(std::string name, int length) : Task(std::move(name), suite::vocab, length) {}
 };
 
+/// A suite task whose first sixteen keys are agents and tools.
+class AgentTask : public SuiteTask {
+ public:
+  std::string token_label(int token) const override;
+
+ protected:
+  using SuiteTask::SuiteTask;
+};
+
 /// `count` different numbers of first .. first + size - 1, in random order. Requires count <= size.
 std::vector<int> draw_distinct(Random& random, int count, int first, int size);
 /// One number of first .. first + size - 1.
 int draw_from(Random& random, int first, int size);
 /// A random value token.
 int draw_value(Random& random);
+/// One entry of a list.
+int draw_entry(Random& random, const std::vector<int>& list);
+/// first, first + 1, ..., last.
+std::vector<int> span_of(int first, int last);
 /// The entry of a cycled parameter for example `turn`.
 int entry_at(const std::vector<int>& list, std::uint64_t turn);
 /// "4" for one number, "1 to 8" for several.
@@ -43,7 +57,8 @@ int largest(const std::vector<int>& list);
 /// Writes an example from the front to the back.
 class Tape {
  public:
-  explicit Tape(Example& example) : example_(example) {}
+  /// Begins behind `blanks` blank tokens: examples shorter than the task's length end at the last position.
+  explicit Tape(Example& example, int blanks = 0) : example_(example), at_(blanks) {}
   int at() const { return at_; }
   void put(int token) { example_.tokens[static_cast<std::size_t>(at_++)] = token; }
   /// A token that bears a fact.
@@ -58,7 +73,7 @@ class Tape {
 
  private:
   Example& example_;
-  int at_ = 0;
+  int at_;
 };
 
 }  // namespace afterglow

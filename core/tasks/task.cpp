@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
+#include "core/io/wording.h"
 #include "core/random/random.h"
 #include "core/tasks/kinds.h"
 
@@ -12,26 +13,46 @@ namespace afterglow {
 namespace {
 
 const std::vector<TaskKind>& kinds() {
-  static const std::vector<TaskKind> all = {mqar_kind(),     sysprompt_kind(),  tooltrace_kind(), niah_kind(),
-                                            multihop_kind(), commonword_kind(), mixed_kind()};
+  static const std::vector<TaskKind> all = {mqar_kind(),
+                                            sysprompt_kind(),
+                                            tooltrace_kind(),
+                                            niah_kind(),
+                                            multihop_kind(),
+                                            commonword_kind(),
+                                            mixed_kind(),
+                                            toolcall_kind(),
+                                            economy_kind(),
+                                            cot_recall_kind(),
+                                            specific_recall_kind(),
+                                            copy_kind(),
+                                            selective_copy_kind(),
+                                            induction_kind(),
+                                            symbolsoup_kind(),
+                                            diffuse_mqar_kind(),
+                                            text_kind()};
   return all;
 }
 
-std::string kind_names() {
-  std::string names;
-  for (const TaskKind& kind : kinds()) names += (names.empty() ? "" : ", ") + kind.info.kind;
-  return names;
+std::string all_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 const TaskKind& find_kind(const nlohmann::json& config) {
-  const std::string advice = "Set \"kind\" to one of " + kind_names() + ".";
+  std::vector<std::string> names;
+  for (const TaskKind& kind : kinds()) names.push_back(kind.info.kind);
+  const std::string advice = " Set 'kind' to one of " + all_of(names) + ".";
   if (!config.is_object() || !config.contains("kind") || !config.at("kind").is_string())
-    throw Error(ExitCode::bad_input, "A task's configuration must be an object with a text field \"kind\". " + advice);
+    throw Error(ExitCode::bad_input, "A task's configuration must be an object with a text field 'kind'." + advice);
   const auto name = config.at("kind").get<std::string>();
-  const auto is_it = [&](const TaskKind& kind) { return kind.info.kind == name; };
-  const auto found = std::find_if(kinds().begin(), kinds().end(), is_it);
-  if (found == kinds().end())
-    throw Error(ExitCode::bad_input, "There is no task kind \"" + name.substr(0, 60) + "\". " + advice);
+  const auto found =
+      std::find_if(kinds().begin(), kinds().end(), [&](const TaskKind& kind) { return kind.info.kind == name; });
+  if (found == kinds().end()) {
+    const std::string guess = did_you_mean(name, names);
+    throw Error(ExitCode::bad_input,
+                "There is no task kind " + in_quotes(name) + (guess.empty() ? "." : guess) + advice);
+  }
   return *found;
 }
 

@@ -104,7 +104,7 @@ TEST(Mqar, RefusesMoreKeysThanTheVocabularyHas) {
     task_of(R"({"kind":"mqar","bindings":4,"vocab":8})");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("Make \"vocab\" 10 or more"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("Make 'vocab' 10 or more"), std::string::npos) << error.what();
   }
 }
 

@@ -28,6 +28,18 @@ const std::vector<Pinned>& pinned() {
       {R"({"kind":"commonword","bindings":[2,4,8]})", 0x94da1e2552e8b5c9ull},
       {R"({"kind":"mixed","bindings":"1..8","length":64,"tasks":["sysprompt",{"kind":"tooltrace","weight":2}]})",
        0x564992e0aafdd12cull},
+      {R"({"kind":"toolcall"})", 0x7821666485306a09ull},
+      {R"({"kind":"toolcall","difficulty":"hard","length":700})", 0xee03c13ba5f3ab60ull},
+      {R"({"kind":"economy"})", 0xb0777b3f3106d843ull},
+      {R"({"kind":"economy","difficulty":"hard"})", 0x1938b5b0461f9f9bull},
+      {R"({"kind":"cot_recall","bindings":"1..8"})", 0xe0a64d37f9532987ull},
+      {R"({"kind":"specific_recall","length":101})", 0x5f1871403bb7b060ull},
+      {R"({"kind":"copy","bindings":"1..8"})", 0x89fa369930d15570ull},
+      {R"({"kind":"selective_copy","bindings":"1..8","length":37})", 0x726472d40cd4d235ull},
+      {R"({"kind":"induction","length":37})", 0x6814a2cc35d45d7eull},
+      {R"({"kind":"symbolsoup"})", 0xfbb5a53f02b10ea7ull},
+      {R"({"kind":"diffuse_mqar"})", 0x2526bfabf5e2dcdaull},
+      {R"({"kind":"diffuse_mqar","bindings":"1..8","key_length":1,"lag":"0..20"})", 0xe28f933ede1f01ecull},
   };
   return all;
 }

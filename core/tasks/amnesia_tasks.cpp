@@ -1,0 +1,112 @@
+// `cot_recall` and `specific_recall`: is a system prompt still known after a gap full of noise that resembles it?
+// (Echo, appendix G.4, experiment 3.)
+#include "core/tasks/suite.h"
+
+namespace afterglow {
+namespace {
+
+enum class Noise { scratchpad, distractors };
+
+// start (k v)^n separator noise query k -> v
+class Amnesia final : public SuiteTask {
+ public:
+  Amnesia(Noise noise, int length, std::vector<int> bindings, std::vector<int> gaps)
+      : SuiteTask(noise == Noise::scratchpad ? "cot_recall" : "specific_recall", length),
+        noise_(noise),
+        bindings_(std::move(bindings)),
+        gaps_(std::move(gaps)) {}
+
+  std::string describe() const override {
+    const std::string noise = noise_ == Noise::scratchpad ? " tokens of a noisy chain of thought"
+                                                          : " tokens of distracting pairs of key and value";
+    return spread(bindings_) + " variables, then " + spread(gaps_) + noise + ", then a variable: answer its value. " +
+           std::to_string(length()) + " tokens.";
+  }
+
+  static std::int64_t tokens_of(int bindings, int gap) { return 4 + 2 * std::int64_t{bindings} + gap; }
+
+  void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
+    const int count = entry_at(bindings_, turn);
+    const int gap = draw_entry(random, gaps_);
+    const std::vector<int> keys =
+        draw_distinct(random, suite::keys, suite::first_key, suite::keys);  // the rest distract
+    const int asked = draw_from(random, 0, count);
+    Tape tape(out, length() - static_cast<int>(tokens_of(count, gap)));
+    tape.put(suite::start);
+    const int place = tape.at() + 2 * asked;
+    for (int i = 0; i < count; ++i) {
+      tape.put_fact(keys[static_cast<std::size_t>(i)]);
+      tape.put_fact(draw_value(random));
+    }
+    tape.put(suite::separator);
+    if (noise_ == Noise::scratchpad)
+      put_scratchpad(random, tape);
+    else
+      put_distractors(random, tape, keys, count);
+    tape.put(suite::query);
+    tape.put(keys[static_cast<std::size_t>(asked)]);
+    tape.expect(out.tokens[static_cast<std::size_t>(place + 1)]);
+    out.sources = {place, place + 1};
+  }
+
+ private:
+  // Thoughts that mention values: every fourth token on average is one, the others are filler.
+  void put_scratchpad(Random& random, Tape& tape) const {
+    while (tape.at() < length() - 2)
+      if (draw_from(random, 0, 4) == 0)
+        tape.put(draw_value(random));
+      else
+        tape.put(draw_from(random, suite::first_filler, suite::fillers));
+  }
+
+  // Pairs in the form of the bindings, of keys that are not bound.
+  void put_distractors(Random& random, Tape& tape, const std::vector<int>& keys, int bound) const {
+    while (tape.at() + 1 < length() - 2) {
+      tape.put(keys[static_cast<std::size_t>(draw_from(random, bound, suite::keys - bound))]);
+      tape.put(draw_value(random));
+    }
+    tape.fill(random, 2);
+  }
+
+  Noise noise_;
+  std::vector<int> bindings_, gaps_;
+};
+
+std::unique_ptr<Task> make_amnesia(const Fields& fields, Noise noise, std::vector<int> hard_gap) {
+  const bool hard = fields.choice("difficulty") == "hard";
+  std::vector<int> bindings = fields.integers("bindings");
+  std::vector<int> gaps = fields.integers_or("gap", hard ? std::move(hard_gap) : span_of(10, 30));
+  const std::string reason =
+      std::to_string(largest(bindings)) + " bindings and a gap of " + std::to_string(largest(gaps));
+  const int length = fields.length_or(Amnesia::tokens_of(largest(bindings), largest(gaps)), reason);
+  return std::make_unique<Amnesia>(noise, length, std::move(bindings), std::move(gaps));
+}
+
+TaskParameter gap_parameter(const std::string& hard) {
+  return {"gap",
+          "noise before the query, drawn from these; by default 10..30, hard " + hard,
+          TaskParameter::Type::integers,
+          "",
+          0,
+          1 << 20};
+}
+
+}  // namespace
+
+TaskKind cot_recall_kind() {
+  return {{"cot_recall",
+           "system variables, a noisy chain of thought, then: what was this variable?",
+           {difficulty_parameter(), bindings_parameter("system variables", "4", suite::keys), gap_parameter("150..300"),
+            length_parameter("")}},
+          [](const Fields& fields) { return make_amnesia(fields, Noise::scratchpad, span_of(150, 300)); }};
+}
+
+TaskKind specific_recall_kind() {
+  return {{"specific_recall",
+           "system variables, confusing pairs of other variables, then: what was this variable?",
+           {difficulty_parameter(), bindings_parameter("system variables", "6", suite::keys - 1),
+            gap_parameter("80..200"), length_parameter("")}},
+          [](const Fields& fields) { return make_amnesia(fields, Noise::distractors, span_of(80, 200)); }};
+}
+
+}  // namespace afterglow

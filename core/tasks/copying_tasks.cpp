@@ -1,0 +1,109 @@
+// `copy`, `selective_copy` and `induction`: the classic small tasks; nothing is asked but order, choice and "what came
+// next".
+#include <algorithm>
+
+#include "core/tasks/suite.h"
+
+namespace afterglow {
+namespace {
+
+// copy: start items separator filler.. query^n; selective_copy: start filler.. with items at random places, query^n.
+// The i-th query is answered with the i-th item.
+class Copying final : public SuiteTask {
+ public:
+  Copying(bool selective, int length, std::vector<int> items)
+      : SuiteTask(selective ? "selective_copy" : "copy", length), selective_(selective), items_(std::move(items)) {}
+
+  std::string describe() const override {
+    return spread(items_) + (selective_ ? " items at random places in filler" : " items, then filler") +
+           ": answer them in order, one for each query. " + std::to_string(length()) + " tokens.";
+  }
+
+  void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
+    const int count = entry_at(items_, turn);
+    Tape tape(out);
+    tape.put(suite::start);
+    tape.fill(random, count);
+    std::vector<int> places = span_of(1, count);
+    if (selective_) {
+      places = draw_distinct(random, count, 1, length() - 1 - count);
+      std::sort(places.begin(), places.end());
+    } else {
+      out.tokens[static_cast<std::size_t>(count + 1)] = suite::separator;
+    }
+    for (const int place : places) {
+      const auto at = static_cast<std::size_t>(place);
+      out.tokens[at] = draw_value(random);
+      out.context[at] = 1;
+      tape.put(suite::query);
+      tape.expect(out.tokens[at]);
+    }
+    out.sources = {places.back()};
+  }
+
+ private:
+  bool selective_;
+  std::vector<int> items_;
+};
+
+// start filler.. x y filler.. x -> y, where x occurs nowhere else
+class Induction final : public SuiteTask {
+ public:
+  explicit Induction(int length) : SuiteTask("induction", length) {}
+
+  std::string describe() const override {
+    return "Random tokens; the last one occurred once before: answer what followed it then. " +
+           std::to_string(length()) + " tokens.";
+  }
+
+  void generate(Random& random, std::uint64_t, Split, Example& out) const override {
+    const int repeated = draw_value(random);
+    Tape tape(out);
+    tape.put(suite::start);
+    while (tape.at() < length() - 1) {
+      const int other = draw_from(random, suite::first_value, suite::values - 1);
+      tape.put_fact(other < repeated ? other : other + 1);  // every value but the repeated one
+    }
+    const int place = draw_from(random, 1, length() - 3);
+    out.tokens[static_cast<std::size_t>(place)] = repeated;
+    tape.put(repeated);
+    tape.expect(out.tokens[static_cast<std::size_t>(place + 1)]);
+    out.sources = {place, place + 1};
+  }
+};
+
+std::unique_ptr<Task> make_copying(const Fields& fields, bool selective) {
+  std::vector<int> items = fields.integers("bindings");
+  const int length = fields.integer("length");
+  const std::int64_t smallest = 2 * std::int64_t{largest(items)} + (selective ? 1 : 2);
+  fields.require_length(length, smallest, std::to_string(largest(items)) + " items");
+  return std::make_unique<Copying>(selective, length, std::move(items));
+}
+
+}  // namespace
+
+TaskKind copy_kind() {
+  return {{"copy",
+           "items first, then filler, then as many queries: answer them in order",
+           {bindings_parameter("items", "8", 4096), length_parameter("64")}},
+          [](const Fields& fields) { return make_copying(fields, false); }};
+}
+
+TaskKind selective_copy_kind() {
+  return {{"selective_copy",
+           "items at random places in filler, then as many queries: answer them in order",
+           {bindings_parameter("items", "8", 4096), length_parameter("64")}},
+          [](const Fields& fields) { return make_copying(fields, true); }};
+}
+
+TaskKind induction_kind() {
+  return {
+      {"induction", "random tokens; what followed the last one when it stood there before?", {length_parameter("64")}},
+      [](const Fields& fields) -> std::unique_ptr<Task> {
+        const int length = fields.integer("length");
+        fields.require_length(length, 4, "A token, its successor and the token again");
+        return std::make_unique<Induction>(length);
+      }};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,149 @@
+// `text`: any text file, character by character; every position is answered with the next character.
+#include <filesystem>
+
+#include "core/io/atomic_file.h"
+#include "core/tasks/suite.h"
+
+namespace afterglow {
+namespace {
+
+constexpr std::size_t largest_file = 64u << 20;
+constexpr int most_characters = 8192;
+
+// Reads one UTF-8 character at `at` and moves on; false where the bytes are none.
+bool next_character(const std::string& bytes, std::size_t& at, char32_t& character) {
+  const auto lead = static_cast<unsigned char>(bytes[at]);
+  const int more = lead < 0x80                   ? 0
+                   : lead >= 0xC2 && lead < 0xE0 ? 1
+                   : lead >= 0xE0 && lead < 0xF0 ? 2
+                   : lead >= 0xF0 && lead < 0xF5 ? 3
+                                                 : -1;
+  if (more < 0 || at + static_cast<std::size_t>(more) >= bytes.size()) return false;
+  character = more == 0 ? lead : static_cast<char32_t>(lead & (0x3F >> more));
+  for (int i = 1; i <= more; ++i) {
+    const auto byte = static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
+    if ((byte & 0xC0) != 0x80) return false;
+    character = (character << 6) | (byte & 0x3Fu);
+  }
+  constexpr char32_t shortest[] = {0, 0x80, 0x800, 0x10000};
+  const bool surrogate = character >= 0xD800 && character < 0xE000;
+  if (character < shortest[more] || character > 0x10FFFF || surrogate) return false;
+  at += static_cast<std::size_t>(more) + 1;
+  return true;
+}
+
+std::u32string decoded(const Fields& fields, const std::string& path, const std::string& bytes) {
+  std::u32string characters;
+  characters.reserve(bytes.size());
+  std::size_t at = bytes.rfind("\xEF\xBB\xBF", 0) == 0 ? 3 : 0;  // a byte order mark is no text
+  while (at < bytes.size()) {
+    char32_t character = 0;
+    if (!next_character(bytes, at, character))
+      fields.refuse("byte " + std::to_string(at) + " of " + path +
+                    " is not UTF-8 text. Save the file as UTF-8, or give another 'path'.");
+    characters.push_back(character);
+  }
+  return characters;
+}
+
+std::string encoded(char32_t c) {
+  const auto byte = [](char32_t bits) { return static_cast<char>(static_cast<unsigned char>(bits)); };
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xC0 | (c >> 6)), byte(0x80 | (c & 0x3F))};
+  if (c < 0x10000) return {byte(0xE0 | (c >> 12)), byte(0x80 | ((c >> 6) & 0x3F)), byte(0x80 | (c & 0x3F))};
+  return {byte(0xF0 | (c >> 18)), byte(0x80 | ((c >> 12) & 0x3F)), byte(0x80 | ((c >> 6) & 0x3F)),
+          byte(0x80 | (c & 0x3F))};
+}
+
+// Windows of the file at random places: training from the first nine tenths, held-out data from the last.
+class Text final : public Task {
+ public:
+  Text(int length, std::string name, std::u32string alphabet, std::vector<std::uint16_t> tokens)
+      : Task("text", static_cast<int>(alphabet.size()), length),
+        file_(std::move(name)),
+        alphabet_(std::move(alphabet)),
+        tokens_(std::move(tokens)) {}
+
+  std::string describe() const override {
+    return "The text " + file_ + ", " + std::to_string(tokens_.size()) + " characters of " + std::to_string(vocab()) +
+           " kinds: answer the next character, everywhere in a window of " + std::to_string(length()) + ".";
+  }
+
+  static std::size_t held_out_begin(std::size_t characters) { return characters - characters / 10; }
+
+  void generate(Random& random, std::uint64_t, Split split, Example& out) const override {
+    const std::size_t middle = held_out_begin(tokens_.size());
+    const std::size_t begin = split == Split::train ? 0 : middle;
+    const std::size_t end = split == Split::train ? middle : tokens_.size();
+    const std::size_t window = out.tokens.size();
+    const std::size_t first = begin + static_cast<std::size_t>(random.uniform_int(end - begin - window));
+    for (std::size_t t = 0; t < window; ++t) {
+      out.tokens[t] = tokens_[first + t];
+      out.targets[t] = tokens_[first + t + 1];
+      out.context[t] = 1;
+    }
+  }
+
+  std::string token_label(int token) const override {
+    if (token < 0 || token >= vocab()) return "?!";
+    switch (const char32_t character = alphabet_[static_cast<std::size_t>(token)]) {
+      case U' ':
+        return "␣";
+      case U'\n':
+        return "⏎";
+      case U'\t':
+        return "⇥";
+      default:
+        return character < 0x20 || character == 0x7F ? "^" + std::to_string(static_cast<int>(character))
+                                                     : encoded(character);
+    }
+  }
+
+  TokenRole token_role(int token) const override {
+    return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
+  }
+
+ private:
+  std::string file_;
+  std::u32string alphabet_;  ///< token -> character, ascending
+  std::vector<std::uint16_t> tokens_;
+};
+
+std::unique_ptr<Task> make_text(const Fields& fields) {
+  const int length = fields.integer("length");
+  const std::string path = fields.text("path");
+  const std::u32string characters = decoded(fields, path, read_file(path, largest_file));
+  const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 1);
+  if (characters.size() < needed)
+    fields.refuse(path + " holds " + std::to_string(characters.size()) + " characters, but windows of " +
+                  std::to_string(length) + ", with a tenth held out, need " + std::to_string(needed) +
+                  ". Give a longer text, or a smaller 'length'.");
+  std::vector<bool> present(0x110000, false);
+  for (const char32_t character : characters) present[character] = true;
+  std::u32string alphabet;
+  std::vector<std::uint16_t> token_of(present.size(), 0);
+  for (std::size_t character = 0; character < present.size(); ++character) {
+    if (!present[character]) continue;
+    token_of[character] = static_cast<std::uint16_t>(alphabet.size());
+    alphabet.push_back(static_cast<char32_t>(character));
+  }
+  if (alphabet.size() > most_characters)
+    fields.refuse(path + " has " + std::to_string(alphabet.size()) + " different characters; the most is " +
+                  std::to_string(most_characters) + ". Give a text in an alphabetic script.");
+  std::vector<std::uint16_t> tokens;
+  tokens.reserve(characters.size());
+  for (const char32_t character : characters) tokens.push_back(token_of[character]);
+  return std::make_unique<Text>(length, std::filesystem::path(path).filename().string(), std::move(alphabet),
+                                std::move(tokens));
+}
+
+}  // namespace
+
+TaskKind text_kind() {
+  return {{"text",
+           "any UTF-8 text file: answer the next character",
+           {{"path", "the file", TaskParameter::Type::text, ""}, length_parameter("64")}},
+          make_text};
+}
+
+}  // namespace afterglow
