@@ -4,19 +4,24 @@
 
 #include "core/backend/cpu_backend.h"
 #include "core/backend/cpu_dispatch.h"
+#include "core/backend/cpu_product.h"
 
 namespace afterglow {
 
 namespace {
 
 template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class T>
-using MatrixMap = Eigen::Map<Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
+using MatrixMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, Eigen::Unaligned,
+                             Eigen::OuterStride<>>;
 
 template <class T>
-MatrixMap<T> matrix_of(const Tensor& t) {
-  return {t.as<T>(), t.shape[0], t.shape[1], Eigen::OuterStride<>(t.row_stride)};
+MatrixMap<T> map_of(const Block<T>& block) {
+  return {block.data, block.rows, block.columns, Eigen::OuterStride<>(block.stride)};
+}
+
+template <class T>
+Block<T> block_of(const Tensor& t) {
+  return {t.as<T>(), t.shape[0], t.shape[1], t.row_stride};
 }
 
 /// Tall enough that packing the right factor once a piece costs little, short enough for several pieces a thread.
@@ -26,42 +31,57 @@ std::int64_t rows_per_piece(std::int64_t m, std::int64_t n, std::int64_t k) {
   return std::clamp<std::int64_t>((m / 8 + 15) / 16 * 16, 32, 128);
 }
 
-/// c = alpha a b + beta c for a row piece. The factor is kept out of the product: as part of it Eigen would copy a row
-/// vector to the heap.
-template <class T, class A, class B, class C>
-void product(T alpha, const A& a, const B& b, T beta, C&& c) {
-  if (beta == T{0}) {
-    c.setZero();  // not a product: unwritten memory may hold NaN
-  } else if (beta != alpha) {
-    c *= alpha == T{0} ? beta : beta / alpha;
+/// c = alpha op(a) op(b) + beta c. The factor is kept out of the product: inside it Eigen would copy a row vector to
+/// the heap.
+template <class T>
+void scaled_product(bool transpose_a, bool transpose_b, T alpha, const Block<T>& a, const Block<T>& b, T beta,
+                    const Block<T>& c) {
+  MatrixMap<T> out = map_of(c);
+  if (alpha == T{0}) {
+    if (beta == T{0}) {
+      out.setZero();
+    } else {
+      out *= beta;
+    }
+    return;
   }
-  if (alpha == T{0}) return;
-  c.noalias() += a * b;
-  if (alpha != T{1}) c *= alpha;
+  if (beta != T{0} && beta != alpha) out *= beta / alpha;
+  product(transpose_a, transpose_b, a, b, beta != T{0}, c);
+  if (alpha != T{1}) out *= alpha;
 }
 
 }  // namespace
+
+template <class T>
+void product(bool transpose_a, bool transpose_b, const Block<T>& a, const Block<T>& b, bool accumulate,
+             const Block<T>& c) {
+  const MatrixMap<T> left = map_of(a), right = map_of(b);
+  MatrixMap<T> out = map_of(c);
+  if (!accumulate) out.setZero();
+  if (transpose_a && transpose_b) {
+    out.noalias() += left.transpose() * right.transpose();
+  } else if (transpose_a) {
+    out.noalias() += left.transpose() * right;
+  } else if (transpose_b) {
+    out.noalias() += left * right.transpose();
+  } else {
+    out.noalias() += left * right;
+  }
+}
+template void product(bool, bool, const Block<float>&, const Block<float>&, bool, const Block<float>&);
+template void product(bool, bool, const Block<double>&, const Block<double>&, bool, const Block<double>&);
 
 void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                       const Tensor& c) {
   const std::int64_t m = c.shape[0], n = c.shape[1], k = transpose_a ? a.shape[0] : a.shape[1];
   with_type(c, [&](auto zero) {
     using T = decltype(zero);
-    const MatrixMap<T> left = matrix_of<T>(a), right = matrix_of<T>(b);
+    const Block<T> left = block_of<T>(a), right = block_of<T>(b), out = block_of<T>(c);
     pool_.for_ranges(m, rows_per_piece(m, n, k), [&](std::int64_t begin, std::int64_t end) {
-      const T factor = static_cast<T>(alpha), keep = static_cast<T>(beta);
-      auto out = matrix_of<T>(c).middleRows(begin, end - begin);
-      const auto rows = left.middleRows(transpose_a ? 0 : begin, transpose_a ? 0 : end - begin);
-      const auto columns = left.middleCols(transpose_a ? begin : 0, transpose_a ? end - begin : 0).transpose();
-      if (transpose_a && transpose_b) {
-        product(factor, columns, right.transpose(), keep, out);
-      } else if (transpose_a) {
-        product(factor, columns, right, keep, out);
-      } else if (transpose_b) {
-        product(factor, rows, right.transpose(), keep, out);
-      } else {
-        product(factor, rows, right, keep, out);
-      }
+      const std::int64_t count = end - begin;
+      scaled_product(transpose_a, transpose_b, static_cast<T>(alpha),
+                     transpose_a ? left.column_range(begin, count) : left.row_range(begin, count), right,
+                     static_cast<T>(beta), out.row_range(begin, count));
     });
   });
 }

@@ -32,10 +32,20 @@ template <class T>
 ArrayMap<T> part(const Tensor& tensor, const Segment& s) {
   return {row_of<T>(tensor, s.row) + s.column, s.count};
 }
+template <class T>
+ArrayMap<T> whole_row(const Tensor& tensor, std::int64_t row) {
+  return {row_of<T>(tensor, row), tensor.columns()};
+}
 /// A vector that belongs to the last axis (a bias, a weight), at the columns of the segment.
 template <class T>
 ArrayMap<T> columns_of(const Tensor& vector, const Segment& s) {
   return {vector.as<T>() + s.column, s.count};
+}
+
+/// Adjacent elements that are only read.
+template <class T>
+Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>> constant_row(const T* address, std::int64_t count) {
+  return {address, count};
 }
 
 /// Writes or accumulates one segment of a gradient; skipped when nobody asks for it.
@@ -46,6 +56,17 @@ void put(const Grad& grad, const Segment& s, const Values& values) {
     part<T>(grad.tensor, s) += values;
   } else {
     part<T>(grad.tensor, s) = values;
+  }
+}
+
+/// Writes or accumulates a whole row of a gradient.
+template <class T, class Values>
+void put_row(const Grad& grad, std::int64_t row, const Values& values) {
+  if (!grad.wanted()) return;
+  if (grad.accumulate) {
+    whole_row<T>(grad.tensor, row) += values;
+  } else {
+    whole_row<T>(grad.tensor, row) = values;
   }
 }
 

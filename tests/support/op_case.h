@@ -37,6 +37,9 @@ struct OpCase {
 std::vector<OpCase> op_cases();
 void add_elementwise_cases(std::vector<OpCase>& cases);
 void add_linear_cases(std::vector<OpCase>& cases);
+void add_norm_cases(std::vector<OpCase>& cases);
+void add_token_cases(std::vector<OpCase>& cases);
+void add_sequence_cases(std::vector<OpCase>& cases);
 
 /// Host values of a case's inputs, the same on every machine.
 struct OpInputs {

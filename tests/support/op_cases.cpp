@@ -7,6 +7,9 @@ std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   add_elementwise_cases(cases);
   add_linear_cases(cases);
+  add_norm_cases(cases);
+  add_token_cases(cases);
+  add_sequence_cases(cases);
   return cases;
 }
 

@@ -1,0 +1,120 @@
+// The parameter store's buffers, and start values.
+#include "core/autograd/parameter.h"
+
+#include <algorithm>
+
+#include "core/io/error.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+
+namespace {
+
+/// FNV-1a: a parameter's random numbers depend on its name alone, so that adding one never changes another.
+std::uint64_t hash_of(const std::string& name) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+std::int64_t padded(std::int64_t elements) {
+  return (elements + parameter_block - 1) / parameter_block * parameter_block;
+}
+
+Tensor zeroed(Backend& backend, std::int64_t count, DType dtype) {
+  const Tensor tensor(backend.allocate(static_cast<std::size_t>(count) * size_of(dtype)), {count}, dtype);
+  backend.fill(tensor, 0.0);
+  return tensor;
+}
+
+Tensor slice(const Tensor& flat, const Parameter& parameter) {
+  auto* address = flat.as<std::byte>() + parameter.offset * static_cast<std::int64_t>(size_of(flat.dtype));
+  return Tensor(address, parameter.shape, flat.dtype);
+}
+
+}  // namespace
+
+ParameterStore::~ParameterStore() {
+  for (const Tensor& buffer : {values_, gradients_, first_moments_, second_moments_, decay_mask_}) {
+    if (buffer.defined()) backend_->release(buffer.data);
+  }
+}
+
+Parameter& ParameterStore::add(const std::string& name, const Shape& shape, Initialiser initialise) {
+  if (values_.defined()) throw Error(ExitCode::failure, "parameter " + name + " comes after the buffers were reserved");
+  if (find(name) != nullptr) throw Error(ExitCode::failure, "two parameters are called " + name);
+  Parameter parameter;
+  parameter.name = name;
+  parameter.shape = shape;
+  parameter.index = static_cast<int>(parameters_.size());
+  if (!parameters_.empty()) parameter.offset = parameters_.back().offset + padded(parameters_.back().shape.elements());
+  parameter.decay = shape.rank() >= 2;
+  parameter.initialise = std::move(initialise);
+  parameters_.push_back(std::move(parameter));
+  return parameters_.back();
+}
+
+void ParameterStore::allocate(Backend& backend, DType dtype) {
+  if (values_.defined()) throw Error(ExitCode::failure, "the parameters' buffers are reserved already");
+  backend_ = &backend;
+  const std::int64_t total =
+      parameters_.empty() ? parameter_block : parameters_.back().offset + padded(parameters_.back().shape.elements());
+  for (Tensor* buffer : {&values_, &gradients_, &first_moments_, &second_moments_})
+    *buffer = zeroed(backend, total, dtype);
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(total / parameter_block), 0);
+  for (Parameter& parameter : parameters_) {
+    parameter.value = slice(values_, parameter);
+    parameter.gradient = slice(gradients_, parameter);
+    std::fill_n(mask.begin() + parameter.offset / parameter_block, padded(parameter.shape.elements()) / parameter_block,
+                parameter.decay ? 1 : 0);
+  }
+  const auto blocks = static_cast<std::int64_t>(mask.size());
+  decay_mask_ = Tensor(backend.allocate(mask.size()), {blocks}, DType::u8);
+  backend.upload(decay_mask_, mask.data());
+}
+
+void ParameterStore::initialise(std::uint64_t seed) {
+  std::vector<double> values;
+  for (const Parameter& parameter : parameters_) {
+    values.assign(static_cast<std::size_t>(parameter.shape.elements()), 0.0);
+    Random random(seed, weights_stream, hash_of(parameter.name));
+    if (parameter.initialise) parameter.initialise(random, parameter.shape, values);
+    upload(parameter, values);
+  }
+}
+
+Parameter* ParameterStore::find(const std::string& name) {
+  const auto found =
+      std::find_if(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == name; });
+  return found == parameters_.end() ? nullptr : &*found;
+}
+
+std::int64_t ParameterStore::count() const {
+  std::int64_t total = 0;
+  for (const Parameter& parameter : parameters_) total += parameter.shape.elements();
+  return total;
+}
+
+void ParameterStore::upload(const Parameter& parameter, std::span<const double> values) {
+  if (static_cast<std::int64_t>(values.size()) != parameter.shape.elements()) {
+    throw Error(ExitCode::failure, "parameter " + parameter.name + " is " + parameter.shape.text() + ", got " +
+                                       std::to_string(values.size()) + " numbers");
+  }
+  if (dtype() == DType::f64) return backend_->upload(parameter.value, values.data());
+  const std::vector<float> narrow(values.begin(), values.end());
+  backend_->upload(parameter.value, narrow.data());
+}
+
+std::vector<double> ParameterStore::download(const Tensor& tensor) const {
+  std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
+  if (tensor.dtype == DType::f64) {
+    backend_->download(values.data(), tensor);
+  } else {
+    std::vector<float> narrow(values.size());
+    backend_->download(narrow.data(), tensor);
+    std::copy(narrow.begin(), narrow.end(), values.begin());
+  }
+  return values;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,36 @@
+// Root-mean-square norms and their gradients.
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps) {
+  const Check check(tape, "rms_norm", x.value.dtype);
+  check.tensor("x", x.value, x.shape());
+  check.tensor("weight", weight.value, {x.shape().last()});
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, weight});
+  const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
+  tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse);
+  tape.record("rms_norm", y, [x, weight, inverse, y](Tape& t) {
+    const Grad dx = t.gradient(x), dweight = t.gradient(weight);
+    t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx, dweight);
+  });
+  return y;
+}
+
+Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {
+  const Check check(tape, "gated_rms_norm", x.value.dtype);
+  check.tensor("x", x.value, x.shape());
+  check.rows("z", z.value, x.shape());
+  check.tensor("weight", weight.value, {x.shape().last()});
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, z, weight});
+  const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
+  tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse);
+  tape.record("gated_rms_norm", y, [x, z, weight, inverse, y](Tape& t) {
+    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient(weight);
+    t.backend().gated_rms_norm_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
+  });
+  return y;
+}
+
+}  // namespace afterglow

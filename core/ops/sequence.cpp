@@ -1,0 +1,56 @@
+// Operations along the sequence: rotary position code, causal convolution, causal attention.
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position) {
+  const Check check(tape, "rotary", x.value.dtype);
+  check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any});
+  check.that(base > 0.0, "base must be positive");
+  const Var y = tape.result(x.shape(), x.value.dtype, {x});
+  tape.backend().rotary(x.value, base, first_position, false, {y.value, false});
+  tape.record("rotary", y, [x, base, first_position, y](Tape& t) {
+    t.backend().rotary(t.upstream(y), base, first_position, true, t.gradient(x));
+  });
+  return y;
+}
+
+Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history) {
+  const Check check(tape, "causal_conv", x.value.dtype);
+  check.rows("x", x.value, {Check::any, Check::any, Check::any});
+  const std::int64_t channels = x.shape().last();
+  check.tensor("weight", weight.value, {channels, 1, Check::any});
+  if (bias.defined()) check.tensor("bias", bias.value, {channels});
+  if (history.defined()) check.tensor("history", history, {x.shape()[0], weight.shape()[2] - 1, channels});
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, weight, bias});
+  check.that(!history.defined() || !tape.wants_gradient(y),
+             "no gradient is kept through a history; begin the tape without recording");
+  const Tensor before = tape.scratch(x.shape(), x.value.dtype);
+  tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, y.value);
+  tape.record("causal_conv", y, [x, weight, bias, before, y](Tape& t) {
+    const Grad dx = t.gradient(x), dweight = t.gradient(weight), dbias = t.gradient(bias);
+    t.backend().causal_conv_backward(x.value, weight.value, before, t.upstream(y), dx, dweight, dbias);
+  });
+  return y;
+}
+
+Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale) {
+  const Check check(tape, "causal_attention", q.value.dtype);
+  check.tensor("q", q.value, {Check::any, Check::any, Check::any, Check::any});
+  check.tensor("k", k.value, {q.shape()[0], Check::any, Check::any, q.shape()[3]});
+  check.tensor("v", v.value, k.shape());
+  check.that(k.shape()[1] >= q.shape()[1], "there must be at least as many keys as queries");
+  check.that(q.shape()[2] % k.shape()[2] == 0, "the number of key heads must divide the number of query heads");
+  const Var y = tape.result(q.shape(), q.value.dtype, {q, k, v});
+  const Tensor log_sum = tape.scratch({q.shape()[0], q.shape()[2], q.shape()[1]}, q.value.dtype);
+  tape.backend().causal_attention(q.value, k.value, v.value, scale, y.value, log_sum);
+  tape.record("causal_attention", y, [q, k, v, scale, log_sum, y](Tape& t) {
+    const Grad dq = t.gradient(q), dk = t.gradient(k), dv = t.gradient(v);
+    t.backend().causal_attention_backward(q.value, k.value, v.value, scale, y.value, log_sum, t.upstream(y), dq, dk,
+                                          dv);
+  });
+  return y;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,76 @@
+// Cases of the norms.
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+namespace {
+
+constexpr double eps = 1e-5;
+
+/// RMSNorm of every row of `columns` numbers.
+Values naive_norm(const Values& x, const Values& weight) {
+  const std::size_t columns = weight.size();
+  Values y(x.size());
+  for (std::size_t row = 0; row < x.size(); row += columns) {
+    double squares = 0.0;
+    for (std::size_t j = 0; j < columns; ++j) squares += x[row + j] * x[row + j];
+    const double scale = 1.0 / std::sqrt(squares / static_cast<double>(columns) + eps);
+    for (std::size_t j = 0; j < columns; ++j) y[row + j] = x[row + j] * scale * weight[j];
+  }
+  return y;
+}
+
+OpCase norm_case(std::int64_t rows, std::int64_t columns) {
+  OpCase c;
+  c.name = "rms_norm_" + std::to_string(rows) + "x" + std::to_string(columns);
+  c.inputs = {{"x", {rows, columns}, -2, 2}, {"weight", {columns}, 0.5, 1.5}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return rms_norm(t, in[0], in[1], eps); };
+  c.naive = [](std::span<const Values> in, std::span<const Values>) { return naive_norm(in[0], in[1]); };
+  c.tolerance = columns == 1 ? 1e-3 : 3e-6;
+  c.reason = columns == 1 ? "with one column the gradient of x is a difference of nearly equal numbers"
+                          : "sums over a row and over up to 101 rows";
+  return c;
+}
+
+/// The gate is a range of columns of a wider tensor.
+OpCase gated_case(std::int64_t rows, std::int64_t before, std::int64_t columns) {
+  OpCase c;
+  c.name = "gated_rms_norm_" + std::to_string(rows) + "x" + std::to_string(columns);
+  c.inputs = {
+      {"x", {1, rows, columns}, -2, 2}, {"wide", {1, rows, before + columns}, -3, 3}, {"weight", {columns}, 0.5, 1.5}};
+  c.run = [before, columns](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {before, columns};
+    Var parts[2];
+    t.split_columns(in[1], widths, parts);
+    return gated_rms_norm(t, in[0], parts[1], in[2], eps);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values gated(in[0].size());
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const double z = in[1][i * (before + columns) + before + j];
+        gated[i * columns + j] = in[0][i * columns + j] * z / (1.0 + std::exp(-z));
+      }
+    }
+    return naive_norm(gated, in[2]);
+  };
+  c.tolerance = 3e-6;
+  c.reason = "the norm's sums on top of a sigmoid";
+  return c;
+}
+
+}  // namespace
+
+void add_norm_cases(std::vector<OpCase>& cases) {
+  cases.push_back(norm_case(37, 1));
+  cases.push_back(norm_case(1, 37));
+  cases.push_back(norm_case(101, 63));
+  cases.push_back(norm_case(65, 101));
+  cases.push_back(gated_case(1, 1, 63));
+  cases.push_back(gated_case(101, 37, 65));
+}
+
+}  // namespace afterglow::testing

@@ -1,0 +1,163 @@
+// Cases of rotary position code, causal convolution and causal attention.
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+namespace {
+
+OpCase rotary_case(std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t width,
+                   std::int64_t first) {
+  OpCase c;
+  c.name = "rotary_" + std::to_string(batch) + "x" + std::to_string(length) + "x" + std::to_string(heads) + "x" +
+           std::to_string(width) + "_from_" + std::to_string(first);
+  c.inputs = {{"x", {batch, length, heads, width}}};
+  c.run = [first](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return rotary(t, in[0], 10000.0, first);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y = in[0];
+    for (std::int64_t i = 0; i < batch * length * heads; ++i) {
+      const std::int64_t position = first + i / heads % length;
+      for (std::int64_t j = 0; j + 1 < width; j += 2) {
+        const double angle =
+            static_cast<double>(position) * std::pow(10000.0, -static_cast<double>(j) / static_cast<double>(width));
+        const double a = in[0][i * width + j], b = in[0][i * width + j + 1];
+        y[i * width + j] = a * std::cos(angle) - b * std::sin(angle);
+        y[i * width + j + 1] = a * std::sin(angle) + b * std::cos(angle);
+      }
+    }
+    return y;
+  };
+  c.tolerance = 5e-7;
+  c.reason = "angles are exact: sine, cosine and two products are rounded";
+  return c;
+}
+
+struct ConvSizes {
+  std::int64_t batch, length, before, channels, width;
+  bool bias;
+};
+
+Values naive_conv(const ConvSizes& n, const Values& wide, const Values& weight, const Values& bias) {
+  Values y;
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t t = 0; t < n.length; ++t) {
+      for (std::int64_t c = 0; c < n.channels; ++c) {
+        double sum = bias.empty() ? 0.0 : bias[c];
+        for (std::int64_t j = 0; j < n.width; ++j) {
+          const std::int64_t time = t - (n.width - 1) + j;
+          if (time >= 0)
+            sum += weight[c * n.width + j] * wide[(b * n.length + time) * (n.before + n.channels) + n.before + c];
+        }
+        y.push_back(sum / (1.0 + std::exp(-sum)));
+      }
+    }
+  }
+  return y;
+}
+
+/// The input is a range of columns of a wider tensor, as behind Mamba's input projection.
+OpCase conv_case(const ConvSizes& n) {
+  OpCase c;
+  c.name = "causal_conv_" + std::to_string(n.batch) + "x" + std::to_string(n.length) + "x" +
+           std::to_string(n.channels) + "_width_" + std::to_string(n.width);
+  c.inputs = {{"wide", {n.batch, n.length, n.before + n.channels}, -2, 2}, {"weight", {n.channels, 1, n.width}}};
+  if (n.bias) c.inputs.push_back({"bias", {n.channels}});
+  c.run = [n](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {n.before, n.channels};
+    Var parts[2];
+    t.split_columns(in[0], widths, parts);
+    return causal_conv(t, parts[1], in[1], n.bias ? in[2] : Var{});
+  };
+  c.naive = [n](std::span<const Values> in, std::span<const Values>) {
+    return naive_conv(n, in[0], in[1], n.bias ? in[2] : Values{});
+  };
+  c.tolerance = 2e-6;
+  c.reason = "the weights' gradients sum over all tokens";
+  return c;
+}
+
+struct AttentionSizes {
+  std::int64_t batch, queries, keys, heads, key_heads, width;
+};
+
+Values naive_attention(const AttentionSizes& n, const Values& q, const Values& k, const Values& v, double scale) {
+  Values y(q.size(), 0.0);
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t i = 0; i < n.queries; ++i) {
+      for (std::int64_t h = 0; h < n.heads; ++h) {
+        const std::int64_t key_head = h / (n.heads / n.key_heads), seen = i + n.keys - n.queries + 1;
+        const auto key_at = [&](std::int64_t j) { return ((b * n.keys + j) * n.key_heads + key_head) * n.width; };
+        const std::int64_t query_at = ((b * n.queries + i) * n.heads + h) * n.width;
+        double sum = 0.0;
+        for (std::int64_t j = 0; j < seen; ++j) {
+          double score = 0.0;
+          for (std::int64_t e = 0; e < n.width; ++e) score += q[query_at + e] * k[key_at(j) + e];
+          const double weight = std::exp(scale * score);
+          sum += weight;
+          for (std::int64_t e = 0; e < n.width; ++e) y[query_at + e] += weight * v[key_at(j) + e];
+        }
+        for (std::int64_t e = 0; e < n.width; ++e) y[query_at + e] /= sum;
+      }
+    }
+  }
+  return y;
+}
+
+OpCase attention_case(const AttentionSizes& n) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(n.width));
+  OpCase c;
+  c.name = "causal_attention_" + std::to_string(n.batch) + "x" + std::to_string(n.queries) + "of" +
+           std::to_string(n.keys) + "x" + std::to_string(n.heads) + "over" + std::to_string(n.key_heads) + "x" +
+           std::to_string(n.width);
+  c.inputs = {{"q", {n.batch, n.queries, n.heads, n.width}, -2, 2},
+              {"k", {n.batch, n.keys, n.key_heads, n.width}, -2, 2},
+              {"v", {n.batch, n.keys, n.key_heads, n.width}}};
+  c.run = [scale](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return causal_attention(t, in[0], in[1], in[2], scale);
+  };
+  c.naive = [n, scale](std::span<const Values> in, std::span<const Values>) {
+    return naive_attention(n, in[0], in[1], in[2], scale);
+  };
+  c.tolerance = 5e-6;
+  c.reason = "exponentials of scores that are sums of up to 65 products; gradients of q and k subtract means";
+  return c;
+}
+
+/// Queries, keys and values are one tensor: three gradients in the same memory.
+OpCase attention_of_itself() {
+  const AttentionSizes n{2, 65, 65, 3, 3, 7};
+  OpCase c;
+  c.name = "causal_attention_of_itself";
+  c.inputs = {{"x", {2, 65, 3, 7}, -1, 1}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return causal_attention(t, in[0], in[0], in[0], 0.5);
+  };
+  c.naive = [n](std::span<const Values> in, std::span<const Values>) {
+    return naive_attention(n, in[0], in[0], in[0], 0.5);
+  };
+  c.tolerance = 5e-6;
+  c.reason = "as for separate inputs";
+  return c;
+}
+
+}  // namespace
+
+void add_sequence_cases(std::vector<OpCase>& cases) {
+  cases.push_back(rotary_case(1, 1, 1, 2, 0));
+  cases.push_back(rotary_case(2, 37, 3, 6, 5));
+  cases.push_back(rotary_case(1, 101, 2, 63, 900));
+  for (const ConvSizes& n : {ConvSizes{1, 1, 1, 1, 1, true}, ConvSizes{2, 3, 5, 37, 4, true},
+                             ConvSizes{2, 101, 37, 63, 4, false}, ConvSizes{3, 65, 1, 65, 3, true}})
+    cases.push_back(conv_case(n));
+  for (const AttentionSizes& n : {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65},
+                                  AttentionSizes{1, 101, 101, 4, 2, 9}, AttentionSizes{1, 63, 101, 3, 1, 16},
+                                  AttentionSizes{3, 1, 65, 2, 1, 32}, AttentionSizes{1, 130, 131, 1, 1, 37}})
+    cases.push_back(attention_case(n));
+  cases.push_back(attention_of_itself());
+}
+
+}  // namespace afterglow::testing

@@ -1,0 +1,71 @@
+// Cases of embedding and cross-entropy.
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+namespace {
+
+std::string size_name(std::int64_t a, std::int64_t b, std::int64_t c) {
+  return std::to_string(a) + "x" + std::to_string(b) + "x" + std::to_string(c);
+}
+
+OpCase embedding_case(std::int64_t batch, std::int64_t length, std::int64_t vocabulary, std::int64_t width) {
+  OpCase c;
+  c.name = "embedding_" + size_name(batch, length, width) + "_of_" + std::to_string(vocabulary);
+  c.inputs = {{"table", {vocabulary, width}}};
+  c.data = {{"tokens", {batch, length}, 0.0, static_cast<double>(vocabulary - 1), DType::i32}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor> data) { return embedding(t, data[0], in[0]); };
+  c.naive = [width](std::span<const Values> in, std::span<const Values> data) {
+    Values y;
+    for (const double token : data[0]) {
+      for (std::int64_t j = 0; j < width; ++j) y.push_back(in[0][static_cast<std::int64_t>(token) * width + j]);
+    }
+    return y;
+  };
+  c.tolerance = 1e-6;
+  c.reason = "the gradient of a row sums its tokens";
+  return c;
+}
+
+/// About half of the rows have no target when `low` is negative.
+OpCase cross_entropy_case(std::int64_t batch, std::int64_t length, std::int64_t vocabulary, double low, double high) {
+  OpCase c;
+  c.name = "cross_entropy_" + size_name(batch, length, vocabulary) + (low < 0 ? "_masked" : "");
+  c.inputs = {{"logits", {batch, length, vocabulary}, -4, 4}};
+  c.data = {{"targets", {batch, length}, low, high, DType::i32}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor> data) {
+    return cross_entropy(t, in[0], data[0]).loss;
+  };
+  c.naive = [vocabulary](std::span<const Values> in, std::span<const Values> data) {
+    double loss = 0.0, count = 0.0;
+    for (std::size_t i = 0; i < data[0].size(); ++i) {
+      if (data[0][i] < 0.0) continue;
+      const double* row = in[0].data() + static_cast<std::int64_t>(i) * vocabulary;
+      double sum = 0.0;
+      for (std::int64_t j = 0; j < vocabulary; ++j) sum += std::exp(row[j]);
+      loss += std::log(sum) - row[static_cast<std::int64_t>(data[0][i])];
+      count += 1.0;
+    }
+    return Values{count > 0.0 ? loss / count : 0.0};
+  };
+  c.tolerance = 2e-6;
+  c.reason = "a few roundings of the exponential and of the sum over the vocabulary";
+  return c;
+}
+
+}  // namespace
+
+void add_token_cases(std::vector<OpCase>& cases) {
+  cases.push_back(embedding_case(1, 1, 1, 1));
+  cases.push_back(embedding_case(3, 37, 65, 63));
+  cases.push_back(embedding_case(2, 101, 5, 37));
+  cases.push_back(cross_entropy_case(1, 1, 37, 0, 36));
+  cases.push_back(cross_entropy_case(2, 37, 101, 0, 100));
+  cases.push_back(cross_entropy_case(3, 65, 63, -62, 62));
+  cases.push_back(cross_entropy_case(1, 7, 5, -3, -1));
+}
+
+}  // namespace afterglow::testing
