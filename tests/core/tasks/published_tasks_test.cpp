@@ -98,6 +98,8 @@ TEST(Economy, AnswersWhatTheBooksSay) {
   const auto easy = task_of(R"({"kind":"economy","length":101})"),
              hard = task_of(R"({"kind":"economy","difficulty":"hard"})");
   const auto lonely = task_of(R"({"kind":"economy","agents":1,"bindings":300,"gap":5})");
+  const auto rich = task_of(R"({"kind":"economy","agents":2,"bindings":300})");
+  for_examples(*rich, 5, [&](const Example& example, std::uint64_t) { expect_books_balance(*rich, 2, example); });
   for_examples(*easy, 50, [&](const Example& example, std::uint64_t) { expect_books_balance(*easy, 3, example); });
   for_examples(*hard, 30, [&](const Example& example, std::uint64_t) { expect_books_balance(*hard, 6, example); });
   for_examples(*lonely, 5, [&](const Example& example, std::uint64_t) { expect_books_balance(*lonely, 1, example); });

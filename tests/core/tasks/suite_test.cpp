@@ -1,8 +1,11 @@
 // The transfer suite: every sequence is decoded by a solver that knows only the published format, and answered by
 // search.
+#include "core/tasks/suite.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -197,6 +200,21 @@ TEST(SystemPrompt, GivesNoHintButTheBinding) {
   }
   for (const int count : values) EXPECT_NEAR(count, 100, 50);
   for (const int count : slots) EXPECT_NEAR(count, 400, 100);
+}
+
+TEST(Suite, DistinctNumbersComeInEveryOrderEquallyOften) {
+  std::map<std::vector<int>, int> counts;
+  for (std::uint64_t index = 0; index < 6000; ++index) {
+    Random random(1, 0, index);
+    ++counts[draw_distinct(random, 3, 7, 4)];
+  }
+  ASSERT_EQ(counts.size(), 24u);
+  for (const auto& [numbers, count] : counts) {
+    EXPECT_NEAR(count, 250, 5 * std::sqrt(250.0));
+    EXPECT_EQ(std::set<int>(numbers.begin(), numbers.end()).size(), 3u);
+    EXPECT_TRUE(*std::min_element(numbers.begin(), numbers.end()) >= 7 &&
+                *std::max_element(numbers.begin(), numbers.end()) < 11);
+  }
 }
 
 TEST(Suite, FitsIntoTheSmallestLengthThatTheErrorNames) {

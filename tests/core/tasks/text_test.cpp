@@ -83,7 +83,8 @@ TEST_F(TextTask, AcceptsTheShortestTextThatTheErrorNames) {
 
 TEST_F(TextTask, NamesTheByteThatIsNoText) {
   const std::string good(1000, 'x');
-  for (const char* bad : {"\xff", "\xc0\xaf", "\xe2\x28\xa1", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"})
+  for (const char* bad : {"\xff", "\xc0\xaf", "\xe2\x28\xa1", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80",
+                          "\xe0\x82\x80", "\xf0\x82\x80\x80"})
     EXPECT_THAT(refusal(config(good + bad + good, 8)), HasSubstr("byte 1000 of")) << bad;
   EXPECT_THAT(refusal(config(good + "\xe2\x82", 8)), HasSubstr("byte 1000 of")) << "cut in the middle of a character";
 }
