@@ -30,6 +30,7 @@ class TemporaryFolder : public testing::Test {
   std::filesystem::path file(const std::string& name) const { return folder_ / name; }
 
   std::filesystem::path put(const std::string& name, const std::string& content) const {
+    std::filesystem::remove(file(name));  // overwriting would wait for the disk
     std::ofstream(file(name), std::ios::binary) << content;
     return file(name);
   }
