@@ -1,0 +1,107 @@
+// What the way there and the way back through the SKA core share: sizes, matrix views, and the r x r algebra of one
+// group of statistics. Products over tokens run in the type of the data; the small matrices of a group are always
+// float64, because the condition number of G + eps I multiplies every rounding error.
+#pragma once
+#include <Eigen/Core>
+#include <cstdint>
+
+#include "core/backend/backend.h"
+#include "core/backend/scratch.h"
+
+namespace afterglow::ridge {
+
+template <class T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+/// A matrix in scratch memory or in one entry of a saved tensor.
+template <class T>
+using Block = Eigen::Map<Matrix<T>>;
+/// Tokens by width: the rows of one head in a [B,T,H,width] tensor.
+template <class T>
+using Panel = Eigen::Map<Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
+using Vector = Eigen::Map<Eigen::VectorXd>;
+
+inline constexpr double smallest_scale = 1e-6;  ///< m is at least this
+
+/// Hands out aligned pieces of one thread's buffer. Ask for all of a kernel's needs in one `reserve`.
+class Scratch {
+ public:
+  /// Room for `count` doubles in up to `pieces` pieces.
+  Scratch(std::int64_t count, std::int64_t pieces) {
+    struct Ridge {};
+    next_ = thread_scratch<double, Ridge>(count + pieces * granule);
+  }
+  template <class T>
+  T* take(std::int64_t count) {
+    T* address = reinterpret_cast<T*>(next_);
+    const std::int64_t doubles = (count * static_cast<std::int64_t>(sizeof(T)) + 7) / 8;
+    next_ += (doubles + granule - 1) / granule * granule;
+    return address;
+  }
+  template <class T>
+  Block<T> block(std::int64_t rows, std::int64_t columns) {
+    return {take<T>(rows * columns), rows, columns};
+  }
+
+ private:
+  static constexpr std::int64_t granule = 8;  // doubles: 64 bytes
+  double* next_;
+};
+
+/// How the positions of a sequence are cut: statistics are sums over pieces, and the queries of group g are the
+/// positions of piece g. The group's statistics come from the pieces before it, and from piece g too unless
+/// `exclusive`.
+struct Sizes {
+  std::int64_t batch, tokens, heads, r, width, piece, groups;
+  bool exclusive, running_scale, masked;
+  Sizes(const RidgeConfig& config, const RidgeInputs& in);
+
+  std::int64_t first(std::int64_t g) const { return g * piece; }
+  std::int64_t count(std::int64_t g) const { return std::min(piece, tokens - first(g)); }
+  template <class T>
+  Panel<T> panel(const Tensor& x, std::int64_t batch_head) const {
+    const std::int64_t columns = x.columns(), b = batch_head / heads, h = batch_head % heads;
+    return {x.as<T>() + (b * tokens * heads + h) * columns, tokens, columns, Eigen::OuterStride<>(heads * columns)};
+  }
+  const std::uint8_t* mask(const RidgeInputs& in, std::int64_t batch_head) const {
+    return masked ? in.mask.as<std::uint8_t>() + batch_head / heads * tokens : nullptr;
+  }
+  /// Whether any position contributes to group g; without one the output is zero.
+  bool contributes(const RidgeInputs& in, std::int64_t batch_head, std::int64_t g) const;
+  /// The keys as they contribute: in masked mode a copy with the rows left out set to zero.
+  template <class T>
+  Panel<T> contributing_keys(const RidgeInputs& in, std::int64_t batch_head, Scratch& scratch) const {
+    const Panel<T> keys = panel<T>(in.z, batch_head);
+    const std::uint8_t* selected = mask(in, batch_head);
+    if (!selected) return keys;
+    Block<T> copy = scratch.block<T>(tokens, r);
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      if (selected[t]) {
+        copy.row(t) = keys.row(t);
+      } else {
+        copy.row(t).setZero();
+      }
+    }
+    return {copy.data(), tokens, r, Eigen::OuterStride<>(r)};
+  }
+};
+
+/// Entry `i` of a saved tensor [.., rows, columns].
+template <class T>
+Block<T> entry(const Tensor& saved, std::int64_t i) {
+  const std::int64_t rows = saved.shape[-2], columns = saved.shape[-1];
+  return {saved.as<T>() + i * rows * columns, rows, columns};
+}
+
+/// gamma = 1 + 0.5 sigmoid(gamma_raw).
+double gamma_of(double raw);
+double gamma_slope(double raw);
+
+/// G + eps I = L L^T; on failure adds 1e-4 to the diagonal and tries again (from the tenth time on twice as much each
+/// time, so that it ends). `L` [r,r] holds G on entry and L, upper part zero, on return. Returns how often it added.
+int factorise(Block<double>& L, double ridge, Block<double>& keep);
+/// L^-1 of a lower triangular matrix.
+void invert_lower(const Block<double>& L, Block<double>& inverse);
+/// |A v| after `iterations` normalised steps v <- A^T A v from ones/sqrt(r); 0 for A = 0. v, u [r] are scratch.
+double largest_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u);
+
+}  // namespace afterglow::ridge
