@@ -10,6 +10,8 @@ std::vector<OpCase> op_cases() {
   add_norm_cases(cases);
   add_token_cases(cases);
   add_sequence_cases(cases);
+  add_scan_cases(cases);
+  add_ridge_cases(cases);
   return cases;
 }
 

@@ -1,0 +1,175 @@
+// Cases of the selective scan and of the Koopman MLP's core.
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+namespace {
+
+struct Sizes {
+  std::int64_t batch, tokens, heads, width, groups, states;
+};
+
+std::string name_of(const char* what, const Sizes& n) {
+  return std::string(what) + "_" + std::to_string(n.batch) + "x" + std::to_string(n.tokens) + "x" +
+         std::to_string(n.heads) + "x" + std::to_string(n.width) + "_states" + std::to_string(n.groups) + "x" +
+         std::to_string(n.states);
+}
+
+/// h = exp(-exp(A_log) dt) h + dt x B^T, y = h C + D x, written down as it stands; empty vectors are absent inputs.
+Values naive_scan(const Sizes& n, const Values& x, const Values& B, const Values& C, const Values& dt,
+                  const Values& A_log, const Values& D) {
+  Values y;
+  y.resize(x.size());
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t head = 0; head < n.heads; ++head) {
+      const std::int64_t group = head / (n.heads / n.groups);
+      Values h(static_cast<std::size_t>(n.width * n.states), 0.0);
+      for (std::int64_t t = 0; t < n.tokens; ++t) {
+        const std::int64_t row = b * n.tokens + t;
+        const double step = dt.empty() ? 1.0 : dt[row * n.heads + head];
+        const double decay = A_log.empty() ? 1.0 : std::exp(-std::exp(A_log[head]) * step);
+        for (std::int64_t p = 0; p < n.width; ++p) {
+          const std::int64_t at = (row * n.heads + head) * n.width + p;
+          y[at] = D.empty() ? 0.0 : D[head] * x[at];
+          for (std::int64_t s = 0; s < n.states; ++s) {
+            double& state = h[p * n.states + s];
+            state = decay * state + step * x[at] * B[(row * n.groups + group) * n.states + s];
+            y[at] += state * C[(row * n.groups + group) * n.states + s];
+          }
+        }
+      }
+    }
+  }
+  return y;
+}
+
+ScanVars scan_vars(const Sizes& n, const Var& x, const Var& B, const Var& C) {
+  ScanVars vars;
+  vars.x = x;
+  vars.B = B;
+  vars.C = C;
+  vars.heads = n.heads;
+  vars.groups = n.groups;
+  return vars;
+}
+
+OpCase selective(const Sizes& n) {
+  OpCase c;
+  c.name = name_of("ssd_scan", n);
+  c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.width}},
+              {"B", {n.batch, n.tokens, n.groups, n.states}},
+              {"C", {n.batch, n.tokens, n.groups, n.states}},
+              {"dt", {n.batch, n.tokens, n.heads}, 0.01, 0.8},
+              {"A_log", {n.heads}, -1.0, 1.5},
+              {"D", {n.heads}}};
+  c.run = [n](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    ScanVars vars = scan_vars(n, in[0], in[1], in[2]);
+    vars.dt = in[3];
+    vars.A_log = in[4];
+    vars.D = in[5];
+    return ssd_scan(t, vars);
+  };
+  c.naive = [n](std::span<const Values> in, std::span<const Values>) {
+    return naive_scan(n, in[0], in[1], in[2], in[3], in[4], in[5]);
+  };
+  c.tolerance = 5e-6;
+  c.reason = "recurrent sums over the memory of the decay";
+  return c;
+}
+
+/// x, B, C and dt are columns of one wider tensor, as in mamba2.
+OpCase strided(const Sizes& n) {
+  const std::int64_t x = n.heads * n.width, shared = n.groups * n.states, wide = x + 2 * shared + n.heads;
+  OpCase c;
+  c.name = name_of("ssd_scan_of_columns", n);
+  c.inputs = {{"wide", {n.batch, n.tokens, wide}, 0.01, 0.9}, {"A_log", {n.heads}, -1.0, 1.5}};
+  c.run = [n, x, shared](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {x, shared, shared, n.heads};
+    Var parts[4];
+    t.split_columns(in[0], widths, parts);
+    ScanVars vars = scan_vars(n, parts[0], parts[1], parts[2]);
+    vars.dt = parts[3];
+    vars.A_log = in[1];
+    return ssd_scan(t, vars);
+  };
+  c.naive = [n, x, shared, wide](std::span<const Values> in, std::span<const Values>) {
+    const auto columns = [&](std::int64_t first, std::int64_t count) {
+      Values part;
+      for (std::int64_t row = 0; row < n.batch * n.tokens; ++row)
+        for (std::int64_t i = 0; i < count; ++i) part.push_back(in[0][row * wide + first + i]);
+      return part;
+    };
+    return naive_scan(n, columns(0, x), columns(x, shared), columns(x + shared, shared),
+                      columns(x + 2 * shared, n.heads), in[1], {});
+  };
+  c.tolerance = 5e-6;
+  c.reason = "recurrent sums over the memory of the decay";
+  return c;
+}
+
+/// No decay, no steps: y_t = sum_{s <= t} (C_t . B_s) x_s.
+OpCase linear_attention(const Sizes& n, bool same_keys_and_queries) {
+  OpCase c;
+  c.name = name_of(same_keys_and_queries ? "linear_attention_to_itself" : "linear_attention", n);
+  c.inputs = {{"v", {n.batch, n.tokens, n.heads, n.width}}, {"k", {n.batch, n.tokens, n.heads, n.states}}};
+  if (!same_keys_and_queries) c.inputs.push_back({"q", {n.batch, n.tokens, n.heads, n.states}});
+  c.run = [n](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return ssd_scan(t, scan_vars(n, in[0], in[1], in.size() > 2 ? in[2] : in[1]));
+  };
+  c.naive = [n](std::span<const Values> in, std::span<const Values>) {
+    return naive_scan(n, in[0], in[1], in.size() > 2 ? in[2] : in[1], {}, {}, {});
+  };
+  c.tolerance = 5e-6;
+  c.reason = "sums of up to 101 x 37 products of either sign";
+  return c;
+}
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+OpCase koopman(std::int64_t rows, std::int64_t pairs, bool gated) {
+  OpCase c;
+  c.name = std::string("koopman_modes_") + (gated ? "gated_" : "") + std::to_string(rows) + "x" + std::to_string(pairs);
+  c.inputs = {{"lifted", {rows, 2 * pairs}, -4, 4}, {"gamma", {pairs}, -1.1, 1.1}, {"omega", {pairs}, -1.1, 1.1}};
+  if (gated) c.inputs.push_back({"gate", {rows, 2 * pairs}, -3, 3});
+  c.run = [gated](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return koopman_modes(t, in[0], in[1], in[2], gated ? in[3] : Var{});
+  };
+  c.naive = [rows, pairs, gated](std::span<const Values> in, std::span<const Values>) {
+    Values z;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const std::int64_t at = (row * pairs + i) * 2;
+        const double u0 = in[0][at] * sigmoid(in[0][at]), u1 = in[0][at + 1] * sigmoid(in[0][at + 1]);
+        const double modulus = std::max(1.0, std::hypot(in[1][i], in[2][i]));
+        const double g = in[1][i] / modulus, w = in[2][i] / modulus;
+        z.push_back((g * u0 + w * u1) * (gated ? sigmoid(in[3][at]) : 1.0));
+        z.push_back((-w * u0 + g * u1) * (gated ? sigmoid(in[3][at + 1]) : 1.0));
+      }
+    }
+    return z;
+  };
+  c.tolerance = 3e-6;
+  c.reason = "exponentials to a few units in the last place, and sums over rows of either sign";
+  return c;
+}
+
+}  // namespace
+
+void add_scan_cases(std::vector<OpCase>& cases) {
+  for (const Sizes& n : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 37, 4, 5, 2, 7}, Sizes{1, 101, 2, 17, 1, 16},
+                         Sizes{2, 65, 2, 32, 1, 3}, Sizes{3, 32, 2, 63, 2, 1}})
+    cases.push_back(selective(n));
+  cases.push_back(strided({2, 37, 4, 3, 2, 5}));
+  cases.push_back(linear_attention({2, 63, 3, 37, 3, 17}, false));
+  cases.push_back(linear_attention({1, 101, 1, 5, 1, 37}, true));
+  for (const bool gated : {false, true}) {
+    cases.push_back(koopman(1, 1, gated));
+    cases.push_back(koopman(37, 33, gated));
+    cases.push_back(koopman(101, 16, gated));
+  }
+}
+
+}  // namespace afterglow::testing
