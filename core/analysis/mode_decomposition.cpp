@@ -40,7 +40,8 @@ ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<co
   }
   std::vector<int> order(static_cast<std::size_t>(r));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return comes_before(solver.eigenvalues()[a], solver.eigenvalues()[b]); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return comes_before(solver.eigenvalues()[a], solver.eigenvalues()[b]); });
   for (const int i : order) {
     result.eigenvalues.push_back(solver.eigenvalues()[i]);
     result.energy.push_back(shares[i]);
@@ -48,7 +49,8 @@ ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<co
   return result;
 }
 
-std::vector<int> track_modes(const std::vector<Complex>& before, const std::vector<int>& identity_before, const std::vector<Complex>& now) {
+std::vector<int> track_modes(const std::vector<Complex>& before, const std::vector<int>& identity_before,
+                             const std::vector<Complex>& now) {
   struct Pairing {
     double distance;
     std::size_t old_mode, new_mode;
@@ -60,7 +62,8 @@ std::vector<int> track_modes(const std::vector<Complex>& before, const std::vect
       pairings.push_back({std::abs(before[i] - now[j]), i, j});
     }
   }
-  std::stable_sort(pairings.begin(), pairings.end(), [](const Pairing& a, const Pairing& b) { return a.distance < b.distance; });
+  std::stable_sort(pairings.begin(), pairings.end(),
+                   [](const Pairing& a, const Pairing& b) { return a.distance < b.distance; });
   std::vector<int> identity(now.size(), -1);
   std::vector<bool> used(before.size(), false);
   for (const Pairing& pairing : pairings) {

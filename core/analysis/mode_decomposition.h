@@ -11,11 +11,12 @@ struct ModeDecomposition {
   std::vector<double> energy;                     ///< |c_i|^2 / sum |c|^2 for w = sum c_i v_i, unit eigenvectors v_i
 };
 
-/// Eigenvalues of A [r*r] row-major (Echo eq. 6: the whitened operator A_w) and the energy of the whitened query w [r] in
-/// each mode; an empty w gives equal shares. Non-finite input gives an empty result.
+/// Eigenvalues of A [r*r] row-major (Echo eq. 6: the whitened operator A_w) and the energy of the whitened query w [r]
+/// in each mode; an empty w gives equal shares. Non-finite input gives an empty result.
 ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<const double> w);
 
-/// Identity numbers for `now`, so that modes keep theirs from `before` (greedy nearest neighbours; conjugates share one).
+/// Identity numbers for `now`, so that modes keep theirs from `before` (greedy nearest neighbours; conjugates share
+/// one).
 std::vector<int> track_modes(const std::vector<std::complex<double>>& before, const std::vector<int>& identity_before,
                              const std::vector<std::complex<double>>& now);
 

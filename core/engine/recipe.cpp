@@ -128,9 +128,9 @@ void change_setting(TrainingConfig& config, std::string_view key, double value) 
 Recipe parse_recipe(const json& source, const std::string& where) {
   if (!source.is_object())
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
-  refuse_unknown_keys(source,
-                {"version", "name", "title", "about", "seed", "model", "task", "training", "commands", "shown_step"},
-                where);
+  refuse_unknown_keys(
+      source, {"version", "name", "title", "about", "seed", "model", "task", "training", "commands", "shown_step"},
+      where);
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
   if (version != 1) {
     throw Error(ExitCode::bad_input, where + ".version: this program reads version 1, the recipe is version " +

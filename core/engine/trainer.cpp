@@ -107,14 +107,17 @@ void Trainer::make_batch() {
 std::vector<Setting> Trainer::settings() const {
   std::vector<Setting> all;
   for (const SettingSpec& spec : training_settings()) {
-    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(config_, spec.key), spec.minimum, spec.maximum, 0, spec.logarithmic, spec.integer});
+    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(config_, spec.key), spec.minimum, spec.maximum,
+                   0, spec.logarithmic, spec.integer});
   }
   for (const Branch& branch : model_->branches()) {
     for (const LayerSetting& own : branch.layer->settings()) {
-      all.push_back({branch.scope + "." + own.key, branch.label + " " + own.label, "", own.meaning, own.value, own.minimum, own.maximum, 0, own.logarithmic, own.integer});
+      all.push_back({branch.scope + "." + own.key, branch.label + " " + own.label, "", own.meaning, own.value,
+                     own.minimum, own.maximum, 0, own.logarithmic, own.integer});
     }
   }
-  for (std::size_t i = 0; i < all.size(); ++i) all[i].initial = i < initial_settings_.size() ? initial_settings_[i].value : all[i].value;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].initial = i < initial_settings_.size() ? initial_settings_[i].value : all[i].value;
   return all;
 }
 
@@ -122,15 +125,17 @@ double Trainer::get(std::string_view key) const {
   for (const Setting& setting : settings()) {
     if (setting.key == key) return setting.value;
   }
-  throw Error(ExitCode::bad_input, std::string(key) + ": there is no such setting in this model; `afterglow info` lists them");
+  throw Error(ExitCode::bad_input,
+              std::string(key) + ": there is no such setting in this model; `afterglow info` lists them");
 }
 
 void Trainer::set(std::string_view key, double value) {
   for (const Setting& setting : settings()) {
     if (setting.key != key) continue;
     if (!(value >= setting.minimum && value <= setting.maximum) || (setting.integer && value != std::floor(value))) {
-      throw Error(ExitCode::bad_input, setting.key + ": " + std::to_string(value) + " is outside " + std::to_string(setting.minimum) + " to " +
-                                           std::to_string(setting.maximum) + (setting.integer ? ", whole numbers only" : ""));
+      throw Error(ExitCode::bad_input, setting.key + ": " + std::to_string(value) + " is outside " +
+                                           std::to_string(setting.minimum) + " to " + std::to_string(setting.maximum) +
+                                           (setting.integer ? ", whole numbers only" : ""));
     }
     for (const Branch& branch : model_->branches()) {
       if (!starts_with(setting.key, branch.scope)) continue;

@@ -72,7 +72,9 @@ class Trainer {
   std::string checksum() const;
 
   Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
   ParameterStore& parameters() { return parameters_; }
+  const ParameterStore& parameters() const { return parameters_; }
   const Task& task() const { return *task_; }
   Backend& backend() const { return *backend_; }
   DType dtype() const { return dtype_; }

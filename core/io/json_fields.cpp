@@ -114,4 +114,15 @@ void warn_unknown_keys(const Json& object, const std::vector<std::string>& known
   }
 }
 
+void refuse_unknown_keys(const Json& object, const std::vector<std::string>& known, const std::string& where) {
+  if (!object.is_object()) throw Error(ExitCode::bad_input, where + ": expected an object with fields in braces");
+  for (const auto& item : object.items()) {
+    if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
+    std::string names;
+    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+    throw Error(ExitCode::bad_input, where + ": there is no field " + in_quotes(item.key()) +
+                                         did_you_mean(item.key(), known) + "; there are " + names);
+  }
+}
+
 }  // namespace afterglow

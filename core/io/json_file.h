@@ -51,4 +51,8 @@ std::string get_choice(const nlohmann::json& object, const std::string& key, con
 void warn_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known, const std::string& where,
                        std::vector<std::string>& warnings);
 
+/// Throws Error(bad_input) for the first field of `object` that is not in `known`: a misspelt setting must not be
+/// ignored. Also for a value that is no object.
+void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known, const std::string& where);
+
 }  // namespace afterglow
