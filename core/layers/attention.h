@@ -1,0 +1,40 @@
+// Causal softmax attention with rotary position code and grouped key heads: the exact memory that grows with every
+// token, against which the others are measured.
+#pragma once
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+struct AttentionConfig {
+  std::int64_t width = 0;      ///< d
+  std::int64_t heads = 1;      ///< n_heads
+  std::int64_t key_heads = 1;  ///< n_kv_heads, divides n_heads
+  bool rotary = true;          ///< use_rope
+  double rotary_base = 10000.0;
+  std::int64_t head_width() const { return width / heads; }
+};
+
+/// Probe `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t.
+class Attention final : public Layer {
+ public:
+  Attention(const AttentionConfig& config, const ParameterScope& parameters);
+  std::string_view kind() const override { return "attention"; }
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// `keys` (rotated) and `values` [B, capacity, n_kv_heads, head width]; the capacity doubles when it is used up.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  Var step(Tape& tape, const Var& x, LayerState& state) override;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+
+ private:
+  /// x W^T as heads [B,T,heads,head width].
+  Var project(Tape& tape, const Var& x, const Parameter& weight, std::int64_t heads) const;
+  Var turned(Tape& tape, const Var& heads, std::int64_t position) const;
+  Var read(Tape& tape, const Var& q, const Var& k, const Var& v) const;
+  void probe_weights(Tape& tape, const Tensor& q, const Tensor& k) const;
+  double scale() const;
+
+  AttentionConfig config_;
+  const Parameter &q_proj_, &k_proj_, &v_proj_, &o_proj_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,72 @@
+// The memory of a recurrent layer, and what layers have in common.
+#include "core/layers/layer.h"
+
+#include <algorithm>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+LayerState::~LayerState() { release_all(); }
+
+LayerState::LayerState(LayerState&& other) noexcept
+    : position(other.position), backend_(other.backend_), tensors_(std::move(other.tensors_)) {
+  other.tensors_.clear();
+}
+
+LayerState& LayerState::operator=(LayerState&& other) noexcept {
+  if (this == &other) return *this;
+  release_all();
+  position = other.position;
+  backend_ = other.backend_;
+  tensors_ = std::move(other.tensors_);
+  other.tensors_.clear();
+  return *this;
+}
+
+Tensor LayerState::add(const std::string& name, const Shape& shape, DType dtype) {
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(1, shape.elements())) * size_of(dtype);
+  const Tensor tensor(backend_->allocate(bytes), shape, dtype);
+  tensors_.emplace_back(name, tensor);
+  backend_->fill(tensor, 0.0);
+  return tensor;
+}
+
+Tensor LayerState::grow(const std::string& name, const Shape& shape) {
+  const Tensor old = get(name), longer = add(name, shape, old.dtype);
+  const std::int64_t sequences = shape[0];
+  const Tensor from = old.reshaped({sequences, old.elements() / sequences});
+  const Tensor to = longer.reshaped({sequences, longer.elements() / sequences}).column_range(0, from.columns());
+  backend_->copy(to, from);
+  backend_->synchronize();
+  backend_->release(old.data);
+  tensors_.pop_back();
+  for (auto& [known, tensor] : tensors_) {
+    if (known == name) tensor = longer;
+  }
+  return longer;
+}
+
+Tensor LayerState::get(std::string_view name) const {
+  for (const auto& [known, tensor] : tensors_) {
+    if (known == name) return tensor;
+  }
+  throw Error(ExitCode::failure, "the layer's state has no tensor " + std::string(name));
+}
+
+std::size_t LayerState::bytes() const {
+  std::size_t total = 0;
+  for (const auto& [name, tensor] : tensors_) total += tensor.bytes();
+  return total;
+}
+
+void LayerState::release_all() {
+  for (const auto& [name, tensor] : tensors_) backend_->release(tensor.data);
+  tensors_.clear();
+}
+
+LayerState Layer::make_state(Backend& backend, DType, std::int64_t) const { return LayerState(backend); }
+
+std::int64_t Layer::state_bytes(DType, std::int64_t) const { return 0; }
+
+}  // namespace afterglow

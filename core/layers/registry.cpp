@@ -1,0 +1,32 @@
+// The list of layer kinds, and making a layer by name.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/wording.h"
+#include "core/layers/kinds.h"
+
+namespace afterglow {
+
+const std::vector<LayerKind>& layer_kinds() {
+  static const std::vector<LayerKind> kinds{
+      attention_kind(),
+      swiglu_kind(),
+  };
+  return kinds;
+}
+
+std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
+                                  const ParameterScope& parameters) {
+  const std::vector<LayerKind>& kinds = layer_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == kind; });
+  if (found != kinds.end()) return found->make(config, parameters);
+  std::vector<std::string> names;
+  for (const LayerKind& known : kinds) names.push_back(known.name);
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  throw Error(ExitCode::bad_input,
+              "there is no layer kind " + in_quotes(kind) + did_you_mean(kind, names) + "; there are " + list);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,29 @@
+// Every layer against its golden files, in both types.
+#include <gmock/gmock.h>
+
+#include "tests/support/golden_layer.h"
+
+namespace afterglow::testing {
+namespace {
+
+class GoldenLayers : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(2);
+};
+
+TEST_P(GoldenLayers, Float64AgreesToNineDigits) {
+  for (const Difference& difference : GoldenLayer(GetParam(), *backend_, DType::f64).compare())
+    EXPECT_LE(difference.error, 1e-9) << difference.what;
+}
+
+TEST_P(GoldenLayers, Float32AgreesWithinTheFilesTolerance) {
+  GoldenLayer layer(GetParam(), *backend_, DType::f32);
+  for (const Difference& difference : layer.compare())
+    EXPECT_LE(difference.error, layer.tolerance(difference.what)) << difference.what;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenLayers, ::testing::ValuesIn(golden_layer_files()),
+                         [](const auto& instance) { return instance.param; });
+
+}  // namespace
+}  // namespace afterglow::testing

@@ -1,0 +1,131 @@
+// Running a layer against its golden file.
+#include "tests/support/golden_layer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace afterglow::testing {
+
+namespace {
+
+const std::filesystem::path folder = std::filesystem::path(AFTERGLOW_SOURCE_DIR) / "tests" / "golden";
+
+bool known(const std::string& kind) {
+  const std::vector<LayerKind>& kinds = layer_kinds();
+  return std::any_of(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == kind; });
+}
+
+double norm_of(const Values& values) {
+  double sum = 0.0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+std::vector<std::string> golden_layer_files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    if (known(read_safetensors(entry.path()).metadata.at("layer"))) names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+GoldenLayer::GoldenLayer(const std::string& name, Backend& backend, DType dtype)
+    : file_(read_safetensors(folder / (name + ".safetensors"))), backend_(&backend), dtype_(dtype) {
+  const nlohmann::json config = nlohmann::json::parse(file_.metadata.at("config"));
+  layer_ = make_layer(file_.metadata.at("layer"), config, ParameterScope(store_, ""));
+  store_.allocate(backend, dtype);
+  for (const Parameter& parameter : store_.all()) {
+    const HostTensor& values = require_tensor(file_, "param." + parameter.name, name);
+    store_.upload(parameter, to_doubles(values));
+  }
+}
+
+GoldenLayer::~GoldenLayer() {
+  for (void* address : owned_) backend_->release(address);
+}
+
+Tensor GoldenLayer::upload(const HostTensor& tensor, DType dtype) {
+  owned_.push_back(backend_->allocate(static_cast<std::size_t>(tensor.elements()) * size_of(dtype)));
+  const Tensor result(owned_.back(), Shape(tensor.shape), dtype);
+  const Values values = to_doubles(tensor);
+  if (dtype == DType::f64) backend_->upload(result, values.data());
+  if (dtype == DType::f32) backend_->upload(result, to_floats(tensor).data());
+  if (dtype == DType::u8) backend_->upload(result, std::vector<std::uint8_t>(values.begin(), values.end()).data());
+  return result;
+}
+
+Tensor GoldenLayer::mask() {
+  const HostTensor* mask = file_.find("mask");
+  return mask == nullptr ? Tensor() : upload(*mask, DType::u8);
+}
+
+double GoldenLayer::tolerance(const std::string& tensor) const {
+  const nlohmann::json special = nlohmann::json::parse(file_.metadata.at("tolerances"));
+  if (special.contains(tensor)) return special[tensor].get<double>();
+  return std::stod(file_.metadata.at("tolerance"));
+}
+
+// A gradient that has to vanish is measured by the largest gradient of the file.
+double GoldenLayer::error_of(const std::string& tensor, const Values& got) const {
+  const Values want = to_doubles(require_tensor(file_, tensor, "golden file"));
+  if (norm_of(want) > 0.0) return relative_error(got, want);
+  double largest = 0.0;
+  for (const HostTensor& other : file_.tensors) {
+    if (tensor.rfind("grad.", 0) == 0 && other.name.rfind("grad.", 0) == 0)
+      largest = std::max(largest, norm_of(to_doubles(other)));
+  }
+  return relative_error(got, want) / (largest > 0.0 ? largest : 1.0);
+}
+
+std::vector<Difference> GoldenLayer::compare() {
+  Arena arena(*backend_);
+  arena.set_poison(true);
+  Tape tape(*backend_, arena);
+  tape.begin(true);
+  tape.set_probing(true);
+  const Var x = tape.input(upload(require_tensor(file_, "x", "golden file"), dtype_));
+  const Var y = layer_->forward(tape, x, mask());
+  tape.backward(y, upload(require_tensor(file_, "grad_y", "golden file"), dtype_));
+  tape.zero_untouched(store_);
+  std::vector<Difference> differences;
+  const auto note = [&](const std::string& name, const Tensor& tensor) {
+    differences.push_back({name, error_of(name, download(tensor))});
+  };
+  note("y", y.value);
+  note("grad.x", tape.gradient_of(x));
+  for (const Parameter& parameter : store_.all()) note("grad." + parameter.name, parameter.gradient);
+  for (const Probe& probe : tape.probes()) {
+    if (file_.find("probe." + probe.name) != nullptr) note("probe." + probe.name, probe.value);
+  }
+  return differences;
+}
+
+double GoldenLayer::forward_against_steps() {
+  Arena arena(*backend_);
+  arena.set_poison(true);
+  Tape tape(*backend_, arena);
+  const Tensor x = upload(require_tensor(file_, "x", "golden file"), dtype_);
+  tape.begin(false);
+  const Values want = download(layer_->forward(tape, tape.constant(x), mask()).value);
+  const std::int64_t batch = x.shape[0], length = x.shape[1], width = x.shape[2];
+  const HostTensor token{"", StoredType::f64, {batch, 1, width}, std::vector<std::byte>(batch * width * 8)};
+  const Tensor input = upload(token, dtype_);
+  LayerState state = layer_->make_state(*backend_, dtype_, batch);
+  Values got(want.size());
+  for (std::int64_t t = 0; t < length; ++t) {
+    tape.begin(false);
+    backend_->copy(input.reshaped({batch, width}), x.reshaped({batch, length * width}).column_range(t * width, width));
+    const Values row = download(layer_->step(tape, tape.constant(input), state).value);
+    for (std::int64_t b = 0; b < batch; ++b)
+      std::copy_n(row.begin() + b * width, width, got.begin() + (b * length + t) * width);
+  }
+  return relative_error(got, want);
+}
+
+}  // namespace afterglow::testing

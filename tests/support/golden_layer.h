@@ -1,0 +1,47 @@
+// Golden files of layers: runs a layer with the file's configuration, parameters and input and compares outputs,
+// gradients and probes.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "core/io/safetensors.h"
+#include "core/layers/layer.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+/// Files in tests/golden whose layer kind is known, by name without extension.
+std::vector<std::string> golden_layer_files();
+
+class GoldenLayer {
+ public:
+  /// `name` as in golden_layer_files().
+  GoldenLayer(const std::string& name, Backend& backend, DType dtype);
+  ~GoldenLayer();
+  GoldenLayer(const GoldenLayer&) = delete;
+  GoldenLayer& operator=(const GoldenLayer&) = delete;
+
+  /// Relative errors of y, of every grad.* and of the probes that the layer has, under the file's names.
+  std::vector<Difference> compare();
+  /// The float32 tolerance that the file names for a tensor.
+  double tolerance(const std::string& tensor) const;
+  /// Relative error between `forward` and token-by-token `step` calls.
+  double forward_against_steps();
+
+ private:
+  Tensor upload(const HostTensor& tensor, DType dtype);
+  Values download(const Tensor& tensor) const { return store_.download(tensor); }
+  Tensor mask();
+  double error_of(const std::string& tensor, const Values& got) const;
+
+  TensorFile file_;
+  Backend* backend_;
+  DType dtype_;
+  ParameterStore store_;
+  std::unique_ptr<Layer> layer_;
+  std::vector<void*> owned_;
+};
+
+}  // namespace afterglow::testing
