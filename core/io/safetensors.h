@@ -22,8 +22,8 @@ struct TensorFile {
 const HostTensor& require_tensor(const TensorFile& file, std::string_view name, const std::string& where);
 
 /// Reads and checks a whole file: sizes are compared with the file's real size before anything is allocated, so a
-/// damaged file costs no more memory than its own size. Throws Error(bad_input) naming file, tensor, field and remedy.
-/// NaN and infinite elements are data like any other.
+/// damaged file costs about its own size (at worst, when its header lists nothing but empty tensors, four times).
+/// Throws Error(bad_input) naming file, tensor, field and remedy. NaN and infinite elements are data like any other.
 TensorFile read_safetensors(const std::filesystem::path& path);
 
 /// Writes atomically. The bytes depend on the content only, not on the order of `file.tensors`: they are sorted as the

@@ -28,8 +28,8 @@ const std::map<std::string, Texts>& rooms() {
       {"core/figure", {}},
       {"core/io", {"core/tensor"}},
       {"core/backend", {"core/tensor", "core/random"}},
-      {"core/autograd", {"core/backend", "core/tensor"}},
-      {"core/ops", {"core/autograd", "core/backend", "core/tensor"}},
+      {"core/autograd", {"core/backend", "core/tensor", "core/random"}},
+      {"core/ops", {"core/autograd", "core/backend", "core/tensor", "core/random"}},
       {"core/analysis", {"core/tensor"}},
       {"core/layers", layers},
       {"core/models", models},
@@ -42,9 +42,15 @@ const std::map<std::string, Texts>& rooms() {
   return table;
 }
 
-/// The one exception of the project may be thrown anywhere, but plots stand alone.
-bool is_error_header(const std::string& include, const std::string& room) {
-  return include == "core/io/error.h" && room != "core/figure";
+/// The one exception of the project may be thrown anywhere. Plots stand alone but for writing their files safely.
+bool is_for_everyone(const std::string& include, const std::string& room) {
+  return include == "core/io/error.h" || (include == "core/io/atomic_file.h" && room == "core/figure");
+}
+
+/// Where the platform must decide what is compiled: without the CUDA toolkit, and for every version of Dear ImGui that
+/// distributions ship.
+bool may_compile_conditionally(const std::string& path) {
+  return path == "gpu/no_cuda.cpp" || path == "views/imgui_compat.h";
 }
 
 constexpr std::array<std::string_view, 9> window_and_gpu = {"imgui",    "GLFW/",  "GL/",  "cuda", "cublas",
@@ -85,14 +91,14 @@ std::string what_is_wrong_with_include(const std::string& path, const std::strin
   if (include.starts_with("Eigen/") && ends_with_any(path, {".cu", ".cuh"})) {
     return "includes " + include + ", which nvcc does not compile well, in device code";
   }
-  if (target.empty() || target == room || contains(rooms().at(room), target) || is_error_header(include, room))
+  if (target.empty() || target == room || contains(rooms().at(room), target) || is_for_everyone(include, room))
     return "";
   return "includes \"" + include + "\", which points up: " + room + " may not know " + target;
 }
 
 std::string what_is_wrong_with_directive(const std::string& path, const std::string& line) {
   for (const std::string_view start : {"#if", "#elif", "#else", "#endif", "#undef"}) {
-    if (line.starts_with(start) && path != "gpu/no_cuda.cpp") return "compiles conditionally (" + line + ")";
+    if (line.starts_with(start) && !may_compile_conditionally(path)) return "compiles conditionally (" + line + ")";
   }
   if (!line.starts_with("#define ")) return "";
   const std::size_t name_end =
