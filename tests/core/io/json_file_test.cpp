@@ -130,6 +130,22 @@ TEST(JsonFields, UnknownKeysAreKeptAndWarnedAbout) {
   EXPECT_EQ(object.size(), 3);
 }
 
+TEST(JsonFields, UnknownKeysCanBeRefused) {
+  EXPECT_NO_THROW(refuse_unknown_keys({{"lr", 1}}, {"lr", "steps"}, "r.json"));
+  EXPECT_THAT(message_of(ExitCode::bad_input,
+                         [] {
+                           refuse_unknown_keys({{"step", 1}}, {"lr", "steps"}, "r.json");
+                         }),
+              AllOf(HasSubstr("r.json: there is no field 'step'"), HasSubstr("did you mean 'steps'?")));
+  EXPECT_THAT(message_of(ExitCode::bad_input,
+                         [] {
+                           refuse_unknown_keys({{"colour", 1}}, {"lr", "b"}, "r.json");
+                         }),
+              HasSubstr("there are lr, b"));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [] { refuse_unknown_keys(json::array(), {"lr"}, "r.json"); }),
+              HasSubstr("expected an object"));
+}
+
 TEST(JsonFields, NonFiniteNumbersBecomeTexts) {
   EXPECT_EQ(json_number(0.5).dump(), "0.5");
   EXPECT_EQ(json_number(NAN).dump(), "\"nan\"");
