@@ -10,6 +10,10 @@ namespace afterglow {
 
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds{
+      ska_kind(),
+      koopman_mlp_kind(),
+      mamba2_kind(),
+      linear_attention_kind(),
       attention_kind(),
       swiglu_kind(),
   };

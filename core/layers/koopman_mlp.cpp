@@ -1,0 +1,62 @@
+// Koopman MLP.
+#include "core/layers/koopman_mlp.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/host_probe.h"
+#include "core/layers/kinds.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+// The eigenvalues gamma + i omega start with gamma in [0.8, 0.9] and omega in [-0.4, 0.4]: moduli from 0.8 to 0.985 and
+// angles up to 27 degrees either way, so inside the unit disk, near the identity, and no two pairs alike.
+KoopmanMlp::KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& parameters)
+    : lift_(parameters.add("lift.weight", {config.inner, config.width}, fan_in_uniform())),
+      gamma_(parameters.add("gamma", {config.inner / 2}, uniform(0.8, 0.9))),
+      omega_(parameters.add("omega", {config.inner / 2}, uniform(-0.4, 0.4))),
+      readout_(parameters.add("readout.weight", {config.width, config.inner}, fan_in_uniform())) {
+  if (config.gated) gate_ = &parameters.add("gate.weight", {config.inner, config.width}, fan_in_uniform());
+}
+
+Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {
+  if (tape.probing()) probe_moduli(tape);
+  const Var lifted = linear(tape, x, tape.parameter(lift_));
+  const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_)) : Var{};
+  const Var z = koopman_modes(tape, lifted, tape.parameter(gamma_), tape.parameter(omega_), gate);
+  return linear(tape, z, tape.parameter(readout_));
+}
+
+Var KoopmanMlp::step(Tape& tape, const Var& x, LayerState& state) {
+  ++state.position;
+  return forward(tape, x, {});
+}
+
+void KoopmanMlp::probe_moduli(Tape& tape) const {
+  std::vector<double> moduli = to_host(tape.backend(), gamma_.value);
+  const std::vector<double> omega = to_host(tape.backend(), omega_.value);
+  for (std::size_t i = 0; i < moduli.size(); ++i) moduli[i] = std::min(1.0, std::hypot(moduli[i], omega[i]));
+  tape.probe("lambda_modulus", to_device(tape, gamma_.shape, gamma_.value.dtype, moduli));
+}
+
+LayerKind koopman_mlp_kind() {
+  return {"koopman_mlp", "Koopman MLP: readout(damped rotations of silu(lift x)), optionally gated", false,
+          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            const std::string where = "koopman_mlp";
+            refuse_unknown_keys(config, {"d", "dk", "gated"}, where);
+            KoopmanMlpConfig c;
+            c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+            c.inner = get_integer(config, "dk", (8 * c.width + 191) / 192 * 64, 2, 1 << 20, where);
+            c.gated = get_bool(config, "gated", false, where);
+            if (c.inner % 2 != 0) {
+              throw Error(ExitCode::bad_input, "koopman_mlp: dk must be even, because its numbers turn in pairs; " +
+                                                   std::to_string(c.inner + 1) + " would do");
+            }
+            return std::make_unique<KoopmanMlp>(c, parameters);
+          }};
+}
+
+}  // namespace afterglow

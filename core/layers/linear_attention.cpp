@@ -1,0 +1,72 @@
+// Causal linear attention: the selective scan with no decay and unit steps.
+#include "core/layers/linear_attention.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/kinds.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+LinearAttention::LinearAttention(const LinearAttentionConfig& config, const ParameterScope& parameters)
+    : config_(config),
+      q_proj_(parameters.add("q_proj.weight", {config.width, config.width}, fan_in_uniform())),
+      k_proj_(parameters.add("k_proj.weight", {config.width, config.width}, fan_in_uniform())),
+      v_proj_(parameters.add("v_proj.weight", {config.width, config.width}, fan_in_uniform())),
+      o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
+
+Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool resume) const {
+  ScanVars scan;
+  scan.x = linear(tape, x, tape.parameter(v_proj_));
+  scan.B = linear(tape, x, tape.parameter(k_proj_));
+  scan.C =
+      scale(tape, linear(tape, x, tape.parameter(q_proj_)), 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
+  scan.heads = scan.groups = config_.heads;
+  return linear(tape, tape.reshape(ssd_scan(tape, scan, state, resume), x.shape()), tape.parameter(o_proj_));
+}
+
+Shape LinearAttention::state_shape(std::int64_t batch) const {
+  return {batch, config_.heads, config_.head_width(), config_.head_width()};
+}
+
+Var LinearAttention::forward(Tape& tape, const Var& x, const Tensor&) {
+  if (!tape.probing()) return run(tape, x, {}, false);
+  const Tensor state = tape.scratch(state_shape(x.shape()[0]), x.value.dtype);
+  const Var y = run(tape, x, state, false);
+  tape.probe("final_state", state);
+  return y;
+}
+
+LayerState LinearAttention::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  LayerState state(backend);
+  state.add("state", state_shape(batch), dtype);
+  return state;
+}
+
+Var LinearAttention::step(Tape& tape, const Var& x, LayerState& state) {
+  ++state.position;
+  return run(tape, x, state.get("state"), true);
+}
+
+std::int64_t LinearAttention::state_bytes(DType dtype, std::int64_t) const {
+  return state_shape(1).elements() * static_cast<std::int64_t>(size_of(dtype));
+}
+
+LayerKind linear_attention_kind() {
+  return {"linear_attention", "causal linear attention, an unnormalised sum that never fades", true,
+          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            const std::string where = "linear_attention";
+            refuse_unknown_keys(config, {"d", "n_heads"}, where);
+            LinearAttentionConfig c;
+            c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+            c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
+            if (c.width % c.heads != 0)
+              throw Error(ExitCode::bad_input, "linear_attention: d must be a multiple of n_heads; change one of them");
+            return std::make_unique<LinearAttention>(c, parameters);
+          }};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,33 @@
+// Causal linear attention: the plainest memory, a sum of v k^T that never fades, against which the others are measured.
+#pragma once
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+struct LinearAttentionConfig {
+  std::int64_t width = 0;  ///< d
+  std::int64_t heads = 1;  ///< n_heads, divides d
+  std::int64_t head_width() const { return width / heads; }
+};
+
+/// y_t = o_proj(D^-0.5 sum_{s <= t} (q_t . k_s) v_s): no feature map, and not divided by a sum of weights, so outputs
+/// grow with the number of tokens. Probe `final_state` [B,H,D,D] = sum v k^T.
+class LinearAttention final : public Layer {
+ public:
+  LinearAttention(const LinearAttentionConfig& config, const ParameterScope& parameters);
+  std::string_view kind() const override { return "linear_attention"; }
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// `state` [B,H,D,D] = sum v k^T.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  Var step(Tape& tape, const Var& x, LayerState& state) override;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+
+ private:
+  Var run(Tape& tape, const Var& x, const Tensor& state, bool resume) const;
+  Shape state_shape(std::int64_t batch) const;
+
+  LinearAttentionConfig config_;
+  const Parameter &q_proj_, &k_proj_, &v_proj_, &o_proj_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,122 @@
+// Mamba-2.
+#include "core/layers/mamba2.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/host_probe.h"
+#include "core/layers/kinds.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+Mamba2Config read_config(const nlohmann::json& config) {
+  const std::string where = "mamba2";
+  refuse_unknown_keys(config, {"d_model", "d_state", "d_conv", "expand", "headdim", "ngroups", "norm_eps"}, where);
+  Mamba2Config c;
+  c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
+  c.states = get_integer(config, "d_state", 64, 1, 4096, where);
+  c.convolution = get_integer(config, "d_conv", 4, 1, 64, where);
+  c.inner = c.width * get_integer(config, "expand", 2, 1, 64, where);
+  c.head_width = get_integer(config, "headdim", 64, 1, 65536, where);
+  c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
+  get_integer(config, "ngroups", 1, 1, 1, where);
+  if (c.inner % c.head_width != 0) {
+    throw Error(ExitCode::bad_input, "mamba2: headdim " + std::to_string(c.head_width) +
+                                         " must divide expand * d_model = " + std::to_string(c.inner) +
+                                         "; change one of the three");
+  }
+  return c;
+}
+
+}  // namespace
+
+// Start values as in the official implementation: A uniform in [1, 16], time steps log-uniform in [0.001, 0.1].
+Mamba2::Mamba2(const Mamba2Config& config, const ParameterScope& parameters)
+    : config_(config),
+      in_proj_(parameters.add("in_proj.weight", {config.inner + config.convolved() + config.heads(), config.width},
+                              fan_in_uniform())),
+      conv_weight_(parameters.add("conv1d.weight", {config.convolved(), 1, config.convolution}, fan_in_uniform())),
+      conv_bias_(parameters.add("conv1d.bias", {config.convolved()},
+                                uniform(-1.0 / std::sqrt(static_cast<double>(config.convolution)),
+                                        1.0 / std::sqrt(static_cast<double>(config.convolution))))),
+      dt_bias_(parameters.add("dt_bias", {config.heads()}, time_step_bias(1e-3, 1e-1))),
+      A_log_(parameters.add("A_log", {config.heads()}, log_of_uniform(1.0, 16.0))),
+      D_(parameters.add("D", {config.heads()}, constant(1.0))),
+      norm_(parameters.add("norm.weight", {config.inner}, constant(1.0))),
+      out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())) {}
+
+Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {
+  const std::int64_t widths[] = {config_.inner, config_.convolved(), config_.heads()};
+  Var parts[3];  // z, then x, B and C before the convolution, then dt
+  tape.split_columns(linear(tape, x, tape.parameter(in_proj_)), widths, parts);
+  const Var convolved = causal_conv(tape, parts[1], tape.parameter(conv_weight_), tape.parameter(conv_bias_), history);
+  const std::int64_t roles[] = {config_.inner, config_.states, config_.states};
+  Var xBC[3];
+  tape.split_columns(convolved, roles, xBC);
+  ScanVars scan;
+  scan.x = xBC[0];
+  scan.B = xBC[1];
+  scan.C = xBC[2];
+  scan.dt = softplus_bias(tape, parts[2], tape.parameter(dt_bias_));
+  scan.A_log = tape.parameter(A_log_);
+  scan.D = tape.parameter(D_);
+  scan.heads = config_.heads();
+  if (tape.probing()) probe_decay(tape, scan.dt.value);
+  const Var heads = ssd_scan(tape, scan, state, resume);
+  const Var y = tape.reshape(heads, {x.shape()[0], x.shape()[1], config_.inner});
+  const Var gated = gated_rms_norm(tape, y, parts[0], tape.parameter(norm_), config_.norm_eps);
+  return linear(tape, gated, tape.parameter(out_proj_));
+}
+
+Var Mamba2::forward(Tape& tape, const Var& x, const Tensor&) {
+  if (!tape.probing()) return run(tape, x, {}, {}, false);
+  const Tensor state = tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.states}, x.value.dtype);
+  const Var y = run(tape, x, {}, state, false);
+  tape.probe("final_state", state);
+  return y;
+}
+
+LayerState Mamba2::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  LayerState state(backend);
+  state.add("state", {batch, config_.heads(), config_.head_width, config_.states}, dtype);
+  if (config_.convolution > 1) state.add("convolution", {batch, config_.convolution - 1, config_.convolved()}, dtype);
+  return state;
+}
+
+Var Mamba2::step(Tape& tape, const Var& x, LayerState& state) {
+  ++state.position;
+  const Tensor history = config_.convolution > 1 ? state.get("convolution") : Tensor();
+  return run(tape, x, history, state.get("state"), true);
+}
+
+std::int64_t Mamba2::state_bytes(DType dtype, std::int64_t) const {
+  const std::int64_t numbers = config_.inner * config_.states + (config_.convolution - 1) * config_.convolved();
+  return numbers * static_cast<std::int64_t>(size_of(dtype));
+}
+
+void Mamba2::probe_decay(Tape& tape, const Tensor& dt) const {
+  tape.probe("dt", dt);
+  std::vector<double> sums = to_host(tape.backend(), dt);
+  const std::vector<double> A_log = to_host(tape.backend(), A_log_.value);
+  const std::int64_t tokens = dt.shape[1], heads = dt.shape[2];
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    sums[i] *= -std::exp(A_log[i % A_log.size()]);
+    if (at / heads % tokens > 0) sums[i] += sums[i - static_cast<std::size_t>(heads)];
+  }
+  tape.probe("log_decay_cumsum", to_device(tape, dt.shape, dt.dtype, sums));
+}
+
+LayerKind mamba2_kind() {
+  return {"mamba2", "Mamba-2: a selective scan whose memory fades exponentially", true,
+          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Mamba2>(read_config(config), parameters);
+          }};
+}
+
+}  // namespace afterglow

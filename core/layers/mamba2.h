@@ -1,0 +1,38 @@
+// Mamba-2 (the official Mamba2Simple with one group): a selective scan between a convolution and a gated norm. Its
+// memory fades exponentially, at a pace that each token sets.
+#pragma once
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+struct Mamba2Config {
+  std::int64_t width = 0;        ///< d_model
+  std::int64_t states = 64;      ///< d_state, N
+  std::int64_t convolution = 4;  ///< d_conv
+  std::int64_t inner = 0;        ///< expand * d_model
+  std::int64_t head_width = 64;  ///< headdim, P
+  double norm_eps = 1e-5;
+  std::int64_t heads() const { return inner / head_width; }
+  std::int64_t convolved() const { return inner + 2 * states; }  ///< columns of x, B and C together
+};
+
+/// Probes: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh].
+class Mamba2 final : public Layer {
+ public:
+  Mamba2(const Mamba2Config& config, const ParameterScope& parameters);
+  std::string_view kind() const override { return "mamba2"; }
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// `state` [B,nh,P,N], and `convolution` [B,d_conv-1,c]: the inputs that the convolution still sees.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  Var step(Tape& tape, const Var& x, LayerState& state) override;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+
+ private:
+  Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const;
+  void probe_decay(Tape& tape, const Tensor& dt) const;
+
+  Mamba2Config config_;
+  const Parameter &in_proj_, &conv_weight_, &conv_bias_, &dt_bias_, &A_log_, &D_, &norm_, &out_proj_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,154 @@
+// Spectral Koopman Attention: projections around the SKA core.
+#include "core/layers/ska.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/io/json_file.h"
+#include "core/layers/kinds.h"
+
+namespace afterglow {
+
+namespace {
+
+/// The statistics as golden/README.md's probes name them; a single group has no axis of its own.
+void probe_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
+  const std::pair<const char*, Tensor> entries[] = {{"G", saved.G},         {"M", saved.M},          {"L", saved.L},
+                                                    {"A_w", saved.A_w},     {"Cv", saved.C},         {"m", saved.m},
+                                                    {"sigma", saved.sigma}, {"jitter", saved.jitter}};
+  for (const auto& [name, tensor] : entries) {
+    const Shape& s = tensor.shape;
+    if (several_groups) {
+      tape.probe(name, tensor);
+    } else if (s.rank() == 5) {
+      tape.probe(name, tensor.reshaped({s[0], s[1], s[3], s[4]}));
+    } else {
+      tape.probe(name, tensor.reshaped({s[0], s[1]}));
+    }
+  }
+}
+
+RidgeConfig::Mode mode_of(const std::string& name) {
+  if (name == "masked") return RidgeConfig::Mode::masked;
+  if (name == "chunk") return RidgeConfig::Mode::chunk;
+  if (name == "recurrent") return RidgeConfig::Mode::recurrent;
+  return RidgeConfig::Mode::prefix;
+}
+
+/// Only chunk mode leaves a choice; in the others the name says what the mode does anyway.
+RidgeConfig::Norm norm_of(const nlohmann::json& config, const std::string& mode) {
+  if (mode != "chunk") {
+    const std::string natural = mode == "prefix" ? "sequence" : mode == "masked" ? "masked" : "running";
+    get_choice(config, "norm_scope", {natural}, natural, "ska, mode " + mode);
+    return RidgeConfig::Norm::sequence;
+  }
+  const bool prefix = get_choice(config, "norm_scope", {"sequence", "prefix"}, "sequence", "ska") == "prefix";
+  return prefix ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
+}
+
+SkaConfig read_config(const nlohmann::json& config) {
+  refuse_unknown_keys(config, {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope"}, "ska");
+  SkaConfig c;
+  c.width = get_integer(config, "d", std::nullopt, 1, 65536, "ska");
+  c.heads = get_integer(config, "H", std::nullopt, 1, 4096, "ska");
+  c.rank = get_integer(config, "r", std::nullopt, 1, 4096, "ska");
+  c.value_width = get_integer(config, "P", std::nullopt, 1, 65536, "ska");
+  c.core.power = static_cast<int>(get_integer(config, "K", 2, 0, 64, "ska"));
+  c.core.ridge = get_number(config, "ridge", 1e-3, 0.0, 1e6, "ska");
+  c.core.chunk = static_cast<int>(get_integer(config, "chunk", 64, 1, 1 << 20, "ska"));
+  c.core.power_iterations = static_cast<int>(get_integer(config, "power_iters", 6, 0, 1000, "ska"));
+  const std::string mode = get_choice(config, "mode", {"prefix", "masked", "chunk", "recurrent"}, "prefix", "ska");
+  c.core.mode = mode_of(mode);
+  c.core.norm = norm_of(config, mode);
+  return c;
+}
+
+}  // namespace
+
+Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
+    : config_(config),
+      k_proj_(parameters.add("k_proj.weight", {config.heads * config.rank, config.width}, orthogonal())),
+      q_proj_(parameters.add("q_proj.weight", {config.heads * config.rank, config.width}, orthogonal())),
+      v_proj_(parameters.add("v_proj.weight", {config.heads * config.value_width, config.width}, fan_in_uniform())),
+      o_proj_(parameters.add("o_proj.weight", {config.width, config.heads * config.value_width}, zeros())),
+      eta_(parameters.add("eta", {config.heads}, constant(1.5))),
+      gamma_raw_(parameters.add("gamma_raw", {config.heads}, zeros())) {}
+
+Var Ska::project(Tape& tape, const Var& x, const Parameter& weight, std::int64_t head_width) const {
+  const Var y = linear(tape, x, tape.parameter(weight));
+  return tape.reshape(y, {x.shape()[0], x.shape()[1], config_.heads, head_width});
+}
+
+RidgeVars Ska::project_all(Tape& tape, const Var& x) const {
+  RidgeVars vars;
+  vars.z = project(tape, x, k_proj_, config_.rank);
+  vars.q = project(tape, x, q_proj_, config_.rank);
+  vars.v = project(tape, x, v_proj_, config_.value_width);
+  vars.eta = tape.parameter(eta_);
+  vars.gamma_raw = tape.parameter(gamma_raw_);
+  tape.probe("keys", vars.z.value);
+  tape.probe("queries", vars.q.value);
+  tape.probe("values", vars.v.value);
+  return vars;
+}
+
+Var Ska::join_heads(Tape& tape, const Var& heads) const {
+  const Shape& s = heads.shape();
+  return linear(tape, tape.reshape(heads, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
+}
+
+Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
+  RidgeVars vars = project_all(tape, x);
+  if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
+  RidgeSaved saved;
+  const Var heads = ridge_readout(tape, config_.core, vars, &saved);
+  probe_statistics(tape, saved,
+                   config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
+  return join_heads(tape, heads);
+}
+
+LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  LayerState state(backend);
+  state.add("G", {batch, config_.heads, config_.rank, config_.rank}, dtype);
+  state.add("M", {batch, config_.heads, config_.rank, config_.rank}, dtype);
+  state.add("C", {batch, config_.heads, config_.value_width, config_.rank}, dtype);
+  state.add("previous_key", {batch, config_.heads, config_.rank}, dtype);
+  state.add("m", {batch, config_.heads}, dtype);
+  return state;
+}
+
+Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
+  ++state.position;
+  const RidgeVars vars = project_all(tape, x);
+  const RidgeState running{state.get("G"), state.get("M"), state.get("C"), state.get("previous_key"), state.get("m")};
+  RidgeSaved saved;
+  const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
+  probe_statistics(tape, saved, false);
+  return join_heads(tape, heads);
+}
+
+std::int64_t Ska::state_bytes(DType dtype, std::int64_t) const {
+  const std::int64_t r = config_.rank;
+  const std::int64_t numbers = 2 * r * r + config_.value_width * r + r + 1;
+  return config_.heads * numbers * static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::vector<LayerSetting> Ska::settings() const {
+  return {{"K", "Power K", "how often the fitted operator acts on a query; 0 is ridge regression",
+           static_cast<double>(config_.core.power), 0, 8, false, true},
+          {"ridge", "Ridge ε", "what is added to the diagonal of the Gram matrix", config_.core.ridge, 1e-6, 1, true,
+           false}};
+}
+
+void Ska::set(std::string_view key, double value) {
+  if (key == "K") config_.core.power = static_cast<int>(value);
+  if (key == "ridge") config_.core.ridge = value;
+}
+
+LayerKind ska_kind() {
+  return {"ska", "Spectral Koopman Attention: ridge regression of the context, read through a power of its operator",
+          true, [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Ska>(read_config(config), parameters);
+          }};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,44 @@
+// Spectral Koopman Attention: a linear operator is fitted to the keys of the context by ridge regression, and a query
+// reads the values through its K-th power (Echo 3.2).
+#pragma once
+#include "core/layers/layer.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+struct SkaConfig {
+  std::int64_t width = 0;        ///< d
+  std::int64_t heads = 1;        ///< H
+  std::int64_t rank = 16;        ///< r
+  std::int64_t value_width = 0;  ///< P
+  RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
+};
+
+/// Probes, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis behind H: `G`, `M`
+/// [r,r] (divided by m^2, without ridge), `L`, `A_w` [r,r], `Cv` [P,r], `m`, `sigma`, `jitter` []; and `keys`,
+/// `queries` [B,T,H,r], `values` [B,T,H,P].
+class Ska final : public Layer {
+ public:
+  Ska(const SkaConfig& config, const ParameterScope& parameters);
+  std::string_view kind() const override { return "ska"; }
+  /// Masked mode needs the mask; the other modes ignore it.
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// `G`, `M` [B,H,r,r], `C` [B,H,P,r], `previous_key` [B,H,r], `m` [B,H]: 2 r^2 + P r + r + 1 numbers a head.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  /// The recurrent form, whatever the mode of `forward`.
+  Var step(Tape& tape, const Var& x, LayerState& state) override;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+  /// K and ridge.
+  std::vector<LayerSetting> settings() const override;
+  void set(std::string_view key, double value) override;
+
+ private:
+  Var project(Tape& tape, const Var& x, const Parameter& weight, std::int64_t head_width) const;
+  RidgeVars project_all(Tape& tape, const Var& x) const;
+  Var join_heads(Tape& tape, const Var& heads) const;
+
+  SkaConfig config_;
+  const Parameter &k_proj_, &q_proj_, &v_proj_, &o_proj_, &eta_, &gamma_raw_;
+};
+
+}  // namespace afterglow
