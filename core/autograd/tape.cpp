@@ -77,21 +77,34 @@ void Tape::make_buffer(int id) {
   }
   Slot& parent = slots_[slot.parent];
   make_buffer(slot.parent);
-  slot.gradient = slot.reshaped ? parent.gradient.reshaped(slot.value.shape)
-                                : parent.gradient.column_range(slot.column, slot.value.columns());
-  if (slot.reshaped) {
-    slot.touched = parent.touched;
-    parent.touched = true;
-  } else {
-    slot.touched = parent.touched && !parent.splitting;
-    parent.splitting = parent.splitting || !parent.touched;
-    parent.touched = true;
+  if (parent.open_split != slot.first_part) close_split(slot.parent);
+  const bool whole = slot.first_part < 0;
+  slot.gradient = whole ? parent.gradient.reshaped(slot.value.shape)
+                        : parent.gradient.column_range(slot.column, slot.value.columns());
+  if (!whole && !parent.touched) {
+    // Only a value with memory of its own is written part by part; a view of a view starts from zeros.
+    if (parent.parent < 0) {
+      parent.open_split = slot.first_part;
+    } else {
+      gradient_of({slot.parent, parent.value});
+    }
   }
+  slot.touched = parent.touched && parent.open_split < 0;
+  parent.touched = true;
+}
+
+// Parts that no gradient reached must not leave garbage in the shared buffer.
+void Tape::close_split(int id) {
+  const int first = slots_[id].open_split;
+  if (first < 0) return;
+  for (int part = first; part <= slots_[first].last_part; ++part) gradient_of({part, slots_[part].value});
+  slots_[id].open_split = -1;
 }
 
 Grad Tape::gradient(const Var& var) {
   if (!wants_gradient(var)) return {};
   make_buffer(var.id);
+  close_split(var.id);
   Slot& slot = slots_[var.id];
   const Grad grad{slot.gradient, slot.touched};
   slot.touched = true;
@@ -102,6 +115,7 @@ Tensor Tape::upstream(const Var& var) { return gradient_of(var); }
 
 Tensor Tape::gradient_of(const Var& var) {
   make_buffer(var.id);
+  close_split(var.id);
   Slot& slot = slots_[var.id];
   if (!slot.touched) backend_->fill(slot.gradient, 0.0);
   slot.touched = true;
@@ -109,30 +123,29 @@ Tensor Tape::gradient_of(const Var& var) {
 }
 
 void Tape::split_columns(const Var& x, std::span<const std::int64_t> widths, std::span<Var> parts) {
+  const int first = static_cast<int>(slots_.size()), last = first + static_cast<int>(widths.size()) - 1;
   std::int64_t column = 0;
   for (std::size_t i = 0; i < widths.size(); ++i) {
     const Tensor view = x.value.column_range(column, widths[i]);
     parts[i] = {new_slot(view, wants_gradient(x)), view};
-    slots_.back().parent = x.id;
-    slots_.back().column = column;
+    Slot& slot = slots_.back();
+    slot.parent = x.id;
+    slot.column = column;
+    slot.first_part = first;
+    slot.last_part = last;
     column += widths[i];
   }
   if (column != x.value.columns()) {
     throw Error(ExitCode::failure,
                 "the parts of a split cover " + std::to_string(column) + " columns of " + x.shape().text());
   }
-  // Parts that no gradient reached must not leave garbage in the shared buffer.
-  record("split_columns", x, [parent = x.id, first = parts.front().id, last = parts.back().id](Tape& tape) {
-    for (int id = first; id <= last; ++id) tape.gradient_of({id, tape.slots_[id].value});
-    tape.slots_[parent].splitting = false;
-  });
+  record("split_columns", x, [id = x.id](Tape& tape) { tape.close_split(id); });
 }
 
 Var Tape::reshape(const Var& x, const Shape& shape) {
   const Tensor view = x.value.reshaped(shape);
   const int id = new_slot(view, wants_gradient(x));
   slots_[id].parent = x.id;
-  slots_[id].reshaped = true;
   return {id, view};
 }
 

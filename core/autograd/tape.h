@@ -110,10 +110,12 @@ class Tape {
     Tensor value, gradient;
     bool wanted = false;
     bool touched = false;  // a gradient has been written
-    int parent = -1;       // for views: the slot whose gradient buffer this one shares
+    // For views.
+    int parent = -1;  // the slot whose gradient buffer this one shares
     std::int64_t column = 0;
-    bool reshaped = false;   // the view shares all of the parent's memory
-    bool splitting = false;  // views of this slot assign into its buffer piece by piece
+    int first_part = -1, last_part = -1;  // all parts of the split that this one comes from; -1: a reshaped view
+    // Of a value that is being written part by part: the first part of that split; -1 when its buffer is whole.
+    int open_split = -1;
   };
   struct Node {
     const char* operation;
@@ -123,6 +125,7 @@ class Tape {
   };
   int new_slot(const Tensor& value, bool wanted);
   void make_buffer(int id);
+  void close_split(int id);
   void* closure_memory(std::size_t bytes);
   void finish(const char* operation, const Var& output);
 

@@ -131,6 +131,7 @@ void Attention::probe_weights(Tape& tape, const Tensor& q, const Tensor& k) cons
 LayerKind attention_kind() {
   return {"attention", "causal softmax attention with rotary position code", true,
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            refuse_unknown_keys(config, {"d", "n_heads", "n_kv_heads", "use_rope", "rope_base"}, "attention");
             AttentionConfig c;
             c.width = get_integer(config, "d", std::nullopt, 1, 65536, "attention");
             c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, "attention");

@@ -27,6 +27,7 @@ Var Swiglu::step(Tape& tape, const Var& x, LayerState& state) {
 LayerKind swiglu_kind() {
   return {"swiglu", "gated MLP: w_down(silu(w_gate x) * w_up x)", false,
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            refuse_unknown_keys(config, {"d", "d_ff"}, "swiglu");
             SwigluConfig c;
             c.width = get_integer(config, "d", std::nullopt, 1, 65536, "swiglu");
             c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, "swiglu");

@@ -1,0 +1,203 @@
+// The tape: sums of gradients over several uses, views, scopes, and the search for the first non-finite number.
+#include "core/autograd/tape.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "core/io/error.h"
+#include "core/ops/ops.h"
+#include "tests/support/host_values.h"
+
+namespace afterglow::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+class TapeTest : public ::testing::Test {
+ protected:
+  TapeTest() {
+    arena_.set_poison(true);
+    tape_.begin(true);
+  }
+  Var input(const Shape& shape, const std::vector<double>& values) { return tape_.input(host_.f64(shape, values)); }
+  std::vector<double> values(const Var& var) { return host_.read<double>(var.value); }
+  std::vector<double> gradient(const Var& var) { return host_.read<double>(tape_.gradient_of(var)); }
+  void backward(const Var& y, const std::vector<double>& upstream) {
+    tape_.backward(y, host_.f64(y.shape(), upstream));
+  }
+  std::vector<Var> split(const Var& x, const std::vector<std::int64_t>& widths) {
+    std::vector<Var> parts(widths.size());
+    tape_.split_columns(x, widths, parts);
+    return parts;
+  }
+
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
+  HostValues host_{*backend_};
+  Arena arena_{*backend_};
+  Tape tape_{*backend_, arena_};
+};
+
+TEST_F(TapeTest, AddsTheGradientsOfAllUses) {
+  const Var x = input({2}, {3, 5});
+  const Var square = multiply(tape_, x, x);
+  const Var left = scale(tape_, square, 2), right = multiply(tape_, square, x);
+  backward(add(tape_, add(tape_, left, right), x), {1, 10});
+  // 2 x^2 + x^3 + x
+  EXPECT_THAT(gradient(x), ElementsAre(4 * 3 + 3 * 9 + 1, 10 * (4 * 5 + 3 * 25 + 1)));
+}
+
+TEST_F(TapeTest, KeepsConstantsAndUnreachedInputsApart) {
+  const Var x = input({2}, {3, 5}), unused = input({2}, {1, 1});
+  const Var c = tape_.constant(host_.f64({2}, {7, 11}));
+  EXPECT_FALSE(tape_.wants_gradient(multiply(tape_, c, c)));
+  backward(multiply(tape_, x, c), {1, 1});
+  EXPECT_THAT(gradient(x), ElementsAre(7, 11));
+  EXPECT_THAT(gradient(unused), ElementsAre(0, 0));
+}
+
+TEST_F(TapeTest, SkipsBranchesThatDoNotReachTheOutput) {
+  const Var x = input({1}, {2});
+  scale(tape_, x, std::numeric_limits<double>::quiet_NaN());
+  backward(scale(tape_, x, 3), {1});
+  EXPECT_THAT(gradient(x), ElementsAre(3));
+}
+
+TEST_F(TapeTest, SharesOneGradientBetweenShapes) {
+  const Var x = input({2, 2}, {1, 2, 3, 4});
+  const Var flat = tape_.reshape(x, {4}), cube = tape_.reshape(flat, {1, 2, 2});
+  const Var y = add(tape_, tape_.reshape(multiply(tape_, cube, cube), {2, 2}), x);
+  backward(y, {1, 1, 1, 1});
+  EXPECT_THAT(gradient(x), ElementsAre(3, 5, 7, 9));
+  EXPECT_EQ(tape_.gradient_of(flat).data, tape_.gradient_of(x).data);
+}
+
+TEST_F(TapeTest, ZeroesThePartsOfASplitThatNothingReaches) {
+  const Var x = scale(tape_, input({2, 3}, {1, 2, 3, 4, 5, 6}), 1);
+  const std::vector<Var> parts = split(x, {1, 1, 1});
+  const Var y = linear(tape_, parts[1], tape_.constant(host_.f64({1, 1}, {10})));
+  backward(y, {1, 2});
+  EXPECT_THAT(gradient(x), ElementsAre(0, 10, 0, 0, 20, 0));
+}
+
+TEST_F(TapeTest, AccumulatesIntoASplitValueThatIsAlsoUsedWhole) {
+  const Var weight = tape_.constant(host_.f64({1, 1}, {10}));
+  for (const bool whole_first : {true, false}) {
+    tape_.begin(true);
+    const Var x = input({2, 2}, {1, 2, 3, 4});
+    const Var before = scale(tape_, x, 3);
+    const std::vector<Var> parts = split(x, {1, 1});
+    const Var part = linear(tape_, parts[1], tape_.constant(weight.value));
+    const Var after = whole_first ? before : scale(tape_, x, 3);
+    const Var joined = linear(tape_, after, tape_.constant(host_.f64({1, 2}, {1, 1})));
+    backward(add(tape_, joined, part), {1, 1});
+    EXPECT_THAT(gradient(x), ElementsAre(3, 13, 3, 13)) << whole_first;
+  }
+}
+
+TEST_F(TapeTest, ClosesAnOpenSplitBeforeAWholeUse) {
+  const Var x = input({1, 2}, {1, 2});
+  const std::vector<Var> parts = split(x, {1, 1});
+  const Var whole = scale(tape_, x, 3);  // its gradient comes after that of the part and before the split is closed
+  const Var part = linear(tape_, parts[0], tape_.constant(host_.f64({2, 1}, {10, 20})));
+  backward(add(tape_, whole, part), {1, 1});
+  EXPECT_THAT(gradient(x), ElementsAre(33, 3));
+}
+
+TEST_F(TapeTest, SplitsOneValueTwice) {
+  const Var x = input({1, 3}, {1, 2, 3});
+  const std::vector<Var> ends = split(x, {1, 2}), starts = split(x, {2, 1});
+  const Var ones = tape_.constant(host_.f64({1, 2}, {1, 1}));
+  const Var y = add(tape_, linear(tape_, starts[0], ones), linear(tape_, ends[1], ones));
+  backward(y, {1});
+  EXPECT_THAT(gradient(x), ElementsAre(1, 2, 1));
+}
+
+TEST_F(TapeTest, SplitsPartsOfASplitAndOtherShapes) {
+  const Var x = input({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Var shaped = tape_.reshape(x, {1, 2, 4});
+  const std::vector<Var> halves = split(shaped, {2, 2});
+  const std::vector<Var> quarters = split(halves[1], {1, 1});
+  const Var whole = scale(tape_, x, 2);
+  const Var part = linear(tape_, quarters[0], tape_.constant(host_.f64({4, 1}, {1, 10, 100, 1000})));
+  backward(add(tape_, whole, tape_.reshape(part, {2, 4})), std::vector<double>(8, 1.0));
+  EXPECT_THAT(gradient(x), ElementsAre(2, 2, 1113, 2, 2, 2, 1113, 2));
+}
+
+TEST_F(TapeTest, RefusesASplitThatDoesNotCover) {
+  const Var x = input({1, 3}, {1, 2, 3});
+  EXPECT_THROW(split(x, {1, 1}), Error);
+  EXPECT_THROW(split(x, {1, 3}), Error);
+}
+
+TEST_F(TapeTest, ReturnsToParametersOncePerRecording) {
+  ParameterStore store;
+  const ParameterScope root(store, "");
+  const Parameter &used = root.add("used", {2}, constant(2.0)), &unused = root.add("unused", {2}, constant(1.0));
+  store.allocate(*backend_, DType::f64);
+  store.initialise(1);
+  backend_->fill(store.gradients(), 99.0);
+  for (int step = 0; step < 2; ++step) {
+    tape_.begin(true);
+    const Var y = multiply(tape_, tape_.parameter(used), tape_.parameter(used));
+    backward(y, {1, 3});
+    tape_.zero_untouched(store);
+    EXPECT_THAT(store.download(used.gradient), ElementsAre(4, 12));
+    EXPECT_THAT(store.download(unused.gradient), ElementsAre(0, 0));
+  }
+}
+
+TEST_F(TapeTest, NeedsARecordingToGoBack) {
+  tape_.begin(false);
+  const Var x = input({1}, {1});
+  const Var y = scale(tape_, x, 2);
+  EXPECT_THROW(backward(y, {1}), Error);
+}
+
+TEST_F(TapeTest, NamesProbesByNestedScopes) {
+  const Var x = input({1}, {1});
+  tape_.probe("silent", x.value);
+  tape_.set_probing(true);
+  {
+    const Tape::Scope layer(tape_, "layers.1");
+    {
+      const Tape::Scope mixer(tape_, "mixer");
+      tape_.probe("A_w", x.value);
+    }
+    tape_.probe("norm", x.value);
+  }
+  tape_.probe("loss", x.value);
+  std::vector<std::string> names;
+  for (const Probe& probe : tape_.probes()) names.push_back(probe.name);
+  EXPECT_THAT(names, ElementsAre("layers.1.mixer.A_w", "layers.1.norm", "loss"));
+}
+
+TEST_F(TapeTest, FindsWhereTheFirstNonFiniteNumberAppeared) {
+  tape_.set_checking(true);
+  const Var x = input({2, 3}, {0, 1, 2, 3, 800, 5});
+  {
+    const Tape::Scope scope(tape_, "layers.0");
+    const Var sane = scale(tape_, x, 1);
+    EXPECT_EQ(tape_.first_non_finite(), nullptr);
+    const Tape::Scope inner(tape_, "mixer");
+    scale(tape_, unary(tape_, Unary::exp, sane), 0);
+  }
+  ASSERT_NE(tape_.first_non_finite(), nullptr);
+  EXPECT_EQ(tape_.first_non_finite()->scope, "layers.0.mixer");
+  EXPECT_EQ(tape_.first_non_finite()->operation, "unary");
+  EXPECT_EQ(tape_.first_non_finite()->index, 4);
+  EXPECT_EQ(tape_.first_non_finite()->shape, Shape({2, 3}));
+  tape_.begin(true);
+  EXPECT_EQ(tape_.first_non_finite(), nullptr);
+}
+
+TEST_F(TapeTest, RunsTenThousandOperations) {
+  const Var x = input({1}, {1});
+  Var y = x;
+  for (int i = 0; i < 10000; ++i) y = add(tape_, y, x);
+  backward(y, {1});
+  EXPECT_THAT(gradient(x), ElementsAre(10001));
+}
+
+}  // namespace
+}  // namespace afterglow::testing

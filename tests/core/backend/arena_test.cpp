@@ -1,0 +1,68 @@
+// The arena: addresses repeat, several blocks become one, unwritten memory shows.
+#include "core/backend/arena.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace afterglow {
+namespace {
+
+class ArenaTest : public testing::Test {
+ protected:
+  /// One step's tensors; their addresses.
+  std::vector<void*> step(int tensors, std::int64_t elements) {
+    arena_.rewind();
+    std::vector<void*> addresses;
+    for (int i = 0; i < tensors; ++i) addresses.push_back(arena_.allocate({elements}, DType::f32).data);
+    return addresses;
+  }
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
+  Arena arena_{*backend_};
+};
+
+TEST_F(ArenaTest, GivesAlignedMemoryThatDoesNotOverlap) {
+  std::uintptr_t end = 0;
+  for (void* address : step(10, 37)) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    EXPECT_EQ(begin % 256, 0u);
+    EXPECT_GE(begin, end);
+    end = begin + 37 * 4;
+  }
+  EXPECT_EQ(arena_.used(), 10 * 256u);
+}
+
+TEST_F(ArenaTest, RepeatsAddressesFromTheSecondStepOnAndThenHoldsItsSize) {
+  step(40, 100'000);  // 16 MB: several blocks
+  const std::vector<void*> second = step(40, 100'000);
+  const std::size_t capacity = arena_.capacity();
+  EXPECT_GE(capacity, 40 * 400'000u);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(step(40, 100'000), second);
+    EXPECT_EQ(arena_.capacity(), capacity);
+  }
+}
+
+TEST_F(ArenaTest, KeepsEarlierTensorsWhileItGrows) {
+  const Tensor first = arena_.allocate({4}, DType::f64);
+  backend_->fill(first, 3.5);
+  for (int i = 0; i < 20; ++i) backend_->fill(arena_.allocate({200'000}, DType::f64), -1.0);
+  EXPECT_EQ(first.as<double>()[3], 3.5);
+}
+
+TEST_F(ArenaTest, ServesEmptyTensors) {
+  EXPECT_NE(arena_.allocate({0}, DType::f32).data, arena_.allocate({0}, DType::f32).data);
+}
+
+TEST_F(ArenaTest, PoisonsFloatingMemoryOnly) {
+  arena_.set_poison(true);
+  const Tensor x = arena_.allocate({37}, DType::f32), y = arena_.allocate({37}, DType::f64);
+  for (int i = 0; i < 37; ++i) {
+    EXPECT_TRUE(std::isnan(x.as<float>()[i]));
+    EXPECT_TRUE(std::isnan(y.as<double>()[i]));
+  }
+}
+
+}  // namespace
+}  // namespace afterglow

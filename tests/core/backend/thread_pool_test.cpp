@@ -1,0 +1,55 @@
+// The thread pool: every piece exactly once, whatever the number of threads and pieces.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <numeric>
+#include <vector>
+
+#include "core/backend/parallel.h"
+
+namespace afterglow {
+namespace {
+
+class ThreadPoolTest : public testing::TestWithParam<int> {};
+
+TEST_P(ThreadPoolTest, RunsEveryPieceOnce) {
+  ThreadPool pool(GetParam());
+  EXPECT_EQ(pool.threads(), GetParam());
+  for (const std::int64_t count : {0, 1, 2, 63, 1001}) {
+    std::vector<std::atomic<int>> calls(static_cast<std::size_t>(count));
+    pool.for_each(count, [&](std::int64_t i) { ++calls[i]; });
+    for (const auto& called : calls) EXPECT_EQ(called, 1);
+  }
+}
+
+TEST_P(ThreadPoolTest, CutsRangesAtTheSamePlaces) {
+  ThreadPool pool(GetParam());
+  for (const std::int64_t count : {0, 1, 99, 100, 101}) {
+    std::vector<int> covered(static_cast<std::size_t>(count), 0);
+    pool.for_ranges(count, 25, [&](std::int64_t begin, std::int64_t end) {
+      EXPECT_EQ(begin % 25, 0);
+      EXPECT_LE(end - begin, 25);
+      for (std::int64_t i = begin; i < end; ++i) ++covered[i];
+    });
+    EXPECT_THAT(covered, testing::Each(1));
+  }
+}
+
+// Many short loops in a row: workers that come late must not run a body that is gone.
+TEST_P(ThreadPoolTest, SurvivesManyShortLoops) {
+  ThreadPool pool(GetParam());
+  std::int64_t total = 0;
+  for (int loop = 0; loop < 20000; ++loop) {
+    std::vector<std::int64_t> squares(3);
+    pool.for_each(3, [&](std::int64_t i) { squares[i] = i * i; });
+    total += std::accumulate(squares.begin(), squares.end(), std::int64_t{0});
+  }
+  EXPECT_EQ(total, 20000 * 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 3, 8));
+
+TEST(ThreadPool, TakesTheNumberOfCoresByDefault) { EXPECT_GE(ThreadPool(0).threads(), 1); }
+
+}  // namespace
+}  // namespace afterglow

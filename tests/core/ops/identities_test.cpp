@@ -1,0 +1,137 @@
+// Properties of operations that the table cannot say: counts, histories, closed forms, large inputs.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/ops/ops.h"
+#include "core/random/random.h"
+#include "tests/support/host_values.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+class Identities : public ::testing::Test {
+ protected:
+  Identities() { tape_.begin(false); }
+  Values random_values(std::int64_t count) {
+    Values values(static_cast<std::size_t>(count));
+    for (double& value : values) value = random_.normal();
+    return values;
+  }
+  Tensor random_tensor(const Shape& shape) { return host_.f64(shape, random_values(shape.elements())); }
+  Values read(const Var& var) { return host_.read<double>(var.value); }
+
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(2);
+  HostValues host_{*backend_};
+  Arena arena_{*backend_};
+  Tape tape_{*backend_, arena_};
+  Random random_{3};
+};
+
+TEST_F(Identities, CrossEntropyCountsHitsAndLetsTheSmallestIndexWinTies) {
+  const Tensor logits = host_.f64({1, 5, 3}, {1, 2, 0, /**/ 5, 5, 1, /**/ 5, 5, 1, /**/ 0, 0, 9, /**/ 7, 7, 7});
+  const CrossEntropy result = cross_entropy(tape_, tape_.constant(logits), host_.i32({1, 5}, {1, 0, 1, -1, 2}));
+  EXPECT_THAT(host_.read<std::int32_t>(result.correct), ElementsAre(2));
+  EXPECT_THAT(host_.read<std::int32_t>(result.counted), ElementsAre(4));
+  const Values p = host_.read<double>(result.probabilities);
+  for (int row = 0; row < 5; ++row) EXPECT_NEAR(p[3 * row] + p[3 * row + 1] + p[3 * row + 2], 1.0, 1e-15);
+  EXPECT_NEAR(p[14], 1.0 / 3.0, 1e-15);
+}
+
+TEST_F(Identities, CrossEntropyOfEqualLogitsIsTheLogarithmOfTheVocabulary) {
+  const Tensor logits = host_.f64({2, 1, 101}, Values(202, 1e4));
+  EXPECT_NEAR(read(cross_entropy(tape_, tape_.constant(logits), host_.i32({2, 1}, {0, 100})).loss)[0], std::log(101.0),
+              1e-12);
+}
+
+TEST_F(Identities, CrossEntropyStaysFiniteForHugeLogits) {
+  const Tensor logits = host_.f32({1, 1, 3}, {3e38f, -3e38f, 0.0f});
+  const CrossEntropy result = cross_entropy(tape_, tape_.constant(logits), host_.i32({1, 1}, {0}));
+  EXPECT_EQ(host_.read<float>(result.loss.value)[0], 0.0f);
+  EXPECT_THAT(host_.read<float>(result.probabilities), ElementsAre(1, 0, 0));
+}
+
+TEST_F(Identities, ActivationsKeepTheirLimits) {
+  const Var x = tape_.constant(host_.f32({4}, {-200, -20, 20, 200}));
+  const auto values = [&](Unary kind) { return host_.read<float>(unary(tape_, kind, x).value); };
+  EXPECT_THAT(values(Unary::sigmoid), Each(::testing::AllOf(::testing::Ge(0.0f), ::testing::Le(1.0f))));
+  EXPECT_FLOAT_EQ(values(Unary::softplus)[3], 200.0f);
+  EXPECT_NEAR(values(Unary::softplus)[1], std::exp(-20.0), 1e-14);
+  EXPECT_FLOAT_EQ(values(Unary::silu)[3], 200.0f);
+  EXPECT_NEAR(values(Unary::silu)[0], 0.0, 1e-30);
+  EXPECT_EQ(values(Unary::tanh)[0], -1.0f);
+  EXPECT_EQ(values(Unary::gelu)[3], 200.0f);
+}
+
+// Scores depend on the distance of two tokens alone.
+TEST_F(Identities, RotaryKeepsProductsWhenBothPositionsMove) {
+  const Var q = tape_.constant(random_tensor({1, 1, 1, 64})), k = tape_.constant(random_tensor({1, 1, 1, 64}));
+  const auto product = [&](std::int64_t query_at, std::int64_t key_at) {
+    const Values a = read(rotary(tape_, q, 10000.0, query_at)), b = read(rotary(tape_, k, 10000.0, key_at));
+    double sum = 0.0;
+    for (int i = 0; i < 64; ++i) sum += a[i] * b[i];
+    return sum;
+  };
+  EXPECT_NEAR(product(17, 5), product(100'012, 100'000), 1e-9);
+  EXPECT_GT(std::abs(product(17, 5) - product(17, 6)), 1e-3);
+}
+
+TEST_F(Identities, ConvolutionPieceByPieceEqualsTheWhole) {
+  const std::int64_t batch = 2, length = 11, channels = 37;
+  for (const std::int64_t width : {1, 2, 4, 7}) {
+    const Tensor x = random_tensor({batch, length, channels});
+    const Var weight = tape_.constant(random_tensor({channels, 1, width}));
+    const Var bias = tape_.constant(random_tensor({channels}));
+    const Values whole = read(causal_conv(tape_, tape_.constant(x), weight, bias));
+    const Tensor history = host_.f64({batch, width - 1, channels}, Values(batch * (width - 1) * channels + 1, 0.0));
+    Values pieces(whole.size());
+    for (std::int64_t begin = 0; begin < length;) {
+      const std::int64_t count = std::min<std::int64_t>(begin == 2 ? 5 : 1, length - begin);
+      const Tensor piece = tape_.scratch({batch, count, channels}, DType::f64);
+      backend_->copy(piece.reshaped({batch, count * channels}),
+                     x.reshaped({batch, length * channels}).column_range(begin * channels, count * channels));
+      const Values y = read(causal_conv(tape_, tape_.constant(piece), weight, bias, history));
+      for (std::int64_t b = 0; b < batch; ++b)
+        std::copy_n(y.begin() + b * count * channels, count * channels,
+                    pieces.begin() + (b * length + begin) * channels);
+      begin += count;
+    }
+    EXPECT_LE(relative_error(pieces, whole), 1e-14) << width;
+  }
+}
+
+TEST_F(Identities, AttentionIgnoresTheFuture) {
+  const std::int64_t length = 130;
+  const Tensor q = random_tensor({1, length, 2, 8}), k = random_tensor({1, length, 1, 8}),
+               v = random_tensor({1, length, 1, 8});
+  const auto attend = [&] {
+    return read(causal_attention(tape_, tape_.constant(q), tape_.constant(k), tape_.constant(v), 0.3));
+  };
+  const Values before = attend();
+  for (std::int64_t i = 70 * 8; i < length * 8; ++i) {
+    k.as<double>()[i] = 1e6;
+    v.as<double>()[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  const Values after = attend();
+  for (std::int64_t i = 0; i < 64 * 16; ++i) EXPECT_EQ(after[i], before[i]);
+  EXPECT_TRUE(std::isnan(after.back()));
+}
+
+TEST_F(Identities, AttentionWithEqualScoresAverages) {
+  const std::int64_t length = 65;
+  const Tensor zero = host_.f64({1, length, 1, 1}, Values(length, 0.0)), v = random_tensor({1, length, 1, 1});
+  const Values y = read(causal_attention(tape_, tape_.constant(zero), tape_.constant(zero), tape_.constant(v), 1.0));
+  double sum = 0.0;
+  for (std::int64_t t = 0; t < length; ++t) {
+    sum += v.as<double>()[t];
+    EXPECT_NEAR(y[t], sum / static_cast<double>(t + 1), 1e-14);
+  }
+}
+
+}  // namespace
+}  // namespace afterglow::testing
