@@ -9,7 +9,7 @@ namespace afterglow {
 namespace {
 
 constexpr double air = 40;          // canvas units beyond the plot where curves are cut
-constexpr double flaw_spacing = 8;  // canvas units between two marks of one kind
+constexpr double flaw_spacing = 4;  // canvas units between two marks of one kind
 constexpr double far_away = 1e7;    // farther than any canvas, near enough for exact intersections
 
 struct Box {

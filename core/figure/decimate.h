@@ -103,7 +103,7 @@ struct FlawMark {
 struct CanvasCurve {
   std::vector<Point> points;
   std::vector<std::size_t> starts;  ///< index of the first point of each piece
-  std::vector<FlawMark> flaws;      ///< of each kind at most one every 8 canvas units
+  std::vector<FlawMark> flaws;      ///< of each kind at most one every 4 canvas units
 
   std::size_t pieces() const { return starts.size(); }
   std::span<const Point> piece(std::size_t i) const;

@@ -11,6 +11,8 @@ namespace afterglow {
 namespace {
 
 constexpr double smallest_plot = 8;
+constexpr int most_rounds = 8;
+constexpr double widest_tick = 0.35;  // of the area: longer names are cut with "…"
 
 std::vector<std::string> wrapped(std::string_view text, double width, double size, FontFace face,
                                  const Canvas& canvas) {
@@ -53,9 +55,14 @@ class Layouter {
   FigureLayout run() {
     place_titles();
     prepare_color_bars();
-    left_ = 4 * m_.text;
-    right_ = m_.gap;
-    for (int round = 0; round < 3; ++round) settle();
+    left_ = right_ = m_.gap;
+    // Margins only grow, so that the last round never finds labels wider than their margin.
+    bool is_settled = false;
+    for (int round = 0; round < most_rounds && !is_settled; ++round) {
+      const double left = left_, right = right_;
+      settle();
+      is_settled = left_ <= left && right_ <= right;
+    }
     place_color_bars();
     return std::move(out_);
   }
@@ -75,7 +82,7 @@ class Layouter {
     if (view_.show_title) {
       add(figure_.title, m_.title, FontFace::semibold, false);
       add(figure_.subtitle, m_.text, FontFace::regular, true);
-      if (!out_.titles.empty()) y += 0.4 * m_.text;
+      if (!out_.titles.empty()) y += 0.7 * m_.text;
     }
     out_.top_of_legend = y;
     top_ = std::max(y - area.y + room_.top, 0.5 * m_.text + m_.gap);
@@ -105,8 +112,7 @@ class Layouter {
     out_.plot = {area.x + left_, area.y + top_, std::max(smallest_plot, area.width - left_ - right),
                  std::max(smallest_plot, area.height - top_ - bottom)};
     make_transforms();
-    choose_x_ticks();
-    choose_y_ticks();
+    choose_ticks_of_both();
     place_axis_titles();
   }
 
@@ -160,6 +166,11 @@ class Layouter {
     return whole;
   }
 
+  void shorten(std::string& label) const {
+    const double most = widest_tick * out_.area.width;
+    if (width(label, m_.text) > most) label = fitted_text(label, most, m_.text, FontFace::regular);
+  }
+
   // Fewer labels until none touches its neighbour; named ticks cannot be chosen anew, so every second, third... keeps
   // its name.
   template <typename Extent1d>
@@ -167,6 +178,7 @@ class Layouter {
                                 Extent1d&& half_length) const {
     for (;; --most) {
       std::vector<Tick> ticks = choose_ticks(axis, transform, most);
+      for (Tick& tick : ticks) shorten(tick.label);
       if (!axis.ticks.empty()) thin_names(ticks, transform, half_length);
       if (most <= 2 || !axis.ticks.empty() || !touches(ticks, transform, half_length)) return ticks;
     }
@@ -198,9 +210,28 @@ class Layouter {
     }
   }
 
-  void choose_x_ticks() {
+  void choose_ticks_of_both() {
+    const int most_x = std::clamp(static_cast<int>(out_.plot.width / (3.8 * m_.text)), 2, 12);
+    const int most_y = std::clamp(static_cast<int>(out_.plot.height / (2.4 * m_.text)), 2, 9);
+    choose_x_ticks(most_x);
+    choose_y_ticks(most_y);
+    if (figure_.equal_aspect && out_.x_ticks.size() > 1 && out_.y_ticks.size() > 1) share_step();
+  }
+
+  // Where units are equally long, so are steps: the finer axis takes the coarser one's.
+  void share_step() {
+    const bool is_linear = out_.x.scale() == Scale::linear && out_.y.scale() == Scale::linear;
+    if (!is_linear || out_.has_heat_map) return;
+    const double x_step = out_.x_ticks[1].at - out_.x_ticks[0].at, y_step = out_.y_ticks[1].at - out_.y_ticks[0].at;
+    const auto count = [](Range range, double step) {
+      return static_cast<int>(std::ceil((range.high - range.low) / step));
+    };
+    if (x_step < y_step * (1 - 1e-6)) choose_x_ticks(count(out_.x.range(), y_step));
+    if (y_step < x_step * (1 - 1e-6)) choose_y_ticks(count(out_.y.range(), x_step));
+  }
+
+  void choose_x_ticks(int most) {
     const auto half = [this](const std::string& label) { return width(label, m_.text) / 2 + 0.4 * m_.text; };
-    const int most = std::clamp(static_cast<int>(out_.plot.width / (4.5 * m_.text)), 2, 12);
     out_.x_ticks = roomy_ticks(axis_with_cells(ranges_.x_axis, true), out_.x, most, half);
     // Labels at the ends reach over the plot; the margins grow for them.
     double over_right = 0;
@@ -210,12 +241,11 @@ class Layouter {
       over_right = std::max(over_right, at + reach - out_.plot.right());
       over_left_ = std::max(over_left_, out_.plot.x - at + reach);
     }
-    right_ = m_.gap + over_right;
+    right_ = std::max(right_, m_.gap + over_right);
   }
 
-  void choose_y_ticks() {
+  void choose_y_ticks(int most) {
     const auto half = [this](const std::string&) { return 0.6 * m_.text; };
-    const int most = std::clamp(static_cast<int>(out_.plot.height / (2.4 * m_.text)), 2, 9);
     out_.y_ticks = roomy_ticks(axis_with_cells(ranges_.y_axis, false), out_.y, most, half);
     widest_y_label_ = 0;
     for (const Tick& tick : out_.y_ticks) widest_y_label_ = std::max(widest_y_label_, width(tick.label, m_.text));
@@ -223,8 +253,8 @@ class Layouter {
 
   void place_axis_titles() {
     const double y_title = axis_title(figure_.y).empty() ? 0 : m_.text * line_height_of_font;
-    left_ = std::max(m_.gap + y_title + widest_y_label_ + 0.6 * m_.text, m_.gap + over_left_);
-    out_.y_title_x = out_.plot.x - widest_y_label_ - 0.6 * m_.text - 0.45 * m_.text;
+    left_ = std::max({left_, m_.gap + y_title + widest_y_label_ + 0.75 * m_.text, m_.gap + over_left_});
+    out_.y_title_x = out_.plot.x - widest_y_label_ - 1.25 * m_.text;
     out_.x_title_y = out_.plot.bottom() + 2.75 * m_.text;
   }
 
@@ -299,11 +329,14 @@ bool is_complete(const HeatMap& map) {
 Range color_range(const HeatMap& map) {
   Extent extent;
   if (is_complete(map)) extent.add(map.cells.span());
-  const Range fitted = fitted_range(extent, map.value.scale, RangeFit::tight);
+  const Range fitted = fitted_range(extent, map.value.scale, RangeFit::nice);
   if (map.value.range) return usable_range(*map.value.range, map.value.scale, fitted);
   if (map.map != ColourMap::diverging || map.value.scale == Scale::log || extent.empty()) return fitted;
-  const double reach = std::max(std::abs(fitted.low), std::abs(fitted.high));
-  return {-reach, reach};
+  Extent reach;  // of the larger side, rounded once, and the same on the other
+  reach.add(0);
+  reach.add(std::max(std::abs(extent.low), std::abs(extent.high)));
+  const double end = fitted_range(reach, map.value.scale, RangeFit::nice).high;
+  return {-end, end};
 }
 
 FigureLayout lay_out(const Figure& figure, const Theme& theme, const FigureView& view, const Rect& area,

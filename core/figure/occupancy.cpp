@@ -33,6 +33,7 @@ void Occupancy::add_polyline(std::span<const Point> points) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point a = points[i > 0 ? i - 1 : 0], b = points[i];
     const double length = std::max(std::abs(b.x - a.x), std::abs(b.y - a.y));
+    if (!std::isfinite(length)) continue;
     const int steps = std::max(1, static_cast<int>(std::ceil(std::min(length / cell_, 2.0 * most_cells))));
     for (int step = 1; step <= steps; ++step) {
       const double t = static_cast<double>(step) / steps;
@@ -43,7 +44,8 @@ void Occupancy::add_polyline(std::span<const Point> points) {
 
 Occupancy::Span Occupancy::span_of(const Rect& rect) const {
   const auto index = [this](double offset, int count) {
-    return static_cast<int>(std::clamp(std::floor(offset / cell_), -1.0, static_cast<double>(count)));
+    const double cell = std::floor(offset / cell_);
+    return cell >= 0 ? static_cast<int>(std::min(cell, static_cast<double>(count))) : -1;  // NaN: outside
   };
   return {std::max(0, index(rect.x - area_.x, cols_)), std::min(cols_ - 1, index(rect.right() - area_.x, cols_)),
           std::max(0, index(rect.y - area_.y, rows_)), std::min(rows_ - 1, index(rect.bottom() - area_.y, rows_))};

@@ -260,7 +260,7 @@ std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const st
 std::vector<PlacedLabel> legend_above(const Painter& p, double& height) {
   std::vector<PlacedLabel> entries = legend_entries(p, {});
   const Rect& area = p.layout.area;
-  const double left = std::min(p.layout.plot.x, area.x + 3 * p.m.text), gap = 1.2 * p.m.text;
+  const double left = area.x + p.m.gap, gap = 1.2 * p.m.text;
   double x = left, y = p.layout.top_of_legend;
   for (PlacedLabel& entry : entries) {
     if (x > left && x + entry.rect.width > area.right() - p.m.gap) {

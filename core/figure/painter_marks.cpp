@@ -96,7 +96,7 @@ void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy
   for (const double along : {1.0, 0.0, 0.5, 0.75, 0.25}) {
     if (line.orientation == Orientation::horizontal) {
       const double x = plot.x + air + along * (plot.width - width - 2 * air), y = (*ends)[0].y;
-      for (const double top : {y - height - 0.2 * air, y + 0.5 * air})
+      for (const double top : {y - height - 0.8 * air, y + 0.8 * air})
         candidates.push_back(kept_inside({x, top, width, height}, plot));
     } else {
       const double y = plot.y + air + (1 - along) * (plot.height - height - 2 * air), x = (*ends)[0].x;
@@ -106,6 +106,37 @@ void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy
   }
   const Rect place = best_place(candidates, ink);
   backed_text(p, place, line.label, ink_color(p.theme, line.ink), FontFace::regular, !ink.is_free(place));
+  ink.add_rect(place);
+}
+
+// Around the dot, near before far; where all is inked, in a corner of the plot with a line to the dot.
+void draw_point_label(const Painter& p, const DrawnPoint& dot, const std::string& text, Occupancy& ink) {
+  const double width = p.width(text, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small;
+  const Rect& plot = p.layout.plot;
+  std::vector<Rect> near, corners;
+  for (const double away : {dot.radius + 5 * p.m.unit, dot.radius + 12 * p.m.unit}) {
+    for (const auto& [across, up] : {std::pair{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}}) {
+      const double x = dot.place.x + across * (away + width / 2) - width / 2,
+                   y = dot.place.y + up * (away + height / 2) - height / 2;
+      near.push_back(kept_inside({x, y, width, height}, plot));
+    }
+  }
+  const double air = 0.5 * p.m.text;
+  for (const double x : {plot.right() - width - air, plot.x + air}) {
+    for (const double y : {plot.y + air, plot.bottom() - height - air}) corners.push_back({x, y, width, height});
+  }
+  const Rect beside = best_place(near, ink), corner = best_place(corners, ink);
+  const bool is_far = !ink.is_free(beside) && ink.is_free(corner);
+  const Rect place = is_far ? corner : beside;
+  if (is_far) {
+    const Point end{std::clamp(dot.place.x, place.x, place.right()), place.y < dot.place.y ? place.bottom() : place.y};
+    const double length = std::hypot(end.x - dot.place.x, end.y - dot.place.y),
+                 start = (dot.radius + 4 * p.m.unit) / std::max(length, 1e-9);
+    const Point leader[] = {{dot.place.x + start * (end.x - dot.place.x), dot.place.y + start * (end.y - dot.place.y)},
+                            end};
+    if (start < 1) p.canvas.polyline(leader, {faded(p.theme.text, 0.6), 0.8 * p.m.line, Dash::solid});
+  }
+  backed_text(p, place, text, p.theme.text, FontFace::regular, !ink.is_free(place));
   ink.add_rect(place);
 }
 
@@ -136,17 +167,7 @@ void draw_reference_labels(const Painter& p, Occupancy& ink) {
 void draw_point_labels(const Painter& p, const FigureGeometry& geometry, Occupancy& ink) {
   for (const DrawnPoint& drawn : geometry.points) {
     const ScatterPoint& point = std::get<Scatter>(p.figure.series[drawn.series]).points[drawn.point];
-    if (point.label.empty()) continue;
-    const double width = p.width(point.label, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small;
-    const double away = drawn.radius + 5 * p.m.unit, x = drawn.place.x, y = drawn.place.y;
-    std::vector<Rect> candidates = {{x + away, y - height / 2, width, height},
-                                    {x - away - width, y - height / 2, width, height},
-                                    {x - width / 2, y - away - height, width, height},
-                                    {x - width / 2, y + away, width, height}};
-    for (Rect& rect : candidates) rect = kept_inside(rect, p.layout.plot);
-    const Rect place = best_place(candidates, ink);
-    backed_text(p, place, point.label, p.theme.text, FontFace::regular, !ink.is_free(place));
-    ink.add_rect(place);
+    if (!point.label.empty()) draw_point_label(p, drawn, point.label, ink);
   }
 }
 

@@ -56,10 +56,13 @@ Color sequential_color(const Theme& theme, double t) {
   return t < knee ? mixed(theme.raised, theme.accent, t / knee) : mixed(theme.accent, full, (t - knee) / (1 - knee));
 }
 
+// Full colour is reached half way; from there only lightness goes on, so that middle values do not look muddy.
 Color diverging_color(const Theme& theme, double t) {
-  const double end_lightness = theme.is_dark ? 0.84 : 0.42;
-  const Color end = with_lightness(theme.series[t < 0.5 ? 2 : 1], end_lightness);
-  return mixed(theme.raised, end, std::abs(2 * t - 1));
+  const double end_l = theme.is_dark ? 0.86 : 0.40, neutral_l = to_lab(theme.raised).l;
+  const Color hue = theme.series[t < 0.5 ? 2 : 1];
+  const Color middle = with_lightness(hue, (neutral_l + end_l) / 2), end = with_lightness(hue, end_l);
+  const double reach = std::abs(2 * t - 1);
+  return reach < 0.5 ? mixed(theme.raised, middle, 2 * reach) : mixed(middle, end, 2 * reach - 1);
 }
 
 }  // namespace

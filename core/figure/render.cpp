@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "core/figure/painter.h"
 
@@ -124,6 +125,47 @@ class Renderer {
   FigureGeometry geometry_;
 };
 
+void add_ink_of_bars(const Painter& p, const Bars& bars, Occupancy& ink) {
+  for (const bool before : {false, true}) {
+    for (const Rect& rect : bar_rects(p, bars, before)) ink.add_rect(rect);
+  }
+}
+
+void add_ink_of_dots(const Painter& p, const Scatter& scatter, Occupancy& ink) {
+  for (const ScatterPoint& point : scatter.points) {
+    const Point at{p.layout.x.to_canvas(point.x), p.layout.y.to_canvas(point.y)};
+    const double r = std::clamp(point.radius, 0.5, 60.0) * p.m.unit;
+    if (std::isfinite(at.x) && std::isfinite(at.y)) ink.add_rect({at.x - r, at.y - r, 2 * r, 2 * r});
+  }
+  for (const Trail& trail : scatter.trails) {
+    const CanvasCurve curve = thinned_curve(CurveView(trail.x, trail.y), p.layout.x, p.layout.y, p.canvas.pixel());
+    for (std::size_t i = 0; i < curve.pieces(); ++i) ink.add_polyline(curve.piece(i));
+  }
+}
+
+void add_ink_of_marks(const Painter& p, Occupancy& ink) {
+  const Rect& plot = p.layout.plot;
+  for (const ReferenceLine& line : p.figure.reference_lines) {
+    const bool is_vertical = line.orientation == Orientation::vertical;
+    const double at = (is_vertical ? p.layout.x : p.layout.y).to_canvas(line.at);
+    if (!std::isfinite(at)) continue;
+    ink.add_rect(is_vertical ? Rect{at, plot.y, 0, plot.height} : Rect{plot.x, at, plot.width, 0});
+  }
+  for (const ReferenceCircle& circle : p.figure.reference_circles) {
+    std::vector<Point> points;
+    for (int degrees = 0; degrees <= 360; degrees += 3) {
+      const double angle = degrees * std::numbers::pi / 180;
+      points.push_back({p.layout.x.to_canvas(circle.x + circle.radius * std::cos(angle)),
+                        p.layout.y.to_canvas(circle.y + circle.radius * std::sin(angle))});
+    }
+    ink.add_polyline(points);
+  }
+  for (const EventMark& event : p.figure.events) {
+    const double at = p.layout.x.to_canvas(event.x);
+    if (std::isfinite(at)) ink.add_rect({at, plot.y, 0, plot.height});
+  }
+}
+
 }  // namespace
 
 bool Painter::is_stressed(const std::string& name) const {
@@ -158,7 +200,7 @@ std::vector<DrawnLine> thin_lines(const Painter& p) {
 }
 
 Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines) {
-  Occupancy ink(p.layout.plot, 0.3 * p.m.text);
+  Occupancy ink(p.layout.plot, 0.22 * p.m.text);
   for (const DrawnLine& line : lines) {
     for (const CanvasCurve* curve : {&line.curve, &line.raw}) {
       for (std::size_t i = 0; i < curve->pieces(); ++i) ink.add_polyline(curve->piece(i));
@@ -166,26 +208,10 @@ Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines) {
   }
   for (const Series& series : p.figure.series) {
     if (!is_shown(series, p.view)) continue;
-    if (const auto* bars = std::get_if<Bars>(&series)) {
-      for (const bool before : {false, true}) {
-        for (const Rect& rect : bar_rects(p, *bars, before)) ink.add_rect(rect);
-      }
-    }
-    const auto* scatter = std::get_if<Scatter>(&series);
-    for (std::size_t i = 0; scatter && i < scatter->points.size(); ++i) {
-      const ScatterPoint& point = scatter->points[i];
-      const Point at{p.layout.x.to_canvas(point.x), p.layout.y.to_canvas(point.y)};
-      const double r = std::min(point.radius, 60.0) * p.m.unit;
-      if (std::isfinite(at.x) && std::isfinite(at.y)) ink.add_rect({at.x - r, at.y - r, 2 * r, 2 * r});
-    }
+    if (const auto* bars = std::get_if<Bars>(&series)) add_ink_of_bars(p, *bars, ink);
+    if (const auto* scatter = std::get_if<Scatter>(&series)) add_ink_of_dots(p, *scatter, ink);
   }
-  for (const ReferenceLine& line : p.figure.reference_lines) {
-    const Rect& plot = p.layout.plot;
-    const bool is_vertical = line.orientation == Orientation::vertical;
-    const double at = (is_vertical ? p.layout.x : p.layout.y).to_canvas(line.at);
-    if (!std::isfinite(at)) continue;
-    ink.add_rect(is_vertical ? Rect{at, plot.y, 0, plot.height} : Rect{plot.x, at, plot.width, 0});
-  }
+  add_ink_of_marks(p, ink);
   return ink;
 }
 

@@ -198,9 +198,11 @@ std::string tick_text(double value, double step, double largest_magnitude) {
     return scientific_text(value, std::max(0, decade_of(value) - finest));
   };
   if (largest_magnitude < 1e-3 || largest_magnitude >= 1e9) return scientific();
-  if (largest_magnitude >= 1e6 && step >= 1e4) return fixed_text(value / 1e6, decimals_of(step / 1e6)) + "M";
-  if (largest_magnitude >= 1e4 && step >= 100) return fixed_text(value / 1e3, decimals_of(step / 1e3)) + "k";
-  return fixed_text(value, decimals_of(step));
+  if (largest_magnitude >= 1e6 && step >= 1e4)
+    return stripped(fixed_text(value / 1e6, decimals_of(step / 1e6)), 0) + "M";
+  if (largest_magnitude >= 1e4 && step >= 100)
+    return stripped(fixed_text(value / 1e3, decimals_of(step / 1e3)), 0) + "k";
+  return stripped(fixed_text(value, decimals_of(step)), 0);
 }
 
 std::string decade_text(double value, bool plain) {
