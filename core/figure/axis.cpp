@@ -88,6 +88,12 @@ Range fitted_symlog(Range r, RangeFit fit) {
   return r;
 }
 
+// asinh(value / threshold), also where the ratio overflows.
+double symlog(double ratio, double value, double threshold) {
+  if (std::abs(ratio) < 1e150) return std::asinh(ratio);
+  return std::copysign(std::log(2) + std::log(std::abs(value)) - std::log(threshold), value);
+}
+
 }  // namespace
 
 void Extent::add(double value) {
@@ -154,7 +160,7 @@ double AxisTransform::warped(double value) const {
     case Scale::log:
       return value > 0 ? std::log10(value) : -std::numeric_limits<double>::infinity();
     case Scale::symlog:
-      return std::asinh(value / threshold_);
+      return symlog(value / threshold_, value, threshold_);
     case Scale::linear:
       break;
   }
@@ -166,7 +172,8 @@ double AxisTransform::unwarped(double place) const {
     case Scale::log:
       return std::pow(10.0, place);
     case Scale::symlog:
-      return std::sinh(place) * threshold_;
+      if (std::abs(place) < 300) return std::sinh(place) * threshold_;  // beyond, sinh may overflow before the product
+      return std::copysign(std::exp(std::abs(place) - std::log(2) + std::log(threshold_)), place);
     case Scale::linear:
       break;
   }

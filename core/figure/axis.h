@@ -70,7 +70,7 @@ class AxisTransform {
 
 struct Tick {
   double at = 0;
-  std::string label;  ///< empty for a minor tick
+  std::string label{};  ///< empty for a minor tick
   bool is_minor = false;
 };
 

@@ -31,7 +31,7 @@ class Values {
   std::span<const double> span() const { return {numbers_.get(), size_}; }
 
  private:
-  std::shared_ptr<const double[]> numbers_;
+  std::shared_ptr<const double[]> numbers_{};
   std::size_t size_ = 0;
 };
 
@@ -51,17 +51,17 @@ enum class Scale {
 /// One tick that the figure wants at a fixed place, for example a category under a bar.
 struct AxisTick {
   double at = 0;
-  std::string label;
+  std::string label{};
 };
 
 struct Axis {
-  std::string label;  ///< "influence |∂y/∂x|"
-  std::string unit;   ///< "tokens"; shown as "label (tokens)", in CSV headers as "label [tokens]"
+  std::string label{};  ///< "influence |∂y/∂x|"
+  std::string unit{};   ///< "tokens"; shown as "label (tokens)", in CSV headers as "label [tokens]"
   Scale scale = Scale::linear;
-  std::optional<Range> range;   ///< fixed by the figure; otherwise fitted to the data
-  bool integer_ticks = false;   ///< no tick between two integers (steps, tokens, iterations)
-  double symlog_threshold = 0;  ///< where symlog turns from linear to decades; 0: chosen from the data
-  std::vector<AxisTick> ticks;  ///< when not empty: exactly these ticks
+  std::optional<Range> range{};   ///< fixed by the figure; otherwise fitted to the data
+  bool integer_ticks = false;     ///< no tick between two integers (steps, tokens, iterations)
+  double symlog_threshold = 0;    ///< where symlog turns from linear to decades; 0: chosen from the data
+  std::vector<AxisTick> ticks{};  ///< when not empty: exactly these ticks
 };
 
 /// The meaning of a colour. Series take theirs from the palette by index; the other roles are the theme's.
@@ -84,21 +84,21 @@ enum class Marker { automatic, none, circle, square, diamond, triangle_up, trian
 /// data arrived, which then is the data. x need not be sorted; when it is, drawing
 /// and reading use binary search.
 struct Curve {
-  Values x;
-  Values y;
-  std::shared_ptr<const CurvePyramid> pyramid;  ///< when set, x and y are ignored
+  Values x{};
+  Values y{};
+  std::shared_ptr<const CurvePyramid> pyramid{};  ///< when set, x and y are ignored
 };
 
 /// A curve. Non-finite values (and values <= 0 on a log axis) leave a gap and a small triangle at their place.
 struct Line {
-  std::string name;  ///< label at the curve or in the legend; unique within a figure
-  Curve curve;
-  Curve raw;  ///< optional: the values before smoothing, drawn faint behind
-  Ink ink;
+  std::string name{};  ///< label at the curve or in the legend; unique within a figure
+  Curve curve{};
+  Curve raw{};  ///< optional: the values before smoothing, drawn faint behind
+  Ink ink{};
   Dash dash = Dash::automatic;
   double width = 2;  ///< in pixels at text size 12, scaled with the text
   Marker marker = Marker::none;
-  std::string end_value;  ///< optional text behind the name in a label at the curve: "0.998"
+  std::string end_value{};  ///< optional text behind the name in a label at the curve: "0.998"
 };
 
 /// One dot of a scatter plot.
@@ -106,23 +106,23 @@ struct ScatterPoint {
   double x = 0;
   double y = 0;
   double radius = 4;  ///< in pixels at text size 12; carries a weight where the figure says so
-  Ink ink;
-  bool ring = false;  ///< drawn with a ring around it: selected
-  std::string id;     ///< stable name for hits and selection, for example "mode 3"
-  std::string label;  ///< optional text beside the dot
+  Ink ink{};
+  bool ring = false;    ///< drawn with a ring around it: selected
+  std::string id{};     ///< stable name for hits and selection, for example "mode 3"
+  std::string label{};  ///< optional text beside the dot
 };
 
 /// Where a dot came from, oldest place first; fades towards the past.
 struct Trail {
-  std::vector<double> x;
-  std::vector<double> y;
-  Ink ink;
+  std::vector<double> x{};
+  std::vector<double> y{};
+  Ink ink{};
 };
 
 struct Scatter {
-  std::string name;
-  std::vector<ScatterPoint> points;
-  std::vector<Trail> trails;
+  std::string name{};
+  std::vector<ScatterPoint> points{};
+  std::vector<Trail> trails{};
   Marker marker = Marker::automatic;  ///< automatic: by the colour of each point
 };
 
@@ -131,12 +131,12 @@ struct Bar {
   double x = 0;
   double value = 0;
   double before = std::numeric_limits<double>::quiet_NaN();  ///< not NaN: a grey ghost behind
-  Ink ink;
+  Ink ink{};
 };
 
 struct Bars {
-  std::string name;
-  std::vector<Bar> bars;
+  std::string name{};
+  std::vector<Bar> bars{};
   double width = 0;  ///< in x units; 0: four fifths of the smallest distance, at most 28 pixels
 };
 
@@ -145,15 +145,15 @@ enum class ColourMap { sequential, diverging };
 /// rows x cols values, row-major. Cell (r, c) covers [c - 1/2, c + 1/2] x [r - 1/2, r + 1/2] in data units, row 0 on
 /// top, and always has a colour bar. A diverging map keeps 0 (or the middle of a fixed range) at its neutral colour.
 struct HeatMap {
-  std::string name;
+  std::string name{};
   int rows = 0;
   int cols = 0;
-  Values cells;  ///< rows * cols numbers; with fewer the map is drawn as empty
+  Values cells{};  ///< rows * cols numbers; with fewer the map is drawn as empty
   ColourMap map = ColourMap::sequential;
-  Axis value;                           ///< label, unit, scale of the colour bar; a fixed range locks the colours
-  std::vector<std::string> row_labels;  ///< empty, or one for each row
-  std::vector<std::string> col_labels;  ///< empty, or one for each column
-  bool nan_is_blank = false;            ///< NaN means "nothing here" (a causal mask): left empty instead of marked
+  Axis value{};                           ///< label, unit, scale of the colour bar; a fixed range locks the colours
+  std::vector<std::string> row_labels{};  ///< empty, or one for each row
+  std::vector<std::string> col_labels{};  ///< empty, or one for each column
+  bool nan_is_blank = false;              ///< NaN means "nothing here" (a causal mask): left empty instead of marked
 };
 
 using Series = std::variant<Line, Scatter, Bars, HeatMap>;
@@ -164,7 +164,7 @@ enum class Orientation { horizontal, vertical };
 struct ReferenceLine {
   Orientation orientation = Orientation::horizontal;
   double at = 0;
-  std::string label;
+  std::string label{};
   Ink ink = Role::warning;
   Dash dash = Dash::dashed;
 };
@@ -184,7 +184,7 @@ enum class Anchor { start, middle, end };
 struct TextLabel {
   double x = 0;
   double y = 0;
-  std::string text;
+  std::string text{};
   Ink ink = Role::dim;
   Anchor anchor = Anchor::start;
 };
@@ -192,7 +192,7 @@ struct TextLabel {
 /// Something that happened at x: "rate 3e−4 → 1e−3".
 struct EventMark {
   double x = 0;
-  std::string text;
+  std::string text{};
   Ink ink = Role::warning;
 };
 
@@ -205,20 +205,20 @@ enum class LabelPlacement {
 
 /// One plot. A pure value: drawing it twice gives the same picture.
 struct Figure {
-  std::string id;  ///< stem of file names: "loss"
-  std::string title;
-  std::string subtitle;  ///< says what is shown, quietly
-  Axis x;
-  Axis y;
-  std::vector<Series> series;  ///< drawn in this order
-  std::vector<ReferenceLine> reference_lines;
-  std::vector<ReferenceCircle> reference_circles;
-  std::vector<TextLabel> text_labels;
-  std::vector<EventMark> events;
+  std::string id{};  ///< stem of file names: "loss"
+  std::string title{};
+  std::string subtitle{};  ///< says what is shown, quietly
+  Axis x{};
+  Axis y{};
+  std::vector<Series> series{};  ///< drawn in this order
+  std::vector<ReferenceLine> reference_lines{};
+  std::vector<ReferenceCircle> reference_circles{};
+  std::vector<TextLabel> text_labels{};
+  std::vector<EventMark> events{};
   bool equal_aspect = false;  ///< one unit of x is as long as one unit of y
   LabelPlacement labels = LabelPlacement::automatic;
-  std::string recipe;      ///< JSON that rebuilds the state that made the figure; carried into every file
-  std::string provenance;  ///< one line: version, seed, step, checksum, device
+  std::string recipe{};      ///< JSON that rebuilds the state that made the figure; carried into every file
+  std::string provenance{};  ///< one line: version, seed, step, checksum, device
 };
 
 /// The name of a series of any kind.

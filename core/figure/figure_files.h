@@ -13,7 +13,7 @@ enum class FigureFormat { svg, pdf, png, csv };
 
 struct WriteOptions {
   bool overwrite = false;        ///< otherwise a number is added to the name: loss_2.svg, the same one for all formats
-  FigureView view;               ///< ranges, hidden series and cursors as on the screen
+  FigureView view{};             ///< ranges, hidden series and cursors as on the screen
   bool visible_only = false;     ///< CSV holds what the view shows instead of everything
   const Theme* theme = nullptr;  ///< the light theme on white unless given
 };

@@ -12,46 +12,46 @@ namespace afterglow {
 
 /// How one looks at a figure, without changing it: zoom, scale, what is hidden or stressed, where the cursors are.
 struct FigureView {
-  std::optional<Range> x, y;              ///< visible range; otherwise the figure's own or fitted one
-  std::optional<Scale> x_scale, y_scale;  ///< shown instead of the figure's scale
-  std::vector<std::string> hidden;        ///< names of series that are not drawn (fitted ranges still count them)
-  std::string hovered;                    ///< name of a series or id of a point; everything else steps back
-  std::string selected;                   ///< likewise; a selected point gets a ring
-  std::optional<double> cursor_x;         ///< crosshair in data units, with a dot on every curve
-  std::optional<double> mark_a, mark_b;   ///< the two measuring cursors
-  bool show_title = false;                ///< files: yes; the window writes titles on the panel itself
-  double text_size = 12;                  ///< in canvas units; widths and radii grow with it
+  std::optional<Range> x{}, y{};              ///< visible range; otherwise the figure's own or fitted one
+  std::optional<Scale> x_scale{}, y_scale{};  ///< shown instead of the figure's scale
+  std::vector<std::string> hidden{};          ///< names of series that are not drawn (fitted ranges still count them)
+  std::string hovered{};                      ///< name of a series or id of a point; everything else steps back
+  std::string selected{};                     ///< likewise; a selected point gets a ring
+  std::optional<double> cursor_x{};           ///< crosshair in data units, with a dot on every curve
+  std::optional<double> mark_a{}, mark_b{};   ///< the two measuring cursors
+  bool show_title = false;                    ///< files: yes; the window writes titles on the panel itself
+  double text_size = 12;                      ///< in canvas units; widths and radii grow with it
 };
 
 /// A text in the legend or at a curve that stands for a series: hover and click targets.
 struct SeriesLabel {
   std::size_t series = 0;
-  Rect rect;
+  Rect rect{};
 };
 
 /// A dot as drawn.
 struct DrawnPoint {
   std::size_t series = 0;
   std::size_t point = 0;
-  Point place;
+  Point place{};
   double radius = 0;
 };
 
 /// The colour bar of a heat map as drawn.
 struct DrawnColorBar {
   std::size_t series = 0;
-  Rect rect;
-  Range range;  ///< values at the two ends
+  Rect rect{};
+  Range range{};  ///< values at the two ends
 };
 
 /// Where everything is, in canvas units, and both ways between data and canvas.
 struct FigureGeometry {
-  Rect area;
-  Rect plot;
-  AxisTransform x, y;
-  std::vector<SeriesLabel> labels;
-  std::vector<DrawnPoint> points;
-  std::vector<DrawnColorBar> color_bars;
+  Rect area{};
+  Rect plot{};
+  AxisTransform x{}, y{};
+  std::vector<SeriesLabel> labels{};
+  std::vector<DrawnPoint> points{};
+  std::vector<DrawnColorBar> color_bars{};
 
   Point to_canvas(double data_x, double data_y) const { return {x.to_canvas(data_x), y.to_canvas(data_y)}; }
   /// The dot within `reach` canvas units of its rim that is nearest to `place`.
