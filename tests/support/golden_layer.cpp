@@ -1,10 +1,16 @@
 // Running a layer against its golden file.
 #include "tests/support/golden_layer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "core/layers/layer_file.h"
 
 namespace afterglow::testing {
 
@@ -36,7 +42,7 @@ std::vector<std::string> golden_layer_files() {
 }
 
 GoldenLayer::GoldenLayer(const std::string& name, Backend& backend, DType dtype)
-    : file_(read_safetensors(folder / (name + ".safetensors"))), backend_(&backend), dtype_(dtype) {
+    : name_(name), file_(read_safetensors(folder / (name + ".safetensors"))), backend_(&backend), dtype_(dtype) {
   const nlohmann::json config = nlohmann::json::parse(file_.metadata.at("config"));
   layer_ = make_layer(file_.metadata.at("layer"), config, ParameterScope(store_, ""));
   store_.allocate(backend, dtype);
@@ -83,27 +89,51 @@ double GoldenLayer::error_of(const std::string& tensor, const Values& got) const
   return relative_error(got, want) / (largest > 0.0 ? largest : 1.0);
 }
 
-std::vector<Difference> GoldenLayer::compare() {
-  Arena arena(*backend_);
-  arena.set_poison(true);
-  Tape tape(*backend_, arena);
-  tape.begin(true);
-  tape.set_probing(true);
-  const Var x = tape.input(upload(require_tensor(file_, "x", "golden file"), dtype_));
-  const Var y = layer_->forward(tape, x, mask());
-  tape.backward(y, upload(require_tensor(file_, "grad_y", "golden file"), dtype_));
-  tape.zero_untouched(store_);
-  std::vector<Difference> differences;
-  const auto note = [&](const std::string& name, const Tensor& tensor) {
-    differences.push_back({name, error_of(name, download(tensor))});
+// Every eigenvalue is paired with the nearest one that is still free.
+double GoldenLayer::error_of_eigenvalues(const TensorFile& got) const {
+  const HostTensor& shape = require_tensor(file_, "probe.eig_real", "golden file");
+  const std::int64_t r = shape.shape.back();
+  const auto read = [](const TensorFile& file) {
+    const Values real = to_doubles(require_tensor(file, "probe.eig_real", "eigenvalues"));
+    const Values imaginary = to_doubles(require_tensor(file, "probe.eig_imag", "eigenvalues"));
+    std::vector<std::complex<double>> values;
+    for (std::size_t i = 0; i < real.size(); ++i) values.emplace_back(real[i], imaginary[i]);
+    return values;
   };
-  note("y", y.value);
-  note("grad.x", tape.gradient_of(x));
-  for (const Parameter& parameter : store_.all()) note("grad." + parameter.name, parameter.gradient);
-  for (const Probe& probe : tape.probes()) {
-    const HostTensor* known = file_.find("probe." + probe.name);
-    if (known != nullptr && known->elements() == probe.value.elements()) note("probe." + probe.name, probe.value);
+  std::vector<std::complex<double>> want = read(file_), free = read(got);
+  if (free.size() != want.size()) return std::numeric_limits<double>::infinity();
+  double difference = 0.0, norm = 0.0;
+  for (auto first = free.begin(), value = want.begin(); value != want.end(); first += r) {
+    for (auto begin = first; begin != first + r; ++begin, ++value) {
+      const auto nearest = std::min_element(
+          begin, first + r, [&](const auto& a, const auto& b) { return std::abs(a - *value) < std::abs(b - *value); });
+      difference += std::norm(*nearest - *value);
+      norm += std::norm(*value);
+      std::iter_swap(nearest, begin);
+    }
   }
+  return std::sqrt(norm > 0.0 ? difference / norm : difference);
+}
+
+std::vector<Difference> GoldenLayer::compare() {
+  const std::filesystem::path output =
+      std::filesystem::temp_directory_path() / ("afterglow_" + name_ + "_" + name_of(dtype_) + "_" + backend_->name() +
+                                                "_" + std::to_string(::getpid()) + ".safetensors");
+  run_layer_file(folder / (name_ + ".safetensors"), output, *backend_, dtype_);
+  const TensorFile got = read_safetensors(output);
+  std::filesystem::remove(output);
+  std::vector<Difference> differences;
+  for (const HostTensor& want : file_.tensors) {
+    const bool asked = want.name == "y" || want.name.starts_with("grad.") || want.name.starts_with("probe.");
+    if (!asked || want.name.starts_with("probe.eig_")) continue;
+    const HostTensor* tensor = got.find(want.name);
+    if (tensor != nullptr) {
+      differences.push_back({want.name, error_of(want.name, to_doubles(*tensor))});
+    } else if (!want.name.starts_with("probe.")) {
+      differences.push_back({want.name + " is missing", std::numeric_limits<double>::infinity()});
+    }
+  }
+  if (file_.find("probe.eig_real") != nullptr) differences.push_back({"probe.eig", error_of_eigenvalues(got)});
   return differences;
 }
 

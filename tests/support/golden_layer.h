@@ -23,7 +23,8 @@ class GoldenLayer {
   GoldenLayer(const GoldenLayer&) = delete;
   GoldenLayer& operator=(const GoldenLayer&) = delete;
 
-  /// Relative errors of y, of every grad.* and of the probes that the layer has, under the file's names.
+  /// Relative errors of everything that run_layer_file writes and the golden file knows: y, every grad.* (one that is
+  /// missing has an infinite error) and the probes; `probe.eig` are the eigenvalues, as sets of complex numbers.
   std::vector<Difference> compare();
   /// The float32 tolerance that the file names for a tensor.
   double tolerance(const std::string& tensor) const;
@@ -35,7 +36,9 @@ class GoldenLayer {
   Values download(const Tensor& tensor) const { return store_.download(tensor); }
   Tensor mask();
   double error_of(const std::string& tensor, const Values& got) const;
+  double error_of_eigenvalues(const TensorFile& got) const;
 
+  std::string name_;
   TensorFile file_;
   Backend* backend_;
   DType dtype_;

@@ -19,8 +19,8 @@ const std::map<std::string, Texts>& rooms() {
     first.insert(first.end(), more.begin(), more.end());
     return first;
   };
-  const Texts layers = with({"core/ops"}, numerics);
-  const Texts models = with({"core/layers", "core/analysis"}, layers);
+  const Texts layers = with({"core/ops", "core/analysis"}, numerics);
+  const Texts models = with({"core/layers"}, layers);
   const Texts engine = with({"core/models", "core/tasks", "core/figure"}, models);
   static const std::map<std::string, Texts> table = {
       {"core/random", {}},
