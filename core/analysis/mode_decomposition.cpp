@@ -6,19 +6,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/analysis/spectrum.h"
+
 namespace afterglow {
 
 namespace {
 
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Complex = std::complex<double>;
-
-// Rounding must not reorder a conjugate pair, so moduli within it count as equal.
-bool comes_before(const Complex& a, const Complex& b) {
-  const double difference = std::abs(a) - std::abs(b);
-  if (std::abs(difference) > 1e-9 * (1.0 + std::abs(a))) return difference > 0;
-  return std::arg(a) < std::arg(b);
-}
 
 Complex upper_half(const Complex& value) { return {value.real(), std::abs(value.imag())}; }
 

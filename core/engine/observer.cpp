@@ -1,0 +1,285 @@
+// Probing forward passes and what is read from them.
+#include "core/engine/observer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/analysis/mode_decomposition.h"
+#include "core/analysis/spectrum.h"
+#include "core/engine/device_array.h"
+
+namespace afterglow {
+
+// Host copies of probes: the last group (statistics after the whole sequence) of one head.
+class ProbeReader {
+ public:
+  ProbeReader(const Tape& tape, Backend& backend) : tape_(&tape), backend_(&backend) {}
+
+  /// Entry `head` of a probe whose elements are `entries` blocks of equal size; the last `size` numbers of that block.
+  std::vector<double> tail(const std::string& name, int head, int heads, std::int64_t size) const {
+    const std::vector<double> all = values(name);
+    const std::size_t block = all.size() / static_cast<std::size_t>(std::max(heads, 1));
+    const std::size_t end = block * static_cast<std::size_t>(head + 1);
+    if (static_cast<std::size_t>(size) > block || end > all.size()) return {};
+    return {all.begin() + static_cast<std::ptrdiff_t>(end - static_cast<std::size_t>(size)),
+            all.begin() + static_cast<std::ptrdiff_t>(end)};
+  }
+
+  std::vector<double> values(const std::string& name) const {
+    for (const Probe& probe : tape_->probes()) {
+      if (probe.name == name) return download(probe.value);
+    }
+    return {};
+  }
+  Shape shape(const std::string& name) const {
+    for (const Probe& probe : tape_->probes()) {
+      if (probe.name == name) return probe.value.shape;
+    }
+    return {};
+  }
+
+  std::vector<double> download(const Tensor& tensor) const {
+    if (tensor.dtype == DType::f64) {
+      std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
+      backend_->download(values.data(), tensor);
+      return values;
+    }
+    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+    backend_->download(values.data(), tensor);
+    return {values.begin(), values.end()};
+  }
+
+ private:
+  const Tape* tape_;
+  Backend* backend_;
+};
+
+namespace {
+
+double setting_of(const Layer& layer, std::string_view key, double fallback) {
+  for (const LayerSetting& setting : layer.settings()) {
+    if (setting.key == key) return setting.value;
+  }
+  return fallback;
+}
+
+// Of the Gram matrix G [r*r] with what the factorisation added to its diagonal.
+SymmetricRange gram_range(std::vector<double> G, int r, double added) {
+  for (int i = 0; i < r; ++i) G[static_cast<std::size_t>(i * r + i)] += added;
+  return symmetric_range(G, r);
+}
+constexpr double jitter_step = 1e-4;  // added to the diagonal each time a factorisation fails
+
+const HeadSpectrum* find_head(const Spectra& spectra, int layer, int head) {
+  for (const HeadSpectrum& spectrum : spectra.heads) {
+    if (spectrum.layer == layer && spectrum.head == head) return &spectrum;
+  }
+  return nullptr;
+}
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace
+
+Observer::Observer(Trainer& trainer) : trainer_(&trainer), arena_(trainer.backend()), tape_(trainer.backend(), arena_) {
+  choose(0);
+}
+
+void Observer::choose(std::uint64_t index) {
+  example_ = trainer_->task().example(trainer_->seed(), index, Split::held_out);
+}
+void Observer::choose(Example example) { example_ = std::move(example); }
+
+int Observer::first_ska() const {
+  const auto& parts = trainer_->parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].kind == "ska") return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(example_.tokens.size());
+  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
+  std::copy(example_.tokens.begin(), example_.tokens.end(), tokens.host<std::int32_t>());
+  std::copy(example_.context.begin(), example_.context.end(), context.host<std::uint8_t>());
+  tokens.queue_upload();
+  context.queue_upload();
+  tape_.begin(false);
+  tape_.set_probing(true);
+  trainer_->model().forward(tape_, tokens.device(), context.device());
+  tape_.set_probing(false);
+  backend.synchronize();
+
+  auto result = std::make_shared<Spectra>();
+  result->step = trainer_->finished_steps();
+  const ProbeReader read(tape_, backend);
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (parts[part].kind == "koopman_mlp") add_mlp(part, *result);
+    if (parts[part].kind != "ska") continue;
+    for (int head = 0; head < parts[part].heads; ++head) {
+      HeadSpectrum spectrum = head_spectrum(part, head, read);
+      const HeadSpectrum* previous = before ? find_head(*before, part, head) : nullptr;
+      spectrum.identity = previous ? track_modes(previous->eigenvalues, previous->identity, spectrum.eigenvalues)
+                                   : track_modes({}, {}, spectrum.eigenvalues);
+      result->heads.push_back(std::move(spectrum));
+    }
+  }
+  return result;
+}
+
+HeadSpectrum Observer::head_spectrum(int part, int head, const ProbeReader& read) const {
+  const ModelPart& info = trainer_->parts()[part];
+  const Layer& layer = *trainer_->model().branches()[info.branch].layer;
+  const auto r = static_cast<int>(read.shape(info.scope + ".A_w").last());
+  const std::int64_t square = static_cast<std::int64_t>(r) * r;
+  HeadSpectrum spectrum;
+  spectrum.layer = part;
+  spectrum.head = head;
+  const auto scalar = [&](const char* name, double fallback) {
+    const std::vector<double> value = read.tail(info.scope + "." + name, head, info.heads, 1);
+    return value.empty() ? fallback : value.front();
+  };
+  const std::vector<double> A = read.tail(info.scope + ".A_w", head, info.heads, square);
+  const std::vector<double> L = read.tail(info.scope + ".L", head, info.heads, square);
+  if (A.empty() || L.empty()) return spectrum;
+
+  // The query of the last token, [1,T,H,r], divided by the key scale m and whitened.
+  const std::vector<double> queries = read.values(info.scope + ".queries");
+  std::vector<double> w;
+  const double m = scalar("m", 1.0);
+  if (queries.size() >= static_cast<std::size_t>(info.heads * r)) {
+    const auto* last = queries.data() + queries.size() - static_cast<std::size_t>((info.heads - head) * r);
+    std::vector<double> query(last, last + r);
+    for (double& value : query) value /= m;
+    w = solve_lower(L, r, query);
+  }
+  ModeDecomposition modes = decompose_modes(A, r, w);
+  spectrum.eigenvalues = std::move(modes.eigenvalues);
+  spectrum.energy = std::move(modes.energy);
+  spectrum.sigma = scalar("sigma", 0.0);
+  spectrum.jitter = static_cast<int>(scalar("jitter", 0.0));
+  ParameterStore& store = trainer_->parameters();
+  spectrum.gamma = 1.0 + 0.5 * sigmoid(read.download(store.find(info.scope + ".gamma_raw")->value)[head]);
+  spectrum.eta = read.download(store.find(info.scope + ".eta")->value)[head];
+  spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
+  spectrum.power = static_cast<int>(setting_of(layer, "K", 2));
+  spectrum.ridge = setting_of(layer, "ridge", 1e-3);
+  const SymmetricRange range = gram_range(read.tail(info.scope + ".G", head, info.heads, square), r,
+                                          spectrum.ridge + jitter_step * spectrum.jitter);
+  spectrum.lambda_min = range.smallest;
+  spectrum.kappa = range.largest / range.smallest;
+  return spectrum;
+}
+
+void Observer::add_mlp(int part, Spectra& spectra) const {
+  const ModelPart& info = trainer_->parts()[part];
+  ParameterStore& store = trainer_->parameters();
+  const std::vector<double> gamma = store.download(store.find(info.scope + ".gamma")->value);
+  const std::vector<double> omega = store.download(store.find(info.scope + ".omega")->value);
+  MlpSpectrum mlp{part, {}};
+  for (std::size_t i = 0; i < gamma.size(); ++i) {
+    const std::complex<double> raw(gamma[i], omega[i]);
+    mlp.eigenvalues.push_back(raw / std::max(1.0, std::abs(raw)));
+  }
+  spectra.mlps.push_back(std::move(mlp));
+}
+
+std::shared_ptr<const Trace> Observer::trace(int part) {
+  Backend& backend = trainer_->backend();
+  const auto& parts = trainer_->parts();
+  if (part >= static_cast<int>(parts.size()) || (part >= 0 && parts[part].branch < 0)) part = -1;
+  auto result = std::make_shared<Trace>();
+  result->step = trainer_->finished_steps();
+  result->layer = part;
+  const Task& task = trainer_->task();
+  for (int token = 0; token < task.vocab() && task.vocab() <= 4096; ++token)
+    result->labels.push_back(task.token_label(token));
+  ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
+  PinnedArray token(backend, {1, 1}, DType::i32);
+  for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
+    const int id = example_.tokens[t];
+    result->tokens.push_back({id, task.token_label(id), static_cast<int>(task.token_role(id)), example_.targets[t]});
+    token.host<std::int32_t>()[0] = id;
+    token.queue_upload();
+    tape_.begin(false);
+    tape_.set_probing(part >= 0);
+    const Var logits = trainer_->model().step(tape_, token.device(), state);
+    tape_.set_probing(false);
+    backend.synchronize();
+    const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
+    result->steps.push_back(token_step(part, static_cast<std::int64_t>(t), logits.value, traced, *result));
+  }
+  if (part >= 0)
+    result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
+  return result;
+}
+
+TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& logits, const LayerState* state,
+                               Trace& trace) const {
+  const ProbeReader read(tape_, trainer_->backend());
+  TokenStep step;
+  std::vector<double> scores = read.download(logits);
+  const double most = *std::max_element(scores.begin(), scores.end());
+  double sum = 0;
+  for (double& score : scores) sum += score = std::exp(score - most);
+  std::vector<int> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto shown = std::min<std::size_t>(5, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
+                    [&](int a, int b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
+  for (std::size_t i = 0; i < shown; ++i) {
+    step.top_tokens.push_back(order[i]);
+    step.top_probabilities.push_back(scores[order[i]] / sum);
+  }
+  const int target = example_.targets[static_cast<std::size_t>(position)];
+  if (target >= 0) step.target_probability = scores[static_cast<std::size_t>(target)] / sum;
+  if (!state || state->tensors().empty()) return step;
+
+  const ModelPart& info = trainer_->parts()[part];
+  if (info.kind != "ska") {
+    const Tensor& first = state->tensors().front().second;
+    const std::vector<double> values = read.download(first);
+    step.state.assign(values.begin(), values.end());
+    trace.state_columns = static_cast<int>(first.shape.last());
+    trace.state_rows = static_cast<int>(first.shape.rows());
+    return step;
+  }
+  const int heads = info.heads;
+  const double ridge =
+      setting_of(*trainer_->model().branches()[static_cast<std::size_t>(info.branch)].layer, "ridge", 1e-3);
+  trace.rank = static_cast<int>(state->get("G").shape.last());
+  trace.value_width = static_cast<int>(state->get("C").shape[2]);
+  const auto slice = [&](const char* name, int head) {
+    const std::vector<double> all = read.download(state->get(name));
+    const std::size_t size = all.size() / static_cast<std::size_t>(heads);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(size) * head;
+    return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(size));
+  };
+  for (int head = 0; head < heads; ++head) {
+    HeadStep own;
+    own.G = slice("G", head);
+    own.M = slice("M", head);
+    own.C = slice("C", head);
+    own.m = slice("m", head).front();
+    const auto scalar = [&](const char* name, double fallback) {
+      const std::vector<double> value = read.tail(info.scope + "." + name, head, heads, 1);
+      return value.empty() ? fallback : value.front();
+    };
+    own.sigma = scalar("sigma", 0);
+    own.jitter = static_cast<int>(scalar("jitter", 0));
+    const SymmetricRange range = gram_range({own.G.begin(), own.G.end()}, trace.rank, ridge + jitter_step * own.jitter);
+    own.lambda_min = range.smallest;
+    own.kappa = range.largest / range.smallest;
+    const std::vector<double> A =
+        read.tail(info.scope + ".A_w", head, heads, static_cast<std::int64_t>(trace.rank) * trace.rank);
+    if (!A.empty()) own.eigenvalues = decompose_modes(A, trace.rank, {}).eigenvalues;
+    step.heads.push_back(std::move(own));
+  }
+  return step;
+}
+
+}  // namespace afterglow

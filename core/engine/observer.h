@@ -1,0 +1,39 @@
+// Looks into a trained model with one probe sequence: Koopman spectra of the whole sequence, and a trace of the
+// recurrent form token by token. It reads weights and never changes them.
+#pragma once
+#include <memory>
+
+#include "core/engine/observation.h"
+#include "core/engine/trainer.h"
+
+namespace afterglow {
+
+class Observer {
+ public:
+  explicit Observer(Trainer& trainer);
+
+  /// The probe: held-out example `index` of the run's task, or any sequence of tokens.
+  void choose(std::uint64_t index);
+  void choose(Example example);
+  const Example& example() const { return example_; }
+
+  /// Spectra of every `ska` and `koopman_mlp`; mode identities follow those of `before`, if any.
+  std::shared_ptr<const Spectra> spectra(const Spectra* before);
+  /// The recurrent form of the whole model; the state of part `layer` is recorded (-1: none).
+  std::shared_ptr<const Trace> trace(int layer);
+  /// First part of kind `ska`, or -1.
+  int first_ska() const;
+
+ private:
+  HeadSpectrum head_spectrum(int part, int head, const class ProbeReader& read) const;
+  void add_mlp(int part, Spectra& spectra) const;
+  TokenStep token_step(int part, std::int64_t position, const Tensor& logits, const LayerState* state,
+                       Trace& trace) const;
+
+  Trainer* trainer_;
+  Arena arena_;
+  Tape tape_;
+  Example example_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,367 @@
+// The worker: one loop that takes commands, trains, looks and publishes.
+#include "core/engine/session.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/engine/watched_run.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+constexpr std::size_t trail_length = 60;         // spectra kept for the trails
+constexpr std::size_t most_events = 50;          // messages kept
+constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
+// Looking may take at most this share of the worker's time.
+constexpr double share_for_spectra = 0.02, share_for_traces = 0.02;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Decides when a costly look is due, from what the last one cost.
+class Pace {
+ public:
+  explicit Pace(double share, double least_interval) : share_(share), least_interval_(least_interval) {}
+  bool due() const { return seconds_since(last_) >= std::max(least_interval_, cost_ / share_); }
+  template <class Work>
+  void timed(const Work& work) {
+    const Clock::time_point start = Clock::now();
+    work();
+    cost_ = seconds_since(start);
+    last_ = Clock::now();
+  }
+
+ private:
+  double share_, least_interval_, cost_ = 0;
+  Clock::time_point last_{};
+};
+
+}  // namespace
+
+struct Session::Worker {
+  Worker(std::string recipe, SessionOptions session_options)
+      : options(std::move(session_options)), first_recipe(std::move(recipe)) {
+    publish_slot(std::make_shared<Observation>());
+    thread = std::thread([this] { serve(); });
+  }
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    thread.join();
+  }
+
+  // Between the threads.
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<Command> inbox;
+  bool stopping = false;
+  mutable std::mutex slot_mutex;
+  std::shared_ptr<const Observation> slot;
+  std::atomic<std::uint64_t> revision{0};
+
+  // The worker's own.
+  SessionOptions options;
+  std::string first_recipe;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<WatchedRun> watched;
+  std::vector<RunCurves> earlier_runs;
+  int run_number = 1;
+  bool running = false, stopped_non_finite = false;
+  std::int64_t pause_at = -1;  // -1: the recipe's last step
+  std::deque<Event> events;
+  std::map<std::string, std::pair<int, std::int64_t>> seen_checksums;  // checksum -> run number, step
+  std::string checksum, same_as;
+  std::int64_t checksum_step = -1;
+  Pace spectra_pace{share_for_spectra, 1.0 / 30}, trace_pace{share_for_traces, 0.25};
+  Clock::time_point last_publication{}, speed_start = Clock::now();
+  std::int64_t speed_step = 0;
+  double steps_per_second = 0;
+  bool stale = true;  // something changed since the last publication
+  std::thread thread;
+
+  void serve() {
+    guarded([&] {
+      backend = make_backend(options.device, options.threads);
+      open({parse_recipe(first_recipe, "recipe"), std::nullopt});
+      running = running || options.start_running;
+    });
+    while (take_commands()) {
+      if (running && watched) guarded([&] { train(); });
+      if (stale && seconds_since(last_publication) >= 1.0 / options.publish_hz) guarded([&] { look_and_publish(); });
+    }
+  }
+
+  // An error of the work becomes an event to show; the worker lives on.
+  template <class Work>
+  void guarded(const Work& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      running = false;
+      report(Severity::failure, error.what());
+    } catch (const std::bad_alloc&) {
+      running = false;
+      report(Severity::failure, "not enough memory for this model; choose a smaller preset or batch");
+    } catch (const std::exception& error) {
+      running = false;
+      report(Severity::failure, error.what());
+    }
+  }
+
+  void report(Severity severity, const std::string& text) {
+    events.push_back({watched ? run().step() : 0, severity, text});
+    if (events.size() > most_events) events.pop_front();
+    stale = true;
+  }
+
+  /// Applies what has arrived; waits when there is nothing to do. False: the session ends.
+  bool take_commands() {
+    std::deque<Command> commands;
+    {
+      std::unique_lock lock(mutex);
+      const bool idle = !running || !watched;
+      if (idle && !stale) wake.wait(lock, [&] { return stopping || !inbox.empty(); });
+      if (idle && stale && inbox.empty()) wake.wait_for(lock, std::chrono::milliseconds(4));
+      if (stopping) return false;
+      commands.swap(inbox);
+    }
+    for (const Command& command : commands) {
+      guarded([&] { apply(command); });
+      stale = true;
+    }
+    return true;
+  }
+
+  void open(const Moment& moment) {
+    auto fresh = std::make_unique<WatchedRun>(moment, *backend);  // on failure the present run stays
+    if (watched) earlier_runs.push_back(run().curves());
+    run_number = static_cast<int>(earlier_runs.size()) + 1;
+    fresh->run().name = "run " + std::to_string(run_number);
+    watched = std::move(fresh);
+    stopped_non_finite = false;
+    look_afresh();
+    restart_clock();
+    running = false;
+    pause_at = -1;
+    if (!moment.snapshot && moment.recipe.shown_step > 0) {
+      pause_at = moment.recipe.shown_step;
+      running = true;
+    }
+  }
+
+  TrainingRun& run() { return watched->run(); }
+
+  void look_afresh() {
+    checksum_step = -1;
+    spectra_pace = Pace(share_for_spectra, 1.0 / 30);
+    trace_pace = Pace(share_for_traces, 0.25);
+    stale = true;
+  }
+
+  void restart_clock() {
+    speed_start = Clock::now();
+    speed_step = watched ? run().step() : 0;
+  }
+
+  void train() {
+    const std::int64_t last = pause_at >= 0 ? pause_at : run().trainer().config().steps;
+    if (run().step() >= last) {
+      running = false;
+      stale = true;
+      return;
+    }
+    if (!watched->train_step()) {
+      running = false;
+      stopped_non_finite = true;
+      report(Severity::failure, run().failure());
+    } else if (run().step() >= last) {
+      running = false;
+    }
+    if (run().step() % checksum_interval == 0) take_checksum();
+    stale = true;
+  }
+
+  void start(std::int64_t until) {
+    pause_at = until;
+    running = true;
+    stopped_non_finite = false;
+    restart_clock();
+  }
+
+  void apply(const Command& command) {
+    const json value = json::parse(command.value, nullptr, false);
+    const auto integer = [&](const char* key, std::int64_t fallback) {
+      return value.is_object() && value.contains(key) && value[key].is_number() ? value[key].get<std::int64_t>()
+                                                                                : fallback;
+    };
+    if (command.name == "load") return load(value);
+    if (!watched) throw Error(ExitCode::bad_input, "nothing is open; load a preset first");
+    if (command.name == "run") start(-1);
+    if (command.name == "pause") running = false;
+    if (command.name == "toggle_run") running ? void(running = false) : start(-1);
+    if (command.name == "step") start(run().step() + std::max<std::int64_t>(1, integer("count", 1)));
+    if (command.name == "run_to") start(std::max<std::int64_t>(0, integer("step", run().step())));
+    if (command.name == "rewind") go_to(integer("step", 0));
+    if (command.name == "reset") restart(run().recipe().seed);
+    if (command.name == "reseed")
+      restart(static_cast<std::uint64_t>(integer("seed", static_cast<std::int64_t>(run().recipe().seed) + 1)));
+    if (command.name == "branch") branch();
+    if (command.name == "set") change(value);
+    if (command.name == "undo" && !run().undo()) report(Severity::info, "there is nothing to undo");
+    if (command.name == "redo" && !run().redo()) report(Severity::info, "there is nothing to do again");
+    if (command.name == "save") save(value);
+    if (command.name == "probe") {
+      watched->choose_probe(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer("index", 0))));
+      look_afresh();
+    }
+    if (command.name == "trace") {
+      watched->choose_trace(static_cast<int>(integer("layer", -1)));
+      look_afresh();
+    }
+  }
+
+  void change(const json& value) {
+    if (!value.is_object() || !value.contains("key") || !value["key"].is_string() || !value.contains("to") ||
+        !value["to"].is_number()) {
+      throw Error(ExitCode::bad_input, "set takes {\"key\": \"learning_rate\", \"to\": 0.001}");
+    }
+    run().set(value["key"].get<std::string>(), value["to"].get<double>());
+    watched->forget_looks();
+    look_afresh();
+  }
+
+  void go_to(std::int64_t step) {
+    running = false;
+    watched->go_to(std::min(step, run().trainer().config().steps));
+    stopped_non_finite = !run().failure().empty();
+    restart_clock();
+  }
+
+  void restart(std::uint64_t seed) {
+    Recipe recipe = run().recipe();
+    recipe.seed = seed;
+    recipe.commands.clear();
+    recipe.shown_step = -1;
+    const bool was_running = running;
+    open({recipe, std::nullopt});
+    running = was_running;
+  }
+
+  // The present run stays as it is, in grey; a copy goes on from here.
+  void branch() {
+    const RunCurves past = run().curves();
+    earlier_runs.push_back(past);
+    run_number = static_cast<int>(earlier_runs.size()) + 1;
+    run().name = "run " + std::to_string(run_number) + ", branched at " + std::to_string(run().step());
+    report(Severity::info, "branched at step " + std::to_string(run().step()));
+  }
+
+  void load(const json& value) {
+    if (!backend) throw Error(ExitCode::no_gpu, "there is no back end to run on; start with --device cpu");
+    if (value.is_object() && value.contains("path") && value["path"].is_string()) {
+      open(open_moment(value["path"].get<std::string>()));
+    } else if (value.is_object() && value.contains("preset") && value["preset"].is_string()) {
+      open({parse_recipe(find_preset(value["preset"].get<std::string>()).text, "preset"), std::nullopt});
+      running = options.start_running;
+    } else {
+      throw Error(ExitCode::bad_input, "load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
+    }
+  }
+
+  void save(const json& value) {
+    const std::string path = value.is_object() && value.contains("path") && value["path"].is_string()
+                                 ? value["path"].get<std::string>()
+                                 : run().recipe().name + "_seed" + std::to_string(run().recipe().seed) + "_step" +
+                                       std::to_string(run().step()) + ".safetensors";
+    write_snapshot(path, run().recipe(), run().trainer());
+    report(Severity::info, "snapshot written: " + path);
+  }
+
+  void take_checksum() {
+    if (checksum_step == run().step() && !checksum.empty()) return;
+    checksum = run().trainer().checksum();
+    checksum_step = run().step();
+    const auto [entry, fresh] = seen_checksums.try_emplace(checksum, run_number, checksum_step);
+    same_as = !fresh && entry->second.first != run_number ? "run " + std::to_string(entry->second.first) : "";
+  }
+
+  void look() {
+    const bool resting = !running;
+    if (!watched->spectra_are_current() && (resting || spectra_pace.due()))
+      spectra_pace.timed([&] { watched->update_spectra(); });
+    if (!watched->trace_is_current() && (resting || trace_pace.due()))
+      trace_pace.timed([&] { watched->update_trace(); });
+    if (resting) take_checksum();
+  }
+
+  void measure_speed() {
+    const double elapsed = seconds_since(speed_start);
+    if (elapsed < 0.5) return;
+    steps_per_second = static_cast<double>(run().step() - speed_step) / elapsed;
+    speed_start = Clock::now();
+    speed_step = run().step();
+  }
+
+  void look_and_publish() {
+    last_publication = Clock::now();
+    stale = false;
+    auto now = std::make_shared<Observation>();
+    if (watched) {
+      look();
+      if (running) measure_speed();
+      *now = watched->describe();
+      now->running = running;
+      now->stopped_non_finite = stopped_non_finite;
+      now->checksum = checksum;
+      now->checksum_step = std::max<std::int64_t>(0, checksum_step);
+      now->same_as = same_as;
+      now->steps_per_second = steps_per_second;
+      now->runs.insert(now->runs.begin(), earlier_runs.begin(), earlier_runs.end());
+    }
+    now->events.assign(events.begin(), events.end());
+    publish_slot(std::move(now));
+  }
+
+  void publish_slot(std::shared_ptr<const Observation> fresh) {
+    {
+      const std::lock_guard lock(slot_mutex);
+      slot.swap(fresh);
+    }
+    ++revision;
+  }
+};
+
+Session::Session(const std::string& recipe, const SessionOptions& options)
+    : worker_(std::make_unique<Worker>(recipe, options)) {}
+Session::~Session() = default;
+
+void Session::send(Command command) {
+  {
+    const std::lock_guard lock(worker_->mutex);
+    worker_->inbox.push_back(std::move(command));
+  }
+  worker_->wake.notify_all();
+}
+
+std::shared_ptr<const Observation> Session::observe() const {
+  const std::lock_guard lock(worker_->slot_mutex);
+  return worker_->slot;
+}
+
+std::uint64_t Session::revision() const { return worker_->revision; }
+
+}  // namespace afterglow

@@ -1,0 +1,275 @@
+// The command line: results, exit codes, clean streams, the same numbers from every way in.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/engine/snapshot.h"
+#include "core/io/csv.h"
+#include "core/io/safetensors.h"
+#include "tests/app/run_program.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+json parsed(const ProgramResult& result) {
+  const json value = json::parse(result.out, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << "stdout is not one JSON object: " << result.out << "\nstderr: " << result.err;
+  return value;
+}
+
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine() : folder_(std::string("cli_") + testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    write(folder_ / "small.json", small_recipe_json().dump());
+  }
+  ProgramResult run(const std::string& arguments, const std::string& before = "") {
+    return run_program(arguments, folder_.path(), before);
+  }
+  json train(const std::string& more) {
+    return parsed(run("train --recipe small.json --json --device cpu --no-figures --out out " + more));
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(CommandLine, TrainAnswersWithOneObject) {
+  const json result = train("");
+  EXPECT_EQ(result["ok"], true);
+  EXPECT_EQ(result["steps"], 40);
+  EXPECT_EQ(result["device"], "cpu");
+  EXPECT_EQ(result["seed"], 3);
+  EXPECT_EQ(result["checksum"].get<std::string>().size(), 16u);
+  EXPECT_GT(result["steps_per_second"], 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / result["snapshot"].get<std::string>()));
+  const CsvTable metrics = read_csv(folder_ / result["metrics"].get<std::string>());
+  EXPECT_EQ(metrics.rows(), 40u);
+  EXPECT_DOUBLE_EQ(metrics.numbers("loss [nat]").back(), result["loss"].get<double>());
+}
+
+TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
+  const std::string whole = train("--threads 1")["checksum"];
+  EXPECT_EQ(train("--threads 2")["checksum"], whole);
+  const json half = train("--until 20");
+  EXPECT_EQ(half["steps"], 20);
+  const json rest = parsed(
+      run("train --json --device cpu --no-figures --out out --resume '" + half["snapshot"].get<std::string>() + "'"));
+  EXPECT_EQ(rest["steps"], 40);
+  EXPECT_EQ(rest["checksum"], whole);
+  EXPECT_NE(train("--seed 5")["checksum"], whole);
+  EXPECT_NE(train("--set learning_rate=1e-4")["checksum"], whole);
+}
+
+TEST_F(CommandLine, NothingIsOverwrittenUnlessForced) {
+  const json first = train("--until 1"), second = train("--until 1"), forced = train("--until 1 --force");
+  EXPECT_NE(first["snapshot"], second["snapshot"]);
+  EXPECT_EQ(first["snapshot"], forced["snapshot"]);
+}
+
+TEST_F(CommandLine, FiguresAreWrittenAndReopenTheirMoment) {
+  const json result = parsed(run("train --recipe small.json --json --device cpu --until 12 --out out"));
+  ASSERT_GE(result["figures"].size(), 8u);
+  std::string svg;
+  for (const auto& path : result["figures"]) {
+    EXPECT_GT(std::filesystem::file_size(folder_ / path.get<std::string>()), 100u) << path;
+    if (path.get<std::string>().ends_with(".svg")) svg = path.get<std::string>();
+  }
+  ASSERT_FALSE(svg.empty());
+  const json again =
+      parsed(run("train --json --device cpu --no-figures --until 12 --out again --recipe '" + svg + "'"));
+  EXPECT_EQ(again["checksum"], result["checksum"]);
+}
+
+TEST_F(CommandLine, PlotFromSnapshotOrRecipeGivesTheSameBytesTwice) {
+  const std::string arguments =
+      "plot training --recipe small.json --steps 10 --device cpu --force --svg a.svg --csv a.csv";
+  ASSERT_EQ(run(arguments).code, 0);
+  const std::string svg = text_of(folder_ / "a.svg"), csv = text_of(folder_ / "a.csv");
+  EXPECT_THAT(svg, HasSubstr("<text"));
+  ASSERT_EQ(run(arguments, "env -u DISPLAY -u WAYLAND_DISPLAY").code, 0);
+  EXPECT_EQ(text_of(folder_ / "a.svg"), svg);
+  EXPECT_EQ(text_of(folder_ / "a.csv"), csv);
+  EXPECT_EQ(run("plot nonsense --recipe small.json --svg b.svg").code, 2);
+  EXPECT_EQ(run("plot training --recipe small.json --steps 1").code, 2) << "no file named";
+}
+
+TEST_F(CommandLine, EvalMakesAGrid) {
+  const std::string snapshot = train("--until 5")["snapshot"];
+  const json result = parsed(
+      run("eval '" + snapshot + "' --json --device cpu --examples 16 --bindings 1,2 --lengths 16,32 --csv grid.csv"));
+  EXPECT_EQ(result["cells"].size(), 4u);
+  EXPECT_EQ(read_csv(folder_ / "grid.csv").rows(), 4u);
+  EXPECT_EQ(parsed(run("eval '" + snapshot + "' --json --device cpu --task niah --examples 4"))["cells"].size(), 1u);
+  EXPECT_EQ(run("eval small.json --device cpu").code, 3);
+}
+
+TEST_F(CommandLine, InfoListsEverythingAndReadsFiles) {
+  const json result = parsed(run("info --json"));
+  for (const char* part : {"devices", "presets", "layers", "tasks", "plots", "commands"})
+    EXPECT_FALSE(result[part].empty()) << part;
+  const std::string snapshot = train("--until 1")["snapshot"];
+  EXPECT_EQ(parsed(run("info --json '" + snapshot + "'"))["metadata"]["format"], "afterglow");
+  EXPECT_EQ(parsed(run("info --json small.json"))["recipe"]["name"], "small");
+}
+
+TEST_F(CommandLine, LayerChecksOneLayerAgainstAFile) {
+  const std::string golden = AFTERGLOW_SOURCE_DIR "/tests/golden/swiglu_tiny.safetensors";
+  ASSERT_EQ(run("layer '" + golden + "' --out result.safetensors --device cpu").code, 0);
+  const TensorFile want = read_safetensors(golden), got = read_safetensors(folder_ / "result.safetensors");
+  const std::vector<double> expected = to_doubles(require_tensor(want, "y", "golden")),
+                            found = to_doubles(require_tensor(got, "y", "result"));
+  ASSERT_EQ(expected.size(), found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4);
+  EXPECT_EQ(run("layer small.json --out r.safetensors").code, 3);
+}
+
+TEST_F(CommandLine, WrongUsageIsTwoAndSaysWhatIsNear) {
+  EXPECT_EQ(run("trian").code, 2);
+  const ProgramResult typo = run("train --presett tiny");
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_THAT(typo.err, HasSubstr("--preset"));
+  EXPECT_EQ(run("train --preset no-such").code, 2);
+  EXPECT_EQ(run("train --recipe small.json --preset tiny").code, 2);
+  EXPECT_EQ(run("train --steps -3").code, 2);
+  EXPECT_EQ(run("train --recipe small.json --set nonsense").code, 2);
+  const json failure = parsed(run("train --preset no-such --json"));
+  EXPECT_EQ(failure["ok"], false);
+  EXPECT_EQ(failure["code"], 2);
+  EXPECT_THAT(failure["error"].get<std::string>(), HasSubstr("tiny"));
+}
+
+TEST_F(CommandLine, HelpAndVersionSucceed) {
+  EXPECT_EQ(run("--help").code, 0);
+  EXPECT_THAT(run("--help").out, HasSubstr("Exit codes"));
+  EXPECT_EQ(run("train --help").code, 0);
+  EXPECT_THAT(run("--version").out, HasSubstr("afterglow "));
+}
+
+TEST_F(CommandLine, NoGpuIsFour) {
+  const ProgramResult result = run("train --recipe small.json --device cuda --until 1", "CUDA_VISIBLE_DEVICES=");
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("--device cpu"));
+}
+
+TEST_F(CommandLine, NonFiniteTrainingIsSixAndKeepsTheLastGoodSnapshot) {
+  json recipe = small_recipe_json();
+  recipe["training"]["learning_rate"] = 1.0;
+  recipe["training"]["warmup"] = 0;
+  recipe["training"]["clip"] = 0;
+  recipe["training"]["weight_decay"] = 1.0;
+  recipe["model"]["norm_eps"] = 0.0;
+  for (auto& block : recipe["model"]["blocks"]) {
+    if (block["mixer"]["kind"] == "ska") block["mixer"]["ridge"] = 1e-30;
+  }
+  write(folder_ / "wild.json", recipe.dump());
+  const ProgramResult result = run("train --recipe wild.json --device cpu --no-figures --steps 400");
+  // Wild settings need not break; when they do, the report must be complete.
+  if (result.code != 0) {
+    EXPECT_EQ(result.code, 6) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("step "));
+    EXPECT_THAT(result.err, HasSubstr(".safetensors"));
+  }
+}
+
+TEST_F(CommandLine, BadFilesAreThreeAndNameFileAndRemedy) {
+  const std::string snapshot_name = train("--until 1")["snapshot"];
+  const std::string good = text_of(folder_ / snapshot_name);
+  const auto code_of = [&](const std::string& name, const std::string& content) {
+    write(folder_ / name, content);
+    const ProgramResult result = run("train --device cpu --no-figures --resume " + name);
+    EXPECT_THAT(result.err, HasSubstr(name));
+    return result.code;
+  };
+  EXPECT_EQ(run("train --resume missing.safetensors").code, 3);
+  EXPECT_EQ(code_of("empty.safetensors", ""), 3);
+  for (const std::size_t size : {std::size_t{7}, std::size_t{8}, std::size_t{100}, good.size() / 2, good.size() - 1}) {
+    EXPECT_EQ(code_of("cut.safetensors", good.substr(0, size)), 3) << size;
+  }
+  EXPECT_EQ(code_of("huge_header.safetensors", std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8) + good.substr(8)), 3);
+  EXPECT_EQ(code_of("text.safetensors", "this is no snapshot, but it is long enough to be one"), 3);
+  write(folder_ / "bad.json", "{\"model\": {");
+  EXPECT_EQ(run("train --recipe bad.json").code, 3);
+  write(folder_ / "deep.json", std::string(100000, '['));
+  EXPECT_EQ(run("train --recipe deep.json").code, 3);
+  write(folder_ / "picture.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>");
+  EXPECT_EQ(run("train --recipe picture.svg").code, 3);
+}
+
+TEST_F(CommandLine, AChangedSnapshotIsRefusedBeforeMemoryIsTaken) {
+  const std::string name = train("--until 1")["snapshot"];
+  const auto refused = [&](const std::function<void(TensorFile&)>& change, const std::string& word) {
+    TensorFile file = read_safetensors(folder_ / name);
+    change(file);
+    write_safetensors(folder_ / "changed.safetensors", file);
+    // One gigabyte of address space more than the program needs to start: a hostile width must not be reserved.
+    const ProgramResult result = run("train --device cpu --threads 1 --no-figures --resume changed.safetensors");
+    EXPECT_EQ(result.code, 3) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("changed.safetensors"));
+    EXPECT_THAT(result.err, HasSubstr(word));
+  };
+  const auto edit_recipe = [](TensorFile& file, const char* pointer, const json& value) {
+    json recipe = json::parse(file.metadata.at("afterglow.recipe"));
+    recipe[json::json_pointer(pointer)] = value;
+    file.metadata["afterglow.recipe"] = recipe.dump();
+  };
+  refused([&](TensorFile& file) { edit_recipe(file, "/model/d_model", 65536); }, "embedding.weight");
+  refused([&](TensorFile& file) { edit_recipe(file, "/model/blocks/1/mixer/r", 7); }, "k_proj");
+  refused([&](TensorFile& file) { file.tensors.pop_back(); }, "optim");
+  refused([&](TensorFile& file) { file.metadata["step"] = "-4"; }, "step");
+  refused([&](TensorFile& file) { file.metadata.erase("afterglow.recipe"); }, "afterglow.recipe");
+  refused(
+      [](TensorFile& file) {
+        for (HostTensor& tensor : file.tensors) {
+          if (tensor.name == "embedding.weight")
+            tensor = make_tensor(tensor.name, tensor.shape,
+                                 std::vector<float>(static_cast<std::size_t>(tensor.elements()), NAN));
+        }
+      },
+      "NaN");
+}
+
+TEST_F(CommandLine, AFullDiskOrReadOnlyFolderLosesNothing) {
+  const std::string before = train("--until 2")["snapshot"];
+  const std::string content = text_of(folder_ / before);
+  const ProgramResult limited = run("train --recipe small.json --device cpu --no-figures --until 2 --force --out out",
+                                    "ulimit -f 8; trap '' XFSZ;");
+  EXPECT_NE(limited.code, 0);
+  EXPECT_EQ(text_of(folder_ / before), content) << "the old snapshot is as it was";
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out")) {
+    EXPECT_THAT(entry.path().filename().string(), testing::Not(HasSubstr("tmp"))) << "no stray file";
+  }
+  write(folder_ / "a_file", "x");
+  const ProgramResult nowhere =
+      run("train --recipe small.json --device cpu --no-figures --until 1 --out a_file/inside");
+  EXPECT_EQ(nowhere.code, 3);
+  EXPECT_THAT(nowhere.err, HasSubstr("--out"));
+}
+
+TEST_F(CommandLine, InterruptedTrainingSavesAndAnswers130) {
+  const ProgramResult result = run("train --recipe small.json --set steps=1000000 --device cpu --no-figures --out out",
+                                   "timeout --preserve-status -s INT 2");
+  EXPECT_EQ(result.code, 130) << result.err;
+  bool found = false;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out")) {
+    if (entry.path().extension() == ".safetensors") found = read_snapshot(entry.path()).step > 0;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(CommandLine, BenchAnswersWithRows) {
+  const json result = parsed(run("bench 'layer swiglu' --repeats 3 --json --device cpu --threads 1"));
+  ASSERT_EQ(result["rows"].size(), 1u);
+  for (const char* field : {"name", "device", "median_ms", "min_ms", "max_ms", "repeats", "flops", "bytes"})
+    EXPECT_TRUE(result["rows"][0].contains(field)) << field;
+  EXPECT_EQ(run("bench nothing-like-this").code, 2);
+}
+
+}  // namespace
+}  // namespace afterglow

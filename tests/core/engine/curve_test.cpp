@@ -1,0 +1,32 @@
+// Growing curves: what was published stays as it was.
+#include "core/engine/curve.h"
+
+#include <gtest/gtest.h>
+
+namespace afterglow {
+namespace {
+
+TEST(GrowingCurve, ReadersKeepTheirValuesWhileItGrowsAndShrinks) {
+  GrowingCurve curve;
+  for (int i = 0; i < 300; ++i) curve.append(i);
+  const PublishedCurve before = curve.view();
+  curve.truncate(10);
+  for (int i = 0; i < 1000; ++i) curve.append(-1);
+  ASSERT_EQ(before.size, 300u);
+  for (std::size_t i = 0; i < before.size; ++i) ASSERT_EQ(before[i], static_cast<double>(i));
+  EXPECT_EQ(curve.view()[9], 9);
+  EXPECT_EQ(curve.view()[10], -1);
+  EXPECT_EQ(curve.size(), 1010u);
+}
+
+TEST(GrowingCurve, TruncatingBeyondTheEndChangesNothing) {
+  GrowingCurve curve;
+  curve.append(1);
+  curve.truncate(5);
+  EXPECT_EQ(curve.size(), 1u);
+  curve.truncate(0);
+  EXPECT_TRUE(curve.view().empty());
+}
+
+}  // namespace
+}  // namespace afterglow

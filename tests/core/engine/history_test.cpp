@@ -1,0 +1,53 @@
+// The past: within its limit, dense near the present, never without its beginning.
+#include "core/engine/history.h"
+
+#include <gtest/gtest.h>
+
+namespace afterglow {
+namespace {
+
+TrainerState state(std::int64_t step, std::size_t bytes) {
+  TrainerState result;
+  result.step = step;
+  result.weights.resize(bytes);
+  return result;
+}
+
+TEST(History, StaysWithinItsLimitAndKeepsTheBeginning) {
+  History history(100 * 1000);
+  for (std::int64_t step = 0; step <= 5000; ++step) {
+    if (history.wants(step, 1000)) history.keep(state(step, 1000));
+  }
+  EXPECT_LE(history.bytes(), 100u * 1000u);
+  EXPECT_GT(history.frames(), 40u);
+  ASSERT_NE(history.before(0), nullptr);
+  EXPECT_EQ(history.before(0)->step, 0);
+  const std::int64_t recent = 4990 - history.before(4990)->step;
+  const std::int64_t gap_near = history.before(5000)->step - history.before(history.before(5000)->step - 1)->step;
+  const std::int64_t old = history.before(1500)->step;
+  const std::int64_t gap_old = old - history.before(old - 1)->step;
+  EXPECT_LE(recent, 100);
+  EXPECT_LE(gap_near, gap_old);
+}
+
+TEST(History, ForgetsTheFuture) {
+  History history;
+  for (const std::int64_t step : {0, 10, 20, 30}) history.keep(state(step, 8));
+  history.forget_after(20);
+  EXPECT_EQ(history.before(100)->step, 20);
+  EXPECT_EQ(history.bytes(), 24u);
+  EXPECT_EQ(history.before(9)->step, 0);
+  EXPECT_EQ(History().before(5), nullptr);
+}
+
+TEST(History, AStateLargerThanTheLimitIsStillReachable) {
+  History history(10);
+  history.keep(state(0, 1000));
+  history.keep(state(10, 1000));
+  history.keep(state(20, 1000));
+  EXPECT_EQ(history.before(15)->step, 0);
+  EXPECT_EQ(history.before(25)->step, 20);
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,113 @@
+// Recipes: defaults, round trips, messages, assignments, the schedule.
+#include "core/engine/recipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/io/error.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+using testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Recipe, RoundTripKeepsEverything) {
+  Recipe recipe = small_recipe();
+  recipe.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.001})"}});
+  recipe.shown_step = 12;
+  const nlohmann::json once = to_json(recipe);
+  EXPECT_EQ(to_json(parse_recipe(once.dump(), "again")), once);
+}
+
+TEST(Recipe, EveryPresetParsesAndHasATitle) {
+  ASSERT_GE(presets().size(), 6u);
+  for (const Preset& preset : presets()) {
+    const Recipe recipe = parse_recipe(preset.text, preset.name);
+    EXPECT_EQ(recipe.name, preset.name);
+    EXPECT_FALSE(recipe.title.empty());
+  }
+}
+
+TEST(Recipe, UnknownPresetListsTheNames) {
+  const std::string message = message_of([] { find_preset("tinny"); });
+  EXPECT_THAT(message, HasSubstr("tinny"));
+  EXPECT_THAT(message, HasSubstr("tiny-ssm"));
+}
+
+TEST(Recipe, MessagesNameTheField) {
+  const auto with = [](const char* path, const nlohmann::json& value) {
+    nlohmann::json json = small_recipe_json();
+    json[nlohmann::json::json_pointer(path)] = value;
+    return message_of([&] { parse_recipe(json, "r.json"); });
+  };
+  EXPECT_THAT(with("/training/batch", 0), HasSubstr("r.json.training.batch"));
+  EXPECT_THAT(with("/training/batch", "many"), HasSubstr("r.json.training.batch"));
+  EXPECT_THAT(with("/training/learning_rate", 5), HasSubstr("learning_rate"));
+  EXPECT_THAT(with("/training/lerning_rate", 1e-3), HasSubstr("learning_rate"));
+  EXPECT_THAT(with("/version", 2), HasSubstr("newer"));
+  EXPECT_THAT(with("/seed", -1), HasSubstr("seed"));
+  EXPECT_THAT(with("/commands", 3), HasSubstr("commands"));
+  nlohmann::json json = small_recipe_json();
+  json.erase("model");
+  EXPECT_THAT(message_of([&] { parse_recipe(json, "r.json"); }), HasSubstr("model"));
+}
+
+TEST(Recipe, CommandsMustBeInOrder) {
+  nlohmann::json json = small_recipe_json();
+  json["commands"] = {{{"step", 9}, {"name", "set"}, {"value", {{"key", "clip"}, {"to", 2}}}},
+                      {{"step", 3}, {"name", "pause"}}};
+  EXPECT_THAT(message_of([&] { parse_recipe(json, "r"); }), HasSubstr("order"));
+}
+
+TEST(Recipe, AssignmentsReachEveryPart) {
+  nlohmann::json json = to_json(small_recipe());
+  apply_assignment(json, "learning_rate=1e-2");
+  apply_assignment(json, "task.bindings=3");
+  apply_assignment(json, "model.blocks.1.mixer.K=4");
+  apply_assignment(json, "seed=11");
+  const Recipe recipe = parse_recipe(json, "r");
+  EXPECT_DOUBLE_EQ(recipe.training.learning_rate, 1e-2);
+  EXPECT_EQ(recipe.task["bindings"], 3);
+  EXPECT_EQ(recipe.model["blocks"][1]["mixer"]["K"], 4);
+  EXPECT_EQ(recipe.seed, 11u);
+  EXPECT_THROW(apply_assignment(json, "nonsense"), Error);
+  EXPECT_THROW(apply_assignment(json, "model.blocks.9.mixer.K=4"), Error);
+  EXPECT_THROW(apply_assignment(json, "nowhere.to.be=1"), Error);
+}
+
+TEST(Schedule, WarmsUpAndEndsAtTheFinalRate) {
+  TrainingConfig config;
+  config.learning_rate = 2.0;
+  config.warmup = 10;
+  config.steps = 110;
+  config.final_rate = 0.1;
+  EXPECT_DOUBLE_EQ(config.rate_at(1), 0.2);
+  EXPECT_DOUBLE_EQ(config.rate_at(10), 2.0);
+  EXPECT_NEAR(config.rate_at(60), 2.0 * 0.55, 1e-12);
+  EXPECT_NEAR(config.rate_at(110), 0.2, 1e-12);
+  EXPECT_NEAR(config.rate_at(500), 0.2, 1e-12);
+}
+
+TEST(Commands, EveryOneParsesFromItsOwnExample) {
+  for (const CommandSpec& spec : command_table()) {
+    const Command command = parse_command({{"name", spec.name}, {"value", nlohmann::json::parse(spec.example)}});
+    EXPECT_EQ(command.name, spec.name);
+    EXPECT_FALSE(spec.title.empty());
+    EXPECT_FALSE(spec.meaning.empty());
+  }
+  EXPECT_THROW(parse_command({{"name", "no_such_thing"}}), Error);
+  EXPECT_THROW(parse_command(3), Error);
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,149 @@
+// The session: commands in, observations out, the same weights as without a thread.
+#include "core/engine/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "core/engine/training_run.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+using Seen = std::shared_ptr<const Observation>;
+
+/// Waits until an observation fulfils a condition; fails after some seconds.
+Seen wait_for(const Session& session, const std::function<bool(const Observation&)>& condition) {
+  for (int i = 0; i < 4000; ++i) {
+    Seen seen = session.observe();
+    if (condition(*seen)) return seen;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ADD_FAILURE() << "the observation did not come; the last one is of step " << session.observe()->step;
+  return session.observe();
+}
+
+SessionOptions resting() { return {"cpu", 2, false, 200.0}; }
+
+std::string checksum_without_session(std::int64_t step) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  run.go_to(step);
+  return run.trainer().checksum();
+}
+
+TEST(Session, TrainsToTheEndWithTheChecksumOfTheHeadlessRun) {
+  SessionOptions options = resting();
+  options.start_running = true;
+  Session session(small_recipe_json().dump(), options);
+  const Seen end =
+      wait_for(session, [](const Observation& now) { return now.finished && !now.running && now.checksum_step == 40; });
+  EXPECT_EQ(end->checksum, checksum_without_session(40));
+  EXPECT_EQ(end->runs.back().loss.size, 40u);
+  EXPECT_FALSE(end->spectra_trail.empty());
+  ASSERT_TRUE(end->trace);
+  EXPECT_EQ(end->trace->step, 40);
+}
+
+TEST(Session, StepsRewindsAndResets) {
+  Session session(small_recipe_json().dump(), resting());
+  wait_for(session, [](const Observation& now) { return now.preset == "small"; });
+  session.send({"step", R"({"count": 12})"});
+  const Seen twelve = wait_for(session, [](const Observation& now) { return now.checksum_step == 12 && !now.running; });
+  session.send({"step", R"({"count": 3})"});
+  wait_for(session, [](const Observation& now) { return now.step == 15; });
+  session.send({"rewind", R"({"step": 12})"});
+  const Seen back = wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
+  EXPECT_EQ(back->checksum, twelve->checksum);
+  session.send({"reset", "{}"});
+  wait_for(session, [](const Observation& now) { return now.step == 0; });
+  session.send({"step", R"({"count": 12})"});
+  const Seen again = wait_for(
+      session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12 && !now.running; });
+  EXPECT_EQ(again->checksum, twelve->checksum);
+  EXPECT_EQ(again->same_as, "run 1");
+  EXPECT_EQ(again->runs.size(), 2u);
+  session.send({"reseed", R"({"seed": 99})"});
+  EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.seed == 99; })->step, 0);
+}
+
+TEST(Session, ErrorsBecomeEventsAndTheSessionLivesOn) {
+  Session session(small_recipe_json().dump(), resting());
+  session.send({"set", R"({"key": "no_such", "to": 1})"});
+  const Seen seen = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
+  EXPECT_THAT(seen->events.back().text, testing::HasSubstr("no_such"));
+  EXPECT_EQ(seen->events.back().severity, Severity::failure);
+  session.send({"load", R"({"path": "/no/such/file.safetensors"})"});
+  session.send({"load", "not json"});
+  wait_for(session, [](const Observation& now) { return now.events.size() >= 3; });
+  session.send({"step", "{}"});
+  wait_for(session, [](const Observation& now) { return now.step == 1; });
+}
+
+TEST(Session, ABadRecipeIsAnEventAndAnotherCanBeLoaded) {
+  Session session("{\"model\": 3}", resting());
+  wait_for(session, [](const Observation& now) { return !now.events.empty(); });
+  session.send({"load", R"({"preset": "tiny"})"});
+  EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.preset == "tiny"; })->preset, "tiny");
+}
+
+TEST(Session, SavesAndLoadsASnapshot) {
+  const auto path = std::filesystem::temp_directory_path() / "afterglow_session_test.safetensors";
+  Session session(small_recipe_json().dump(), resting());
+  session.send({"step", R"({"count": 7})"});
+  const Seen seven = wait_for(session, [](const Observation& now) { return now.step == 7 && now.checksum_step == 7; });
+  session.send({"save", nlohmann::json{{"path", path.string()}}.dump()});
+  session.send({"load", nlohmann::json{{"path", path.string()}}.dump()});
+  const Seen loaded =
+      wait_for(session, [](const Observation& now) { return now.runs.size() == 2 && now.checksum_step == 7; });
+  EXPECT_EQ(loaded->checksum, seven->checksum);
+  std::filesystem::remove(path);
+}
+
+TEST(Session, LiveChangesLeaveAMark) {
+  Session session(small_recipe_json().dump(), resting());
+  session.send({"step", R"({"count": 4})"});
+  wait_for(session, [](const Observation& now) { return now.step == 4 && !now.running; });
+  session.send({"set", R"({"key": "learning_rate", "to": 0.0007})"});
+  session.send({"step", R"({"count": 1})"});
+  const Seen seen = wait_for(session, [](const Observation& now) { return now.step == 5; });
+  ASSERT_EQ(seen->runs.back().marks.size(), 1u);
+  EXPECT_EQ(seen->runs.back().marks[0].step, 4);
+  EXPECT_THAT(seen->runs.back().marks[0].text, testing::HasSubstr("learning_rate"));
+  EXPECT_THAT(seen->recipe, testing::HasSubstr("0.0007"));
+}
+
+TEST(Session, UnderAFloodOfRandomCommandsItStaysConsistent) {
+  Session session(small_recipe_json().dump(), resting());
+  const char* commands[][2] = {{"toggle_run", "{}"},
+                               {"step", R"({"count": 2})"},
+                               {"rewind", R"({"step": 1})"},
+                               {"pause", "{}"},
+                               {"set", R"({"key":"clip","to":0.5})"},
+                               {"undo", "{}"},
+                               {"probe", R"({"index": 3})"},
+                               {"trace", R"({"layer": 1})"},
+                               {"branch", "{}"},
+                               {"run_to", R"({"step": 9})"}};
+  for (int i = 0; i < 120; ++i) session.send({commands[i * 7 % 10][0], commands[i * 7 % 10][1]});
+  session.send({"pause", "{}"});
+  session.send({"rewind", R"({"step": 0})"});
+  session.send({"reseed", R"({"seed": 77})"});
+  session.send({"step", R"({"count": 6})"});
+  const Seen seen = wait_for(
+      session, [](const Observation& now) { return now.seed == 77 && now.checksum_step == 6 && !now.running; });
+  const auto backend = make_cpu_backend(1);
+  Recipe fresh = small_recipe();
+  fresh.seed = 77;
+  TrainingRun run(fresh, *backend);
+  run.go_to(6);
+  EXPECT_EQ(seen->checksum, run.trainer().checksum());
+}
+
+}  // namespace
+}  // namespace afterglow

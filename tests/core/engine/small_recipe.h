@@ -1,0 +1,21 @@
+// A recipe small enough to train in milliseconds.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "core/engine/recipe.h"
+
+namespace afterglow {
+
+inline nlohmann::json small_recipe_json() {
+  return nlohmann::json::parse(R"({
+    "name": "small", "seed": 3,
+    "model": {"d_model": 16, "vocab": 128, "blocks": [
+      {"mixer": {"kind": "mamba2", "d_state": 4, "expand": 2, "headdim": 8}, "mlp": {"kind": "swiglu", "d_ff": 24}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "prefix"}, "mlp": {"kind": "koopman_mlp", "dk": 16}}]},
+    "task": {"kind": "sysprompt", "bindings": 2, "length": 24},
+    "training": {"steps": 40, "batch": 4, "learning_rate": 0.003, "warmup": 5, "evaluate_every": 10, "evaluate_examples": 8}})");
+}
+
+inline Recipe small_recipe() { return parse_recipe(small_recipe_json(), "small"); }
+
+}  // namespace afterglow

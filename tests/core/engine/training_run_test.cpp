@@ -1,0 +1,242 @@
+// Runs: the same recipe gives the same bits, forwards, backwards, resumed, with any number of threads.
+#include "core/engine/training_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <new>
+
+#include "core/engine/watched_run.h"
+#include "core/io/error.h"
+#include "core/random/random.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+void train_to(TrainingRun& run, std::int64_t step) {
+  while (run.step() < step) ASSERT_TRUE(run.train_step()) << run.failure();
+}
+
+std::string checksum_at(const Recipe& recipe, std::int64_t step, int threads) {
+  const auto backend = make_cpu_backend(threads);
+  TrainingRun run(recipe, *backend);
+  train_to(run, step);
+  return run.trainer().checksum();
+}
+
+TEST(TrainingRun, SameRecipeSameBitsForAnyNumberOfThreads) {
+  const std::string one = checksum_at(small_recipe(), 20, 1);
+  EXPECT_EQ(checksum_at(small_recipe(), 20, 1), one);
+  EXPECT_EQ(checksum_at(small_recipe(), 20, 2), one);
+  EXPECT_EQ(checksum_at(small_recipe(), 20, 3), one);
+  Recipe other = small_recipe();
+  other.seed = 4;
+  EXPECT_NE(checksum_at(other, 20, 1), one);
+}
+
+TEST(TrainingRun, LossFallsOnTheTask) {
+  const auto backend = make_cpu_backend(2);
+  TrainingRun run(small_recipe(), *backend);
+  train_to(run, 40);
+  const RunCurves curves = run.curves();
+  ASSERT_EQ(curves.loss.size, 40u);
+  EXPECT_LT(curves.loss[39], 0.95 * curves.loss[0]);
+  EXPECT_EQ(curves.held_out_step.size, 4u);
+  EXPECT_EQ(curves.layer_gradient_norms.size(), run.trainer().parts().size());
+  double squares = 0;
+  for (const NamedCurve& layer : curves.layer_gradient_norms) squares += layer.values[5] * layer.values[5];
+  EXPECT_NEAR(std::sqrt(squares), curves.gradient_norm[5], 1e-3 * curves.gradient_norm[5])
+      << "the parts are all of the gradient";
+}
+
+TEST(TrainingRun, RewindsExactlyOverManyRandomMoves) {
+  const auto backend = make_cpu_backend(2);
+  TrainingRun run(small_recipe(), *backend);
+  std::map<std::int64_t, std::string> checksums;
+  for (std::int64_t step = 0; step <= 40; ++step) {
+    train_to(run, step);
+    checksums[step] = run.trainer().checksum();
+  }
+  Random random(5);
+  for (int move = 0; move < 60; ++move) {
+    const auto step = static_cast<std::int64_t>(random.uniform_int(41));
+    run.go_to(step);
+    ASSERT_EQ(run.step(), step);
+    ASSERT_EQ(run.trainer().checksum(), checksums[step]) << "step " << step << ", move " << move;
+    ASSERT_EQ(run.curves().loss.size, static_cast<std::size_t>(step));
+  }
+}
+
+TEST(TrainingRun, ChangesAreReplayedFromTheRecipe) {
+  const auto backend = make_cpu_backend(2);
+  TrainingRun run(small_recipe(), *backend);
+  train_to(run, 8);
+  run.set("learning_rate", 0.01);
+  run.set("layers.1.ska.K", 1);
+  train_to(run, 16);
+  run.set("batch", 6);
+  train_to(run, 24);
+  const std::string there = run.trainer().checksum();
+  const Recipe recipe = run.recipe();
+  EXPECT_EQ(recipe.commands.size(), 3u);
+  EXPECT_EQ(run.curves().marks.size(), 3u);
+  EXPECT_EQ(checksum_at(parse_recipe(to_json(recipe).dump(), "again"), 24, 1), there);
+  run.go_to(4);
+  EXPECT_DOUBLE_EQ(run.trainer().get("learning_rate"), 0.003) << "the change comes later";
+  run.go_to(24);
+  EXPECT_EQ(run.trainer().checksum(), there);
+}
+
+TEST(TrainingRun, ADifferentFutureForgetsTheOldOne) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  train_to(run, 10);
+  run.set("learning_rate", 0.01);
+  train_to(run, 20);
+  run.go_to(5);
+  run.set("learning_rate", 0.0005);
+  train_to(run, 20);
+  Recipe fresh = small_recipe();
+  fresh.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.0005})"}});
+  EXPECT_EQ(run.trainer().checksum(), checksum_at(fresh, 20, 1));
+}
+
+TEST(TrainingRun, UndoAndRedo) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  train_to(run, 5);
+  const std::string before = to_json(run.recipe()).dump();
+  EXPECT_FALSE(run.undo());
+  run.set("clip", 3);
+  EXPECT_TRUE(run.undo());
+  EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 1.0);
+  EXPECT_EQ(to_json(run.recipe()).dump(), before) << "nothing stays of what was undone at once";
+  EXPECT_TRUE(run.redo());
+  EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 3.0);
+  EXPECT_FALSE(run.redo());
+  train_to(run, 6);
+  EXPECT_TRUE(run.undo());
+  EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 1.0);
+  EXPECT_EQ(run.recipe().commands.size(), 2u) << "training has passed the change, so taking it back is a change too";
+}
+
+TEST(TrainingRun, RefusesUnknownAndImpossibleSettings) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  EXPECT_THROW(run.set("no_such", 1), Error);
+  EXPECT_THROW(run.set("batch", 2.5), Error);
+  EXPECT_THROW(run.set("learning_rate", std::nan("")), Error);
+  EXPECT_THROW(run.set("layers.1.ska.K", -1), Error);
+  EXPECT_TRUE(run.recipe().commands.empty());
+}
+
+TEST(TrainingRun, StopsAtTheFirstNonFiniteNumberAndNamesIt) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  train_to(run, 3);
+  ParameterStore& store = run.trainer().parameters();
+  const Parameter* weight = store.find("layers.1.ska.q_proj.weight");
+  ASSERT_NE(weight, nullptr);
+  std::vector<double> values = store.download(weight->value);
+  values[7] = std::numeric_limits<double>::quiet_NaN();
+  store.upload(*weight, values);
+  EXPECT_FALSE(run.train_step());
+  EXPECT_EQ(run.step(), 3);
+  EXPECT_THAT(run.failure(), testing::HasSubstr("step 4"));
+  EXPECT_THAT(run.failure(), testing::HasSubstr("layers.1.ska.q_proj.weight"));
+  EXPECT_THAT(run.failure(), testing::HasSubstr("index 7"));
+  run.go_to(2);
+  EXPECT_TRUE(run.failure().empty());
+  train_to(run, 4);
+}
+
+TEST(TrainingRun, AnOverflowInTheForwardPassNamesLayerOperationAndIndex) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  ParameterStore& store = run.trainer().parameters();
+  const Parameter* weight = store.find("layers.0.swiglu.w_down.weight");
+  ASSERT_NE(weight, nullptr);
+  std::vector<double> values(static_cast<std::size_t>(weight->shape.elements()), 3e38);
+  store.upload(*weight, values);
+  EXPECT_FALSE(run.train_step());
+  EXPECT_THAT(run.failure(), testing::HasSubstr("layers.0.swiglu"));
+  EXPECT_THAT(run.failure(), testing::HasSubstr("index"));
+}
+
+TEST(Snapshot, ResumedHalfWayEqualsTheUnbrokenRun) {
+  const auto path = std::filesystem::temp_directory_path() / "afterglow_resume_test.safetensors";
+  const std::string unbroken = checksum_at(small_recipe(), 40, 2);
+  const auto backend = make_cpu_backend(2);
+  {
+    TrainingRun run(small_recipe(), *backend);
+    train_to(run, 20);
+    write_snapshot(path, run.recipe(), run.trainer());
+  }
+  const Snapshot snapshot = read_snapshot(path);
+  EXPECT_EQ(snapshot.step, 20);
+  TrainingRun resumed(snapshot, *backend);
+  EXPECT_EQ(resumed.trainer().checksum(), snapshot.checksum);
+  train_to(resumed, 40);
+  EXPECT_EQ(resumed.trainer().checksum(), unbroken);
+  EXPECT_THROW(resumed.go_to(10), Error) << "a resumed run does not remember what came before";
+  std::filesystem::remove(path);
+}
+
+TEST(Trainer, EvaluationDoesNotDisturbTraining) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun watched(small_recipe(), *backend);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(watched.train_step());
+    watched.trainer().evaluate(5);
+  }
+  EXPECT_EQ(watched.trainer().checksum(), checksum_at(small_recipe(), 10, 1));
+}
+
+TEST(Trainer, EvaluationCountsExactlyTheExamplesAskedFor) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  for (const std::int64_t examples : {1, 7, 171}) {
+    const double accuracy = run.trainer().evaluate(examples);
+    EXPECT_NEAR(accuracy * static_cast<double>(examples), std::round(accuracy * static_cast<double>(examples)), 1e-9);
+  }
+}
+
+TEST(WatchedRun, LookingDoesNotChangeTheRun) {
+  const auto backend = make_cpu_backend(2);
+  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(watched.train_step());
+    watched.update_spectra();
+    watched.update_trace();
+  }
+  EXPECT_EQ(watched.run().trainer().checksum(), checksum_at(small_recipe(), 20, 2));
+  const Observation seen = watched.describe();
+  ASSERT_TRUE(seen.spectra && seen.trace);
+  ASSERT_EQ(seen.spectra->heads.size(), 2u);
+  ASSERT_EQ(seen.spectra->mlps.size(), 1u);
+  for (const HeadSpectrum& head : seen.spectra->heads) {
+    ASSERT_EQ(head.eigenvalues.size(), 6u);
+    double energy = 0;
+    for (std::size_t i = 0; i < head.energy.size(); ++i) energy += head.energy[i];
+    EXPECT_NEAR(energy, 1.0, 1e-9);
+    // In whitened coordinates the singular values, and so the eigenvalues, are below 1 (Cauchy-Schwarz).
+    for (const auto& eigenvalue : head.eigenvalues) EXPECT_LT(std::abs(eigenvalue), 1.0 + 1e-5);
+  }
+  ASSERT_EQ(seen.trace->steps.size(), 24u);
+  ASSERT_EQ(seen.trace->steps.back().heads.size(), 2u);
+  EXPECT_EQ(seen.trace->steps.back().heads[0].G.size(), 36u);
+  EXPECT_GT(seen.trace->steps.back().target_probability, 0.0);
+  // The last token has seen the whole sequence, so both forms hold the same operator.
+  const auto& recurrent = seen.trace->steps.back().heads[0].eigenvalues;
+  const auto& whole = seen.spectra->heads[0].eigenvalues;
+  ASSERT_EQ(recurrent.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(std::abs(recurrent[i]), std::abs(whole[i]), 2e-3);
+}
+
+}  // namespace
+}  // namespace afterglow
