@@ -1,0 +1,221 @@
+// What the layers have in common: step against forward, state sizes, start values, settings, independence of threads.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/layers/layer.h"
+#include "core/random/random.h"
+#include "tests/support/host_values.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+namespace {
+
+using nlohmann::json;
+
+struct LayerCase {
+  std::string name, kind;
+  json config;
+  std::int64_t width;
+  double numbers_of_state;  ///< for one sequence
+};
+
+const std::vector<LayerCase> causal_layers{
+    // 2 r^2 + P r + r + 1 numbers a head (Echo 3.5).
+    {"ska", "ska", {{"d", 12}, {"H", 3}, {"r", 5}, {"P", 4}, {"mode", "recurrent"}}, 12, 3 * (2 * 25 + 20 + 5 + 1)},
+    {"ska_ridge",
+     "ska",
+     {{"d", 12}, {"H", 1}, {"r", 5}, {"P", 4}, {"K", 0}, {"mode", "recurrent"}},
+     12,
+     2 * 25 + 20 + 5 + 1},
+    {"mamba2", "mamba2", {{"d_model", 12}, {"d_state", 7}, {"headdim", 8}}, 12, 24 * 7 + 3 * (24 + 14)},
+    {"mamba2_wide_heads", "mamba2", {{"d_model", 9}, {"d_state", 5}, {"d_conv", 2}, {"headdim", 18}}, 9, 18 * 5 + 28},
+    {"mamba2_no_convolution", "mamba2", {{"d_model", 4}, {"d_state", 3}, {"d_conv", 1}, {"headdim", 4}}, 4, 8 * 3},
+    {"linear_attention", "linear_attention", {{"d", 12}, {"n_heads", 3}}, 12, 3 * 16},
+    {"koopman_mlp", "koopman_mlp", {{"d", 12}, {"dk", 10}, {"gated", true}}, 12, 0},
+    {"swiglu", "swiglu", {{"d", 12}, {"d_ff", 10}}, 12, 0},
+};
+
+/// A layer with parameters that are all alive: start values plus noise, so that o_proj does not vanish.
+struct LivingLayer {
+  explicit LivingLayer(const std::string& kind, const json& config, DType dtype, int threads = 2, double noise = 0.3)
+      : backend(make_cpu_backend(threads)), layer(make_layer(kind, config, ParameterScope(store, ""))) {
+    store.allocate(*backend, dtype);
+    store.initialise(3);
+    Random random(4);
+    for (const Parameter& parameter : store.all()) {
+      Values values = store.download(parameter.value);
+      for (double& value : values) value += noise * random.normal();
+      store.upload(parameter, values);
+    }
+  }
+  std::unique_ptr<Backend> backend;
+  ParameterStore store;
+  std::unique_ptr<Layer> layer;
+  HostValues host{*backend};
+  Arena arena{*backend};
+  Tape tape{*backend, arena};
+};
+
+Values normal_values(std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  Values values(static_cast<std::size_t>(count));
+  for (double& value : values) value = static_cast<float>(random.normal());
+  return values;
+}
+
+class CausalLayers : public ::testing::TestWithParam<LayerCase> {};
+
+TEST_P(CausalLayers, StepsEqualForward) {
+  const LayerCase& c = GetParam();
+  LivingLayer living(c.kind, c.config, DType::f64);
+  const std::int64_t batch = 2, length = 37, width = c.width;
+  const Values x = normal_values(batch * length * width, 5);
+  living.tape.begin(false);
+  const Var input = living.tape.constant(living.host.f64({batch, length, width}, x));
+  const Values want = living.host.read<double>(living.layer->forward(living.tape, input, {}).value);
+  LayerState state = living.layer->make_state(*living.backend, DType::f64, batch);
+  Values got(want.size());
+  for (std::int64_t t = 0; t < length; ++t) {
+    living.tape.begin(false);
+    Values token;
+    for (std::int64_t b = 0; b < batch; ++b)
+      token.insert(token.end(), x.begin() + (b * length + t) * width, x.begin() + (b * length + t + 1) * width);
+    const Var now = living.tape.constant(living.host.f64({batch, 1, width}, token));
+    const Values y = living.host.read<double>(living.layer->step(living.tape, now, state).value);
+    for (std::int64_t b = 0; b < batch; ++b)
+      std::copy_n(y.begin() + b * width, width, got.begin() + (b * length + t) * width);
+  }
+  EXPECT_LE(relative_error(got, want), 1e-10);
+  EXPECT_EQ(state.position, length);
+  EXPECT_GT(relative_error(Values(want.size(), 0.0), want), 0.5);
+}
+
+TEST_P(CausalLayers, StateIsAsLargeAsItSays) {
+  const LayerCase& c = GetParam();
+  LivingLayer living(c.kind, c.config, DType::f32);
+  const auto bytes = static_cast<std::int64_t>(c.numbers_of_state) * 4;
+  for (const std::int64_t tokens : {1, 1'000'000}) EXPECT_EQ(living.layer->state_bytes(DType::f32, tokens), bytes);
+  EXPECT_EQ(living.layer->make_state(*living.backend, DType::f32, 3).bytes(), static_cast<std::size_t>(3 * bytes));
+}
+
+TEST_P(CausalLayers, NumberOfThreadsDoesNotChangeBits) {
+  const LayerCase& c = GetParam();
+  const Values x = normal_values(2 * 101 * c.width, 6), dy = normal_values(2 * 101 * c.width, 7);
+  std::vector<Values> first;
+  for (const int threads : {1, 2}) {
+    LivingLayer living(c.kind, c.config, DType::f32, threads);
+    const auto upload = [&](const Values& values) {
+      return living.host.f32({2, 101, c.width}, std::vector<float>(values.begin(), values.end()));
+    };
+    living.tape.begin(true);
+    const Var input = living.tape.input(upload(x));
+    const Var y = living.layer->forward(living.tape, input, {});
+    living.tape.backward(y, upload(dy));
+    std::vector<Values> all{living.store.download(y.value), living.store.download(living.tape.gradient_of(input))};
+    for (const Parameter& parameter : living.store.all()) all.push_back(living.store.download(parameter.gradient));
+    if (first.empty()) first = all;
+    EXPECT_EQ(all, first) << threads << " threads";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CausalLayers, ::testing::ValuesIn(causal_layers),
+                         [](const auto& instance) { return instance.param.name; });
+
+// y_t = o_proj(D^-0.5 sum_{s <= t} (q_t . k_s) v_s), written with the projections taken as they are.
+TEST(LinearAttentionLayer, SumsOverThePastWithoutNormalisation) {
+  const std::int64_t length = 9, width = 6, heads = 2, inner = width / heads;
+  LivingLayer living("linear_attention", {{"d", width}, {"n_heads", heads}}, DType::f64);
+  const Values x = normal_values(length * width, 8);
+  const auto project = [&](const char* name, const Values& input) {
+    const Values weight = living.store.download(living.store.find(name)->value);
+    Values y(input.size(), 0.0);
+    for (std::int64_t t = 0; t < length; ++t)
+      for (std::int64_t i = 0; i < width; ++i)
+        for (std::int64_t j = 0; j < width; ++j) y[t * width + i] += weight[i * width + j] * input[t * width + j];
+    return y;
+  };
+  const Values q = project("q_proj.weight", x), k = project("k_proj.weight", x), v = project("v_proj.weight", x);
+  Values heads_out(x.size(), 0.0);
+  for (std::int64_t t = 0; t < length; ++t) {
+    for (std::int64_t s = 0; s <= t; ++s) {
+      for (std::int64_t first = 0; first < width; first += inner) {
+        double score = 0.0;
+        for (std::int64_t i = first; i < first + inner; ++i) score += q[t * width + i] * k[s * width + i];
+        for (std::int64_t i = first; i < first + inner; ++i)
+          heads_out[t * width + i] += score / std::sqrt(static_cast<double>(inner)) * v[s * width + i];
+      }
+    }
+  }
+  living.tape.begin(false);
+  const Var input = living.tape.constant(living.host.f64({1, length, width}, x));
+  const Values got = living.host.read<double>(living.layer->forward(living.tape, input, {}).value);
+  EXPECT_LE(relative_error(got, project("o_proj.weight", heads_out)), 1e-13);
+}
+
+TEST(StartValues, SkaBeginsSilentWithOrthonormalKeys) {
+  LivingLayer living("ska", {{"d", 16}, {"H", 2}, {"r", 4}, {"P", 8}}, DType::f64, 1, 0.0);
+  EXPECT_THAT(living.store.download(living.store.find("o_proj.weight")->value), ::testing::Each(0.0));
+  EXPECT_THAT(living.store.download(living.store.find("eta")->value), ::testing::Each(1.5));
+  EXPECT_THAT(living.store.download(living.store.find("gamma_raw")->value), ::testing::Each(0.0));
+  for (const char* name : {"k_proj.weight", "q_proj.weight"}) {
+    const Values weight = living.store.download(living.store.find(name)->value);
+    for (int i = 0; i < 8; ++i) {
+      for (int j = 0; j <= i; ++j) {
+        double product = 0.0;
+        for (int c = 0; c < 16; ++c) product += weight[i * 16 + c] * weight[j * 16 + c];
+        EXPECT_NEAR(product, i == j ? 1.0 : 0.0, 1e-12) << name;
+      }
+    }
+  }
+}
+
+TEST(StartValues, KoopmanEigenvaluesLieInsideTheUnitDisk) {
+  LivingLayer living("koopman_mlp", {{"d", 448}}, DType::f64, 1, 0.0);
+  const Parameter& gamma = *living.store.find("gamma");
+  EXPECT_EQ(gamma.shape[0], 1216 / 2);  // 448 * 8 / 3 = 1194.67, rounded up to 19 * 64
+  const Values real = living.store.download(gamma.value);
+  const Values imaginary = living.store.download(living.store.find("omega")->value);
+  for (std::size_t i = 0; i < real.size(); ++i) EXPECT_LT(std::hypot(real[i], imaginary[i]), 1.0);
+  EXPECT_LT(*std::min_element(imaginary.begin(), imaginary.end()), -0.35);
+  EXPECT_GT(*std::max_element(imaginary.begin(), imaginary.end()), 0.35);
+}
+
+TEST(StartValues, MambaStepsAndRatesCoverTheOfficialRanges) {
+  LivingLayer living("mamba2", {{"d_model", 256}, {"d_state", 4}, {"headdim", 2}}, DType::f64, 1, 0.0);
+  for (const double bias : living.store.download(living.store.find("dt_bias")->value)) {
+    const double step = std::log1p(std::exp(bias));
+    EXPECT_GE(step, 1e-3 * (1 - 1e-9));
+    EXPECT_LE(step, 1e-1 * (1 + 1e-9));
+  }
+  for (const double A_log : living.store.download(living.store.find("A_log")->value)) {
+    EXPECT_GE(A_log, 0.0);
+    EXPECT_LE(A_log, std::log(16.0));
+  }
+  EXPECT_THAT(living.store.download(living.store.find("D")->value), ::testing::Each(1.0));
+  EXPECT_THAT(living.store.download(living.store.find("norm.weight")->value), ::testing::Each(1.0));
+}
+
+TEST(Settings, PowerAndRidgeActFromTheNextPassOn) {
+  const json config{{"d", 8}, {"H", 2}, {"r", 3}, {"P", 4}};
+  json other = config;
+  other["K"] = 4;
+  other["ridge"] = 0.25;
+  LivingLayer changed("ska", config, DType::f64), made("ska", other, DType::f64);
+  changed.layer->set("K", 4);
+  changed.layer->set("ridge", 0.25);
+  const Values x = normal_values(20 * 8, 9);
+  const auto output = [&](LivingLayer& living) {
+    living.tape.begin(false);
+    const Var input = living.tape.constant(living.host.f64({1, 20, 8}, x));
+    return living.host.read<double>(living.layer->forward(living.tape, input, {}).value);
+  };
+  EXPECT_EQ(output(changed), output(made));
+  EXPECT_EQ(changed.layer->settings()[0].value, 4.0);
+  changed.layer->set("K", 2);
+  EXPECT_GT(relative_error(output(changed), output(made)), 1e-3);
+}
+
+}  // namespace
+}  // namespace afterglow::testing

@@ -1,0 +1,258 @@
+// Identities of Spectral Koopman Attention: ridge regression, the modes against each other, the recurrent state over
+// long sequences, and what happens when a factorisation needs help.
+#include "core/layers/ska.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/random/random.h"
+#include "tests/support/host_values.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+namespace {
+
+using Mode = RidgeConfig::Mode;
+
+/// The inputs of one head: keys and queries [T,r], values [T,P].
+struct Sequence {
+  std::int64_t tokens, r, width;
+  Values z, q, v;
+
+  Sequence(std::int64_t tokens_, std::int64_t r_, std::int64_t width_, std::uint64_t seed)
+      : tokens(tokens_), r(r_), width(width_) {
+    Random random(seed);
+    const auto draw = [&](std::int64_t count) {
+      Values values(static_cast<std::size_t>(count));
+      for (double& value : values) value = static_cast<float>(random.normal());
+      return values;
+    };
+    z = draw(tokens * r);
+    q = draw(tokens * r);
+    v = draw(tokens * width);
+  }
+  Sequence first(std::int64_t count) const {
+    Sequence part = *this;
+    part.tokens = count;
+    part.z.resize(static_cast<std::size_t>(count * r));
+    part.q.resize(static_cast<std::size_t>(count * r));
+    part.v.resize(static_cast<std::size_t>(count * width));
+    return part;
+  }
+};
+
+class SkaCore : public ::testing::Test {
+ protected:
+  SkaCore() {
+    config_.ridge = 1e-3;
+    tape_.begin(false);
+  }
+  RidgeVars vars(const Sequence& s) {
+    RidgeVars in;
+    in.z = tape_.constant(host_.f64({1, s.tokens, 1, s.r}, s.z));
+    in.q = tape_.constant(host_.f64({1, s.tokens, 1, s.r}, s.q));
+    in.v = tape_.constant(host_.f64({1, s.tokens, 1, s.width}, s.v));
+    in.eta = tape_.constant(host_.f64({1}, {1.3}));
+    in.gamma_raw = tape_.constant(host_.f64({1}, {0.4}));
+    return in;
+  }
+  /// Outputs [T,P].
+  Values answers(const Sequence& s, Mode mode, const std::vector<std::uint8_t>& mask = {}) {
+    RidgeConfig config = config_;
+    config.mode = mode;
+    RidgeVars in = vars(s);
+    if (!mask.empty()) {
+      in.mask = tape_.scratch({1, s.tokens}, DType::u8);
+      backend_->upload(in.mask, mask.data());
+    }
+    return host_.read<double>(ridge_readout(tape_, config, in, &saved_).value);
+  }
+  static double length_of(const Values& rows, std::int64_t t, std::int64_t width) {
+    double square = 0.0;
+    for (std::int64_t i = 0; i < width; ++i) square += rows[t * width + i] * rows[t * width + i];
+    return std::sqrt(square);
+  }
+  static Values row(const Values& y, std::int64_t t, std::int64_t width) {
+    return Values(y.begin() + t * width, y.begin() + (t + 1) * width);
+  }
+
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(2);
+  HostValues host_{*backend_};
+  Arena arena_{*backend_};
+  Tape tape_{*backend_, arena_};
+  RidgeConfig config_;
+  RidgeSaved saved_;
+};
+
+// y = eta C (G + eps I)^-1 q / m. With q = m times column t of G + eps I the answer must be column t of eta C.
+TEST_F(SkaCore, WithoutPowerItIsRidgeRegression) {
+  Sequence s(37, 5, 3, 1);
+  config_.power = 0;
+  double m = 0.0;
+  for (std::int64_t t = 0; t < s.tokens; ++t) m = std::max(m, length_of(s.z, t, 5));
+  Values gram(25, 0.0), sums(15, 0.0);
+  for (std::int64_t t = 0; t < s.tokens; ++t) {
+    for (int j = 0; j < 5; ++j) {
+      const double key = s.z[t * 5 + j] / m;
+      for (int i = 0; i < 5; ++i) gram[i * 5 + j] += s.z[t * 5 + i] / m * key;
+      for (int i = 0; i < 3; ++i) sums[i * 5 + j] += s.v[t * 3 + i] * key;
+    }
+  }
+  Values want;
+  for (int t = 0; t < 5; ++t) {
+    for (int i = 0; i < 5; ++i) s.q[t * 5 + i] = m * (gram[i * 5 + t] + (i == t ? config_.ridge : 0.0));
+    for (int i = 0; i < 3; ++i) want.push_back(1.3 * sums[i * 5 + t]);
+  }
+  const Values y = answers(s, Mode::prefix);
+  EXPECT_LE(relative_error(Values(y.begin(), y.begin() + 15), want), 1e-12);
+}
+
+TEST_F(SkaCore, WithoutPowerTheOrderOfTokensDoesNotMatter) {
+  const Sequence s(21, 4, 2, 2);
+  Sequence reversed = s;
+  for (std::int64_t t = 0; t < s.tokens; ++t) {
+    std::copy_n(s.z.begin() + (s.tokens - 1 - t) * s.r, s.r, reversed.z.begin() + t * s.r);
+    std::copy_n(s.v.begin() + (s.tokens - 1 - t) * s.width, s.width, reversed.v.begin() + t * s.width);
+  }
+  config_.power = 0;
+  EXPECT_LE(relative_error(answers(reversed, Mode::prefix), answers(s, Mode::prefix)), 1e-11);
+  config_.power = 1;
+  EXPECT_GT(relative_error(answers(reversed, Mode::prefix), answers(s, Mode::prefix)), 1e-3);
+}
+
+TEST_F(SkaCore, ChunkSeesExactlyWhatPrefixSeesOfTheTokensBefore) {
+  const Sequence s(25, 5, 3, 3);
+  config_.chunk = 8;
+  config_.norm = RidgeConfig::Norm::prefix;
+  const Values chunked = answers(s, Mode::chunk);
+  Sequence before = s.first(24);
+  std::copy_n(s.q.begin() + 24 * s.r, s.r, before.q.begin());
+  EXPECT_LE(relative_error(row(chunked, 24, 3), row(answers(before, Mode::prefix), 0, 3)), 1e-12);
+  EXPECT_THAT(Values(chunked.begin(), chunked.begin() + 8 * 3), ::testing::Each(0.0));
+}
+
+TEST_F(SkaCore, RecurrentEqualsPrefixOfEveryBeginning) {
+  const Sequence s(13, 4, 7, 4);
+  const Values recurrent = answers(s, Mode::recurrent);
+  for (std::int64_t t = 0; t < s.tokens; ++t)
+    EXPECT_LE(relative_error(row(recurrent, t, 7), row(answers(s.first(t + 1), Mode::prefix), t, 7)), 1e-11) << t;
+}
+
+TEST_F(SkaCore, MaskOfOnesIsPrefix) {
+  const Sequence s(37, 5, 3, 5);
+  EXPECT_EQ(answers(s, Mode::masked, std::vector<std::uint8_t>(37, 1)), answers(s, Mode::prefix));
+}
+
+TEST_F(SkaCore, WhatTheMaskLeavesOutCannotBeSeen) {
+  const Sequence s(21, 4, 3, 6);
+  std::vector<std::uint8_t> mask(21, 0);
+  for (const int t : {2, 3, 4, 9, 15}) mask[t] = 1;
+  Sequence changed = s;
+  for (std::int64_t t = 0; t < 21; ++t) {
+    if (mask[t]) continue;
+    for (std::int64_t i = 0; i < 4; ++i) changed.z[t * 4 + i] *= -50.0;
+    for (std::int64_t i = 0; i < 3; ++i) changed.v[t * 3 + i] += 7.0;
+  }
+  EXPECT_EQ(answers(changed, Mode::masked, mask), answers(s, Mode::masked, mask));
+}
+
+// The largest singular value of the whitened operator stays below 1 (Cauchy-Schwarz).
+TEST_F(SkaCore, WhitenedOperatorContracts) {
+  answers(Sequence(65, 9, 3, 7), Mode::recurrent);
+  for (const double sigma : host_.read<double>(saved_.sigma)) EXPECT_LT(sigma, 1.0);
+}
+
+class SkaState : public SkaCore {
+ protected:
+  /// Feeds a sequence token by token in `dtype` and answers the outputs; the state is left in `state_`.
+  Values step_through(const Sequence& s, DType dtype) {
+    const auto reserve = [&](const Shape& shape) {
+      const Tensor tensor = tape_.scratch(shape, dtype);
+      backend_->fill(tensor, 0.0);
+      return tensor;
+    };
+    state_ = {reserve({1, 1, s.r, s.r}), reserve({1, 1, s.r, s.r}), reserve({1, 1, s.width, s.r}), reserve({1, 1, s.r}),
+              reserve({1, 1})};
+    RidgeSaved saved;
+    for (Tensor* t : {&saved.G, &saved.M, &saved.L, &saved.A_w}) *t = reserve({1, 1, 1, s.r, s.r});
+    for (Tensor* t : {&saved.C, &saved.F}) *t = reserve({1, 1, 1, s.width, s.r});
+    for (Tensor* t : {&saved.m, &saved.sigma, &saved.jitter}) *t = reserve({1, 1, 1});
+    saved.m_index = tape_.scratch({1, 1, 1}, DType::i32);
+    const auto upload = [&](const Values& values, const Shape& shape) {
+      return dtype == DType::f64 ? host_.f64(shape, values)
+                                 : host_.f32(shape, std::vector<float>(values.begin(), values.end()));
+    };
+    const Tensor z = upload(s.z, {s.tokens, s.r}), q = upload(s.q, {s.tokens, s.r});
+    const Tensor v = upload(s.v, {s.tokens, s.width}), y = tape_.scratch({s.tokens, s.width}, dtype);
+    RidgeInputs in;
+    in.eta = upload({1.3}, {1});
+    in.gamma_raw = upload({0.4}, {1});
+    RidgeConfig config = config_;
+    config.mode = Mode::recurrent;
+    for (std::int64_t t = 0; t < s.tokens; ++t) {
+      in.z = z.at(t).reshaped({1, 1, 1, s.r});
+      in.q = q.at(t).reshaped({1, 1, 1, s.r});
+      in.v = v.at(t).reshaped({1, 1, 1, s.width});
+      backend_->ridge_step(config, in, state_, saved, y.at(t).reshaped({1, 1, 1, s.width}));
+    }
+    return dtype == DType::f64 ? host_.read<double>(y) : as_doubles(host_.read<float>(y));
+  }
+  static Values as_doubles(const std::vector<float>& values) { return Values(values.begin(), values.end()); }
+
+  RidgeState state_;
+};
+
+TEST_F(SkaState, StepsEqualRecurrentModeAtEveryToken) {
+  Sequence s(101, 5, 3, 8);
+  // Keys that grow from time to time: the state is rescaled again and again.
+  for (std::int64_t t = 0; t < s.tokens; ++t)
+    for (std::int64_t i = 0; i < s.r; ++i) s.z[t * s.r + i] *= 0.1 + 0.02 * static_cast<double>(t);
+  EXPECT_LE(relative_error(step_through(s, DType::f64), answers(s, Mode::recurrent)), 1e-10);
+  EXPECT_LE(relative_error(step_through(s, DType::f32), answers(s, Mode::recurrent)), 1e-4);
+}
+
+TEST_F(SkaState, ZeroKeysLeaveZeroAnswers) {
+  Sequence s(3, 2, 2, 9);
+  std::fill(s.z.begin(), s.z.end(), 0.0);
+  EXPECT_THAT(step_through(s, DType::f32), ::testing::Each(0.0));
+}
+
+TEST_F(SkaState, StaysFiniteAndConstantOverAMillionTokens) {
+  const Sequence s(1'000'000, 2, 1, 10);
+  const Values y = step_through(s, DType::f32);
+  EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](double value) { return std::isfinite(value); }));
+  const std::size_t bytes =
+      state_.G.bytes() + state_.M.bytes() + state_.C.bytes() + state_.previous_key.bytes() + state_.m.bytes();
+  EXPECT_EQ(bytes, 4u * (2 * 2 * 2 + 1 * 2 + 2 + 1));
+  // A shorter run against float64.
+  const Sequence beginning = s.first(20'000);
+  const Values exact = step_through(beginning, DType::f64);
+  EXPECT_LE(relative_error(Values(y.begin(), y.begin() + 20'000), exact), 2e-3);
+}
+
+TEST_F(SkaCore, FailedFactorisationsAreHelpedAndCounted) {
+  config_.ridge = 0.0;
+  const Sequence s(2, 4, 3, 11);  // two keys cannot span four dimensions
+  const Values y = answers(s, Mode::prefix);
+  EXPECT_GE(host_.read<double>(saved_.jitter)[0], 1.0);
+  EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](double value) { return std::isfinite(value); }));
+}
+
+TEST_F(SkaCore, NotANumberComesThroughAndEnds) {
+  Sequence s(5, 3, 2, 12);
+  s.z[4] = std::nan("");
+  const Values y = answers(s, Mode::prefix);
+  EXPECT_TRUE(std::any_of(y.begin(), y.end(), [](double value) { return !std::isfinite(value); }));
+}
+
+TEST_F(SkaCore, StepRefusesToBeTrained) {
+  tape_.begin(true);
+  const RidgeVars in = vars(Sequence(1, 2, 2, 13));
+  EXPECT_THROW(ridge_step(tape_, config_, in, {}), Error);
+}
+
+}  // namespace
+}  // namespace afterglow::testing
