@@ -1,0 +1,177 @@
+// `afterglow bench`: medians of training steps and layers on this machine, and of the matrix products alone.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/command_line.h"
+#include "core/engine/device_array.h"
+#include "core/engine/moment.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+struct Work {
+  std::string name;
+  double flops = 0, bytes = 0;  ///< of the matrix products; counted, not measured
+  std::function<void()> run;
+};
+
+double seconds(const std::function<void()>& work, Backend& backend) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  backend.synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+json measure(const Work& work, int repeats, Backend& backend, const Output& output) {
+  for (int i = 0; i < 3; ++i) seconds(work.run, backend);
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) times.push_back(1e3 * seconds(work.run, backend));
+  std::sort(times.begin(), times.end());
+  const double median = times[times.size() / 2];
+  char line[160];
+  std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)  %.2f GFLOP/s", work.name.c_str(),
+                backend.name().c_str(), median, times.front(), times.back(), repeats, work.flops / median * 1e-6);
+  output.line(line);
+  return {{"name", work.name},      {"device", backend.name()}, {"median_ms", median}, {"min_ms", times.front()},
+          {"max_ms", times.back()}, {"repeats", repeats},       {"flops", work.flops}, {"bytes", work.bytes}};
+}
+
+// The matrix products of one training step: for each weight matrix the output, the input's gradient and the weight's.
+class MatrixProducts {
+ public:
+  MatrixProducts(Trainer& trainer)
+      : backend_(&trainer.backend()), rows_(trainer.config().batch * trainer.task().length()) {
+    std::int64_t widest = 1;
+    for (const Parameter& parameter : trainer.parameters().all()) {
+      if (parameter.shape.rank() != 2 || parameter.name == "embedding.weight") continue;
+      weights_.push_back(parameter.value);
+      gradients_.push_back(parameter.gradient);
+      widest = std::max({widest, parameter.shape[0], parameter.shape[1]});
+    }
+    for (auto& buffer : buffers_) buffer = std::make_unique<PinnedArray>(*backend_, Shape{rows_, widest}, DType::f32);
+    for (auto& buffer : buffers_) backend_->fill(buffer->device(), 0.5);
+  }
+  void run() {
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      const Tensor& w = weights_[i];
+      const Tensor x = matrix(0, w.shape[1]), y = matrix(1, w.shape[0]), dx = matrix(2, w.shape[1]);
+      backend_->gemm(false, true, 1, x, w, 0, y);
+      backend_->gemm(false, false, 1, y, w, 0, dx);
+      backend_->gemm(true, false, 1, y, x, 0, gradients_[i]);
+    }
+  }
+  double flops() const {
+    double total = 0;
+    for (const Tensor& w : weights_) total += 6.0 * static_cast<double>(rows_) * static_cast<double>(w.elements());
+    return total;
+  }
+  double bytes() const {
+    double total = 0;
+    for (const Tensor& w : weights_)
+      total += 4.0 * (3.0 * static_cast<double>(w.elements()) +
+                      3.0 * static_cast<double>(rows_) * static_cast<double>(w.shape[0] + w.shape[1]));
+    return total;
+  }
+
+ private:
+  Tensor matrix(int buffer, std::int64_t columns) const {
+    return Tensor(buffers_[buffer]->device().data, {rows_, columns}, DType::f32);
+  }
+  Backend* backend_;
+  std::int64_t rows_;
+  std::vector<Tensor> weights_, gradients_;
+  std::unique_ptr<PinnedArray> buffers_[3];
+};
+
+void bench_preset(const Preset& preset, const BenchOptions& options, Backend& backend, const Output& output,
+                  json& rows) {
+  Recipe recipe = parse_recipe(preset.text, preset.name);
+  recipe.training.evaluate_every = 0;
+  Trainer trainer(recipe, backend);
+  MatrixProducts products(trainer);
+  const Work step{"step " + preset.name, products.flops(), products.bytes(), [&] { trainer.step(); }};
+  rows.push_back(measure(step, options.repeats, backend, output));
+  const Work alone{"step " + preset.name + ", products alone", products.flops(), products.bytes(),
+                   [&] { products.run(); }};
+  rows.push_back(measure(alone, options.repeats, backend, output));
+}
+
+struct LayerCase {
+  const char* name;
+  const char* kind;
+  const char* config;
+  std::int64_t batch, length, width;
+};
+
+constexpr LayerCase layer_cases[] = {
+    {"layer ska prefix B16 T128 d128", "ska", R"({"d":128,"H":4,"r":24,"P":32,"K":2,"mode":"prefix"})", 16, 128, 128},
+    {"layer ska chunk B8 T2048 d448", "ska", R"({"d":448,"H":7,"r":56,"P":64,"K":2,"mode":"chunk","chunk":64})", 8,
+     2048, 448},
+    {"layer mamba2 B16 T64 d128", "mamba2", R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64, 128},
+    {"layer attention B16 T64 d128", "attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
+    {"layer linear_attention B16 T64 d128", "linear_attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
+    {"layer koopman_mlp B16 T64 d128", "koopman_mlp", R"({"d":128})", 16, 64, 128},
+    {"layer swiglu B16 T64 d128", "swiglu", R"({"d":128,"d_ff":384})", 16, 64, 128}};
+
+void bench_layer(const LayerCase& layer_case, const BenchOptions& options, Backend& backend, const Output& output,
+                 json& rows) {
+  ParameterStore store;
+  const std::unique_ptr<Layer> layer =
+      make_layer(layer_case.kind, json::parse(layer_case.config), ParameterScope(store, "layer"));
+  store.allocate(backend, DType::f32);
+  store.initialise(7);
+  const Shape shape{layer_case.batch, layer_case.length, layer_case.width};
+  PinnedArray x(backend, shape, DType::f32), dy(backend, shape, DType::f32);
+  for (std::int64_t i = 0; i < shape.elements(); ++i) {
+    x.host<float>()[i] = static_cast<float>((i * 2654435761u % 2001) / 1000.0 - 1.0);
+    dy.host<float>()[i] = static_cast<float>((i * 40503u % 2001) / 1000.0 - 1.0);
+  }
+  x.queue_upload();
+  dy.queue_upload();
+  Arena arena(backend);
+  Tape tape(backend, arena);
+  const auto forward_backward = [&] {
+    tape.begin(true);
+    const Var y = layer->forward(tape, tape.input(x.device()), {});
+    tape.backward(y, dy.device());
+  };
+  for (int i = 0; i < 2; ++i) forward_backward();
+  const std::unique_ptr<Program> program = backend.capture(forward_backward);
+  double flops = 0;
+  for (const Parameter& parameter : store.all()) {
+    if (parameter.shape.rank() == 2)
+      flops += 6.0 * static_cast<double>(shape.rows()) * static_cast<double>(parameter.shape.elements());
+  }
+  const Work work{layer_case.name, flops, 0, [&] { program->run(); }};
+  rows.push_back(measure(work, options.repeats, backend, output));
+}
+
+}  // namespace
+
+json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  json rows = json::array();
+  const auto wanted = [&](const std::string& name) {
+    return options.name.empty() || name.find(options.name) != std::string::npos;
+  };
+  for (const Preset& preset : presets()) {
+    const bool large = preset.name == "echo-50m" && options.name.empty();  // only when asked for by name
+    if (!large && wanted("step " + preset.name)) bench_preset(preset, options, *backend, output, rows);
+  }
+  for (const LayerCase& layer_case : layer_cases) {
+    if (wanted(layer_case.name)) bench_layer(layer_case, options, *backend, output, rows);
+  }
+  if (rows.empty())
+    throw Error(ExitCode::usage,
+                "no benchmark has \"" + options.name + "\" in its name; `afterglow bench` without a name runs all");
+  return {{"device", backend->description()}, {"rows", rows}};
+}
+
+}  // namespace afterglow

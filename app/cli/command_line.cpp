@@ -1,0 +1,225 @@
+// The arguments of every command, and what happens when one fails.
+#include "app/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/start.h"
+#include "app/cli/version.h"
+#include "app/window/window.h"
+#include "core/io/error.h"
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+using Command = std::function<json()>;
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  afterglow                                   the window, training the tiny preset\n"
+    "  afterglow figure.svg                        reopen the moment a figure shows\n"
+    "  afterglow train --preset tiny --out out     train without a window\n"
+    "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg\n"
+    "  afterglow layer golden.safetensors --out result.safetensors\n";
+constexpr const char* exit_codes =
+    "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
+    "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";
+
+void add_start(CLI::App& command, StartOptions& start) {
+  command.add_option("--preset", start.preset, "Start from a preset (`afterglow info` lists them)");
+  command.add_option("--recipe", start.recipe, "Start from a recipe (.json) or an exported figure");
+  command.add_option("--set", start.assignments, "Change the recipe: learning_rate=1e-3, task.bindings=8, ...")
+      ->take_all();
+  command.add_option("--seed", start.seed, "Another seed")->check(CLI::NonNegativeNumber);
+}
+
+void add_train(CLI::App& app, TrainOptions& options) {
+  CLI::App* command = app.add_subcommand("train", "Train; writes snapshot, metrics, recipe and figures");
+  add_start(*command, options.start);
+  command->add_option("--resume", options.start.snapshot, "Go on from a snapshot");
+  command->add_option("--steps", options.start.steps, "Last step of the training and its schedule")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--until", options.until, "Stop after this step; the schedule stays")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--out", options.out, "Folder for the results [out]");
+  command->add_flag("!--no-figures", options.figures, "Write no figures");
+  command->add_flag("--follow", options.follow, "One JSON line a step on stdout");
+}
+
+void add_eval(CLI::App& app, EvalOptions& options) {
+  CLI::App* command = app.add_subcommand("eval", "Accuracy of a snapshot on held-out sequences");
+  command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors)")->required();
+  command->add_option("--task", options.task, "Another task: its name or configuration as JSON");
+  command->add_option("--bindings", options.bindings, "Grid: numbers of bindings, 1,2,4,8")->delimiter(',');
+  command->add_option("--lengths", options.lengths, "Grid: sequence lengths, 64,128")->delimiter(',');
+  command->add_flag_callback(
+      "--grid",
+      [&options] {
+        options.bindings = {1, 2, 4, 8};
+        options.lengths = {64, 128, 256, 512};
+      },
+      "Grid of 1 to 8 bindings and lengths 64 to 512");
+  command->add_option("--examples", options.examples, "Sequences for each number [256]")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--csv", options.csv, "Write the grid to a file");
+}
+
+void add_plot(CLI::App& app, PlotOptions& options) {
+  CLI::App* command = app.add_subcommand("plot", "Write a plot as the window shows it");
+  command->add_option("kind", options.kind, "training, spectrum, ... (`afterglow info` lists them)")->required();
+  add_start(*command, options.start);
+  command->add_option("--snapshot", options.start.snapshot, "The moment of a snapshot");
+  command->add_option("--steps", options.until, "The moment after so many steps of the recipe")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--svg", options.svg, "File to write");
+  command->add_option("--pdf", options.pdf, "File to write");
+  command->add_option("--png", options.png, "File to write");
+  command->add_option("--csv", options.csv, "File to write");
+  command->add_option("--size", options.size, "column (85 mm), page (178 mm) or slide (16:9)");
+  command->add_option("--figure", options.number, "Which figure of the panel, from 0");
+  command->add_option("--layer", options.layer, "Selected layer, as listed in the window");
+  command->add_option("--head", options.head, "Selected head");
+  command->add_option("--token", options.token, "Selected token");
+  command->add_option("--power", options.power, "K of the power filter");
+  command->add_flag("--all-heads", options.all_heads, "Every head of the layer");
+}
+
+void add_layer(CLI::App& app, LayerOptions& options) {
+  CLI::App* command = app.add_subcommand("layer", "Run one layer of a file forward and backward");
+  command->add_option("file", options.file, "safetensors with param.*, x, grad_y and metadata layer, config")
+      ->required();
+  command->add_option("--out", options.out, "Result: y, grad.*, probe.*")->required();
+  command->add_flag("--float64", options.float64, "Compute in float64 (CPU)");
+}
+
+// Says the failure once: as JSON on stdout, or as a sentence on stderr.
+int fail(const Output& output, ExitCode code, const std::string& message) {
+  if (output.json) {
+    std::printf("%s\n", json{{"ok", false}, {"code", static_cast<int>(code)}, {"error", message}}
+                            .dump(-1, ' ', false, json::error_handler_t::replace)
+                            .c_str());
+  } else {
+    std::fprintf(stderr, "afterglow: %s\n", message.c_str());
+  }
+  return static_cast<int>(code);
+}
+
+int run_guarded(const Output& output, const Command& command) {
+  try {
+    json result = command();
+    if (output.json && result.is_object()) {
+      result["ok"] = true;
+      std::printf("%s\n", result.dump().c_str());
+    }
+    if (std::fflush(stdout) != 0)
+      return fail(output, ExitCode::failure, "stdout cannot be written: the disk is full or the reader went away");
+    return 0;
+  } catch (const Error& error) {
+    return fail(output, error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(output, ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length");
+  } catch (const std::exception& error) {
+    return fail(output, ExitCode::failure, error.what());
+  }
+}
+
+std::string unknown_word_advice(const CLI::App& app, const std::string& message, int argc, char** argv) {
+  std::vector<std::string> words;
+  for (const CLI::App* command : app.get_subcommands({})) words.push_back(command->get_name());
+  for (const CLI::App* level : app.get_subcommands()) {
+    for (const CLI::Option* option : level->get_options()) words.push_back(option->get_name());
+  }
+  for (const CLI::Option* option : app.get_options()) words.push_back(option->get_name());
+  for (int i = 1; i < argc; ++i) {
+    if (std::find(words.begin(), words.end(), argv[i]) != words.end()) continue;
+    const std::string advice = did_you_mean(argv[i], words);
+    if (!advice.empty()) return message + advice;
+  }
+  return message + "; see --help";
+}
+
+json open_window(const std::vector<std::string>& files, WindowOptions& options, const CommonOptions& common) {
+  options.session.device = common.device;
+  options.session.threads = common.threads;
+  options.recipe = find_preset("tiny").text;
+  if (!files.empty()) {
+    open_moment(files.front());  // a bad file is told here, before a window opens
+    options.open_path = files.front();
+  }
+  const int code = run_window(options);
+  if (code != 0)
+    throw Error(static_cast<ExitCode>(code),
+                "the window could not be opened; `afterglow train` works without a display");
+  return nullptr;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("Afterglow shows what sequence layers remember.");
+  app.set_version_flag("--version", version_line());
+  app.footer(std::string(examples) + exit_codes);
+  Output output;
+  CommonOptions common;
+  app.add_flag("--json", output.json, "One JSON object on stdout");
+  app.add_flag("--quiet", output.quiet, "No messages, no progress");
+  app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
+  app.add_flag("--force", common.force, "Overwrite files");
+  app.fallthrough();
+  app.require_subcommand(0, 1);
+
+  WindowOptions window;
+  std::vector<std::string> files;
+  app.add_option("files", files, "Snapshot, recipe or exported figure to open in the window");
+  app.add_option("--script", window.script, "Commands for the window, a JSON file");
+  app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
+  app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
+  app.add_option("--theme", window.theme, "dark, light or projector");
+  app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
+  app.add_option("--size", window.size, "Window size, 1600x1000");
+
+  TrainOptions train_options;
+  EvalOptions eval_options;
+  PlotOptions plot_options;
+  InfoOptions info_options;
+  BenchOptions bench_options;
+  LayerOptions layer_options;
+  add_train(app, train_options);
+  add_eval(app, eval_options);
+  add_plot(app, plot_options);
+  app.add_subcommand("info", "What this program and machine can do, or what a file holds")
+      ->add_option("file", info_options.file, "Snapshot, recipe or exported figure");
+  CLI::App* bench_command = app.add_subcommand("bench", "Measure training steps and layers on this machine");
+  bench_command->add_option("name", bench_options.name, "Only benchmarks with this in their name");
+  bench_command->add_option("--repeats", bench_options.repeats, "Repeats, the median counts [15]")
+      ->check(CLI::Range(1, 10000));
+  add_layer(app, layer_options);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    for (int i = 1; i < argc; ++i) output.json = output.json || std::string(argv[i]) == "--json";
+    return fail(output, ExitCode::usage, unknown_word_advice(app, error.what(), argc, argv));
+  }
+  const auto chosen = [&](const char* name) { return app.got_subcommand(name); };
+  return run_guarded(output, [&]() -> json {
+    if (chosen("train")) return train(train_options, common, output);
+    if (chosen("eval")) return evaluate(eval_options, common, output);
+    if (chosen("plot")) return plot(plot_options, common, output);
+    if (chosen("info")) return info(info_options, common, output);
+    if (chosen("bench")) return bench(bench_options, common, output);
+    if (chosen("layer")) return layer(layer_options, common, output);
+    return open_window(files, window, common);
+  });
+}
+
+}  // namespace afterglow

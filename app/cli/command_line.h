@@ -1,0 +1,66 @@
+// The command line: reads arguments, runs one command, answers with an exit code.
+#pragma once
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "app/cli/output.h"
+
+namespace afterglow {
+
+/// Options that every command takes.
+struct CommonOptions {
+  std::string device = "auto";
+  int threads = 0;
+  bool force = false;  ///< overwrite files
+};
+
+/// Where a run starts from: exactly one of preset, recipe file, snapshot; changed by `assignments`, seed and steps.
+struct StartOptions {
+  std::string preset, recipe, snapshot;
+  std::vector<std::string> assignments;  ///< "learning_rate=1e-3"
+  std::int64_t seed = -1, steps = -1;
+};
+
+struct TrainOptions {
+  StartOptions start;
+  std::int64_t until = -1;  ///< stop after this step; the schedule stays that of the recipe
+  std::filesystem::path out = "out";
+  bool figures = true, follow = false;
+};
+struct EvalOptions {
+  std::string snapshot, task, csv;
+  std::vector<int> bindings, lengths;
+  std::int64_t examples = 256;
+};
+struct PlotOptions {
+  std::string kind, svg, pdf, png, csv, size = "column";
+  StartOptions start;
+  std::int64_t until = -1;  ///< the moment after this many steps; -1: the recipe's own moment or its end
+  int layer = -1, head = 0, token = -1, power = -1, number = 0;
+  bool all_heads = false;
+};
+struct InfoOptions {
+  std::string file;
+};
+struct BenchOptions {
+  std::string name;
+  int repeats = 15;
+};
+struct LayerOptions {
+  std::string file, out;
+  bool float64 = false;
+};
+
+// Each command answers with the object that --json prints; people read what it says through `output`.
+nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json info(const InfoOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json bench(const BenchOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output);
+
+int run_command_line(int argc, char** argv);
+
+}  // namespace afterglow

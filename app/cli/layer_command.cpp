@@ -1,0 +1,21 @@
+// `afterglow layer FILE --out RESULT`: runs one layer of a file forward and backward, to be compared with another
+// implementation.
+#include <nlohmann/json.hpp>
+
+#include "app/cli/command_line.h"
+#include "core/engine/moment.h"
+#include "core/io/error.h"
+#include "core/layers/layer_file.h"
+
+namespace afterglow {
+
+nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output) {
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const DType dtype = options.float64 ? DType::f64 : DType::f32;
+  if (!backend->supports(dtype)) throw Error(ExitCode::usage, "--float64 runs on the CPU only; add --device cpu");
+  run_layer_file(options.file, options.out, *backend, dtype);
+  output.line("written  " + options.out);
+  return {{"file", options.file}, {"result", options.out}, {"device", backend->name()}, {"dtype", name_of(dtype)}};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,44 @@
+// The moment a command starts from.
+#include "app/cli/start.h"
+
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+Moment start_moment(const StartOptions& options, const std::string& fallback) {
+  const int named = !options.preset.empty() + !options.recipe.empty() + !options.snapshot.empty();
+  if (named > 1) throw Error(ExitCode::usage, "give one of --preset, --recipe and a snapshot, not several");
+  Moment moment;
+  if (!options.snapshot.empty()) {
+    moment = open_moment(options.snapshot);
+    if (!options.assignments.empty() || options.seed >= 0) {
+      throw Error(ExitCode::usage,
+                  "a snapshot goes on as it was: --set and --seed belong to a new run (--preset or --recipe)");
+    }
+  } else if (!options.recipe.empty()) {
+    moment = open_moment(options.recipe);
+  } else {
+    moment.recipe = parse_recipe(find_preset(options.preset.empty() ? fallback : options.preset).text, "preset");
+  }
+  if (!moment.snapshot && !options.assignments.empty()) {
+    nlohmann::json json = to_json(moment.recipe);
+    for (const std::string& assignment : options.assignments) apply_assignment(json, assignment);
+    moment.recipe = parse_recipe(json, "recipe with --set");
+  }
+  Recipe& recipe = moment.snapshot ? moment.snapshot->recipe : moment.recipe;
+  if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
+  if (options.steps >= 0) change_setting(recipe.training, "steps", static_cast<double>(options.steps));
+  return moment;
+}
+
+std::string moment_stem(const Recipe& recipe, std::int64_t step) {
+  return recipe.name + "_seed" + std::to_string(recipe.seed) + "_step" + std::to_string(step);
+}
+
+std::filesystem::path output_path(const std::filesystem::path& path, bool force) {
+  return force ? path : free_path(path);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,17 @@
+// Turns --preset, --recipe, --resume, --set, --seed and --steps into the moment a command starts from.
+#pragma once
+#include "app/cli/command_line.h"
+#include "core/engine/moment.h"
+
+namespace afterglow {
+
+/// `fallback` is the preset when nothing is named.
+Moment start_moment(const StartOptions& options, const std::string& fallback);
+
+/// "tiny_seed7_step600": the stem of file names.
+std::string moment_stem(const Recipe& recipe, std::int64_t step);
+
+/// `path`, or the first free name after it unless --force was given.
+std::filesystem::path output_path(const std::filesystem::path& path, bool force);
+
+}  // namespace afterglow

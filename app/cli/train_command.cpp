@@ -1,0 +1,167 @@
+// `afterglow train`: trains without a window and writes snapshot, metrics, recipe and figures.
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/start.h"
+#include "core/engine/watched_run.h"
+#include "core/figure/figure_files.h"
+#include "core/io/csv.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "views/figures/plot_kinds.h"
+
+namespace afterglow {
+
+namespace {
+
+volatile std::sig_atomic_t interruptions = 0;
+
+// The first Ctrl C lets the step finish and everything be saved; the second stops at once.
+void on_interrupt(int) {
+  interruptions = interruptions + 1;
+  if (interruptions > 1) std::_Exit(static_cast<int>(ExitCode::interrupted));
+}
+
+std::string status_text(const RunCurves& curves, std::int64_t step, std::int64_t last, double steps_per_second) {
+  char text[160];
+  const double loss = curves.loss.empty() ? 0 : curves.loss.back();
+  const double held_out = curves.held_out_accuracy.empty() ? NAN : curves.held_out_accuracy.back();
+  std::snprintf(text, sizeof text, "%lld/%lld  loss %.3f  held-out %.3f  %.0f steps/s", static_cast<long long>(step),
+                static_cast<long long>(last), loss, held_out, steps_per_second);
+  return text;
+}
+
+std::vector<double> column(const PublishedCurve& curve) {
+  return {curve.values.get(), curve.values.get() + curve.size};
+}
+
+void write_metrics(const std::filesystem::path& path, const RunCurves& curves) {
+  std::vector<double> steps, held_out(curves.loss.size, NAN);
+  for (std::size_t i = 0; i < curves.loss.size; ++i)
+    steps.push_back(static_cast<double>(curves.first_step) + static_cast<double>(i));
+  for (std::size_t i = 0; i < curves.held_out_step.size; ++i) {
+    held_out[static_cast<std::size_t>(curves.held_out_step[i]) - static_cast<std::size_t>(curves.first_step)] =
+        curves.held_out_accuracy[i];
+  }
+  std::vector<CsvColumn> columns = {{"step", steps},
+                                    {"loss [nat]", column(curves.loss)},
+                                    {"accuracy", column(curves.accuracy)},
+                                    {"held_out_accuracy", held_out},
+                                    {"learning_rate", column(curves.learning_rate)},
+                                    {"gradient_norm", column(curves.gradient_norm)}};
+  for (const NamedCurve& layer : curves.layer_gradient_norms)
+    columns.push_back({"gradient_norm " + layer.name, column(layer.values)});
+  write_csv(path, columns);
+}
+
+std::vector<std::string> write_figures(const Observation& observation, const std::filesystem::path& folder,
+                                       const std::string& stem, bool force) {
+  std::vector<std::string> written;
+  WriteOptions write_options;
+  write_options.overwrite = force;
+  CurveStore curves;
+  for (const PlotKind& kind : plot_kinds()) {
+    for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
+      const auto paths = write_figure(figure, folder / (figure.id + "_" + stem + ".svg"),
+                                      {FigureFormat::svg, FigureFormat::pdf, FigureFormat::png, FigureFormat::csv},
+                                      SizePreset::one_column, write_options);
+      for (const std::filesystem::path& path : paths) written.push_back(path.string());
+    }
+  }
+  return written;
+}
+
+}  // namespace
+
+nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
+  const Moment moment = start_moment(options.start, "tiny");
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  WatchedRun watched(moment, *backend);
+  TrainingRun& run = watched.run();
+  std::error_code failed;
+  std::filesystem::create_directories(options.out, failed);
+  if (failed)
+    throw Error(ExitCode::bad_input, options.out.string() + ": cannot make this folder (" + failed.message() +
+                                         "); choose another with --out");
+
+  const Recipe recipe = run.recipe();
+  std::int64_t last = run.trainer().config().steps;
+  if (options.until >= 0) last = std::min(last, options.until);
+  output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(run.trainer().parameters().count()) +
+                 " parameters · seed " + std::to_string(recipe.seed) + " · " + backend->description());
+  std::signal(SIGINT, on_interrupt);
+  const auto start = std::chrono::steady_clock::now();
+  const std::int64_t first = run.step();
+  const auto speed = [&] {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return static_cast<double>(run.step() - first) / std::max(seconds, 1e-9);
+  };
+  bool finite = true;
+  while (finite && run.step() < last && interruptions == 0) {
+    finite = watched.train_step();
+    const double share = static_cast<double>(run.step()) / static_cast<double>(last);
+    output.progress(recipe.name, share, status_text(run.curves(), run.step(), last, speed()));
+    if (options.follow && finite) {
+      const RunCurves curves = run.curves();
+      std::printf("%s\n", nlohmann::json{{"step", run.step()},
+                                         {"loss", json_number(curves.loss.back())},
+                                         {"accuracy", json_number(curves.accuracy.back())}}
+                              .dump()
+                              .c_str());
+      std::fflush(stdout);
+    }
+  }
+  output.end_progress();
+  const double steps_per_second = speed();
+  std::signal(SIGINT, SIG_DFL);
+
+  const std::string stem = moment_stem(recipe, run.step());
+  const auto snapshot = output_path(options.out / (stem + ".safetensors"), common.force);
+  write_snapshot(snapshot, run.recipe(), run.trainer());
+  if (!finite) throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + snapshot.string());
+  const auto metrics = output_path(options.out / ("metrics_" + stem + ".csv"), common.force);
+  write_metrics(metrics, run.curves());
+  const auto recipe_file = output_path(options.out / ("recipe_" + stem + ".json"), common.force);
+  write_json(recipe_file, to_json(run.recipe()));
+  std::vector<std::string> figures;
+  if (options.figures) {
+    watched.update_spectra();
+    watched.update_trace();
+    Observation observation = watched.describe();
+    observation.checksum = run.trainer().checksum();
+    observation.checksum_step = run.step();
+    figures = write_figures(observation, options.out, stem, common.force);
+  }
+
+  const RunCurves curves = run.curves();
+  const double loss = curves.loss.empty() ? NAN : curves.loss.back();
+  const double accuracy = run.trainer().evaluate(run.trainer().config().evaluate_examples);
+  const std::string checksum = run.trainer().checksum();
+  char summary[200];
+  std::snprintf(summary, sizeof summary, "step %lld  loss %.4f  held-out accuracy %.4f  checksum %s  %.1f steps/s",
+                static_cast<long long>(run.step()), loss, accuracy, checksum.c_str(), steps_per_second);
+  output.line(summary);
+  output.line("snapshot " + snapshot.string());
+  output.line("metrics  " + metrics.string());
+  if (!figures.empty()) output.line("figures  " + std::to_string(figures.size()) + " files in " + options.out.string());
+  if (interruptions > 0)
+    throw Error(ExitCode::interrupted,
+                "interrupted at step " + std::to_string(run.step()) + "; go on with --resume " + snapshot.string());
+  return {{"steps", run.step()},
+          {"loss", json_number(loss)},
+          {"accuracy", json_number(accuracy)},
+          {"checksum", checksum},
+          {"device", backend->name()},
+          {"seed", recipe.seed},
+          {"steps_per_second", steps_per_second},
+          {"snapshot", snapshot.string()},
+          {"metrics", metrics.string()},
+          {"recipe", recipe_file.string()},
+          {"parameters", run.trainer().parameters().count()},
+          {"figures", figures}};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,10 @@
+// The version line of --version, `info` and exported files.
+#pragma once
+#include <string>
+
+namespace afterglow {
+
+/// "afterglow 0.1.0 (CUDA 13.0)" or "(no CUDA)".
+std::string version_line();
+
+}  // namespace afterglow

@@ -1,0 +1,24 @@
+// The window: opens, shows the session until it is closed, and answers with an exit code.
+#pragma once
+#include <string>
+
+#include "core/engine/session.h"
+
+namespace afterglow {
+
+struct WindowOptions {
+  std::string recipe;     ///< JSON text that the session starts from
+  std::string open_path;  ///< file that is loaded right after the start; empty: none
+  SessionOptions session;
+  std::string theme;          ///< dark, light or projector; empty: as it was left
+  double scale = 0;           ///< size of everything; 0: as it was left, 1 at first
+  std::string size;           ///< "1600x1000"; empty: as it was left
+  std::string script;         ///< JSON file with commands and when to give them, see script.h
+  std::string screenshot;     ///< PNG file that the last frame is written to
+  int exit_after_frames = 0;  ///< closes by itself; 0: when the user does
+};
+
+/// Runs until the window is closed. Returns 0, or the exit code of why it could not open (told on stderr).
+int run_window(const WindowOptions& options);
+
+}  // namespace afterglow
