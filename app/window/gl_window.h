@@ -1,0 +1,60 @@
+// A GLFW window with Dear ImGui in it. Knows nothing of Afterglow's page.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/window/keys.h"
+
+struct GLFWwindow;
+
+namespace afterglow {
+
+class GlWindow {
+ public:
+  /// Opens a window with OpenGL 3.3. Throws Error(failure) that says what is missing.
+  GlWindow(const std::string& title, int width, int height);
+  ~GlWindow();
+  GlWindow(const GlWindow&) = delete;
+  GlWindow& operator=(const GlWindow&) = delete;
+
+  std::function<void(const Chord&)> on_key = [](const Chord&) {};
+  std::function<void(const std::string& path)> on_drop = [](const std::string&) {};
+
+  bool wants_to_close() const;
+  void close();
+  /// Handles what has arrived; with `seconds` > 0 sleeps until something does, but no longer.
+  void wait_events(double seconds);
+  /// Whether anything arrived since the last call.
+  bool take_input();
+
+  void begin_frame();
+  /// Draws; `before_swap` may read the finished picture.
+  void end_frame(const std::function<void()>& before_swap);
+  /// Hands a new font atlas to the graphics card.
+  void upload_fonts();
+
+  void toggle_full_screen();
+  int width() const;  ///< of the window, in the units of the mouse
+  int height() const;
+  int pixel_width() const;
+  int pixel_height() const;
+  /// Size of everything in window units that the screen asks for: 1, 1.25, 2.
+  double content_scale() const;
+  /// Pixels per window unit: 1 on X11, 2 on a Wayland screen of scale 2.
+  double density() const;
+  /// True when the processor draws: then frames are dear.
+  bool is_software() const { return is_software_; }
+
+ private:
+  struct Callbacks;
+  GLFWwindow* window_ = nullptr;
+  bool is_software_ = false, had_input_ = true;
+  int restored_[4] = {0, 0, 0, 0};  ///< place and size before full screen
+};
+
+/// Seconds since the program started its window.
+double window_time();
+
+}  // namespace afterglow

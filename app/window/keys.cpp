@@ -1,0 +1,83 @@
+// Chords as text, and the values that some of them carry.
+#include "app/window/keys.h"
+
+#include <array>
+
+namespace afterglow {
+
+namespace {
+
+struct ChordValue {
+  std::string_view chord, command, value;
+};
+
+constexpr std::array values{
+    ChordValue{"Shift+Left", "time_left", R"({"count": 10})"},
+    ChordValue{"Shift+Right", "time_right", R"({"count": 10})"},
+    ChordValue{"Ctrl++", "zoom", R"({"factor": 1.1})"},
+    ChordValue{"Ctrl+-", "zoom", R"({"factor": 0.909090909})"},
+    ChordValue{"Ctrl+0", "zoom", R"({"to": 1.0})"},
+    ChordValue{"Shift+X", "axis_scale", R"({"axis": "x"})"},
+    ChordValue{"Shift+Y", "axis_scale", R"({"axis": "y"})"},
+    ChordValue{"Ctrl+Shift+E", "export", R"({"all": true})"},
+    ChordValue{"Ctrl+1", "workspace", R"({"number": 1})"},
+    ChordValue{"Ctrl+2", "workspace", R"({"number": 2})"},
+    ChordValue{"Ctrl+3", "workspace", R"({"number": 3})"},
+};
+
+}  // namespace
+
+std::optional<Chord> parse_chord(std::string_view text) {
+  Chord chord;
+  while (text.size() > 1) {
+    const std::size_t plus = text.find('+', 1);
+    if (plus == std::string_view::npos) break;
+    const std::string_view modifier = text.substr(0, plus);
+    if (modifier == "Ctrl") {
+      chord.ctrl = true;
+    } else if (modifier == "Shift") {
+      chord.shift = true;
+    } else if (modifier == "Alt") {
+      chord.alt = true;
+    } else {
+      return std::nullopt;
+    }
+    text.remove_prefix(plus + 1);
+  }
+  if (text.empty()) return std::nullopt;
+  chord.key = text;
+  return chord;
+}
+
+std::vector<Chord> chords_of(const CommandSpec& spec) {
+  std::vector<Chord> chords;
+  std::string_view rest = spec.keys;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (const auto chord = parse_chord(rest.substr(0, end))) chords.push_back(*chord);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return chords;
+}
+
+std::optional<Command> command_for(const Chord& chord) {
+  for (const CommandSpec& spec : command_table()) {
+    for (const Chord& known : chords_of(spec)) {
+      if (known != chord) continue;
+      Command command{std::string(spec.name), "{}"};
+      for (const ChordValue& carried : values) {
+        if (carried.command == spec.name && parse_chord(carried.chord) == chord) command.value = carried.value;
+      }
+      return command;
+    }
+  }
+  return std::nullopt;
+}
+
+bool acts_while_typing(const Chord& chord) {
+  // What a text field itself does with Ctrl stays with it.
+  if (chord.ctrl && !chord.shift && (chord.key == "Z" || chord.key == "Y")) return false;
+  return chord.ctrl || (chord.key.size() >= 2 && chord.key[0] == 'F' && chord.key[1] >= '1' && chord.key[1] <= '9');
+}
+
+}  // namespace afterglow

@@ -1,0 +1,108 @@
+// Settings as JSON: tolerant when reading, whole when writing.
+#include "app/window/settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/folders.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int version = 1;
+
+template <class T>
+void take_number(const json& object, const char* key, double low, double high, T& value) {
+  const auto field = object.find(key);
+  if (field == object.end() || !field->is_number()) return;
+  const double number = field->get<double>();
+  if (std::isfinite(number)) value = static_cast<T>(std::clamp(number, low, high));
+}
+
+void take_word(const json& object, const char* key, const std::vector<std::string>& allowed, std::string& value) {
+  const auto field = object.find(key);
+  if (field == object.end() || !field->is_string()) return;
+  const std::string word = field->get<std::string>();
+  if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) value = word;
+}
+
+void take_splits(const json& object, std::map<std::string, std::vector<double>>& splits) {
+  const auto field = object.find("splits");
+  if (field == object.end() || !field->is_object()) return;
+  for (const auto& [name, shares] : field->items()) {
+    if (!shares.is_array() || shares.size() > 16) continue;
+    std::vector<double> numbers;
+    for (const json& share : shares) {
+      if (share.is_number() && share.get<double>() > 0 && share.get<double>() <= 1)
+        numbers.push_back(share.get<double>());
+    }
+    if (numbers.size() == shares.size()) splits[name] = numbers;
+  }
+}
+
+}  // namespace
+
+std::filesystem::path settings_path() { return user_folders().config / "settings.json"; }
+
+WindowSettings read_settings(const std::filesystem::path& path, std::vector<std::string>& warnings) {
+  WindowSettings settings;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return settings;
+  try {
+    const json object = read_json(path, {std::size_t{1} << 20, 16});
+    if (!object.is_object()) throw Error(ExitCode::bad_input, path.string() + " holds no object");
+    take_word(object, "theme", {"dark", "light", "projector"}, settings.theme);
+    take_number(object, "zoom", 0.5, 3, settings.zoom);
+    take_number(object, "width", 640, 16384, settings.width);
+    take_number(object, "height", 400, 16384, settings.height);
+    if (const auto field = object.find("workspace"); field != object.end() && field->is_string())
+      settings.workspace = *field;
+    take_splits(object, settings.splits);
+    if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
+      for (const auto& [panel, index] : field->items()) {
+        if (index.is_number_integer()) settings.shown_figure[panel] = std::clamp(index.get<int>(), -1, 63);
+      }
+    }
+  } catch (const std::exception& problem) {
+    warnings.push_back("the settings could not be read, so the window looks as at first: " +
+                       std::string(problem.what()));
+  }
+  return settings;
+}
+
+std::string write_settings(const std::filesystem::path& path, const WindowSettings& settings) {
+  try {
+    ensure_folder(path.parent_path());
+    write_json(path, json{{"version", version},
+                          {"theme", settings.theme},
+                          {"zoom", settings.zoom},
+                          {"width", settings.width},
+                          {"height", settings.height},
+                          {"workspace", settings.workspace},
+                          {"splits", settings.splits},
+                          {"shown_figure", settings.shown_figure}});
+    return "";
+  } catch (const std::exception& problem) {
+    return "the settings are not kept: " + std::string(problem.what());
+  }
+}
+
+void apply_settings(const WindowSettings& settings, PageState& page) {
+  page.theme = settings.theme;
+  page.zoom = settings.zoom;
+  page.workspace = settings.workspace;
+  page.splits = settings.splits;
+  page.shown_figure = settings.shown_figure;
+}
+
+WindowSettings settings_of(const PageState& page, int width, int height) {
+  return {page.theme, page.zoom, width, height, page.workspace, page.splits, page.shown_figure};
+}
+
+}  // namespace afterglow

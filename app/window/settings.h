@@ -1,0 +1,33 @@
+// What the window remembers from start to start: one JSON file with a version in the user's configuration folder.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "views/page_state.h"
+
+namespace afterglow {
+
+struct WindowSettings {
+  std::string theme = "dark";
+  double zoom = 1;
+  int width = 1600, height = 1000;
+  std::string workspace = "koopman";
+  std::map<std::string, std::vector<double>> splits;
+  std::map<std::string, int> shown_figure;
+};
+
+/// Where the settings live: settings.json in the folder for configuration.
+std::filesystem::path settings_path();
+
+/// Reads what can be used; what is missing, unknown or out of range takes its default. A damaged file gives the
+/// defaults and a sentence in `warnings`; a file that is not there gives the defaults silently. Never throws.
+WindowSettings read_settings(const std::filesystem::path& path, std::vector<std::string>& warnings);
+/// Writes the file as a whole; returns why it could not be, or an empty text.
+std::string write_settings(const std::filesystem::path& path, const WindowSettings& settings);
+
+/// Settings into the page and back.
+void apply_settings(const WindowSettings& settings, PageState& page);
+WindowSettings settings_of(const PageState& page, int width, int height);
+
+}  // namespace afterglow

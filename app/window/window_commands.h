@@ -1,0 +1,39 @@
+// Carries out the window's own commands: each one in the table has a handler here.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/command.h"
+#include "views/frame.h"
+
+namespace afterglow {
+
+/// What only the window system can do.
+struct WindowActions {
+  std::function<void()> toggle_full_screen = [] {};
+  std::function<void(const std::string& path)> save_picture = [](const std::string&) {};
+  std::function<void()> close = [] {};
+  std::string export_folder = ".";  ///< where figures go that have no path of their own
+};
+
+struct CommandContext {
+  PageState& page;
+  FigureCache& figures;
+  std::shared_ptr<const Observation> observation;
+  CommandQueue& engine;  ///< commands that follow from a window command: "one step back" is a rewind
+  WindowActions& actions;
+  double time = 0;
+};
+
+/// Names of the commands that have a handler.
+std::vector<std::string_view> handled_window_commands();
+/// Runs a command of the window. A value that makes no sense leaves a note and changes nothing; never throws.
+void run_window_command(CommandContext& context, const Command& command);
+
+/// Handlers that live in files of their own.
+void run_export(CommandContext& context, const Command& command);
+
+}  // namespace afterglow

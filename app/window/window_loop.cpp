@@ -1,0 +1,187 @@
+// Draws at most at display rate, only when something changed, and less often where drawing takes processor time from
+// training.
+#include "app/window/window_loop.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "app/window/screenshot.h"
+#include "core/io/error.h"
+#include "core/io/folders.h"
+#include "views/page/page.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double display_interval = 1.0 / 60;
+constexpr double software_interval = 1.0 / 20;
+constexpr double software_share = 0.04;  ///< of the time, at most, that drawing new data may take from training
+constexpr double poll_interval = 1.0 / 60;
+constexpr int frames_after_input = 3;
+
+struct WindowSize {
+  int width, height;
+};
+
+WindowSize wanted_size(const WindowOptions& options, const WindowSettings& settings) {
+  WindowSize size{settings.width, settings.height};
+  if (!options.size.empty() && (std::sscanf(options.size.c_str(), "%dx%d", &size.width, &size.height) != 2 ||
+                                size.width < 320 || size.height < 240 || size.width > 16384 || size.height > 16384)) {
+    throw Error(ExitCode::usage, "--size " + options.size + ": give width and height such as 1600x1000");
+  }
+  return size;
+}
+
+/// Where exports go: the current folder of a terminal, else Documents/Afterglow.
+std::string export_folder() {
+  if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) return ".";
+  const std::filesystem::path documents = user_folders().documents;
+  return documents.empty() ? "." : documents.string();
+}
+
+/// Runs that make pictures or follow a script look the same everywhere, so they neither read nor keep settings.
+bool is_automatic(const WindowOptions& options) {
+  return options.exit_after_frames > 0 || !options.screenshot.empty() || !options.script.empty();
+}
+
+}  // namespace
+
+WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
+    : options_(options),
+      source_(source),
+      settings_(is_automatic(options) ? WindowSettings{} : read_settings(settings_path(), warnings_)),
+      keeps_settings_(!is_automatic(options)),
+      window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
+      observation_(source.observe()) {
+  if (!options.script.empty()) script_ = Script(options.script);
+  start_page();
+}
+
+void WindowLoop::start_page() {
+  apply_settings(settings_, page_);
+  if (!options_.theme.empty()) page_.theme = options_.theme;
+  if (options_.scale > 0) page_.zoom = std::clamp(options_.scale, 0.5, 3.0);
+  for (const std::string& warning : warnings_) add_note(page_, Severity::warning, warning, 0);
+  font_files_ = find_fonts(font_folders());
+  actions_.export_folder = export_folder();
+  actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
+  actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
+  actions_.close = [this] { window_.close(); };
+  window_.on_key = [this](const Chord& chord) { handle_key(chord); };
+  window_.on_drop = [this](const std::string& path) { commands_.send("load", {{"path", path}}); };
+  if (!options_.open_path.empty()) commands_.send("load", {{"path", options_.open_path}});
+}
+
+void WindowLoop::handle_key(const Chord& chord) {
+  if (page_.palette.is_open) {
+    const bool is_plain = !chord.ctrl && !chord.alt;
+    if (is_plain && chord.key == "Up") palette_key(page_, commands_, PaletteKey::up);
+    if (is_plain && chord.key == "Down") palette_key(page_, commands_, PaletteKey::down);
+    if (is_plain && chord.key == "Enter") palette_key(page_, commands_, PaletteKey::accept);
+    if (is_plain && chord.key == "Escape") palette_key(page_, commands_, PaletteKey::leave);
+    if (!acts_while_typing(chord)) return;
+  } else if (ImGui::GetIO().WantTextInput && !acts_while_typing(chord)) {
+    return;
+  }
+  if (const auto command = command_for(chord)) commands_.send(*command);
+}
+
+void WindowLoop::refresh_look() {
+  const Theme& theme = theme_named(page_.theme);
+  const float scale = look_scale(theme, window_.content_scale(), page_.zoom);
+  const double density = window_.density();
+  const std::string key = std::string(theme.name) + " " + std::to_string(scale) + " " + std::to_string(density);
+  if (key == look_key_) return;
+  const bool same_fonts = look_.fonts && look_.scale == scale && look_key_.ends_with(std::to_string(density));
+  look_key_ = key;
+  look_ = Look{&theme, scale, &fonts_};
+  if (!same_fonts) {
+    fonts_.bake(*ImGui::GetIO().Fonts, font_files_, scale, static_cast<float>(density));
+    window_.upload_fonts();
+  }
+  apply_style(look_);
+}
+
+/// Seconds between two frames that show new data.
+double WindowLoop::shortest_frame() const {
+  if (!window_.is_software()) return display_interval;
+  return std::clamp(frame_cost_ / software_share, software_interval, 1.0);
+}
+
+/// Returns when a frame is due: after input, for a new observation, or because something asked for one.
+void WindowLoop::wait_for_reason() {
+  while (!window_.wants_to_close()) {
+    const double now = window_time();
+    if (window_.take_input()) frames_owed_ = frames_after_input;
+    const bool is_counted = options_.exit_after_frames > 0 || !script_.is_done();
+    double due = 1e300;
+    if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty())
+      due = last_frame_ + (window_.is_software() ? 0.5 * software_interval : 0.0);
+    if (source_.revision() != revision_) due = std::min(due, last_frame_ + shortest_frame());
+    due = std::min(due, std::max(page_.wake_at, last_frame_ + display_interval));
+    if (due <= now) return;
+    window_.wait_events(std::clamp(due - now, 0.001, poll_interval));
+  }
+}
+
+void WindowLoop::give(const Command& command) {
+  const CommandSpec* spec = find_command(command.name);
+  if (spec && spec->target == CommandTarget::engine) {
+    source_.send(command);
+    return;
+  }
+  CommandQueue following;
+  CommandContext context{page_, figures_, observation_, following, actions_, window_time()};
+  run_window_command(context, command);
+  for (Command& next : following.take()) source_.send(std::move(next));
+}
+
+void WindowLoop::give_all() {
+  for (const Command& command : commands_.take()) {
+    give(command);
+    frames_owed_ = std::max(frames_owed_, 2);
+  }
+}
+
+void WindowLoop::draw() {
+  const double start = window_time();
+  revision_ = source_.revision();
+  observation_ = source_.observe();
+  for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
+  give_all();
+  refresh_look();
+  window_.begin_frame();
+  Frame frame{observation_, look_, page_, commands_, figures_, start};
+  draw_page(frame);
+  const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;
+  if (is_last && !options_.screenshot.empty()) pictures_.push_back(options_.screenshot);
+  window_.end_frame([&] {
+    for (const std::string& path : pictures_) {
+      const std::string problem = save_screenshot(path, window_.pixel_width(), window_.pixel_height());
+      if (!problem.empty()) add_note(page_, Severity::warning, problem, start);
+    }
+    pictures_.clear();
+  });
+  give_all();
+  ++frames_;
+  if (frames_owed_ > 0) --frames_owed_;
+  if (is_last) window_.close();
+  last_frame_ = start;
+  frame_cost_ = 0.8 * frame_cost_ + 0.2 * (window_time() - start);
+}
+
+void WindowLoop::run() {
+  while (!window_.wants_to_close()) {
+    window_.wait_events(0);
+    draw();
+    wait_for_reason();
+  }
+  if (!keeps_settings_) return;
+  const std::string problem = write_settings(settings_path(), settings_of(page_, window_.width(), window_.height()));
+  if (!problem.empty()) std::fprintf(stderr, "afterglow: %s\n", problem.c_str());
+}
+
+}  // namespace afterglow

@@ -1,0 +1,54 @@
+// The life of the window: waits, draws when there is something new, hands commands on.
+#pragma once
+#include <optional>
+
+#include "app/window/gl_window.h"
+#include "app/window/observation_source.h"
+#include "app/window/script.h"
+#include "app/window/settings.h"
+#include "app/window/window.h"
+#include "app/window/window_commands.h"
+#include "views/frame.h"
+
+namespace afterglow {
+
+class WindowLoop {
+ public:
+  WindowLoop(const WindowOptions& options, ObservationSource& source);
+  /// Until the window is closed.
+  void run();
+
+ private:
+  void start_page();
+  void handle_key(const Chord& chord);
+  void refresh_look();
+  void wait_for_reason();
+  void draw();
+  void give(const Command& command);
+  void give_all();
+  double shortest_frame() const;
+
+  WindowOptions options_;
+  ObservationSource& source_;
+  WindowSettings settings_;
+  std::vector<std::string> warnings_;
+  bool keeps_settings_ = true;
+  GlWindow window_;
+  FontFiles font_files_;
+  FontSet fonts_;
+  Look look_;
+  std::string look_key_;  ///< theme and scale that the fonts were baked for
+  PageState page_;
+  FigureCache figures_;
+  CommandQueue commands_;
+  WindowActions actions_;
+  Script script_;
+  std::shared_ptr<const Observation> observation_;
+  std::uint64_t revision_ = 0;
+  std::int64_t frames_ = 0;
+  int frames_owed_ = 3;  ///< input needs a few frames until everything has reacted
+  double last_frame_ = -1, frame_cost_ = 0;
+  std::vector<std::string> pictures_;  ///< to be written with the next frame
+};
+
+}  // namespace afterglow

@@ -1,0 +1,388 @@
+// Closed forms with a little reproducible noise, so that pictures of tests look like pictures of training.
+#include "tests/support/sample_observations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace afterglow::samples {
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// A number in [-1, 1) that depends on (a, b) only.
+double noise(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = a * 0x9E3779B97F4A7C15ull + b * 0xBF58476D1CE4E5B9ull + 0x94D049BB133111EBull;
+  x ^= x >> 31;
+  x *= 0xD6E8FEB86659FD93ull;
+  x ^= x >> 32;
+  return static_cast<double>(x >> 11) / 4503599627370496.0 - 1.0;
+}
+
+double accuracy_at(double step) { return 1.0 / (1.0 + std::exp(-(step - 260) / 28.0)); }
+
+PublishedCurve curve(std::int64_t size, const std::function<double(double)>& value_at) {
+  GrowingCurve grown;
+  for (std::int64_t i = 0; i < size; ++i) grown.append(value_at(static_cast<double>(i + 1)));
+  return grown.view();
+}
+
+ModelSummary tiny_model() {
+  ModelSummary model{"tiny", {}, 61824};
+  model.layers = {{"embedding", "embedding", "embedding", "128 × 64", 8192, 0, 0},
+                  {"0 mamba2", "layers.0.mixer", "mamba2", "d 64 · N 16", 18320, 2, 8192},
+                  {"0 koopman mlp", "layers.0.mlp", "koopman_mlp", "|λ| ≤ 1", 8384, 0, 0},
+                  {"1 ska", "layers.1.mixer", "ska", "r 16 · K 2 · H 4", 18440, 4, 12560},
+                  {"1 koopman mlp", "layers.1.mlp", "koopman_mlp", "|λ| ≤ 1", 8384, 0, 0},
+                  {"head", "head", "head", "64 × 128", 8192, 0, 0}};
+  return model;
+}
+
+RunCurves run_curves(std::int64_t steps, std::uint64_t seed, bool learns, const ModelSummary& model) {
+  RunCurves run;
+  run.run = "run " + std::to_string(seed);
+  const auto accuracy = [=](double s) { return learns ? accuracy_at(s) : 0.04 + 0.16 * std::min(1.0, s / 700); };
+  run.accuracy = curve(steps, [=](double s) {
+    const double a = accuracy(s);
+    return std::clamp(a + 0.09 * noise(seed, static_cast<std::uint64_t>(s)) * std::sqrt(a * (1 - a) + 0.01), 0.0, 1.0);
+  });
+  run.loss = curve(steps, [=](double s) {
+    return (4.85 * std::pow(1 - 0.98 * accuracy(s), 1.2) + 0.004) *
+           std::exp(0.12 * noise(seed + 9, static_cast<std::uint64_t>(s)));
+  });
+  run.learning_rate =
+      curve(steps, [](double s) { return (s > 160 ? 1e-3 : 3e-4) * std::min(1.0, s / 50) * (1 - 0.0006 * s); });
+  run.gradient_norm = curve(steps, [=](double s) {
+    return 0.9 * std::exp(-s / 500) * std::exp(0.3 * noise(seed + 5, static_cast<std::uint64_t>(s)));
+  });
+  run.tokens_per_second = curve(steps, [](double s) { return 81000 + 400 * noise(3, static_cast<std::uint64_t>(s)); });
+  for (std::size_t l = 0; l < model.layers.size(); ++l) {
+    run.layer_gradient_norms.push_back({model.layers[l].label, curve(steps, [=](double s) {
+                                          return (0.05 + 0.11 * static_cast<double>(l)) *
+                                                 std::exp(-s / (300.0 + 80.0 * static_cast<double>(l))) *
+                                                 std::exp(0.25 * noise(seed + 20 + l, static_cast<std::uint64_t>(s)));
+                                        })});
+  }
+  const std::int64_t evaluations = steps / 50;
+  run.held_out_step = curve(evaluations, [](double i) { return 50 * i; });
+  run.held_out_accuracy = curve(evaluations, [=](double i) { return accuracy(50 * i) * 0.99; });
+  if (steps >= 160) run.marks.push_back({160, "rate 3e−4 → 1e−3"});
+  return run;
+}
+
+using Complex = std::complex<double>;
+
+HeadSpectrum head_spectrum(int layer, int head, int rank, double step) {
+  HeadSpectrum spectrum;
+  spectrum.layer = layer;
+  spectrum.head = head;
+  const double learnt = accuracy_at(step);
+  std::vector<double> weights;
+  for (int pair = 0; pair < rank / 2; ++pair) {
+    const double p = pair;
+    const double modulus =
+        std::clamp(0.97 - 0.11 * p - 0.05 * head + 0.1 * learnt * (p < 3) - 0.06 * (1 - learnt), 0.02, 0.995);
+    const double angle = 0.18 + 0.41 * p + 0.2 * head + 0.0006 * step * (pair % 2 ? 1 : -1) + 0.3;
+    for (const int sign : {1, -1}) {
+      spectrum.eigenvalues.push_back(std::polar(modulus, sign * angle));
+      spectrum.identity.push_back(pair);
+      weights.push_back(std::exp(-0.45 * p) * (1 + 0.4 * noise(7, static_cast<std::uint64_t>(pair + 31 * head))));
+    }
+  }
+  if (rank % 2) {
+    spectrum.eigenvalues.emplace_back(0.2, 0.0);
+    spectrum.identity.push_back(rank / 2);
+    weights.push_back(0.02);
+  }
+  double total = 0;
+  for (const double w : weights) total += w;
+  for (const double w : weights) spectrum.energy.push_back(w / total);
+  spectrum.gamma = 1.21 + 0.02 * head;
+  spectrum.eta = 1.5 - 0.1 * head;
+  spectrum.sigma = 0.93;
+  spectrum.scale = spectrum.gamma;
+  spectrum.kappa = 900 * (head + 1.0);
+  spectrum.lambda_min = 0.0011;
+  spectrum.ridge = 1e-3;
+  spectrum.power = 2;
+  return spectrum;
+}
+
+std::shared_ptr<const Spectra> spectra_at(std::int64_t step, int heads, int rank) {
+  auto spectra = std::make_shared<Spectra>();
+  spectra->step = step;
+  for (int h = 0; h < heads; ++h) spectra->heads.push_back(head_spectrum(3, h, rank, static_cast<double>(step)));
+  for (const int layer : {2, 4}) {
+    MlpSpectrum mlp{layer, {}};
+    for (int i = 0; i < 32; ++i) {
+      mlp.eigenvalues.push_back(
+          std::polar(0.55 + 0.44 * std::abs(noise(11, static_cast<std::uint64_t>(i + 64 * layer))), 0.09 * i));
+    }
+    spectra->mlps.push_back(mlp);
+  }
+  return spectra;
+}
+
+enum Role { start = 1, separator = 2, query = 3, key = 6, value = 7, filler = 8 };
+
+std::vector<TokenView> prompt(int length) {
+  std::vector<TokenView> tokens{{1, "▸", start, -1}};
+  const int keys[] = {3, 7, 1, 5}, values[] = {9, 2, 4, 8};
+  for (int i = 0; i < 4; ++i) {
+    tokens.push_back({16 + keys[i], "k" + std::to_string(keys[i]), key, -1});
+    tokens.push_back({48 + values[i], "v" + std::to_string(values[i]), Role::value, -1});
+  }
+  tokens.push_back({2, "│", separator, -1});
+  while (static_cast<int>(tokens.size()) < length - 2)
+    tokens.push_back({80 + static_cast<int>(tokens.size()) % 48, "·", filler, -1});
+  tokens.push_back({3, "?", query, -1});
+  tokens.push_back({23, "k7", key, 50});
+  return tokens;
+}
+
+HeadStep head_step(int head, int rank, int width, int t) {
+  HeadStep step;
+  for (int i = 0; i < rank; ++i) {
+    for (int j = 0; j < rank; ++j) {
+      const double grown = 1 - std::exp(-(t + 1) / 9.0);
+      step.G.push_back(static_cast<float>(
+          (i == j ? 1.2 + 0.2 * noise(1, static_cast<std::uint64_t>(i))
+                  : 0.3 * noise(2 + head, static_cast<std::uint64_t>(std::min(i, j) * 64 + std::max(i, j)))) *
+          grown));
+      step.M.push_back(static_cast<float>(0.6 * noise(40 + head, static_cast<std::uint64_t>(i * 64 + j)) * grown *
+                                          std::cos(0.1 * t)));
+    }
+  }
+  for (int i = 0; i < width * rank; ++i)
+    step.C.push_back(
+        static_cast<float>(0.8 * noise(80 + head, static_cast<std::uint64_t>(i)) * (t < 9 ? t / 9.0 : 1.0)));
+  step.m = 1.4;
+  step.sigma = 0.92;
+  step.kappa = 1 + (900 + 900 * head) * (1 - std::exp(-t * (5.0 + head) / 64)) * (1 + 0.15 * std::sin(t / 3.2 + head));
+  step.lambda_min = 1e-3 * (1 + 0.3 * std::sin(0.2 * t));
+  step.jitter = head == 1 && t == 3 ? 1 : 0;
+  for (const auto& lambda : head_spectrum(3, head, rank, 6.0 * t).eigenvalues) step.eigenvalues.push_back(lambda);
+  return step;
+}
+
+std::shared_ptr<Trace> trace_of(std::int64_t training_step, int length, int heads, int rank, int width) {
+  auto trace = std::make_shared<Trace>();
+  trace->step = training_step;
+  trace->layer = 3;
+  trace->rank = rank;
+  trace->value_width = width;
+  trace->tokens = prompt(length);
+  trace->state_bytes = 12560;
+  for (int id = 0; id < 128; ++id) {
+    trace->labels.push_back(id >= 80   ? "·"
+                            : id >= 48 ? "v" + std::to_string(id - 48)
+                            : id >= 16 ? "k" + std::to_string(id - 16)
+                                       : "?");
+  }
+  for (int t = 0; t < length; ++t) {
+    TokenStep step;
+    for (int h = 0; h < heads; ++h) step.heads.push_back(head_step(h, rank, width, t));
+    const bool asked = trace->tokens[static_cast<std::size_t>(t)].target >= 0;
+    const double sure = asked ? 0.05 + 0.941 * accuracy_at(static_cast<double>(training_step)) : 0.2;
+    step.top_tokens = {50, 57, 52, 56, 83};
+    step.top_probabilities = {sure, (1 - sure) * 0.45, (1 - sure) * 0.25, (1 - sure) * 0.12, (1 - sure) * 0.06};
+    step.target_probability = asked ? sure : -1;
+    trace->steps.push_back(std::move(step));
+  }
+  return trace;
+}
+
+std::vector<Setting> settings() {
+  return {
+      {"learning_rate", "learning rate", "", "Step size of AdamW after warm-up.", 1e-3, 1e-6, 1e-1, 3e-4, true, false},
+      {"batch", "batch", "", "Sequences in one training step.", 64, 1, 512, 64, false, true},
+      {"clip", "clip", "", "Largest norm of the whole gradient.", 1.0, 0.01, 10, 1.0, true, false},
+      {"weight_decay", "weight decay", "", "Decoupled weight decay of AdamW.", 0.01, 0, 0.5, 0.01, false, false},
+      {"power", "power K", "", "How often the operator filters the query.", 2, 0, 8, 2, false, true},
+      {"ridge", "ridge ε", "", "Added to the Gram matrix before it is factorised.", 1e-3, 1e-8, 1, 1e-3, true, false}};
+}
+
+Observation training(std::int64_t step, int heads, int rank, int length) {
+  Observation o;
+  o.preset = "tiny";
+  o.title = "Associative recall · Mamba-2 with Koopman attention";
+  o.seed = 7;
+  o.step = step;
+  o.final_step = 800;
+  o.running = step < o.final_step;
+  o.finished = step >= o.final_step;
+  o.checksum = "4f2a91c1d07be355";
+  o.checksum_step = step;
+  o.device = "CPU · 2 threads";
+  o.precision = "fp32";
+  o.device_bytes = 41'000'000;
+  o.history_bytes = 96'000'000;
+  o.steps_per_second = 12.4;
+  o.model = tiny_model();
+  o.task = "system prompt · 4 bindings · T 64";
+  o.settings = settings();
+  o.runs.push_back(run_curves(step, 1, true, o.model));
+  for (std::int64_t at = std::max<std::int64_t>(0, step - 59 * 4); at <= step; at += 4) {
+    o.spectra_trail.push_back(spectra_at(at, heads, rank));
+  }
+  o.spectra = o.spectra_trail.back();
+  o.trace = trace_of(step, length, heads, rank, rank);
+  o.recipe = R"({"preset":"tiny","seed":7})";
+  return o;
+}
+
+}  // namespace
+
+Observation training_at(std::int64_t step) { return training(step, 4, 16, 64); }
+
+Observation nothing() { return {}; }
+
+Observation one_step() {
+  Observation o = training_at(1);
+  o.spectra_trail.resize(1);
+  o.spectra = o.spectra_trail.back();
+  o.running = false;
+  return o;
+}
+
+Observation mid_training() { return training_at(428); }
+
+Observation non_finite() {
+  Observation o = training_at(300);
+  RunCurves& run = o.runs.back();
+  run.loss = curve(300, [](double s) { return s > 280 ? nan : s == 200 ? infinity : 4 * std::exp(-s / 90); });
+  run.gradient_norm = curve(300, [](double s) { return s > 270 ? infinity : 0.5; });
+  auto spectra = std::make_shared<Spectra>(*o.spectra);
+  spectra->heads[0].eigenvalues[0] = {nan, nan};
+  spectra->heads[0].energy[0] = nan;
+  spectra->heads[1].kappa = infinity;
+  o.spectra = spectra;
+  o.spectra_trail.back() = spectra;
+  auto trace = std::make_shared<Trace>(*o.trace);
+  for (HeadStep& head : trace->steps.back().heads) {
+    head.G[3] = head.M[5] = head.C[7] = std::numeric_limits<float>::quiet_NaN();
+    head.kappa = infinity;
+    head.lambda_min = nan;
+  }
+  trace->steps.back().top_probabilities.assign(5, nan);
+  o.trace = trace;
+  o.running = false;
+  o.stopped_non_finite = true;
+  o.events.push_back(
+      {281, Severity::failure,
+       "loss became NaN at step 281: layer 1 ska, head 0, tensor G[0, 3]. Raise the ridge or go back with ←."});
+  o.events.push_back(
+      {120, Severity::warning, "layer 1 ska, head 1: the Gram matrix needed 1e−4 more ridge to be factorised."});
+  return o;
+}
+
+Observation huge_values() {
+  Observation o = training_at(300);
+  RunCurves& run = o.runs.back();
+  run.loss = curve(300, [](double s) { return s < 150 ? 1e30 : 1e-30; });
+  run.gradient_norm = curve(300, [](double s) { return std::pow(10.0, s - 150); });
+  run.learning_rate = curve(300, [](double) { return 1e-12; });
+  o.step = o.checksum_step = 9'876'543'210;
+  o.final_step = 10'000'000'000;
+  o.seed = 18446744073709551615ull;
+  o.steps_per_second = 1.23e7;
+  o.model.parameters = 187'654'321'000;
+  auto spectra = std::make_shared<Spectra>(*o.spectra);
+  for (auto& lambda : spectra->heads[0].eigenvalues) lambda *= 1e6;
+  spectra->heads[0].scale = 1e-30;
+  o.spectra = spectra;
+  auto trace = std::make_shared<Trace>(*o.trace);
+  for (TokenStep& step : trace->steps) {
+    step.heads[0].kappa = 1e300;
+    for (float& g : step.heads[0].G) g *= 1e30f;
+  }
+  o.trace = trace;
+  return o;
+}
+
+Observation million_points() {
+  Observation o = training_at(428);
+  constexpr std::int64_t steps = 1'000'000;
+  const ModelSummary model = o.model;
+  o.runs = {run_curves(steps, 1, true, model)};
+  o.step = o.checksum_step = steps;
+  o.final_step = 2 * steps;
+  return o;
+}
+
+Observation several_runs() {
+  Observation o = training_at(428);
+  o.runs = {run_curves(800, 1, true, o.model), run_curves(800, 2, false, o.model), run_curves(428, 3, true, o.model)};
+  o.runs[1].run = "run 2 · without SKA";
+  o.runs[2].run = "branch of run 1 at 300";
+  o.runs[2].first_step = 301;
+  o.runs[2].marks = {{301, "branch"}, {400, "power K 2 → 4"}};
+  o.step = o.checksum_step = 728;
+  o.same_as = "run 1";
+  return o;
+}
+
+Observation long_texts() {
+  Observation o = training_at(428);
+  const std::string words = "a name that is much longer than any label that was ever planned for this place";
+  o.preset = o.title = o.task = o.device = words;
+  o.same_as = words;
+  o.model.name = words;
+  for (LayerSummary& layer : o.model.layers) layer.label = layer.detail = words;
+  for (Setting& setting : o.settings) setting.label = words;
+  for (RunCurves& run : o.runs) run.run = words;
+  for (Mark& mark : o.runs.back().marks) mark.text = words;
+  for (int i = 0; i < 40; ++i) o.events.push_back({i, Severity::warning, words + ", and once more: " + words});
+  return o;
+}
+
+Observation many_heads() {
+  Observation o = training(300, 16, 64, 700);
+  o.model.layers[3].heads = 16;
+  return o;
+}
+
+Observation attention_trace() {
+  Observation o = training_at(428);
+  auto trace = std::make_shared<Trace>(*o.trace);
+  trace->layer = 1;
+  trace->rank = trace->value_width = 0;
+  trace->state_rows = 32;
+  trace->state_columns = 16;
+  for (std::size_t t = 0; t < trace->steps.size(); ++t) {
+    trace->steps[t].heads.clear();
+    for (int i = 0; i < 32 * 16; ++i)
+      trace->steps[t].state.push_back(
+          static_cast<float>(noise(5, static_cast<std::uint64_t>(i)) * std::sin(0.1 * static_cast<double>(t))));
+  }
+  o.trace = trace;
+  o.spectra = nullptr;
+  o.spectra_trail.clear();
+  return o;
+}
+
+const std::vector<Sample>& all() {
+  static const std::vector<Sample> samples = [] {
+    std::vector<Sample> list;
+    const auto add = [&](const char* name, Observation o) {
+      list.push_back({name, std::make_shared<const Observation>(std::move(o))});
+    };
+    add("nothing", nothing());
+    add("one step", one_step());
+    add("mid training", mid_training());
+    add("non-finite", non_finite());
+    add("huge values", huge_values());
+    add("million points", million_points());
+    add("several runs", several_runs());
+    add("long texts", long_texts());
+    add("many heads", many_heads());
+    add("attention trace", attention_trace());
+    return list;
+  }();
+  return samples;
+}
+
+}  // namespace afterglow::samples

@@ -1,0 +1,33 @@
+// Made-up observations for the views: ordinary ones that look like a real run, and awkward ones.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation.h"
+
+namespace afterglow::samples {
+
+/// A run of the first-run preset as it looks after `step` steps: accuracy climbs around step 260, four heads, a trace
+/// of 64 tokens.
+Observation training_at(std::int64_t step);
+
+Observation nothing();          ///< before the first observation of the engine
+Observation one_step();         ///< a single value in every curve, no trail
+Observation mid_training();     ///< step 428 of 800
+Observation non_finite();       ///< losses and states that turned NaN and infinite
+Observation huge_values();      ///< 1e30 beside 1e-30, kappa beyond float
+Observation million_points();   ///< curves of 1,000,000 steps
+Observation several_runs();     ///< two finished runs and a branch
+Observation long_texts();       ///< names and messages far longer than any label
+Observation many_heads();       ///< 16 heads of rank 64 and a trace of 700 tokens
+Observation attention_trace();  ///< a trace of a layer that is no Koopman attention, with a growing state
+
+struct Sample {
+  std::string name;
+  std::shared_ptr<const Observation> observation;
+};
+/// All of the above.
+const std::vector<Sample>& all();
+
+}  // namespace afterglow::samples

@@ -1,0 +1,164 @@
+// Every command of the window has a handler, and what each handler changes.
+#include "app/window/window_commands.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/sample_observations.h"
+
+namespace afterglow {
+namespace {
+
+struct WindowCommandsTest : testing::Test {
+  PageState page;
+  FigureCache figures;
+  CommandQueue engine;
+  WindowActions actions;
+  std::shared_ptr<const Observation> observation = std::make_shared<const Observation>(samples::mid_training());
+
+  void run(const std::string& name, const std::string& value = "{}") {
+    CommandContext context{page, figures, observation, engine, actions, 1.0};
+    run_window_command(context, {name, value});
+  }
+  std::string followed() {
+    std::string text;
+    for (const Command& command : engine.take()) text += command.name + " " + command.value + "\n";
+    return text;
+  }
+};
+
+TEST_F(WindowCommandsTest, EveryWindowCommandOfTheTableHasAHandler) {
+  const auto handled = handled_window_commands();
+  for (const CommandSpec& spec : command_table()) {
+    const bool has_handler = std::find(handled.begin(), handled.end(), spec.name) != handled.end();
+    EXPECT_EQ(has_handler, spec.target == CommandTarget::window) << spec.name;
+  }
+  EXPECT_EQ(handled.size(),
+            static_cast<std::size_t>(std::count_if(command_table().begin(), command_table().end(),
+                                                   [](const auto& s) { return s.target == CommandTarget::window; })));
+}
+
+TEST_F(WindowCommandsTest, EveryExampleOfTheTableRunsWithoutComplaint) {
+  for (const CommandSpec& spec : command_table()) {
+    if (spec.target != CommandTarget::window || spec.name == "export") continue;
+    run(std::string(spec.name), std::string(spec.example));
+    EXPECT_TRUE(page.notes.empty()) << spec.name << ": " << page.notes.back().text;
+    page.notes.clear();
+  }
+}
+
+TEST_F(WindowCommandsTest, SelectKeepsWhatIsNotNamed) {
+  run("select", R"({"layer": 3, "head": 2})");
+  run("select", R"({"mode": 5, "scaled": true})");
+  EXPECT_EQ(page.selection.layer, 3);
+  EXPECT_EQ(page.selection.head, 2);
+  EXPECT_EQ(page.selection.mode, 5);
+  EXPECT_TRUE(page.selection.scaled);
+}
+
+TEST_F(WindowCommandsTest, NonsenseLeavesANoteAndChangesNothing) {
+  const Selection before = page.selection;
+  for (const char* value : {"{", "[]", "3", R"({"layer": "first"})", R"({"layer": 1e300})", R"({"smoothing": 2})"}) {
+    run("select", value);
+    EXPECT_EQ(page.notes.size(), 1u) << value;
+    page.notes.clear();
+  }
+  EXPECT_EQ(page.selection.layer, before.layer);
+  run("maximise", R"({"panel": "nothing"})");
+  EXPECT_TRUE(page.maximised.empty());
+  run("workspace", R"({"name": "nowhere"})");
+  EXPECT_EQ(page.workspace, "koopman");
+}
+
+TEST_F(WindowCommandsTest, ArrowsMoveTokensInTheStepperAndStepsElsewhere) {
+  run("time_left");
+  EXPECT_EQ(followed(), "rewind {\"step\":427}\n");
+  run("time_right", R"({"count": 10})");
+  EXPECT_EQ(followed(), "step {\"count\":10}\n");
+  run("time_home");
+  EXPECT_EQ(followed(), "rewind {\"step\":0}\n");
+  page.hovered_panel = "stepper";
+  run("time_left", R"({"count": 3})");
+  EXPECT_EQ(page.selection.token, 60);
+  run("time_right", R"({"count": 100})");
+  EXPECT_EQ(page.selection.token, 63);
+  run("time_home");
+  EXPECT_EQ(page.selection.token, 0);
+  run("time_end");
+  EXPECT_EQ(page.selection.token, -1);
+  EXPECT_EQ(followed(), "");
+}
+
+TEST_F(WindowCommandsTest, TokensStayWithinTheTrace) {
+  run("token", R"({"to": 5})");
+  EXPECT_EQ(page.selection.token, 5);
+  run("token", R"({"by": -100})");
+  EXPECT_EQ(page.selection.token, 0);
+  run("token", R"({"to": 100000})");
+  EXPECT_EQ(page.selection.token, 63);
+  observation = std::make_shared<const Observation>(samples::nothing());
+  run("token", R"({"to": 5})");
+  EXPECT_EQ(page.selection.token, 63) << "without a trace there is nowhere to go";
+}
+
+TEST_F(WindowCommandsTest, RewindNeverGoesBelowTheFirstStep) {
+  observation = std::make_shared<const Observation>(samples::one_step());
+  run("time_left", R"({"count": 10})");
+  EXPECT_EQ(followed(), "rewind {\"step\":0}\n");
+}
+
+TEST_F(WindowCommandsTest, RestoreTakesOneThingAtATime) {
+  run("maximise", R"({"panel": "spectrum"})");
+  run("select", R"({"mode": 2})");
+  run("help");
+  run("restore");
+  EXPECT_FALSE(page.help_is_open);
+  EXPECT_EQ(page.maximised, "spectrum");
+  run("restore");
+  EXPECT_TRUE(page.maximised.empty());
+  EXPECT_EQ(page.selection.mode, 2);
+  run("restore");
+  EXPECT_EQ(page.selection.mode, -1);
+}
+
+TEST_F(WindowCommandsTest, ScalesAndCursorsReachTheNamedPlot) {
+  run("axis_scale", R"({"plot": "training_loss", "axis": "y", "scale": "symlog"})");
+  EXPECT_EQ(page.plots["training_loss"].y_scale, Scale::symlog);
+  run("axis_scale", R"({"plot": "training_loss", "axis": "y"})");
+  EXPECT_EQ(page.plots["training_loss"].y_scale, Scale::linear) << "symlog is followed by linear";
+  run("axis_scale", R"({"panel": "training", "axis": "x", "scale": "log"})");
+  EXPECT_EQ(page.plots["training_accuracy"].x_scale, Scale::log);
+  run("cursor", R"({"plot": "training_loss", "at": 10})");
+  run("cursor", R"({"plot": "training_loss", "at": 200})");
+  EXPECT_EQ(page.plots["training_loss"].mark_a, 10);
+  EXPECT_EQ(page.plots["training_loss"].mark_b, 200);
+  run("cursor", R"({"plot": "training_loss", "at": 0})");
+  EXPECT_FALSE(page.plots["training_loss"].mark_a);
+}
+
+TEST_F(WindowCommandsTest, ZoomStaysReadable) {
+  for (int i = 0; i < 50; ++i) run("zoom", R"({"factor": 1.1})");
+  EXPECT_DOUBLE_EQ(page.zoom, 3.0);
+  run("zoom", R"({"to": 1.0})");
+  EXPECT_DOUBLE_EQ(page.zoom, 1.0);
+  for (int i = 0; i < 50; ++i) run("zoom", R"({"factor": 0.9})");
+  EXPECT_DOUBLE_EQ(page.zoom, 0.5);
+}
+
+TEST_F(WindowCommandsTest, ActionsOfTheWindowSystemAreAskedFor) {
+  std::string picture;
+  int closed = 0, full = 0;
+  actions.save_picture = [&](const std::string& path) { picture = path; };
+  actions.close = [&] { ++closed; };
+  actions.toggle_full_screen = [&] { ++full; };
+  run("screenshot", R"({"path": "a.png"})");
+  run("quit");
+  run("fullscreen");
+  EXPECT_EQ(picture, "a.png");
+  EXPECT_EQ(closed, 1);
+  EXPECT_EQ(full, 1);
+}
+
+}  // namespace
+}  // namespace afterglow

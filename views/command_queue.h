@@ -1,0 +1,31 @@
+// Views answer with commands: plain values that the window hands to the engine or carries out itself.
+#pragma once
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/engine/command.h"
+
+namespace afterglow {
+
+using CommandField = std::pair<const char*, std::variant<std::int64_t, double, bool, std::string>>;
+
+/// {"key": "learning_rate", "to": 0.001} of its fields.
+std::string command_value(const std::vector<CommandField>& fields);
+
+class CommandQueue {
+ public:
+  void send(std::string name, const std::vector<CommandField>& fields = {}) {
+    commands_.push_back({std::move(name), command_value(fields)});
+  }
+  void send(Command command) { commands_.push_back(std::move(command)); }
+  /// Empties the queue.
+  std::vector<Command> take() { return std::exchange(commands_, {}); }
+  const std::vector<Command>& waiting() const { return commands_; }
+
+ private:
+  std::vector<Command> commands_;
+};
+
+}  // namespace afterglow

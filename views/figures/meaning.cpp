@@ -1,0 +1,71 @@
+// Which colour stands for what, and how counts are written.
+#include "views/figures/meaning.h"
+
+#include <array>
+#include <cstdio>
+
+namespace afterglow {
+
+Ink layer_ink(std::string_view kind) {
+  struct Entry {
+    std::string_view kind;
+    Ink ink;
+  };
+  static constexpr std::array entries{Entry{"ska", 0},         Entry{"mamba2", 2},    Entry{"mamba3", 2},
+                                      Entry{"koopman_mlp", 4}, Entry{"attention", 1}, Entry{"linear_attention", 5},
+                                      Entry{"swiglu", 3}};
+  for (const Entry& entry : entries) {
+    if (entry.kind == kind) return entry.ink;
+  }
+  return Role::faint;
+}
+
+Ink token_ink(int role) {
+  enum { query = 3, arrow, equals, key, value, filler, action, text };  // the order of TokenRole
+  switch (role) {
+    case key:
+      return 2;
+    case value:
+      return 0;
+    case action:
+      return 4;
+    case query:
+    case arrow:
+    case equals:
+      return 1;
+    case text:
+      return 2;
+    default:
+      return Role::faint;
+  }
+}
+
+std::string layer_name(const Observation& observation, int layer) {
+  if (layer < 0 || layer >= static_cast<int>(observation.model.layers.size())) return "layer " + std::to_string(layer);
+  return observation.model.layers[static_cast<std::size_t>(layer)].label;
+}
+
+std::string grouped_number(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::size_t sign = number < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > 3 + sign;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  static constexpr std::array units{"B", "KB", "MB", "GB", "TB"};
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (size >= 1000 && unit + 1 < units.size()) {
+    size /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 || size >= 100 ? "%.0f %s" : "%.1f %s", size, units[unit]);
+  return text;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,58 @@
+// The one list of plots: to add one, write its file pair and add its line here.
+#include "views/figures/plot_kinds.h"
+
+#include <array>
+
+#include "views/figures/conditioning_figures.h"
+#include "views/figures/power_filter_figures.h"
+#include "views/figures/spectrum_figures.h"
+#include "views/figures/stepper_figures.h"
+#include "views/figures/training_figures.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::array kinds{
+    PlotKind{"training", "Training", "Accuracy, loss, gradient norms and learning rate of every run.",
+             training_subtitle, training_figures},
+    PlotKind{"spectrum", "Koopman spectrum", "Eigenvalues of the layer's memory in the complex plane, with trails.",
+             spectrum_subtitle, spectrum_figures},
+    PlotKind{"power_filter", "Power filter", "What raising the operator to the power K leaves of each mode.",
+             power_filter_subtitle, power_filter_figures},
+    PlotKind{"stepper", "Stepper", "The recurrent state token by token, and what it answers.", stepper_subtitle,
+             stepper_figures},
+    PlotKind{"conditioning", "Conditioning", "How close the Gram matrix comes to what each precision can solve.",
+             conditioning_subtitle, conditioning_figures},
+};
+
+}  // namespace
+
+std::span<const PlotKind> plot_kinds() { return kinds; }
+
+const PlotKind* find_plot_kind(std::string_view id) {
+  for (const PlotKind& kind : kinds) {
+    if (kind.id == id) return &kind;
+  }
+  return nullptr;
+}
+
+std::string provenance_of(const Observation& o) {
+  std::string line = o.preset.empty() ? "afterglow" : o.preset;
+  line += " · seed " + std::to_string(o.seed) + " · step " + std::to_string(o.step);
+  if (!o.checksum.empty() && o.checksum_step == o.step) line += " · " + o.checksum;
+  if (!o.device.empty()) line += " · " + o.device;
+  return line;
+}
+
+std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,
+                                     CurveStore& curves) {
+  std::vector<Figure> figures = kind.prepare(observation, selection, curves);
+  for (Figure& figure : figures) {
+    figure.recipe = observation.recipe;
+    figure.provenance = provenance_of(observation);
+  }
+  return figures;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,109 @@
+// The gain of each power over the modulus, the modes on it, and the energy that goes in and comes out.
+#include "views/figures/power_filter_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+
+namespace afterglow {
+
+namespace {
+
+int shown_power(const HeadSpectrum& head, const Selection& selection) {
+  return std::clamp(selection.power >= 0 ? selection.power : head.power, 0, 64);
+}
+
+Line gain_line(int power, double end, bool is_chosen) {
+  constexpr int samples = 120;
+  std::vector<double> x, y;
+  for (int i = 0; i <= samples; ++i) {
+    x.push_back(end * i / samples);
+    y.push_back(std::pow(x.back(), power));
+  }
+  Line line;
+  line.name = "K = " + std::to_string(power);
+  line.curve.x = std::move(x);
+  line.curve.y = std::move(y);
+  line.ink = is_chosen ? Ink(Role::accent) : Ink(Role::faint);
+  line.dash = is_chosen ? Dash::solid : Dash::dashed;
+  line.width = is_chosen ? 2.4 : 1.3;
+  return line;
+}
+
+struct Mode {
+  int identity = 0;
+  double modulus = 0, energy = 0;
+};
+
+/// Pairs count once, with the energy of both: they have the same modulus and the same gain.
+std::vector<Mode> merged_modes(const HeadSpectrum& head) {
+  std::vector<Mode> modes;
+  for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
+    const double modulus = std::abs(head.scale * head.eigenvalues[i]);
+    if (!std::isfinite(modulus)) continue;
+    const double energy = i < head.energy.size() && std::isfinite(head.energy[i]) ? head.energy[i] : 0;
+    const int identity = i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
+    const auto partner =
+        std::find_if(modes.begin(), modes.end(), [&](const Mode& m) { return m.identity == identity; });
+    if (partner == modes.end()) {
+      modes.push_back({identity, modulus, energy});
+    } else {
+      partner->energy += energy;
+    }
+  }
+  return modes;
+}
+
+}  // namespace
+
+std::string power_filter_subtitle(const Observation& observation, const Selection& selection) {
+  const HeadSpectrum* head = selected_head(observation, selection);
+  if (!head) return "no Koopman operator in this model yet";
+  return "K = " + std::to_string(shown_power(*head, selection)) + " · bars: query energy before and after";
+}
+
+std::vector<Figure> power_filter_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const HeadSpectrum* head = selected_head(observation, selection);
+  if (!head) return {};
+  const int power = shown_power(*head, selection);
+  const std::vector<Mode> modes = merged_modes(*head);
+  double end = 1.0;
+  for (const Mode& mode : modes) {
+    while (end < mode.modulus && end < 1e30) end *= end < 2 ? 1.25 : 2;
+  }
+  Figure figure;
+  figure.id = "power_filter";
+  figure.title = "Power filter";
+  figure.subtitle = layer_name(observation, head->layer) + " · head " + std::to_string(head->head);
+  figure.x.label = "modulus |λ| of A = γ A_w";
+  figure.x.range = Range{0, end * 1.03};
+  figure.y.label = "gain |λ|^K, share of energy";
+  figure.y.range = Range{0, std::clamp(std::pow(end, power), 1.0, 4.0) * 1.03};
+  figure.labels = LabelPlacement::at_curves;
+
+  Bars bars;
+  bars.name = "energy";
+  bars.width = end * 0.016;
+  Scatter scatter;
+  scatter.name = "modes";
+  scatter.marker = Marker::circle;
+  for (const Mode& mode : modes) {
+    const double gain = std::pow(mode.modulus, power);
+    bars.bars.push_back({mode.modulus, mode.energy * gain * gain, mode.energy, mode_ink(mode.identity)});
+    scatter.points.push_back({mode.modulus, gain, 4, mode_ink(mode.identity),
+                              mode.identity == selection.mode && selection.mode >= 0,
+                              "mode " + std::to_string(mode.identity), ""});
+  }
+  figure.series.emplace_back(std::move(bars));
+  for (const int other : std::set<int>{1, 2, 4}) {
+    if (other != power) figure.series.emplace_back(gain_line(other, end, false));
+  }
+  figure.series.emplace_back(gain_line(power, end, true));
+  figure.series.emplace_back(std::move(scatter));
+  return {figure};
+}
+
+}  // namespace afterglow

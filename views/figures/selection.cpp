@@ -1,0 +1,61 @@
+// Resolves a selection against what is there, so that no panel ever reads past an end.
+#include "views/figures/selection.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace afterglow {
+
+const HeadSpectrum* selected_head(const Observation& observation, const Selection& selection) {
+  if (!observation.spectra) return nullptr;
+  const HeadSpectrum* first = nullptr;
+  const HeadSpectrum* same_layer = nullptr;
+  for (const HeadSpectrum& head : observation.spectra->heads) {
+    if (!first) first = &head;
+    if (head.layer != selection.layer) continue;
+    if (!same_layer || head.head == selection.head) same_layer = &head;
+  }
+  if (same_layer || !first) return same_layer;
+  for (const HeadSpectrum& head : observation.spectra->heads) {
+    if (head.layer == first->layer && head.head == selection.head) return &head;
+  }
+  return first;
+}
+
+const MlpSpectrum* selected_mlp(const Observation& observation, const Selection& selection) {
+  if (!observation.spectra || observation.spectra->mlps.empty()) return nullptr;
+  for (const MlpSpectrum& mlp : observation.spectra->mlps) {
+    if (mlp.layer == selection.layer) return &mlp;
+  }
+  return &observation.spectra->mlps.front();
+}
+
+bool mlp_is_selected(const Observation& observation, const Selection& selection) {
+  const MlpSpectrum* mlp = selected_mlp(observation, selection);
+  return mlp && (mlp->layer == selection.layer || observation.spectra->heads.empty());
+}
+
+int selected_mode(const HeadSpectrum& head, const Selection& selection) {
+  int strongest = -1;
+  for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
+    if (!std::isfinite(std::abs(head.eigenvalues[i]))) continue;
+    const bool is_chosen = i < head.identity.size() && head.identity[i] == selection.mode && selection.mode >= 0;
+    if (is_chosen) return static_cast<int>(i);
+    const auto energy = [&](std::size_t k) { return k < head.energy.size() ? head.energy[k] : 0.0; };
+    if (strongest < 0 || energy(i) > energy(static_cast<std::size_t>(strongest))) strongest = static_cast<int>(i);
+  }
+  return strongest;
+}
+
+int selected_token(const Observation& observation, const Selection& selection) {
+  if (!observation.trace || observation.trace->steps.empty()) return -1;
+  const int last = static_cast<int>(observation.trace->steps.size()) - 1;
+  return selection.token < 0 ? last : std::min(selection.token, last);
+}
+
+int selected_trace_head(const Trace& trace, const Selection& selection) {
+  if (trace.steps.empty() || trace.steps.front().heads.empty()) return -1;
+  return std::clamp(selection.head, 0, static_cast<int>(trace.steps.front().heads.size()) - 1);
+}
+
+}  // namespace afterglow

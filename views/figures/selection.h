@@ -1,0 +1,34 @@
+// What one looks at, the same in every panel: layer, head, mode, token, and the few choices that change a figure.
+#pragma once
+#include "core/engine/observation.h"
+
+namespace afterglow {
+
+struct Selection {
+  int layer = -1;          ///< index into ModelSummary::layers; -1: the first layer that has something to show
+  int head = 0;            ///< of that layer
+  int mode = -1;           ///< HeadSpectrum::identity; -1: none chosen, readouts then take the strongest
+  int token = -1;          ///< place in the traced sequence; -1: the last one
+  int power = -1;          ///< K to look at in the power filter; -1: as in the model
+  bool all_heads = false;  ///< spectrum: small multiples of every head
+  bool scaled = false;     ///< spectrum: eigenvalues of A = scale A_w instead of A_w
+  bool change = false;     ///< stepper: what the token changed instead of what is there
+  double smoothing = 0.9;  ///< weight of the past in smoothed curves, in [0, 1)
+  bool operator==(const Selection&) const = default;
+};
+
+/// The spectrum that is meant: of the selected layer and head, or of the first layer that has one; nullptr without any.
+const HeadSpectrum* selected_head(const Observation& observation, const Selection& selection);
+/// The eigenvalues of the selected Koopman MLP, or of the first one when another layer is selected; nullptr without
+/// any.
+const MlpSpectrum* selected_mlp(const Observation& observation, const Selection& selection);
+/// True when the selected layer is a Koopman MLP, so that its eigenvalues are what the spectrum panel is about.
+bool mlp_is_selected(const Observation& observation, const Selection& selection);
+/// Index of the mode to read out: the selected one, else the one with most energy; -1 when the head has no finite mode.
+int selected_mode(const HeadSpectrum& head, const Selection& selection);
+/// Place of the selected token in the trace, -1 without a trace.
+int selected_token(const Observation& observation, const Selection& selection);
+/// Head of the traced layer that is meant, kept within what the trace has; -1 without heads.
+int selected_trace_head(const Trace& trace, const Selection& selection);
+
+}  // namespace afterglow

@@ -1,0 +1,227 @@
+// Eigenvalues as dots: size is energy, colour is identity, the trail is where they came from.
+#include "views/figures/spectrum_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t trail_length = 60;
+
+std::size_t trail_begin(const Observation& observation) {
+  const std::size_t size = observation.spectra_trail.size();
+  return size > trail_length ? size - trail_length : 0;
+}
+
+Figure plane(std::string id, std::string title, double reach) {
+  Figure figure;
+  figure.id = std::move(id);
+  figure.title = std::move(title);
+  figure.equal_aspect = true;
+  figure.labels = LabelPlacement::none;
+  figure.x.label = "Re λ";
+  figure.y.label = "Im λ";
+  // The circle always fits; modes outside it (scaled or edited operators) widen the plane in round steps.
+  double end = 1.12;
+  while (end < reach && end < 1e30) end *= end < 2 ? 1.25 : 2;
+  figure.x.range = figure.y.range = Range{-end, end};
+  figure.reference_circles.push_back({0, 0, 1, Role::dim, Dash::solid});
+  figure.reference_circles.push_back({0, 0, 0.5, Role::faint, Dash::dotted});
+  return figure;
+}
+
+double largest_modulus(const std::vector<std::complex<double>>& eigenvalues, double scale) {
+  double largest = 0;
+  for (const auto& lambda : eigenvalues) {
+    if (std::isfinite(std::abs(lambda))) largest = std::max(largest, scale * std::abs(lambda));
+  }
+  return largest;
+}
+
+const HeadSpectrum* same_head(const Spectra& spectra, const HeadSpectrum& head) {
+  for (const HeadSpectrum& other : spectra.heads) {
+    if (other.layer == head.layer && other.head == head.head) return &other;
+  }
+  return nullptr;
+}
+
+/// Where each identity lies in a spectrum, above and below the real axis; -1 where it is not.
+struct ModePlaces {
+  std::vector<int> upper, lower;
+
+  explicit ModePlaces(const HeadSpectrum& head) {
+    for (std::size_t i = 0; i < head.eigenvalues.size() && i < head.identity.size(); ++i) {
+      if (head.identity[i] < 0) continue;
+      const auto identity = static_cast<std::size_t>(head.identity[i]);
+      upper.resize(std::max(upper.size(), identity + 1), -1);
+      lower.resize(upper.size(), -1);
+      (head.eigenvalues[i].imag() >= 0 ? upper : lower)[identity] = static_cast<int>(i);
+    }
+  }
+  /// A mode that was real then has one place for both sides.
+  int find(int identity, bool is_upper) const {
+    if (identity < 0 || identity >= static_cast<int>(upper.size())) return -1;
+    const auto i = static_cast<std::size_t>(identity);
+    const int wanted = is_upper ? upper[i] : lower[i];
+    return wanted >= 0 ? wanted : is_upper ? lower[i] : upper[i];
+  }
+};
+
+void add_trail_point(Trail& trail, const std::complex<double>& lambda, double scale) {
+  if (!std::isfinite(std::abs(lambda))) return;
+  trail.x.push_back(scale * lambda.real());
+  trail.y.push_back(scale * lambda.imag());
+}
+
+int identity_of(const HeadSpectrum& head, std::size_t i) {
+  return i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
+}
+
+/// One trail for each eigenvalue of `head`, oldest place first.
+std::vector<Trail> mode_trails(const Observation& observation, const Selection& selection, const HeadSpectrum& head) {
+  std::vector<Trail> trails(head.eigenvalues.size());
+  for (std::size_t t = trail_begin(observation); t < observation.spectra_trail.size(); ++t) {
+    const HeadSpectrum* earlier =
+        observation.spectra_trail[t] ? same_head(*observation.spectra_trail[t], head) : nullptr;
+    if (!earlier) continue;
+    const ModePlaces places(*earlier);
+    for (std::size_t i = 0; i < trails.size(); ++i) {
+      const int place = places.find(identity_of(head, i), head.eigenvalues[i].imag() >= 0);
+      if (place < 0) continue;
+      add_trail_point(trails[i], earlier->eigenvalues[static_cast<std::size_t>(place)],
+                      shown_scale(*earlier, selection));
+    }
+  }
+  return trails;
+}
+
+Figure head_figure(const Observation& observation, const Selection& selection, const HeadSpectrum& head) {
+  const double scale = shown_scale(head, selection);
+  const std::string place = layer_name(observation, head.layer) + " · head " + std::to_string(head.head);
+  Figure figure = plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head), place,
+                        largest_modulus(head.eigenvalues, scale));
+  figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
+  Scatter scatter;
+  scatter.name = "eigenvalues";
+  scatter.marker = Marker::circle;
+  std::vector<Trail> trails = mode_trails(observation, selection, head);
+  for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
+    const std::complex<double> lambda = scale * head.eigenvalues[i];
+    if (!std::isfinite(std::abs(lambda))) continue;
+    const int identity = identity_of(head, i);
+    const double energy = i < head.energy.size() && head.energy[i] >= 0 ? std::min(1.0, head.energy[i]) : 0;
+    scatter.points.push_back({lambda.real(), lambda.imag(), 2.6 + 12 * std::sqrt(energy), mode_ink(identity),
+                              identity == selection.mode && selection.mode >= 0, "mode " + std::to_string(identity),
+                              ""});
+    trails[i].ink = mode_ink(identity);
+    if (trails[i].x.size() > 1) scatter.trails.push_back(std::move(trails[i]));
+  }
+  figure.series.emplace_back(std::move(scatter));
+  return figure;
+}
+
+Figure mlp_figure(const Observation& observation, const MlpSpectrum& mlp) {
+  Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), layer_name(observation, mlp.layer),
+                        largest_modulus(mlp.eigenvalues, 1));
+  figure.subtitle = "learned eigenvalues of the Koopman MLP";
+  Scatter scatter;
+  scatter.name = "eigenvalues";
+  scatter.marker = Marker::circle;
+  const Ink ink = layer_ink("koopman_mlp");
+  for (std::size_t i = 0; i < mlp.eigenvalues.size(); ++i) {
+    if (!std::isfinite(std::abs(mlp.eigenvalues[i]))) continue;
+    for (const double side : {1.0, -1.0}) {
+      scatter.points.push_back({mlp.eigenvalues[i].real(), side * mlp.eigenvalues[i].imag(), 3, ink, false,
+                                "pair " + std::to_string(i), ""});
+      Trail trail;
+      trail.ink = ink;
+      for (std::size_t t = trail_begin(observation); t < observation.spectra_trail.size(); ++t) {
+        if (!observation.spectra_trail[t]) continue;
+        for (const MlpSpectrum& earlier : observation.spectra_trail[t]->mlps) {
+          if (earlier.layer != mlp.layer || i >= earlier.eigenvalues.size()) continue;
+          add_trail_point(trail, {earlier.eigenvalues[i].real(), side * earlier.eigenvalues[i].imag()}, 1);
+        }
+      }
+      if (trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
+    }
+  }
+  figure.series.emplace_back(std::move(scatter));
+  return figure;
+}
+
+std::string tokens_text(double tokens) {
+  if (std::isinf(tokens)) return "∞";
+  return number_text(tokens, 3) + " tokens";
+}
+
+}  // namespace
+
+double shown_scale(const HeadSpectrum& head, const Selection& selection) {
+  return selection.scaled && std::isfinite(head.scale) ? head.scale : 1.0;
+}
+
+std::string spectrum_subtitle(const Observation& observation, const Selection& selection) {
+  if (mlp_is_selected(observation, selection)) {
+    return layer_name(observation, selected_mlp(observation, selection)->layer) + " · learned eigenvalues";
+  }
+  const HeadSpectrum* head = selected_head(observation, selection);
+  if (!head) return "no Koopman operator in this model yet";
+  std::string text = layer_name(observation, head->layer);
+  text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);
+  const std::size_t trail = observation.spectra_trail.size() - trail_begin(observation);
+  if (trail > 1) {
+    const std::int64_t span =
+        observation.spectra_trail.back()->step - observation.spectra_trail[trail_begin(observation)]->step;
+    text += " · trail " + std::to_string(span) + " steps";
+  }
+  return text;
+}
+
+std::vector<Figure> spectrum_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  std::vector<Figure> figures;
+  const MlpSpectrum* mlp = selected_mlp(observation, selection);
+  if (mlp && mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, *mlp));
+  if (const HeadSpectrum* chosen = selected_head(observation, selection)) {
+    if (!selection.all_heads) figures.push_back(head_figure(observation, selection, *chosen));
+    for (const HeadSpectrum& head : observation.spectra->heads) {
+      if (selection.all_heads && head.layer == chosen->layer)
+        figures.push_back(head_figure(observation, selection, head));
+    }
+  }
+  if (mlp && !mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, *mlp));
+  return figures;
+}
+
+std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selection& selection) {
+  const HeadSpectrum* head = selected_head(observation, selection);
+  const int mode = head ? selected_mode(*head, selection) : -1;
+  if (mode < 0) return {};
+  const auto i = static_cast<std::size_t>(mode);
+  const std::complex<double> lambda = shown_scale(*head, selection) * head->eigenvalues[i];
+  const double modulus = std::abs(lambda), angle = std::abs(std::arg(lambda));
+  const bool is_pair = std::abs(lambda.imag()) > 0;
+  const double half_life = modulus <= 0  ? 0
+                           : modulus < 1 ? std::log(0.5) / std::log(modulus)
+                                         : std::numeric_limits<double>::infinity();
+  const int power = selection.power >= 0 ? selection.power : head->power;
+  const double gain = std::pow(std::abs(head->scale * head->eigenvalues[i]), power);
+  std::vector<ReadoutRow> rows{
+      {"mode " + std::to_string(identity_of(*head, i)) + (is_pair ? ", pair" : ""), "", "mode"},
+      {"|λ|", number_text(modulus, 3), "modulus"},
+      {"angle", number_text(angle, 3), "angle"},
+      {"half-life", tokens_text(half_life), "half_life"}};
+  rows.push_back({"period", angle > 0 ? tokens_text(2 * std::numbers::pi / angle) : "none", "period"});
+  if (i < head->energy.size()) rows.push_back({"energy", number_text(100 * head->energy[i], 2) + " %", "energy"});
+  rows.push_back({"gain, K = " + std::to_string(power), number_text(gain, 3), "gain"});
+  rows.push_back({"γ", number_text(head->gamma, 3), "gamma"});
+  rows.push_back({"σ(A_w)", number_text(head->sigma, 3), "sigma"});
+  return rows;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,160 @@
+// State matrices as heat maps whose colours stay put while one walks along the tokens, and the answer as bars.
+#include "views/figures/stepper_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+
+namespace afterglow {
+
+namespace {
+
+using Matrix = std::vector<float>;
+
+double largest_magnitude(const Matrix& values) {
+  double largest = 0;
+  for (const float v : values) {
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  }
+  return largest;
+}
+
+/// The end of a colour bar: the next of 1, 2, 5 times a power of ten, so that it rarely moves.
+double round_up(double value) {
+  if (!(value > 0) || !std::isfinite(value)) return 1;
+  const double decade = std::pow(10.0, std::floor(std::log10(value)));
+  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+    if (factor * decade >= value * (1 - 1e-12)) return factor * decade;
+  }
+  return value;
+}
+
+struct MatrixView {
+  std::string id, title, subtitle, row_axis, col_axis;
+  int rows = 0, cols = 0;
+};
+
+/// `before` is empty for the state itself; otherwise the figure shows now - before.
+Figure matrix_figure(const MatrixView& view, const Matrix& now, const Matrix& before, double reach) {
+  std::vector<double> cells(now.begin(), now.end());
+  const bool is_change = before.size() == now.size() && !now.empty();
+  for (std::size_t i = 0; is_change && i < cells.size(); ++i) cells[i] -= static_cast<double>(before[i]);
+  Figure figure;
+  figure.id = "stepper_" + view.id + (is_change ? "_change" : "");
+  figure.title = view.title;
+  figure.subtitle = view.subtitle;
+  figure.x.label = view.col_axis;
+  figure.y.label = view.row_axis;
+  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  HeatMap map;
+  map.name = view.id;
+  map.rows = view.rows;
+  map.cols = view.cols;
+  map.map = ColourMap::diverging;
+  map.value.range = Range{-round_up(reach), round_up(reach)};
+  map.cells = std::move(cells);
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
+void add_head_matrices(std::vector<Figure>& figures, const Trace& trace, std::size_t token, std::size_t head,
+                       bool change) {
+  const HeadStep& now = trace.steps[token].heads[head];
+  const HeadStep& last = trace.steps.back().heads[head];
+  const auto add = [&](const MatrixView& view, Matrix HeadStep::*member) {
+    Matrix before;
+    if (change) before = token > 0 ? trace.steps[token - 1].heads[head].*member : Matrix((now.*member).size(), 0.0f);
+    double reach = std::max(largest_magnitude(now.*member), largest_magnitude(last.*member));
+    if (change) {
+      Matrix difference(now.*member);
+      for (std::size_t i = 0; i < difference.size() && i < before.size(); ++i) difference[i] -= before[i];
+      reach = largest_magnitude(difference);
+    }
+    figures.push_back(matrix_figure(view, now.*member, before, reach));
+  };
+  add({"G", "G", "Σ z zᵀ: which keys were seen", "key dimension", "key dimension", trace.rank, trace.rank},
+      &HeadStep::G);
+  add({"M", "M", "Σ z₊ zᵀ: which key follows which", "next key", "key", trace.rank, trace.rank}, &HeadStep::M);
+  add({"C", "C", "Σ v zᵀ: which value belongs to which key", "value dimension", "key dimension", trace.value_width,
+       trace.rank},
+      &HeadStep::C);
+}
+
+void add_generic_state(std::vector<Figure>& figures, const Observation& observation, std::size_t token, bool change) {
+  const Trace& trace = *observation.trace;
+  const Matrix& now = trace.steps[token].state;
+  if (now.empty() || trace.state_rows <= 0 || trace.state_columns <= 0) return;
+  Matrix before;
+  if (change) before = token > 0 ? trace.steps[token - 1].state : Matrix(now.size(), 0.0f);
+  const double reach = std::max(largest_magnitude(now), largest_magnitude(trace.steps.back().state));
+  figures.push_back(matrix_figure({"state", "State of " + layer_name(observation, trace.layer), "", "row", "column",
+                                   trace.state_rows, trace.state_columns},
+                                  now, before, reach));
+}
+
+std::string token_text(const Trace& trace, int id) {
+  if (id >= 0 && id < static_cast<int>(trace.labels.size()) && !trace.labels[static_cast<std::size_t>(id)].empty()) {
+    return trace.labels[static_cast<std::size_t>(id)];
+  }
+  return "#" + std::to_string(id);
+}
+
+Figure answer_figure(const Trace& trace, std::size_t token) {
+  Figure figure;
+  figure.id = "stepper_answer";
+  figure.title = "Answer";
+  figure.subtitle = "most probable next tokens";
+  figure.x.label = "next token";
+  figure.y.label = "probability";
+  figure.y.range = Range{0, 1.0};
+  figure.labels = LabelPlacement::none;
+  const TokenStep& step = trace.steps[token];
+  const int target = token < trace.tokens.size() ? trace.tokens[token].target : -1;
+  Bars bars;
+  bars.name = "probability";
+  bars.width = 0.6;
+  const std::size_t shown = std::min(step.top_tokens.size(), step.top_probabilities.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Ink ink = step.top_tokens[i] == target ? Ink(0) : Ink(Role::dim);
+    bars.bars.push_back(
+        {static_cast<double>(i), step.top_probabilities[i], std::numeric_limits<double>::quiet_NaN(), ink});
+    figure.x.ticks.push_back({static_cast<double>(i), token_text(trace, step.top_tokens[i])});
+  }
+  figure.x.range = Range{-0.6, std::max(1.0, static_cast<double>(shown)) - 0.4};
+  figure.series.emplace_back(std::move(bars));
+  return figure;
+}
+
+}  // namespace
+
+std::string stepper_subtitle(const Observation& observation, const Selection& selection) {
+  const int token = selected_token(observation, selection);
+  if (token < 0) return "no sequence traced yet";
+  const Trace& trace = *observation.trace;
+  std::string text = layer_name(observation, trace.layer);
+  if (const int head = selected_trace_head(trace, selection); head >= 0) text += " · head " + std::to_string(head);
+  text += " · token " + std::to_string(token);
+  if (token < static_cast<int>(trace.tokens.size())) text += " " + trace.tokens[static_cast<std::size_t>(token)].label;
+  text += " · " + bytes_text(trace.state_bytes) + " of state";
+  return text;
+}
+
+std::vector<Figure> stepper_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const int chosen = selected_token(observation, selection);
+  if (chosen < 0) return {};
+  const auto token = static_cast<std::size_t>(chosen);
+  const Trace& trace = *observation.trace;
+  std::vector<Figure> figures;
+  const int head = selected_trace_head(trace, selection);
+  if (head >= 0 && static_cast<std::size_t>(head) < trace.steps[token].heads.size()) {
+    add_head_matrices(figures, trace, token, static_cast<std::size_t>(head), selection.change);
+  } else {
+    add_generic_state(figures, observation, token, selection.change);
+  }
+  figures.push_back(answer_figure(trace, token));
+  return figures;
+}
+
+}  // namespace afterglow

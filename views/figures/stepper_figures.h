@@ -1,0 +1,15 @@
+// Figures of the stepper: state after a token or its change by the token, and the answer distribution.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/figure/figure.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/selection.h"
+
+namespace afterglow {
+
+std::string stepper_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> stepper_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+}  // namespace afterglow

@@ -1,0 +1,168 @@
+// Builds the four training plots from the runs of an observation.
+#include "views/figures/training_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+
+namespace afterglow {
+
+namespace {
+
+std::int64_t last_step(const RunCurves& run) { return run.first_step + static_cast<std::int64_t>(run.loss.size) - 1; }
+
+/// The end of the step axis: the recipe's last step once a quarter of it is there, before that a round number ahead, so
+/// that the axis moves a handful of times in a whole run and not with every step.
+double end_of_steps(const Observation& observation) {
+  std::int64_t step = std::max<std::int64_t>(1, observation.step);
+  for (const RunCurves& run : observation.runs) step = std::max(step, last_step(run));
+  if (observation.final_step > 0 && step <= observation.final_step && 4 * step >= observation.final_step) {
+    return static_cast<double>(observation.final_step);
+  }
+  double end = 50;
+  for (int i = 0; end < 1.15 * static_cast<double>(step); ++i) end *= i % 2 ? 2.5 : 2;
+  return end;
+}
+
+Figure step_figure(const Observation& observation, std::string id, std::string title) {
+  Figure figure;
+  figure.id = "training_" + std::move(id);
+  figure.title = std::move(title);
+  figure.x.label = "step";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{0, end_of_steps(observation)};
+  return figure;
+}
+
+void add_marks(Figure& figure, const Observation& observation) {
+  if (observation.runs.empty()) return;
+  for (const Mark& mark : observation.runs.back().marks) {
+    figure.events.push_back({static_cast<double>(mark.step), mark.text, Role::warning});
+  }
+}
+
+std::string run_name(const Observation& observation, std::size_t r, const char* alone) {
+  return observation.runs.size() == 1 ? alone : observation.runs[r].run;
+}
+
+std::string last_value(const PublishedCurve& curve, int digits) {
+  return curve.empty() ? "" : number_text(curve.back(), digits);
+}
+
+/// One smoothed line per run with its raw values behind, the current run strongest.
+void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
+              PublishedCurve RunCurves::*member, const char* alone) {
+  for (std::size_t r = 0; r < observation.runs.size(); ++r) {
+    const RunCurves& run = observation.runs[r];
+    const CurveSource source{run.*member, static_cast<double>(run.first_step), {}};
+    const std::string key = figure.id + "/" + std::to_string(r);
+    Line line;
+    line.name = run_name(observation, r, alone);
+    line.ink = run_ink(r);
+    line.dash = r == 0 ? Dash::solid : Dash::automatic;
+    line.width = r + 1 == observation.runs.size() ? 2.2 : 1.5;
+    line.curve = curves.smoothed(key, source, selection.smoothing);
+    if (selection.smoothing > 0) line.raw = curves.raw(key, source);
+    if (line.curve.pyramid->size())
+      line.end_value = number_text(line.curve.pyramid->y(line.curve.pyramid->size() - 1), 3);
+    figure.series.emplace_back(std::move(line));
+  }
+}
+
+void add_held_out(Figure& figure, const Observation& observation, CurveStore& curves) {
+  for (std::size_t r = 0; r < observation.runs.size(); ++r) {
+    const RunCurves& run = observation.runs[r];
+    if (run.held_out_accuracy.empty()) continue;
+    Line line;
+    line.name = observation.runs.size() == 1 ? "held out" : run.run + ", held out";
+    line.ink = observation.runs.size() == 1 ? Ink(2) : run_ink(r);
+    line.dash = Dash::dotted;
+    line.width = 1.2;
+    line.marker = Marker::diamond;
+    line.end_value = last_value(run.held_out_accuracy, 3);
+    line.curve =
+        curves.raw(figure.id + "/held out/" + std::to_string(r), {run.held_out_accuracy, 0, run.held_out_step});
+    figure.series.emplace_back(std::move(line));
+  }
+}
+
+Figure accuracy_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  Figure figure = step_figure(observation, "accuracy", "Accuracy");
+  figure.y.label = "accuracy";
+  figure.y.range = Range{0, 1.02};
+  add_runs(figure, observation, selection, curves, &RunCurves::accuracy, "training");
+  add_held_out(figure, observation, curves);
+  add_marks(figure, observation);
+  return figure;
+}
+
+Figure loss_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  Figure figure = step_figure(observation, "loss", "Loss");
+  figure.y.label = "cross-entropy";
+  figure.y.unit = "nats";
+  figure.y.scale = Scale::log;
+  add_runs(figure, observation, selection, curves, &RunCurves::loss, "loss");
+  add_marks(figure, observation);
+  return figure;
+}
+
+Figure gradient_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  Figure figure = step_figure(observation, "gradient_norm", "Gradient norm");
+  figure.y.label = "gradient norm |∂L/∂θ|";
+  figure.y.scale = Scale::log;
+  if (observation.runs.empty()) return figure;
+  const RunCurves& run = observation.runs.back();
+  const auto add = [&](const std::string& name, const PublishedCurve& values, Ink ink, Dash dash, double width) {
+    Line line;
+    line.name = name;
+    line.ink = ink;
+    line.dash = dash;
+    line.width = width;
+    line.curve = curves.smoothed(figure.id + "/" + run.run + "/" + name,
+                                 {values, static_cast<double>(run.first_step), {}}, selection.smoothing);
+    figure.series.emplace_back(std::move(line));
+  };
+  static constexpr Dash dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
+  std::map<std::string, int> seen;
+  for (std::size_t l = 0; l < run.layer_gradient_norms.size(); ++l) {
+    const std::string kind = l < observation.model.layers.size() ? observation.model.layers[l].kind : "";
+    // Series names are unique in a figure; labels of layers need not be.
+    std::string name = run.layer_gradient_norms[l].name;
+    if (seen["name " + name]++) name += " (" + std::to_string(l) + ")";
+    add(name, run.layer_gradient_norms[l].values, layer_ink(kind), dashes[seen[kind]++ % 4],
+        static_cast<int>(l) == selection.layer ? 2.4 : 1.4);
+  }
+  add("all", run.gradient_norm, Role::text, Dash::solid, 1.8);
+  add_marks(figure, observation);
+  return figure;
+}
+
+Figure rate_figure(const Observation& observation, CurveStore& curves) {
+  Figure figure = step_figure(observation, "learning_rate", "Learning rate");
+  figure.y.label = "learning rate";
+  Selection unsmoothed;
+  unsmoothed.smoothing = 0;
+  add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
+  add_marks(figure, observation);
+  return figure;
+}
+
+}  // namespace
+
+std::string training_subtitle(const Observation& observation, const Selection& selection) {
+  if (observation.runs.empty()) return "no step yet";
+  std::string text = "accuracy and loss";
+  if (selection.smoothing > 0) text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
+  return text;
+}
+
+std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  if (observation.runs.empty()) return {};
+  return {accuracy_figure(observation, selection, curves), loss_figure(observation, selection, curves),
+          gradient_figure(observation, selection, curves), rate_figure(observation, curves)};
+}
+
+}  // namespace afterglow

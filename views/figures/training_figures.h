@@ -1,0 +1,15 @@
+// Figures of training: accuracy, loss, gradient norms, learning rate; several runs in one plot.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/figure/figure.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/selection.h"
+
+namespace afterglow {
+
+std::string training_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+}  // namespace afterglow

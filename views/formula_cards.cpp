@@ -1,0 +1,203 @@
+// The one table of formula cards, and how a card is drawn.
+#include "views/formula_cards.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "core/figure/axis.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double rest_before_card = 0.4;  ///< seconds
+
+std::string mode_numbers(const Observation& o, const Selection& s,
+                         std::string (*write)(std::complex<double>, const HeadSpectrum&)) {
+  const HeadSpectrum* head = selected_head(o, s);
+  const int mode = head ? selected_mode(*head, s) : -1;
+  return mode < 0 ? "" : write(head->eigenvalues[static_cast<std::size_t>(mode)], *head);
+}
+
+std::string modulus_numbers(const Observation& o, const Selection& s) {
+  return mode_numbers(o, s, [](std::complex<double> l, const HeadSpectrum&) {
+    return "|λ| = √(" + number_text(l.real(), 3) + "² + " + number_text(l.imag(), 3) +
+           "²) = " + number_text(std::abs(l), 4);
+  });
+}
+
+std::string half_life_numbers(const Observation& o, const Selection& s) {
+  return mode_numbers(o, s, [](std::complex<double> l, const HeadSpectrum&) {
+    return "ln ½ / ln " + number_text(std::abs(l), 4) + " = " + number_text(std::log(0.5) / std::log(std::abs(l)), 4) +
+           " tokens";
+  });
+}
+
+std::string period_numbers(const Observation& o, const Selection& s) {
+  return mode_numbers(o, s, [](std::complex<double> l, const HeadSpectrum&) {
+    const double angle = std::abs(std::arg(l));
+    return angle > 0
+               ? "2π / " + number_text(angle, 4) + " = " + number_text(2 * std::numbers::pi / angle, 4) + " tokens"
+               : std::string("real: no period");
+  });
+}
+
+std::string gain_numbers(const Observation& o, const Selection& s) {
+  const HeadSpectrum* head = selected_head(o, s);
+  const int mode = head ? selected_mode(*head, s) : -1;
+  if (mode < 0) return "";
+  const int power = s.power >= 0 ? s.power : head->power;
+  const double modulus = std::abs(head->scale * head->eigenvalues[static_cast<std::size_t>(mode)]);
+  return number_text(modulus, 4) + " to the power " + std::to_string(power) + " = " +
+         number_text(std::pow(modulus, power), 4);
+}
+
+std::string gamma_numbers(const Observation& o, const Selection& s) {
+  const HeadSpectrum* head = selected_head(o, s);
+  return head ? "A = " + number_text(head->gamma, 3) + " / max(" + number_text(head->sigma, 3) +
+                    ", 1) · A_w = " + number_text(head->scale, 3) + " A_w"
+              : "";
+}
+
+std::string kappa_numbers(const Observation& o, const Selection& s) {
+  const HeadSpectrum* head = selected_head(o, s);
+  return head ? "κ = " + number_text(head->kappa, 3) + ", λ_min = " + number_text(head->lambda_min, 3) +
+                    ", ε = " + number_text(head->ridge, 3)
+              : "";
+}
+
+std::string loss_numbers(const Observation& o, const Selection&) {
+  if (o.runs.empty() || o.runs.back().loss.empty()) return "";
+  return "now " + number_text(o.runs.back().loss.back(), 4) + " nats";
+}
+
+std::string accuracy_numbers(const Observation& o, const Selection&) {
+  if (o.runs.empty() || o.runs.back().accuracy.empty()) return "";
+  return "now " + number_text(o.runs.back().accuracy.back(), 4);
+}
+
+constexpr std::array cards{
+    FormulaCard{"training", "Training", "L = −mean log p(target)",
+                "Loss and accuracy are taken at the answers only; curves are smoothed with bias correction, raw values "
+                "stay behind.",
+                "Echo, section 4", loss_numbers},
+    FormulaCard{
+        "training_accuracy", "Accuracy", "share of answers whose most probable token is right",
+        "The thin curve is each step's batch, the thick one its average, the diamonds are sequences never trained on.",
+        "Echo, section 4", accuracy_numbers},
+    FormulaCard{"training_loss", "Loss", "L = −mean log p(target)", "Cross-entropy of the answers.", "Echo, section 4",
+                loss_numbers},
+    FormulaCard{"training_gradient_norm", "Gradient norm", "|∂L/∂θ| of each layer",
+                "Before clipping; the white line is the whole model.", "Echo, appendix J", nullptr},
+    FormulaCard{"training_learning_rate", "Learning rate", "warm-up, then cosine",
+                "Step size of AdamW as it was used in each step.", "Echo, section 4", nullptr},
+    FormulaCard{"spectrum", "Koopman spectrum", "A_w = L⁻¹ M L⁻ᵀ,  G + εI = L Lᵀ",
+                "Each dot is one mode of the layer's memory: nearer the circle, longer it lasts. γ alone lifts modes: "
+                "for keys as they come σ(A_w) < 1, so dividing by max(σ, 1) changes nothing.",
+                "Echo, section 3.2, eqs. 5 to 8", gamma_numbers},
+    FormulaCard{
+        "mode", "Mode", "A_w v = λ v",
+        "A direction of the memory that keeps its shape from token to token. Conjugate pairs are one rotating mode.",
+        "Echo, section 3.2", modulus_numbers},
+    FormulaCard{"modulus", "Modulus", "|λ| = √(Re² λ + Im² λ)", "What is left of the mode after one token.",
+                "Echo, section 3.2", modulus_numbers},
+    FormulaCard{"angle", "Angle", "φ = |arg λ|", "How far the mode turns with each token, in radians.",
+                "Echo, section 3.2", nullptr},
+    FormulaCard{"half_life", "Half-life", "ln ½ / ln |λ|", "Tokens until half of the mode is gone.",
+                "Echo, section 3.2", half_life_numbers},
+    FormulaCard{"period", "Period", "2π / φ", "Tokens for one full turn of the mode.", "Echo, section 3.2",
+                period_numbers},
+    FormulaCard{"energy", "Query energy", "e_i = |⟨w_i, L⁻¹ q⟩|² / Σ", "Share of the query that lies in this mode.",
+                "Echo, appendix D", nullptr},
+    FormulaCard{"gain", "Gain of the filter", "|γ λ|^K",
+                "What the power filter leaves of the mode's amplitude; of its energy it leaves the square.",
+                "Echo, appendix D.1", gain_numbers},
+    FormulaCard{"gamma", "Lift γ", "γ = 1 + ½ sigmoid(γ_raw)",
+                "Learned factor between 1 and 1.5 on all eigenvalues. It alone lifts modes.", "Echo, section 3.2",
+                gamma_numbers},
+    FormulaCard{"sigma", "Largest singular value", "σ(A_w), six power iterations",
+                "Below 1 whenever G and M come from the same keys (Cauchy-Schwarz).", "Echo, section 3.2",
+                gamma_numbers},
+    FormulaCard{"power_filter", "Power filter", "y = B_v L A^K L⁻¹ q",
+                "Raising the operator to the power K silences small modes and keeps those near the circle. Bars: the "
+                "query's energy before (grey) and after.",
+                "Echo, appendix D.1", gain_numbers},
+    FormulaCard{
+        "stepper", "Recurrent state", "G = Σ z zᵀ,  M = Σ z₊ zᵀ,  C = Σ v zᵀ",
+        "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets.",
+        "Echo, section 3.5", nullptr},
+    FormulaCard{"conditioning", "Conditioning", "κ(G + εI) = λ_max / λ_min",
+                "Beyond 1/u of a precision a solution has no correct digit left: 2⁸ for bf16, 2¹¹ for tf32, 2²⁴ for "
+                "fp32. A larger ridge ε lowers κ.",
+                "Echo, appendix C", kappa_numbers},
+};
+
+void draw_card(const Frame& frame, const FormulaCard& card, const Rect& area) {
+  FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  const Theme& theme = *frame.look.theme;
+  struct Text {
+    std::string text;
+    double size;
+    FontFace face;
+    Color color;
+    double height;
+  };
+  const double width = frame.px(336), padding = frame.px(14);
+  std::vector<Text> lines{{std::string(card.name), title_size, FontFace::semibold, theme.text, 22}};
+  lines.push_back({std::string(card.formula), body_size, FontFace::mono, theme.accent, 24});
+  const std::string numbers = card.numbers ? card.numbers(frame.seen(), frame.state.selection) : "";
+  if (!numbers.empty()) lines.push_back({numbers, small_size, FontFace::mono, theme.text, 21});
+  for (const std::string& line :
+       wrapped_text(canvas, card.meaning, width - 2 * padding, frame.px(small_size), FontFace::regular, 6)) {
+    lines.push_back({line, small_size, FontFace::regular, theme.dim, 17});
+  }
+  lines.push_back({std::string(card.source), tiny_size, FontFace::regular, theme.faint, 20});
+  double height = 2 * frame.px(10);
+  for (const Text& line : lines) height += frame.px(line.height);
+  const Rect bounds = window_bounds();
+  const double x = std::min(area.x, bounds.right() - width - frame.px(8));
+  const double below = area.bottom() + frame.px(8);
+  const double y = below + height < bounds.bottom() ? below : std::max(bounds.y, area.y - frame.px(8) - height);
+  const Rect box{x, y, width, height};
+  canvas.fill_rect({box.x - frame.px(2), box.y, box.width + frame.px(4), box.height + frame.px(4)}, frame.px(9),
+                   faded({0, 0, 0, 255}, theme.is_dark ? 0.4 : 0.08));
+  canvas.fill_rect(box, frame.px(8), mixed(theme.raised, theme.panel, 0.25));
+  canvas.stroke_rect(box, frame.px(8), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  double top = box.y + frame.px(10);
+  for (const Text& line : lines) {
+    row_text(frame.look, canvas, {box.x + padding, top, width - 2 * padding, frame.px(line.height)}, line.text,
+             {line.size, line.face, line.color, Anchor::start});
+    top += frame.px(line.height);
+  }
+}
+
+}  // namespace
+
+std::span<const FormulaCard> formula_cards() { return cards; }
+
+const FormulaCard* find_card(std::string_view id) {
+  for (const FormulaCard& card : cards) {
+    if (card.id == id) return &card;
+  }
+  return nullptr;
+}
+
+void card_target(Frame& frame, std::string_view id, const Rect& area) {
+  CardState& state = frame.state.card;
+  if (!area.contains(mouse_place()) || ImGui::IsMouseDown(0)) {
+    if (state.card == id) state = {};
+    return;
+  }
+  if (state.card != id) state = {std::string(id), frame.time};
+  const FormulaCard* card = find_card(id);
+  if (!card) return;
+  if (frame.time - state.since < rest_before_card) {
+    ask_frame(frame.state, state.since + rest_before_card + 0.01);
+  } else {
+    draw_card(frame, *card, area);
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,43 @@
+// What a part of the page gets in every frame, and the figures that it may ask for.
+#pragma once
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "views/command_queue.h"
+#include "views/figures/plot_kinds.h"
+#include "views/look.h"
+#include "views/page_state.h"
+
+namespace afterglow {
+
+/// Figures of each plot, prepared again only when the observation or the selection is another one.
+class FigureCache {
+ public:
+  const std::vector<Figure>& figures(const PlotKind& kind, const std::shared_ptr<const Observation>& observation,
+                                     const Selection& selection);
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Observation> observation;
+    Selection selection;
+    std::vector<Figure> figures;
+  };
+  std::map<std::string, Entry, std::less<>> entries_;
+  CurveStore curves_;
+};
+
+struct Frame {
+  std::shared_ptr<const Observation> observation;  ///< never null
+  const Look& look;
+  PageState& state;
+  CommandQueue& commands;
+  FigureCache& figures;
+  double time = 0;  ///< seconds since the window opened
+
+  const Observation& seen() const { return *observation; }
+  double px(double units) const { return look.px(units); }
+};
+
+}  // namespace afterglow

@@ -1,0 +1,64 @@
+// What differs between the versions of Dear ImGui that distributions ship (1.86 to 1.92), in one place.
+#pragma once
+#include <imgui.h>
+
+namespace afterglow {
+
+/// Distance from the top of a line of text of this height to its baseline.
+inline float baseline_of(ImFont* font, float height) {
+#if IMGUI_VERSION_NUM >= 19200
+  return font->GetFontBaked(height)->Ascent;
+#else
+  return font->Ascent * height / font->FontSize;
+#endif
+}
+
+/// Height at which a font was baked; newer versions bake any height on demand.
+inline float baked_height(const ImFont* font, [[maybe_unused]] float wanted) {
+#if IMGUI_VERSION_NUM >= 19200
+  (void)font;
+  return wanted;
+#else
+  return font->FontSize;
+#endif
+}
+
+inline void push_font(ImFont* font, [[maybe_unused]] float height) {
+#if IMGUI_VERSION_NUM >= 19200
+  ImGui::PushFont(font, height);
+#else
+  ImGui::PushFont(font);
+#endif
+}
+
+/// Mouse input for tests and scripts, as a back end would give it.
+inline void put_mouse(ImGuiIO& io, float x, float y) {
+#if IMGUI_VERSION_NUM >= 18700
+  io.AddMousePosEvent(x, y);
+#else
+  io.MousePos = ImVec2(x, y);
+#endif
+}
+inline void put_button(ImGuiIO& io, int button, bool is_down) {
+#if IMGUI_VERSION_NUM >= 18700
+  io.AddMouseButtonEvent(button, is_down);
+#else
+  io.MouseDown[button] = is_down;
+#endif
+}
+inline void put_wheel(ImGuiIO& io, float amount) {
+#if IMGUI_VERSION_NUM >= 18700
+  io.AddMouseWheelEvent(0, amount);
+#else
+  io.MouseWheel = amount;
+#endif
+}
+inline void put_shift([[maybe_unused]] ImGuiIO& io, [[maybe_unused]] bool is_down) {
+#if IMGUI_VERSION_NUM >= 18700
+  io.AddKeyEvent(ImGuiMod_Shift, is_down);
+#else
+  io.KeyShift = is_down;
+#endif
+}
+
+}  // namespace afterglow

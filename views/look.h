@@ -1,0 +1,26 @@
+// How the window looks now: theme, scale and fonts, and the Dear ImGui style that follows from them.
+#pragma once
+#include "core/figure/palette.h"
+#include "views/figure_canvas.h"
+
+namespace afterglow {
+
+struct Look {
+  const Theme* theme = nullptr;
+  float scale = 1;  ///< pixels per layout unit: content scale x zoom x the theme's text scale
+  const FontSet* fonts = nullptr;
+
+  double px(double units) const { return units * static_cast<double>(scale); }
+  /// Text size for figures, which multiply by the theme's text scale themselves.
+  double figure_text(double units) const { return px(units) / theme->text_scale; }
+  FigureCanvas canvas() const { return FigureCanvas(*ImGui::GetWindowDrawList(), *fonts); }
+};
+
+/// dark, light or projector; dark for any other name.
+const Theme& theme_named(std::string_view name);
+/// The scale of everything for a screen's content scale and the user's zoom.
+float look_scale(const Theme& theme, double content_scale, double zoom);
+/// Makes Dear ImGui's own widgets (text fields, scroll bars) look like the rest.
+void apply_style(const Look& look);
+
+}  // namespace afterglow

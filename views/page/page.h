@@ -1,0 +1,43 @@
+// The whole page: what it is (left), what it does (centre), when (time bar), how it stands (status bar).
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "views/frame.h"
+
+namespace afterglow {
+
+/// Draws everything into the current Dear ImGui frame. Commands that the user gives wait in `frame.commands`
+/// afterwards.
+void draw_page(Frame& frame);
+
+// The parts, from top to bottom.
+void draw_top_bar(Frame& frame, const Rect& area);
+void draw_side_column(Frame& frame, const Rect& area);
+void draw_workspace(Frame& frame, const Rect& area);
+void draw_time_bar(Frame& frame, const Rect& area);
+void draw_status_bar(Frame& frame, const Rect& area);
+/// The newest notes, over the lower edge of the centre.
+void draw_notes(Frame& frame, const Rect& centre);
+void draw_palette(Frame& frame);
+void draw_help(Frame& frame);
+
+/// Panels of a workspace in rows; the numbers are their usual shares of the room.
+struct WorkspaceRow {
+  double share;
+  std::vector<std::pair<std::string_view, double>> panels;
+};
+struct Workspace {
+  std::string_view id, title;
+  std::vector<WorkspaceRow> rows;
+};
+std::span<const Workspace> workspaces();
+
+/// Keys that move in the palette's list.
+enum class PaletteKey { up, down, accept, leave };
+void palette_key(PageState& state, CommandQueue& commands, PaletteKey key);
+/// Commands that match what was typed, best first: every word must occur in name, title or meaning.
+std::vector<const CommandSpec*> palette_matches(std::string_view text);
+
+}  // namespace afterglow

@@ -1,0 +1,128 @@
+// What is being trained: layers, task, and the settings that may be changed while it runs.
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+#include "views/page/page.h"
+#include "views/sliders.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+/// The layer that the panels speak of: the selected one, or the first with a spectrum.
+int spoken_of(const Frame& frame) {
+  if (frame.state.selection.layer >= 0) return frame.state.selection.layer;
+  const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
+  return head ? head->layer : frame.seen().trace ? frame.seen().trace->layer : -1;
+}
+
+double draw_layer(Frame& frame, int index, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const LayerSummary& layer = frame.seen().model.layers[static_cast<std::size_t>(index)];
+  const Rect box{area.x, area.y, area.width, frame.px(28)};
+  ImGui::PushID(index);
+  const Press press = press_area("layer", box);
+  ImGui::PopID();
+  const bool chosen = index == spoken_of(frame);
+  canvas.fill_rect(box, frame.px(5), press.hovered ? mixed(theme.raised, theme.text, 0.05) : theme.raised);
+  if (chosen) canvas.stroke_rect(box, frame.px(5), {theme.accent, std::max(1.0, frame.px(1)), Dash::solid});
+  canvas.fill_circle({box.x + frame.px(13), box.y + box.height / 2}, frame.px(4),
+                     ink_color(theme, layer_ink(layer.kind)));
+  const Rect row{box.x + frame.px(25), box.y, box.width - frame.px(33), box.height};
+  const double name =
+      row_text(frame.look, canvas, row, layer.label, {body_size, FontFace::regular, theme.text, Anchor::start});
+  const std::string detail = layer.detail.empty() ? grouped_number(layer.parameters) : layer.detail;
+  const Rect rest{row.x + name + frame.px(8), row.y, row.width - name - frame.px(8), row.height};
+  if (rest.width > frame.px(24))
+    row_text(frame.look, canvas, rest, detail, {small_size, FontFace::regular, theme.faint, Anchor::end});
+  if (press.hovered) {
+    std::string hint = layer.label + ": " + grouped_number(layer.parameters) + " parameters";
+    if (layer.state_bytes > 0) hint += ", " + bytes_text(layer.state_bytes) + " of state for one sequence";
+    hint_box(frame, box, hint);
+  }
+  if (press.clicked) {
+    frame.commands.send("select", {{"layer", std::int64_t{index}}});
+    if (layer.state_bytes > 0) frame.commands.send("trace", {{"layer", std::int64_t{index}}});
+  }
+  return frame.px(31);
+}
+
+double draw_fact(const Frame& frame, const Rect& area, std::string_view label, const std::string& value, Color color,
+                 FontFace face) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Rect row{area.x, area.y, area.width, frame.px(23)};
+  const double width = row_text(frame.look, canvas, row, value,
+                                {face == FontFace::mono ? small_size : body_size, face, color, Anchor::end});
+  const double left = row.width - width - frame.px(8);
+  if (left > frame.px(20)) {
+    row_text(frame.look, canvas, {row.x, row.y, left, row.height}, label,
+             {body_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
+  }
+  return row.height;
+}
+
+/// Mean of the last values of a curve: what one would read off the smoothed line.
+double recent_mean(const PublishedCurve& curve) {
+  const std::size_t n = std::min<std::size_t>(curve.size, 16);
+  double sum = 0;
+  for (std::size_t i = curve.size - n; i < curve.size; ++i) sum += curve[i];
+  return sum / static_cast<double>(n);
+}
+
+double draw_task(Frame& frame, const Rect& area) {
+  const Observation& o = frame.seen();
+  const Theme& theme = *frame.look.theme;
+  double y = area.y + section_head(frame, area, "Task");
+  const auto rest = [&] { return Rect{area.x, y, area.width, area.bottom() - y}; };
+  // "system prompt · 4 bindings · T 64": the first part names it, the rest is its size.
+  const std::size_t dot = o.task.find(" · ");
+  if (!o.task.empty()) {
+    y += draw_fact(frame, rest(), o.task.substr(0, dot),
+                   dot == std::string::npos ? "" : o.task.substr(dot + std::string(" · ").size()), theme.text,
+                   FontFace::regular);
+  }
+  for (std::size_t r = o.runs.size(); r-- > 0 && o.runs.size() - r <= 4;) {
+    if (o.runs[r].accuracy.empty()) continue;
+    const bool is_current = r + 1 == o.runs.size();
+    y += draw_fact(frame, rest(), is_current ? "accuracy" : o.runs[r].run,
+                   number_text(recent_mean(o.runs[r].accuracy), 3), ink_color(theme, run_ink(r)), FontFace::mono);
+  }
+  if (!o.runs.empty() && !o.runs.back().held_out_accuracy.empty()) {
+    y += draw_fact(frame, rest(), "held out", number_text(o.runs.back().held_out_accuracy.back(), 3), theme.text,
+                   FontFace::mono);
+  }
+  return y - area.y;
+}
+
+}  // namespace
+
+void draw_side_column(Frame& frame, const Rect& area) {
+  const Observation& o = frame.seen();
+  ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(area.y)});
+  ImGui::BeginChild("side", {static_cast<float>(area.width), static_cast<float>(area.height)}, false,
+                    ImGuiWindowFlags_NoNav);
+  const double margin = frame.px(14), scrolled = static_cast<double>(ImGui::GetScrollY());
+  const double width = area.width - 2 * margin;
+  double y = area.y + frame.px(12) - scrolled;
+  const auto rest = [&] { return Rect{area.x + margin, y, width, 1e6}; };
+
+  std::string head = "Model";
+  if (!o.model.name.empty()) head += " · " + o.model.name;
+  if (o.model.parameters > 0) head += " · " + grouped_number(o.model.parameters) + " parameters";
+  y += section_head(frame, rest(), head);
+  for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
+  y += frame.px(14);
+  if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);
+  if (!o.settings.empty()) y += section_head(frame, rest(), "Training");
+  for (const Setting& setting : o.settings) y += setting_slider(frame, setting, rest());
+  // Tells Dear ImGui how long the column is, so that it scrolls when it has to.
+  ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(y)});
+  ImGui::Dummy({1, static_cast<float>(frame.px(12))});
+  ImGui::EndChild();
+}
+
+}  // namespace afterglow

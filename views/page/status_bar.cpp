@@ -1,0 +1,98 @@
+// How the run stands, and the notes that say what happened.
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+#include "views/page/page.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double info_seconds = 8;  ///< warnings and failures stay until they are clicked
+
+std::string speed_text(double steps_per_second) {
+  if (!(steps_per_second > 0)) return "";
+  const bool is_fast = steps_per_second >= 100;
+  return (is_fast ? grouped_number(std::llround(std::min(steps_per_second, 1e15))) : number_text(steps_per_second, 3)) +
+         " steps/s";
+}
+
+double draw_note(Frame& frame, const Note& note, const Rect& centre, double bottom, bool& dismissed) {
+  FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  const Theme& theme = *frame.look.theme;
+  const Color ink = note.severity == Severity::failure   ? theme.failure
+                    : note.severity == Severity::warning ? theme.warning
+                                                         : theme.accent;
+  const double most = std::min(frame.px(640), centre.width - frame.px(48));
+  const std::vector<std::string> lines =
+      wrapped_text(canvas, note.text, most - frame.px(36), frame.px(small_size), FontFace::regular, 3);
+  double width = 0;
+  for (const std::string& line : lines)
+    width = std::max(width, canvas.text_width(line, frame.px(small_size), FontFace::regular));
+  width += frame.px(40);
+  const double row = frame.px(17), height = row * static_cast<double>(lines.size()) + frame.px(14);
+  const Rect box{centre.x + (centre.width - width) / 2, bottom - height, width, height};
+  canvas.fill_rect(box, frame.px(8), mixed(mixed(theme.raised, theme.panel, 0.25), ink, 0.06));
+  canvas.stroke_rect(box, frame.px(8), {mixed(theme.hairline, ink, 0.6), std::max(1.0, frame.px(1)), Dash::solid});
+  canvas.fill_circle({box.x + frame.px(15), box.y + frame.px(7) + row / 2}, frame.px(4), ink);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    row_text(frame.look, canvas,
+             {box.x + frame.px(28), box.y + frame.px(7) + static_cast<double>(i) * row, width - frame.px(36), row},
+             lines[i], {small_size, FontFace::regular, theme.text, Anchor::start});
+  }
+  dismissed = box.contains(mouse_place()) && ImGui::IsMouseReleased(0);
+  return height;
+}
+
+}  // namespace
+
+void draw_status_bar(Frame& frame, const Rect& area) {
+  const Observation& o = frame.seen();
+  const Theme& theme = *frame.look.theme;
+  FigureCanvas canvas = frame.look.canvas();
+  const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
+  const char* keys = "Space run · ← → step · Ctrl E export · F1 keys";
+  const double keys_width = canvas.text_width(keys, frame.px(small_size), FontFace::regular);
+  double x = row.x;
+  const auto add = [&](const std::string& text, FontFace face, Color color) {
+    const double left = row.right() - keys_width - frame.px(22) - x;
+    if (text.empty() || left < frame.px(30)) return;
+    x += row_text(frame.look, canvas, {x, row.y, std::min(left, frame.px(420)), row.height}, text,
+                  {small_size, face, color, Anchor::start}) +
+         frame.px(22);
+  };
+  std::string device = o.device;
+  if (o.device_bytes > 0) device += " · " + bytes_text(o.device_bytes);
+  add(device, FontFace::regular, theme.dim);
+  if (!o.preset.empty() || o.step > 0)
+    add("seed " + std::to_string(o.seed) + " · step " + grouped_number(o.step), FontFace::mono, theme.dim);
+  if (!o.checksum.empty()) {
+    const std::string same = o.same_as.empty() ? "" : " = " + o.same_as;
+    const bool is_current = o.checksum_step == o.step;
+    add(o.checksum.substr(0, 8) + same, FontFace::mono,
+        is_current ? (same.empty() ? theme.text : theme.series[0]) : theme.faint);
+  }
+  add(speed_text(o.steps_per_second), FontFace::mono, theme.dim);
+  if (o.precision != "") add(o.precision, FontFace::mono, theme.faint);
+  row_text(frame.look, canvas, row, keys, {small_size, FontFace::regular, theme.dim, Anchor::end});
+}
+
+void draw_notes(Frame& frame, const Rect& centre) {
+  double bottom = centre.bottom() - frame.px(16);
+  auto& notes = frame.state.notes;
+  for (std::size_t i = notes.size(); i-- > 0;) {
+    if (notes[i].severity == Severity::info && frame.time - notes[i].born > info_seconds) {
+      notes.erase(notes.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    if (notes[i].severity == Severity::info) ask_frame(frame.state, notes[i].born + info_seconds + 0.01);
+    bool dismissed = false;
+    bottom -= draw_note(frame, notes[i], centre, bottom, dismissed) + frame.px(6);
+    if (dismissed) notes.erase(notes.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+}  // namespace afterglow

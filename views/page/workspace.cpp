@@ -1,0 +1,116 @@
+// Panels in rows with splitters between them, or one panel alone.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "views/page/page.h"
+#include "views/panel.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double gap_units = 8;
+constexpr double least_share = 0.12;
+
+/// The shares of a row or column of parts: those that were set by hand, or the usual ones; they sum to 1.
+std::vector<double> shares_of(const PageState& state, const std::string& name, std::vector<double> usual) {
+  const auto kept = state.splits.find(name);
+  if (kept != state.splits.end() && kept->second.size() == usual.size() &&
+      std::all_of(kept->second.begin(), kept->second.end(), [](double s) { return s >= least_share / 2 && s <= 1; })) {
+    usual = kept->second;
+  }
+  const double total = std::accumulate(usual.begin(), usual.end(), 0.0);
+  for (double& share : usual) share /= total;
+  return usual;
+}
+
+/// Dragging the gap between parts i and i + 1 moves room from one to the other; double click evens out again.
+void draw_splitter(Frame& frame, const std::string& name, const Rect& gap, bool is_vertical, std::vector<double> shares,
+                   std::size_t i, double length) {
+  const Press press = press_area((name + std::to_string(i)).c_str(), gap);
+  if (press.hovered || press.held) {
+    ImGui::SetMouseCursor(is_vertical ? ImGuiMouseCursor_ResizeEW : ImGuiMouseCursor_ResizeNS);
+    FigureCanvas canvas = frame.look.canvas();
+    const double thick = frame.px(2);
+    const Rect bar =
+        is_vertical ? Rect{gap.x + gap.width / 2 - thick / 2, gap.y + frame.px(8), thick, gap.height - frame.px(16)}
+                    : Rect{gap.x + frame.px(8), gap.y + gap.height / 2 - thick / 2, gap.width - frame.px(16), thick};
+    canvas.fill_rect(bar, thick / 2, press.held ? frame.look.theme->accent : frame.look.theme->hairline);
+  }
+  if (press.double_clicked) {
+    frame.state.splits.erase(name);
+  } else if (press.held && !press.started && length > 0) {
+    const ImVec2 moved = ImGui::GetIO().MouseDelta;
+    const double wanted = static_cast<double>(is_vertical ? moved.x : moved.y) / length;
+    const double change =
+        std::clamp(wanted, std::min(0.0, least_share - shares[i]), std::max(0.0, shares[i + 1] - least_share));
+    if (change != 0) {
+      shares[i] += change;
+      shares[i + 1] -= change;
+      frame.state.splits[name] = shares;
+    }
+  }
+}
+
+void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, const Rect& area) {
+  std::vector<double> usual;
+  for (const auto& [id, share] : row.panels) usual.push_back(share);
+  const std::vector<double> shares = shares_of(frame.state, name, usual);
+  const double gap = std::round(frame.px(gap_units));
+  const double room = area.width - gap * static_cast<double>(shares.size() - 1);
+  double x = area.x;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double width = i + 1 == shares.size() ? area.right() - x : std::round(room * shares[i]);
+    if (const Panel* panel = find_panel(row.panels[i].first))
+      draw_panel(frame, *panel, {x, area.y, width, area.height});
+    x += width;
+    if (i + 1 < shares.size()) draw_splitter(frame, name, {x, area.y, gap, area.height}, true, shares, i, room);
+    x += gap;
+  }
+}
+
+}  // namespace
+
+std::span<const Workspace> workspaces() {
+  static const std::vector<Workspace> list{
+      {"koopman",
+       "Koopman",
+       {{1.15, {{"training", 1.25}, {"spectrum", 1.1}, {"power_filter", 0.9}}},
+        {1, {{"stepper", 2.1}, {"conditioning", 1.15}}}}},
+      {"training", "Training", {{1, {{"training", 1}}}}},
+      {"stepper", "Stepper", {{1.3, {{"stepper", 1}}}, {1, {{"conditioning", 1}, {"spectrum", 1}}}}},
+  };
+  return list;
+}
+
+void draw_workspace(Frame& frame, const Rect& area) {
+  const double gap = std::round(frame.px(gap_units));
+  const Rect inside{area.x + gap, area.y + gap, area.width - 2 * gap, area.height - 2 * gap};
+  if (inside.width < 20 || inside.height < 20) return;
+  if (const Panel* alone = find_panel(frame.state.maximised)) {
+    draw_panel(frame, *alone, inside);
+    return;
+  }
+  const Workspace* workspace = &workspaces().front();
+  for (const Workspace& other : workspaces()) {
+    if (frame.state.workspace == other.id) workspace = &other;
+  }
+  const std::string name(workspace->id);
+  std::vector<double> usual;
+  for (const WorkspaceRow& row : workspace->rows) usual.push_back(row.share);
+  const std::vector<double> shares = shares_of(frame.state, name + "/rows", usual);
+  const double room = inside.height - gap * static_cast<double>(shares.size() - 1);
+  double y = inside.y;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double height = i + 1 == shares.size() ? inside.bottom() - y : std::round(room * shares[i]);
+    draw_row(frame, workspace->rows[i], name + "/" + std::to_string(i), {inside.x, y, inside.width, height});
+    y += height;
+    if (i + 1 < shares.size())
+      draw_splitter(frame, name + "/rows", {inside.x, y, inside.width, gap}, false, shares, i, room);
+    y += gap;
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,85 @@
+// What the window remembers between frames that is no part of the run: selection, zoom, layout, open overlays, notes.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation.h"
+#include "views/figures/selection.h"
+#include "views/plot_state.h"
+
+namespace afterglow {
+
+/// The pointer's place on an axis, shown in every plot that has the same axis.
+struct Crosshair {
+  std::string axis;  ///< label of the x axis; empty: nowhere
+  std::string plot;  ///< id of the figure under the pointer
+  double x = 0;
+};
+
+/// A quiet line above the time bar.
+struct Note {
+  Severity severity = Severity::info;
+  std::string text;
+  double born = 0;  ///< seconds since the window opened
+};
+
+/// What arrows and Home/End move: the token of the stepper or the step of the training.
+enum class TimeFocus { steps, tokens };
+
+struct PaletteState {
+  bool is_open = false, wants_focus = false;
+  std::string text;
+  int chosen = 0;  ///< line of the list
+};
+
+/// A slider or number that is being changed; its new value is sent when it is let go.
+struct EditState {
+  std::string key;  ///< of the setting; empty: none
+  double value = 0;
+  bool is_typing = false, wants_focus = false;
+  std::string text;
+};
+
+/// A quantity under the pointer, whose card opens after a moment.
+struct CardState {
+  std::string card;
+  double since = 0;
+};
+
+struct PageState {
+  // Kept from start to start.
+  std::string theme = "dark";
+  double zoom = 1;
+  std::string workspace = "koopman";
+  std::map<std::string, std::vector<double>> splits;  ///< shares of the rows and columns of each workspace, by name
+  std::map<std::string, int> shown_figure;  ///< of each panel: index of the one figure to show, -1: as many as fit
+
+  // Of this sitting.
+  Selection selection;
+  std::string maximised;  ///< id of the panel that is shown alone
+  std::map<std::string, PlotState> plots;
+  Crosshair crosshair, next_crosshair;
+  std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame
+  TimeFocus time_focus = TimeFocus::steps;
+  PaletteState palette;
+  EditState edit;
+  CardState card;
+  bool help_is_open = false;
+  std::deque<Note> notes;
+  std::size_t events_seen = 0;
+  std::int64_t scrubbed_step = -1;  ///< while the timeline is dragged
+  double scrubbed_at = 0;
+  double wake_at = 0;  ///< when to draw again without new input; infinity: not at all
+};
+
+/// Asks for another frame at this time, or at once.
+inline void ask_frame(PageState& state, double at = 0) { state.wake_at = std::min(state.wake_at, at); }
+
+void add_note(PageState& state, Severity severity, std::string text, double now);
+/// Turns events that were not seen yet into notes; only the newest few are kept.
+void note_events(PageState& state, const Observation& observation, double now);
+
+}  // namespace afterglow

@@ -1,0 +1,181 @@
+// Frame, header and the usual body of a panel.
+#include "views/panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "views/figures/meaning.h"
+#include "views/figures/spectrum_figures.h"
+#include "views/formula_cards.h"
+#include "views/plot_widget.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double header_height = 32;
+
+struct Grid {
+  int count = 1, columns = 1;
+  int rows() const { return (count + columns - 1) / columns; }
+};
+
+/// The most figures that fit at a useful size; among the ways to set them, the one with the least stretched cells.
+Grid best_grid(int figures, double width, double height, double least_width, double least_height) {
+  for (int count = figures; count > 1; --count) {
+    Grid best{0, 0};
+    double best_score = 0;
+    for (int columns = 1; columns <= count; ++columns) {
+      const Grid grid{count, columns};
+      const double w = width / columns, h = height / grid.rows();
+      if (w < least_width || h < least_height || columns * grid.rows() - count >= columns) continue;
+      const double score = std::min(w / least_width, h / least_height) / (columns * grid.rows());
+      if (score > best_score) {
+        best = grid;
+        best_score = score;
+      }
+    }
+    if (best.count) return best;
+  }
+  return {};
+}
+
+void draw_nothing_yet(const Frame& frame, const Panel& panel, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const std::string text = panel.kind->subtitle(frame.seen(), frame.state.selection);
+  row_text(frame.look, canvas, {area.x + frame.px(16), area.y, area.width - frame.px(32), area.height}, text,
+           {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
+}
+
+int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
+  const auto chosen = frame.state.shown_figure.find(std::string(panel.kind->id));
+  const int index = chosen == frame.state.shown_figure.end() ? -1 : chosen->second;
+  return index < static_cast<int>(figures) ? index : -1;
+}
+
+/// The switch that goes through "all" and each figure alone.
+double draw_figure_chip(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, double right,
+                        const Rect& row) {
+  if (figures.size() < 2 || row.width < frame.px(420)) return right;
+  const int shown = shown_figure(frame, panel, figures.size());
+  const std::string label = shown < 0 ? "all plots" : figures[static_cast<std::size_t>(shown)].title;
+  const ChipResult chip =
+      header_chip(frame, "which", right, row, label, shown >= 0, "Show all plots, or one after the other");
+  if (chip.clicked) {
+    frame.state.shown_figure[std::string(panel.kind->id)] =
+        shown + 1 < static_cast<int>(figures.size()) ? shown + 1 : -1;
+  }
+  return chip.left;
+}
+
+void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const Rect row{area.x + frame.px(12), area.y + frame.px(3), area.width - frame.px(22), frame.px(26)};
+  const bool is_alone = frame.state.maximised == panel.kind->id;
+  double right = row.right();
+  const ChipResult enlarge =
+      header_chip(frame, "enlarge", right, row, "", false, is_alone ? "Back to all panels  Esc" : "Enlarge  Enter",
+                  is_alone ? Icon::shrink : Icon::enlarge);
+  if (enlarge.clicked) {
+    if (is_alone) {
+      frame.commands.send("restore");
+    } else {
+      frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
+    }
+  }
+  right = draw_figure_chip(frame, panel, figures, enlarge.left, row);
+  if (panel.draw_controls) right = panel.draw_controls(frame, {row.x, row.y, right - row.x, row.height});
+
+  const Rect text{row.x, row.y, std::max(0.0, right - row.x - frame.px(8)), row.height};
+  const double title = row_text(frame.look, canvas, text, panel.kind->title,
+                                {title_size, FontFace::semibold, theme.text, Anchor::start});
+  const double subtitle_x = text.x + title + frame.px(8);
+  if (text.right() - subtitle_x > frame.px(40)) {
+    row_text(frame.look, canvas, {subtitle_x, row.y, text.right() - subtitle_x, row.height},
+             panel.kind->subtitle(frame.seen(), frame.state.selection),
+             {small_size, FontFace::regular, theme.faint, Anchor::start});
+  }
+  const Press press = press_area("header", {row.x, row.y, std::max(1.0, text.width), row.height});
+  if (press.double_clicked) frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
+  card_target(frame, panel.kind->id, {row.x, row.y, title, row.height});
+}
+
+}  // namespace
+
+ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
+                       bool is_on, std::string_view hint, Icon icon) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const double width = icon == Icon::none
+                           ? canvas.text_width(label, frame.px(tiny_size), FontFace::regular) + frame.px(14)
+                           : frame.px(22);
+  const Rect box{right - width, row.y + row.height / 2 - frame.px(10), width, frame.px(20)};
+  const Press press = press_area(id, box);
+  if (is_on) canvas.fill_rect(box, frame.px(5), mixed(theme.raised, theme.accent, 0.18));
+  if (!is_on && press.hovered) canvas.fill_rect(box, frame.px(5), theme.raised);
+  row_text(frame.look, canvas, box, label,
+           {tiny_size, FontFace::regular, is_on || press.hovered ? theme.text : theme.dim, Anchor::middle});
+  draw_icon(canvas, icon, {box.x + frame.px(6), box.y + frame.px(5), frame.px(10), frame.px(10)},
+            press.hovered ? theme.text : theme.dim);
+  if (press.hovered && !hint.empty()) hint_box(frame, box, hint);
+  return {box.x - frame.px(2), press.clicked};
+}
+
+void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  if (figures.empty()) return draw_nothing_yet(frame, panel, area);
+  const int chosen = shown_figure(frame, panel, figures.size());
+  if (chosen >= 0) {
+    handle_mode_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(chosen)], area));
+    return;
+  }
+  const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height, frame.px(panel.figure_width),
+                              frame.px(panel.figure_height));
+  const double gap = frame.px(4), width = area.width / grid.columns, height = area.height / grid.rows();
+  for (int i = 0; i < grid.count; ++i) {
+    const Rect cell{area.x + i % grid.columns * width, area.y + i / grid.columns * height, width - gap, height - gap};
+    // A figure that is alone is named by the panel's header.
+    PlotOptions options;
+    options.shows_caption = grid.count > 1 || figures.size() > 1;
+    handle_mode_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(i)], cell, options));
+  }
+}
+
+void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  canvas.fill_rect(area, frame.px(8), theme.panel);
+  canvas.stroke_rect(area, frame.px(8), {theme.hairline, std::max(1.0, std::round(frame.px(1))), Dash::solid});
+  if (area.contains(mouse_place()) &&
+      ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows | ImGuiHoveredFlags_AllowWhenBlockedByActiveItem)) {
+    frame.state.hovered_panel = panel.kind->id;
+  }
+  ImGui::PushID(panel.kind->id.data());
+  const std::vector<Figure>& figures = frame.figures.figures(*panel.kind, frame.observation, frame.state.selection);
+  draw_header(frame, panel, figures, area);
+  const Rect body{area.x + frame.px(4), area.y + frame.px(header_height), area.width - frame.px(8),
+                  area.height - frame.px(header_height) - frame.px(6)};
+  if (body.width > frame.px(60) && body.height > frame.px(40)) panel.draw(frame, panel, figures, body);
+  ImGui::PopID();
+}
+
+void handle_mode_response(Frame& frame, const PlotResponse& response) {
+  const auto identity = [](const std::string& id) { return id.starts_with("mode ") ? std::atoi(id.c_str() + 5) : -1; };
+  if (const int mode = identity(response.clicked_point); mode >= 0) {
+    const bool is_chosen = frame.state.selection.mode == mode;
+    frame.commands.send("select", {{"mode", std::int64_t{is_chosen ? -1 : mode}}});
+  }
+  const int hovered = identity(response.hovered_point);
+  if (hovered < 0) return;
+  Selection selection = frame.state.selection;
+  selection.mode = hovered;
+  std::vector<ReadingLine> lines;
+  for (const ReadoutRow& row : mode_readout(frame.seen(), selection)) {
+    lines.push_back({row.label, row.value, mode_ink(hovered), lines.empty()});
+  }
+  reading_box(frame, response.beside, lines, window_bounds());
+}
+
+}  // namespace afterglow

@@ -1,0 +1,44 @@
+// A panel: a plot with its place on the page. What is particular to one is drawn by its own file in panels/.
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "views/frame.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+struct Panel {
+  const PlotKind* kind;
+  /// Draws the figures into `area`; every panel that needs nothing special uses draw_figure_grid.
+  void (*draw)(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+  /// Optional controls at the right end of the header, drawn leftwards from `row.right()`; returns where they end.
+  double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;
+  /// Smallest useful size of one of its figures in layout units.
+  double figure_width = 280, figure_height = 150;
+};
+
+/// Every panel, in the order of `plot_kinds()`.
+std::span<const Panel> panels();
+/// nullptr when there is no such panel.
+const Panel* find_panel(std::string_view id);
+
+/// As many figures as fit, side by side or stacked, or the one that was chosen in the header.
+void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+/// The whole panel with frame, header and body. Sets PageState::hovered_panel.
+void draw_panel(Frame& frame, const Panel& panel, const Rect& area);
+
+/// A switch in a panel's header that ends at `right`; returns its left edge.
+struct ChipResult {
+  double left = 0;
+  bool clicked = false;
+};
+ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
+                       bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
+
+/// Clicks and hovers on a mode's dot: selects it, or shows what it stands for.
+struct PlotResponse;
+void handle_mode_response(Frame& frame, const PlotResponse& response);
+
+}  // namespace afterglow

@@ -1,0 +1,20 @@
+// What is particular to single panels; one file each.
+#pragma once
+#include "views/panel.h"
+
+namespace afterglow {
+
+void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+double draw_spectrum_controls(Frame& frame, const Rect& row);
+
+void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+
+void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+double draw_stepper_controls(Frame& frame, const Rect& row);
+
+double draw_training_controls(Frame& frame, const Rect& row);
+
+/// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.
+double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen);
+
+}  // namespace afterglow

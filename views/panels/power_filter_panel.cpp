@@ -1,0 +1,38 @@
+// The filter's plot above a slider for K: a look at other powers, the model keeps its own.
+#include <algorithm>
+#include <cmath>
+
+#include "views/panels/panel_draws.h"
+#include "views/plot_widget.h"
+#include "views/sliders.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
+  const double slider = head ? frame.px(30) : 0;
+  draw_figure_grid(frame, panel, figures, {area.x, area.y, area.width, area.height - slider});
+  if (!head) return;
+  constexpr int most_powers = 8;
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const int power = frame.state.selection.power >= 0 ? frame.state.selection.power : head->power;
+  const Rect row{area.x + frame.px(12), area.bottom() - slider, area.width - frame.px(24), slider};
+  const double label =
+      row_text(frame.look, canvas, row, "K", {body_size, FontFace::regular, theme.dim, Anchor::start}) + frame.px(12);
+  const std::string value = std::to_string(power) + (power == head->power ? " as trained" : "");
+  const double value_width = std::max(frame.px(84), canvas.text_width(value, frame.px(small_size), FontFace::mono));
+  row_text(frame.look, canvas, row, value, {small_size, FontFace::mono, theme.text, Anchor::end});
+  const Rect track{row.x + label, row.y, row.width - label - value_width - frame.px(12), row.height};
+  const TrackResult result =
+      slider_track(frame, "K", track, static_cast<double>(std::min(power, most_powers)) / most_powers);
+  if (result.reset) {
+    frame.commands.send("select", {{"power", std::int64_t{-1}}});
+  } else if (result.moved) {
+    const auto chosen = static_cast<std::int64_t>(std::lround(result.share * most_powers));
+    if (chosen != power) frame.commands.send("select", {{"power", chosen}});
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,100 @@
+// The complex plane with the readout of a mode beside it, or all heads as small multiples.
+#include <algorithm>
+
+#include "views/figures/spectrum_figures.h"
+#include "views/formula_cards.h"
+#include "views/panels/panel_draws.h"
+#include "views/plot_widget.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+/// The rows of the readout; returns the height used.
+double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const double height = frame.px(21);
+  double y = area.y;
+  for (std::size_t i = 0; i < rows.size() && y + height <= area.bottom(); ++i, y += height) {
+    const Rect row{area.x, y, area.width, height};
+    if (i == 0) {
+      row_text(frame.look, canvas, row, rows[i].label, {small_size, FontFace::semibold, theme.text, Anchor::start});
+    } else {
+      const double value =
+          row_text(frame.look, canvas, row, rows[i].value, {tiny_size, FontFace::mono, theme.text, Anchor::end});
+      row_text(frame.look, canvas, {row.x, row.y, row.width - value - frame.px(6), row.height}, rows[i].label,
+               {small_size, FontFace::regular, theme.dim, Anchor::start});
+    }
+    card_target(frame, rows[i].card, row);
+  }
+  return y - area.y;
+}
+
+/// The sentence that the operator's lift deserves, where there is room for it.
+void draw_lift_note(const Frame& frame, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const std::vector<std::string> lines =
+      wrapped_text(canvas, "γ alone lifts modes: σ(A_w) < 1 for keys as they come, so max(σ, 1) divides by 1.",
+                   area.width, frame.px(tiny_size), FontFace::regular, 6);
+  const double height = frame.px(15);
+  if (static_cast<double>(lines.size()) * height > area.height) return;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    row_text(frame.look, canvas, {area.x, area.y + static_cast<double>(i) * height, area.width, height}, lines[i],
+             {tiny_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
+  }
+}
+
+}  // namespace
+
+void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
+  const double readout = frame.px(136);
+  const bool shows_readout = !rows.empty() && !frame.state.selection.all_heads && area.width > frame.px(330);
+  const double planes = shows_readout ? area.width - readout - frame.px(8) : area.width;
+  // The Koopman MLP's plane joins only where both stay large.
+  std::vector<Figure> shown = figures;
+  if (!frame.state.selection.all_heads && planes < 1.7 * area.height && shown.size() > 1 &&
+      frame.state.shown_figure.find(std::string(panel.kind->id)) == frame.state.shown_figure.end()) {
+    shown.resize(1);
+  }
+  draw_figure_grid(frame, panel, shown, {area.x, area.y, planes, area.height});
+  if (!shows_readout) return;
+  const Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
+                    area.height - frame.px(26)};
+  const double used = draw_readout(frame, rows, column) + frame.px(10);
+  draw_lift_note(frame, {column.x, column.y + used, column.width, column.height - used});
+}
+
+double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {
+  constexpr int most_chips = 8;
+  for (int h = std::min(heads, most_chips) - 1; h >= 0; --h) {
+    const std::string label = std::to_string(h), id = "head" + label;
+    const ChipResult chip = header_chip(frame, id.c_str(), right, row, label, h == chosen, "Head " + label);
+    if (chip.clicked) frame.commands.send("select", {{"head", std::int64_t{h}}, {"all_heads", false}});
+    right = chip.left;
+  }
+  return right;
+}
+
+double draw_spectrum_controls(Frame& frame, const Rect& row) {
+  const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
+  if (!head) return row.right();
+  const Selection& selection = frame.state.selection;
+  double right = row.right();
+  const ChipResult scaled = header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w",
+                                        selection.scaled, "Eigenvalues of A_w, or of A with its lift γ");
+  if (scaled.clicked) frame.commands.send("select", {{"scaled", !selection.scaled}});
+  right = scaled.left;
+  int heads = 0;
+  for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head->layer;
+  if (row.width < frame.px(330)) return right;
+  const ChipResult all =
+      header_chip(frame, "all", right, row, "all", selection.all_heads, "All heads as small multiples");
+  if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
+  right = all.left;
+  return draw_head_chips(frame, right, row, heads, selection.all_heads ? -1 : head->head);
+}
+
+}  // namespace afterglow

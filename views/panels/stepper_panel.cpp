@@ -1,0 +1,45 @@
+// State matrices side by side, the answer at the end of the row.
+#include <algorithm>
+
+#include "views/figures/meaning.h"
+#include "views/panels/panel_draws.h"
+#include "views/plot_widget.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const bool is_row = figures.size() > 1 && area.width > frame.px(165) * static_cast<double>(figures.size()) &&
+                      area.width > 1.6 * area.height &&
+                      frame.state.shown_figure.find(std::string(panel.kind->id)) == frame.state.shown_figure.end();
+  if (!is_row) return draw_figure_grid(frame, panel, figures, area);
+  const double gap = frame.px(6), width = (area.width - gap) / static_cast<double>(figures.size());
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    const double x = area.x + static_cast<double>(i) * width;
+    plot_widget(frame, figures[i], {x, area.y, width - gap, area.height});
+  }
+}
+
+double draw_stepper_controls(Frame& frame, const Rect& row) {
+  const auto& trace = frame.seen().trace;
+  if (!trace || trace->steps.empty()) return row.right();
+  const bool change = frame.state.selection.change;
+  const ChipResult chip = header_chip(frame, "change", row.right(), row, "what changed", change,
+                                      "Show what this token changed instead of the state");
+  if (chip.clicked) frame.commands.send("select", {{"change", !change}});
+  const int heads = static_cast<int>(trace->steps.front().heads.size());
+  if (row.width < frame.px(420)) return chip.left;
+  return draw_head_chips(frame, chip.left, row, heads, selected_trace_head(*trace, frame.state.selection));
+}
+
+double draw_training_controls(Frame& frame, const Rect& row) {
+  const double smoothing = frame.state.selection.smoothing;
+  const ChipResult chip =
+      header_chip(frame, "smoothing", row.right(), row, smoothing > 0 ? "smooth" : "raw", smoothing > 0,
+                  "Average with bias correction: off, 0.9, 0.98. The raw curve stays visible.");
+  if (chip.clicked)
+    frame.commands.send("select", {{"smoothing", smoothing <= 0 ? 0.9 : smoothing < 0.95 ? 0.98 : 0.0}});
+  return chip.left;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,39 @@
+// What the pointer and the two measuring cursors read off a figure, as text: the numbers are those of the data.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/figure/readout.h"
+#include "views/plot_state.h"
+
+namespace afterglow {
+
+struct ReadingLine {
+  std::string name;
+  std::string value;
+  Ink ink = Role::dim;
+  bool is_heading = false;
+};
+
+/// The abscissa, then the value of every visible curve next to it. Empty when there is no curve.
+std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x);
+
+/// The cell of the first heat map under a place in data units; empty beside it.
+std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y);
+
+/// How a curve changes between the cursors.
+struct Measurement {
+  std::string name;
+  Ink ink = Role::dim;
+  double at_a = 0, at_b = 0;
+  double difference = 0, ratio = 0;  ///< B - A and B / A
+  double slope = 0;  ///< least squares of all points between, in the units of the axes as shown (decades on log axes)
+  std::string law;   ///< the slope in words: "0.02 per step", "power law, exponent −0.98", "half-life 41 tokens"
+};
+/// One for every visible line. Needs both cursors; points that cannot be shown on the scales do not count.
+std::vector<Measurement> measure(const Figure& figure, const FigureView& view);
+
+/// A and B, Δx, and the measurements in lines.
+std::vector<ReadingLine> measurement_lines(const Figure& figure, const FigureView& view);
+
+}  // namespace afterglow

@@ -1,0 +1,44 @@
+// How one looks at a plot: zoom, scales, hidden series, measuring cursors. Changes only when the user asks.
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/figure/render.h"
+
+namespace afterglow {
+
+struct PlotState {
+  std::optional<Range> x, y;              ///< what was zoomed to; nothing: all data, also those to come
+  std::optional<Scale> x_scale, y_scale;  ///< what was switched to
+  std::set<std::string> hidden;
+  std::optional<double> mark_a, mark_b;  ///< measuring cursors in data units
+
+  /// True while the plot shows all data and moves with new ones.
+  bool follows() const { return !x && !y; }
+  void fit() { x = y = std::nullopt; }
+};
+
+/// Which axes a gesture moves: both over the plot, one over an axis.
+struct AxisChoice {
+  bool x = true, y = true;
+};
+
+/// Moves the view with the pointer by (dx, dy) canvas units.
+void pan(PlotState& state, const FigureGeometry& geometry, double dx, double dy);
+/// Makes the visible range `factor` times as large, keeping what is at `place`. Ranges that no number can tell apart
+/// any more, or that overflow, are refused.
+void zoom_at(PlotState& state, const FigureGeometry& geometry, Point place, double factor, AxisChoice axes);
+/// Shows what the box holds. Boxes smaller than a few pixels are taken for a slip.
+void zoom_to_box(PlotState& state, const FigureGeometry& geometry, Point from, Point to);
+/// The scale after this one: linear, log, symlog, linear.
+Scale next_scale(Scale scale);
+/// Switches the scale of an axis and lets it fit again, as a range of one scale means nothing on another.
+void set_scale(PlotState& state, char axis, Scale scale);
+/// Sets A, then B, then clears both.
+void place_cursor(PlotState& state, double x);
+
+/// The view that the figure is rendered with.
+FigureView view_of(const PlotState& state, double text_size);
+
+}  // namespace afterglow

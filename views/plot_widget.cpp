@@ -1,0 +1,174 @@
+// Renders a figure, then lets this frame's input change how the next one looks.
+#include "views/plot_widget.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double zoom_per_notch = 0.85;
+
+double caption_height(const Frame& frame, const Figure& figure, const PlotOptions& options) {
+  return options.shows_caption && !figure.title.empty() ? frame.px(20) : 0;
+}
+
+void draw_caption(const Frame& frame, const Figure& figure, const Rect& row) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const double title =
+      row_text(frame.look, canvas, row, figure.title, {small_size, FontFace::semibold, theme.text, Anchor::start});
+  const double x = row.x + title + frame.px(8);
+  row_text(frame.look, canvas, {x, row.y, row.right() - x, row.height}, figure.subtitle,
+           {tiny_size, FontFace::regular, theme.faint, Anchor::start});
+}
+
+/// The lit button of a plot that does not follow its data.
+Rect follow_button(const Frame& frame, const FigureGeometry& geometry) {
+  return {geometry.plot.right() - frame.px(54), geometry.plot.y + frame.px(6), frame.px(48), frame.px(18)};
+}
+
+void draw_follow_button(const Frame& frame, const Rect& box) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const bool hovered = box.contains(mouse_place());
+  canvas.fill_rect(box, frame.px(9), mixed(theme.panel, theme.accent, hovered ? 0.45 : 0.25));
+  canvas.stroke_rect(box, frame.px(9), {theme.accent, std::max(1.0, frame.px(1)), Dash::solid});
+  row_text(frame.look, canvas, box, "follow", {tiny_size, FontFace::semibold, theme.text, Anchor::middle});
+}
+
+AxisChoice axes_at(const FigureGeometry& geometry, Point place, bool equal_aspect) {
+  if (equal_aspect) return {true, true};
+  if (place.y > geometry.plot.bottom()) return {true, false};
+  if (place.x < geometry.plot.x) return {false, true};
+  return {true, true};
+}
+
+bool is_line_plot(const Figure& figure) {
+  return std::any_of(figure.series.begin(), figure.series.end(),
+                     [](const Series& s) { return std::holds_alternative<Line>(s); });
+}
+
+void draw_box(const Frame& frame, Point from, Point to, const Rect& plot) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const Rect box{std::min(from.x, to.x), std::min(from.y, to.y), std::abs(from.x - to.x), std::abs(from.y - to.y)};
+  canvas.push_clip(plot);
+  canvas.fill_rect(box, 0, faded(theme.accent, 0.14));
+  canvas.stroke_rect(box, 0, {theme.accent, std::max(1.0, frame.px(1)), Dash::solid});
+  canvas.pop_clip();
+}
+
+Point press_place() {
+  const ImVec2 p = ImGui::GetIO().MouseClickedPos[ImGui::IsMouseDown(1) || ImGui::IsMouseReleased(1) ? 1 : 0];
+  return {static_cast<double>(p.x), static_cast<double>(p.y)};
+}
+
+/// Drags, wheel and double clicks. Returns true for a plain click.
+bool handle_gestures(const Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotState& state,
+                     bool hovered, bool active) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const Point mouse = mouse_place();
+  const bool is_box = ImGui::IsMouseDown(1) || ImGui::IsMouseReleased(1) || io.KeyShift;
+  const Point start = press_place();
+  const bool moved = std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3);
+  if (hovered && io.MouseWheel != 0) {
+    zoom_at(state, geometry, mouse, std::pow(zoom_per_notch, static_cast<double>(io.MouseWheel)),
+            axes_at(geometry, mouse, figure.equal_aspect));
+  }
+  if (hovered && ImGui::IsMouseDoubleClicked(0)) {
+    state.fit();
+    return false;
+  }
+  if (active && moved && is_box) {
+    draw_box(frame, start, mouse, geometry.plot);
+  } else if (active && moved && (io.MouseDelta.x != 0 || io.MouseDelta.y != 0)) {
+    const AxisChoice axes = axes_at(geometry, start, figure.equal_aspect);
+    pan(state, geometry, axes.x ? static_cast<double>(io.MouseDelta.x) : 0,
+        axes.y ? static_cast<double>(io.MouseDelta.y) : 0);
+  }
+  const bool released = ImGui::IsItemDeactivated();
+  if (released && moved && is_box) zoom_to_box(state, geometry, start, mouse);
+  return released && !moved && !ImGui::IsMouseReleased(1);
+}
+
+void show_readings(const Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
+                   bool hovered, bool over_point) {
+  const Point mouse = mouse_place();
+  const bool inside = hovered && geometry.plot.contains(mouse);
+  std::vector<ReadingLine> lines;
+  if (inside && !over_point) {
+    lines = cell_at(figure, geometry.x.to_data(mouse.x), geometry.y.to_data(mouse.y));
+    if (lines.empty() && view.cursor_x && is_line_plot(figure)) lines = values_at(figure, view, *view.cursor_x);
+    reading_box(frame, mouse, lines, window_bounds());
+  } else if (!hovered && view.cursor_x) {
+    lines = values_at(figure, view, *view.cursor_x);
+    const Point beside{geometry.x.to_canvas(*view.cursor_x), geometry.plot.y - frame.px(8)};
+    if (lines.size() <= 6 && geometry.plot.contains({beside.x, geometry.plot.y}))
+      reading_box(frame, beside, lines, window_bounds());
+  }
+  const std::vector<ReadingLine> measured = measurement_lines(figure, view);
+  if (!measured.empty())
+    reading_box(frame, {geometry.plot.x - frame.px(6), geometry.plot.y - frame.px(6)}, measured, window_bounds());
+}
+
+}  // namespace
+
+PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options) {
+  PlotResponse response;
+  PlotState& state = frame.state.plots[figure.id];
+  const double caption = caption_height(frame, figure, options);
+  if (caption > 0) draw_caption(frame, figure, {area.x + frame.px(8), area.y, area.width - frame.px(12), caption});
+  const Rect body{area.x, area.y + caption, area.width, area.height - caption};
+
+  FigureView view = view_of(state, frame.look.figure_text(options.text_size));
+  if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
+    view.cursor_x = frame.state.crosshair.x;
+  if (frame.state.selection.mode >= 0) view.selected = "mode " + std::to_string(frame.state.selection.mode);
+  FigureCanvas canvas = frame.look.canvas();
+  canvas.push_clip(body);
+  const FigureGeometry geometry = render_figure(figure, *frame.look.theme, view, body, canvas);
+  canvas.pop_clip();
+
+  ImGui::SetCursorScreenPos({static_cast<float>(body.x), static_cast<float>(body.y)});
+  ImGui::InvisibleButton(
+      figure.id.c_str(),
+      {static_cast<float>(std::max(1.0, body.width)), static_cast<float>(std::max(1.0, body.height))},
+      ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+  response.hovered = ImGui::IsItemHovered();
+  const Point mouse = mouse_place();
+  const auto point = response.hovered ? geometry.point_at(mouse, frame.px(5)) : std::nullopt;
+  const auto label = response.hovered ? geometry.label_at(mouse) : std::nullopt;
+  if (point) {
+    response.hovered_point = std::get<Scatter>(figure.series[point->series]).points[point->point].id;
+    response.beside = {point->place.x + point->radius, point->place.y};
+  }
+  if (point || label) ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
+
+  const bool clicked = handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
+  const Rect follow = follow_button(frame, geometry);
+  if (!state.follows()) draw_follow_button(frame, follow);
+  if (clicked && !state.follows() && follow.contains(mouse)) {
+    state.fit();
+  } else if (clicked && ImGui::GetIO().KeyCtrl && geometry.plot.contains(mouse)) {
+    place_cursor(state, geometry.x.to_data(mouse.x));
+  } else if (clicked && label) {
+    const std::string& name = series_name(figure.series[*label]);
+    if (!state.hidden.erase(name)) state.hidden.insert(name);
+  } else if (clicked && point) {
+    response.clicked_point = response.hovered_point;
+  }
+  if (response.hovered) {
+    frame.state.hovered_plot = figure.id;
+    if (geometry.plot.contains(mouse) && is_line_plot(figure)) {
+      frame.state.next_crosshair = {figure.x.label, figure.id, geometry.x.to_data(mouse.x)};
+    }
+  }
+  show_readings(frame, figure, view, geometry, response.hovered, point.has_value());
+  return response;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,27 @@
+// A figure that one can touch: pan, zoom, fit, switch scales, hide series, read values, measure between two cursors.
+#pragma once
+#include <string>
+
+#include "views/frame.h"
+
+namespace afterglow {
+
+struct PlotOptions {
+  double text_size = 11;      ///< layout units
+  bool shows_caption = true;  ///< title and subtitle of the figure above the plot
+};
+
+/// What happened on the plot in this frame.
+struct PlotResponse {
+  bool hovered = false;
+  std::string clicked_point;  ///< id of the dot that was clicked: "mode 3"
+  std::string hovered_point;
+  Point beside;  ///< where a readout of the hovered point may go
+};
+
+/// Draws the figure into `area` of the current Dear ImGui window and changes its PlotState as the user asks:
+/// drag pans, the wheel zooms at the pointer (over an axis: that axis), right or Shift drag zooms to a box, double
+/// click fits, Ctrl click sets a measuring cursor, a click on a name hides its series. New data never change a zoom.
+PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options = {});
+
+}  // namespace afterglow

@@ -1,0 +1,30 @@
+// The one list of panels: each plot with the way it is drawn.
+#include <array>
+
+#include "views/panel.h"
+#include "views/panels/panel_draws.h"
+
+namespace afterglow {
+
+namespace {
+
+const std::array list{
+    Panel{find_plot_kind("training"), draw_figure_grid, draw_training_controls},
+    Panel{find_plot_kind("spectrum"), draw_spectrum, draw_spectrum_controls, 150, 150},
+    Panel{find_plot_kind("power_filter"), draw_power_filter},
+    Panel{find_plot_kind("stepper"), draw_stepper, draw_stepper_controls, 190, 150},
+    Panel{find_plot_kind("conditioning"), draw_figure_grid, nullptr, 280, 210},
+};
+
+}  // namespace
+
+std::span<const Panel> panels() { return list; }
+
+const Panel* find_panel(std::string_view id) {
+  for (const Panel& panel : list) {
+    if (panel.kind->id == id) return &panel;
+  }
+  return nullptr;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,136 @@
+// A setting's value is sent once, when the slider is let go: one change, one mark on the curve, one step of undo.
+#include "views/sliders.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "core/figure/axis.h"
+#include "views/text_field.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, double share) {
+  TrackResult result;
+  result.share = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
+  const double knob = frame.px(6), from = row.x + knob, length = std::max(1.0, row.width - 2 * knob);
+  const Press press = press_area(id, row);
+  result.held = press.held;
+  result.hovered = press.hovered;
+  result.released = press.released;
+  if (press.double_clicked) {
+    result.reset = true;
+  } else if (press.held && (press.started || ImGui::GetIO().MouseDelta.x != 0)) {
+    result.share = std::clamp((mouse_place().x - from) / length, 0.0, 1.0);
+    result.moved = true;
+  } else if (press.hovered && ImGui::GetIO().MouseWheel != 0) {
+    result.share = std::clamp(result.share + 0.01 * static_cast<double>(ImGui::GetIO().MouseWheel), 0.0, 1.0);
+    result.moved = result.released = true;
+  }
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const double middle = row.y + row.height / 2, x = from + result.share * length;
+  const double thick = frame.px(4);
+  canvas.fill_rect({row.x, middle - thick / 2, row.width, thick}, thick / 2, theme.hairline);
+  canvas.fill_rect({row.x, middle - thick / 2, x - row.x, thick}, thick / 2, theme.accent);
+  canvas.fill_circle({x, middle}, press.hovered || press.held ? knob * 1.15 : knob, theme.text);
+  return result;
+}
+
+double share_of(const Setting& s, double value) {
+  if (!(s.maximum > s.minimum)) return 0;
+  const double v = std::clamp(value, s.minimum, s.maximum);
+  if (s.logarithmic && s.minimum > 0) return std::log(v / s.minimum) / std::log(s.maximum / s.minimum);
+  return (v - s.minimum) / (s.maximum - s.minimum);
+}
+
+double value_at(const Setting& s, double share) {
+  double value = s.logarithmic && s.minimum > 0 ? s.minimum * std::pow(s.maximum / s.minimum, share)
+                                                : s.minimum + share * (s.maximum - s.minimum);
+  if (s.integer) return std::clamp(std::round(value), s.minimum, s.maximum);
+  // Two or three digits are what a hand can mean.
+  if (value != 0) {
+    const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 1);
+    value = std::round(value / unit) * unit;
+  }
+  return std::clamp(value, s.minimum, s.maximum);
+}
+
+double typed_value(const Setting& s, const std::string& text) {
+  std::string plain = text;
+  for (std::size_t at; (at = plain.find("−")) != std::string::npos;) plain.replace(at, std::string("−").size(), "-");
+  std::replace(plain.begin(), plain.end(), ',', '.');
+  char* end = nullptr;
+  const double value = std::strtod(plain.c_str(), &end);
+  if (end == plain.c_str() || !std::isfinite(value)) return std::nan("");
+  const double kept = std::clamp(value, s.minimum, std::max(s.minimum, s.maximum));
+  return s.integer ? std::round(kept) : kept;
+}
+
+std::string setting_text(const Setting& s, double value) {
+  std::string text = number_text(value, s.integer ? 9 : 3);
+  if (!s.unit.empty()) text += " " + s.unit;
+  return text;
+}
+
+namespace {
+
+/// The field in the place of the number. Enter or a click elsewhere settles it; what is no number is dropped.
+void draw_number_field(Frame& frame, const Setting& setting, const Rect& box) {
+  EditState& edit = frame.state.edit;
+  const bool wants_focus = std::exchange(edit.wants_focus, false);
+  const FieldResult field = text_field(frame.look, "##number", edit.text, box, small_size, FontFace::mono, wants_focus);
+  if (!field.entered && !field.left) return;
+  const double value = typed_value(setting, edit.text);
+  if (std::isfinite(value) && value != setting.value) frame.commands.send("set", {{"key", setting.key}, {"to", value}});
+  edit = {};
+}
+
+}  // namespace
+
+double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
+  ImGui::PushID(setting.key.c_str());
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  EditState& edit = frame.state.edit;
+  const bool is_mine = edit.key == setting.key;
+  const double value = is_mine && !edit.is_typing ? edit.value : setting.value;
+  const Rect row{area.x, area.y, area.width, frame.px(22)};
+  const std::string text = setting_text(setting, value);
+  const double number = canvas.text_width(text, frame.px(small_size), FontFace::mono);
+  row_text(frame.look, canvas, {row.x, row.y, row.width - number - frame.px(10), row.height}, setting.label,
+           {body_size, FontFace::regular, theme.dim, Anchor::start});
+  const Rect field{row.right() - std::max(number + frame.px(8), frame.px(40)), row.y,
+                   std::max(number + frame.px(8), frame.px(40)), row.height};
+  if (is_mine && edit.is_typing) {
+    draw_number_field(frame, setting, {row.right() - frame.px(84), row.y, frame.px(84), row.height});
+  } else {
+    const Press press = press_area("number", field);
+    if (press.hovered) {
+      canvas.fill_rect(field, frame.px(4), theme.raised);
+      ImGui::SetMouseCursor(ImGuiMouseCursor_TextInput);
+      hint_box(frame, field, setting.meaning + " Click to type the exact value.");
+    }
+    const bool differs = value != setting.initial;
+    row_text(frame.look, canvas, {row.x, row.y, row.width, row.height}, text,
+             {small_size, FontFace::mono, differs ? theme.accent : theme.text, Anchor::end});
+    if (press.clicked) edit = {setting.key, setting.value, true, true, number_text(setting.value, 9)};
+  }
+  const Rect track{area.x, row.bottom() - frame.px(3), area.width, frame.px(16)};
+  const TrackResult result = slider_track(frame, "track", track, share_of(setting, value));
+  if (result.moved && !(is_mine && edit.is_typing))
+    edit = {setting.key, value_at(setting, result.share), false, false, ""};
+  if (result.reset) {
+    if (setting.value != setting.initial) frame.commands.send("set", {{"key", setting.key}, {"to", setting.initial}});
+    edit = {};
+  } else if (result.released && edit.key == setting.key && !edit.is_typing) {
+    if (edit.value != setting.value) frame.commands.send("set", {{"key", setting.key}, {"to", edit.value}});
+    edit = {};
+  }
+  ImGui::PopID();
+  return frame.px(38);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,28 @@
+// Sliders for settings: drag, wheel for fine steps, a click on the number to type it, a double click for the default.
+#pragma once
+#include "views/frame.h"
+
+namespace afterglow {
+
+struct TrackResult {
+  bool moved = false;  ///< to `share`, while held or by the wheel
+  bool reset = false;  ///< double click
+  bool released = false, held = false, hovered = false;
+  double share = 0;  ///< in [0, 1]
+};
+/// The track alone. The wheel moves by 1/100 of the track.
+TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, double share);
+
+/// Place of a value on its slider and back; logarithmic where the setting is, whole numbers where it is integer.
+double share_of(const Setting& setting, double value);
+double value_at(const Setting& setting, double share);
+/// A number that was typed: a comma counts as a decimal point, "1e-3" and "1e−3" work; NaN when it is none. Kept inside
+/// the setting's limits.
+double typed_value(const Setting& setting, const std::string& text);
+/// As it is shown: few digits, "1.0e−3".
+std::string setting_text(const Setting& setting, double value);
+
+/// Label, value and track of one setting; sends `set` when a new value is settled. Returns the height used.
+double setting_slider(Frame& frame, const Setting& setting, const Rect& area);
+
+}  // namespace afterglow

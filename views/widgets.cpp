@@ -1,0 +1,283 @@
+// Drawing and pressing of the small parts.
+#include "views/widgets.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace afterglow {
+
+namespace {
+
+// Letters sit a little under the middle of their row.
+double baseline_in(const Rect& row, double size) { return row.y + row.height / 2 + 0.355 * size; }
+
+std::string upper_case(std::string_view text) {
+  std::string upper(text);
+  for (char& c : upper) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return upper;
+}
+
+}  // namespace
+
+std::string cut_text(const Canvas& canvas, std::string_view text, double width, double size, FontFace face) {
+  if (canvas.text_width(text, size, face) <= width) return std::string(text);
+  std::string cut;
+  std::string_view rest = text;
+  double used = canvas.text_width("…", size, face);
+  while (!rest.empty()) {
+    std::string next;
+    append_utf8(next, take_character(rest));
+    used += canvas.text_width(next, size, face);
+    if (used > width) break;
+    cut += next;
+  }
+  return cut.empty() ? "" : cut + "…";
+}
+
+std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view text, double width, double size,
+                                      FontFace face, std::size_t most_lines) {
+  std::vector<std::string> lines(1);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    const std::string longer = lines.back().empty() ? std::string(word) : lines.back() + " " + std::string(word);
+    if (lines.back().empty() || canvas.text_width(longer, size, face) <= width) {
+      lines.back() = longer;
+    } else if (lines.size() == most_lines) {
+      lines.back() += " " + std::string(rest);
+      break;
+    } else {
+      lines.emplace_back(word);
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  for (std::string& line : lines) line = cut_text(canvas, line, width, size, face);
+  return lines;
+}
+
+double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_view text, const RowText& style) {
+  const double size = look.px(style.size);
+  const std::string cut = cut_text(canvas, text, row.width, size, style.face);
+  const double x = style.anchor == Anchor::start    ? row.x
+                   : style.anchor == Anchor::middle ? row.x + row.width / 2
+                                                    : row.right();
+  canvas.text({x, baseline_in(row, size)}, cut, {size, style.face, style.color, style.anchor, 0});
+  return canvas.text_width(cut, size, style.face);
+}
+
+Press press_area(const char* id, const Rect& area) {
+  Press press;
+  if (area.width < 1 || area.height < 1) return press;
+  ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(area.y)});
+  press.clicked = ImGui::InvisibleButton(id, {static_cast<float>(area.width), static_cast<float>(area.height)});
+  press.hovered = ImGui::IsItemHovered();
+  press.held = ImGui::IsItemActive();
+  press.started = ImGui::IsItemActivated();
+  press.released = ImGui::IsItemDeactivated();
+  press.double_clicked = press.hovered && ImGui::IsMouseDoubleClicked(0);
+  return press;
+}
+
+void draw_icon(Canvas& canvas, Icon icon, const Rect& box, Color color) {
+  const double s = std::min(box.width, box.height), x = box.x + box.width / 2, y = box.y + box.height / 2, r = s / 2;
+  const Stroke line{color, std::max(1.2, s * 0.14), Dash::solid};
+  const auto triangle = [&](double cx, double reach) {
+    const Point corners[] = {
+        {cx - 0.62 * reach, y - 0.78 * reach}, {cx + 0.82 * reach, y}, {cx - 0.62 * reach, y + 0.78 * reach}};
+    canvas.polygon(corners, color);
+  };
+  switch (icon) {
+    case Icon::none:
+      break;
+    case Icon::play:
+      triangle(x, r);
+      break;
+    case Icon::pause:
+      canvas.fill_rect({x - 0.6 * r, y - 0.75 * r, 0.42 * r, 1.5 * r}, 0, color);
+      canvas.fill_rect({x + 0.18 * r, y - 0.75 * r, 0.42 * r, 1.5 * r}, 0, color);
+      break;
+    case Icon::step:
+      triangle(x - 0.2 * r, 0.85 * r);
+      canvas.fill_rect({x + 0.62 * r, y - 0.68 * r, 0.3 * r, 1.36 * r}, 0, color);
+      break;
+    case Icon::again: {
+      std::vector<Point> arc;
+      for (int i = 0; i <= 20; ++i) {
+        const double angle = -0.6 + 5.2 * i / 20;
+        arc.push_back({x + 0.72 * r * std::cos(angle), y + 0.72 * r * std::sin(angle)});
+      }
+      canvas.polyline(arc, line);
+      const Point tip = arc.front();
+      const Point head[] = {{tip.x - 0.52 * r, tip.y - 0.1 * r},
+                            {tip.x + 0.25 * r, tip.y + 0.32 * r},
+                            {tip.x + 0.26 * r, tip.y - 0.5 * r}};
+      canvas.polygon(head, color);
+      break;
+    }
+    case Icon::enlarge:
+    case Icon::shrink: {
+      // Two corners that point outwards, or inwards.
+      const double out = icon == Icon::enlarge ? 0.85 : 0.15, in = icon == Icon::enlarge ? 0.15 : 0.85;
+      for (const double side : {1.0, -1.0}) {
+        const Point corner[] = {{x + side * in * r, y - side * out * r},
+                                {x + side * out * r, y - side * out * r},
+                                {x + side * out * r, y - side * in * r}};
+        canvas.polyline(corner, line);
+      }
+      break;
+    }
+  }
+}
+
+namespace {
+double icon_room(const Frame& frame, std::string_view label, Icon icon) {
+  if (icon == Icon::none) return 0;
+  return frame.px(label.empty() ? 12 : 18);
+}
+}  // namespace
+
+double button_width(const Frame& frame, std::string_view label, Icon icon) {
+  const FigureCanvas canvas = frame.look.canvas();
+  const FontFace face = FontFace::regular;
+  return frame.px(24) + icon_room(frame, label, icon) + canvas.text_width(label, frame.px(body_size), face);
+}
+
+ButtonResult button(const Frame& frame, const char* id, double x, const Rect& row, std::string_view label, Icon icon,
+                    ButtonKind kind, std::string_view hint) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const Rect box{x, row.y, button_width(frame, label, icon), row.height};
+  const Press press = press_area(id, box);
+  const bool is_primary = kind == ButtonKind::primary;
+  const Color on_accent = theme.is_dark ? mixed(theme.ground, theme.accent, 0.15) : theme.panel;
+  Color ink = is_primary ? on_accent : kind == ButtonKind::quiet ? theme.dim : theme.text;
+  if (kind == ButtonKind::quiet && press.hovered) ink = theme.text;
+  const double radius = frame.px(6);
+  if (is_primary) {
+    canvas.fill_rect(box, radius,
+                     press.held      ? mixed(theme.accent, theme.text, 0.2)
+                     : press.hovered ? mixed(theme.accent, theme.text, 0.1)
+                                     : theme.accent);
+  } else if (kind != ButtonKind::quiet || press.hovered) {
+    canvas.fill_rect(box, radius,
+                     press.hovered ? mixed(theme.raised, theme.text, press.held ? 0.12 : 0.06) : theme.raised);
+    if (kind == ButtonKind::normal)
+      canvas.stroke_rect(box, radius, {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  }
+  const double room = icon_room(frame, label, icon);
+  if (icon != Icon::none)
+    draw_icon(canvas, icon, {box.x + frame.px(12), box.y + box.height / 2 - frame.px(6), frame.px(12), frame.px(12)},
+              ink);
+  row_text(frame.look, canvas, {box.x + frame.px(12) + room, box.y, box.width, box.height}, label,
+           {body_size, is_primary ? FontFace::semibold : FontFace::regular, ink, Anchor::start});
+  if (press.hovered && !hint.empty()) hint_box(frame, box, hint);
+  return {box.width, press.clicked};
+}
+
+double section_head(const Frame& frame, const Rect& row, std::string_view text) {
+  FigureCanvas canvas = frame.look.canvas();
+  const double size = frame.px(tiny_size), spacing = frame.px(0.9);
+  const std::string upper = upper_case(text);
+  std::string_view rest = upper;
+  double x = row.x;
+  while (!rest.empty()) {
+    std::string letter;
+    append_utf8(letter, take_character(rest));
+    const double width = canvas.text_width(letter, size, FontFace::semibold);
+    if (x + width > row.right()) break;
+    canvas.text({x, row.y + frame.px(11)}, letter,
+                {size, FontFace::semibold, frame.look.theme->faint, Anchor::start, 0});
+    x += width + spacing;
+  }
+  return frame.px(21);
+}
+
+namespace {
+
+/// A box of the wanted size that does not cover `beside` and stays inside `bounds`.
+Rect placed_box(const Frame& frame, Point beside, double width, double height, const Rect& bounds) {
+  const double gap = frame.px(14);
+  double x = beside.x + gap, y = beside.y + gap;
+  if (x + width > bounds.right()) x = beside.x - gap - width;
+  if (y + height > bounds.bottom()) y = beside.y - gap - height;
+  return {std::max(bounds.x, x), std::max(bounds.y, y), width, height};
+}
+
+void card_ground(const Frame& frame, Canvas& canvas, const Rect& box) {
+  const Theme& theme = *frame.look.theme;
+  for (int i = 3; i > 0; --i) {
+    const double grow = frame.px(i);
+    canvas.fill_rect({box.x - grow, box.y - grow + frame.px(2), box.width + 2 * grow, box.height + 2 * grow},
+                     frame.px(6 + i), faded({0, 0, 0, 255}, theme.is_dark ? 0.16 : 0.035));
+  }
+  canvas.fill_rect(box, frame.px(6), mixed(theme.raised, theme.panel, 0.25));
+  canvas.stroke_rect(box, frame.px(6), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+}
+
+}  // namespace
+
+void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds) {
+  if (lines.empty()) return;
+  FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  const Theme& theme = *frame.look.theme;
+  const double size = frame.px(tiny_size), row = frame.px(17), padding = frame.px(8), swatch = frame.px(14);
+  const double widest = frame.px(220);
+  double names = 0, values = 0;
+  for (const ReadingLine& line : lines) {
+    names = std::max(names, std::min(widest, canvas.text_width(line.name, size, FontFace::regular)));
+    values = std::max(values, canvas.text_width(line.value, size, FontFace::mono));
+  }
+  const Rect box = placed_box(frame, beside, 2 * padding + swatch + names + frame.px(14) + values,
+                              static_cast<double>(lines.size()) * row + frame.px(8), bounds);
+  card_ground(frame, canvas, box);
+  double y = box.y + frame.px(4);
+  for (const ReadingLine& line : lines) {
+    const Rect text_row{box.x + padding + (line.is_heading ? 0 : swatch), y, names + (line.is_heading ? swatch : 0),
+                        row};
+    if (!line.is_heading && !line.name.empty()) {
+      canvas.fill_rect({box.x + padding, y + row / 2 - frame.px(1.5), frame.px(9), frame.px(3)}, frame.px(1.5),
+                       ink_color(theme, line.ink));
+    }
+    row_text(frame.look, canvas, text_row, line.name,
+             {tiny_size, FontFace::regular, line.is_heading ? theme.faint : theme.dim, Anchor::start});
+    row_text(frame.look, canvas, {text_row.x, y, box.right() - padding - text_row.x, row}, line.value,
+             {tiny_size, FontFace::mono, theme.text, Anchor::end});
+    y += row;
+  }
+}
+
+void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
+  FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  const Rect bounds = window_bounds();
+  const std::vector<std::string> lines =
+      wrapped_text(canvas, text, frame.px(320), frame.px(small_size), FontFace::regular, 4);
+  double width = 0;
+  for (const std::string& line : lines)
+    width = std::max(width, canvas.text_width(line, frame.px(small_size), FontFace::regular));
+  width += frame.px(20);
+  const double row = frame.px(18), height = static_cast<double>(lines.size()) * row + frame.px(8);
+  const double x = std::clamp(area.x + area.width / 2 - width / 2, bounds.x + frame.px(4),
+                              std::max(bounds.x, bounds.right() - width - frame.px(4)));
+  const double below = area.bottom() + frame.px(6);
+  const Rect box{x, below + height < bounds.bottom() ? below : area.y - frame.px(6) - height, width, height};
+  card_ground(frame, canvas, box);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    row_text(frame.look, canvas, {box.x + frame.px(10), box.y + frame.px(4) + static_cast<double>(i) * row, width, row},
+             lines[i], {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
+  }
+}
+
+Rect window_bounds() {
+  const ImVec2 size = ImGui::GetIO().DisplaySize;
+  return {0, 0, static_cast<double>(size.x), static_cast<double>(size.y)};
+}
+
+Point mouse_place() {
+  const ImVec2 p = ImGui::GetIO().MousePos;
+  return {static_cast<double>(p.x), static_cast<double>(p.y)};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,62 @@
+// The small parts of the page: text in a row, buttons, chips, section heads, lists of readings.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "views/frame.h"
+#include "views/plot_reading.h"
+
+namespace afterglow {
+
+/// Sizes of text in layout units.
+constexpr double body_size = 13, small_size = 12, tiny_size = 11, title_size = 13;
+
+/// Draws text on the middle line of a row, cut with "…" when it is wider than the row.
+struct RowText {
+  double size = body_size;
+  FontFace face = FontFace::regular;
+  Color color;
+  Anchor anchor = Anchor::start;
+};
+/// Returns the width that was drawn.
+double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_view text, const RowText& style);
+/// The text, cut with "…" to fit `width` pixels on this canvas.
+std::string cut_text(const Canvas& canvas, std::string_view text, double width, double size, FontFace face);
+/// Words broken into lines that fit `width` pixels, at most `most_lines`; the last one is cut.
+std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view text, double width, double size,
+                                      FontFace face, std::size_t most_lines);
+
+/// What the pointer does with an area. Takes part in Dear ImGui's focus, so that areas on top win.
+struct Press {
+  bool hovered = false, held = false, clicked = false, double_clicked = false, started = false, released = false;
+};
+Press press_area(const char* id, const Rect& area);
+
+enum class Icon { none, play, pause, step, again, enlarge, shrink };
+void draw_icon(Canvas& canvas, Icon icon, const Rect& box, Color color);
+
+enum class ButtonKind { normal, primary, quiet, chosen };
+/// A button as wide as it needs, its left edge at x; returns its width. `hint` names its key.
+struct ButtonResult {
+  double width = 0;
+  bool clicked = false;
+};
+ButtonResult button(const Frame& frame, const char* id, double x, const Rect& row, std::string_view label, Icon icon,
+                    ButtonKind kind, std::string_view hint = {});
+/// How wide `button` will be.
+double button_width(const Frame& frame, std::string_view label, Icon icon);
+
+/// A section head in small letter-spaced capitals; returns the height used.
+double section_head(const Frame& frame, const Rect& row, std::string_view text);
+
+/// A box of readings beside a place, kept inside `bounds`, on top of everything.
+void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds);
+/// A one-line hint under an area.
+void hint_box(const Frame& frame, const Rect& area, std::string_view text);
+
+/// The whole window.
+Rect window_bounds();
+Point mouse_place();
+
+}  // namespace afterglow
