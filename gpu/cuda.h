@@ -1,0 +1,48 @@
+// The door to the CUDA back end. It is the same in builds without the CUDA toolkit, where every answer is "none" with
+// the reason, so that nothing above needs to know how it was built.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.h"
+
+namespace afterglow {
+
+struct CudaDevice {
+  int index = 0;
+  std::string name;
+  std::size_t memory = 0;    ///< bytes
+  int major = 0, minor = 0;  ///< compute capability
+  int multiprocessors = 0;
+};
+
+struct CudaSystem {
+  std::vector<CudaDevice> devices;
+  std::string driver, toolkit;  ///< versions such as "13.0"; empty where there is none
+  std::string why_none;         ///< a sentence when `devices` is empty
+};
+
+/// What this machine and this build offer; never throws.
+CudaSystem cuda_devices();
+
+/// A back end on GPU `device`, or null with the reason in `why_not` (no toolkit, no driver, no such GPU).
+std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
+
+/// Arithmetic of `gemm`: exact float32 products (the default), or matrix units fed with rounded operands. Statistics,
+/// solves and every other kernel stay in float32. Programs captured before keep the precision they were captured with.
+enum class Precision { fp32, tf32, bf16 };
+const char* name_of(Precision precision);
+/// False when the back end has no such choice (the CPU).
+bool set_precision(Backend& backend, Precision precision);
+Precision precision_of(const Backend& backend);
+
+struct CudaMemory {
+  std::size_t held = 0;             ///< bytes this back end has allocated
+  std::size_t free = 0, total = 0;  ///< of the whole GPU
+};
+/// Zeros for other back ends.
+CudaMemory cuda_memory(const Backend& backend);
+
+}  // namespace afterglow

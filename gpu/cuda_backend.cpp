@@ -1,0 +1,293 @@
+// Device choice, memory, transfers and captured programs of the CUDA back end.
+#include "gpu/cuda_backend.h"
+
+#include <cublas_v2.h>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t scratch_bytes = std::size_t{32} << 20;
+constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
+constexpr int ticket_count = 4096;
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+bool is_missing(cudaError_t status) {
+  return status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || status == cudaErrorInvalidDevice ||
+         status == cudaErrorSystemDriverMismatch || status == cudaErrorNoKernelImageForDevice ||
+         status == cudaErrorUnsupportedPtxVersion || status == cudaErrorDevicesUnavailable;
+}
+
+/// A captured CUDA graph, ready to launch.
+class GraphProgram final : public Program {
+ public:
+  GraphProgram(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check_cuda(status, "preparing a captured program");
+  }
+  ~GraphProgram() override {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+  }
+  GraphProgram(const GraphProgram&) = delete;
+  GraphProgram& operator=(const GraphProgram&) = delete;
+  void run() override { check_cuda(cudaGraphLaunch(executable_, stream_), "launching a captured program"); }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+  cudaStream_t stream_;
+};
+
+}  // namespace
+
+void check_cuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // so that a refused launch is not reported twice
+  const std::string reason = std::string(what) + ": " + cudaGetErrorString(status);
+  if (status == cudaErrorMemoryAllocation) {
+    throw Error(ExitCode::out_of_memory, "the GPU has too little memory (" + reason +
+                                             "); take a smaller batch, sequence or model, or use --device cpu");
+  }
+  if (is_missing(status)) {
+    throw Error(ExitCode::no_gpu,
+                "no usable GPU (" + reason + "); check the driver with nvidia-smi, or use --device cpu");
+  }
+  throw Error(ExitCode::no_gpu,
+              "the GPU failed or was lost (" + reason +
+                  "); what was saved is safe: start again from the last snapshot, or use --device cpu");
+}
+
+void allow_shared_memory(const void* kernel, int bytes, const char* what) {
+  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (status == cudaErrorInvalidValue) {
+    cudaGetLastError();
+    throw Error(ExitCode::no_gpu, std::string(what) + " needs " + std::to_string(bytes >> 10) +
+                                      " KiB of shared memory a block, more than this GPU has at this size; take "
+                                      "narrower heads, or use --device cpu");
+  }
+  check_cuda(status, what);
+}
+
+CudaBackend::CudaBackend(int device) : device_(device) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaSetDevice(device_), "choosing the GPU");
+  check_cuda(cudaGetDeviceProperties(&properties, device_), "reading the GPU's properties");
+  description_ = properties.name;
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  scratch_ = static_cast<float*>(allocate(scratch_bytes));
+  tickets_ = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));
+  found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
+  check_cuda(cudaMemsetAsync(tickets_, 0, ticket_count * sizeof(unsigned), stream_), "clearing the tickets");
+  // A workspace of our own: cuBLAS then allocates nothing while a program is being captured, and gives the same bits.
+  blas_workspace_ = allocate(blas_workspace_bytes);
+  if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS || cublasSetStream(blas_, stream_) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetWorkspace(blas_, blas_workspace_, blas_workspace_bytes) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetAtomicsMode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED) != CUBLAS_STATUS_SUCCESS) {
+    throw Error(ExitCode::no_gpu, "cuBLAS could not be started on " + description_ +
+                                      "; check the CUDA installation, or use --device cpu");
+  }
+  synchronize();
+}
+
+CudaBackend::~CudaBackend() {
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_);
+  if (blas_ != nullptr) cublasDestroy(blas_);
+  for (const auto& [address, bytes] : sizes_) cudaFree(address);
+  cudaStreamDestroy(stream_);
+}
+
+cudaStream_t CudaBackend::stream() const {
+  thread_local int current = -1;
+  if (current != device_) {
+    check_cuda(cudaSetDevice(device_), "choosing the GPU");
+    current = device_;
+  }
+  return stream_;
+}
+
+void CudaBackend::launched(const char* kernel) const { check_cuda(cudaGetLastError(), kernel); }
+
+float* CudaBackend::scratch(std::size_t elements) const {
+  if (elements * sizeof(float) > scratch_bytes) {
+    throw Error(ExitCode::out_of_memory, "a kernel needs " + mebibytes(elements * sizeof(float)) +
+                                             " of scratch memory and there are " + mebibytes(scratch_bytes) +
+                                             "; take a smaller batch or sequence");
+  }
+  return scratch_;
+}
+
+CudaMemory CudaBackend::memory() const {
+  CudaMemory memory;
+  memory.held = held_;
+  stream();
+  check_cuda(cudaMemGetInfo(&memory.free, &memory.total), "asking for free memory");
+  return memory;
+}
+
+std::string CudaBackend::name() const { return "cuda"; }
+std::string CudaBackend::description() const { return description_; }
+bool CudaBackend::supports(DType dtype) const { return dtype != DType::f64; }
+
+void* CudaBackend::allocate(std::size_t bytes) {
+  stream();
+  void* address = nullptr;
+  const cudaError_t status = cudaMalloc(&address, bytes > 0 ? bytes : 1);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    throw Error(ExitCode::out_of_memory,
+                "the GPU has too little memory: " + mebibytes(bytes) + " asked for, " + mebibytes(free) + " of " +
+                    mebibytes(total) + " free, " + mebibytes(held_) +
+                    " held here; take a smaller batch, sequence or model, or use --device cpu");
+  }
+  check_cuda(status, "allocating memory");
+  sizes_[address] = bytes;
+  held_ += bytes;
+  return address;
+}
+
+void CudaBackend::release(void* address) {
+  const auto entry = sizes_.find(address);
+  if (entry == sizes_.end()) return;
+  stream();
+  held_ -= entry->second;
+  sizes_.erase(entry);
+  cudaFree(address);  // a lost device is reported by the next call that can report it
+}
+
+void* CudaBackend::allocate_host(std::size_t bytes) {
+  stream();
+  void* address = nullptr;
+  const cudaError_t status = cudaMallocHost(&address, bytes > 0 ? bytes : 1);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Error(ExitCode::out_of_memory, "the host has too little memory to pin " + mebibytes(bytes) +
+                                             "; close other programs or take a smaller batch");
+  }
+  check_cuda(status, "allocating pinned memory");
+  return address;
+}
+
+void CudaBackend::release_host(void* address) {
+  stream();
+  cudaFreeHost(address);
+}
+
+void CudaBackend::queue_upload(const Tensor& destination, const void* source) {
+  check_cuda(cudaMemcpyAsync(destination.data, source, destination.bytes(), cudaMemcpyHostToDevice, stream()),
+             "copying to the GPU");
+}
+void CudaBackend::queue_download(void* destination, const Tensor& source) {
+  check_cuda(cudaMemcpyAsync(destination, source.data, source.bytes(), cudaMemcpyDeviceToHost, stream()),
+             "copying from the GPU");
+}
+void CudaBackend::upload(const Tensor& destination, const void* source) {
+  queue_upload(destination, source);
+  synchronize();
+}
+void CudaBackend::download(void* destination, const Tensor& source) {
+  queue_download(destination, source);
+  synchronize();
+}
+void CudaBackend::synchronize() { check_cuda(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
+
+std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
+  work();
+  synchronize();
+  // Relaxed: an arena that settles into one block during the recorded pass may allocate; nothing of that is recorded.
+  check_cuda(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning to record a program");
+  cudaGraph_t graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
+  check_cuda(cudaStreamEndCapture(stream_, &graph), "recording a program");
+  return std::make_unique<GraphProgram>(graph, stream_);
+}
+
+CudaSystem cuda_devices() {
+  CudaSystem system;
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) == cudaSuccess) system.toolkit = version_text(version);
+  version = 0;
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0) system.driver = version_text(version);
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (status != cudaSuccess || count == 0) {
+    system.why_none = system.driver.empty()
+                          ? "no NVIDIA driver is installed here; install one, or use --device cpu"
+                          : std::string("the driver shows no usable GPU (") + cudaGetErrorString(status) +
+                                "); check with nvidia-smi, or use --device cpu";
+    return system;
+  }
+  for (int index = 0; index < count; ++index) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) continue;
+    system.devices.push_back({index, properties.name, properties.totalGlobalMem, properties.major, properties.minor,
+                              properties.multiProcessorCount});
+  }
+  return system;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not) {
+  const CudaSystem system = cuda_devices();
+  std::string reason;
+  if (system.devices.empty()) {
+    reason = system.why_none;
+  } else if (device < 0 || device >= static_cast<int>(system.devices.size())) {
+    reason = "there is no GPU " + std::to_string(device) + "; this machine has " +
+             std::to_string(system.devices.size()) + ", counted from 0 (see afterglow info)";
+  } else {
+    try {
+      return std::make_unique<CudaBackend>(device);
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+  }
+  if (why_not != nullptr) *why_not = reason;
+  return nullptr;
+}
+
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp32:
+      break;
+  }
+  return "fp32";
+}
+
+bool set_precision(Backend& backend, Precision precision) {
+  auto* cuda = dynamic_cast<CudaBackend*>(&backend);
+  if (cuda != nullptr) cuda->set_precision(precision);
+  return cuda != nullptr;
+}
+
+Precision precision_of(const Backend& backend) {
+  const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
+  return cuda != nullptr ? cuda->precision() : Precision::fp32;
+}
+
+CudaMemory cuda_memory(const Backend& backend) {
+  const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
+  return cuda != nullptr ? cuda->memory() : CudaMemory{};
+}
+
+}  // namespace afterglow

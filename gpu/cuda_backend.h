@@ -1,0 +1,130 @@
+// The CUDA back end: float32 kernels on one stream of one GPU. Kernels are defined by family in cuda_<family>.cu,
+// products in cuda_matmul.cpp, memory, transfers and captured programs in cuda_backend.cpp.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <unordered_map>
+
+#include "core/backend/backend.h"
+#include "gpu/cuda.h"
+
+struct cublasContext;
+
+namespace afterglow {
+
+/// Throws the Error that belongs to a CUDA status; `what` says what was being done.
+void check_cuda(cudaError_t status, const char* what);
+
+/// Lets a kernel's blocks take this much shared memory; older and smaller GPUs may have less.
+void allow_shared_memory(const void* kernel, int bytes, const char* what);
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device);
+  ~CudaBackend() override;
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+  Precision precision() const { return precision_; }
+  void set_precision(Precision precision) { precision_ = precision; }
+  CudaMemory memory() const;
+
+  std::string name() const override;
+  std::string description() const override;
+  bool supports(DType dtype) const override;
+  void* allocate(std::size_t bytes) override;
+  void release(void* address) override;
+  void* allocate_host(std::size_t bytes) override;
+  void release_host(void* address) override;
+  void upload(const Tensor& destination, const void* source) override;
+  void download(void* destination, const Tensor& source) override;
+  void queue_upload(const Tensor& destination, const void* source) override;
+  void queue_download(void* destination, const Tensor& source) override;
+  void synchronize() override;
+  /// Runs `work` eagerly, then records the same calls into a CUDA graph. `work` must not wait for the GPU.
+  std::unique_ptr<Program> capture(std::function<void()> work) override;
+  void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+            const Tensor& c) override;
+  void fill(const Tensor& x, double value) override;
+  void copy(const Tensor& destination, const Tensor& source) override;
+  void accumulate(const Tensor& source, const Grad& destination) override;
+  void add(const Tensor& a, const Tensor& b, const Tensor& out) override;
+  void scale(const Tensor& a, double factor, const Grad& out) override;
+  void multiply(const Tensor& a, const Tensor& b, const Tensor& out) override;
+  void multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da, const Grad& db) override;
+  void unary(Unary kind, const Tensor& x, const Tensor& y) override;
+  void unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) override;
+  void silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) override;
+  void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
+                              const Grad& db) override;
+  void softplus_bias(const Tensor& x, const Tensor& bias, const Tensor& y) override;
+  void softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx,
+                              const Grad& dbias) override;
+  void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) override;
+  void sum_rows(const Tensor& x, const Grad& out) override;
+  void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) override;
+  void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy, const Grad& dx,
+                         const Grad& dweight) override;
+  void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                      const Tensor& inverse) override;
+  void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                               const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) override;
+  void embedding(const Tensor& tokens, const Tensor& table, const Tensor& y) override;
+  void embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) override;
+  void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& probabilities, const Tensor& loss,
+                     const Tensor& correct, const Tensor& counted) override;
+  void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
+                              const Tensor& dloss, const Grad& dlogits) override;
+  void rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) override;
+  void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
+                   const Tensor& before, const Tensor& y) override;
+  void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
+                            const Grad& dx, const Grad& dweight, const Grad& dbias) override;
+  void causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
+                        const Tensor& log_sum) override;
+  void causal_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
+                                 const Tensor& log_sum, const Tensor& dy, const Grad& dq, const Grad& dk,
+                                 const Grad& dv) override;
+  void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
+  void ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
+                         const ScanGrads& out) override;
+  std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
+  void ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
+                     const Tensor& y) override;
+  void ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
+                              const Tensor& dy, const Tensor& workspace, const RidgeGrads& out) override;
+  std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const override;
+  void ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state, const RidgeSaved& saved,
+                  const Tensor& y) override;
+  void koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
+                     const Tensor& z) override;
+  void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
+                              const Tensor& dz, const Grad& dlifted, const Grad& dgamma, const Grad& domega,
+                              const Grad& dgate) override;
+  void gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
+                      const Tensor& total) override;
+  void adamw(const AdamwTensors& tensors) override;
+  std::int64_t first_non_finite(const Tensor& x) override;
+
+ private:
+  /// The stream, with the device made current for the calling thread. Every launch goes through here.
+  cudaStream_t stream() const;
+  /// Reports a launch that was refused.
+  void launched(const char* kernel) const;
+  /// Fixed scratch for partial sums; kernels on the one stream take turns with it.
+  float* scratch(std::size_t elements) const;
+
+  int device_;
+  std::string description_;
+  cudaStream_t stream_ = nullptr;
+  cublasContext* blas_ = nullptr;
+  void* blas_workspace_ = nullptr;
+  float* scratch_ = nullptr;
+  unsigned* tickets_ = nullptr;    // zero between kernels: the last block of a reduction finds itself by them
+  std::int64_t* found_ = nullptr;  // answer of first_non_finite
+  std::unordered_map<void*, std::size_t> sizes_;
+  std::size_t held_ = 0;
+  Precision precision_ = Precision::fp32;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,124 @@
+// What every kernel family shares: views with strided rows, sums over warps and blocks, and sums over rows that are
+// finished by the last block to arrive. The order of every sum is fixed, so the same input gives the same bits.
+#pragma once
+#include "core/io/error.h"
+#include "core/tensor/tensor.h"
+
+namespace afterglow::device {
+
+constexpr int threads = 256;
+constexpr unsigned full_warp = 0xffffffffu;
+
+/// Elements of a tensor counted flat, whatever the distance of its rows.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  unsigned columns = 1;
+  std::size_t stride = 1;
+  bool dense = true;
+
+  __device__ T& operator[](unsigned i) const { return dense ? data[i] : data[(i / columns) * stride + i % columns]; }
+  __device__ T& at(std::size_t row, unsigned column) const { return data[row * stride + column]; }
+};
+
+/// Where a gradient goes: assigned, added, or dropped when nobody asked.
+struct Sink {
+  Rows<float> rows;
+  bool accumulate = false;
+  __host__ __device__ bool wanted() const { return rows.data != nullptr; }
+  __device__ void put(unsigned i, float value) const {
+    float& place = rows[i];
+    place = accumulate ? place + value : value;
+  }
+  __device__ void put(std::size_t row, unsigned column, float value) const {
+    float& place = rows.at(row, column);
+    place = accumulate ? place + value : value;
+  }
+};
+
+template <class T = float>
+Rows<T> rows_of(const Tensor& tensor) {
+  if (tensor.elements() >= (std::int64_t{1} << 32)) {
+    throw Error(ExitCode::out_of_memory, "a tensor of shape " + tensor.shape.text() +
+                                             " has more elements than the GPU kernels count; take a smaller batch");
+  }
+  return {tensor.as<T>(), static_cast<unsigned>(tensor.columns()), static_cast<std::size_t>(tensor.row_stride),
+          tensor.contiguous()};
+}
+inline Sink sink_of(const Grad& grad) { return grad.wanted() ? Sink{rows_of(grad.tensor), grad.accumulate} : Sink{}; }
+inline unsigned blocks_for(std::int64_t count, std::int64_t block) {
+  return static_cast<unsigned>((count + block - 1) / block);
+}
+inline unsigned at_most(unsigned blocks, unsigned limit) { return blocks < limit ? blocks : limit; }
+
+__device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ inline float silu(float x) { return x * sigmoid(x); }
+__device__ inline float silu_slope(float x) {
+  const float s = sigmoid(x);
+  return s * (1.0f + x * (1.0f - s));
+}
+__device__ inline float softplus(float x) { return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x))); }
+
+__device__ inline float warp_sum(float value) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
+  return value;
+}
+__device__ inline float warp_max(float value) {
+  for (int offset = 16; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(full_warp, value, offset));
+  return value;
+}
+
+/// Sum over the block, known to every thread; `shared` holds 32 values. Any block of whole warps.
+template <class T>
+__device__ T block_sum(T value, T* shared) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  T sum = 0;
+  for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) sum += shared[warp];
+  return sum;
+}
+
+/// True in exactly one block, the last of `blocks` to come here, which then sees what the others wrote to global
+/// memory. Leaves the ticket at zero for the next kernel.
+__device__ inline bool is_last_block(unsigned* ticket, unsigned blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(ticket, 1u) == blocks - 1;
+    if (last) *ticket = 0;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+/// Sums `count` rows of partials [count, stride] over columns [first, first + columns) and hands each to
+/// finish(column, sum). The whole block works: narrow sums split the rows between groups of threads.
+template <class Finish>
+__device__ void sum_partials(const float* partials, unsigned count, std::size_t stride, unsigned first,
+                             unsigned columns, const Finish& finish) {
+  __shared__ float sums[threads];
+  unsigned width = 32;
+  while (width < columns && width < threads) width *= 2;
+  const unsigned slices = threads / width, slice = threadIdx.x / width;
+  for (unsigned begin = 0; begin < columns; begin += width) {
+    const unsigned column = begin + threadIdx.x % width;
+    float sum = 0;
+    if (column < columns) {
+#pragma unroll 8
+      for (unsigned row = slice; row < count; row += slices) sum += partials[row * stride + first + column];
+    }
+    __syncthreads();
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    if (slice == 0 && column < columns) {
+      for (unsigned other = 1; other < slices; ++other) sum += sums[other * width + threadIdx.x];
+      finish(first + column, sum);
+    }
+  }
+}
+
+}  // namespace afterglow::device

@@ -1,0 +1,249 @@
+// Elementwise kernels, biases and sums over rows. Bound by memory: each element is read and written once.
+#include "gpu/cuda_backend.h"
+#include "gpu/cuda_device.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned most_blocks = 4096;  // a few waves on the largest GPU; beyond that threads take several elements
+
+template <class Body>
+__global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body) {
+  const unsigned step = gridDim.x * threads;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) body(static_cast<unsigned>(i));
+}
+
+template <class Body>
+void map(cudaStream_t stream, std::int64_t count, const Body& body) {
+  if (count == 0) return;
+  const unsigned blocks = at_most(blocks_for(count, threads), most_blocks);
+  map_kernel<<<blocks, threads, 0, stream>>>(static_cast<unsigned>(count), body);
+}
+
+// Sums value(row, column) over rows, for every column. A block takes a tile of columns and a range of rows.
+template <class Value>
+__global__ void __launch_bounds__(threads)
+    column_sum_kernel(unsigned rows, unsigned columns, unsigned width, float* partials, unsigned* tickets, Sink out,
+                      Value value) {
+  __shared__ float sums[threads];
+  const unsigned lane = threadIdx.x % width, group = threadIdx.x / width, groups = threads / width;
+  const unsigned column = blockIdx.x * width + lane;
+  float sum = 0;
+  if (column < columns) {
+    const unsigned step = gridDim.y * groups;
+#pragma unroll 4
+    for (unsigned row = blockIdx.y * groups + group; row < rows; row += step) sum += value(row, column);
+  }
+  if (!out.wanted()) return;
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (group == 0 && column < columns) {
+    for (unsigned other = 1; other < groups; ++other) sum += sums[other * width + lane];
+    partials[blockIdx.y * std::size_t{columns} + column] = sum;
+  }
+  if (!is_last_block(&tickets[blockIdx.x], gridDim.y)) return;
+  const unsigned first = blockIdx.x * width;
+  sum_partials(partials, gridDim.y, columns, first, min(width, columns - first),
+               [&](unsigned c, float total) { out.put(c, total); });
+}
+
+template <class Value>
+void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
+                 const Grad& out, const Value& value) {
+  unsigned width = 4;
+  while (width < columns && width < 32) width *= 2;
+  const unsigned tiles = blocks_for(columns, width);
+  const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 8), 64) : 1;
+  column_sum_kernel<<<dim3(tiles, ranges), threads, 0, stream>>>(
+      static_cast<unsigned>(rows), static_cast<unsigned>(columns), width, partials, tickets, sink_of(out), value);
+}
+
+__device__ float apply(Unary kind, float x) {
+  switch (kind) {
+    case Unary::silu:
+      return silu(x);
+    case Unary::sigmoid:
+      return sigmoid(x);
+    case Unary::softplus:
+      return softplus(x);
+    case Unary::tanh:
+      return tanhf(x);
+    case Unary::gelu:
+      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case Unary::exp:
+      return expf(x);
+  }
+  return x;
+}
+
+__device__ float slope(Unary kind, float x, float y) {
+  switch (kind) {
+    case Unary::silu:
+      return silu_slope(x);
+    case Unary::sigmoid:
+      return y * (1.0f - y);
+    case Unary::softplus:
+      return sigmoid(x);
+    case Unary::tanh:
+      return 1.0f - y * y;
+    case Unary::gelu:
+      return 0.5f * (1.0f + erff(x * 0.70710678118654752f)) + x * 0.39894228040143268f * expf(-0.5f * x * x);
+    case Unary::exp:
+      return y;
+  }
+  return 1.0f;
+}
+
+template <class T>
+void fill_with(cudaStream_t stream, const Tensor& x, double value) {
+  const auto to = rows_of<T>(x);
+  map(stream, x.elements(), [to, value = static_cast<T>(value)] __device__(unsigned i) { to[i] = value; });
+}
+
+}  // namespace
+
+void CudaBackend::fill(const Tensor& x, double value) {
+  switch (x.dtype) {
+    case DType::f32:
+      fill_with<float>(stream(), x, value);
+      break;
+    case DType::f64:
+      fill_with<double>(stream(), x, value);
+      break;
+    case DType::i32:
+      fill_with<std::int32_t>(stream(), x, value);
+      break;
+    case DType::u8:
+      fill_with<std::uint8_t>(stream(), x, value);
+      break;
+  }
+  launched("fill");
+}
+
+void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
+  const std::size_t element = size_of(source.dtype);
+  const std::size_t width = static_cast<std::size_t>(source.columns()) * element;
+  if (source.elements() == 0) return;
+  if (source.contiguous() && destination.contiguous()) {
+    check_cuda(cudaMemcpyAsync(destination.data, source.data, source.bytes(), cudaMemcpyDeviceToDevice, stream()),
+               "copying on the GPU");
+    return;
+  }
+  check_cuda(cudaMemcpy2DAsync(destination.data, static_cast<std::size_t>(destination.row_stride) * element,
+                               source.data, static_cast<std::size_t>(source.row_stride) * element, width,
+                               static_cast<std::size_t>(source.rows()), cudaMemcpyDeviceToDevice, stream()),
+             "copying on the GPU");
+}
+
+void CudaBackend::accumulate(const Tensor& source, const Grad& destination) {
+  if (!destination.wanted()) return;
+  const auto from = rows_of(source);
+  const Sink to = sink_of(destination);
+  map(stream(), source.elements(), [=] __device__(unsigned i) { to.put(i, from[i]); });
+  launched("accumulate");
+}
+
+void CudaBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);
+  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = x[i] + y[i]; });
+  launched("add");
+}
+
+void CudaBackend::scale(const Tensor& a, double factor, const Grad& out) {
+  if (!out.wanted()) return;
+  const auto x = rows_of(a);
+  const Sink to = sink_of(out);
+  map(stream(), a.elements(), [=, f = static_cast<float>(factor)] __device__(unsigned i) { to.put(i, f * x[i]); });
+  launched("scale");
+}
+
+void CudaBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);
+  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = x[i] * y[i]; });
+  launched("multiply");
+}
+
+void CudaBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
+                                    const Grad& db) {
+  const auto x = rows_of(a), y = rows_of(b), dy = rows_of(dout);
+  const Sink to_a = sink_of(da), to_b = sink_of(db);
+  map(stream(), a.elements(), [=] __device__(unsigned i) {
+    const float up = dy[i], left = x[i], right = y[i];
+    if (to_a.wanted()) to_a.put(i, up * right);
+    if (to_b.wanted()) to_b.put(i, up * left);
+  });
+  launched("multiply_backward");
+}
+
+void CudaBackend::unary(Unary kind, const Tensor& x, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = apply(kind, from[i]); });
+  launched("unary");
+}
+
+void CudaBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) {
+  if (!dx.wanted()) return;
+  const auto in = rows_of(x), result = rows_of(y), up = rows_of(dy);
+  const Sink to = sink_of(dx);
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to.put(i, up[i] * slope(kind, in[i], result[i])); });
+  launched("unary_backward");
+}
+
+void CudaBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
+  const auto gate = rows_of(a), value = rows_of(b), to = rows_of(y);
+  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = silu(gate[i]) * value[i]; });
+  launched("silu_multiply");
+}
+
+void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
+                                         const Grad& db) {
+  const auto gate = rows_of(a), value = rows_of(b), up = rows_of(dy);
+  const Sink to_a = sink_of(da), to_b = sink_of(db);
+  map(stream(), a.elements(), [=] __device__(unsigned i) {
+    const float g = gate[i], v = value[i], u = up[i];
+    if (to_a.wanted()) to_a.put(i, u * v * silu_slope(g));
+    if (to_b.wanted()) to_b.put(i, u * silu(g));
+  });
+  launched("silu_multiply_backward");
+}
+
+void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  const float* offset = bias.as<float>();
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = softplus(from[i] + offset[i % from.columns]); });
+  launched("softplus_bias");
+}
+
+void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx,
+                                         const Grad& dbias) {
+  const auto from = rows_of(x), up = rows_of(dy);
+  const float* offset = bias.as<float>();
+  const Sink to = sink_of(dx);
+  column_sums(stream(), x.rows(), x.columns(), scratch(64 * x.columns()), tickets_, dbias,
+              [=] __device__(unsigned row, unsigned column) {
+                const float slope = up.at(row, column) * sigmoid(from.at(row, column) + offset[column]);
+                if (to.wanted()) to.put(row, column, slope);
+                return slope;
+              });
+  launched("softplus_bias_backward");
+}
+
+void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  const float* offset = bias.as<float>();
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = from[i] + offset[i % from.columns]; });
+  launched("add_bias");
+}
+
+void CudaBackend::sum_rows(const Tensor& x, const Grad& out) {
+  if (!out.wanted()) return;
+  const auto from = rows_of(x);
+  column_sums(stream(), x.rows(), x.columns(), scratch(64 * x.columns()), tickets_, out,
+              [=] __device__(unsigned row, unsigned column) { return from.at(row, column); });
+  launched("sum_rows");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,18 @@
+# Switches CUDA on for the whole build: executables that link the CUDA back end need the language too.
+# One architecture is enough while developing, and nvcc takes its time for each: the GPU that is here, or compute
+# capability 9.0. A release names all-major.
+if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+  execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE no_gpu OUTPUT_QUIET ERROR_QUIET)
+  if(no_gpu)
+    set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "CUDA architectures; all-major for a release")
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES native CACHE STRING "CUDA architectures; all-major for a release")
+  endif()
+endif()
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  # CMake 3.25 does not know yet that nvcc has this dialect.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()

@@ -1,0 +1,154 @@
+// RMS norms over the last axis, plain and gated (Mamba-2). Bound by memory: a warp takes a row; the gradient reads each
+// row twice, the second time from the cache.
+#include "gpu/cuda_backend.h"
+#include "gpu/cuda_device.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned warps = threads / 32;
+
+struct NormInputs {
+  Rows<float> x, z, dy;
+  const float* weight;
+  float* inverse;
+  unsigned rows, columns;
+};
+
+/// The number that is normalised: x, or x silu(z).
+template <bool gated>
+__device__ float normalised(const NormInputs& in, unsigned row, unsigned column) {
+  const float x = in.x.at(row, column);
+  return gated ? x * silu(in.z.at(row, column)) : x;
+}
+
+template <bool gated>
+__global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps, Rows<float> y) {
+  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  float sum = 0;
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    const float value = normalised<gated>(in, row, column);
+    sum += value * value;
+  }
+  const float inverse = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.columns) + eps);
+  if (lane == 0) in.inverse[row] = inverse;
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    y.at(row, column) = normalised<gated>(in, row, column) * inverse * in.weight[column];
+  }
+}
+
+// y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
+template <bool gated>
+__device__ void norm_row_backward(const NormInputs& in, unsigned row, unsigned lane, const Sink& dx, const Sink& dz) {
+  float sum = 0;
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    sum += in.weight[column] * in.dy.at(row, column) * normalised<gated>(in, row, column);
+  }
+  const float inverse = in.inverse[row];
+  const float mean = warp_sum(sum) / static_cast<float>(in.columns) * inverse * inverse;
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    const float x = in.x.at(row, column);
+    const float z = gated ? in.z.at(row, column) : 0.0f;
+    const float gate = gated ? silu(z) : 1.0f;
+    const float du = inverse * (in.weight[column] * in.dy.at(row, column) - x * gate * mean);
+    if (dx.wanted()) dx.put(row, column, du * gate);
+    if (gated && dz.wanted()) dz.put(row, column, du * x * silu_slope(z));
+  }
+}
+
+template <bool gated>
+__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, unsigned rows_per_block, float* partials,
+                                                                unsigned* ticket, Sink dx, Sink dz, Sink dweight) {
+  const unsigned begin = blockIdx.x * rows_per_block, end = min(begin + rows_per_block, in.rows);
+  if (dweight.wanted()) {
+    for (unsigned column = threadIdx.x; column < in.columns; column += threads) {
+      float sum = 0;
+#pragma unroll 4
+      for (unsigned row = begin; row < end; ++row) {
+        sum += in.dy.at(row, column) * normalised<gated>(in, row, column) * in.inverse[row];
+      }
+      partials[blockIdx.x * std::size_t{in.columns} + column] = sum;
+    }
+  }
+  for (unsigned row = begin + threadIdx.x / 32; row < end; row += warps) {
+    norm_row_backward<gated>(in, row, threadIdx.x % 32, dx, dz);
+  }
+  if (!dweight.wanted() || !is_last_block(ticket, gridDim.x)) return;
+  sum_partials(partials, gridDim.x, in.columns, 0, in.columns,
+               [&](unsigned column, float sum) { dweight.put(column, sum); });
+}
+
+template <bool gated>
+void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y) {
+  if (in.rows == 0) return;
+  norm_kernel<gated><<<blocks_for(in.rows, warps), threads, 0, stream>>>(in, static_cast<float>(eps), rows_of(y));
+}
+
+unsigned backward_blocks(unsigned rows) { return at_most(blocks_for(rows, 2 * warps), 128); }
+
+}  // namespace
+
+void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) {
+  const NormInputs in{rows_of(x),
+                      {},
+                      {},
+                      weight.as<float>(),
+                      inverse.as<float>(),
+                      static_cast<unsigned>(x.rows()),
+                      static_cast<unsigned>(x.columns())};
+  norm<false>(stream(), in, eps, y);
+  launched("rms_norm");
+}
+
+void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                                 const Tensor& inverse) {
+  const NormInputs in{rows_of(x),
+                      rows_of(z),
+                      {},
+                      weight.as<float>(),
+                      inverse.as<float>(),
+                      static_cast<unsigned>(x.rows()),
+                      static_cast<unsigned>(x.columns())};
+  norm<true>(stream(), in, eps, y);
+  launched("gated_rms_norm");
+}
+
+void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
+                                    const Grad& dx, const Grad& dweight) {
+  const NormInputs in{rows_of(x),
+                      {},
+                      rows_of(dy),
+                      weight.as<float>(),
+                      inverse.as<float>(),
+                      static_cast<unsigned>(x.rows()),
+                      static_cast<unsigned>(x.columns())};
+  const unsigned blocks = backward_blocks(in.rows);
+  if (blocks == 0) return;
+  norm_backward_kernel<false><<<blocks, threads, 0, stream()>>>(in, blocks_for(in.rows, blocks),
+                                                                scratch(std::size_t{blocks} * in.columns), tickets_,
+                                                                sink_of(dx), Sink{}, sink_of(dweight));
+  launched("rms_norm_backward");
+}
+
+void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                                          const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
+  const NormInputs in{rows_of(x),
+                      rows_of(z),
+                      rows_of(dy),
+                      weight.as<float>(),
+                      inverse.as<float>(),
+                      static_cast<unsigned>(x.rows()),
+                      static_cast<unsigned>(x.columns())};
+  const unsigned blocks = backward_blocks(in.rows);
+  if (blocks == 0) return;
+  norm_backward_kernel<true><<<blocks, threads, 0, stream()>>>(in, blocks_for(in.rows, blocks),
+                                                               scratch(std::size_t{blocks} * in.columns), tickets_,
+                                                               sink_of(dx), sink_of(dz), sink_of(dweight));
+  launched("gated_rms_norm_backward");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,135 @@
+// Gradient norms, one AdamW step over all parameters, and the search for numbers that are not finite. Bound by memory:
+// AdamW reads four arrays and writes three.
+#include "gpu/cuda_backend.h"
+#include "gpu/cuda_device.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned norm_threads = 1024;
+
+// A block a slice; the last one adds the squares of the slices in order.
+__global__ void __launch_bounds__(norm_threads)
+    norms_kernel(const float* gradients, const double* offsets, float* norms, float* total, unsigned* ticket) {
+  __shared__ double sums[32];
+  const auto begin = static_cast<std::size_t>(offsets[blockIdx.x]);
+  const auto end = static_cast<std::size_t>(offsets[blockIdx.x + 1]);
+  double sum = 0;
+#pragma unroll 4
+  for (std::size_t i = begin + threadIdx.x; i < end; i += norm_threads) {
+    sum += static_cast<double>(gradients[i]) * static_cast<double>(gradients[i]);
+  }
+  sum = block_sum(sum, sums);
+  if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(sqrt(sum));
+  if (!is_last_block(ticket, gridDim.x)) return;
+  sum = 0;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += norm_threads) {
+    sum += static_cast<double>(norms[i]) * static_cast<double>(norms[i]);
+  }
+  sum = block_sum(sum, sums);
+  if (threadIdx.x == 0) *total = static_cast<float>(sqrt(sum));
+}
+
+struct AdamwArrays {
+  float *weights, *first, *second;
+  const float* gradients;
+  const std::uint8_t* decays;
+  const double* hyperparameters;
+  int* step;
+  const float* norm;
+  unsigned count;
+};
+
+/// What one step needs of the hyperparameters; found once per block, in float64.
+struct AdamwFactors {
+  float clip, beta1, beta2, rest1, rest2, epsilon, rate, root, shrink;
+};
+
+__device__ AdamwFactors adamw_factors(const double* h, int step, float norm) {
+  const double clip = h[5] > 0 ? fmin(1.0, h[5] / (static_cast<double>(norm) + 1e-6)) : 1.0;
+  return {static_cast<float>(clip),
+          static_cast<float>(h[1]),
+          static_cast<float>(h[2]),
+          static_cast<float>(1.0 - h[1]),
+          static_cast<float>(1.0 - h[2]),
+          static_cast<float>(h[3]),
+          static_cast<float>(h[0] / (1.0 - pow(h[1], step))),
+          static_cast<float>(1.0 / sqrt(1.0 - pow(h[2], step))),
+          static_cast<float>(1.0 - h[0] * h[4])};
+}
+
+__global__ void __launch_bounds__(threads) adamw_kernel(AdamwArrays in, unsigned* ticket) {
+  __shared__ AdamwFactors f;
+  const float norm = *in.norm;
+  if (isfinite(norm)) {
+    if (threadIdx.x == 0) f = adamw_factors(in.hyperparameters, *in.step + 1, norm);
+    __syncthreads();
+    for (unsigned i = blockIdx.x * threads + threadIdx.x; i < in.count; i += gridDim.x * threads) {
+      const float g = in.gradients[i] * f.clip;
+      const float first = f.beta1 * in.first[i] + f.rest1 * g;
+      const float second = f.beta2 * in.second[i] + f.rest2 * g * g;
+      in.first[i] = first;
+      in.second[i] = second;
+      const float kept = in.decays[i / parameter_block] != 0 ? in.weights[i] * f.shrink : in.weights[i];
+      in.weights[i] = kept - f.rate * first / (sqrtf(second) * f.root + f.epsilon);
+    }
+  }
+  // Every block reads the counter, so only the last one may move it on.
+  if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0 && isfinite(norm)) *in.step += 1;
+}
+
+__global__ void __launch_bounds__(threads) non_finite_kernel(Rows<float> x, unsigned count, unsigned long long* found) {
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads) {
+    if (!isfinite(x[static_cast<unsigned>(i)])) {
+      atomicMin(found, static_cast<unsigned long long>(i));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void CudaBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
+                                 const Tensor& total) {
+  const auto slices = static_cast<unsigned>(norms.elements());
+  if (slices == 0) {
+    fill(total, 0.0);
+    return;
+  }
+  norms_kernel<<<slices, norm_threads, 0, stream()>>>(gradients.as<float>(), offsets.as<double>(), norms.as<float>(),
+                                                      total.as<float>(), tickets_);
+  launched("gradient_norms");
+}
+
+void CudaBackend::adamw(const AdamwTensors& tensors) {
+  const AdamwArrays in{tensors.weights.as<float>(),
+                       tensors.first_moment.as<float>(),
+                       tensors.second_moment.as<float>(),
+                       tensors.gradients.as<float>(),
+                       tensors.decay_mask.as<std::uint8_t>(),
+                       tensors.hyperparameters.as<double>(),
+                       tensors.step.as<int>(),
+                       tensors.gradient_norm.as<float>(),
+                       static_cast<unsigned>(tensors.weights.elements())};
+  const unsigned blocks = in.count > 0 ? at_most(blocks_for(in.count, 4 * threads), 2048) : 1;
+  adamw_kernel<<<blocks, threads, 0, stream()>>>(in, tickets_);
+  launched("adamw");
+}
+
+std::int64_t CudaBackend::first_non_finite(const Tensor& x) {
+  if (x.dtype != DType::f32 || x.elements() == 0) return -1;
+  check_cuda(cudaMemsetAsync(found_, 0xff, sizeof(std::int64_t), stream()), "clearing the answer");
+  const unsigned blocks = at_most(blocks_for(x.elements(), threads), 4096);
+  non_finite_kernel<<<blocks, threads, 0, stream()>>>(rows_of(x), static_cast<unsigned>(x.elements()),
+                                                      reinterpret_cast<unsigned long long*>(found_));
+  launched("first_non_finite");
+  std::int64_t answer = -1;
+  check_cuda(cudaMemcpyAsync(&answer, found_, sizeof(answer), cudaMemcpyDeviceToHost, stream()), "reading the answer");
+  synchronize();
+  return answer;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,196 @@
+// Rotary position code and the causal depthwise convolution. Bound by memory.
+#include "gpu/cuda_backend.h"
+#include "gpu/cuda_device.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+// A thread turns one pair of every head at one position. Angles are found in float64: positions reach thousands, and a
+// float32 angle would lose the digits that the sine needs.
+__global__ void __launch_bounds__(threads)
+    rotary_kernel(const float* x, Sink y, unsigned batch, unsigned length, unsigned heads, unsigned width, double base,
+                  long long first_position, bool inverse) {
+  const unsigned pairs = (width + 1) / 2;
+  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  if (i >= batch * length * pairs) return;
+  const unsigned pair = i % pairs, position = i / pairs;
+  const std::size_t begin = std::size_t{position} * heads * width + 2 * pair;
+  float sine = 0, cosine = 1;
+  const bool whole = 2 * pair + 1 < width;
+  if (whole) {
+    const double angle = static_cast<double>(first_position + position % length) *
+                         pow(base, -2.0 * static_cast<double>(pair) / static_cast<double>(width));
+    double exact_sine, exact_cosine;
+    sincos(angle, &exact_sine, &exact_cosine);
+    sine = static_cast<float>(inverse ? -exact_sine : exact_sine);
+    cosine = static_cast<float>(exact_cosine);
+  }
+  for (unsigned head = 0; head < heads; ++head) {
+    const std::size_t place = begin + std::size_t{head} * width;
+    const float a = x[place];
+    const float b = whole ? x[place + 1] : 0.0f;
+    y.put(static_cast<unsigned>(place), a * cosine - b * sine);
+    if (whole) y.put(static_cast<unsigned>(place + 1), a * sine + b * cosine);
+  }
+}
+
+constexpr unsigned widest = 8;  // taps
+
+struct ConvInputs {
+  Rows<float> x;  // [B T, c]
+  const float *weight, *bias, *history;
+  unsigned batch, length, channels, taps;
+
+  /// Input `back` positions before token t; from the history before the first token.
+  __device__ float value(unsigned b, unsigned t, unsigned back, unsigned channel) const {
+    if (t >= back) return x.at(std::size_t{b} * length + t - back, channel);
+    if (history == nullptr) return 0.0f;
+    return history[(std::size_t{b} * (taps - 1) + taps - 1 + t - back) * channels + channel];
+  }
+};
+
+__global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* before, float* y) {
+  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  if (i >= in.batch * in.length * in.channels) return;
+  const unsigned channel = i % in.channels, row = i / in.channels;
+  const unsigned b = row / in.length, t = row % in.length;
+  float sum = in.bias != nullptr ? in.bias[channel] : 0.0f;
+  for (unsigned tap = 0; tap < in.taps; ++tap) {
+    sum += in.weight[channel * in.taps + tap] * in.value(b, t, in.taps - 1 - tap, channel);
+  }
+  before[i] = sum;
+  y[i] = silu(sum);
+}
+
+// The last taps - 1 inputs become the history; entries move towards the beginning, so this order overwrites nothing
+// that is still to be read.
+__global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs in, float* history) {
+  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  if (i >= in.batch * in.channels) return;
+  const unsigned channel = i % in.channels, b = i / in.channels, kept = in.taps - 1;
+  for (unsigned k = 0; k < kept; ++k) {
+    const unsigned source = k + in.length;
+    history[(std::size_t{b} * kept + k) * in.channels + channel] =
+        source < kept ? history[(std::size_t{b} * kept + source) * in.channels + channel]
+                      : in.x.at(std::size_t{b} * in.length + source - kept, channel);
+  }
+}
+
+constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8, most_ranges = 128;
+
+// A thread walks `conv_steps` tokens of one channel; the sums for the weights leave per block and are finished by the
+// last one.
+__global__ void __launch_bounds__(threads)
+    conv_backward_kernel(ConvInputs in, const float* before, const float* dy, float* partials, unsigned* tickets,
+                         Sink dx, Sink dweight, Sink dbias) {
+  __shared__ float sums[threads];
+  const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
+  const unsigned channel = blockIdx.y * conv_lanes + lane;
+  const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
+  float to_weight[widest + 1] = {};  // the last one is the bias
+  for (unsigned piece = blockIdx.x * conv_groups + group; piece < in.batch * pieces; piece += gridDim.x * conv_groups) {
+    if (channel >= in.channels) break;
+    const unsigned b = piece / pieces, begin = piece % pieces * conv_steps;
+    const unsigned end = min(begin + conv_steps, in.length);
+    const auto slope = [&](unsigned t) {
+      const std::size_t i = (std::size_t{b} * in.length + t) * in.channels + channel;
+      return dy[i] * silu_slope(before[i]);
+    };
+    for (unsigned t = begin; t < end; ++t) {
+      const float here = slope(t);
+      float gradient = 0;
+#pragma unroll
+      for (unsigned back = 0; back < widest; ++back) {
+        if (back >= in.taps) break;
+        if (t >= back) to_weight[back] += here * in.x.at(std::size_t{b} * in.length + t - back, channel);
+        if (t + back < in.length) {
+          gradient += in.weight[channel * in.taps + in.taps - 1 - back] * (back == 0 ? here : slope(t + back));
+        }
+      }
+      to_weight[widest] += here;
+      if (dx.wanted()) dx.put(std::size_t{b} * in.length + t, channel, gradient);
+    }
+  }
+  if (!dweight.wanted() && !dbias.wanted()) return;
+  const std::size_t stride = std::size_t{widest + 1} * in.channels;
+#pragma unroll
+  for (unsigned k = 0; k <= widest; ++k) {
+    if (k >= in.taps && k < widest) continue;
+    __syncthreads();
+    sums[threadIdx.x] = to_weight[k];
+    __syncthreads();
+    if (group == 0 && channel < in.channels) {
+      float sum = 0;
+      for (unsigned other = 0; other < conv_groups; ++other) sum += sums[other * conv_lanes + lane];
+      partials[blockIdx.x * stride + std::size_t{k} * in.channels + channel] = sum;
+    }
+  }
+  if (!is_last_block(&tickets[blockIdx.y], gridDim.x)) return;
+  const unsigned first = blockIdx.y * conv_lanes, count = min(conv_lanes, in.channels - first);
+  for (unsigned k = 0; k < in.taps; ++k) {
+    sum_partials(partials, gridDim.x, stride, k * in.channels + first, count, [&](unsigned place, float sum) {
+      const unsigned c = place - k * in.channels;
+      if (dweight.wanted()) dweight.put(c * in.taps + in.taps - 1 - k, sum);
+    });
+  }
+  sum_partials(partials, gridDim.x, stride, widest * in.channels + first, count, [&](unsigned place, float sum) {
+    if (dbias.wanted()) dbias.put(place - widest * in.channels, sum);
+  });
+}
+
+ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
+  const auto taps = static_cast<unsigned>(weight.shape[2]);
+  if (taps > widest) {
+    throw Error(ExitCode::failure, "the GPU convolution has at most " + std::to_string(widest) + " taps, and " +
+                                       std::to_string(taps) + " were asked for; use --device cpu");
+  }
+  return {rows_of(x),
+          weight.as<float>(),
+          nullptr,
+          nullptr,
+          static_cast<unsigned>(x.shape[0]),
+          static_cast<unsigned>(x.shape[1]),
+          static_cast<unsigned>(x.shape[2]),
+          taps};
+}
+
+}  // namespace
+
+void CudaBackend::rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) {
+  if (!y.wanted() || x.elements() == 0) return;
+  const Shape& s = x.shape;
+  rotary_kernel<<<blocks_for(s[0] * s[1] * ((s[3] + 1) / 2), threads), threads, 0, stream()>>>(
+      x.as<float>(), sink_of(y), static_cast<unsigned>(s[0]), static_cast<unsigned>(s[1]), static_cast<unsigned>(s[2]),
+      static_cast<unsigned>(s[3]), base, first_position, inverse);
+  launched("rotary");
+}
+
+void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
+                              const Tensor& before, const Tensor& y) {
+  ConvInputs in = conv_inputs(x, weight);
+  if (x.elements() == 0) return;
+  in.bias = bias.as<float>();
+  in.history = history.as<float>();
+  conv_kernel<<<blocks_for(x.elements(), threads), threads, 0, stream()>>>(in, before.as<float>(), y.as<float>());
+  launched("causal_conv");
+  if (!history.defined() || in.taps < 2) return;
+  conv_history_kernel<<<blocks_for(in.batch * in.channels, threads), threads, 0, stream()>>>(in, history.as<float>());
+  launched("causal_conv history");
+}
+
+void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
+                                       const Grad& dx, const Grad& dweight, const Grad& dbias) {
+  const ConvInputs in = conv_inputs(x, weight);
+  if (x.elements() == 0) return;
+  const unsigned pieces = in.batch * blocks_for(in.length, conv_steps);
+  const dim3 grid(at_most(blocks_for(pieces, conv_groups), most_ranges), blocks_for(in.channels, conv_lanes));
+  conv_backward_kernel<<<grid, threads, 0, stream()>>>(in, before.as<float>(), dy.as<float>(),
+                                                       scratch(std::size_t{grid.x} * (widest + 1) * in.channels),
+                                                       tickets_, sink_of(dx), sink_of(dweight), sink_of(dbias));
+  launched("causal_conv_backward");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,400 @@
+// Memory, transfers, captured programs, precision and errors of the CUDA back end.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/autograd/tape.h"
+#include "core/backend/arena.h"
+#include "core/io/error.h"
+#include "core/ops/ops.h"
+#include "core/random/random.h"
+#include "tests/gpu/gpu_test.h"
+#include "tests/support/host_values.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<float> random_floats(std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(random.normal());
+  return values;
+}
+
+double relative(const std::vector<float>& got, const std::vector<float>& want) {
+  return relative_error(Values(got.begin(), got.end()), Values(want.begin(), want.end()));
+}
+
+TEST(CudaSystemTest, SaysWhatThereIsOrWhyNot) {
+  const CudaSystem system = cuda_devices();
+  EXPECT_FALSE(system.toolkit.empty());
+  if (system.devices.empty()) {
+    EXPECT_THAT(system.why_none, HasSubstr("--device cpu"));
+  } else {
+    EXPECT_GT(system.devices[0].memory, 0u);
+    EXPECT_FALSE(system.driver.empty());
+  }
+}
+
+TEST(CudaSystemTest, RefusesAGpuThatIsNotThere) {
+  std::string reason;
+  EXPECT_EQ(make_cuda_backend(1000, &reason), nullptr);
+  EXPECT_FALSE(reason.empty());
+  EXPECT_EQ(make_cuda_backend(-1, &reason), nullptr);
+  EXPECT_EQ(make_cuda_backend(-1, nullptr), nullptr);
+}
+
+TEST(CudaSystemTest, TheCpuHasNoPrecisionToChoose) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(1);
+  EXPECT_FALSE(set_precision(*cpu, Precision::tf32));
+  EXPECT_EQ(precision_of(*cpu), Precision::fp32);
+  EXPECT_EQ(cuda_memory(*cpu).total, 0u);
+}
+
+using CudaBackendTest = GpuTest;
+
+TEST_F(CudaBackendTest, CountsItsMemory) {
+  const std::size_t before = cuda_memory(*cuda_).held;
+  void* address = cuda_->allocate(12345);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % 256, 0u);
+  EXPECT_EQ(cuda_memory(*cuda_).held, before + 12345);
+  cuda_->release(address);
+  EXPECT_EQ(cuda_memory(*cuda_).held, before);
+}
+
+TEST_F(CudaBackendTest, SaysWhenMemoryIsShort) {
+  try {
+    cuda_->allocate(std::size_t{1} << 50);
+    FAIL() << "a petabyte was handed out";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::out_of_memory);
+    EXPECT_THAT(error.what(), HasSubstr("--device cpu"));
+  }
+  HostValues host(*cuda_);
+  EXPECT_EQ(host.read<float>(host.f32({2}, {1, 2}))[1], 2.0f);  // and goes on working
+}
+
+TEST_F(CudaBackendTest, FillsAndCopiesStridedRows) {
+  HostValues host(*cuda_);
+  const Tensor wide = host.f32({3, 5}, std::vector<float>(15, 1.0f));
+  cuda_->fill(wide.column_range(1, 2), 7.0);
+  EXPECT_EQ(host.read<float>(wide), (std::vector<float>{1, 7, 7, 1, 1, 1, 7, 7, 1, 1, 1, 7, 7, 1, 1}));
+  const Tensor narrow = host.f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  cuda_->copy(wide.column_range(3, 2), narrow);
+  EXPECT_EQ(host.read<float>(wide)[8], 3.0f);
+  cuda_->accumulate(narrow, {wide.column_range(1, 2), true});
+  EXPECT_EQ(host.read<float>(wide)[12], 13.0f);
+  cuda_->accumulate(narrow, {wide.column_range(1, 2), false});
+  EXPECT_EQ(host.read<float>(wide)[12], 6.0f);
+}
+
+TEST_F(CudaBackendTest, FindsTheFirstNumberThatIsNotFinite) {
+  HostValues host(*cuda_);
+  std::vector<float> values(100'003, 1.0f);
+  EXPECT_EQ(cuda_->first_non_finite(host.f32({100'003}, values)), -1);
+  values[99'999] = std::numeric_limits<float>::infinity();
+  values[70'001] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(cuda_->first_non_finite(host.f32({100'003}, values)), 70'001);
+  EXPECT_EQ(cuda_->first_non_finite(host.i32({2}, {1, 2})), -1);
+}
+
+TEST_F(CudaBackendTest, PrecisionOrdersTheErrors) {
+  const std::int64_t n = 256;
+  HostValues host(*cuda_);
+  const std::vector<float> a = random_floats(n * n, 1), b = random_floats(n * n, 2);
+  const Tensor left = host.f32({n, n}, a), right = host.f32({n, n}, b);
+  const Tensor out = host.f32({n, n}, std::vector<float>(n * n, 0.0f));
+  std::vector<float> want(n * n);
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < n; ++k) sum += static_cast<double>(a[i * n + k]) * b[k * n + j];
+      want[i * n + j] = static_cast<float>(sum);
+    }
+  const auto error = [&](Precision precision) {
+    EXPECT_TRUE(set_precision(*cuda_, precision));
+    EXPECT_EQ(precision_of(*cuda_), precision);
+    cuda_->gemm(false, false, 1.0, left, right, 0.0, out);
+    set_precision(*cuda_, Precision::fp32);
+    return relative(host.read<float>(out), want);
+  };
+  const double fp32 = error(Precision::fp32), tf32 = error(Precision::tf32), bf16 = error(Precision::bf16);
+  EXPECT_LT(fp32, 1e-6);
+  EXPECT_LT(tf32, 2e-3);
+  EXPECT_LT(bf16, 1e-2);
+  EXPECT_LT(fp32, tf32);
+  EXPECT_LT(tf32, bf16);
+}
+
+// A small model's forward and backward pass: recorded once, then repeated with other inputs.
+class CudaPrograms : public GpuTest {
+ protected:
+  static constexpr std::int64_t batch = 2, length = 37, width = 24;
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (cuda_ == nullptr) return;
+    host_ = std::make_unique<HostValues>(*cuda_);
+    arena_ = std::make_unique<Arena>(*cuda_);
+    tape_ = std::make_unique<Tape>(*cuda_, *arena_);
+    x_ = host_->f32({batch, length, width}, random_floats(batch * length * width, 3));
+    weight_ = host_->f32({3 * width, width}, random_floats(3 * width * width, 4));
+    heads_ = host_->f32({2}, {1.5f, 0.5f});
+    result_ = host_->f32({batch, length, width}, std::vector<float>(batch * length * width, 0.0f));
+  }
+  void TearDown() override {
+    tape_.reset();
+    arena_.reset();
+    host_.reset();
+  }
+  /// Projections, the SKA core, attention; dx ends in result_.
+  void step() {
+    tape_->begin(true);
+    const Var x = tape_->input(x_), projected = linear(*tape_, x, tape_->input(weight_));
+    const std::int64_t widths[] = {width, width, width};
+    Var parts[3];
+    tape_->split_columns(projected, widths, parts);
+    const auto heads = [&](const Var& part) {
+      return tape_->reshape(scale(*tape_, part, 1.0), {batch, length, 2, width / 2});
+    };
+    const Var q = heads(parts[0]), k = heads(parts[1]), v = heads(parts[2]);
+    RidgeConfig config;
+    const Var eta = tape_->input(heads_);
+    const Var y =
+        add(*tape_, ridge_readout(*tape_, config, {k, q, v, eta, eta, {}}), causal_attention(*tape_, q, k, v, 0.3));
+    tape_->backward(y, y.value);
+    cuda_->copy(result_, tape_->gradient_of(x));
+  }
+  std::vector<float> read() const { return host_->read<float>(result_); }
+
+  std::unique_ptr<HostValues> host_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Tape> tape_;
+  Tensor x_, weight_, heads_, result_;
+};
+
+TEST_F(CudaPrograms, RepeatTheBitsOfTheEagerRun) {
+  step();
+  const std::vector<float> eager = read();
+  EXPECT_TRUE(std::isfinite(eager[0]));
+  const std::unique_ptr<Program> program = cuda_->capture([&] { step(); });
+  EXPECT_EQ(read(), eager);
+  cuda_->fill(result_, 0.0);
+  program->run();
+  program->run();
+  EXPECT_EQ(read(), eager);
+}
+
+TEST_F(CudaPrograms, ReadTheirInputsAfresh) {
+  const std::unique_ptr<Program> program = cuda_->capture([&] { step(); });
+  const std::vector<float> before = read();
+  cuda_->upload(x_, random_floats(batch * length * width, 5).data());
+  program->run();
+  const std::vector<float> replayed = read();
+  EXPECT_NE(replayed, before);
+  step();
+  EXPECT_EQ(read(), replayed);
+}
+
+TEST_F(CudaPrograms, CopyToAndFromPinnedMemory) {
+  auto* pinned = static_cast<float*>(cuda_->allocate_host(2 * sizeof(float)));
+  const Tensor number = host_->f32({1}, {0});
+  pinned[0] = 3;
+  const std::unique_ptr<Program> program = cuda_->capture([&] {
+    cuda_->queue_upload(number, pinned);
+    cuda_->scale(number, 2.0, {number, false});
+    cuda_->queue_download(pinned + 1, number);
+  });
+  pinned[0] = 5;
+  program->run();
+  cuda_->synchronize();
+  EXPECT_EQ(pinned[1], 10.0f);
+  cuda_->release_host(pinned);
+}
+
+TEST_F(CudaPrograms, RefuseWorkThatWaits) {
+  EXPECT_THROW(cuda_->capture([&] { cuda_->synchronize(); }), Error);
+  step();  // and the back end goes on working
+  EXPECT_TRUE(std::isfinite(read()[0]));
+}
+
+// One AdamW step on both back ends from the same numbers.
+struct OptimiserRun {
+  std::vector<float> weights, norms;
+  std::int32_t step;
+};
+
+OptimiserRun optimise(Backend& backend, const std::vector<float>& gradients, int steps) {
+  const auto n = static_cast<std::int64_t>(gradients.size());
+  HostValues host(backend);
+  AdamwTensors t;
+  t.weights = host.f32({n}, random_floats(n, 8));
+  t.gradients = host.f32({n}, gradients);
+  t.first_moment = host.f32({n}, std::vector<float>(n, 0.0f));
+  t.second_moment = host.f32({n}, std::vector<float>(n, 0.0f));
+  std::vector<std::uint8_t> mask(n / parameter_block);
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = i % 2;
+  t.decay_mask = host.tensor({n / parameter_block}, DType::u8, mask);
+  t.hyperparameters = host.f64({6}, {0.01, 0.9, 0.95, 1e-8, 0.1, 1.0});
+  t.step = host.i32({1}, {0});
+  t.gradient_norm = host.f32({1}, {0});
+  const Tensor offsets = host.f64({4}, {0, 64, 64, static_cast<double>(n)}), norms = host.f32({3}, {0, 0, 0});
+  for (int i = 0; i < steps; ++i) {
+    backend.gradient_norms(t.gradients, offsets, norms, t.gradient_norm);
+    backend.adamw(t);
+  }
+  OptimiserRun run{host.read<float>(t.weights), host.read<float>(norms), host.read<std::int32_t>(t.step)[0]};
+  run.norms.push_back(host.read<float>(t.gradient_norm)[0]);
+  return run;
+}
+
+TEST_F(CudaBackendTest, OptimisesLikeTheCpu) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(1);
+  const std::vector<float> gradients = random_floats(64 * 1001, 9);
+  const OptimiserRun want = optimise(*cpu, gradients, 5), got = optimise(*cuda_, gradients, 5);
+  EXPECT_EQ(got.step, 5);
+  EXPECT_LE(relative(got.weights, want.weights), 1e-6);
+  EXPECT_LE(relative(got.norms, want.norms), 1e-6);
+}
+
+TEST_F(CudaBackendTest, LeavesWeightsAloneWhenGradientsAreNotFinite) {
+  std::vector<float> gradients = random_floats(64 * 5, 9);
+  gradients[100] = std::numeric_limits<float>::quiet_NaN();
+  const OptimiserRun run = optimise(*cuda_, gradients, 2);
+  EXPECT_EQ(run.step, 0);
+  EXPECT_EQ(run.weights, random_floats(64 * 5, 8));
+}
+
+TEST_F(CudaBackendTest, ConvolvesPieceByPiece) {
+  const std::int64_t length = 11, channels = 37;
+  Arena arena(*cuda_);
+  Tape tape(*cuda_, arena);
+  HostValues host(*cuda_);
+  const std::vector<float> x = random_floats(length * channels, 11);
+  for (const std::int64_t taps : {1, 2, 4, 8}) {
+    tape.begin(false);
+    const Var weight = tape.constant(host.f32({channels, 1, taps}, random_floats(channels * taps, 12)));
+    const Var bias = tape.constant(host.f32({channels}, random_floats(channels, 13)));
+    const std::vector<float> whole =
+        host.read<float>(causal_conv(tape, tape.constant(host.f32({1, length, channels}, x)), weight, bias).value);
+    const Tensor history =
+        host.f32({1, taps - 1, channels}, std::vector<float>(static_cast<std::size_t>((taps - 1) * channels + 1)));
+    std::vector<float> pieces;
+    for (std::int64_t begin = 0; begin < length;) {
+      const std::int64_t count = std::min<std::int64_t>(begin == 2 ? 5 : 1, length - begin);
+      const std::vector<float> part(x.begin() + begin * channels, x.begin() + (begin + count) * channels);
+      const Var piece = tape.constant(host.f32({1, count, channels}, part));
+      const std::vector<float> y = host.read<float>(causal_conv(tape, piece, weight, bias, history).value);
+      pieces.insert(pieces.end(), y.begin(), y.end());
+      begin += count;
+    }
+    EXPECT_EQ(pieces, whole) << taps << " taps";
+  }
+}
+
+TEST_F(CudaBackendTest, ScansPieceByPiece) {
+  const std::int64_t length = 101, heads = 2, width = 37, states = 24;
+  Arena arena(*cuda_);
+  Tape tape(*cuda_, arena);
+  HostValues host(*cuda_);
+  const std::vector<float> x = random_floats(length * heads * width, 21), B = random_floats(length * states, 22),
+                           C = random_floats(length * states, 23);
+  const auto scan = [&](std::int64_t begin, std::int64_t count, const Tensor& state, bool resume) {
+    const auto part = [&](const std::vector<float>& all, std::int64_t columns) {
+      return tape.constant(
+          host.f32({1, count, columns}, {all.begin() + begin * columns, all.begin() + (begin + count) * columns}));
+    };
+    ScanVars in;
+    in.x = part(x, heads * width);
+    in.B = part(B, states);
+    in.C = part(C, states);
+    in.A_log = tape.constant(host.f32({heads}, {-3.0f, -1.0f}));
+    in.heads = heads;
+    return host.read<float>(ssd_scan(tape, in, state, resume).value);
+  };
+  tape.begin(false);
+  const std::vector<float> whole = scan(0, length, {}, false);
+  const Tensor state = host.f32({1, heads, width, states}, std::vector<float>(heads * width * states, 9.0f));
+  std::vector<float> pieces = scan(0, 40, state, false);
+  for (std::int64_t begin = 40; begin < length;) {
+    const std::int64_t count = begin == 40 ? 33 : 1;
+    const std::vector<float> y = scan(begin, count, state, true);
+    pieces.insert(pieces.end(), y.begin(), y.end());
+    begin += count;
+  }
+  EXPECT_EQ(pieces, whole);
+}
+
+// The kernels for wide heads and states, which the table's small sizes do not reach.
+TEST_F(CudaBackendTest, TakesWideStates) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  for (const std::int64_t states : {16, 24, 64, 128}) {
+    OpCase c;
+    c.name = "wide_scan_" + std::to_string(states);
+    c.inputs = {{"x", {1, 37, 2, 65}},        {"B", {1, 37, 1, states}}, {"C", {1, 37, 1, states}},
+                {"dt", {1, 37, 2}, 0.1, 0.8}, {"A_log", {2}, -1, 1},     {"D", {2}}};
+    c.run = [](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+      ScanVars vars{in[0], in[3], in[4], in[1], in[2], in[5]};
+      vars.heads = 2;
+      return ssd_scan(tape, vars);
+    };
+    for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
+      EXPECT_LE(difference.error, 1e-5) << states << " states, " << difference.what;
+  }
+}
+
+TEST_F(CudaBackendTest, TakesWideRanks) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  const auto check = [&](RidgeConfig::Mode mode, std::int64_t length, std::int64_t rank, std::int64_t width) {
+    OpCase c;
+    c.name = "wide_ridge_" + std::to_string(length) + "_" + std::to_string(rank);
+    c.inputs = {{"z", {1, length, 2, rank}},
+                {"q", {1, length, 2, rank}},
+                {"v", {1, length, 2, width}},
+                {"eta", {2}, 0.5, 1.5},
+                {"gamma_raw", {2}}};
+    RidgeConfig config;
+    config.mode = mode;
+    config.ridge = 0.02;
+    c.run = [config](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+      return ridge_readout(tape, config, {in[0], in[1], in[2], in[3], in[4], {}});
+    };
+    for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
+      EXPECT_LE(difference.error, 2e-4) << c.name << ", " << difference.what;
+  };
+  check(RidgeConfig::Mode::chunk, 257, 56, 64);
+  check(RidgeConfig::Mode::chunk, 200, 63, 37);
+  check(RidgeConfig::Mode::prefix, 130, 64, 64);
+  check(RidgeConfig::Mode::prefix, 130, 24, 32);
+  check(RidgeConfig::Mode::recurrent, 40, 33, 5);
+}
+
+TEST_F(CudaBackendTest, AttendsOverManyTiles) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  for (const std::int64_t width : {24, 64, 101, 128}) {
+    OpCase c;
+    c.name = "wide_attention_" + std::to_string(width);
+    c.inputs = {{"q", {1, 101, 4, width}}, {"k", {1, 133, 2, width}}, {"v", {1, 133, 2, width}}};
+    c.run = [](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+      return causal_attention(tape, in[0], in[1], in[2], 0.4);
+    };
+    for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
+      EXPECT_LE(difference.error, 1e-5) << width << " wide, " << difference.what;
+  }
+}
+
+TEST_F(CudaBackendTest, RefusesSizesItHasNoKernelFor) {
+  Arena arena(*cuda_);
+  Tape tape(*cuda_, arena);
+  tape.begin(false);
+  HostValues host(*cuda_);
+  const Var q = tape.constant(host.f32({1, 1, 1, 200}, random_floats(200, 1)));
+  EXPECT_THROW(causal_attention(tape, q, q, q, 1.0), Error);
+}
+
+}  // namespace
+}  // namespace afterglow::testing

@@ -1,0 +1,35 @@
+// Every layer against its golden files on the GPU, whole sequences and token by token.
+#include <gmock/gmock.h>
+
+#include "tests/gpu/gpu_test.h"
+#include "tests/support/golden_layer.h"
+
+namespace afterglow::testing {
+namespace {
+
+class GpuGoldenLayers : public OnGpu<::testing::TestWithParam<std::string>> {};
+
+TEST_P(GpuGoldenLayers, AgreesWithinTheFilesTolerance) {
+  GoldenLayer layer(GetParam(), *cuda_, DType::f32);
+  for (const Difference& difference : layer.compare())
+    EXPECT_LE(difference.error, layer.tolerance(difference.what)) << difference.what;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuGoldenLayers, ::testing::ValuesIn(golden_layer_files()),
+                         [](const auto& instance) { return instance.param; });
+
+// Stepping is another way to the same numbers only where the layer is causal with a growing memory.
+class GpuSteps : public OnGpu<::testing::TestWithParam<const char*>> {};
+
+TEST_P(GpuSteps, EqualTheWholeSequence) {
+  EXPECT_LE(GoldenLayer(GetParam(), *cuda_, DType::f32).forward_against_steps(), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuSteps,
+                         ::testing::Values("attention_gqa", "attention_medium", "mamba2_tiny", "mamba2_medium",
+                                           "mamba2_short", "ska_recurrent_tiny", "ska_recurrent_medium",
+                                           "koopman_mlp_gated", "swiglu_tiny"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+}  // namespace
+}  // namespace afterglow::testing

@@ -1,0 +1,45 @@
+// Every case of the operation table on the GPU: against the CPU in float64, twice with the same bits and
+// accumulating.
+#include <gmock/gmock.h>
+
+#include "tests/gpu/gpu_test.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.name; }
+
+namespace {
+
+class GpuOpTable : public OnGpu<::testing::TestWithParam<OpCase>> {};
+
+TEST_P(GpuOpTable, AgreesWithTheCpu) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  for (const Difference& difference : compare_backends(GetParam(), *cpu, *cuda_))
+    EXPECT_LE(difference.error, GetParam().tolerance) << difference.what << "; " << GetParam().reason;
+}
+
+TEST_P(GpuOpTable, RepeatsItsBits) {
+  const OpInputs inputs = inputs_of(GetParam());
+  const OpResult first = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
+  const OpResult second = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
+  EXPECT_EQ(first.output, second.output);
+  EXPECT_EQ(first.gradients, second.gradients);
+}
+
+TEST_P(GpuOpTable, GradientsAccumulate) {
+  const OpInputs inputs = inputs_of(GetParam());
+  OpRunner runner(GetParam(), *cuda_, DType::f32);
+  const OpResult once = runner.result(inputs), thrice = runner.result(inputs, 3);
+  for (std::size_t input = 0; input < GetParam().inputs.size(); ++input) {
+    Values want = once.gradients[input];
+    for (double& value : want) value *= 3.0;
+    EXPECT_LE(relative_error(thrice.gradients[input], want), 1e-6) << GetParam().inputs[input].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuOpTable, ::testing::ValuesIn(op_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+}  // namespace
+}  // namespace afterglow::testing
