@@ -91,6 +91,7 @@ void Trainer::build_parts() {
 void Trainer::make_batch() {
   program_.reset();
   plain_steps_ = 0;
+  prepared_ = false;
   batch_ = std::make_unique<Batch>(*backend_, config_.batch, task_->length(), parts_.size(), dtype_);
   std::size_t part = 0;
   auto* offsets = batch_->offsets.host<double>();
@@ -188,11 +189,18 @@ void Trainer::run_step() {
   batch.total_norm.queue_download();
 }
 
+void Trainer::prepare_batch() {
+  fill_batch(*task_, seed_, static_cast<std::uint64_t>(step_ * config_.batch), static_cast<int>(config_.batch),
+             batch_->tokens.host<std::int32_t>(), batch_->targets.host<std::int32_t>(),
+             batch_->context.host<std::uint8_t>());
+  prepared_ = true;
+}
+
 StepResult Trainer::step() {
+  if (!prepared_) prepare_batch();
+  prepared_ = false;
   Batch& batch = *batch_;
   const std::int64_t next = step_ + 1;
-  fill_batch(*task_, seed_, static_cast<std::uint64_t>(step_ * config_.batch), static_cast<int>(config_.batch),
-             batch.tokens.host<std::int32_t>(), batch.targets.host<std::int32_t>(), batch.context.host<std::uint8_t>());
   const double rate = config_.rate_at(next);
   const double hyperparameters[] = {rate,        config_.beta1, config_.beta2, config_.epsilon, config_.weight_decay,
                                     config_.clip};
@@ -293,6 +301,7 @@ void Trainer::restore(const TrainerState& state) {
   backend_->upload(parameters_.first_moments(), state.first_moments.data());
   backend_->upload(parameters_.second_moments(), state.second_moments.data());
   step_ = state.step;
+  prepared_ = false;
 }
 
 std::string Trainer::checksum() const {

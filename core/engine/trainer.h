@@ -50,6 +50,9 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
+  /// Draws the examples of the next step into the transfer buffers; `step` does it when nobody has.
+  void prepare_batch();
+  /// One training step: transfers, forward, backward, clipping, AdamW. Allocates nothing after the third.
   StepResult step();
   std::int64_t finished_steps() const { return step_; }
   const TrainingConfig& config() const { return config_; }
@@ -102,6 +105,7 @@ class Trainer {
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Program> program_;
   int plain_steps_ = 0;  // steps run with the current shapes before capturing
+  bool prepared_ = false;
   std::int64_t step_ = 0;
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;
