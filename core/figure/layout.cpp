@@ -55,6 +55,35 @@ class Layouter {
   FigureLayout run() {
     place_titles();
     prepare_color_bars();
+    settle_margins();
+    if (!out_.titles.empty() && is_cramped()) {
+      out_.titles.clear();
+      out_.top_of_legend = out_.area.y;
+      top_ = std::max(room_.top, 0.5 * m_.text + m_.gap);
+      settle_margins();
+    }
+    if (is_cramped()) make_bare();
+    place_color_bars();
+    return std::move(out_);
+  }
+
+ private:
+  bool is_cramped() const { return out_.plot.height < 3 * m_.text || out_.plot.width < 4 * m_.text; }
+
+  // Not even the numbers of the axes fit: the plot alone takes what there is.
+  void make_bare() {
+    const Rect& area = out_.area;
+    const double air = std::min({m_.gap, 0.1 * area.width, 0.1 * area.height});
+    out_.plot = {area.x + air, area.y + air, std::max(area.width - 2 * air, 1e-3),
+                 std::max(area.height - 2 * air, 1e-3)};
+    out_.is_bare = true;
+    out_.color_bars.clear();
+    make_transforms();
+    out_.x_ticks.clear();
+    out_.y_ticks.clear();
+  }
+
+  void settle_margins() {
     left_ = right_ = m_.gap;
     // Margins only grow, so that the last round never finds labels wider than their margin.
     bool is_settled = false;
@@ -63,11 +92,8 @@ class Layouter {
       settle();
       is_settled = left_ <= left && right_ <= right;
     }
-    place_color_bars();
-    return std::move(out_);
   }
 
- private:
   double width(const std::string& text, double size) const { return canvas_.text_width(text, size, FontFace::regular); }
 
   void place_titles() {

@@ -51,6 +51,7 @@ struct FigureLayout {
   double y_title_x = 0;
   double top_of_legend = 0;
   bool has_heat_map = false;
+  bool is_bare = false;  ///< too small for any text outside the plot
   std::vector<ColorBarLayout> color_bars;
 };
 

@@ -40,8 +40,9 @@ struct PlacedLabel {
   std::size_t series = 0;
   std::string text;
   Rect rect;
-  bool is_legend = false;   ///< with a swatch; otherwise at the end of its curve
-  bool has_leader = false;  ///< moved away from its curve: a thin line leads there
+  bool is_legend = false;    ///< with a swatch; otherwise at the end of its curve
+  bool is_over_ink = false;  ///< needs a background
+  bool has_leader = false;   ///< moved away from its curve: a thin line leads there
   Point curve_end;
 };
 
@@ -81,6 +82,8 @@ std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occup
 /// Entries for the series not labelled yet, in a free corner of the plot; nothing when every corner has ink.
 std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const std::vector<PlacedLabel>& labelled,
                                                       Occupancy& ink);
+/// The same in the corner with the least ink, without entries that do not fit.
+std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink);
 /// The same in rows above the plot, and how tall these rows are.
 std::vector<PlacedLabel> legend_above(const Painter& p, double& height);
 void draw_labels(const Painter& p, const std::vector<PlacedLabel>& labels, FigureGeometry& geometry);

@@ -82,7 +82,7 @@ void draw_frame(const Painter& p) {
   p.canvas.stroke_rect(p.layout.plot, 0, p.hairline(p.theme.hairline));
   draw_x_ticks(p);
   draw_y_ticks(p);
-  draw_axis_titles(p);
+  if (!p.layout.is_bare) draw_axis_titles(p);
   for (const TextLine& line : p.layout.titles) {
     p.text(line.place, line.text, line.is_subtitle ? p.theme.dim : p.theme.text,
            line.is_subtitle ? p.m.text : p.m.title, Anchor::start,

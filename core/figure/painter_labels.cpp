@@ -71,7 +71,7 @@ void spread(std::vector<PlacedLabel*>& column, double low, double high) {
     double wish_sum;
     std::size_t first, count;
   };
-  const double height = column.empty() ? 0 : column.front()->rect.height;
+  const double height = column.empty() ? 0 : 1.01 * column.front()->rect.height;
   const double block_limit = high;
   const auto top_of = [&](const Block& b) {
     const double length = b.count * height;
@@ -154,6 +154,48 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
   return is_wanted ? entries : std::vector<PlacedLabel>{};
 }
 
+// The legend as one block, and where in the plot it may go.
+class LegendBox {
+ public:
+  LegendBox(const Painter& p, const std::vector<PlacedLabel>& entries) : plot_(p.layout.plot), air_(0.7 * p.m.text) {
+    for (const PlacedLabel& entry : entries) width_ = std::max(width_, entry.rect.width);
+    row_ = entries.front().rect.height;
+    height_ = row_ * static_cast<double>(entries.size());
+  }
+
+  bool fits() const { return width_ + 2 * air_ <= plot_.width && height_ + 2 * air_ <= plot_.height; }
+
+  std::vector<Rect> places() const {
+    const double left = plot_.x + air_, right = plot_.right() - air_ - width_, middle = (left + right) / 2;
+    const double top = plot_.y + air_, bottom = plot_.bottom() - air_ - height_, centre = (top + bottom) / 2;
+    std::vector<Rect> out;
+    for (const Point corner : {Point{right, top},
+                               {left, top},
+                               {left, bottom},
+                               {right, bottom},
+                               {middle, top},
+                               {middle, bottom},
+                               {right, centre},
+                               {left, centre}}) {
+      out.push_back({corner.x - rim(), corner.y - rim(), width_ + 2 * rim(), height_ + 2 * rim()});
+    }
+    return out;
+  }
+
+  void put(std::vector<PlacedLabel>& entries, const Rect& place) const {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      entries[i].rect.x = place.x + rim();
+      entries[i].rect.y = place.y + rim() + static_cast<double>(i) * row_;
+    }
+  }
+
+ private:
+  double rim() const { return 0.3 * air_; }
+
+  Rect plot_;
+  double air_, width_ = 0, row_ = 0, height_ = 0;
+};
+
 void draw_swatch(const Painter& p, const PlacedLabel& label, double strength) {
   const Series& series = p.figure.series[label.series];
   const double middle = label.rect.y + label.rect.height / 2, width = swatch_width(p);
@@ -230,31 +272,26 @@ std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const st
                                                       Occupancy& ink) {
   std::vector<PlacedLabel> entries = legend_entries(p, labelled);
   if (entries.empty()) return entries;
-  double width = 0;
-  for (const PlacedLabel& entry : entries) width = std::max(width, entry.rect.width);
-  const double row = entries.front().rect.height, height = row * entries.size(), air = 0.7 * p.m.text;
-  const Rect& plot = p.layout.plot;
-  if (width + 2 * air > plot.width || height + 2 * air > plot.height) return std::nullopt;
-  const double left = plot.x + air, right = plot.right() - air - width, middle = plot.x + (plot.width - width) / 2;
-  const double top = plot.y + air, bottom = plot.bottom() - air - height;
-  for (const Point corner : {Point{right, top},
-                             {left, top},
-                             {left, bottom},
-                             {right, bottom},
-                             {middle, top},
-                             {middle, bottom},
-                             {right, (top + bottom) / 2},
-                             {left, (top + bottom) / 2}}) {
-    const Rect box{corner.x - 0.3 * air, corner.y - 0.3 * air, width + 0.6 * air, height + 0.6 * air};
-    if (!ink.is_free(box)) continue;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      entries[i].rect.x = corner.x;
-      entries[i].rect.y = corner.y + i * row;
-    }
-    ink.add_rect(box);
+  const LegendBox box(p, entries);
+  if (!box.fits()) return std::nullopt;
+  for (const Rect& place : box.places()) {
+    if (!ink.is_free(place)) continue;
+    box.put(entries, place);
+    ink.add_rect(place);
     return entries;
   }
   return std::nullopt;
+}
+
+std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink) {
+  std::vector<PlacedLabel> entries = legend_entries(p, {});
+  while (!entries.empty() && !LegendBox(p, entries).fits()) entries.pop_back();
+  if (entries.empty()) return entries;
+  const LegendBox box(p, entries);
+  const std::vector<Rect> places = box.places();
+  box.put(entries, *std::ranges::min_element(places, {}, [&](const Rect& r) { return ink.inked_cells(r); }));
+  for (PlacedLabel& entry : entries) entry.is_over_ink = true;
+  return entries;
 }
 
 std::vector<PlacedLabel> legend_above(const Painter& p, double& height) {
@@ -281,6 +318,7 @@ void draw_labels(const Painter& p, const std::vector<PlacedLabel>& labels, Figur
     const double strength = p.strength(series_name(p.figure.series[label.series]));
     const double baseline = label.rect.y + label.rect.height / 2 + 0.36 * p.m.text;
     double x = label.rect.x;
+    if (label.is_over_ink) p.canvas.fill_rect(label.rect, 0, faded(p.theme.panel, 0.82));
     if (label.is_legend) {
       draw_swatch(p, label, strength);
       x += swatch_width(p) + label_gap(p);

@@ -48,7 +48,7 @@ class Renderer {
   // Labels at the curves if they fit, else a legend in a free corner, else a legend above the plot.
   Attempt plan() const {
     Attempt plain = laid_out({});
-    if (figure_.labels == LabelPlacement::none) return plain;
+    if (figure_.labels == LabelPlacement::none || plain.layout.is_bare) return plain;
     if (figure_.labels != LabelPlacement::legend) {
       if (auto attempt = with_labels_at_curves(plain)) return std::move(*attempt);
     }
@@ -60,6 +60,11 @@ class Renderer {
     }
     double height = 0;
     legend_above(p, height);
+    if (plain.layout.plot.height - height <
+        5 * p.m.text) {  // no room above either: over the curves, on a quiet background
+      plain.labels = legend_over_ink(p, ink);
+      return plain;
+    }
     Attempt tall = laid_out({.right = 0, .top = height});
     tall.labels = legend_above(painter(tall.layout), height);
     return tall;
@@ -108,6 +113,7 @@ class Renderer {
     Occupancy ink = ink_of(p, attempt_.lines);
     for (const PlacedLabel& label : attempt_.labels) ink.add_rect(label.rect);
     draw_labels(p, attempt_.labels, geometry_);
+    if (p.layout.is_bare) return;
     canvas_.begin_group("notes");
     draw_text_labels(p, ink);
     draw_events(p, ink);

@@ -227,4 +227,107 @@ std::vector<Figure> example_figures() {
           heat_figure(),     diverging_figure(), filter_figure(), flawed_figure()};
 }
 
+namespace {
+
+Figure bare(std::string id, Series series) {
+  Figure figure;
+  figure.id = std::move(id);
+  figure.title = "Awkward \xff & <odd> \x01 title";
+  figure.x.label = "x";
+  figure.recipe = "{}";
+  figure.series.push_back(std::move(series));
+  return figure;
+}
+
+void add_awkward_lines(std::vector<Figure>& out) {
+  const auto line = [](std::vector<double> x, std::vector<double> y) {
+    return Line{.name = "line", .curve = {x, y, {}}, .raw = {x, y, {}}, .marker = Marker::automatic, .end_value = "1"};
+  };
+  out.push_back(bare("no-line", line({}, {})));
+  out.push_back(bare("one-point", line({3}, {4})));
+  out.push_back(bare("all-nan", line({1, 2, 3}, {nan, nan, nan})));
+  out.push_back(bare("nan-x", line({nan, 2, infinity}, {1, 2, 3})));
+  out.push_back(bare("infinities", line({1, 2, 3, 4}, {infinity, 1, -infinity, 2})));
+  out.push_back(bare("huge", line({-1e308, 0, 1e308}, {1e308, -1e308, 5})));
+  out.push_back(bare("tiny", line({0, 1e-320, 2e-320}, {1e-310, 2e-310, -1e-310})));
+  out.push_back(bare("constant", line({1, 1, 1}, {2, 2, 2})));
+  out.push_back(bare("unequal", line({1, 2, 3}, {2})));
+  out.push_back(bare("backwards", line({3, 2, 1}, {2, 5, 1})));
+}
+
+void add_awkward_dots(std::vector<Figure>& out) {
+  Scatter dots{.name = "dots"};
+  out.push_back(bare("no-dots", dots));
+  dots.points = {{.x = 1, .y = 1}};
+  out.push_back(bare("one-dot", dots));
+  dots.points = {{.x = nan, .y = 1},
+                 {.x = 1, .y = infinity, .radius = nan},
+                 {.x = 1e300, .y = -1e300, .radius = -4, .label = "far"}};
+  dots.trails = {{{1, 2}, {3}}, {{}, {}}, {{nan, 1, 2}, {1, infinity, 3}}};
+  out.push_back(bare("bad-dots", dots));
+  out.back().equal_aspect = true;
+  out.back().reference_circles = {{0, 0, nan}, {nan, 0, 1}, {0, 0, 1e300}, {0, 0, 0}, {5, 5, -1}};
+}
+
+void add_awkward_bars(std::vector<Figure>& out) {
+  Bars bars{.name = "bars"};
+  out.push_back(bare("no-bars", bars));
+  bars.bars = {{2, 3, nan, 1}};
+  out.push_back(bare("one-bar", bars));
+  bars.bars = {{0, nan, 1, 0}, {1, infinity, -infinity, 1}, {1, -2, 1e300, 2}, {nan, 1, 1, 3}, {1e300, -1e300, 0, 4}};
+  out.push_back(bare("bad-bars", bars));
+}
+
+void add_awkward_maps(std::vector<Figure>& out) {
+  const auto map = [](int rows, int cols, std::vector<double> cells) {
+    return HeatMap{.name = "map", .rows = rows, .cols = cols, .cells = cells, .value = {.label = "v"}};
+  };
+  out.push_back(bare("no-cells", map(0, 0, {})));
+  out.push_back(bare("one-cell", map(1, 1, {7})));
+  out.push_back(bare("negative-size", map(-3, 4, {1, 2})));
+  out.push_back(bare("too-few-cells", map(3, 3, {1, 2})));
+  out.push_back(bare("enormous-promise", map(2000000000, 2000000000, {1, 2})));
+  out.push_back(bare("nan-cells", map(2, 2, {nan, infinity, -infinity, nan})));
+  out.push_back(bare("huge-cells", map(2, 2, {1e308, -1e308, 0, 1})));
+  HeatMap named = map(2, 2, {1, 2, 3, 4});
+  named.row_labels = {std::string(300, 'W'), ""};
+  named.col_labels = {"a, \"quoted\"\nlabel", "b", "one too many"};
+  out.push_back(bare("long-labels", named));
+}
+
+}  // namespace
+
+std::vector<Figure> awkward_figures() {
+  std::vector<Figure> out(1);
+  add_awkward_lines(out);
+  add_awkward_dots(out);
+  add_awkward_bars(out);
+  add_awkward_maps(out);
+  const std::size_t plain = out.size();
+  for (std::size_t i = 0; i < plain; ++i) {
+    for (const Scale scale : {Scale::log, Scale::symlog}) {
+      out.push_back(out[i]);
+      out.back().x.scale = out.back().y.scale = scale;
+      out.back().reference_lines = {{.at = 0, .label = "zero"}, {Orientation::vertical, nan, "nowhere"}};
+      out.back().events = {{infinity, "never"}, {1, std::string(400, 'm')}};
+      out.back().text_labels = {{1, 1, "here"}, {nan, 1, "nowhere"}};
+    }
+  }
+  return out;
+}
+
+Figure million_point_figure() {
+  Figure figure = titled("million", "A million points", "100 spikes");
+  figure.x = {.label = "step", .integer_ticks = true};
+  figure.y = {.label = "loss"};
+  Noise noise;
+  std::vector<double> x, y;
+  for (int i = 0; i < 1000000; ++i) {
+    x.push_back(i);
+    y.push_back(i % 10000 == 5000 ? 9 : 1 + noise.next());
+  }
+  figure.series.push_back(Line{.name = "loss", .curve = {std::move(x), std::move(y), {}}});
+  return figure;
+}
+
 }  // namespace afterglow

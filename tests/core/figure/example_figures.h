@@ -16,4 +16,10 @@ Figure filter_figure();        ///< lines, bars with ghosts and dots together
 Figure flawed_figure();        ///< NaN, infinities and isolated points
 std::vector<Figure> example_figures();
 
+/// Empty, one-point, non-finite, huge and mismatched figures of every kind.
+std::vector<Figure> awkward_figures();
+
+/// A noisy curve of a million points with 100 planted spikes of height 9, 10,000 points apart.
+Figure million_point_figure();
+
 }  // namespace afterglow

@@ -1,0 +1,249 @@
+// What lands where: labels stay inside, nothing overlaps that should not, hits find what was drawn.
+#include "core/figure/render.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/figure/decimate.h"
+#include "core/figure/readout.h"
+#include "tests/core/figure/example_figures.h"
+#include "tests/core/figure/recording_canvas.h"
+
+namespace afterglow {
+namespace {
+
+bool is_finite(Point p) { return std::isfinite(p.x) && std::isfinite(p.y); }
+
+void expect_all_text_inside(const RecordingCanvas& canvas, const Rect& area, const std::string& what) {
+  for (const auto& text : canvas.texts) {
+    EXPECT_GE(text.box.x, area.x - 0.5) << what << ": " << text.text;
+    EXPECT_GE(text.box.y, area.y - 0.5) << what << ": " << text.text;
+    EXPECT_LE(text.box.right(), area.right() + 0.5) << what << ": " << text.text;
+    EXPECT_LE(text.box.bottom(), area.bottom() + 0.5) << what << ": " << text.text;
+  }
+}
+
+TEST(RenderFigure, NeverCutsALabel) {
+  for (const Figure& figure : example_figures()) {
+    for (const Rect area : {Rect{0, 0, 360, 260}, Rect{10, 20, 700, 420}, Rect{0, 0, 260, 190}}) {
+      for (const Theme* theme : {&light_theme(), &dark_theme(), &projector_theme()}) {
+        RecordingCanvas canvas;
+        render_figure(figure, *theme, {.show_title = true, .text_size = 10}, area, canvas);
+        expect_all_text_inside(canvas, area, figure.id + " " + theme->name);
+        EXPECT_EQ(canvas.open_clips, 0);
+      }
+    }
+  }
+}
+
+TEST(RenderFigure, TickLabelsDoNotTouch) {
+  for (const Figure& figure : example_figures()) {
+    RecordingCanvas canvas;
+    const FigureGeometry g = render_figure(figure, light_theme(), {.text_size = 12}, {0, 0, 400, 300}, canvas);
+    std::vector<Rect> below;
+    for (const auto& text : canvas.texts) {
+      if (text.box.y > g.plot.bottom() && text.box.height < 20 && text.box.bottom() < g.plot.bottom() + 20)
+        below.push_back(text.box);
+    }
+    for (std::size_t i = 0; i < below.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(below[i].overlaps(below[j])) << figure.id;
+    }
+  }
+}
+
+TEST(RenderFigure, DrawsAwkwardFigures) {
+  for (const Figure& figure : awkward_figures()) {
+    for (const Rect area : {Rect{0, 0, 300, 200}, Rect{0, 0, 20, 10}, Rect{0, 0, 0, 0}}) {
+      RecordingCanvas canvas;
+      const FigureGeometry g = render_figure(
+          figure, dark_theme(), {.cursor_x = 1, .mark_a = 0, .mark_b = 2, .show_title = true}, area, canvas);
+      EXPECT_GT(g.plot.width, 0);
+      for (const auto& line : canvas.polylines) {
+        for (const Point p : line.points) ASSERT_TRUE(is_finite(p)) << figure.id;
+      }
+      for (const auto& polygon : canvas.polygons) {
+        for (const Point p : polygon) ASSERT_TRUE(is_finite(p)) << figure.id;
+      }
+      for (const auto& text : canvas.texts) ASSERT_TRUE(is_finite({text.box.x, text.box.y})) << figure.id << text.text;
+      for (const Rect& rect : canvas.rects) {
+        ASSERT_TRUE(is_finite({rect.x, rect.y}) && is_finite({rect.width, rect.height})) << figure.id;
+        ASSERT_GE(rect.width, 0) << figure.id;
+        ASSERT_GE(rect.height, 0) << figure.id;
+      }
+    }
+  }
+}
+
+TEST(RenderFigure, PutsCurvesWhereTheTransformsSay) {
+  const Figure figure = training_figure();
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, canvas);
+  const CurveView curve(std::get<Line>(figure.series[0]).curve);
+  const Point last = g.to_canvas(curve.x(428), curve.y(428));
+  const bool found = std::ranges::any_of(canvas.polylines, [&](const auto& line) {
+    return std::hypot(line.points.back().x - last.x, line.points.back().y - last.y) < 1e-9;
+  });
+  EXPECT_TRUE(found);
+  EXPECT_NEAR(g.x.to_data(g.plot.right()), 800, 1e-9);
+  EXPECT_NEAR(g.y.to_data(g.plot.y), 1, 1e-12);
+}
+
+TEST(RenderFigure, LabelsCurvesAtTheirEndsWithTheirColour) {
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(training_figure(), light_theme(), {}, {0, 0, 500, 400}, canvas);
+  EXPECT_TRUE(canvas.shows("SSM + SKA 0.998"));
+  EXPECT_TRUE(canvas.shows("rate 3e\u22124 → 1e\u22123"));
+  ASSERT_EQ(g.labels.size(), 2u);
+  EXPECT_FALSE(g.labels[0].rect.overlaps(g.labels[1].rect));
+  const Rect& rect = g.labels[1].rect;
+  EXPECT_EQ(g.label_at({rect.x + 2, rect.y + 2}), 1u);
+  EXPECT_EQ(g.label_at({-5, -5}), std::nullopt);
+}
+
+TEST(RenderFigure, FallsBackToALegendWhereThereIsNoRoom) {
+  Figure figure;
+  for (int i = 0; i < 12; ++i) {
+    const double height = i;
+    figure.series.push_back(
+        Line{.name = "curve " + std::to_string(i), .curve = {{0, 1}, {height, height}, {}}, .ink = i});
+  }
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, canvas);
+  ASSERT_EQ(g.labels.size(), 12u);
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_TRUE(canvas.shows("curve " + std::to_string(i)));
+    for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(g.labels[i].rect.overlaps(g.labels[j].rect));
+  }
+}
+
+TEST(RenderFigure, SpreadsLabelsOfCurvesThatEndTogether) {
+  Figure figure;
+  figure.labels = LabelPlacement::at_curves;
+  for (int i = 0; i < 5; ++i)
+    figure.series.push_back(Line{.name = "run " + std::to_string(i), .curve = {{0, 1}, {0.1 * i, 0.5}, {}}, .ink = i});
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, canvas);
+  ASSERT_EQ(g.labels.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_GT(g.labels[i].rect.x, g.plot.right());
+    for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(g.labels[i].rect.overlaps(g.labels[j].rect));
+  }
+}
+
+TEST(RenderFigure, KeepsTheAspect) {
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(spectrum_figure(), light_theme(), {}, {0, 0, 700, 300}, canvas);
+  const Point origin = g.to_canvas(0, 0), unit = g.to_canvas(1, 1);
+  EXPECT_NEAR(unit.x - origin.x, origin.y - unit.y, 1e-9);
+}
+
+TEST(RenderFigure, FindsDots) {
+  const Figure figure = spectrum_figure();
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(figure, light_theme(), {}, {0, 0, 500, 500}, canvas);
+  const auto& dots = std::get<Scatter>(figure.series[0]).points;
+  ASSERT_EQ(g.points.size(), dots.size());
+  for (std::size_t i = 0; i < dots.size(); ++i) {
+    const auto hit = g.point_at(g.to_canvas(dots[i].x, dots[i].y), 3);
+    ASSERT_TRUE(hit);
+    EXPECT_EQ(hit->point, i);
+  }
+  EXPECT_FALSE(g.point_at({g.plot.x, g.plot.y}, 3));
+}
+
+TEST(RenderFigure, EveryHeatMapHasNumbersBesideItsColours) {
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(heat_figure(), light_theme(), {}, {0, 0, 500, 400}, canvas);
+  ASSERT_EQ(g.color_bars.size(), 1u);
+  EXPECT_TRUE(canvas.shows("0.2"));
+  EXPECT_TRUE(canvas.shows("weight"));
+  ASSERT_EQ(canvas.grids.size(), 2u);
+  EXPECT_EQ(canvas.grids[0].rows, 34);
+  EXPECT_EQ(canvas.grids[0].cells[1].a, 0);  // the causal mask is left empty
+  EXPECT_EQ(canvas.grids[0].cells[34].a, 255);
+}
+
+TEST(RenderFigure, LocksColoursWhenAsked) {
+  Figure figure = heat_figure();
+  std::get<HeatMap>(figure.series[0]).value.range = Range{0, 10};
+  RecordingCanvas canvas;
+  EXPECT_EQ(render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, canvas).color_bars[0].range, (Range{0, 10}));
+}
+
+TEST(RenderFigure, ShowsCellsThatAreNotFinite) {
+  RecordingCanvas canvas;
+  render_figure(diverging_figure(), light_theme(), {}, {0, 0, 500, 400}, canvas);
+  EXPECT_TRUE(canvas.shows("not finite"));
+  EXPECT_EQ(canvas.grids[0].cells[9], light_theme().failure);
+}
+
+TEST(RenderFigure, ReducedHeatMapsKeepTheirSpikes) {
+  Figure figure;
+  std::vector<double> cells(1500 * 1500, 0.1);
+  cells[1234 * 1500 + 1345] = 5;
+  figure.series.push_back(HeatMap{.rows = 1500, .cols = 1500, .cells = std::move(cells)});
+  RecordingCanvas canvas;
+  render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, canvas);
+  EXPECT_LE(canvas.grids[0].rows, 1024);
+  EXPECT_TRUE(std::ranges::any_of(canvas.grids[0].cells,
+                                  [&](Color c) { return c == map_color(light_theme(), ColourMap::sequential, 1); }));
+}
+
+TEST(RenderFigure, MarksFlawsInRed) {
+  RecordingCanvas canvas;
+  render_figure(flawed_figure(), light_theme(), {}, {0, 0, 600, 400}, canvas);
+  EXPECT_EQ(std::ranges::count(canvas.polygon_colors, light_theme().failure), 5);  // 3 NaN, +inf, -inf
+  EXPECT_EQ(canvas.circles.size(), 1u);                                            // the value between two NaN
+}
+
+TEST(RenderFigure, ZoomAndScaleBelongToTheView) {
+  RecordingCanvas canvas;
+  const FigureView view{.x = Range{10, 100}, .y = Range{1e-3, 1}, .y_scale = Scale::linear};
+  const FigureGeometry g = render_figure(tail_figure(), light_theme(), view, {0, 0, 500, 400}, canvas);
+  EXPECT_EQ(g.x.range(), (Range{10, 100}));
+  EXPECT_EQ(g.x.scale(), Scale::log);
+  EXPECT_EQ(g.y.scale(), Scale::linear);
+}
+
+TEST(RenderFigure, HidingMovesNothing) {
+  Figure figure;
+  figure.series = {Line{.name = "low", .curve = {{0, 1}, {0, 1}, {}}},
+                   Line{.name = "high", .curve = {{0, 1}, {0, 100}, {}}, .ink = 1}};
+  RecordingCanvas all, one;
+  const FigureGeometry a = render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, all);
+  const FigureGeometry b = render_figure(figure, light_theme(), {.hidden = {"high"}}, {0, 0, 500, 400}, one);
+  EXPECT_EQ(a.y.range(), b.y.range());
+  EXPECT_FALSE(one.shows("high"));
+  EXPECT_TRUE(one.shows("low"));
+}
+
+TEST(NearestPoints, AreThePointsUnderTheCursor) {
+  Figure figure;
+  figure.x.scale = Scale::log;
+  figure.series = {Line{.name = "sorted", .curve = {{1, 10, 100}, {5, 6, 7}, {}}},
+                   Line{.name = "turned", .curve = {{100, 1, 10}, {7, 5, 6}, {}}}, Line{.name = "none"},
+                   Bars{.name = "bars", .bars = {{1, 2}, {90, 3}}}};
+  const auto near = nearest_points(figure, {}, 40);  // beyond the geometric middle of 10 and 100
+  ASSERT_EQ(near.size(), 3u);
+  EXPECT_EQ(near[0].x, 100);
+  EXPECT_EQ(near[0].y, 7);
+  EXPECT_EQ(near[1].x, 100);
+  EXPECT_EQ(near[2].x, 90);
+  EXPECT_EQ(nearest_points(figure, {}, 31)[0].x, 10);
+  EXPECT_EQ(nearest_points(figure, {.hidden = {"sorted"}}, 31)[0].name, "turned");
+  EXPECT_EQ(nearest_points(figure, {}, -5)[0].x, 1);
+  EXPECT_EQ(nearest_points(figure, {}, 1e9)[0].x, 100);
+}
+
+TEST(HeatCellAt, FindsTheCell) {
+  const HeatMap map{.rows = 2, .cols = 3, .cells = {1, 2, 3, 4, 5, 6}};
+  EXPECT_EQ(heat_cell_at(map, 2.4, 0.6)->value, 6);
+  EXPECT_EQ(heat_cell_at(map, -0.4, -0.4)->value, 1);
+  EXPECT_FALSE(heat_cell_at(map, 2.6, 0));
+  EXPECT_FALSE(heat_cell_at(map, std::nan(""), 0));
+}
+
+}  // namespace
+}  // namespace afterglow
