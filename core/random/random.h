@@ -15,6 +15,7 @@ enum RandomStream : std::uint32_t {
   training_data_stream = 2,
   held_out_data_stream = 3,
   task_design_stream = 4,  ///< what a task itself consists of, the same in every run
+  perturbation_stream = 5,  ///< noise added to statistics, to see what it changes
 };
 
 /// A sequence of random numbers that belongs to (seed, stream, index) and to nothing else: two objects with the same

@@ -30,7 +30,7 @@ const std::map<std::string, Texts>& rooms() {
       {"core/backend", {"core/tensor", "core/random"}},
       {"core/autograd", {"core/backend", "core/tensor", "core/random"}},
       {"core/ops", {"core/autograd", "core/backend", "core/tensor", "core/random"}},
-      {"core/analysis", {"core/tensor"}},
+      {"core/analysis", {"core/tensor", "core/random"}},
       {"core/layers", layers},
       {"core/models", models},
       {"core/tasks", {"core/random", "core/io"}},
