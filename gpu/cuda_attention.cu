@@ -381,6 +381,13 @@ void launch_forward(cudaStream_t stream, const AttentionInputs& in, const Tensor
 
 template <int padded>
 void launch_backward(cudaStream_t stream, const AttentionInputs& in, const AttentionSinks& out) {
+  const float* to_q = out.q.rows.data;
+  if (to_q != nullptr && (to_q == out.k.rows.data || to_q == out.v.rows.data)) {
+    // Queries that are keys too: dq is written first and the rest is added.
+    launch_backward<padded>(stream, in, {out.q, {}, {}});
+    launch_backward<padded>(stream, in, {{}, out.k, out.v});
+    return;
+  }
   constexpr int bytes = backward_bytes<padded>;
   allow_shared_memory(reinterpret_cast<const void*>(attention_backward_kernel<padded>), bytes,
                       "causal_attention_backward");

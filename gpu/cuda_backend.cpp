@@ -124,6 +124,15 @@ float* CudaBackend::scratch(std::size_t elements) const {
   return scratch_;
 }
 
+void* CudaBackend::operand_memory(std::size_t bytes) {
+  if (bytes > operand_bytes_) {
+    // The smaller one stays until the end: programs captured with it still use it.
+    operands_ = allocate(bytes + bytes / 2);
+    operand_bytes_ = bytes + bytes / 2;
+  }
+  return operands_;
+}
+
 CudaMemory CudaBackend::memory() const {
   CudaMemory memory;
   memory.held = held_;

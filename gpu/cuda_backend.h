@@ -111,6 +111,10 @@ class CudaBackend final : public Backend {
   cudaStream_t stream() const;
   /// Reports a launch that was refused.
   void launched(const char* kernel) const;
+  /// Memory for rounded operands of products, at least this large. It grows and never moves under a captured program.
+  void* operand_memory(std::size_t bytes);
+  /// A matrix rounded to bfloat16, rows side by side.
+  void round_to_bf16(const Tensor& matrix, void* to);
   /// Fixed scratch for partial sums; kernels on the one stream take turns with it.
   float* scratch(std::size_t elements) const;
 
@@ -122,6 +126,8 @@ class CudaBackend final : public Backend {
   float* scratch_ = nullptr;
   unsigned* tickets_ = nullptr;    // zero between kernels: the last block of a reduction finds itself by them
   std::int64_t* found_ = nullptr;  // answer of first_non_finite
+  void* operands_ = nullptr;
+  std::size_t operand_bytes_ = 0;
   std::unordered_map<void*, std::size_t> sizes_;
   std::size_t held_ = 0;
   Precision precision_ = Precision::fp32;

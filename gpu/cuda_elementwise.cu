@@ -1,5 +1,8 @@
 // Elementwise kernels, biases and sums over rows. Bound by memory: each element is read and written once.
+#include <cuda_bf16.h>
+
 #include "gpu/cuda_backend.h"
+#include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
 
 namespace afterglow {
@@ -23,42 +26,11 @@ void map(cudaStream_t stream, std::int64_t count, const Body& body) {
   map_kernel<<<blocks, threads, 0, stream>>>(static_cast<unsigned>(count), body);
 }
 
-// Sums value(row, column) over rows, for every column. A block takes a tile of columns and a range of rows.
-template <class Value>
-__global__ void __launch_bounds__(threads)
-    column_sum_kernel(unsigned rows, unsigned columns, unsigned width, float* partials, unsigned* tickets, Sink out,
-                      Value value) {
-  __shared__ float sums[threads];
-  const unsigned lane = threadIdx.x % width, group = threadIdx.x / width, groups = threads / width;
-  const unsigned column = blockIdx.x * width + lane;
-  float sum = 0;
-  if (column < columns) {
-    const unsigned step = gridDim.y * groups;
-#pragma unroll 4
-    for (unsigned row = blockIdx.y * groups + group; row < rows; row += step) sum += value(row, column);
+__global__ void __launch_bounds__(threads) round_kernel(unsigned count, Rows<float> from, __nv_bfloat16* to) {
+  const unsigned step = gridDim.x * threads;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
+    to[i] = __float2bfloat16_rn(from[static_cast<unsigned>(i)]);
   }
-  if (!out.wanted()) return;
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  if (group == 0 && column < columns) {
-    for (unsigned other = 1; other < groups; ++other) sum += sums[other * width + lane];
-    partials[blockIdx.y * std::size_t{columns} + column] = sum;
-  }
-  if (!is_last_block(&tickets[blockIdx.x], gridDim.y)) return;
-  const unsigned first = blockIdx.x * width;
-  sum_partials(partials, gridDim.y, columns, first, min(width, columns - first),
-               [&](unsigned c, float total) { out.put(c, total); });
-}
-
-template <class Value>
-void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
-                 const Grad& out, const Value& value) {
-  unsigned width = 4;
-  while (width < columns && width < 32) width *= 2;
-  const unsigned tiles = blocks_for(columns, width);
-  const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 8), 64) : 1;
-  column_sum_kernel<<<dim3(tiles, ranges), threads, 0, stream>>>(
-      static_cast<unsigned>(rows), static_cast<unsigned>(columns), width, partials, tickets, sink_of(out), value);
 }
 
 __device__ float apply(Unary kind, float x) {
@@ -121,6 +93,14 @@ void CudaBackend::fill(const Tensor& x, double value) {
       break;
   }
   launched("fill");
+}
+
+void CudaBackend::round_to_bf16(const Tensor& matrix, void* to) {
+  const auto count = static_cast<unsigned>(matrix.elements());
+  if (count == 0) return;
+  round_kernel<<<at_most(blocks_for(count, threads), most_blocks), threads, 0, stream()>>>(
+      count, rows_of(matrix), static_cast<__nv_bfloat16*>(to));
+  launched("rounding to bfloat16");
 }
 
 void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
@@ -222,7 +202,7 @@ void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, co
   const auto from = rows_of(x), up = rows_of(dy);
   const float* offset = bias.as<float>();
   const Sink to = sink_of(dx);
-  column_sums(stream(), x.rows(), x.columns(), scratch(64 * x.columns()), tickets_, dbias,
+  column_sums(stream(), x.rows(), x.columns(), scratch(most_ranges * x.columns()), tickets_, dbias,
               [=] __device__(unsigned row, unsigned column) {
                 const float slope = up.at(row, column) * sigmoid(from.at(row, column) + offset[column]);
                 if (to.wanted()) to.put(row, column, slope);
@@ -241,7 +221,7 @@ void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y)
 void CudaBackend::sum_rows(const Tensor& x, const Grad& out) {
   if (!out.wanted()) return;
   const auto from = rows_of(x);
-  column_sums(stream(), x.rows(), x.columns(), scratch(64 * x.columns()), tickets_, out,
+  column_sums(stream(), x.rows(), x.columns(), scratch(most_ranges * x.columns()), tickets_, out,
               [=] __device__(unsigned row, unsigned column) { return from.at(row, column); });
   launched("sum_rows");
 }

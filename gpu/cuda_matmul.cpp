@@ -7,17 +7,13 @@
 namespace afterglow {
 
 namespace {
-cublasComputeType_t compute_type(Precision precision) {
-  switch (precision) {
-    case Precision::tf32:
-      return CUBLAS_COMPUTE_32F_FAST_TF32;
-    case Precision::bf16:
-      return CUBLAS_COMPUTE_32F_FAST_16BF;
-    case Precision::fp32:
-      break;
-  }
-  return CUBLAS_COMPUTE_32F_PEDANTIC;
-}
+
+/// An operand as cuBLAS sees it.
+struct Operand {
+  const void* data;
+  int stride;
+};
+
 }  // namespace
 
 // cuBLAS counts columns first: a row-major c = op(a) op(b) is its c^T = op(b)^T op(a)^T.
@@ -28,10 +24,24 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   if (rows == 0 || columns == 0) return;
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
   stream();
-  const cublasStatus_t status = cublasGemmEx(
-      blas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, columns, rows, depth,
-      &alpha32, b.data, CUDA_R_32F, static_cast<int>(b.row_stride), a.data, CUDA_R_32F, static_cast<int>(a.row_stride),
-      &beta32, c.data, CUDA_R_32F, static_cast<int>(c.row_stride), compute_type(precision_), CUBLAS_GEMM_DEFAULT);
+  Operand left{a.data, static_cast<int>(a.row_stride)}, right{b.data, static_cast<int>(b.row_stride)};
+  const bool rounded = precision_ == Precision::bf16 && depth > 0;
+  if (rounded) {
+    const std::size_t left_bytes = (static_cast<std::size_t>(a.elements()) * 2 + 255) / 256 * 256;
+    auto* memory = static_cast<std::byte*>(operand_memory(left_bytes + static_cast<std::size_t>(b.elements()) * 2));
+    round_to_bf16(a, memory);
+    round_to_bf16(b, memory + left_bytes);
+    left = {memory, static_cast<int>(a.columns())};
+    right = {memory + left_bytes, static_cast<int>(b.columns())};
+  }
+  const cudaDataType_t type = rounded ? CUDA_R_16BF : CUDA_R_32F;
+  const cublasComputeType_t compute = rounded                         ? CUBLAS_COMPUTE_32F
+                                      : precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                      : CUBLAS_COMPUTE_32F_PEDANTIC;
+  const cublasStatus_t status =
+      cublasGemmEx(blas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, columns,
+                   rows, depth, &alpha32, right.data, type, right.stride, left.data, type, left.stride, &beta32, c.data,
+                   CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT);
   if (status != CUBLAS_STATUS_SUCCESS) {
     check_cuda(cudaGetLastError(), "multiplying matrices");
     throw Error(ExitCode::no_gpu, std::string("cuBLAS failed to multiply matrices (") + cublasGetStatusString(status) +

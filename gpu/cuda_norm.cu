@@ -1,6 +1,7 @@
-// RMS norms over the last axis, plain and gated (Mamba-2). Bound by memory: a warp takes a row; the gradient reads each
-// row twice, the second time from the cache.
+// RMS norms over the last axis, plain and gated (Mamba-2). Bound by memory: a warp takes a row. The gradient of the
+// weights is a launch of its own, because it runs along the other axis.
 #include "gpu/cuda_backend.h"
+#include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
 
 namespace afterglow {
@@ -61,25 +62,9 @@ __device__ void norm_row_backward(const NormInputs& in, unsigned row, unsigned l
 }
 
 template <bool gated>
-__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, unsigned rows_per_block, float* partials,
-                                                                unsigned* ticket, Sink dx, Sink dz, Sink dweight) {
-  const unsigned begin = blockIdx.x * rows_per_block, end = min(begin + rows_per_block, in.rows);
-  if (dweight.wanted()) {
-    for (unsigned column = threadIdx.x; column < in.columns; column += threads) {
-      float sum = 0;
-#pragma unroll 4
-      for (unsigned row = begin; row < end; ++row) {
-        sum += in.dy.at(row, column) * normalised<gated>(in, row, column) * in.inverse[row];
-      }
-      partials[blockIdx.x * std::size_t{in.columns} + column] = sum;
-    }
-  }
-  for (unsigned row = begin + threadIdx.x / 32; row < end; row += warps) {
-    norm_row_backward<gated>(in, row, threadIdx.x % 32, dx, dz);
-  }
-  if (!dweight.wanted() || !is_last_block(ticket, gridDim.x)) return;
-  sum_partials(partials, gridDim.x, in.columns, 0, in.columns,
-               [&](unsigned column, float sum) { dweight.put(column, sum); });
+__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, Sink dx, Sink dz) {
+  const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
+  if (row < in.rows) norm_row_backward<gated>(in, row, threadIdx.x % 32, dx, dz);
 }
 
 template <bool gated>
@@ -88,7 +73,18 @@ void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y
   norm_kernel<gated><<<blocks_for(in.rows, warps), threads, 0, stream>>>(in, static_cast<float>(eps), rows_of(y));
 }
 
-unsigned backward_blocks(unsigned rows) { return at_most(blocks_for(rows, 2 * warps), 128); }
+/// `partials` is scratch for the sums over rows.
+template <bool gated>
+void norm_backward(cudaStream_t stream, const NormInputs& in, const Grad& dx, const Grad& dz, const Grad& dweight,
+                   float* partials, unsigned* tickets) {
+  if (in.rows > 0 && (dx.wanted() || dz.wanted())) {
+    norm_backward_kernel<gated><<<blocks_for(in.rows, warps), threads, 0, stream>>>(in, sink_of(dx), sink_of(dz));
+  }
+  if (!dweight.wanted()) return;
+  column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
+    return in.dy.at(row, column) * normalised<gated>(in, row, column) * in.inverse[row];
+  });
+}
 
 }  // namespace
 
@@ -126,11 +122,7 @@ void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const
                       inverse.as<float>(),
                       static_cast<unsigned>(x.rows()),
                       static_cast<unsigned>(x.columns())};
-  const unsigned blocks = backward_blocks(in.rows);
-  if (blocks == 0) return;
-  norm_backward_kernel<false><<<blocks, threads, 0, stream()>>>(in, blocks_for(in.rows, blocks),
-                                                                scratch(std::size_t{blocks} * in.columns), tickets_,
-                                                                sink_of(dx), Sink{}, sink_of(dweight));
+  norm_backward<false>(stream(), in, dx, {}, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
   launched("rms_norm_backward");
 }
 
@@ -143,11 +135,7 @@ void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, cons
                       inverse.as<float>(),
                       static_cast<unsigned>(x.rows()),
                       static_cast<unsigned>(x.columns())};
-  const unsigned blocks = backward_blocks(in.rows);
-  if (blocks == 0) return;
-  norm_backward_kernel<true><<<blocks, threads, 0, stream()>>>(in, blocks_for(in.rows, blocks),
-                                                               scratch(std::size_t{blocks} * in.columns), tickets_,
-                                                               sink_of(dx), sink_of(dz), sink_of(dweight));
+  norm_backward<true>(stream(), in, dx, dz, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
   launched("gated_rms_norm_backward");
 }
 

@@ -403,7 +403,14 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointe
   }
   allow_shared_memory(reinterpret_cast<const void*>(token_kernel<W>), token_bytes<W>, "ridge_readout_backward tokens");
   const unsigned tiles = static_cast<unsigned>(s.groups) * blocks_for(s.piece, Grid<W>::width);
-  token_kernel<W><<<dim3(tiles, pairs), threads, token_bytes<W>, stream>>>(s, in, work, out);
+  const dim3 grid(tiles, pairs);
+  if (out.v.wanted() && out.v.rows.data == out.z.rows.data) {
+    // Values that are keys too: dv is written first and dz is added.
+    token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, {{}, {}, out.v, {}, {}});
+    token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, {out.z, {}, {}, {}, {}});
+    return;
+  }
+  token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, out);
 }
 
 }  // namespace

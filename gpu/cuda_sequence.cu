@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs in, fl
   }
 }
 
-constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8, most_ranges = 128;
+constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8, most_pieces = 128;
 
 // A thread walks `conv_steps` tokens of one channel; the sums for the weights leave per block and are finished by the
 // last one.
@@ -115,29 +115,27 @@ __global__ void __launch_bounds__(threads)
     }
   }
   if (!dweight.wanted() && !dbias.wanted()) return;
-  const std::size_t stride = std::size_t{widest + 1} * in.channels;
+  // Partial sums of a tile of channels lie together: [tap][lane], the bias behind the last tap.
+  const unsigned width = (in.taps + 1) * conv_lanes;
+  float* tile = partials + std::size_t{blockIdx.y} * gridDim.x * width;
 #pragma unroll
   for (unsigned k = 0; k <= widest; ++k) {
     if (k >= in.taps && k < widest) continue;
     __syncthreads();
     sums[threadIdx.x] = to_weight[k];
     __syncthreads();
-    if (group == 0 && channel < in.channels) {
+    if (group == 0) {
       float sum = 0;
       for (unsigned other = 0; other < conv_groups; ++other) sum += sums[other * conv_lanes + lane];
-      partials[blockIdx.x * stride + std::size_t{k} * in.channels + channel] = sum;
+      tile[blockIdx.x * width + min(k, in.taps) * conv_lanes + lane] = sum;
     }
   }
   if (!is_last_block(&tickets[blockIdx.y], gridDim.x)) return;
-  const unsigned first = blockIdx.y * conv_lanes, count = min(conv_lanes, in.channels - first);
-  for (unsigned k = 0; k < in.taps; ++k) {
-    sum_partials(partials, gridDim.x, stride, k * in.channels + first, count, [&](unsigned place, float sum) {
-      const unsigned c = place - k * in.channels;
-      if (dweight.wanted()) dweight.put(c * in.taps + in.taps - 1 - k, sum);
-    });
-  }
-  sum_partials(partials, gridDim.x, stride, widest * in.channels + first, count, [&](unsigned place, float sum) {
-    if (dbias.wanted()) dbias.put(place - widest * in.channels, sum);
+  sum_partials(tile, gridDim.x, width, 0, width, [&](unsigned place, float sum) {
+    const unsigned k = place / conv_lanes, c = blockIdx.y * conv_lanes + place % conv_lanes;
+    if (c >= in.channels) return;
+    if (k < in.taps && dweight.wanted()) dweight.put(c * in.taps + in.taps - 1 - k, sum);
+    if (k == in.taps && dbias.wanted()) dbias.put(c, sum);
   });
 }
 
@@ -186,10 +184,10 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
   const ConvInputs in = conv_inputs(x, weight);
   if (x.elements() == 0) return;
   const unsigned pieces = in.batch * blocks_for(in.length, conv_steps);
-  const dim3 grid(at_most(blocks_for(pieces, conv_groups), most_ranges), blocks_for(in.channels, conv_lanes));
-  conv_backward_kernel<<<grid, threads, 0, stream()>>>(in, before.as<float>(), dy.as<float>(),
-                                                       scratch(std::size_t{grid.x} * (widest + 1) * in.channels),
-                                                       tickets_, sink_of(dx), sink_of(dweight), sink_of(dbias));
+  const dim3 grid(at_most(blocks_for(pieces, conv_groups), most_pieces), blocks_for(in.channels, conv_lanes));
+  conv_backward_kernel<<<grid, threads, 0, stream()>>>(
+      in, before.as<float>(), dy.as<float>(), scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes),
+      tickets_, sink_of(dx), sink_of(dweight), sink_of(dbias));
   launched("causal_conv_backward");
 }
 

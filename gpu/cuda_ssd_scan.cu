@@ -414,25 +414,28 @@ __global__ void __launch_bounds__(threads) scan_sum_kernel(ScanSizes s, ScanWork
   }
   const std::size_t i = (blockIdx.x - s.heads) * std::size_t{threads} + threadIdx.x;
   const std::size_t rows = static_cast<std::size_t>(s.batch) * s.length;
-  const int wide = 2 * s.groups * s.states, width = wide + s.heads;
+  const int wide = s.groups * s.states, width = wide + s.heads;
   if (i >= rows * width) return;
   const std::size_t row = i / width;
   const int number = static_cast<int>(i % width);
-  float sum = 0;
   if (number >= wide) {
     const int h = number - wide;
+    float sum = 0;
     for (int tile = 0; tile < tiles; ++tile) sum += work.steps[row * parts + h * tiles + tile];
     if (out.dt.wanted()) out.dt.put(row, h, sum);
     return;
   }
-  const int which = number / (s.groups * s.states), column = number % (s.groups * s.states);
-  const int group = column / s.states, n = column % s.states, first = group * s.group * tiles;
+  const int group = number / s.states, n = number % s.states, first = group * s.group * tiles;
+  float to_B = 0, to_C = 0;
 #pragma unroll 4
   for (int part = first; part < first + s.group * tiles; ++part) {
-    sum += work.shared[(row * parts + part) * 2 * s.states + which * s.states + n];
+    const float* from = work.shared + (row * parts + part) * 2 * s.states + n;
+    to_B += from[0];
+    to_C += from[s.states];
   }
-  const Sink& to = which == 0 ? out.B : out.C;
-  if (to.wanted()) to.put(row, column, sum);
+  // One thread, B first: B and C may be the same numbers.
+  if (out.B.wanted()) out.B.put(row, number, to_B);
+  if (out.C.wanted()) out.C.put(row, number, to_C);
 }
 
 ScanSizes sizes_of(const ScanInputs& in) {
@@ -555,7 +558,7 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
   }
   launched("ssd_scan_backward");
   const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log), sink_of(out.B), sink_of(out.C), sink_of(out.D)};
-  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (2 * s.groups * s.states + s.heads);
+  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + s.heads);
   scan_sum_kernel<<<static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream()>>>(
       s, work, sinks, tiles_for(s));
   launched("ssd_scan_backward sums");

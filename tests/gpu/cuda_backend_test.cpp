@@ -142,7 +142,7 @@ class CudaPrograms : public GpuTest {
     arena_ = std::make_unique<Arena>(*cuda_);
     tape_ = std::make_unique<Tape>(*cuda_, *arena_);
     x_ = host_->f32({batch, length, width}, random_floats(batch * length * width, 3));
-    weight_ = host_->f32({3 * width, width}, random_floats(3 * width * width, 4));
+    for (Tensor& weight : weights_) weight = host_->f32({width, width}, random_floats(width * width, 4));
     heads_ = host_->f32({2}, {1.5f, 0.5f});
     result_ = host_->f32({batch, length, width}, std::vector<float>(batch * length * width, 0.0f));
   }
@@ -154,14 +154,11 @@ class CudaPrograms : public GpuTest {
   /// Projections, the SKA core, attention; dx ends in result_.
   void step() {
     tape_->begin(true);
-    const Var x = tape_->input(x_), projected = linear(*tape_, x, tape_->input(weight_));
-    const std::int64_t widths[] = {width, width, width};
-    Var parts[3];
-    tape_->split_columns(projected, widths, parts);
-    const auto heads = [&](const Var& part) {
-      return tape_->reshape(scale(*tape_, part, 1.0), {batch, length, 2, width / 2});
+    const Var x = tape_->input(x_);
+    const auto heads = [&](const Tensor& weight) {
+      return tape_->reshape(linear(*tape_, x, tape_->input(weight)), {batch, length, 2, width / 2});
     };
-    const Var q = heads(parts[0]), k = heads(parts[1]), v = heads(parts[2]);
+    const Var q = heads(weights_[0]), k = heads(weights_[1]), v = heads(weights_[2]);
     RidgeConfig config;
     const Var eta = tape_->input(heads_);
     const Var y =
@@ -174,7 +171,7 @@ class CudaPrograms : public GpuTest {
   std::unique_ptr<HostValues> host_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Tape> tape_;
-  Tensor x_, weight_, heads_, result_;
+  Tensor x_, weights_[3], heads_, result_;
 };
 
 TEST_F(CudaPrograms, RepeatTheBitsOfTheEagerRun) {

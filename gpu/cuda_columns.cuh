@@ -1,0 +1,49 @@
+// Sums over rows, for every column: the gradients of biases and weights that all rows share.
+#pragma once
+#include "core/tensor/tensor.h"
+#include "gpu/cuda_device.cuh"
+
+namespace afterglow::device {
+
+constexpr unsigned most_ranges = 64;  // ranges of rows; each leaves one partial sum a column
+
+/// Sums value(row, column) over rows. A block takes a tile of columns and every so many rows; the last block of a tile
+/// adds the partial sums.
+template <class Value>
+__global__ void __launch_bounds__(threads)
+    column_sum_kernel(unsigned rows, unsigned columns, unsigned width, float* partials, unsigned* tickets, Sink out,
+                      Value value) {
+  __shared__ float sums[threads];
+  const unsigned lane = threadIdx.x % width, group = threadIdx.x / width, groups = threads / width;
+  const unsigned column = blockIdx.x * width + lane;
+  float sum = 0;
+  if (column < columns) {
+    const unsigned step = gridDim.y * groups;
+#pragma unroll 4
+    for (unsigned row = blockIdx.y * groups + group; row < rows; row += step) sum += value(row, column);
+  }
+  if (!out.wanted()) return;
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (group == 0 && column < columns) {
+    for (unsigned other = 1; other < groups; ++other) sum += sums[other * width + lane];
+    partials[blockIdx.y * std::size_t{columns} + column] = sum;
+  }
+  if (!is_last_block(&tickets[blockIdx.x], gridDim.y)) return;
+  const unsigned first = blockIdx.x * width;
+  sum_partials(partials, gridDim.y, columns, first, min(width, columns - first),
+               [&](unsigned c, float total) { out.put(c, total); });
+}
+
+/// `partials` holds most_ranges numbers a column.
+template <class Value>
+void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
+                 const Grad& out, const Value& value) {
+  unsigned width = 4;
+  while (width < columns && width < 32) width *= 2;
+  const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 8), most_ranges) : 1;
+  column_sum_kernel<<<dim3(blocks_for(columns, width), ranges), threads, 0, stream>>>(
+      static_cast<unsigned>(rows), static_cast<unsigned>(columns), width, partials, tickets, sink_of(out), value);
+}
+
+}  // namespace afterglow::device
