@@ -10,10 +10,11 @@
 namespace afterglow {
 namespace {
 
-// A layout together with what depends on it.
+// A layout with the curves thinned for it, the ink they leave and the labels that found a place.
 struct Attempt {
   FigureLayout layout;
   std::vector<DrawnLine> lines;
+  Occupancy ink;
   std::vector<PlacedLabel> labels;
 };
 
@@ -23,14 +24,15 @@ class Renderer {
       : figure_(figure), theme_(theme), view_(view), area_(area), canvas_(canvas) {}
 
   FigureGeometry run() {
-    attempt_ = plan();
-    const Painter p = painter(attempt_.layout);
+    Attempt attempt = plan();
+    const Painter p = painter(attempt.layout);
     geometry_ = {area_, p.layout.plot, p.layout.x, p.layout.y, {}, {}, {}};
     draw_grid(p);
-    draw_inside(p);
+    draw_inside(p, attempt.lines);
     draw_frame(p);
     draw_color_bars(p, geometry_);
-    draw_notes(p);
+    draw_labels(p, attempt.labels, geometry_);
+    if (!p.layout.is_bare) draw_notes(p, attempt.ink);
     return std::move(geometry_);
   }
 
@@ -39,53 +41,59 @@ class Renderer {
     return {figure_, theme_, view_, canvas_, Measures(theme_, view_), layout};
   }
 
-  Attempt laid_out(const LabelRoom& room) const {
-    Attempt attempt{lay_out(figure_, theme_, view_, area_, room, canvas_), {}, {}};
-    attempt.lines = thin_lines(painter(attempt.layout));
-    return attempt;
+  FigureLayout laid_out(const LabelRoom& room) const { return lay_out(figure_, theme_, view_, area_, room, canvas_); }
+
+  Attempt attempted(FigureLayout layout) const {
+    const Painter p = painter(layout);
+    std::vector<DrawnLine> lines = thin_lines(p);
+    Occupancy ink = ink_of(p, lines);
+    return {std::move(layout), std::move(lines), std::move(ink), {}};
   }
 
-  // Labels at the curves if they fit, else a legend in a free corner, else a legend above the plot.
+  // Labels at the curves if they fit, else a legend in a free corner, else one above the plot.
   Attempt plan() const {
-    Attempt plain = laid_out({});
-    if (figure_.labels == LabelPlacement::none || plain.layout.is_bare) return plain;
+    FigureLayout plain = laid_out({});
+    if (figure_.labels == LabelPlacement::none || plain.is_bare) return attempted(std::move(plain));
     if (figure_.labels != LabelPlacement::legend) {
       if (auto attempt = with_labels_at_curves(plain)) return std::move(*attempt);
     }
-    const Painter p = painter(plain.layout);
-    Occupancy ink = ink_of(p, plain.lines);
-    if (auto legend = legend_inside(p, {}, ink)) {
-      plain.labels = std::move(*legend);
-      return plain;
+    return with_legend(std::move(plain));
+  }
+
+  std::optional<Attempt> with_labels_at_curves(const FigureLayout& plain) const {
+    const auto room = right_room_for_labels(painter(plain));
+    if (!room) return std::nullopt;
+    Attempt attempt = attempted(*room > 0 ? laid_out({.right = *room, .top = 0}) : plain);
+    const Painter p = painter(attempt.layout);
+    auto labels = labels_at_curves(p, attempt.ink);
+    if (!labels) return std::nullopt;
+    auto legend = legend_inside(p, *labels, attempt.ink);
+    if (!legend) return std::nullopt;
+    attempt.labels = std::move(*labels);
+    attempt.labels.insert(attempt.labels.end(), legend->begin(), legend->end());
+    for (const PlacedLabel& label : attempt.labels) attempt.ink.add_rect(label.rect);
+    return attempt;
+  }
+
+  Attempt with_legend(FigureLayout plain) const {
+    Attempt attempt = attempted(std::move(plain));
+    const Painter p = painter(attempt.layout);
+    if (auto legend = legend_inside(p, {}, attempt.ink)) {
+      attempt.labels = std::move(*legend);
+      return attempt;
     }
     double height = 0;
     legend_above(p, height);
-    if (plain.layout.plot.height - height <
-        5 * p.m.text) {  // no room above either: over the curves, on a quiet background
-      plain.labels = legend_over_ink(p, ink);
-      return plain;
+    if (p.layout.plot.height - height < 5 * p.m.text) {  // no room above either
+      attempt.labels = legend_over_ink(p, attempt.ink);
+      return attempt;
     }
-    Attempt tall = laid_out({.right = 0, .top = height});
+    Attempt tall = attempted(laid_out({.right = 0, .top = height}));
     tall.labels = legend_above(painter(tall.layout), height);
     return tall;
   }
 
-  std::optional<Attempt> with_labels_at_curves(const Attempt& plain) const {
-    const auto room = right_room_for_labels(painter(plain.layout));
-    if (!room) return std::nullopt;
-    Attempt attempt = *room > 0 ? laid_out({.right = *room, .top = 0}) : plain;
-    const Painter p = painter(attempt.layout);
-    Occupancy ink = ink_of(p, attempt.lines);
-    auto labels = labels_at_curves(p, ink);
-    if (!labels) return std::nullopt;
-    auto legend = legend_inside(p, *labels, ink);
-    if (!legend) return std::nullopt;
-    attempt.labels = std::move(*labels);
-    attempt.labels.insert(attempt.labels.end(), legend->begin(), legend->end());
-    return attempt;
-  }
-
-  void draw_inside(const Painter& p) {
+  void draw_inside(const Painter& p, const std::vector<DrawnLine>& lines) {
     const double air = 1.5 * p.m.line;  // half a curve's width, so that a curve along the frame is not halved
     const Rect& plot = p.layout.plot;
     canvas_.push_clip({plot.x - air, plot.y - air, plot.width + 2 * air, plot.height + 2 * air});
@@ -94,26 +102,22 @@ class Renderer {
       if (map && is_shown(series, view_)) draw_heat_map(p, *map);
     }
     draw_reference_shapes(p);
-    for (std::size_t i = 0; i < figure_.series.size(); ++i) draw_series(p, i);
+    for (std::size_t i = 0; i < figure_.series.size(); ++i) draw_series(p, lines, i);
     draw_cursors(p);
     canvas_.pop_clip();
   }
 
-  void draw_series(const Painter& p, std::size_t i) {
+  void draw_series(const Painter& p, const std::vector<DrawnLine>& lines, std::size_t i) {
     const Series& series = figure_.series[i];
     if (!is_shown(series, view_)) return;
     if (const auto* bars = std::get_if<Bars>(&series)) draw_bars(p, *bars);
     if (std::holds_alternative<Scatter>(series)) draw_scatter(p, i, geometry_);
-    for (const DrawnLine& line : attempt_.lines) {
+    for (const DrawnLine& line : lines) {
       if (line.series == i) draw_line(p, line);
     }
   }
 
-  void draw_notes(const Painter& p) {
-    Occupancy ink = ink_of(p, attempt_.lines);
-    for (const PlacedLabel& label : attempt_.labels) ink.add_rect(label.rect);
-    draw_labels(p, attempt_.labels, geometry_);
-    if (p.layout.is_bare) return;
+  void draw_notes(const Painter& p, Occupancy& ink) {
     canvas_.begin_group("notes");
     draw_text_labels(p, ink);
     draw_events(p, ink);
@@ -127,7 +131,6 @@ class Renderer {
   const FigureView& view_;
   Rect area_;
   Canvas& canvas_;
-  Attempt attempt_;
   FigureGeometry geometry_;
 };
 
