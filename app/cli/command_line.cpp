@@ -147,6 +147,11 @@ json open_window(const std::vector<std::string>& files, WindowOptions& options, 
   options.session.threads = common.threads;
   options.recipe = find_preset("tiny").text;
   if (!files.empty()) {
+    const std::vector<std::string> commands = {"train", "eval", "plot", "info", "bench", "layer"};
+    const std::string advice = did_you_mean(files.front(), commands);
+    if (!advice.empty() && !std::filesystem::exists(files.front())) {
+      throw Error(ExitCode::usage, "there is no command or file \"" + files.front() + "\"" + advice);
+    }
     open_moment(files.front());  // a bad file is told here, before a window opens
     options.open_path = files.front();
   }
