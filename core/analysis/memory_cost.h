@@ -1,0 +1,43 @@
+// What a decoding model must keep: the fixed states of SKA and Mamba-2 against a cache that grows (Echo 3.5, I.14).
+#pragma once
+
+namespace afterglow {
+
+/// Bytes of one sequence after T tokens: fixed + per_token T. Costs of layers add up. Doubles, which hold whole numbers
+/// exactly up to 2^53.
+struct MemoryCost {
+  double fixed = 0.0, per_token = 0.0;
+  double at(double tokens) const { return fixed + per_token * tokens; }
+};
+inline MemoryCost operator+(const MemoryCost& a, const MemoryCost& b) {
+  return {a.fixed + b.fixed, a.per_token + b.per_token};
+}
+
+/// G, M [r,r], C [P,r], the previous key [r] and the key scale of every head: 2 r^2 + P r + r + 1 numbers (section 3.5;
+/// section 6.2 forgets the last). The paper's "77 KB" is one head in two layers at r = 56, P = 64 in fp32; its 12 heads
+/// need 929 KiB.
+struct SkaMemory {
+  double rank = 0, value_width = 0, heads = 1, layers = 1, bytes_per_number = 4;
+};
+MemoryCost memory_cost(const SkaMemory& ska);
+
+/// A key and a value for every token and key head.
+struct AttentionMemory {
+  double key_width = 0, value_width = 0, key_heads = 1, layers = 1, bytes_per_number = 2;
+};
+MemoryCost memory_cost(const AttentionMemory& attention);
+
+/// The state [inner, N] and the last d_conv - 1 inputs of the convolution over x, B and C, inner + 2 N columns.
+/// (Section 3.5 counts inner d_conv for the latter: it leaves out B and C and keeps one input more than decoding
+/// needs.)
+struct Mamba2Memory {
+  double inner = 0, states = 0, convolution = 4, layers = 1, bytes_per_number = 4;
+};
+MemoryCost memory_cost(const Mamba2Memory& mamba2);
+
+/// Number of tokens beyond which `one` needs strictly less than `other` (proposition I.14: 2 r^2 + P r + r + 1 over
+/// r + P for a head of SKA against a head of attention, equal numbers). 0: from the first token on; infinite: never.
+/// NaN when a cost is NaN.
+double crossover_tokens(const MemoryCost& one, const MemoryCost& other);
+
+}  // namespace afterglow

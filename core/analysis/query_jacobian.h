@@ -1,0 +1,47 @@
+// How a head's output moves with its query: exact Jacobians of SKA and of softmax attention, their singular values, and
+// the bounds of Echo appendix J.
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/analysis/ska_head.h"
+
+namespace afterglow {
+
+/// Softmax attention with keys and values held fixed: J = scale V^T (Diag(w) - w w^T) K (proposition J.2).
+struct AttentionJacobian {
+  std::vector<double> J;                ///< [P*r]
+  std::vector<double> singular_values;  ///< descending
+  int rank = 0;                         ///< numerical
+  int rank_bound = 0;                   ///< min(P, r, T - 1)
+  double largest_weight = 0.0;          ///< m
+  double bound = 0.0;                   ///< J.2: scale |V| |K| / 2
+  double saturation_bound = 0.0;        ///< J.3: 2 (1 - m) scale |V| |K|; below J.2 only for m > 3/4
+  /// min(m, 2 m (1 - m)) scale |V| |K|, below both: all row sums 2 w (1 - w) of the softmax covariance are at most
+  /// 2 m (1 - m), and it is at most Diag(w). Exact for two tokens and for uniform weights.
+  double sharp_bound = 0.0;
+};
+/// keys [T*r], values [T*P], query [r]; `scale` is 1/sqrt(d_k) in the paper. A causal head at position t passes the
+/// first t + 1 rows. Nothing when T, r or P is below 1, a size is wrong, or a number or score is not finite.
+std::optional<AttentionJacobian> attention_query_jacobian(std::span<const double> keys, std::span<const double> values,
+                                                          std::span<const double> query, int tokens, double scale);
+
+/// SKA with its statistics held fixed: J = eta B_v L A^K L^-1, with respect to the query divided by the key scale m
+/// (proposition J.4). The map is linear, so J is the same for every query. The paper's section 3.2 calls J a product of
+/// full-rank matrices; that needs P >= r, C of rank r and A invertible (J.5).
+struct SkaJacobian {
+  std::vector<double> J;                ///< [P*r]
+  std::vector<double> singular_values;  ///< descending
+  int rank = 0;                         ///< numerical
+  double norm_A = 0.0, least_A = 0.0;   ///< largest and smallest singular value of A
+  /// J.4: eta |B_v| g^K sqrt((|G| + eps) / eps), g = max(gamma, |A|), so that it holds for an estimated sigma, too.
+  double bound = 0.0;
+  double sharp_bound = 0.0;  ///< eta |C L^-T| |A|^K / sqrt(lambda_min(G~)): what J.4 gives away is kept
+  /// J.6, of the smallest singular value: eta sigma_min(B_v) sigma_min(A)^K sqrt(eps / (|G| + eps)); 0 for P < r.
+  double lower_bound = 0.0;
+};
+/// Nothing when the head is unsound (ska_operators) or P < 1.
+std::optional<SkaJacobian> ska_query_jacobian(const SkaHead& head);
+
+}  // namespace afterglow

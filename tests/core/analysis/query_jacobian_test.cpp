@@ -1,0 +1,157 @@
+// Query Jacobians against finite differences, their singular values against plain rotations, and their bounds.
+#include "core/analysis/query_jacobian.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/analysis/plain_matrix.h"
+
+namespace afterglow {
+namespace {
+
+/// Softmax attention's answer, written out.
+PlainMatrix attend(const PlainMatrix& keys, const PlainMatrix& values, const PlainMatrix& query, double scale) {
+  PlainMatrix scores = scale * (keys * query), y(values.columns, 1);
+  const double top = *std::max_element(scores.values.begin(), scores.values.end());
+  double sum = 0;
+  for (double& score : scores.values) sum += score = std::exp(score - top);
+  for (int s = 0; s < keys.rows; ++s) {
+    for (int p = 0; p < values.columns; ++p) y(p, 0) += scores(s, 0) / sum * values(s, p);
+  }
+  return y;
+}
+
+template <class Function>
+PlainMatrix finite_differences(const Function& f, const PlainMatrix& x) {
+  const double h = 1e-5;
+  PlainMatrix J;
+  for (int j = 0; j < x.rows; ++j) {
+    PlainMatrix up = x, down = x;
+    up(j, 0) += h;
+    down(j, 0) -= h;
+    const PlainMatrix slope = (0.5 / h) * (f(up) - f(down));
+    if (j == 0) J = PlainMatrix(slope.rows, x.rows);
+    for (int i = 0; i < slope.rows; ++i) J(i, j) = slope(i, 0);
+  }
+  return J;
+}
+
+TEST(AttentionJacobian, IsTheDerivativeAndItsBoundsHold) {
+  double tightest = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Random random(seed);
+    const int T = 1 + static_cast<int>(seed % 9), r = 1 + static_cast<int>(seed % 5),
+              P = 1 + static_cast<int>(seed % 4);
+    const PlainMatrix K = random_matrix(random, T, r), V = random_matrix(random, T, P), q = random_matrix(random, r, 1);
+    const double scale = seed % 3 ? 0.5 : 4.0;
+    const auto got = attention_query_jacobian(K.values, V.values, q.values, T, scale);
+    ASSERT_TRUE(got);
+    const PlainMatrix J = finite_differences([&](const PlainMatrix& x) { return attend(K, V, x, scale); }, q);
+    const std::vector<double> singular = plain_singular_values(J);
+    for (std::size_t i = 0; i < J.values.size(); ++i) EXPECT_NEAR(got->J[i], J.values[i], 2e-7);
+    for (std::size_t i = 0; i < singular.size(); ++i) EXPECT_NEAR(got->singular_values[i], singular[i], 2e-7);
+    EXPECT_LE(got->rank, got->rank_bound);
+    const double norm = got->singular_values[0];
+    EXPECT_LE(norm, got->sharp_bound + 1e-12);
+    EXPECT_LE(got->sharp_bound, got->bound + 1e-12);
+    EXPECT_LE(got->sharp_bound, got->saturation_bound + 1e-12);
+    if (T > 1) tightest = std::max(tightest, norm / got->sharp_bound);
+  }
+  EXPECT_GT(tightest, 0.5);
+}
+
+TEST(AttentionJacobian, TwoOppositeTokensAttainThePapersBound) {
+  const std::vector<double> keys = {1, -1}, values = {1, -1}, q = {0};
+  const auto even = attention_query_jacobian(keys, values, q, 2, 1.0);
+  EXPECT_NEAR(even->singular_values[0], 1.0, 1e-15);
+  EXPECT_NEAR(even->bound, 1.0, 1e-14);
+  const auto tilted = attention_query_jacobian(keys, values, std::vector<double>{0.7}, 2, 1.0);
+  EXPECT_NEAR(tilted->singular_values[0], tilted->sharp_bound, 1e-14);
+  EXPECT_LT(tilted->sharp_bound, 0.75 * tilted->bound);
+}
+
+TEST(AttentionJacobian, SaturationSuppressesItByAsMuchAsTheBoundSays) {
+  const std::vector<double> keys = {1, -1}, values = {1, -1};
+  const auto got = attention_query_jacobian(keys, values, std::vector<double>{20}, 2, 1.0);
+  const double rest = std::exp(-40.0) / (1 + std::exp(-40.0));
+  EXPECT_NEAR(got->singular_values[0] / (4 * rest), 1.0, 1e-12) << "digits survive though m rounds to 1";
+  EXPECT_NEAR(got->saturation_bound / (4 * rest), 1.0, 1e-12);
+  EXPECT_EQ(attention_query_jacobian(keys, values, std::vector<double>{1000}, 2, 1.0)->singular_values[0], 0.0);
+}
+
+TEST(AttentionJacobian, AwkwardInput) {
+  const std::vector<double> one = {1.0}, nan = {NAN}, huge = {1e200};
+  EXPECT_FALSE(attention_query_jacobian({}, {}, {}, 0, 1));
+  EXPECT_FALSE(attention_query_jacobian({}, {}, one, 0, 1));
+  EXPECT_FALSE(attention_query_jacobian(one, {}, one, 1, 1));
+  EXPECT_FALSE(attention_query_jacobian(one, one, one, 2, 1));
+  EXPECT_FALSE(attention_query_jacobian(nan, one, one, 1, 1));
+  EXPECT_FALSE(attention_query_jacobian(one, nan, one, 1, 1));
+  EXPECT_FALSE(attention_query_jacobian(huge, one, huge, 1, 1)) << "the score is not finite";
+  const auto single = attention_query_jacobian(one, one, one, 1, 1);
+  EXPECT_EQ(single->singular_values[0], 0.0) << "one token gets all the weight, whatever the query";
+  EXPECT_EQ(single->rank, 0);
+}
+
+TEST(SkaJacobian, IsTheDerivativeAndItsBoundsHoldOnBothSides) {
+  double tightest = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Random random(seed);
+    const int r = 1 + static_cast<int>(seed % 6), P = 1 + static_cast<int>(seed % 8);
+    RandomHead one(random, 30, r, P);
+    one.head.power = static_cast<int>(seed % 4);
+    one.head.gamma = 1.25;
+    one.head.eta = 1.5;
+    one.head.ridge = seed % 2 ? 1e-3 : 0.3;
+    const auto got = ska_query_jacobian(one.head);
+    ASSERT_TRUE(got);
+    const PlainMatrix gram = one.G + one.head.ridge * identity(r), L = cholesky_of(gram), inverse = inverse_of(L);
+    const PlainMatrix A = 1.25 * (inverse * one.M * transposed(inverse));
+    const PlainMatrix J = 1.5 * (one.C * inverse_of(gram) * L * power_of(A, one.head.power) * inverse);
+    const double size = plain_norm(J);
+    for (std::size_t i = 0; i < J.values.size(); ++i) EXPECT_NEAR(got->J[i], J.values[i], 1e-7 * size);
+    const std::vector<double> singular = plain_singular_values(J);
+    for (std::size_t i = 0; i < singular.size(); ++i) EXPECT_NEAR(got->singular_values[i], singular[i], 1e-7 * size);
+    EXPECT_LE(got->singular_values.front(), got->sharp_bound * (1 + 1e-9));
+    EXPECT_LE(got->sharp_bound, got->bound * (1 + 1e-9));
+    if (P >= r) {
+      EXPECT_GE(got->singular_values.back(), got->lower_bound * (1 - 1e-9));
+      EXPECT_GT(got->lower_bound, 0);
+      EXPECT_EQ(got->rank, r) << "J.5";
+    } else {
+      EXPECT_EQ(got->lower_bound, 0);
+      EXPECT_LE(got->rank, P) << "no product of full-rank matrices";
+    }
+    tightest = std::max(tightest, got->singular_values.front() / got->sharp_bound);
+  }
+  EXPECT_GT(tightest, 0.5);
+}
+
+TEST(SkaJacobian, AnIsotropicHeadAttainsEveryBound) {
+  Random random(9);
+  const int r = 4;
+  const double ridge = 1e-3, gamma = 1.2;
+  const PlainMatrix none(r, r), M = ridge * random_orthogonal(random, r), C = 2.0 * random_orthogonal(random, r);
+  SkaHead head{.rank = r, .value_width = r, .G = none.values, .M = M.values, .C = C.values, .ridge = ridge};
+  head.gamma = gamma;
+  const auto got = ska_query_jacobian(head);
+  for (const double value : got->singular_values) EXPECT_NEAR(value / (2 / ridge * gamma * gamma), 1.0, 1e-9);
+  EXPECT_NEAR(got->bound / got->singular_values[0], 1.0, 1e-9);
+  EXPECT_NEAR(got->lower_bound / got->singular_values[0], 1.0, 1e-9);
+}
+
+TEST(SkaJacobian, AwkwardInput) {
+  EXPECT_FALSE(ska_query_jacobian({}));
+  const std::vector<double> zero = {0.0}, one = {1.0}, nan = {NAN};
+  SkaHead head{.rank = 1, .value_width = 1, .G = zero, .M = zero, .C = one};
+  const auto singular = ska_query_jacobian(head);
+  ASSERT_TRUE(singular);
+  EXPECT_EQ(singular->singular_values[0], 0.0) << "an operator that is zero lets no query through";
+  EXPECT_EQ(singular->rank, 0);
+  head.power = 0;
+  EXPECT_NEAR(ska_query_jacobian(head)->singular_values[0], 1000, 1e-9);
+  head.C = nan;
+  EXPECT_FALSE(ska_query_jacobian(head));
+}
+
+}  // namespace
+}  // namespace afterglow
