@@ -1,0 +1,116 @@
+// Token weights of SKA, softmax attention, linear attention and Mamba-2.
+#include "core/analysis/token_weights.h"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace afterglow {
+
+namespace {
+
+using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using View = Eigen::Map<const RowMajor>;
+
+TokenWeights finished(const RowMajor& weights) {
+  if (!weights.allFinite()) return {};
+  return {weights.data(), weights.data() + weights.size()};
+}
+
+bool is_finite(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+}
+
+/// scale q_t . k_s for all pairs; nothing when the sizes do not fit or a number is not finite.
+std::optional<RowMajor> scores(std::span<const double> keys, std::span<const double> queries, int tokens,
+                               double scale) {
+  if (tokens < 1 || keys.empty() || keys.size() % tokens != 0 || queries.size() != keys.size()) return std::nullopt;
+  const Eigen::Index width = static_cast<Eigen::Index>(keys.size()) / tokens;
+  const RowMajor products =
+      scale * (View(queries.data(), tokens, width) * View(keys.data(), tokens, width).transpose());
+  if (!products.allFinite()) return std::nullopt;
+  return products;
+}
+
+void clear_future(RowMajor& weights) { weights.triangularView<Eigen::StrictlyUpper>().setZero(); }
+
+int groups_of(const SkaTokens& head) { return (head.tokens + head.piece - 1) / head.piece; }
+
+bool is_sound(const SkaTokens& head) {
+  if (head.tokens < 1 || head.rank < 1 || head.piece < 1 || head.power < 0) return false;
+  const std::size_t tokens = head.tokens, r = head.rank, groups = groups_of(head);
+  const bool sizes = head.keys.size() == tokens * r && head.queries.size() == tokens * r &&
+                     head.L.size() == groups * r * r && head.A_w.size() == groups * r * r && head.m.size() == groups &&
+                     head.sigma.size() == groups && (head.mask.empty() || head.mask.size() == tokens);
+  return sizes && is_finite(head.keys) && is_finite(head.queries) && is_finite(head.L) && is_finite(head.A_w) &&
+         is_finite(head.m) && is_finite(head.sigma);
+}
+
+/// (1 / m^2) L^-T A^K L^-1 q for the queries of group g, one a column: their products with raw keys are the weights.
+Eigen::MatrixXd prepared_queries(const SkaTokens& head, int g, int first, int count) {
+  const int r = head.rank;
+  const std::ptrdiff_t matrix = static_cast<std::ptrdiff_t>(g) * r * r;
+  const View L(head.L.data() + matrix, r, r), A_w(head.A_w.data() + matrix, r, r);
+  const double m = head.m[static_cast<std::size_t>(g)];
+  const double scale = head.gamma / std::max(head.sigma[static_cast<std::size_t>(g)], 1.0);
+  Eigen::MatrixXd columns = View(head.queries.data(), head.tokens, r).middleRows(first, count).transpose() / m;
+  L.triangularView<Eigen::Lower>().solveInPlace(columns);
+  for (int k = 0; k < head.power; ++k) columns = scale * (A_w * columns);
+  L.transpose().triangularView<Eigen::Upper>().solveInPlace(columns);
+  return columns / m;
+}
+
+}  // namespace
+
+TokenWeights ska_token_weights(const SkaTokens& head) {
+  if (!is_sound(head)) return {};
+  const View keys(head.keys.data(), head.tokens, head.rank);
+  RowMajor weights = RowMajor::Zero(head.tokens, head.tokens);
+  for (int g = 0; g < groups_of(head); ++g) {
+    const int first = g * head.piece, count = std::min(head.piece, head.tokens - first);
+    const int contributing = head.exclusive ? first : first + count;
+    if (contributing == 0) continue;  // nothing is known yet: the layer answers 0
+    weights.block(first, 0, count, contributing) =
+        prepared_queries(head, g, first, count).transpose() * keys.topRows(contributing).transpose();
+  }
+  for (std::size_t s = 0; s < head.mask.size(); ++s) {
+    if (!head.mask[s]) weights.col(static_cast<Eigen::Index>(s)).setZero();
+  }
+  return finished(weights);
+}
+
+TokenWeights softmax_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
+                                   double scale, bool causal) {
+  std::optional<RowMajor> weights = scores(keys, queries, tokens, scale);
+  if (!weights) return {};
+  for (int t = 0; t < tokens; ++t) {
+    auto row = weights->row(t).head(causal ? t + 1 : tokens);
+    row = (row.array() - row.maxCoeff()).exp();
+    row /= row.sum();
+  }
+  if (causal) clear_future(*weights);
+  return finished(*weights);
+}
+
+TokenWeights linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
+                                  double scale) {
+  std::optional<RowMajor> weights = scores(keys, queries, tokens, scale);
+  if (!weights) return {};
+  clear_future(*weights);
+  return finished(*weights);
+}
+
+TokenWeights mamba2_token_weights(std::span<const double> B, std::span<const double> C, std::span<const double> dt,
+                                  std::span<const double> log_decay_cumsum, int tokens) {
+  std::optional<RowMajor> weights = scores(B, C, tokens, 1.0);
+  const std::size_t count = static_cast<std::size_t>(std::max(tokens, 0));
+  if (!weights || dt.size() != count || log_decay_cumsum.size() != count) return {};
+  for (int t = 0; t < tokens; ++t) {
+    for (int s = 0; s <= t; ++s) (*weights)(t, s) *= dt[s] * std::exp(log_decay_cumsum[t] - log_decay_cumsum[s]);
+  }
+  clear_future(*weights);
+  return finished(*weights);
+}
+
+}  // namespace afterglow
