@@ -13,11 +13,17 @@ void add_note(PageState& state, Severity severity, std::string text, double now)
 }
 
 void note_events(PageState& state, const Observation& observation, double now) {
-  if (observation.events.size() < state.events_seen) state.events_seen = 0;  // another run
-  for (; state.events_seen < observation.events.size(); ++state.events_seen) {
-    const Event& event = observation.events[state.events_seen];
-    add_note(state, event.severity, event.text, now);
+  const std::vector<Event>& events = observation.events;
+  // The list is a window on the newest events, so what was seen is found by what it says, not by its number.
+  std::size_t first = 0;
+  for (std::size_t i = events.size(); i-- > 0 && state.last_event;) {
+    if (events[i].step != state.last_event->step || events[i].text != state.last_event->text) continue;
+    first = i + 1;
+    break;
   }
+  first = std::max(first, events.size() > most_notes ? events.size() - most_notes : 0);
+  for (std::size_t i = first; i < events.size(); ++i) add_note(state, events[i].severity, events[i].text, now);
+  if (!events.empty()) state.last_event = events.back();
 }
 
 }  // namespace afterglow

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,7 @@ struct PageState {
   CardState card;
   bool help_is_open = false;
   std::deque<Note> notes;
-  std::size_t events_seen = 0;
+  std::optional<Event> last_event;  ///< the newest one that has become a note
   std::int64_t scrubbed_step = -1;  ///< while the timeline is dragged
   double scrubbed_at = 0;
   double wake_at = 0;  ///< when to draw again without new input; infinity: not at all

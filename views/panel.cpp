@@ -58,7 +58,7 @@ int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
 /// The switch that goes through "all" and each figure alone.
 double draw_figure_chip(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, double right,
                         const Rect& row) {
-  if (figures.size() < 2 || row.width < frame.px(420)) return right;
+  if (figures.size() < 2 || row.width < frame.px(320)) return right;
   const int shown = shown_figure(frame, panel, figures.size());
   const std::string label = shown < 0 ? "all plots" : figures[static_cast<std::size_t>(shown)].title;
   const ChipResult chip =

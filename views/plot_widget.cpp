@@ -115,7 +115,31 @@ void show_readings(const Frame& frame, const Figure& figure, const FigureView& v
     reading_box(frame, {geometry.plot.x - frame.px(6), geometry.plot.y - frame.px(6)}, measured, window_bounds());
 }
 
+void draw_hidden_labels(const Frame& frame, const std::vector<HiddenLabel>& labels) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  for (const HiddenLabel& label : labels) {
+    const bool hovered = label.rect.contains(mouse_place());
+    canvas.fill_rect(label.rect, frame.px(4), faded(hovered ? theme.hairline : theme.raised, 0.85));
+    row_text(frame.look, canvas, label.rect, label.name,
+             {tiny_size, FontFace::regular, hovered ? theme.text : theme.faint, Anchor::middle});
+  }
+}
+
 }  // namespace
+
+std::vector<HiddenLabel> hidden_labels(const Frame& frame, const FigureGeometry& geometry, const PlotState& state) {
+  const FigureCanvas canvas = frame.look.canvas();
+  std::vector<HiddenLabel> labels;
+  double x = geometry.plot.x + frame.px(6);
+  for (const std::string& name : state.hidden) {
+    const double width = canvas.text_width(name, frame.px(tiny_size), FontFace::regular) + frame.px(12);
+    if (x + width > geometry.plot.right()) break;
+    labels.push_back({name, {x, geometry.plot.bottom() - frame.px(24), width, frame.px(18)}});
+    x += width + frame.px(4);
+  }
+  return labels;
+}
 
 PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options) {
   PlotResponse response;
@@ -148,16 +172,21 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   }
   if (point || label) ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
 
+  const std::vector<HiddenLabel> hidden = hidden_labels(frame, geometry, state);
+  draw_hidden_labels(frame, hidden);
+  const auto waiting = std::find_if(hidden.begin(), hidden.end(),
+                                    [&](const HiddenLabel& h) { return response.hovered && h.rect.contains(mouse); });
   const bool clicked = handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
   const Rect follow = follow_button(frame, geometry);
   if (!state.follows()) draw_follow_button(frame, follow);
   if (clicked && !state.follows() && follow.contains(mouse)) {
     state.fit();
+  } else if (clicked && waiting != hidden.end()) {
+    state.hidden.erase(waiting->name);
   } else if (clicked && ImGui::GetIO().KeyCtrl && geometry.plot.contains(mouse)) {
     place_cursor(state, geometry.x.to_data(mouse.x));
   } else if (clicked && label) {
-    const std::string& name = series_name(figure.series[*label]);
-    if (!state.hidden.erase(name)) state.hidden.insert(name);
+    state.hidden.insert(series_name(figure.series[*label]));
   } else if (clicked && point) {
     response.clicked_point = response.hovered_point;
   }

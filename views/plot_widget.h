@@ -24,4 +24,11 @@ struct PlotResponse {
 /// click fits, Ctrl click sets a measuring cursor, a click on a name hides its series. New data never change a zoom.
 PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options = {});
 
+/// Where a hidden series waits to be clicked again: its name in the lower left corner of the plot.
+struct HiddenLabel {
+  std::string name;
+  Rect rect;
+};
+std::vector<HiddenLabel> hidden_labels(const Frame& frame, const FigureGeometry& geometry, const PlotState& state);
+
 }  // namespace afterglow

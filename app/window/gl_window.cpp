@@ -137,9 +137,12 @@ void GlWindow::begin_frame() {
   ImGui::NewFrame();
 }
 
-void GlWindow::end_frame(const std::function<void()>& before_swap) {
+void GlWindow::end_frame(Color ground, const std::function<void()>& before_swap) {
   ImGui::Render();
   glViewport(0, 0, pixel_width(), pixel_height());
+  const auto part = [](std::uint8_t v) { return static_cast<float>(v) / 255; };
+  glClearColor(part(ground.r), part(ground.g), part(ground.b), 1);
+  glClear(GL_COLOR_BUFFER_BIT);
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
   before_swap();
   glfwSwapBuffers(window_);

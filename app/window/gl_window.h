@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/window/keys.h"
+#include "core/figure/palette.h"
 
 struct GLFWwindow;
 
@@ -30,8 +31,8 @@ class GlWindow {
   bool take_input();
 
   void begin_frame();
-  /// Draws; `before_swap` may read the finished picture.
-  void end_frame(const std::function<void()>& before_swap);
+  /// Clears with `ground` and draws; `before_swap` may read the finished picture.
+  void end_frame(Color ground, const std::function<void()>& before_swap);
   /// Hands a new font atlas to the graphics card.
   void upload_fonts();
 

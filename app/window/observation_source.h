@@ -16,8 +16,7 @@ class ObservationSource {
   virtual std::uint64_t revision() = 0;                      ///< changes with every new observation
 };
 
-/// A session that is built on its own thread, so that the first frame does not wait for the model. Until it is there
-/// observations are empty and commands wait. A session that cannot start is told by a failure event.
+/// A session, which builds its model on its own thread: until that is there, observations are empty and commands wait.
 std::unique_ptr<ObservationSource> start_session(const std::string& recipe, const SessionOptions& options);
 
 }  // namespace afterglow

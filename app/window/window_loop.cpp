@@ -18,7 +18,8 @@ namespace {
 
 constexpr double display_interval = 1.0 / 60;
 constexpr double software_interval = 1.0 / 20;
-constexpr double software_share = 0.04;  ///< of the time, at most, that drawing new data may take from training
+constexpr double software_share = 0.08;       ///< of the time that drawing new data may take from training
+constexpr double slowest_software = 1.0 / 4;  ///< however dear it is
 constexpr double poll_interval = 1.0 / 60;
 constexpr int frames_after_input = 3;
 
@@ -108,7 +109,7 @@ void WindowLoop::refresh_look() {
 /// Seconds between two frames that show new data.
 double WindowLoop::shortest_frame() const {
   if (!window_.is_software()) return display_interval;
-  return std::clamp(frame_cost_ / software_share, software_interval, 1.0);
+  return std::clamp(frame_cost_ / software_share, software_interval, slowest_software);
 }
 
 /// Returns when a frame is due: after input, for a new observation, or because something asked for one.
@@ -158,7 +159,7 @@ void WindowLoop::draw() {
   draw_page(frame);
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;
   if (is_last && !options_.screenshot.empty()) pictures_.push_back(options_.screenshot);
-  window_.end_frame([&] {
+  window_.end_frame(look_.theme->ground, [&] {
     for (const std::string& path : pictures_) {
       const std::string problem = save_screenshot(path, window_.pixel_width(), window_.pixel_height());
       if (!problem.empty()) add_note(page_, Severity::warning, problem, start);

@@ -30,9 +30,9 @@ void draw_page(Frame& frame) {
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
   ImGui::Begin("page", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoScrollWithMouse |
-                   ImGuiWindowFlags_NoNav);
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoMove |
+                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
+                   ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoNav);
   const auto whole = [](double v) { return std::round(v); };
   const double top = whole(frame.px(44)), status = whole(frame.px(26)), time = whole(frame.px(84));
   const double side = whole(std::min(frame.px(264), all.width * 0.3));
@@ -43,7 +43,6 @@ void draw_page(Frame& frame) {
 
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  canvas.fill_rect(all, 0, theme.ground);
   for (const Rect& bar : {top_bar, column, time_bar, status_bar}) canvas.fill_rect(bar, 0, theme.panel);
   draw_workspace(frame, centre);
   draw_side_column(frame, column);

@@ -80,7 +80,16 @@ double draw_task(Frame& frame, const Rect& area) {
   const auto rest = [&] { return Rect{area.x, y, area.width, area.bottom() - y}; };
   // "system prompt · 4 bindings · T 64": the first part names it, the rest is its size.
   const std::size_t dot = o.task.find(" · ");
-  if (!o.task.empty()) {
+  if (dot == std::string::npos) {
+    FigureCanvas canvas = frame.look.canvas();
+    for (const std::string& line :
+         wrapped_text(canvas, o.task, area.width, frame.px(small_size), FontFace::regular, 3)) {
+      row_text(frame.look, canvas, {area.x, y, area.width, frame.px(18)}, line,
+               {small_size, FontFace::regular, theme.dim, Anchor::start});
+      y += frame.px(18);
+    }
+    y += frame.px(3);
+  } else {
     y += draw_fact(frame, rest(), o.task.substr(0, dot),
                    dot == std::string::npos ? "" : o.task.substr(dot + std::string(" · ").size()), theme.text,
                    FontFace::regular);

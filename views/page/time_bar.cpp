@@ -38,9 +38,12 @@ void draw_token(Frame& frame, Canvas& canvas, const TokenView& token, const Rect
   Color fill = is_quiet ? theme.raised : mixed(theme.raised, ink_color(theme, ink), 0.35);
   if (is_hovered) fill = mixed(fill, theme.text, 0.12);
   canvas.fill_rect(chip, radius, fill);
-  if (chip.width > frame.px(13)) {
-    row_text(frame.look, canvas, {chip.x + 1, chip.y, chip.width - 2, chip.height}, token.label,
-             {tiny_size, FontFace::mono, is_quiet ? theme.dim : theme.text, Anchor::middle});
+  // Narrow chips get smaller letters, very narrow ones none: the colour still says what they are.
+  const double needed = canvas.text_width(token.label, frame.px(tiny_size), FontFace::mono);
+  const double size = tiny_size * std::min(1.0, (chip.width - frame.px(3)) / std::max(needed, 1.0));
+  if (size >= 8) {
+    canvas.text({chip.x + chip.width / 2, chip.y + chip.height / 2 + 0.355 * frame.px(size)}, token.label,
+                {frame.px(size), FontFace::mono, is_quiet ? theme.dim : theme.text, Anchor::middle, 0});
   }
   if (token.target >= 0)
     canvas.fill_rect({chip.x, chip.bottom() + frame.px(2), chip.width, frame.px(2)}, frame.px(1), theme.accent);

@@ -50,8 +50,8 @@ void draw_lift_note(const Frame& frame, const Rect& area) {
 
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
-  const double readout = frame.px(136);
-  const bool shows_readout = !rows.empty() && !frame.state.selection.all_heads && area.width > frame.px(330);
+  const double readout = frame.px(area.width > frame.px(360) ? 136 : 122);
+  const bool shows_readout = !rows.empty() && !frame.state.selection.all_heads && area.width > frame.px(300);
   const double planes = shows_readout ? area.width - readout - frame.px(8) : area.width;
   // The Koopman MLP's plane joins only where both stay large.
   std::vector<Figure> shown = figures;

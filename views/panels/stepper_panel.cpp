@@ -32,14 +32,4 @@ double draw_stepper_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, chip.left, row, heads, selected_trace_head(*trace, frame.state.selection));
 }
 
-double draw_training_controls(Frame& frame, const Rect& row) {
-  const double smoothing = frame.state.selection.smoothing;
-  const ChipResult chip =
-      header_chip(frame, "smoothing", row.right(), row, smoothing > 0 ? "smooth" : "raw", smoothing > 0,
-                  "Average with bias correction: off, 0.9, 0.98. The raw curve stays visible.");
-  if (chip.clicked)
-    frame.commands.send("select", {{"smoothing", smoothing <= 0 ? 0.9 : smoothing < 0.95 ? 0.98 : 0.0}});
-  return chip.left;
-}
-
 }  // namespace afterglow

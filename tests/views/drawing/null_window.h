@@ -1,0 +1,56 @@
+// Dear ImGui without a window: frames are built and thrown away, input is put in by hand.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "views/frame.h"
+#include "views/imgui_compat.h"
+#include "views/page/page.h"
+
+namespace afterglow {
+
+class NullWindow {
+ public:
+  NullWindow(int width, int height, const std::string& theme = "dark", double content_scale = 1);
+  ~NullWindow();
+
+  /// Draws `frames` frames of the page.
+  void draw_page(int frames = 1);
+  /// Draws one frame with `draw` inside a window that fills the display.
+  template <class Draw>
+  void draw(const Draw& draw) {
+    begin();
+    ImGui::SetNextWindowPos({0, 0});
+    ImGui::SetNextWindowSize(ImGui::GetIO().DisplaySize);
+    ImGui::Begin("test", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoNav);
+    Frame frame = make_frame();
+    draw(frame);
+    ImGui::End();
+    end();
+  }
+
+  void mouse(double x, double y) { put_mouse(ImGui::GetIO(), static_cast<float>(x), static_cast<float>(y)); }
+  void button(bool is_down, int which = 0) { put_button(ImGui::GetIO(), which, is_down); }
+  void wheel(double notches) { put_wheel(ImGui::GetIO(), static_cast<float>(notches)); }
+
+  void show(Observation observation) { observation_ = std::make_shared<const Observation>(std::move(observation)); }
+  void show(std::shared_ptr<const Observation> observation) { observation_ = std::move(observation); }
+  int vertices() const { return vertices_; }
+
+  PageState state;
+  CommandQueue commands;
+  Look look;
+
+ private:
+  void begin();
+  void end();
+  Frame make_frame() { return Frame{observation_, look, state, commands, figures_, time_}; }
+
+  FontSet fonts_;
+  FigureCache figures_;
+  std::shared_ptr<const Observation> observation_ = std::make_shared<const Observation>();
+  double time_ = 0;
+  int vertices_ = 0;
+};
+
+}  // namespace afterglow

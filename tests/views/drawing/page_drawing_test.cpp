@@ -1,0 +1,127 @@
+// The whole page and every panel over every sample observation, drawn without a window.
+#include <gtest/gtest.h>
+
+#include "tests/support/sample_observations.h"
+#include "tests/views/drawing/null_window.h"
+#include "views/figures/spectrum_figures.h"
+#include "views/formula_cards.h"
+#include "views/panel.h"
+
+namespace afterglow {
+namespace {
+
+struct Size {
+  int width, height;
+  double scale;
+  const char* theme;
+};
+
+class PageDrawing : public testing::TestWithParam<Size> {};
+
+TEST_P(PageDrawing, EverySampleOnEveryWorkspace) {
+  NullWindow window(GetParam().width, GetParam().height, GetParam().theme, GetParam().scale);
+  for (const samples::Sample& sample : samples::all()) {
+    window.show(sample.observation);
+    for (const Workspace& workspace : workspaces()) {
+      window.state.workspace = workspace.id;
+      window.draw_page(3);
+      EXPECT_GT(window.vertices(), 500) << sample.name;
+      EXPECT_TRUE(window.commands.take().empty()) << "nothing is sent by looking";
+    }
+  }
+}
+
+TEST_P(PageDrawing, EveryPanelAlone) {
+  NullWindow window(GetParam().width, GetParam().height, GetParam().theme, GetParam().scale);
+  for (const samples::Sample& sample : samples::all()) {
+    window.show(sample.observation);
+    for (const Panel& panel : panels()) {
+      window.state.maximised = panel.kind->id;
+      window.state.selection.all_heads = !window.state.selection.all_heads;
+      window.state.selection.change = !window.state.selection.change;
+      window.draw_page(2);
+      EXPECT_GT(window.vertices(), 300) << sample.name << ", " << panel.kind->id;
+    }
+  }
+}
+
+TEST_P(PageDrawing, MouseAnywhereDoesNoHarm) {
+  NullWindow window(GetParam().width, GetParam().height, GetParam().theme, GetParam().scale);
+  for (const char* name : {"mid training", "non-finite", "many heads", "nothing"}) {
+    for (const samples::Sample& sample : samples::all()) {
+      if (sample.name == name) window.show(sample.observation);
+    }
+    for (int i = 0; i < 60; ++i) {
+      window.mouse(GetParam().width * ((i * 37) % 60) / 60.0, GetParam().height * ((i * 23) % 60) / 60.0);
+      window.button(i % 3 == 1);
+      if (i % 5 == 0) window.wheel(i % 2 ? 1 : -1);
+      window.draw_page();
+    }
+    window.button(false);
+    window.draw_page(2);
+    window.commands.take();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, PageDrawing,
+                         testing::Values(Size{1280, 720, 1, "dark"}, Size{2560, 1440, 1, "light"},
+                                         Size{2560, 1440, 2, "dark"}, Size{1024, 768, 1, "projector"},
+                                         Size{640, 400, 1, "dark"}));
+
+TEST(Overlays, HelpPaletteAndNotesAreDrawn) {
+  NullWindow window(1280, 720);
+  window.show(samples::long_texts());
+  window.draw_page(2);
+  const int plain = window.vertices();
+  EXPECT_FALSE(window.state.notes.empty()) << "events become notes";
+  window.state.help_is_open = true;
+  window.draw_page(2);
+  EXPECT_GT(window.vertices(), plain);
+  window.state.help_is_open = false;
+  window.state.palette.is_open = window.state.palette.wants_focus = true;
+  window.draw_page(3);
+  EXPECT_GT(window.vertices(), plain);
+  EXPECT_TRUE(ImGui::GetIO().WantTextInput) << "the palette takes the keyboard";
+}
+
+TEST(Notes, EventsAreShownOnceAndNewRunsStartOver) {
+  PageState state;
+  Observation o;
+  o.events = {{1, Severity::warning, "first"}, {2, Severity::failure, "second"}};
+  note_events(state, o, 0);
+  note_events(state, o, 1);
+  ASSERT_EQ(state.notes.size(), 2u);
+  o.events = {{1, Severity::warning, "of another run"}};
+  note_events(state, o, 2);
+  EXPECT_EQ(state.notes.back().text, "of another run");
+  for (int i = 0; i < 100; ++i) add_note(state, Severity::info, "note", 3);
+  EXPECT_LE(state.notes.size(), 3u) << "notes never cover the page";
+}
+
+TEST(FormulaCards, EveryPanelFigureAndReadoutHasOne) {
+  for (const Panel& panel : panels()) EXPECT_NE(find_card(panel.kind->id), nullptr) << panel.kind->id;
+  const auto o = samples::mid_training();
+  for (const ReadoutRow& row : mode_readout(o, {})) EXPECT_NE(find_card(row.card), nullptr) << row.label;
+  CurveStore curves;
+  for (const Figure& figure : prepared_figures(*find_plot_kind("training"), o, {}, curves))
+    EXPECT_NE(find_card(figure.id), nullptr) << figure.id;
+  for (const FormulaCard& card : formula_cards()) {
+    EXPECT_FALSE(card.formula.empty()) << card.id;
+    EXPECT_FALSE(card.source.empty()) << card.id;
+    if (!card.numbers) continue;
+    EXPECT_FALSE(card.numbers(o, {}).empty()) << card.id;
+    for (const samples::Sample& sample : samples::all()) card.numbers(*sample.observation, {});
+  }
+}
+
+TEST(Panels, EveryPlotHasAPanelAndEveryWorkspaceNamesPanels) {
+  for (const PlotKind& kind : plot_kinds()) EXPECT_NE(find_panel(kind.id), nullptr) << kind.id;
+  for (const Workspace& workspace : workspaces()) {
+    for (const WorkspaceRow& row : workspace.rows) {
+      for (const auto& [id, share] : row.panels) EXPECT_NE(find_panel(id), nullptr) << id;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,179 @@
+// Sliders, palette, fonts and text cutting.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "tests/support/sample_observations.h"
+#include "tests/views/drawing/null_window.h"
+#include "views/sliders.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+namespace {
+
+Setting rate() { return {"learning_rate", "learning rate", "", "", 1e-3, 1e-6, 1e-1, 3e-4, true, false}; }
+Setting power() { return {"power", "K", "", "", 2, 0, 8, 2, false, true}; }
+
+TEST(Sliders, SharesGoBothWays) {
+  for (const double share : {0.0, 0.1, 0.37, 0.5, 1.0}) {
+    const double value = value_at(rate(), share);
+    EXPECT_NEAR(share_of(rate(), value), share, 0.005);
+  }
+  EXPECT_EQ(value_at(power(), 0.33), 3);
+  EXPECT_EQ(share_of(power(), 100), 1) << "beyond the end is the end";
+  Setting flat = power();
+  flat.maximum = flat.minimum;
+  EXPECT_EQ(share_of(flat, 5), 0);
+}
+
+TEST(Sliders, TypedNumbersAreReadAsPeopleWriteThem) {
+  EXPECT_DOUBLE_EQ(typed_value(rate(), "1e-3"), 1e-3);
+  EXPECT_DOUBLE_EQ(typed_value(rate(), "1.0e−3"), 1e-3);
+  EXPECT_DOUBLE_EQ(typed_value(rate(), "0,002"), 2e-3);
+  EXPECT_DOUBLE_EQ(typed_value(rate(), "5"), 1e-1) << "kept inside the limits";
+  EXPECT_EQ(typed_value(power(), "2.6"), 3);
+  for (const char* text : {"", "abc", "nan", "inf", "-"}) EXPECT_TRUE(std::isnan(typed_value(rate(), text))) << text;
+}
+
+struct SliderTest : testing::Test {
+  NullWindow window{400, 200};
+  Setting setting = rate();
+  void draw(int frames = 1) {
+    for (int i = 0; i < frames; ++i)
+      window.draw([&](Frame& frame) { setting_slider(frame, setting, {10, 10, 300, 40}); });
+  }
+};
+
+TEST_F(SliderTest, ADragSendsOneValueWhenItIsLetGo) {
+  window.mouse(150, 37);
+  draw(2);
+  window.button(true);
+  draw();
+  for (int x = 150; x <= 250; x += 20) {
+    window.mouse(x, 37);
+    draw();
+    EXPECT_TRUE(window.commands.waiting().empty());
+  }
+  window.button(false);
+  draw(2);
+  const auto sent = window.commands.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].name, "set");
+  EXPECT_NE(sent[0].value.find("learning_rate"), std::string::npos);
+}
+
+TEST_F(SliderTest, ADoubleClickGivesTheDefault) {
+  window.mouse(150, 37);
+  draw(2);
+  for (int i = 0; i < 2; ++i) {
+    window.button(true);
+    draw();
+    window.button(false);
+    draw();
+  }
+  const auto sent = window.commands.take();
+  ASSERT_FALSE(sent.empty());
+  EXPECT_NE(sent.back().value.find("0.0003"), std::string::npos) << sent.back().value;
+}
+
+TEST_F(SliderTest, AClickOnTheNumberOpensAField) {
+  window.mouse(300, 18);
+  draw(2);
+  window.button(true);
+  draw();
+  window.button(false);
+  draw(6);
+  EXPECT_TRUE(window.state.edit.is_typing);
+  EXPECT_TRUE(ImGui::GetIO().WantTextInput);
+}
+
+TEST(Palette, FindsByNameTitleAndMeaning) {
+  EXPECT_EQ(palette_matches("rewind").at(0)->name, "rewind");
+  EXPECT_EQ(palette_matches("same seed").at(0)->name, "reset");
+  EXPECT_EQ(palette_matches("").size(), command_table().size());
+  EXPECT_TRUE(palette_matches("no such thing").empty());
+  EXPECT_EQ(palette_matches("step {\"count\": 5}").at(0)->name, "step") << "the value is not searched for";
+}
+
+TEST(Palette, RunsCommandsAndAsksForValues) {
+  PageState state;
+  CommandQueue commands;
+  state.palette.is_open = true;
+  state.palette.text = "toggle_run";
+  palette_key(state, commands, PaletteKey::accept);
+  EXPECT_FALSE(state.palette.is_open);
+  EXPECT_EQ(commands.take().at(0).name, "toggle_run");
+
+  state.palette.is_open = true;
+  state.palette.text = "step";
+  palette_key(state, commands, PaletteKey::accept);
+  EXPECT_TRUE(state.palette.is_open) << "a value is needed first";
+  EXPECT_EQ(state.palette.text, "step {\"count\": 1}");
+  palette_key(state, commands, PaletteKey::accept);
+  EXPECT_EQ(commands.take().at(0).value, "{\"count\": 1}");
+
+  state.palette.is_open = true;
+  state.palette.text = "step {\"count\": ";
+  palette_key(state, commands, PaletteKey::accept);
+  EXPECT_TRUE(state.palette.is_open) << "half a value runs nothing";
+  palette_key(state, commands, PaletteKey::leave);
+  EXPECT_FALSE(state.palette.is_open);
+  EXPECT_TRUE(commands.take().empty());
+}
+
+TEST(Palette, ArrowsStayInsideTheList) {
+  PageState state;
+  CommandQueue commands;
+  state.palette.is_open = true;
+  palette_key(state, commands, PaletteKey::up);
+  EXPECT_EQ(state.palette.chosen, 0);
+  for (int i = 0; i < 500; ++i) palette_key(state, commands, PaletteKey::down);
+  EXPECT_EQ(state.palette.chosen, static_cast<int>(command_table().size()) - 1);
+}
+
+TEST(Fonts, MissingAndDamagedFilesFallBack) {
+  const auto folder = std::filesystem::temp_directory_path() / "afterglow_fonts_test";
+  std::filesystem::create_directories(folder / "deep" / "deeper");
+  std::ofstream(folder / "deep" / "deeper" / "Inter-Regular.otf") << "this is no font";
+  const FontFiles files = find_fonts({folder, folder / "missing"});
+  ASSERT_TRUE(files.regular) << "folders are searched to their ends";
+  EXPECT_FALSE(files.mono);
+  ImGui::CreateContext();
+  FontSet fonts;
+  fonts.bake(*ImGui::GetIO().Fonts, files, 1);
+  EXPECT_NE(fonts.pick(FontFace::mono, 12).font, nullptr);
+  ImGui::DestroyContext();
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Fonts, AllCharactersOfTheInterfaceHaveAGlyph) {
+  if (!find_fonts(font_folders()).symbols) GTEST_SKIP() << "no font with mathematics on this machine";
+  NullWindow window(100, 100);
+  const ImFont* font = window.look.fonts->pick(FontFace::regular, 13).font;
+  std::string_view text = "λκγσηωεΣπφθ·−×→←√²½∂∞≤≈ᵀ₊⁻…▸│“”";
+  while (!text.empty()) {
+    const char32_t c = take_character(text);
+    EXPECT_NE(font->FindGlyphNoFallback(static_cast<ImWchar>(c)), nullptr) << std::hex << static_cast<unsigned>(c);
+  }
+}
+
+TEST(Text, IsCutAndWrappedToItsWidth) {
+  NullWindow window(400, 300);
+  window.draw([&](Frame& frame) {
+    const FigureCanvas canvas = frame.look.canvas();
+    const std::string text = "a name that is much longer than any label";
+    for (const double width : {0.0, 5.0, 20.0, 50.0, 120.0, 1000.0}) {
+      const std::string cut = cut_text(canvas, text, width, 13, FontFace::regular);
+      EXPECT_LE(canvas.text_width(cut, 13, FontFace::regular), width + 1);
+      for (const std::string& line : wrapped_text(canvas, text, width, 13, FontFace::regular, 3)) {
+        EXPECT_LE(canvas.text_width(line, 13, FontFace::regular), width + 1);
+      }
+    }
+    EXPECT_EQ(cut_text(canvas, text, 1000, 13, FontFace::regular), text);
+    EXPECT_LE(wrapped_text(canvas, text, 60, 13, FontFace::regular, 3).size(), 3u);
+  });
+}
+
+}  // namespace
+}  // namespace afterglow

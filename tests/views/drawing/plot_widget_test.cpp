@@ -1,0 +1,295 @@
+// Touching a plot: zoom, pan, follow, hide, measure, with input as a mouse gives it.
+#include "views/plot_widget.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/views/drawing/null_window.h"
+#include "views/plot_reading.h"
+
+namespace afterglow {
+namespace {
+
+Figure line_figure(int points, const std::string& id = "plot") {
+  std::vector<double> x, y;
+  for (int i = 1; i <= points; ++i) {
+    x.push_back(i);
+    y.push_back(std::sin(0.1 * i) + 2);
+  }
+  Line line;
+  line.name = "sine";
+  line.curve.x = x;
+  line.curve.y = y;
+  Figure figure;
+  figure.id = id;
+  figure.title = "A sine";
+  figure.x.label = "step";
+  figure.y.label = "value";
+  figure.series.emplace_back(line);
+  return figure;
+}
+
+struct PlotWidgetTest : testing::Test {
+  NullWindow window{800, 600};
+  Figure figure = line_figure(100);
+  PlotState& state = window.state.plots["plot"];
+
+  void draw(int frames = 1) {
+    for (int i = 0; i < frames; ++i) {
+      window.draw([&](Frame& frame) { plot_widget(frame, figure, {0, 0, 800, 600}); });
+      window.state.crosshair = window.state.next_crosshair;
+    }
+  }
+  void drag(Point from, Point to, int button = 0) {
+    window.mouse(from.x, from.y);
+    draw(2);
+    window.button(true, button);
+    draw();
+    for (int i = 1; i <= 4; ++i) {
+      window.mouse(from.x + (to.x - from.x) * i / 4, from.y + (to.y - from.y) * i / 4);
+      draw();
+    }
+    window.button(false, button);
+    draw(2);
+  }
+  void click(Point at) {
+    window.mouse(at.x, at.y);
+    draw(2);
+    window.button(true);
+    draw();
+    window.button(false);
+    draw();
+  }
+};
+
+TEST_F(PlotWidgetTest, FollowsUntilItIsTouched) {
+  draw(2);
+  EXPECT_TRUE(state.follows());
+  drag({400, 300}, {300, 300});
+  EXPECT_FALSE(state.follows());
+}
+
+TEST_F(PlotWidgetTest, PanKeepsItsPlaceWhileDataArrive) {
+  draw();
+  drag({400, 300}, {300, 340});
+  ASSERT_TRUE(state.x && state.y);
+  const Range x = *state.x, y = *state.y;
+  EXPECT_GT(x.low, 1) << "dragging to the left shows what comes later";
+  for (int n = 200; n <= 1000; n += 200) {
+    figure = line_figure(n);
+    draw(2);
+  }
+  EXPECT_EQ(*state.x, x);
+  EXPECT_EQ(*state.y, y);
+}
+
+TEST_F(PlotWidgetTest, WheelZoomsAtThePointer) {
+  window.mouse(400, 300);
+  draw(2);
+  ASSERT_EQ(window.state.crosshair.axis, "step");
+  const double under_pointer = window.state.crosshair.x;
+  window.wheel(2);
+  draw(3);
+  ASSERT_TRUE(state.x && state.y);
+  EXPECT_LT(state.x->high - state.x->low, 99);
+  // Narrower tick labels may move the plot by a few pixels.
+  EXPECT_NEAR(window.state.crosshair.x, under_pointer, 2) << "what is under the pointer stays there";
+}
+
+TEST_F(PlotWidgetTest, WheelOverAnAxisZoomsThatAxis) {
+  window.mouse(400, 590);
+  draw(2);
+  window.wheel(2);
+  draw(2);
+  EXPECT_TRUE(state.x);
+  EXPECT_FALSE(state.y);
+}
+
+TEST_F(PlotWidgetTest, RightDragZoomsToTheBox) {
+  window.mouse(300, 300);
+  draw(2);
+  const double left = window.state.crosshair.x;
+  drag({300, 200}, {500, 400}, 1);
+  ASSERT_TRUE(state.x && state.y);
+  EXPECT_NEAR(state.x->low, left, 0.5);
+  EXPECT_LT(state.x->high, 99);
+}
+
+TEST_F(PlotWidgetTest, DoubleClickShowsEverythingAgain) {
+  drag({400, 300}, {300, 300});
+  ASSERT_FALSE(state.follows());
+  window.mouse(400, 300);
+  draw(40);
+  for (int i = 0; i < 2; ++i) {
+    window.button(true);
+    draw();
+    window.button(false);
+    draw();
+  }
+  EXPECT_TRUE(state.follows());
+}
+
+TEST_F(PlotWidgetTest, FollowButtonIsOnlyThereWhenNeeded) {
+  draw(2);
+  const int without = window.vertices();
+  state.x = Range{1, 100};
+  draw(2);
+  EXPECT_GT(window.vertices(), without);
+}
+
+TEST_F(PlotWidgetTest, AClickOnANameHidesItsCurve) {
+  Line other = std::get<Line>(figure.series[0]);
+  other.name = "other";
+  figure.series.emplace_back(other);
+  figure.labels = LabelPlacement::legend;
+  const auto label_of_first = [&] {
+    Point place;
+    window.draw([&](Frame& frame) {
+      FigureCanvas canvas = frame.look.canvas();
+      const FigureView view = view_of(state, frame.look.figure_text(11));
+      const FigureGeometry geometry = render_figure(figure, *frame.look.theme, view, {0, 20, 800, 580}, canvas);
+      const auto middle = [](const Rect& r) { return Point{r.x + r.width / 2, r.y + r.height / 2}; };
+      for (const SeriesLabel& label : geometry.labels) {
+        if (label.series == 0) place = middle(label.rect);
+      }
+      for (const HiddenLabel& label : hidden_labels(frame, geometry, state)) place = middle(label.rect);
+    });
+    return place;
+  };
+  click(label_of_first());
+  EXPECT_EQ(state.hidden, std::set<std::string>{"sine"});
+  draw(40);
+  click(label_of_first());
+  EXPECT_TRUE(state.hidden.empty());
+}
+
+TEST_F(PlotWidgetTest, CrosshairIsSharedByTheAxis) {
+  const Figure second = line_figure(50, "second");
+  const auto both = [&](Frame& frame) {
+    plot_widget(frame, figure, {0, 0, 800, 300});
+    plot_widget(frame, second, {0, 300, 800, 300});
+  };
+  window.draw(both);
+  const int without = window.vertices();
+  window.mouse(400, 150);
+  for (int i = 0; i < 3; ++i) {
+    window.draw(both);
+    window.state.crosshair = window.state.next_crosshair;
+  }
+  EXPECT_EQ(window.state.crosshair.plot, "plot");
+  EXPECT_GT(window.vertices(), without);
+}
+
+TEST(PlotStates, ZoomOnALogAxisKeepsDecades) {
+  FigureGeometry geometry;
+  geometry.plot = {0, 0, 100, 100};
+  geometry.x = AxisTransform(Scale::log, {1, 10000}, 0, 100);
+  geometry.y = AxisTransform(Scale::linear, {0, 1}, 100, 0);
+  PlotState state;
+  zoom_at(state, geometry, {50, 50}, 0.5, {true, false});
+  EXPECT_NEAR(state.x->low, 10, 1e-9);
+  EXPECT_NEAR(state.x->high, 1000, 1e-6);
+  EXPECT_FALSE(state.y);
+}
+
+TEST(PlotStates, ZoomStopsBeforeNumbersRunOut) {
+  FigureGeometry geometry;
+  PlotState state;
+  Range range{1, 2};
+  for (int i = 0; i < 500; ++i) {
+    geometry.x = AxisTransform(Scale::linear, range, 0, 100);
+    zoom_at(state, geometry, {50, 0}, 0.5, {true, false});
+    range = *state.x;
+    ASSERT_LT(range.low, range.high);
+  }
+  for (int i = 0; i < 3000; ++i) {
+    geometry.x = AxisTransform(Scale::linear, range, 0, 100);
+    zoom_at(state, geometry, {50, 0}, 2, {true, false});
+    range = *state.x;
+    ASSERT_TRUE(std::isfinite(range.high - range.low));
+  }
+}
+
+TEST(PlotStates, ScalesGoRoundAndCursorsComeInPairs) {
+  EXPECT_EQ(next_scale(next_scale(next_scale(Scale::linear))), Scale::linear);
+  PlotState state;
+  place_cursor(state, 3);
+  place_cursor(state, std::nan(""));
+  EXPECT_FALSE(state.mark_b);
+  place_cursor(state, 5);
+  EXPECT_EQ(state.mark_b, 5);
+  place_cursor(state, 7);
+  EXPECT_FALSE(state.mark_a);
+}
+
+FigureView cursors(double a, double b) {
+  FigureView view;
+  view.mark_a = a;
+  view.mark_b = b;
+  return view;
+}
+
+Figure law_figure(Scale x_scale, Scale y_scale, double (*law)(double)) {
+  std::vector<double> x, y;
+  for (int i = 1; i <= 2000; ++i) {
+    x.push_back(i);
+    y.push_back(law(i));
+  }
+  Line line;
+  line.name = "law";
+  line.curve.x = x;
+  line.curve.y = y;
+  Figure figure;
+  figure.x.label = "lag";
+  figure.x.unit = "tokens";
+  figure.x.scale = x_scale;
+  figure.y.scale = y_scale;
+  figure.series.emplace_back(line);
+  return figure;
+}
+
+TEST(PlotReading, MeasuresDifferenceRatioAndSlope) {
+  const auto m =
+      measure(law_figure(Scale::linear, Scale::linear, [](double x) { return 3 * x + 1; }), cursors(10, 30)).at(0);
+  EXPECT_DOUBLE_EQ(m.difference, 60);
+  EXPECT_DOUBLE_EQ(m.ratio, 91.0 / 31);
+  EXPECT_NEAR(m.slope, 3, 1e-9);
+  EXPECT_EQ(m.law, "3 per tokens");
+}
+
+TEST(PlotReading, RecoversExponentsAndHalfLives) {
+  EXPECT_NEAR(
+      measure(law_figure(Scale::log, Scale::log, [](double x) { return 1 / x; }), cursors(20, 1200)).at(0).slope, -1,
+      0.01);
+  const auto m =
+      measure(law_figure(Scale::linear, Scale::log, [](double x) { return std::pow(0.97, x); }), cursors(10, 200))
+          .at(0);
+  EXPECT_NEAR(std::log10(2.0) / -m.slope, std::log(0.5) / std::log(0.97), 0.01 * 22.8);
+  EXPECT_EQ(m.law, "half-life 22.8 tokens");
+}
+
+TEST(PlotReading, ValuesAreThoseOfTheNearestPoints) {
+  const Figure figure = law_figure(Scale::linear, Scale::linear, [](double x) { return 2 * x; });
+  const auto lines = values_at(figure, {}, 17.3);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].name, "law");
+  EXPECT_EQ(lines[1].value, "34");
+  EXPECT_TRUE(values_at(Figure{}, {}, 1).empty());
+}
+
+TEST(PlotReading, CellsOfHeatMaps) {
+  HeatMap map;
+  map.name = "G";
+  map.rows = map.cols = 2;
+  map.cells = std::vector<double>{1, 2, 3, 4};
+  Figure figure;
+  figure.series.emplace_back(map);
+  const auto lines = cell_at(figure, 1.2, 0.4);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].value, "2");
+  EXPECT_TRUE(cell_at(figure, 5, 5).empty());
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,64 @@
+// The store of computed curves gives what a fresh one would, through growth, rewinds and other runs.
+#include "views/figures/curve_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace afterglow {
+namespace {
+
+std::vector<double> ys(Curve curve) {
+  const CurveView view(curve);
+  std::vector<double> values;
+  for (std::size_t i = 0; i < view.size(); ++i) values.push_back(view.y(i));
+  return values;
+}
+
+TEST(CurveStore, GrowsWithItsCurve) {
+  CurveStore store;
+  GrowingCurve grown;
+  for (int n = 0; n < 3000; n += 37) {
+    while (static_cast<int>(grown.size()) < n) grown.append(std::sin(0.1 * static_cast<double>(grown.size())));
+    CurveStore fresh;
+    EXPECT_EQ(ys(store.raw("a", {grown.view(), 1, {}})), ys(fresh.raw("a", {grown.view(), 1, {}})));
+    EXPECT_EQ(ys(store.smoothed("a", {grown.view(), 1, {}}, 0.9)), ys(fresh.smoothed("a", {grown.view(), 1, {}}, 0.9)));
+  }
+}
+
+TEST(CurveStore, ForgetsWhatARewindTookBack) {
+  CurveStore store;
+  GrowingCurve grown;
+  for (int i = 0; i < 500; ++i) grown.append(i);
+  store.smoothed("a", {grown.view(), 1, {}}, 0.5);
+  grown.truncate(200);
+  for (int i = 0; i < 400; ++i) grown.append(-i);  // longer than what was seen, with another past
+  CurveStore fresh;
+  EXPECT_EQ(ys(store.smoothed("a", {grown.view(), 1, {}}, 0.5)), ys(fresh.smoothed("a", {grown.view(), 1, {}}, 0.5)));
+}
+
+TEST(CurveStore, CurvesHandedOutEarlierStayAsTheyWere) {
+  CurveStore store;
+  GrowingCurve grown;
+  for (int i = 0; i < 10; ++i) grown.append(i);
+  const Curve early = store.raw("a", {grown.view(), 1, {}});
+  for (int i = 0; i < 5000; ++i) grown.append(7);
+  store.raw("a", {grown.view(), 1, {}});
+  EXPECT_EQ(CurveView(early).size(), 10u);
+}
+
+TEST(CurveStore, AnAbscissaOfItsOwn) {
+  CurveStore store;
+  GrowingCurve steps, values;
+  for (int i = 1; i <= 4; ++i) {
+    steps.append(50 * i);
+    values.append(0.1 * i);
+  }
+  values.append(0.9);  // its step is not published yet
+  const Curve curve = store.raw("held out", {values.view(), 0, steps.view()});
+  ASSERT_EQ(CurveView(curve).size(), 4u);
+  EXPECT_EQ(CurveView(curve).x(3), 200);
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,97 @@
+// Every plot on every sample observation: figures that can be drawn and exported, whatever the data.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/figure/ranges.h"
+#include "core/figure/svg_writer.h"
+#include "tests/support/sample_observations.h"
+#include "views/figures/plot_kinds.h"
+
+namespace afterglow {
+namespace {
+
+struct Case {
+  const PlotKind* kind;
+  samples::Sample sample;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const PlotKind& kind : plot_kinds()) {
+    for (const samples::Sample& sample : samples::all()) cases.push_back({&kind, sample});
+  }
+  return cases;
+}
+
+/// Selections that point beyond what is there are part of the deal: a model was exchanged under them.
+std::vector<Selection> selections() {
+  Selection none, far, every;
+  far.layer = 99;
+  far.head = 99;
+  far.mode = 99;
+  far.token = 9999;
+  far.power = 8;
+  every.all_heads = every.scaled = every.change = true;
+  every.mode = 1;
+  every.token = 3;
+  every.smoothing = 0;
+  Selection mlp;
+  mlp.layer = 2;
+  return {none, far, every, mlp};
+}
+
+class FiguresOfSamples : public testing::TestWithParam<Case> {};
+
+TEST_P(FiguresOfSamples, CanAlwaysBePreparedAndHaveNamesAndAxes) {
+  const auto& [kind, sample] = GetParam();
+  for (const Selection& selection : selections()) {
+    CurveStore curves;
+    std::set<std::string> ids;
+    EXPECT_FALSE(kind->subtitle(*sample.observation, selection).empty());
+    for (const Figure& figure : prepared_figures(*kind, *sample.observation, selection, curves)) {
+      EXPECT_TRUE(ids.insert(figure.id).second) << "two figures are called " << figure.id;
+      EXPECT_FALSE(figure.title.empty());
+      EXPECT_FALSE(figure.x.label.empty()) << figure.id;
+      EXPECT_FALSE(figure.y.label.empty()) << figure.id;
+      EXPECT_FALSE(figure.provenance.empty());
+      EXPECT_EQ(figure.recipe, sample.observation->recipe);
+      std::set<std::string> names;
+      for (const Series& series : figure.series)
+        EXPECT_TRUE(names.insert(series_name(series)).second) << figure.id << ": " << series_name(series);
+      const FigureRanges ranges = figure_ranges(figure, {});
+      EXPECT_LT(ranges.x.low, ranges.x.high) << figure.id;
+      EXPECT_LT(ranges.y.low, ranges.y.high) << figure.id;
+    }
+  }
+}
+
+TEST_P(FiguresOfSamples, DependOnObservationAndSelectionAlone) {
+  const auto& [kind, sample] = GetParam();
+  if (sample.name == "million points" || sample.name == "many heads") GTEST_SKIP() << "the same code, more slowly";
+  CurveStore kept;
+  for (int round = 0; round < 2; ++round) {
+    for (const Selection& selection : selections()) {
+      CurveStore fresh;
+      const auto first = prepared_figures(*kind, *sample.observation, selection, kept);
+      const auto second = prepared_figures(*kind, *sample.observation, selection, fresh);
+      ASSERT_EQ(first.size(), second.size());
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        const PageSize page = page_size(SizePreset::one_column, first[i]);
+        EXPECT_EQ(svg_text(first[i], page), svg_text(second[i], page)) << first[i].id;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FiguresOfSamples, testing::ValuesIn(all_cases()), [](const auto& info) {
+  std::string name = std::string(info.param.kind->id) + "_" + info.param.sample.name;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+});
+
+}  // namespace
+}  // namespace afterglow

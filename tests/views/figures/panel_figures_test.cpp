@@ -1,0 +1,326 @@
+// What the figures of each plot say about observations whose numbers are known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "core/figure/axis.h"
+#include "core/figure/decimate.h"
+#include "tests/support/sample_observations.h"
+#include "views/figures/conditioning_figures.h"
+#include "views/figures/power_filter_figures.h"
+#include "views/figures/spectrum_figures.h"
+#include "views/figures/stepper_figures.h"
+#include "views/figures/training_figures.h"
+
+namespace afterglow {
+namespace {
+
+template <class T>
+T series(const Figure& figure, const std::string& name) {
+  for (const Series& s : figure.series) {
+    if (std::holds_alternative<T>(s) && series_name(s) == name) return std::get<T>(s);
+  }
+  throw std::runtime_error("no series " + name + " in " + figure.id);
+}
+
+PublishedCurve published(const std::vector<double>& values) {
+  GrowingCurve curve;
+  for (const double v : values) curve.append(v);
+  return curve.view();
+}
+
+Observation run_of(const std::vector<double>& loss) {
+  Observation o;
+  o.step = static_cast<std::int64_t>(loss.size());
+  o.final_step = 100;
+  RunCurves run;
+  run.run = "run 1";
+  run.loss = run.accuracy = run.learning_rate = run.gradient_norm = published(loss);
+  run.marks = {{2, "rate 1 → 2"}};
+  o.runs = {run};
+  return o;
+}
+
+TEST(TrainingFigures, RawCurveHoldsTheVeryValuesAtTheirSteps) {
+  CurveStore curves;
+  const auto figures = training_figures(run_of({4, 3, 2}), {}, curves);
+  ASSERT_EQ(figures.size(), 4u);
+  const Line line = series<Line>(figures[1], "loss");
+  const CurveView raw(line.raw);
+  ASSERT_EQ(raw.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(raw.x(i), static_cast<double>(i + 1));
+    EXPECT_EQ(raw.y(i), 4.0 - static_cast<double>(i));
+  }
+}
+
+TEST(TrainingFigures, SmoothingIsBiasCorrected) {
+  CurveStore curves;
+  Selection selection;
+  selection.smoothing = 0.9;
+  const auto figures = training_figures(run_of({4, 4, 4, 1}), selection, curves);
+  const Line smooth_line = series<Line>(figures[1], "loss");
+  const CurveView smooth(smooth_line.curve);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(smooth.y(i), 4, 1e-12) << "an average of equal values is that value from the start";
+  const double weights = 0.1 * (1 + 0.9 + 0.81 + 0.729);
+  EXPECT_NEAR(smooth.y(3), (0.1 * 1 + 0.09 * 4 + 0.081 * 4 + 0.0729 * 4) / weights, 1e-12);
+}
+
+TEST(TrainingFigures, NewValuesNeverMoveThePastOfTheAverage) {
+  CurveStore curves;
+  const Observation shorter = run_of({4, 3, 5});
+  const auto before = training_figures(shorter, {}, curves);
+  const auto after = training_figures(run_of({4, 3, 5, 0.1, 7}), {}, curves);
+  const Line first_line = series<Line>(before[1], "loss"), second_line = series<Line>(after[1], "loss");
+  const CurveView first(first_line.curve), second(second_line.curve);
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first.y(i), second.y(i));
+}
+
+TEST(TrainingFigures, NonFiniteValuesStayInTheCurveAndOutOfTheAverage) {
+  CurveStore curves;
+  const double nan = std::nan("");
+  const auto figures = training_figures(run_of({2, nan, INFINITY, 2}), {}, curves);
+  const Line smooth_line = series<Line>(figures[1], "loss");
+  const CurveView smooth(smooth_line.curve);
+  EXPECT_TRUE(std::isnan(smooth.y(1)));
+  EXPECT_TRUE(std::isinf(smooth.y(2)));
+  EXPECT_NEAR(smooth.y(3), 2, 1e-12);
+}
+
+TEST(TrainingFigures, MarksAndRunsAreThere) {
+  CurveStore curves;
+  const auto figures = training_figures(samples::several_runs(), {}, curves);
+  const Figure& accuracy = figures[0];
+  EXPECT_EQ(series<Line>(accuracy, "run 1").ink, Ink(0));
+  EXPECT_EQ(series<Line>(accuracy, "run 2 · without SKA").ink, Ink(1));
+  const Line branch_line = series<Line>(accuracy, "branch of run 1 at 300");
+  const CurveView branch(branch_line.raw);
+  EXPECT_EQ(branch.x(0), 301) << "a branch begins where it left";
+  ASSERT_EQ(accuracy.events.size(), 2u);
+  EXPECT_EQ(accuracy.events[1].x, 400);
+  EXPECT_EQ(accuracy.events[1].text, "power K 2 → 4");
+  EXPECT_EQ(series<Line>(accuracy, "run 1, held out").marker, Marker::diamond);
+}
+
+TEST(TrainingFigures, StepAxisMovesRarely) {
+  CurveStore curves;
+  double last = 0;
+  int moves = 0;
+  for (int n = 1; n <= 100; ++n) {
+    Observation o = run_of(std::vector<double>(static_cast<std::size_t>(n), 1.0));
+    o.final_step = 1000;
+    const double end = training_figures(o, {}, curves)[0].x.range->high;
+    EXPECT_GE(end, n);
+    moves += end != last;
+    last = end;
+  }
+  EXPECT_LE(moves, 4);
+}
+
+Observation head_of(std::vector<std::complex<double>> eigenvalues, std::vector<int> identity,
+                    std::vector<double> energy) {
+  Observation o;
+  o.model.layers.resize(4);
+  o.model.layers[3].label = "1 ska";
+  auto spectra = std::make_shared<Spectra>();
+  HeadSpectrum head;
+  head.layer = 3;
+  head.eigenvalues = std::move(eigenvalues);
+  head.identity = std::move(identity);
+  head.energy = std::move(energy);
+  head.gamma = head.scale = 1.2;
+  head.power = 2;
+  spectra->heads = {head};
+  o.spectra = spectra;
+  o.spectra_trail = {spectra};
+  return o;
+}
+
+TEST(SpectrumFigures, DotsLieAtTheEigenvaluesAndPairsShareAColour) {
+  CurveStore curves;
+  const std::complex<double> lambda = std::polar(0.9, 0.5);
+  const Observation o = head_of({lambda, std::conj(lambda), 0.3}, {4, 4, 7}, {0.25, 0.25, 0.5});
+  const Figure figure = spectrum_figures(o, {}, curves).at(0);
+  EXPECT_TRUE(figure.equal_aspect);
+  ASSERT_FALSE(figure.reference_circles.empty());
+  EXPECT_EQ(figure.reference_circles[0].radius, 1);
+  const auto points = series<Scatter>(figure, "eigenvalues").points;
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_DOUBLE_EQ(points[0].x, lambda.real());
+  EXPECT_DOUBLE_EQ(points[1].y, -lambda.imag());
+  EXPECT_EQ(points[0].ink, points[1].ink);
+  EXPECT_EQ(points[0].id, points[1].id);
+  EXPECT_NE(points[0].ink, points[2].ink);
+  EXPECT_GT(points[2].radius, points[0].radius) << "more of the query's energy, larger dot";
+}
+
+TEST(SpectrumFigures, ScaledEigenvaluesAreThoseOfA) {
+  CurveStore curves;
+  Selection selection;
+  selection.scaled = true;
+  const Figure figure = spectrum_figures(head_of({{0.5, 0}}, {0}, {1}), selection, curves).at(0);
+  EXPECT_DOUBLE_EQ(series<Scatter>(figure, "eigenvalues").points[0].x, 0.6);
+}
+
+TEST(SpectrumFigures, TrailFollowsAModeThroughReorderings) {
+  CurveStore curves;
+  Observation o = head_of({{0.9, 0}, {0.4, 0}}, {1, 2}, {0.5, 0.5});
+  auto earlier = std::make_shared<Spectra>(*o.spectra);
+  earlier->heads[0].eigenvalues = {{0.8, 0}, {0.3, 0}};
+  earlier->heads[0].identity = {2, 1};  // then mode 2 was the larger one
+  o.spectra_trail = {earlier, o.spectra};
+  const auto trails = series<Scatter>(spectrum_figures(o, {}, curves).at(0), "eigenvalues").trails;
+  ASSERT_EQ(trails.size(), 2u);
+  EXPECT_EQ(trails[0].x, (std::vector<double>{0.3, 0.9}));
+  EXPECT_EQ(trails[1].x, (std::vector<double>{0.8, 0.4}));
+}
+
+TEST(SpectrumFigures, NonFiniteEigenvaluesAreLeftOutAndLargeOnesWidenThePlane) {
+  CurveStore curves;
+  const Figure figure = spectrum_figures(head_of({{std::nan(""), 0}, {3, 0}}, {0, 1}, {0.5, 0.5}), {}, curves).at(0);
+  EXPECT_EQ(series<Scatter>(figure, "eigenvalues").points.size(), 1u);
+  EXPECT_GE(figure.x.range->high, 3);
+}
+
+TEST(SpectrumFigures, AllHeadsAreSmallMultiplesAndTheMlpHasItsOwnPlane) {
+  CurveStore curves;
+  Selection selection;
+  selection.all_heads = true;
+  const auto figures = spectrum_figures(samples::mid_training(), selection, curves);
+  EXPECT_EQ(figures.size(), 5u);
+  selection.layer = 4;
+  const Figure mlp = spectrum_figures(samples::mid_training(), selection, curves).at(0);
+  EXPECT_EQ(mlp.title, "1 koopman mlp");
+  EXPECT_EQ(series<Scatter>(mlp, "eigenvalues").points.size(), 64u) << "both of each pair";
+}
+
+TEST(SpectrumFigures, ReadoutGivesHalfLifeAndPeriod) {
+  Selection selection;
+  selection.mode = 0;
+  const auto rows =
+      mode_readout(head_of({std::polar(0.951, 0.52), std::polar(0.951, -0.52)}, {0, 0}, {0.21, 0.21}), selection);
+  const auto value = [&](const std::string& label) {
+    for (const ReadoutRow& row : rows) {
+      if (row.label == label) return row.value;
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(rows.at(0).label, "mode 0, pair");
+  EXPECT_EQ(value("|λ|"), "0.951");
+  EXPECT_EQ(value("half-life"), number_text(std::log(0.5) / std::log(0.951), 3) + " tokens");
+  EXPECT_EQ(value("period"), number_text(2 * std::numbers::pi / 0.52, 3) + " tokens");
+  EXPECT_EQ(value("energy"), "21 %");
+  EXPECT_EQ(value("gain, K = 2"), number_text(std::pow(1.2 * 0.951, 2), 3));
+}
+
+TEST(SpectrumFigures, ReadoutOfModesThatDoNotFadeOrTurn) {
+  EXPECT_EQ(mode_readout(head_of({{1, 0}}, {0}, {1}), {}).at(3).value, "∞");
+  EXPECT_EQ(mode_readout(head_of({{0.5, 0}}, {0}, {1}), {}).at(4).value, "none");
+  EXPECT_TRUE(mode_readout(samples::nothing(), {}).empty());
+}
+
+TEST(PowerFilterFigures, GainIsThePowerAndEnergyItsSquare) {
+  CurveStore curves;
+  Selection selection;
+  selection.power = 3;
+  const Observation o = head_of({std::polar(0.5, 0.2), std::polar(0.5, -0.2)}, {0, 0}, {0.5, 0.5});
+  const Figure figure = power_filter_figures(o, selection, curves).at(0);
+  const auto points = series<Scatter>(figure, "modes").points;
+  ASSERT_EQ(points.size(), 1u) << "a pair counts once";
+  EXPECT_DOUBLE_EQ(points[0].x, 0.6);
+  EXPECT_NEAR(points[0].y, 0.216, 1e-12);
+  const Bar bar = series<Bars>(figure, "energy").bars[0];
+  EXPECT_NEAR(bar.before, 1, 1e-12);
+  EXPECT_NEAR(bar.value, 0.216 * 0.216, 1e-12);
+  EXPECT_EQ(series<Line>(figure, "K = 3").ink, Ink(Role::accent));
+}
+
+TEST(PowerFilterFigures, PowerZeroLetsEverythingThrough) {
+  CurveStore curves;
+  Selection selection;
+  selection.power = 0;
+  const Figure figure = power_filter_figures(head_of({{0, 0}, {0.4, 0}}, {0, 1}, {0.3, 0.7}), selection, curves).at(0);
+  const Bars bars = series<Bars>(figure, "energy");
+  for (const Bar& bar : bars.bars) EXPECT_EQ(bar.value, bar.before);
+}
+
+TEST(ConditioningFigures, LimitsOfPrecisionAndJitterAreMarked) {
+  CurveStore curves;
+  const Figure figure = conditioning_figures(samples::mid_training(), {}, curves).at(0);
+  ASSERT_EQ(figure.reference_lines.size(), 3u);
+  EXPECT_EQ(figure.reference_lines[0].at, 256);
+  EXPECT_EQ(figure.reference_lines[1].at, 2048);
+  EXPECT_EQ(figure.reference_lines[2].at, 16777216);
+  EXPECT_EQ(figure.series.size(), 4u);
+  ASSERT_EQ(figure.events.size(), 1u);
+  EXPECT_EQ(figure.events[0].x, 3);
+  EXPECT_EQ(figure.events[0].text, "jitter, head 1");
+  EXPECT_EQ(figure.y.scale, Scale::log);
+}
+
+TEST(ConditioningFigures, CurvesHoldTheTrace) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  const Line curve_line = series<Line>(conditioning_figures(o, {}, curves).at(0), "head 2");
+  const CurveView curve(curve_line.curve);
+  ASSERT_EQ(curve.size(), o.trace->steps.size());
+  EXPECT_EQ(curve.y(17), o.trace->steps[17].heads[2].kappa);
+}
+
+TEST(StepperFigures, StateAndItsChange) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  Selection selection;
+  selection.token = 5;
+  selection.head = 1;
+  const auto figures = stepper_figures(o, selection, curves);
+  ASSERT_EQ(figures.size(), 4u);
+  const HeatMap G = series<HeatMap>(figures[0], "G");
+  EXPECT_EQ(G.rows, 16);
+  const auto& now = o.trace->steps[5].heads[1].G;
+  const auto& before = o.trace->steps[4].heads[1].G;
+  EXPECT_EQ(G.cells[18], static_cast<double>(now[18]));
+  EXPECT_EQ(G.value.range->low, -G.value.range->high) << "zero keeps the neutral colour";
+  selection.change = true;
+  const auto changes = stepper_figures(o, selection, curves);
+  EXPECT_DOUBLE_EQ(series<HeatMap>(changes[0], "G").cells[18],
+                   static_cast<double>(now[18]) - static_cast<double>(before[18]));
+  selection.token = 0;
+  EXPECT_DOUBLE_EQ(series<HeatMap>(stepper_figures(o, selection, curves)[0], "G").cells[0],
+                   static_cast<double>(o.trace->steps[0].heads[1].G[0]))
+      << "the first token starts from nothing";
+}
+
+TEST(StepperFigures, ColoursStayPutWhileOneWalks) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  Selection selection;
+  selection.token = 1;
+  const Range early = *series<HeatMap>(stepper_figures(o, selection, curves)[0], "G").value.range;
+  selection.token = 60;
+  EXPECT_EQ(early, *series<HeatMap>(stepper_figures(o, selection, curves)[0], "G").value.range);
+}
+
+TEST(StepperFigures, AnswerMarksTheTokenThatShouldFollow) {
+  CurveStore curves;
+  const auto figures = stepper_figures(samples::mid_training(), {}, curves);
+  const Figure& answer = figures.back();
+  const Bars bars = series<Bars>(answer, "probability");
+  ASSERT_EQ(bars.bars.size(), 5u);
+  EXPECT_EQ(answer.x.ticks[0].label, "v2");
+  EXPECT_EQ(bars.bars[0].ink, Ink(0));
+  EXPECT_EQ(bars.bars[1].ink, Ink(Role::dim));
+}
+
+TEST(StepperFigures, OtherLayersShowTheirStateAsOneMatrix) {
+  CurveStore curves;
+  const auto figures = stepper_figures(samples::attention_trace(), {}, curves);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(series<HeatMap>(figures[0], "state").rows, 32);
+  EXPECT_EQ(figures[0].title, "State of 0 mamba2");
+}
+
+}  // namespace
+}  // namespace afterglow

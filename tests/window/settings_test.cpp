@@ -1,0 +1,81 @@
+// Settings come back as they were, and whatever a file holds, the window opens.
+#include "app/window/settings.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace afterglow {
+namespace {
+
+struct SettingsTest : testing::Test {
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("afterglow_settings_" + std::to_string(::getpid()));
+  std::filesystem::path path = folder / "afterglow" / "settings.json";
+  std::vector<std::string> warnings;
+
+  ~SettingsTest() override { std::filesystem::remove_all(folder); }
+  WindowSettings read(const std::string& text) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return read_settings(path, warnings);
+  }
+};
+
+TEST_F(SettingsTest, ComeBackAsTheyWere) {
+  PageState page;
+  page.theme = "light";
+  page.zoom = 1.21;
+  page.workspace = "stepper";
+  page.splits["koopman/0"] = {0.5, 0.25, 0.25};
+  page.shown_figure["training"] = 2;
+  EXPECT_EQ(write_settings(path, settings_of(page, 1234, 777)), "");
+  PageState again;
+  const WindowSettings settings = read_settings(path, warnings);
+  apply_settings(settings, again);
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(again.theme, "light");
+  EXPECT_EQ(again.zoom, 1.21);
+  EXPECT_EQ(again.workspace, "stepper");
+  EXPECT_EQ(again.splits, page.splits);
+  EXPECT_EQ(again.shown_figure, page.shown_figure);
+  EXPECT_EQ(settings.width, 1234);
+}
+
+TEST_F(SettingsTest, AMissingFileIsTheFirstStart) {
+  EXPECT_EQ(read_settings(path, warnings).theme, "dark");
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(SettingsTest, DamagedFilesGiveDefaultsAndASentence) {
+  for (const char* text : {"", "{", "[1, 2]", "\xff\xfe", "{\"theme\": \"light\", \"theme\": \"dark\"}", "null"}) {
+    warnings.clear();
+    const WindowSettings settings = read(text);
+    EXPECT_EQ(settings.theme, "dark") << text;
+    EXPECT_EQ(warnings.size(), 1u) << text;
+  }
+}
+
+TEST_F(SettingsTest, UnknownAndImpossibleValuesAreLeftOut) {
+  const WindowSettings settings =
+      read(R"({"version": 99, "later": {"a": 1}, "theme": "neon", "zoom": 1e300, "width": -5, "height": "tall",
+    "workspace": 7, "splits": {"a": [0.5, "b"], "c": 3, "d": [0.5, 0.5], "e": [-1, 2]}, "shown_figure": {"training": 1e9, "x": 2}})");
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(settings.theme, "dark");
+  EXPECT_EQ(settings.zoom, 3);
+  EXPECT_EQ(settings.width, 640);
+  EXPECT_EQ(settings.height, 1000);
+  EXPECT_EQ(settings.workspace, "koopman");
+  EXPECT_EQ(settings.splits.size(), 1u);
+  EXPECT_EQ(settings.shown_figure.at("x"), 2);
+}
+
+TEST_F(SettingsTest, AFolderThatCannotBeWrittenIsToldNotThrown) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "afterglow") << "a file where a folder should be";
+  EXPECT_NE(write_settings(path, {}), "");
+}
+
+}  // namespace
+}  // namespace afterglow
