@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
@@ -18,7 +19,7 @@ class ProbeReader {
 
   /// Entry `head` of a probe whose elements are `entries` blocks of equal size; the last `size` numbers of that block.
   std::vector<double> tail(const std::string& name, int head, int heads, std::int64_t size) const {
-    const std::vector<double> all = values(name);
+    const std::vector<double>& all = values(name);
     const std::size_t block = all.size() / static_cast<std::size_t>(std::max(heads, 1));
     const std::size_t end = block * static_cast<std::size_t>(head + 1);
     if (static_cast<std::size_t>(size) > block || end > all.size()) return {};
@@ -26,11 +27,16 @@ class ProbeReader {
             all.begin() + static_cast<std::ptrdiff_t>(end)};
   }
 
-  std::vector<double> values(const std::string& name) const {
-    for (const Probe& probe : tape_->probes()) {
-      if (probe.name == name) return download(probe.value);
+  /// Each probe is fetched once, however many heads read from it.
+  const std::vector<double>& values(const std::string& name) const {
+    for (const auto& [known, numbers] : fetched_) {
+      if (known == name) return numbers;
     }
-    return {};
+    std::vector<double> numbers;
+    for (const Probe& probe : tape_->probes()) {
+      if (probe.name == name) numbers = download(probe.value);
+    }
+    return fetched_.emplace_back(name, std::move(numbers)).second;
   }
   Shape shape(const std::string& name) const {
     for (const Probe& probe : tape_->probes()) {
@@ -53,6 +59,7 @@ class ProbeReader {
  private:
   const Tape* tape_;
   Backend* backend_;
+  mutable std::deque<std::pair<std::string, std::vector<double>>> fetched_;  // references into it stay valid
 };
 
 namespace {
@@ -86,6 +93,8 @@ Observer::Observer(Trainer& trainer) : trainer_(&trainer), arena_(trainer.backen
   choose(0);
 }
 
+Observer::~Observer() = default;
+
 void Observer::choose(std::uint64_t index) {
   example_ = trainer_->task().example(trainer_->seed(), index, Split::held_out);
 }
@@ -102,14 +111,17 @@ int Observer::first_ska() const {
 std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
   Backend& backend = trainer_->backend();
   const auto length = static_cast<std::int64_t>(example_.tokens.size());
-  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
-  std::copy(example_.tokens.begin(), example_.tokens.end(), tokens.host<std::int32_t>());
-  std::copy(example_.context.begin(), example_.context.end(), context.host<std::uint8_t>());
-  tokens.queue_upload();
-  context.queue_upload();
+  if (!tokens_ || tokens_->device().columns() != length) {
+    tokens_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::i32);
+    context_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::u8);
+  }
+  std::copy(example_.tokens.begin(), example_.tokens.end(), tokens_->host<std::int32_t>());
+  std::copy(example_.context.begin(), example_.context.end(), context_->host<std::uint8_t>());
+  tokens_->queue_upload();
+  context_->queue_upload();
   tape_.begin(false);
   tape_.set_probing(true);
-  trainer_->model().forward(tape_, tokens.device(), context.device());
+  trainer_->model().forward(tape_, tokens_->device(), context_->device());
   tape_.set_probing(false);
   backend.synchronize();
 
@@ -148,7 +160,7 @@ HeadSpectrum Observer::head_spectrum(int part, int head, const ProbeReader& read
   if (A.empty() || L.empty()) return spectrum;
 
   // The query of the last token, [1,T,H,r], divided by the key scale m and whitened.
-  const std::vector<double> queries = read.values(info.scope + ".queries");
+  const std::vector<double>& queries = read.values(info.scope + ".queries");
   std::vector<double> w;
   const double m = scalar("m", 1.0);
   if (queries.size() >= static_cast<std::size_t>(info.heads * r)) {
@@ -253,18 +265,19 @@ TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& lo
       setting_of(*trainer_->model().branches()[static_cast<std::size_t>(info.branch)].layer, "ridge", 1e-3);
   trace.rank = static_cast<int>(state->get("G").shape.last());
   trace.value_width = static_cast<int>(state->get("C").shape[2]);
-  const auto slice = [&](const char* name, int head) {
-    const std::vector<double> all = read.download(state->get(name));
+  const auto slice = [&](const std::vector<double>& all, int head) {
     const std::size_t size = all.size() / static_cast<std::size_t>(heads);
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(size) * head;
     return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(size));
   };
+  const std::vector<double> G = read.download(state->get("G")), M = read.download(state->get("M")),
+                            C = read.download(state->get("C")), m = read.download(state->get("m"));
   for (int head = 0; head < heads; ++head) {
     HeadStep own;
-    own.G = slice("G", head);
-    own.M = slice("M", head);
-    own.C = slice("C", head);
-    own.m = slice("m", head).front();
+    own.G = slice(G, head);
+    own.M = slice(M, head);
+    own.C = slice(C, head);
+    own.m = m[static_cast<std::size_t>(head)];
     const auto scalar = [&](const char* name, double fallback) {
       const std::vector<double> value = read.tail(info.scope + "." + name, head, heads, 1);
       return value.empty() ? fallback : value.front();

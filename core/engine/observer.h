@@ -11,6 +11,7 @@ namespace afterglow {
 class Observer {
  public:
   explicit Observer(Trainer& trainer);
+  ~Observer();
 
   /// The probe: held-out example `index` of the run's task, or any sequence of tokens.
   void choose(std::uint64_t index);
@@ -34,6 +35,7 @@ class Observer {
   Arena arena_;
   Tape tape_;
   Example example_;
+  std::unique_ptr<class PinnedArray> tokens_, context_;  // [1, T] of the probe
 };
 
 }  // namespace afterglow
