@@ -1,10 +1,8 @@
 // What the way there and the way back through the SKA core share: sizes, products of small matrices in shared memory,
 // and the whitening G + eps I = L L^T with L^-1.
 //
-// Each thread of a block holds W x W numbers of a result. Small matrices (up to 32) take W = 2 and 16 x 16 threads: few
-// groups, so what counts is how soon one is done. Large ones (up to 64) take W = 8 and 8 x 8 threads: every number read
-// from shared memory then meets eight others, which is what the multipliers need to be kept busy. Sums over tokens hold
-// three results at once and take W = 4. In shared memory a matrix is zero-padded to the whole grid.
+// A block has 16 x 16 threads and each holds W x W numbers of a result, so matrices are at most 16 W wide: W is 2 up to
+// 32, 4 up to 64. In shared memory a matrix is zero-padded to 16 W x 16 W.
 #pragma once
 #include "core/backend/backend.h"
 #include "gpu/cuda_device.cuh"
@@ -71,52 +69,42 @@ constexpr float smallest_scale = 1e-6f;  // m is at least this
 
 template <int W>
 struct Grid {
-  static constexpr int side = W == 8 ? 8 : 16;  // threads along an edge
-  static constexpr int threads = side * side;
-  static constexpr int width = side * W;
+  static constexpr int width = 16 * W;
   static constexpr int stride = width + 4;  // rows start 4 banks apart, and 16-byte aligned
   static constexpr int size = width * stride;
-  static constexpr int vector = W < 4 ? W : 4;  // numbers read at once
-
-  __device__ static int x() { return static_cast<int>(threadIdx.x) % side; }
-  __device__ static int y() { return static_cast<int>(threadIdx.x) / side; }
-  /// Place of a thread's i-th number along an edge, when they lie side by side in vectors or strewn over the edge.
-  __device__ static int packed(int thread, int i) {
-    return vector * thread + i % vector + vector * side * (i / vector);
-  }
-  __device__ static int strewn(int thread, int i) { return thread + side * i; }
 };
 
-/// The packed numbers of a thread.
 template <int W>
-__device__ void load_packed(float (&to)[W], const float* row, int thread) {
-  if constexpr (W == 2) {
-    const float2 value = *reinterpret_cast<const float2*>(row + 2 * thread);
-    to[0] = value.x;
-    to[1] = value.y;
-  } else {
+struct Vector;
+template <>
+struct Vector<2> {
+  using type = float2;
+};
+template <>
+struct Vector<4> {
+  using type = float4;
+};
+
+template <int W>
+__device__ void load_vector(float (&to)[W], const float* from) {
+  const auto value = *reinterpret_cast<const typename Vector<W>::type*>(from);
 #pragma unroll
-    for (int i = 0; i < W; i += 4) {
-      const float4 value = *reinterpret_cast<const float4*>(row + Grid<W>::packed(thread, i));
-      to[i] = value.x;
-      to[i + 1] = value.y;
-      to[i + 2] = value.z;
-      to[i + 3] = value.w;
-    }
-  }
+  for (int i = 0; i < W; ++i) to[i] = reinterpret_cast<const float*>(&value)[i];
 }
 
-/// W x W numbers of a result. Rows and columns of a thread are `packed` (operands read along them as
-/// vectors) or strewn (operands read along the summed axis, free of bank conflicts).
+/// W x W numbers of a result. Rows and columns of a thread are `packed` side by side (operands read along them as
+/// vectors) or strewn 16 apart (operands read along the summed axis, free of bank conflicts).
 template <int W, bool packed_rows, bool packed_columns>
 struct Product {
   float v[W][W];
 
   __device__ static int row(int i) {
-    return packed_rows ? Grid<W>::packed(Grid<W>::y(), i) : Grid<W>::strewn(Grid<W>::y(), i);
+    const int ty = static_cast<int>(threadIdx.x) / 16;
+    return packed_rows ? W * ty + i : ty + 16 * i;
   }
   __device__ static int column(int j) {
-    return packed_columns ? Grid<W>::packed(Grid<W>::x(), j) : Grid<W>::strewn(Grid<W>::x(), j);
+    const int tx = static_cast<int>(threadIdx.x) % 16;
+    return packed_columns ? W * tx + j : tx + 16 * j;
   }
   __device__ void clear() {
 #pragma unroll
@@ -170,14 +158,14 @@ using ColumnsColumns = Product<W, true, true>;  // a^T b
 template <int W>
 __device__ void multiply(RowsRows<W>& out, const float* a, const float* b, int depth) {
   constexpr int stride = Grid<W>::stride;
-  const int tx = Grid<W>::x(), ty = Grid<W>::y();
+  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
 #pragma unroll 2
   for (int k = 0; k < depth; k += 4) {
     float4 left[W], right[W];
 #pragma unroll
-    for (int i = 0; i < W; ++i) left[i] = *reinterpret_cast<const float4*>(a + Grid<W>::strewn(ty, i) * stride + k);
+    for (int i = 0; i < W; ++i) left[i] = *reinterpret_cast<const float4*>(a + (ty + 16 * i) * stride + k);
 #pragma unroll
-    for (int j = 0; j < W; ++j) right[j] = *reinterpret_cast<const float4*>(b + Grid<W>::strewn(tx, j) * stride + k);
+    for (int j = 0; j < W; ++j) right[j] = *reinterpret_cast<const float4*>(b + (tx + 16 * j) * stride + k);
 #pragma unroll
     for (int i = 0; i < W; ++i)
 #pragma unroll
@@ -194,22 +182,20 @@ __device__ void multiply(RowsRows<W>& out, const float* a, const float* b, int d
 template <int W>
 __device__ void multiply(RowsColumns<W>& out, const float* a, const float* b, int depth) {
   constexpr int stride = Grid<W>::stride;
-  const int tx = Grid<W>::x(), ty = Grid<W>::y();
+  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
 #pragma unroll 2
   for (int k = 0; k < depth; k += 4) {
-    float4 left[W];
+    float left[W][4];
 #pragma unroll
-    for (int i = 0; i < W; ++i) left[i] = *reinterpret_cast<const float4*>(a + Grid<W>::strewn(ty, i) * stride + k);
+    for (int i = 0; i < W; ++i) load_vector<4>(left[i], a + (ty + 16 * i) * stride + k);
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       float right[W];
-      load_packed<W>(right, b + (k + step) * stride, tx);
+      load_vector<W>(right, b + (k + step) * stride + W * tx);
 #pragma unroll
-      for (int i = 0; i < W; ++i) {
-        const float l = step == 0 ? left[i].x : step == 1 ? left[i].y : step == 2 ? left[i].z : left[i].w;
+      for (int i = 0; i < W; ++i)
 #pragma unroll
-        for (int j = 0; j < W; ++j) out.v[i][j] += l * right[j];
-      }
+        for (int j = 0; j < W; ++j) out.v[i][j] += left[i][step] * right[j];
     }
   }
 }
@@ -218,12 +204,12 @@ __device__ void multiply(RowsColumns<W>& out, const float* a, const float* b, in
 template <int W>
 __device__ void multiply(ColumnsColumns<W>& out, const float* a, const float* b, int depth) {
   constexpr int stride = Grid<W>::stride;
-  const int tx = Grid<W>::x(), ty = Grid<W>::y();
+  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
 #pragma unroll 4
   for (int k = 0; k < depth; ++k) {
     float left[W], right[W];
-    load_packed<W>(left, a + k * stride, ty);
-    load_packed<W>(right, b + k * stride, tx);
+    load_vector<W>(left, a + k * stride + W * ty);
+    load_vector<W>(right, b + k * stride + W * tx);
 #pragma unroll
     for (int i = 0; i < W; ++i)
 #pragma unroll
@@ -234,11 +220,11 @@ __device__ void multiply(ColumnsColumns<W>& out, const float* a, const float* b,
 /// Fills a padded matrix from rows in global memory: row i is at from(i), or null for zeros.
 template <int W, class From>
 __device__ void load_rows(float* to, int columns, const From& from) {
-  constexpr int width = Grid<W>::width, stride = Grid<W>::stride, block = Grid<W>::threads;
+  constexpr int width = Grid<W>::width, stride = Grid<W>::stride;
   if (columns % 4 == 0) {
 #pragma unroll
-    for (int n = 0; n < width * width / 4 / block; ++n) {
-      const int i = static_cast<int>(threadIdx.x) + n * block, row = i / (width / 4), column = i % (width / 4) * 4;
+    for (int n = 0; n < width * width / 4 / threads; ++n) {
+      const int i = static_cast<int>(threadIdx.x) + n * threads, row = i / (width / 4), column = i % (width / 4) * 4;
       const float* source = from(row);
       float4 value = make_float4(0, 0, 0, 0);
       if (source != nullptr && column < columns) value = *reinterpret_cast<const float4*>(source + column);
@@ -247,7 +233,7 @@ __device__ void load_rows(float* to, int columns, const From& from) {
     return;
   }
 #pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < width * width; i += block) {
+  for (int i = static_cast<int>(threadIdx.x); i < width * width; i += threads) {
     const int row = i / width, column = i % width;
     const float* source = from(row);
     to[row * stride + column] = source != nullptr && column < columns ? source[column] : 0.0f;
@@ -261,7 +247,7 @@ __device__ void load_matrix(float* to, const float* from, int rows, int columns)
 
 template <int W>
 __device__ void clear_matrix(float* to) {
-  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::size; i += Grid<W>::threads) to[i] = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::size; i += threads) to[i] = 0;
 }
 
 __device__ inline int padded(int depth) { return (depth + 3) / 4 * 4; }
@@ -278,17 +264,17 @@ __device__ inline float added_to_diagonal(float ridge, int tries) {
 }
 
 /// One attempt at G + added I = L L^T, together with L^-1 (into shared memory, cleared before). Column by column; the
-/// same row operations that make L turn the identity into L^-1. `exchange` holds four rows. L may be null.
+/// same row operations that make L turn the identity into L^-1. `exchange` holds 4 x 16 W numbers. L may be null.
 template <int W>
 __device__ bool factorise(const float* G, float added, int rank, float* L, float* inverse, float* exchange) {
-  constexpr int width = Grid<W>::width, side = Grid<W>::side;
-  const int tx = Grid<W>::x(), ty = Grid<W>::y();
+  constexpr int width = Grid<W>::width;
+  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
   float a[W][W], n[W][W];
 #pragma unroll
   for (int i = 0; i < W; ++i)
 #pragma unroll
     for (int j = 0; j < W; ++j) {
-      const int row = ty + side * i, column = tx + side * j;
+      const int row = ty + 16 * i, column = tx + 16 * j;
       n[i][j] = row == column ? 1.0f : 0.0f;
       a[i][j] = row < rank && column < rank ? G[row * rank + column] : 0.0f;
       if (row == column) a[i][j] += added;
@@ -296,38 +282,38 @@ __device__ bool factorise(const float* G, float added, int rank, float* L, float
   __syncthreads();
 #pragma unroll
   for (int base = 0; base < W; ++base) {
-    for (int k = side * base; k < min(rank, side * base + side); ++k) {
+    for (int k = 16 * base; k < min(rank, 16 * base + 16); ++k) {
       float *column = exchange + k % 2 * 2 * width, *row = column + width;
-      if (tx == k % side) {
+      if (tx == k % 16) {
 #pragma unroll
-        for (int i = base; i < W; ++i) column[ty + side * i] = a[i][base];
+        for (int i = base; i < W; ++i) column[ty + 16 * i] = a[i][base];
       }
-      if (ty == k % side) {
+      if (ty == k % 16) {
 #pragma unroll
-        for (int j = 0; j <= base; ++j) row[tx + side * j] = n[base][j];
+        for (int j = 0; j <= base; ++j) row[tx + 16 * j] = n[base][j];
       }
       __syncthreads();
       const float pivot = column[k];
       if (!(pivot > 0.0f)) return false;
       const float reciprocal = 1.0f / pivot, root = 1.0f / sqrtf(pivot);
-      if (L != nullptr && tx == k % side) {
+      if (L != nullptr && tx == k % 16) {
 #pragma unroll
         for (int i = 0; i < W; ++i) {
-          if (ty + side * i < rank) L[(ty + side * i) * rank + k] = ty + side * i < k ? 0.0f : a[i][base] * root;
+          if (ty + 16 * i < rank) L[(ty + 16 * i) * rank + k] = ty + 16 * i < k ? 0.0f : a[i][base] * root;
         }
       }
-      if (ty == k % side) {
+      if (ty == k % 16) {
 #pragma unroll
-        for (int j = 0; j <= base; ++j) inverse[k * Grid<W>::stride + tx + side * j] = n[base][j] * root;
+        for (int j = 0; j <= base; ++j) inverse[k * Grid<W>::stride + tx + 16 * j] = n[base][j] * root;
       }
 #pragma unroll
       for (int i = base; i < W; ++i) {
-        const int r = ty + side * i;
+        const int r = ty + 16 * i;
         const float factor = r > k ? column[r] * reciprocal : 0.0f;
 #pragma unroll
-        for (int j = base; j < W; ++j) a[i][j] -= factor * column[tx + side * j];
+        for (int j = base; j < W; ++j) a[i][j] -= factor * column[tx + 16 * j];
 #pragma unroll
-        for (int j = 0; j <= base; ++j) n[i][j] -= factor * row[tx + side * j];
+        for (int j = 0; j <= base; ++j) n[i][j] -= factor * row[tx + 16 * j];
       }
     }
   }
@@ -345,6 +331,14 @@ __device__ int whiten(const float* G, float ridge, int rank, float* L, float* in
   return most_tries;
 }
 
-inline bool fits_small_grid(const RidgeShape& s) { return s.rank <= 32 && s.width <= 32; }
+/// Widths up to 32 take the small tile, others the large one.
+template <class Small, class Large>
+void with_grid(const RidgeShape& s, const Small& small, const Large& large) {
+  if (s.rank <= 32 && s.width <= 32) {
+    small();
+  } else {
+    large();
+  }
+}
 
 }  // namespace afterglow::device

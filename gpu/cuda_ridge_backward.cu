@@ -48,7 +48,7 @@ __device__ void filtered(float* to, const float* F, const float* A, const RidgeS
 template <int W>
 __device__ void mirror_lower(float* matrix) {
   constexpr int width = Grid<W>::width, stride = Grid<W>::stride;
-  for (int i = static_cast<int>(threadIdx.x); i < width * width; i += Grid<W>::threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < width * width; i += threads) {
     const int row = i / width, column = i % width;
     if (column > row) matrix[row * stride + column] = matrix[column * stride + row];
   }
@@ -192,7 +192,7 @@ __device__ inline float gamma_slope(float raw) {
 /// Sums over sequences and groups, in order: a warp takes a head.
 __device__ void sum_heads(const RidgeShape& s, const RidgeWorkspace& work, const RidgeSinks& out) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int head = static_cast<int>(threadIdx.x) / 32; head < s.heads; head += static_cast<int>(blockDim.x) / 32) {
+  for (int head = static_cast<int>(threadIdx.x) / 32; head < s.heads; head += threads / 32) {
     float eta = 0, gamma = 0;
     for (int i = lane; i < s.batch * s.groups; i += 32) {
       const std::size_t entry = (static_cast<std::size_t>(i / s.groups) * s.heads + head) * s.groups + i % s.groups;
@@ -207,7 +207,7 @@ __device__ void sum_heads(const RidgeShape& s, const RidgeWorkspace& work, const
 }
 
 template <int W>
-__global__ void __launch_bounds__(Grid<W>::threads, 2)
+__global__ void __launch_bounds__(threads, 2)
     group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
                           unsigned* ticket) {
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(Grid<W>::threads, 2)
 
 // From gradients by group to gradients by piece: sums over the groups that a piece contributes to.
 __global__ void __launch_bounds__(threads) suffix_kernel(RidgeShape s, RidgeWorkspace work) {
-  constexpr int ahead = 16;
+  constexpr int ahead = 8;
   const int number = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
   const std::size_t base = static_cast<std::size_t>(blockIdx.y) * s.groups;
   if (number >= 2 * s.square() + s.tall()) return;
@@ -296,7 +296,7 @@ __device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers&
 // A tile of tokens of one piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
 // belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
 template <int W>
-__global__ void __launch_bounds__(Grid<W>::threads)
+__global__ void __launch_bounds__(threads)
     token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
   constexpr int width = Grid<W>::width, stride = Grid<W>::stride, size = Grid<W>::size;
   extern __shared__ float4 memory[];
@@ -320,7 +320,7 @@ __global__ void __launch_bounds__(Grid<W>::threads)
   load_matrix<W>(matrix, work.G + entry * s.square(), s.rank, s.rank);
   const bool piece_ends = first + count == piece_end;
   const float *before = key(first - 1), *after = key(first + count);
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += Grid<W>::threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += threads) {
     keys[i] = before != nullptr && i < s.rank ? before[i] : 0.0f;
     along[i] = after != nullptr && i < s.rank ? after[i] : 0.0f;
   }
@@ -335,7 +335,7 @@ __global__ void __launch_bounds__(Grid<W>::threads)
     for (int j = 0; j < W; ++j) dz.v[i][j] *= 2.0f;
   __syncthreads();
   // The row behind the tile: the next token when it belongs to this piece; otherwise `extra` adds its share.
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += Grid<W>::threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += threads) {
     keys[(width + 1) * stride + i] = piece_ends ? 0.0f : along[i];
     float sum = 0;
     if (piece_ends && piece + 1 < s.groups && i < s.rank) {
@@ -361,7 +361,7 @@ __global__ void __launch_bounds__(Grid<W>::threads)
     for (int j = 0; j < W; ++j) dz.v[i][j] += matrix[dz.row(i) * stride + dz.column(j)];
   __syncthreads();
   load_matrix<W>(matrix, work.C + entry * s.tall(), s.width, s.rank);
-  for (int row = static_cast<int>(threadIdx.x); row < width; row += Grid<W>::threads) {
+  for (int row = static_cast<int>(threadIdx.x); row < width; row += threads) {
     along[row] = row < count ? scale_gradient(s, in, work, base, first + row) : 0.0f;
   }
   __syncthreads();
@@ -395,9 +395,8 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointe
   const auto pairs = static_cast<unsigned>(s.batch * s.heads);
   allow_shared_memory(reinterpret_cast<const void*>(group_backward_kernel<W>), backward_bytes<W>,
                       "ridge_readout_backward");
-  group_backward_kernel<W>
-      <<<dim3(static_cast<unsigned>(s.groups), pairs), Grid<W>::threads, backward_bytes<W>, stream>>>(s, in, dy, work,
-                                                                                                      out, ticket);
+  group_backward_kernel<W><<<dim3(static_cast<unsigned>(s.groups), pairs), threads, backward_bytes<W>, stream>>>(
+      s, in, dy, work, out, ticket);
   if (!out.z.wanted() && !out.v.wanted()) return;
   if (s.groups > 1 || s.exclusive) {
     suffix_kernel<<<dim3(blocks_for(2 * s.square() + s.tall(), threads), pairs), threads, 0, stream>>>(s, work);
@@ -407,11 +406,11 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointe
   const dim3 grid(tiles, pairs);
   if (out.v.wanted() && out.v.rows.data == out.z.rows.data) {
     // Values that are keys too: dv is written first and dz is added.
-    token_kernel<W><<<grid, Grid<W>::threads, token_bytes<W>, stream>>>(s, in, work, {{}, {}, out.v, {}, {}});
-    token_kernel<W><<<grid, Grid<W>::threads, token_bytes<W>, stream>>>(s, in, work, {out.z, {}, {}, {}, {}});
+    token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, {{}, {}, out.v, {}, {}});
+    token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, {out.z, {}, {}, {}, {}});
     return;
   }
-  token_kernel<W><<<grid, Grid<W>::threads, token_bytes<W>, stream>>>(s, in, work, out);
+  token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, out);
 }
 
 }  // namespace
@@ -436,8 +435,9 @@ void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeI
   work.eta = work.m + padded_elements(entries);
   work.gamma_raw = work.eta + padded_elements(entries);
   const RidgeSinks sinks{sink_of(out.z), sink_of(out.q), sink_of(out.v), sink_of(out.eta), sink_of(out.gamma_raw)};
-  (fits_small_grid(s) ? launch_backward<2> : launch_backward<8>)(stream(), s, pointers, dy.as<float>(), work, sinks,
-                                                                 tickets_);
+  with_grid(
+      s, [&] { launch_backward<2>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_); },
+      [&] { launch_backward<4>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_); });
   launched("ridge_readout_backward");
 }
 

@@ -45,7 +45,7 @@ __device__ void load_tokens(const RidgeShape& s, const RidgePointers& in, int pa
   };
   load_rows<W>(keys + stride, s.rank, [&](int row) { return key(first + row); });
   const float* before = key(first - 1);
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += Grid<W>::threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += threads) {
     keys[i] = before != nullptr && i < s.rank ? before[i] : 0.0f;
   }
   load_rows<W>(values, s.width,
@@ -55,7 +55,7 @@ __device__ void load_tokens(const RidgeShape& s, const RidgePointers& in, int pa
 /// The largest key of the tile in `keys` (whose row 0 is the position before `first`).
 template <int W>
 __device__ void see_keys(LargestKey& largest, const float* keys, int first, int end) {
-  constexpr int width = Grid<W>::width, lanes = Grid<W>::threads / width;
+  constexpr int width = Grid<W>::width, lanes = threads / width;
   __shared__ float norms[width];
   const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
   float sum = 0;
@@ -80,7 +80,7 @@ template <int W>
 __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& in, int pair, int begin, int end,
                        float* keys, float* values) {
   constexpr int width = Grid<W>::width, stride = Grid<W>::stride;
-  const int tx = Grid<W>::x(), ty = Grid<W>::y();
+  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
   sums.G.clear();
   sums.M.clear();
   sums.C.clear();
@@ -90,14 +90,14 @@ __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePoint
     __syncthreads();
     see_keys<W>(sums.key, keys, first, end);
     float before[W];
-    load_packed<W>(before, keys, tx);
+    load_vector<W>(before, keys + W * tx);
     const int count = min(width, end - first);
 #pragma unroll 2
     for (int t = 0; t < count; ++t) {
       float left[W], now[W], value[W];
-      load_packed<W>(left, keys + (t + 1) * stride, ty);
-      load_packed<W>(now, keys + (t + 1) * stride, tx);
-      load_packed<W>(value, values + t * stride, ty);
+      load_vector<W>(left, keys + (t + 1) * stride + W * ty);
+      load_vector<W>(now, keys + (t + 1) * stride + W * tx);
+      load_vector<W>(value, values + t * stride + W * ty);
 #pragma unroll
       for (int i = 0; i < W; ++i)
 #pragma unroll
@@ -128,7 +128,7 @@ struct PieceKeys {
 
 // Raw sums of every piece, stored where the group that they first contribute to has its statistics.
 template <int W>
-__global__ void __launch_bounds__(Grid<W>::threads) gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
+__global__ void __launch_bounds__(threads) gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
   extern __shared__ float4 memory[];
   float* shared = reinterpret_cast<float*>(memory);
   const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(Grid<W>::threads) gather_kernel(RidgeShape s, 
 
 // Running sums over groups, divided by the group's m. A thread owns one number of G, M or C.
 __global__ void __launch_bounds__(threads) prefix_kernel(RidgeShape s, RidgePointers out, PieceKeys found) {
-  constexpr int ahead = 16;
+  constexpr int ahead = 8;
   const int number = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
   const std::size_t base = static_cast<std::size_t>(blockIdx.y) * s.groups;
   if (number >= 2 * s.square() + s.tall()) return;
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(threads) prefix_kernel(RidgeShape s, RidgePoin
 /// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r).
 template <int W>
 __device__ float largest_singular_value(const float* A, int rank, int iterations) {
-  constexpr int width = Grid<W>::width, stride = Grid<W>::stride, lanes = Grid<W>::threads / width;
+  constexpr int width = Grid<W>::width, stride = Grid<W>::stride, lanes = threads / width;
   __shared__ __align__(16) float v[width];
   __shared__ float u[width], parts[lanes][width];
   const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
@@ -239,7 +239,7 @@ constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::stride + 4 * Grid<W>::
 
 // One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
 template <int W, bool single>
-__global__ void __launch_bounds__(Grid<W>::threads, 4) group_kernel(RidgeShape s, RidgePointers in, float* y) {
+__global__ void __launch_bounds__(threads, W == 4 ? 3 : 4) group_kernel(RidgeShape s, RidgePointers in, float* y) {
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
   float* exchange = reinterpret_cast<float*>(memory);
@@ -310,18 +310,19 @@ __global__ void __launch_bounds__(Grid<W>::threads, 4) group_kernel(RidgeShape s
   }
 }
 
-template <int W, bool single>
-void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y) {
+template <int W>
+void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool single) {
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
-  allow_shared_memory(reinterpret_cast<const void*>(group_kernel<W, single>), group_bytes<W>, "ridge_readout");
-  group_kernel<W, single><<<grid, Grid<W>::threads, group_bytes<W>, stream>>>(s, in, y);
+  const auto kernel = single ? group_kernel<W, true> : group_kernel<W, false>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), group_bytes<W>, "ridge_readout");
+  kernel<<<grid, threads, group_bytes<W>, stream>>>(s, in, y);
 }
 
 template <int W>
 void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   allow_shared_memory(reinterpret_cast<const void*>(gather_kernel<W>), gather_bytes<W>, "ridge_readout statistics");
-  gather_kernel<W><<<grid, Grid<W>::threads, gather_bytes<W>, stream>>>(s, in, found);
+  gather_kernel<W><<<grid, threads, gather_bytes<W>, stream>>>(s, in, found);
 }
 
 struct StatePointers {
@@ -366,19 +367,22 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
   const RidgeShape s = ridge_shape(config, in);
   const RidgePointers pointers = ridge_pointers(config, in, saved);
   if (y.elements() == 0) return;
-  const bool small = fits_small_grid(s), single = small && s.groups == 1 && !s.exclusive;
+  const bool single = s.groups == 1 && !s.exclusive;
   if (!single) {
     const std::size_t pieces = static_cast<std::size_t>(s.batch) * s.heads * s.groups;
     float* norms = scratch(2 * pieces);
     const PieceKeys found{norms, reinterpret_cast<int*>(norms + pieces)};
-    (small ? launch_gather<2> : launch_gather<4>)(stream(), s, pointers, found);
+    with_grid(
+        s, [&] { launch_gather<2>(stream(), s, pointers, found); },
+        [&] { launch_gather<4>(stream(), s, pointers, found); });
     launched("ridge_readout statistics");
     const dim3 grid(blocks_for(2 * s.square() + s.tall(), threads), static_cast<unsigned>(s.batch * s.heads));
     prefix_kernel<<<grid, threads, 0, stream()>>>(s, pointers, found);
     launched("ridge_readout prefix sums");
   }
-  const auto launch = single ? launch_groups<2, true> : small ? launch_groups<2, false> : launch_groups<8, false>;
-  launch(stream(), s, pointers, y.as<float>());
+  with_grid(
+      s, [&] { launch_groups<2>(stream(), s, pointers, y.as<float>(), single); },
+      [&] { launch_groups<4>(stream(), s, pointers, y.as<float>(), single); });
   launched("ridge_readout");
 }
 
@@ -394,7 +398,9 @@ void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, c
       {state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
        state.m.as<float>()});
   launched("ridge_step");
-  (fits_small_grid(s) ? launch_groups<2, false> : launch_groups<8, false>)(stream(), s, pointers, y.as<float>());
+  with_grid(
+      s, [&] { launch_groups<2>(stream(), s, pointers, y.as<float>(), false); },
+      [&] { launch_groups<4>(stream(), s, pointers, y.as<float>(), false); });
   launched("ridge_step readout");
 }
 
