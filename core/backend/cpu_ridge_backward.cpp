@@ -97,7 +97,8 @@ class GroupReverse {
     }
     tall_.noalias() = dE * inverse_.transpose();
     dF_ = gain * tall_;
-    N_.noalias() = -(state(power_).transpose() * dF_);
+    N_.setZero();
+    N_.noalias() -= state(power_).transpose() * dF_;
     for (int k = power_; k > 0; --k) {
       dA_.noalias() += state(k - 1).transpose() * dF_;
       tall_.noalias() = dF_ * A_.transpose();
@@ -131,7 +132,8 @@ class GroupReverse {
       dw = scale_ * next;
     }
     dm_ = -dw.cwiseProduct(state(0)).sum() / m_;
-    N_.noalias() = -(dw * state(0).transpose());
+    N_.setZero();
+    N_.noalias() -= dw * state(0).transpose();
     if (!dq.wanted()) return;
     next.noalias() = inverse_.transpose() * dw;
     if (!dq.accumulate) dq_rows.setZero();

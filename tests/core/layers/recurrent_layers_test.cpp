@@ -6,6 +6,7 @@
 
 #include "core/layers/layer.h"
 #include "core/random/random.h"
+#include "tests/core/layers/counted_allocations.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"
 
@@ -118,6 +119,19 @@ TEST_P(CausalLayers, NumberOfThreadsDoesNotChangeBits) {
     if (first.empty()) first = all;
     EXPECT_EQ(all, first) << threads << " threads";
   }
+}
+
+TEST_P(CausalLayers, RepeatedTrainingPassesAllocateNothing) {
+  const LayerCase& c = GetParam();
+  LivingLayer living(c.kind, c.config, DType::f32, 1);
+  const Tensor x = living.host.f32({2, 37, c.width}, std::vector<float>(static_cast<std::size_t>(74 * c.width), 0.5f));
+  std::int64_t before = 0;
+  for (int pass = 0; pass < 5; ++pass) {
+    if (pass == 2) before = allocations();
+    living.tape.begin(true);
+    living.tape.backward(living.layer->forward(living.tape, living.tape.input(x), {}), x);
+  }
+  EXPECT_EQ(allocations(), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CausalLayers, ::testing::ValuesIn(causal_layers),
