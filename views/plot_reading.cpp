@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t most_fitted_points = 4096;
 
-std::string unit_of(const Axis& axis) { return axis.unit.empty() ? axis.label : axis.unit; }
+/// What one counts along an axis: "tokens", or of an axis "step" the steps.
+std::string unit_of(const Axis& axis) { return axis.unit.empty() ? axis.label + "s" : axis.unit; }
 
 double on_scale(double value, Scale scale) { return scale == Scale::log ? std::log10(value) : value; }
 
@@ -52,7 +53,7 @@ std::string law_text(double slope, Scale x_scale, Scale y_scale, const std::stri
     return (slope < 0 ? "half-life " : "doubles in ") + number_text(std::log10(2.0) / std::abs(slope), 3) + " " + unit;
   }
   if (x_scale == Scale::log) return number_text(slope, 3) + " per decade";
-  return number_text(slope, 3) + " per " + unit;
+  return "slope " + number_text(slope, 3);
 }
 
 }  // namespace

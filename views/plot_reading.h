@@ -28,7 +28,7 @@ struct Measurement {
   double at_a = 0, at_b = 0;
   double difference = 0, ratio = 0;  ///< B - A and B / A
   double slope = 0;  ///< least squares of all points between, in the units of the axes as shown (decades on log axes)
-  std::string law;   ///< the slope in words: "0.02 per step", "power law, exponent −0.98", "half-life 41 tokens"
+  std::string law;   ///< the slope in words: "slope 0.02", "power law, exponent −0.98", "half-life 41 tokens"
 };
 /// One for every visible line. Needs both cursors; points that cannot be shown on the scales do not count.
 std::vector<Measurement> measure(const Figure& figure, const FigureView& view);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -73,6 +74,8 @@ struct GlWindow::Callbacks {
 
 GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetErrorCallback(keep_problem);
+  // Mesa's software renderer otherwise takes every processor for each frame, and training has to wait.
+  setenv("LP_NUM_THREADS", "0", 0);
   if (!glfwInit()) throw Error(ExitCode::failure, "no display: " + last_problem);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);

@@ -2,10 +2,12 @@
 // training.
 #include "app/window/window_loop.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <thread>
 
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
@@ -18,10 +20,17 @@ namespace {
 
 constexpr double display_interval = 1.0 / 60;
 constexpr double software_interval = 1.0 / 20;
-constexpr double software_share = 0.08;       ///< of the time that drawing new data may take from training
-constexpr double slowest_software = 1.0 / 4;  ///< however dear it is
+constexpr double software_share = 0.04;       ///< of all processors, at most, for drawing new data
+constexpr double slowest_software = 1.0 / 3;  ///< however dear a frame is
 constexpr double poll_interval = 1.0 / 60;
 constexpr int frames_after_input = 3;
+
+/// Processor seconds of this thread, which also draws when OpenGL is software.
+double processor_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 struct WindowSize {
   int width, height;
@@ -109,7 +118,8 @@ void WindowLoop::refresh_look() {
 /// Seconds between two frames that show new data.
 double WindowLoop::shortest_frame() const {
   if (!window_.is_software()) return display_interval;
-  return std::clamp(frame_cost_ / software_share, software_interval, slowest_software);
+  const double processors = std::max(1u, std::thread::hardware_concurrency());
+  return std::clamp(frame_cost_ / (software_share * processors), software_interval, slowest_software);
 }
 
 /// Returns when a frame is due: after input, for a new observation, or because something asked for one.
@@ -148,7 +158,7 @@ void WindowLoop::give_all() {
 }
 
 void WindowLoop::draw() {
-  const double start = window_time();
+  const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
   observation_ = source_.observe();
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
@@ -171,7 +181,7 @@ void WindowLoop::draw() {
   if (frames_owed_ > 0) --frames_owed_;
   if (is_last) window_.close();
   last_frame_ = start;
-  frame_cost_ = 0.8 * frame_cost_ + 0.2 * (window_time() - start);
+  frame_cost_ = 0.8 * frame_cost_ + 0.2 * (processor_time() - processor_start);
 }
 
 void WindowLoop::run() {

@@ -14,6 +14,8 @@ namespace {
 /// 1/u of a precision with `bits` significand bits: beyond it a solution has no correct digit.
 constexpr double inverse_unit(int bits) { return static_cast<double>(1ll << bits); }
 
+constexpr std::size_t most_named_heads = 8;
+
 std::size_t head_count(const Trace& trace) { return trace.steps.empty() ? 0 : trace.steps.front().heads.size(); }
 
 Figure token_figure(const Observation& observation, std::string id, std::string title, std::string label) {
@@ -30,6 +32,10 @@ Figure token_figure(const Observation& observation, std::string id, std::string 
 
 void add_heads(Figure& figure, const Trace& trace, const Selection& selection, double HeadStep::*member) {
   const int chosen = selected_trace_head(trace, selection);
+  // More names than colours are a list nobody reads: then only the selected head stands out, and the pointer names the
+  // others.
+  const bool are_many = head_count(trace) > most_named_heads;
+  if (are_many) figure.labels = LabelPlacement::none;
   for (std::size_t h = 0; h < head_count(trace); ++h) {
     std::vector<double> x, y;
     for (std::size_t t = 0; t < trace.steps.size(); ++t) {
@@ -39,7 +45,7 @@ void add_heads(Figure& figure, const Trace& trace, const Selection& selection, d
     }
     Line line;
     line.name = "head " + std::to_string(h);
-    line.ink = head_ink(static_cast<int>(h));
+    line.ink = are_many && static_cast<int>(h) != chosen ? Ink(Role::faint) : head_ink(static_cast<int>(h));
     line.width = static_cast<int>(h) == chosen ? 2.4 : 1.3;
     line.curve.x = std::move(x);
     line.curve.y = std::move(y);

@@ -48,10 +48,6 @@ std::string run_name(const Observation& observation, std::size_t r, const char* 
   return observation.runs.size() == 1 ? alone : observation.runs[r].run;
 }
 
-std::string last_value(const PublishedCurve& curve, int digits) {
-  return curve.empty() ? "" : number_text(curve.back(), digits);
-}
-
 /// One smoothed line per run with its raw values behind, the current run strongest.
 void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
               PublishedCurve RunCurves::*member, const char* alone) {
@@ -72,21 +68,19 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
   }
 }
 
+/// Held-out accuracy of the current run; of all of them it would be a thicket.
 void add_held_out(Figure& figure, const Observation& observation, CurveStore& curves) {
-  for (std::size_t r = 0; r < observation.runs.size(); ++r) {
-    const RunCurves& run = observation.runs[r];
-    if (run.held_out_accuracy.empty()) continue;
-    Line line;
-    line.name = observation.runs.size() == 1 ? "held out" : run.run + ", held out";
-    line.ink = observation.runs.size() == 1 ? Ink(2) : run_ink(r);
-    line.dash = Dash::dotted;
-    line.width = 1.2;
-    line.marker = Marker::diamond;
-    line.end_value = last_value(run.held_out_accuracy, 3);
-    line.curve =
-        curves.raw(figure.id + "/held out/" + std::to_string(r), {run.held_out_accuracy, 0, run.held_out_step});
-    figure.series.emplace_back(std::move(line));
-  }
+  if (observation.runs.empty() || observation.runs.back().held_out_accuracy.empty()) return;
+  const RunCurves& run = observation.runs.back();
+  Line line;
+  line.name = "held out";
+  line.ink = observation.runs.size() == 1 ? Ink(2) : run_ink(observation.runs.size() - 1);
+  line.dash = Dash::dotted;
+  line.width = 1.2;
+  line.marker = Marker::diamond;
+  line.end_value = number_text(run.held_out_accuracy.back(), 3);
+  line.curve = curves.raw(figure.id + "/held out/" + run.run, {run.held_out_accuracy, 0, run.held_out_step});
+  figure.series.emplace_back(std::move(line));
 }
 
 Figure accuracy_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {

@@ -1,4 +1,5 @@
 // All keys on one sheet, written from the table of commands.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -39,7 +40,7 @@ void draw_column(const Frame& frame, Canvas& canvas, const Rect& area, std::stri
                  const std::vector<KeyLine>& lines) {
   const Theme& theme = *frame.look.theme;
   double y = area.y + section_head(frame, area, head);
-  const double keys = frame.px(136), row = frame.px(24);
+  const double keys = std::min(frame.px(172), area.width * 0.45), row = frame.px(24);
   for (const KeyLine& line : lines) {
     row_text(frame.look, canvas, {area.x, y, keys - frame.px(8), row}, line.keys,
              {tiny_size, FontFace::mono, theme.text, Anchor::start});
@@ -56,7 +57,7 @@ void draw_help(Frame& frame) {
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
   const std::vector<KeyLine> keys = key_lines();
-  const double row = frame.px(24), width = std::min(frame.px(860), all.width - frame.px(32));
+  const double row = frame.px(24), width = std::min(frame.px(960), all.width - frame.px(32));
   const double height = std::min(all.height - frame.px(32),
                                  frame.px(90) + row * static_cast<double>(std::max(keys.size(), mouse_lines.size())));
   const Rect box{std::round((all.width - width) / 2), std::round((all.height - height) / 2), width, height};

@@ -20,7 +20,8 @@ std::string speed_text(double steps_per_second) {
          " steps/s";
 }
 
-double draw_note(Frame& frame, const Note& note, const Rect& centre, double bottom, bool& dismissed) {
+/// Returns whether the note was clicked away.
+bool draw_note(Frame& frame, const Note& note, const Rect& centre) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const Theme& theme = *frame.look.theme;
   const Color ink = note.severity == Severity::failure   ? theme.failure
@@ -34,7 +35,7 @@ double draw_note(Frame& frame, const Note& note, const Rect& centre, double bott
     width = std::max(width, canvas.text_width(line, frame.px(small_size), FontFace::regular));
   width += frame.px(40);
   const double row = frame.px(17), height = row * static_cast<double>(lines.size()) + frame.px(14);
-  const Rect box{centre.x + (centre.width - width) / 2, bottom - height, width, height};
+  const Rect box{centre.x + (centre.width - width) / 2, centre.bottom() - frame.px(16) - height, width, height};
   canvas.fill_rect(box, frame.px(8), mixed(mixed(theme.raised, theme.panel, 0.25), ink, 0.06));
   canvas.stroke_rect(box, frame.px(8), {mixed(theme.hairline, ink, 0.6), std::max(1.0, frame.px(1)), Dash::solid});
   canvas.fill_circle({box.x + frame.px(15), box.y + frame.px(7) + row / 2}, frame.px(4), ink);
@@ -43,8 +44,7 @@ double draw_note(Frame& frame, const Note& note, const Rect& centre, double bott
              {box.x + frame.px(28), box.y + frame.px(7) + static_cast<double>(i) * row, width - frame.px(36), row},
              lines[i], {small_size, FontFace::regular, theme.text, Anchor::start});
   }
-  dismissed = box.contains(mouse_place()) && ImGui::IsMouseReleased(0);
-  return height;
+  return box.contains(mouse_place()) && ImGui::IsMouseReleased(0);
 }
 
 }  // namespace
@@ -81,18 +81,16 @@ void draw_status_bar(Frame& frame, const Rect& area) {
 }
 
 void draw_notes(Frame& frame, const Rect& centre) {
-  double bottom = centre.bottom() - frame.px(16);
   auto& notes = frame.state.notes;
-  for (std::size_t i = notes.size(); i-- > 0;) {
-    if (notes[i].severity == Severity::info && frame.time - notes[i].born > info_seconds) {
-      notes.erase(notes.begin() + static_cast<std::ptrdiff_t>(i));
-      continue;
-    }
-    if (notes[i].severity == Severity::info) ask_frame(frame.state, notes[i].born + info_seconds + 0.01);
-    bool dismissed = false;
-    bottom -= draw_note(frame, notes[i], centre, bottom, dismissed) + frame.px(6);
-    if (dismissed) notes.erase(notes.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  const auto is_over = [&](const Note& note) {
+    return note.severity == Severity::info && frame.time - note.born > info_seconds;
+  };
+  while (!notes.empty() && is_over(notes.back())) notes.pop_back();
+  if (notes.empty()) return;
+  // One line at a time: what is under it shows once it was clicked away or has faded.
+  const Note& newest = notes.back();
+  if (newest.severity == Severity::info) ask_frame(frame.state, newest.born + info_seconds + 0.01);
+  if (draw_note(frame, newest, centre)) notes.pop_back();
 }
 
 }  // namespace afterglow

@@ -22,7 +22,7 @@ struct TokenRow {
 TokenRow token_row(const Frame& frame, int tokens, int selected, double room) {
   TokenRow row;
   row.gap = room / tokens > frame.px(12) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
-  const double least = frame.px(4);
+  const double least = frame.px(2.5);
   row.count = std::clamp(static_cast<int>(room / least), 1, tokens);
   row.width = std::min(frame.px(25), room / row.count - row.gap);
   row.first = std::clamp(selected - row.count / 2, 0, tokens - row.count);

@@ -11,6 +11,8 @@ namespace afterglow {
 
 namespace {
 
+constexpr double least_header = 370;  ///< below it the switches of the heads sit under the readout
+
 /// The rows of the readout; returns the height used.
 double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
@@ -46,6 +48,19 @@ void draw_lift_note(const Frame& frame, const Rect& area) {
   }
 }
 
+/// "0 1 2 3 all" at the right end of the row; returns their left edge.
+double draw_switches(Frame& frame, const Rect& row) {
+  const Selection& selection = frame.state.selection;
+  const HeadSpectrum* head = selected_head(frame.seen(), selection);
+  if (!head) return row.right();
+  int heads = 0;
+  for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head->layer;
+  const ChipResult all =
+      header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "All heads as small multiples");
+  if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
+  return draw_head_chips(frame, all.left, row, heads, selection.all_heads ? -1 : head->head);
+}
+
 }  // namespace
 
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
@@ -61,8 +76,13 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   }
   draw_figure_grid(frame, panel, shown, {area.x, area.y, planes, area.height});
   if (!shows_readout) return;
-  const Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
-                    area.height - frame.px(26)};
+  Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
+              area.height - frame.px(26)};
+  if (area.width < frame.px(least_header)) {
+    column.height -= frame.px(26);
+    draw_switches(frame,
+                  {column.x - frame.px(6), column.bottom() + frame.px(4), column.width + frame.px(6), frame.px(22)});
+  }
   const double used = draw_readout(frame, rows, column) + frame.px(10);
   draw_lift_note(frame, {column.x, column.y + used, column.width, column.height - used});
 }

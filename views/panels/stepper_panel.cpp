@@ -9,7 +9,7 @@
 namespace afterglow {
 
 void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
-  const bool is_row = figures.size() > 1 && area.width > frame.px(165) * static_cast<double>(figures.size()) &&
+  const bool is_row = figures.size() > 1 && area.width > frame.px(150) * static_cast<double>(figures.size()) &&
                       area.width > 1.6 * area.height &&
                       frame.state.shown_figure.find(std::string(panel.kind->id)) == frame.state.shown_figure.end();
   if (!is_row) return draw_figure_grid(frame, panel, figures, area);

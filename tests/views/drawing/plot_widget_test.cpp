@@ -255,7 +255,7 @@ TEST(PlotReading, MeasuresDifferenceRatioAndSlope) {
   EXPECT_DOUBLE_EQ(m.difference, 60);
   EXPECT_DOUBLE_EQ(m.ratio, 91.0 / 31);
   EXPECT_NEAR(m.slope, 3, 1e-9);
-  EXPECT_EQ(m.law, "3 per tokens");
+  EXPECT_EQ(m.law, "slope 3");
 }
 
 TEST(PlotReading, RecoversExponentsAndHalfLives) {

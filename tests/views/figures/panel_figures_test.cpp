@@ -101,7 +101,7 @@ TEST(TrainingFigures, MarksAndRunsAreThere) {
   ASSERT_EQ(accuracy.events.size(), 2u);
   EXPECT_EQ(accuracy.events[1].x, 400);
   EXPECT_EQ(accuracy.events[1].text, "power K 2 → 4");
-  EXPECT_EQ(series<Line>(accuracy, "run 1, held out").marker, Marker::diamond);
+  EXPECT_EQ(series<Line>(accuracy, "held out").marker, Marker::diamond);
 }
 
 TEST(TrainingFigures, StepAxisMovesRarely) {

@@ -1,0 +1,159 @@
+// The real program in a real window: start, train, pause, step, rewind, export, close, with keys and mouse.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/window/virtual_display.h"
+
+namespace afterglow {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Workflow : testing::Test {
+  static void SetUpTestSuite() { display = new VirtualDisplay; }
+  static void TearDownTestSuite() {
+    delete display;
+    display = nullptr;
+  }
+  void SetUp() override {
+    if (!display->is_there()) GTEST_SKIP() << "needs Xvfb and xdotool";
+    fs::remove_all(home);
+    fs::create_directories(home);
+  }
+  void TearDown() override { fs::remove_all(home); }
+
+  void focus() {
+    ASSERT_TRUE(
+        wait_until(30, [&] { return !(window = display->xdotool("search --onlyvisible --name Afterglow")).empty(); }));
+    display->xdotool("windowfocus --sync " + window);
+    sleep_seconds(0.5);
+  }
+  void key(const std::string& name) {
+    display->xdotool("key " + name);
+    sleep_seconds(0.15);
+  }
+  /// Points at the first plot of the training panel.
+  void point_at_training() {
+    display->xdotool("mousemove --window " + window + " 560 160");
+    sleep_seconds(0.3);
+  }
+  /// Exports the plot under the mouse and returns the training step that the file is named after, -1 when none comes.
+  int exported_step() {
+    const fs::path folder = home / "Documents" / "Afterglow";
+    fs::remove_all(folder);
+    key("ctrl+e");
+    std::string name;
+    wait_until(20, [&] {
+      std::error_code error;
+      for (const auto& entry : fs::directory_iterator(folder, error)) {
+        if (entry.path().extension() == ".csv") name = entry.path().stem().string();
+      }
+      return !name.empty();
+    });
+    const std::size_t at = name.rfind("_step");
+    return at == std::string::npos ? -1 : std::stoi(name.substr(at + 5));
+  }
+  std::string output() {
+    std::ifstream file(home / "output.txt");
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  static inline VirtualDisplay* display = nullptr;
+  fs::path home = fs::temp_directory_path() / ("afterglow_window_" + std::to_string(::getpid()));
+  std::string window;
+};
+
+TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
+  RunningProgram program(*display, home,
+                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1600x1000", "--threads", "1"});
+  focus();
+  point_at_training();
+  sleep_seconds(2);
+  key("space");
+  sleep_seconds(1);
+  const int paused = exported_step();
+  EXPECT_GT(paused, 0) << "it trains by itself: " << output();
+  EXPECT_EQ(exported_step(), paused) << "paused means that nothing moves";
+  key("Right");
+  sleep_seconds(1);
+  EXPECT_EQ(exported_step(), paused + 1);
+  key("Left");
+  sleep_seconds(0.5);
+  key("Left");
+  sleep_seconds(1);
+  EXPECT_EQ(exported_step(), paused - 1);
+  for (const char* extension : {".svg", ".pdf", ".png", ".csv"}) {
+    bool is_there = false;
+    for (const auto& entry : fs::directory_iterator(home / "Documents" / "Afterglow"))
+      is_there = is_there || entry.path().extension() == extension;
+    EXPECT_TRUE(is_there) << extension;
+  }
+  key("space");
+  sleep_seconds(1.5);
+  key("space");
+  sleep_seconds(0.5);
+  EXPECT_GT(exported_step(), paused - 1) << "space runs on";
+  key("ctrl+q");
+  EXPECT_EQ(program.exit_code(20), 0) << output();
+  EXPECT_TRUE(fs::exists(home / ".config" / "afterglow" / "settings.json"));
+}
+
+TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
+  {
+    RunningProgram program(*display, home, {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1280x720"});
+    focus();
+    key("ctrl+p");
+    sleep_seconds(0.5);
+    display->xdotool("type --delay 40 light");
+    sleep_seconds(0.5);
+    display->xdotool("key Return");  // the example of the command appears
+    sleep_seconds(0.5);
+    display->xdotool("key Return");
+    sleep_seconds(0.5);
+    key("ctrl+plus");
+    key("ctrl+2");
+    key("ctrl+q");
+    ASSERT_EQ(program.exit_code(20), 0) << output();
+  }
+  std::ifstream file(home / ".config" / "afterglow" / "settings.json");
+  std::ostringstream settings;
+  settings << file.rdbuf();
+  EXPECT_NE(settings.str().find("\"theme\": \"light\""), std::string::npos) << settings.str();
+  EXPECT_NE(settings.str().find("\"workspace\": \"training\""), std::string::npos) << settings.str();
+  EXPECT_NE(settings.str().find("\"zoom\": 1.1"), std::string::npos) << settings.str();
+}
+
+TEST_F(Workflow, ScriptLeavesAPictureAndBadFilesAreTold) {
+  std::ofstream(home / "script.json")
+      << R"([{"name": "theme", "value": {"name": "projector"}}, {"name": "pause", "step": 2}])";
+  RunningProgram program(*display, home,
+                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--script", "script.json", "--frames", "20",
+                          "--screenshot", "picture.png", "--size", "1024x768"});
+  EXPECT_EQ(program.exit_code(60), 0) << output();
+  EXPECT_GT(fs::file_size(home / "picture.png"), 10'000u);
+  EXPECT_FALSE(fs::exists(home / ".config" / "afterglow" / "settings.json")) << "automatic runs keep no settings";
+  std::ofstream(home / "broken.json") << "{";
+  RunningProgram broken(*display, home,
+                        {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--script", "broken.json", "--frames", "2"});
+  EXPECT_EQ(broken.exit_code(30), 3) << output();
+  EXPECT_NE(output().find("broken.json"), std::string::npos);
+}
+
+TEST_F(Workflow, WithoutADisplayItSaysSo) {
+  fs::create_directories(home);
+  const std::string command = "cd '" + home.string() + "' && env -u WAYLAND_DISPLAY -u DISPLAY HOME='" + home.string() +
+                              "' '" AFTERGLOW_BINARY_DIR "/bin/afterglow' >out.txt 2>&1";
+  EXPECT_NE(std::system(command.c_str()), 0);
+  std::ifstream file(home / "out.txt");
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find("display"), std::string::npos) << text.str();
+}
+
+}  // namespace
+}  // namespace afterglow
