@@ -33,7 +33,8 @@ enum class TimeFocus { steps, tokens };
 struct PaletteState {
   bool is_open = false, wants_focus = false;
   std::string text;
-  int chosen = 0;  ///< line of the list
+  int chosen = 0;      ///< line of the list
+  int generation = 0;  ///< of the field: one that is being typed in keeps its own copy of the text
 };
 
 /// A slider or number that is being changed; its new value is sent when it is let go.

@@ -51,6 +51,7 @@ void accept(PageState& state, CommandQueue& commands) {
     state.palette.text = std::string(spec.name) + " " + std::string(spec.example);
     state.palette.chosen = 0;
     state.palette.wants_focus = true;
+    ++state.palette.generation;
     return;
   }
   const std::string value(typed.value.empty() ? "{}" : typed.value);
@@ -132,8 +133,9 @@ void draw_palette(Frame& frame) {
   canvas.fill_rect(box, frame.px(10), theme.panel);
   canvas.stroke_rect(box, frame.px(10), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
   const bool wants_focus = std::exchange(palette.wants_focus, false);
+  const std::string id = "##command" + std::to_string(palette.generation);
   const FieldResult field =
-      text_field(frame.look, "##command", palette.text,
+      text_field(frame.look, id.c_str(), palette.text,
                  {box.x + frame.px(14), box.y + frame.px(6), width - frame.px(28), head - frame.px(10)}, body_size,
                  FontFace::regular, wants_focus);
   if (field.edited) palette.chosen = 0;

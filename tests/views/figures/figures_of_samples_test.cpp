@@ -85,8 +85,8 @@ TEST_P(FiguresOfSamples, DependOnObservationAndSelectionAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FiguresOfSamples, testing::ValuesIn(all_cases()), [](const auto& info) {
-  std::string name = std::string(info.param.kind->id) + "_" + info.param.sample.name;
+INSTANTIATE_TEST_SUITE_P(All, FiguresOfSamples, testing::ValuesIn(all_cases()), [](const auto& test) {
+  std::string name = std::string(test.param.kind->id) + "_" + test.param.sample.name;
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
