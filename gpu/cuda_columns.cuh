@@ -24,11 +24,11 @@ __global__ void __launch_bounds__(threads)
   }
   if (!out.wanted()) return;
   sums[threadIdx.x] = sum;
-  __syncthreads();
-  if (group == 0 && column < columns) {
-    for (unsigned other = 1; other < groups; ++other) sum += sums[other * width + lane];
-    partials[blockIdx.y * std::size_t{columns} + column] = sum;
+  for (unsigned half = groups / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (group < half) sums[threadIdx.x] += sums[threadIdx.x + half * width];
   }
+  if (group == 0 && column < columns) partials[blockIdx.y * std::size_t{columns} + column] = sums[threadIdx.x];
   if (!is_last_block(&tickets[blockIdx.x], gridDim.y)) return;
   const unsigned first = blockIdx.x * width;
   sum_partials(partials, gridDim.y, columns, first, min(width, columns - first),
@@ -41,7 +41,7 @@ void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, f
                  const Grad& out, const Value& value) {
   unsigned width = 4;
   while (width < columns && width < 32) width *= 2;
-  const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 8), most_ranges) : 1;
+  const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 4), most_ranges) : 1;
   column_sum_kernel<<<dim3(blocks_for(columns, width), ranges), threads, 0, stream>>>(
       static_cast<unsigned>(rows), static_cast<unsigned>(columns), width, partials, tickets, sink_of(out), value);
 }

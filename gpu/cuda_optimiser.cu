@@ -9,28 +9,33 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned norm_threads = 1024;
+constexpr unsigned slice_parts = 8;  // blocks that share a slice
 
-// A block a slice; the last one adds the squares of the slices in order.
-__global__ void __launch_bounds__(norm_threads)
-    norms_kernel(const float* gradients, const double* offsets, float* norms, float* total, unsigned* ticket) {
+// Squares are added in float64: first by blocks, each a part of a slice, then by the last block, slice after slice.
+__global__ void __launch_bounds__(threads) norms_kernel(const float* gradients, const double* offsets, double* parts,
+                                                        float* norms, float* total, unsigned* ticket) {
   __shared__ double sums[32];
-  const auto begin = static_cast<std::size_t>(offsets[blockIdx.x]);
-  const auto end = static_cast<std::size_t>(offsets[blockIdx.x + 1]);
+  const auto begin = static_cast<std::size_t>(offsets[blockIdx.y]);
+  const auto end = static_cast<std::size_t>(offsets[blockIdx.y + 1]);
   double sum = 0;
 #pragma unroll 4
-  for (std::size_t i = begin + threadIdx.x; i < end; i += norm_threads) {
-    sum += static_cast<double>(gradients[i]) * static_cast<double>(gradients[i]);
+  for (std::size_t i = begin + blockIdx.x * threads + threadIdx.x; i < end; i += slice_parts * threads) {
+    const auto g = static_cast<double>(gradients[i]);
+    sum += g * g;
   }
   sum = block_sum(sum, sums);
-  if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(sqrt(sum));
-  if (!is_last_block(ticket, gridDim.x)) return;
-  sum = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += norm_threads) {
-    sum += static_cast<double>(norms[i]) * static_cast<double>(norms[i]);
+  if (threadIdx.x == 0) parts[blockIdx.y * slice_parts + blockIdx.x] = sum;
+  if (!is_last_block(ticket, gridDim.x * gridDim.y)) return;
+  double all = 0;
+  for (unsigned slice = threadIdx.x; slice < gridDim.y; slice += threads) {
+    double squares = 0;
+#pragma unroll
+    for (unsigned part = 0; part < slice_parts; ++part) squares += parts[slice * slice_parts + part];
+    norms[slice] = static_cast<float>(sqrt(squares));
+    all += squares;
   }
-  sum = block_sum(sum, sums);
-  if (threadIdx.x == 0) *total = static_cast<float>(sqrt(sum));
+  all = block_sum(all, sums);
+  if (threadIdx.x == 0) *total = static_cast<float>(sqrt(all));
 }
 
 struct AdamwArrays {
@@ -99,8 +104,9 @@ void CudaBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets,
     fill(total, 0.0);
     return;
   }
-  norms_kernel<<<slices, norm_threads, 0, stream()>>>(gradients.as<float>(), offsets.as<double>(), norms.as<float>(),
-                                                      total.as<float>(), tickets_);
+  auto* parts = reinterpret_cast<double*>(scratch(2 * std::size_t{slices} * slice_parts));
+  norms_kernel<<<dim3(slice_parts, slices), threads, 0, stream()>>>(gradients.as<float>(), offsets.as<double>(), parts,
+                                                                    norms.as<float>(), total.as<float>(), tickets_);
   launched("gradient_norms");
 }
 

@@ -263,12 +263,20 @@ __device__ inline float added_to_diagonal(float ridge, int tries) {
   return added;
 }
 
+/// 1 / sqrt(x) to the last digit or two: the fast instruction and a Newton step.
+__device__ inline float inverse_root(float x) {
+  const float y = rsqrtf(x);
+  return y * (1.5f - 0.5f * x * y * y);
+}
+
 /// One attempt at G + added I = L L^T, together with L^-1 (into shared memory, cleared before). Column by column; the
-/// same row operations that make L turn the identity into L^-1. `exchange` holds 4 x 16 W numbers. L may be null.
+/// same row operations that make L turn the identity into L^-1. Both are scaled by the roots of the pivots at the end,
+/// which keeps the steps short. `exchange` holds 5 x 16 W numbers. L may be null.
 template <int W>
 __device__ bool factorise(const float* G, float added, int rank, float* L, float* inverse, float* exchange) {
   constexpr int width = Grid<W>::width;
   const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
+  float* roots = exchange + 4 * width;
   float a[W][W], n[W][W];
 #pragma unroll
   for (int i = 0; i < W; ++i)
@@ -295,28 +303,33 @@ __device__ bool factorise(const float* G, float added, int rank, float* L, float
       __syncthreads();
       const float pivot = column[k];
       if (!(pivot > 0.0f)) return false;
-      const float reciprocal = 1.0f / pivot, root = 1.0f / sqrtf(pivot);
-      if (L != nullptr && tx == k % 16) {
-#pragma unroll
-        for (int i = 0; i < W; ++i) {
-          if (ty + 16 * i < rank) L[(ty + 16 * i) * rank + k] = ty + 16 * i < k ? 0.0f : a[i][base] * root;
-        }
-      }
-      if (ty == k % 16) {
-#pragma unroll
-        for (int j = 0; j <= base; ++j) inverse[k * Grid<W>::stride + tx + 16 * j] = n[base][j] * root;
-      }
+      const float root = inverse_root(pivot), reciprocal = root * root;
+      if (threadIdx.x == 0) roots[k] = root;
 #pragma unroll
       for (int i = base; i < W; ++i) {
         const int r = ty + 16 * i;
         const float factor = r > k ? column[r] * reciprocal : 0.0f;
 #pragma unroll
-        for (int j = base; j < W; ++j) a[i][j] -= factor * column[tx + 16 * j];
+        for (int j = base; j < W; ++j) {
+          // Columns up to k are finished and keep what L needs of them.
+          const bool open = j > base || tx > k % 16;
+          a[i][j] -= factor * (open ? column[tx + 16 * j] : 0.0f);
+        }
 #pragma unroll
         for (int j = 0; j <= base; ++j) n[i][j] -= factor * row[tx + 16 * j];
       }
     }
   }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < W; ++i)
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      const int row = ty + 16 * i, column = tx + 16 * j;
+      if (row >= rank || column >= rank) continue;
+      inverse[row * Grid<W>::stride + column] = n[i][j] * roots[row];
+      if (L != nullptr) L[row * rank + column] = row >= column ? a[i][j] * roots[column] : 0.0f;
+    }
   __syncthreads();
   return true;
 }

@@ -28,7 +28,7 @@ struct RidgeSinks {
 };
 
 template <int W>
-constexpr int backward_bytes = (5 * Grid<W>::size + 4 * Grid<W>::width) * 4;
+constexpr int backward_bytes = (5 * Grid<W>::size + 5 * Grid<W>::width) * 4;
 
 /// F_k = F (s A_w)^k into `to`.
 template <int W>
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(threads, 2)
   float* shared = reinterpret_cast<float*>(memory);
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
-  float *inverse = shared + 4 * width, *A = inverse + size;
+  float *inverse = shared + 5 * width, *A = inverse + size;
   const float m = in.m[entry], divisor = fmaxf(in.sigma[entry], 1.0f), raw = in.gamma_raw[head];
   GroupReverse<W> reverse{s,
                           in,

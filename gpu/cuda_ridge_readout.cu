@@ -235,7 +235,7 @@ __device__ float largest_singular_value(const float* A, int rank, int iterations
 }
 
 template <int W>
-constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::stride + 4 * Grid<W>::width) * 4;
+constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::stride + 5 * Grid<W>::width) * 4;
 
 // One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
 template <int W, bool single>
@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(threads, W == 4 ? 3 : 4) group_kernel(RidgeSha
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
   float* exchange = reinterpret_cast<float*>(memory);
-  float *inverse = exchange + 4 * width, *A = inverse + size, *F = A + size;
+  float *inverse = exchange + 5 * width, *A = inverse + size, *F = A + size;
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
   if (single) {

@@ -94,24 +94,31 @@ __global__ void __launch_bounds__(threads)
   for (unsigned piece = blockIdx.x * conv_groups + group; piece < in.batch * pieces; piece += gridDim.x * conv_groups) {
     if (channel >= in.channels) break;
     const unsigned b = piece / pieces, begin = piece % pieces * conv_steps;
-    const unsigned end = min(begin + conv_steps, in.length);
-    const auto slope = [&](unsigned t) {
-      const std::size_t i = (std::size_t{b} * in.length + t) * in.channels + channel;
-      return dy[i] * silu_slope(before[i]);
-    };
-    for (unsigned t = begin; t < end; ++t) {
-      const float here = slope(t);
+    // Everything that the tokens of this piece meet is loaded first, so that no load waits for another.
+    float slopes[conv_steps + widest - 1], inputs[conv_steps + widest - 1], weights[widest];
+#pragma unroll
+    for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
+      const unsigned t = begin + i;
+      const std::size_t place = (std::size_t{b} * in.length + t) * in.channels + channel;
+      const bool behind = i < conv_steps + in.taps - 1 && t < in.length;
+      slopes[i] = behind ? dy[place] * silu_slope(before[place]) : 0.0f;
+      const bool ahead = i + in.taps >= widest && t + 1 >= widest && t + 1 - widest < in.length;
+      inputs[i] = ahead ? in.x.at(std::size_t{b} * in.length + t + 1 - widest, channel) : 0.0f;
+    }
+#pragma unroll
+    for (unsigned back = 0; back < widest; ++back) {
+      weights[back] = back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < conv_steps; ++i) {
       float gradient = 0;
 #pragma unroll
       for (unsigned back = 0; back < widest; ++back) {
-        if (back >= in.taps) break;
-        if (t >= back) to_weight[back] += here * in.x.at(std::size_t{b} * in.length + t - back, channel);
-        if (t + back < in.length) {
-          gradient += in.weight[channel * in.taps + in.taps - 1 - back] * (back == 0 ? here : slope(t + back));
-        }
+        to_weight[back] += slopes[i] * inputs[i + widest - 1 - back];
+        gradient += weights[back] * slopes[i + back];
       }
-      to_weight[widest] += here;
-      if (dx.wanted()) dx.put(std::size_t{b} * in.length + t, channel, gradient);
+      to_weight[widest] += slopes[i];
+      if (dx.wanted() && begin + i < in.length) dx.put(std::size_t{b} * in.length + begin + i, channel, gradient);
     }
   }
   if (!dweight.wanted() && !dbias.wanted()) return;
