@@ -30,14 +30,6 @@ CudaSystem cuda_devices();
 /// A back end on GPU `device`, or null with the reason in `why_not` (no toolkit, no driver, no such GPU).
 std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
 
-/// Arithmetic of `gemm`: exact float32 products (the default), or matrix units fed with rounded operands. Statistics,
-/// solves and every other kernel stay in float32. Programs captured before keep the precision they were captured with.
-enum class Precision { fp32, tf32, bf16 };
-const char* name_of(Precision precision);
-/// False when the back end has no such choice (the CPU).
-bool set_precision(Backend& backend, Precision precision);
-Precision precision_of(const Backend& backend);
-
 struct CudaMemory {
   std::size_t held = 0;             ///< bytes this back end has allocated
   std::size_t free = 0, total = 0;  ///< of the whole GPU

@@ -271,29 +271,6 @@ std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not) {
   return nullptr;
 }
 
-const char* name_of(Precision precision) {
-  switch (precision) {
-    case Precision::tf32:
-      return "tf32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp32:
-      break;
-  }
-  return "fp32";
-}
-
-bool set_precision(Backend& backend, Precision precision) {
-  auto* cuda = dynamic_cast<CudaBackend*>(&backend);
-  if (cuda != nullptr) cuda->set_precision(precision);
-  return cuda != nullptr;
-}
-
-Precision precision_of(const Backend& backend) {
-  const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
-  return cuda != nullptr ? cuda->precision() : Precision::fp32;
-}
-
 CudaMemory cuda_memory(const Backend& backend) {
   const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
   return cuda != nullptr ? cuda->memory() : CudaMemory{};

@@ -25,8 +25,12 @@ class CudaBackend final : public Backend {
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
 
-  Precision precision() const { return precision_; }
-  void set_precision(Precision precision) { precision_ = precision; }
+  Precision precision() const override { return precision_; }
+  bool set_precision(Precision wanted) override {
+    precision_ = wanted;
+    return true;
+  }
+  std::size_t held_bytes() const override { return held_; }
   CudaMemory memory() const;
 
   std::string name() const override;

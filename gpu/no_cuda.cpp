@@ -20,9 +20,6 @@ std::unique_ptr<Backend> make_cuda_backend(int, std::string* why_not) {
   return nullptr;
 }
 
-const char* name_of(Precision) { return "fp32"; }
-bool set_precision(Backend&, Precision) { return false; }
-Precision precision_of(const Backend&) { return Precision::fp32; }
 CudaMemory cuda_memory(const Backend&) { return {}; }
 
 }  // namespace afterglow

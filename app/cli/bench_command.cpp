@@ -93,6 +93,7 @@ class MatrixProducts {
 void bench_preset(const Preset& preset, const BenchOptions& options, Backend& backend, const Output& output,
                   json& rows) {
   Recipe recipe = parse_recipe(preset.text, preset.name);
+  recipe.precision = backend.precision();
   recipe.training.evaluate_every = 0;
   Trainer trainer(recipe, backend);
   MatrixProducts products(trainer);
@@ -157,6 +158,9 @@ void bench_layer(const LayerCase& layer_case, const BenchOptions& options, Backe
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision))) {
+    throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
+  }
   json rows = json::array();
   const auto wanted = [&](const std::string& name) {
     return options.name.empty() || name.find(options.name) != std::string::npos;
@@ -171,7 +175,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (rows.empty())
     throw Error(ExitCode::usage,
                 "no benchmark has \"" + options.name + "\" in its name; `afterglow bench` without a name runs all");
-  return {{"device", backend->description()}, {"rows", rows}};
+  return {{"device", backend->description()}, {"precision", name_of(backend->precision())}, {"rows", rows}};
 }
 
 }  // namespace afterglow

@@ -173,6 +173,8 @@ int run_command_line(int argc, char** argv) {
   app.add_flag("--json", output.json, "One JSON object on stdout");
   app.add_flag("--quiet", output.quiet, "No messages, no progress");
   app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--precision", common.precision, "Products in fp32, tf32 or bf16 (GPU)")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
   app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
   app.add_flag("--force", common.force, "Overwrite files");
   app.fallthrough();

@@ -13,7 +13,8 @@ namespace afterglow {
 struct CommonOptions {
   std::string device = "auto";
   int threads = 0;
-  bool force = false;  ///< overwrite files
+  std::string precision;  ///< fp32, tf32, bf16; empty: the recipe's
+  bool force = false;     ///< overwrite files
 };
 
 /// Where a run starts from: exactly one of preset, recipe file, snapshot; changed by `assignments`, seed and steps.

@@ -27,7 +27,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
     for (const PlotKind& known : plot_kinds()) names += (names.empty() ? "" : ", ") + std::string(known.id);
     throw Error(ExitCode::usage, "there is no plot \"" + options.kind + "\"; there are " + names);
   }
-  const Moment moment = start_moment(options.start, "tiny");
+  const Moment moment = start_moment(options.start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   WatchedRun watched(moment, *backend);
   if (!moment.snapshot) {

@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-Moment start_moment(const StartOptions& options, const std::string& fallback) {
+Moment start_moment(const StartOptions& options, const CommonOptions& common, const std::string& fallback) {
   const int named = !options.preset.empty() + !options.recipe.empty() + !options.snapshot.empty();
   if (named > 1) throw Error(ExitCode::usage, "give one of --preset, --recipe and a snapshot, not several");
   Moment moment;
@@ -28,6 +28,7 @@ Moment start_moment(const StartOptions& options, const std::string& fallback) {
     moment.recipe = parse_recipe(json, "recipe with --set");
   }
   Recipe& recipe = moment.snapshot ? moment.snapshot->recipe : moment.recipe;
+  if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
   if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
   if (options.steps >= 0) change_setting(recipe.training, "steps", static_cast<double>(options.steps));
   return moment;

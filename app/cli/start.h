@@ -6,7 +6,7 @@
 namespace afterglow {
 
 /// `fallback` is the preset when nothing is named.
-Moment start_moment(const StartOptions& options, const std::string& fallback);
+Moment start_moment(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
 
 /// "tiny_seed7_step600": the stem of file names.
 std::string moment_stem(const Recipe& recipe, std::int64_t step);

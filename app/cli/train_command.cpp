@@ -77,7 +77,7 @@ std::vector<std::string> write_figures(const Observation& observation, const std
 }  // namespace
 
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
-  const Moment moment = start_moment(options.start, "tiny");
+  const Moment moment = start_moment(options.start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   WatchedRun watched(moment, *backend);
   TrainingRun& run = watched.run();

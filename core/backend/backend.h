@@ -15,6 +15,11 @@
 
 namespace afterglow {
 
+/// Arithmetic of `gemm`: exact float32 products, or matrix units fed with rounded operands. Statistics, solves and
+/// every other kernel stay in float32.
+enum class Precision { fp32, tf32, bf16 };
+const char* name_of(Precision precision);
+
 enum class Unary { silu, sigmoid, softplus, tanh, gelu, exp };
 
 /// Sizes and switches of the SKA core (Echo 3.2, eq. 4 to 9).
@@ -92,6 +97,11 @@ class Backend {
   virtual std::string name() const = 0;         ///< "cpu" or "cuda"
   virtual std::string description() const = 0;  ///< for people: "CPU, 2 threads", "NVIDIA H200"
   virtual bool supports(DType dtype) const = 0;
+  virtual Precision precision() const { return Precision::fp32; }
+  /// False when the back end offers only exact products. Programs captured before keep theirs.
+  virtual bool set_precision(Precision wanted) { return wanted == Precision::fp32; }
+  /// Bytes that this back end holds in its memory; 0 when it does not count them.
+  virtual std::size_t held_bytes() const { return 0; }
 
   // Memory. Addresses are aligned to 256 bytes. Transfers of contiguous tensors; `download` waits for the result.
   virtual void* allocate(std::size_t bytes) = 0;

@@ -21,6 +21,18 @@ class RepeatedCall final : public Program {
 
 }  // namespace
 
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp32:
+      break;
+  }
+  return "fp32";
+}
+
 std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
 
 std::string CpuBackend::name() const { return "cpu"; }

@@ -40,6 +40,10 @@ constexpr std::array table{
                 "Takes another held-out sequence for spectra and stepper."},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},
+    CommandSpec{"device", engine, "Switch the device", "", R"({"name": "cpu"})",
+                "Goes on at this step on another device: cpu, cuda or auto."},
+    CommandSpec{"precision", engine, "Precision of products", "", R"({"name": "fp32"})",
+                "Goes on at this step with fp32, tf32 or bf16 products (on a GPU)."},
     // Window.
     CommandSpec{"select", window, "Select", "", R"({"layer": 1, "head": 0, "mode": 0, "token": 3})",
                 "Selects layer, head, mode or token in every panel, and how they are shown (power, all_heads, scaled, "

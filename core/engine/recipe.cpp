@@ -125,11 +125,19 @@ void change_setting(TrainingConfig& config, std::string_view key, double value) 
   throw Error(ExitCode::bad_input, std::string(key) + ": there is no such hyperparameter; there are " + names);
 }
 
+Precision parse_precision(const std::string& name) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    if (name == name_of(precision)) return precision;
+  }
+  throw Error(ExitCode::bad_input, "precision \"" + name + "\": choose fp32, tf32 or bf16");
+}
+
 Recipe parse_recipe(const json& source, const std::string& where) {
   if (!source.is_object())
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
   refuse_unknown_keys(
-      source, {"version", "name", "title", "about", "seed", "model", "task", "training", "commands", "shown_step"},
+      source,
+      {"version", "name", "title", "about", "seed", "model", "task", "training", "commands", "shown_step", "precision"},
       where);
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
   if (version != 1) {
@@ -148,6 +156,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.task = source["task"];
   recipe.training = parse_training(source.value("training", json::object()), where + ".training");
   recipe.commands = parse_commands(source.value("commands", json::array()), where + ".commands");
+  recipe.precision = parse_precision(get_string(source, "precision", "fp32", where));
   recipe.shown_step = get_integer(source, "shown_step", -1, -1, most_steps, where);
   return recipe;
 }
@@ -169,6 +178,7 @@ json to_json(const Recipe& recipe) {
   }
   json result = {{"version", 1},          {"name", recipe.name}, {"title", recipe.title}, {"seed", recipe.seed},
                  {"model", recipe.model}, {"task", recipe.task}, {"training", training},  {"commands", commands}};
+  if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
   if (!recipe.about.empty()) result["about"] = recipe.about;
   if (recipe.shown_step >= 0) result["shown_step"] = recipe.shown_step;
   return result;

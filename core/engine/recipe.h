@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/backend.h"
 #include "core/engine/command.h"
 
 namespace afterglow {
@@ -50,10 +51,14 @@ struct Recipe {
   std::string about;
   std::uint64_t seed = 7;
   nlohmann::json model, task;
+  Precision precision = Precision::fp32;  ///< of matrix products, where the back end offers a choice
   TrainingConfig training;
   std::vector<TimedCommand> commands;  ///< in the order of their steps
   std::int64_t shown_step = -1;        ///< the moment a figure shows; -1: the end
 };
+
+/// "fp32", "tf32" or "bf16"; anything else is an Error(bad_input).
+Precision parse_precision(const std::string& name);
 
 /// Reads a recipe; anything missing, unknown or impossible is an Error(bad_input) that names `where` and the field.
 Recipe parse_recipe(const nlohmann::json& json, const std::string& where);

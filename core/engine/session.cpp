@@ -147,7 +147,16 @@ struct Session::Worker {
   }
 
   void open(const Moment& moment) {
-    auto fresh = std::make_unique<WatchedRun>(moment, *backend);  // on failure the present run stays
+    take_over(std::make_unique<WatchedRun>(moment, *backend));  // on failure the present run stays
+    running = false;
+    pause_at = -1;
+    if (!moment.snapshot && moment.recipe.shown_step > 0) {
+      pause_at = moment.recipe.shown_step;
+      running = true;
+    }
+  }
+
+  void take_over(std::unique_ptr<WatchedRun> fresh) {
     if (watched) earlier_runs.push_back(run().curves());
     run_number = static_cast<int>(earlier_runs.size()) + 1;
     fresh->run().name = "run " + std::to_string(run_number);
@@ -155,12 +164,6 @@ struct Session::Worker {
     stopped_non_finite = false;
     look_afresh();
     restart_clock();
-    running = false;
-    pause_at = -1;
-    if (!moment.snapshot && moment.recipe.shown_step > 0) {
-      pause_at = moment.recipe.shown_step;
-      running = true;
-    }
   }
 
   TrainingRun& run() { return watched->run(); }
@@ -224,6 +227,9 @@ struct Session::Worker {
     if (command.name == "undo" && !run().undo()) report(Severity::info, "there is nothing to undo");
     if (command.name == "redo" && !run().redo()) report(Severity::info, "there is nothing to do again");
     if (command.name == "save") save(value);
+    if (command.name == "device")
+      move_to(make_backend(name_in(value, "auto"), options.threads), run().recipe().precision);
+    if (command.name == "precision") change_precision(parse_precision(name_in(value, "fp32")));
     if (command.name == "probe") {
       watched->choose_probe(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer("index", 0))));
       look_afresh();
@@ -280,6 +286,28 @@ struct Session::Worker {
     } else {
       throw Error(ExitCode::bad_input, "load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
     }
+  }
+
+  static std::string name_in(const json& value, const std::string& fallback) {
+    return value.is_object() && value.contains("name") && value["name"].is_string() ? value["name"].get<std::string>()
+                                                                                    : fallback;
+  }
+
+  // The present moment goes on elsewhere; what came before stays as an earlier run.
+  void move_to(std::unique_ptr<Backend> target, Precision precision) {
+    const bool was_running = running;
+    Snapshot snapshot = make_snapshot(run().recipe(), run().trainer());
+    snapshot.recipe.precision = precision;
+    take_over(std::make_unique<WatchedRun>(Moment{snapshot.recipe, snapshot}, *target));
+    backend = std::move(target);
+    running = was_running;
+  }
+
+  void change_precision(Precision precision) {
+    if (!backend->set_precision(precision)) {
+      throw Error(ExitCode::bad_input, backend->description() + " computes in fp32 only; switch to a GPU first");
+    }
+    move_to(make_backend(backend->name(), options.threads), precision);
   }
 
   void save(const json& value) {

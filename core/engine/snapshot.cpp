@@ -24,12 +24,13 @@ std::string metadata_of(const Snapshot& snapshot, const char* key) {
 
 }  // namespace
 
-void write_snapshot(const std::filesystem::path& path, const Recipe& recipe, const Trainer& trainer) {
-  TensorFile file;
+Snapshot make_snapshot(const Recipe& recipe, const Trainer& trainer) {
+  Snapshot snapshot{"this run", recipe, trainer.finished_steps(), trainer.checksum(), {}};
+  TensorFile& file = snapshot.file;
   file.metadata = {{"format", "afterglow"},
                    {"version", "1"},
-                   {"step", std::to_string(trainer.finished_steps())},
-                   {"checksum", trainer.checksum()},
+                   {"step", std::to_string(snapshot.step)},
+                   {"checksum", snapshot.checksum},
                    {"afterglow.recipe", to_json(recipe).dump()}};
   const ParameterStore& store = trainer.parameters();
   const Tensor buffers[] = {store.values(), store.first_moments(), store.second_moments()};
@@ -42,7 +43,11 @@ void write_snapshot(const std::filesystem::path& path, const Recipe& recipe, con
       file.tensors.push_back(make_tensor(groups[group] + parameter.name, parameter.shape.extents(), values));
     }
   }
-  write_safetensors(path, file);
+  return snapshot;
+}
+
+void write_snapshot(const std::filesystem::path& path, const Recipe& recipe, const Trainer& trainer) {
+  write_safetensors(path, make_snapshot(recipe, trainer).file);
 }
 
 Snapshot read_snapshot(const std::filesystem::path& path) {

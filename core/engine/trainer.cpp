@@ -60,6 +60,7 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
                                          " different tokens but model.vocab is " + std::to_string(model_->vocab()) +
                                          "; raise model.vocab");
   }
+  backend.set_precision(recipe.precision);
   if (check) check(parameters_);
   parameters_.allocate(backend, dtype);
   parameters_.initialise(seed_);

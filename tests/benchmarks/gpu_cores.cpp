@@ -109,10 +109,10 @@ void attention(benchmark::State& state, std::int64_t batch, std::int64_t length,
 void product(benchmark::State& state, std::int64_t rows, std::int64_t in, std::int64_t out) {
   if (missing(state)) return;
   Bench bench;
-  set_precision(*gpu(), state.range(1) == 0 ? Precision::fp32 : Precision::tf32);
+  gpu()->set_precision(state.range(1) == 0 ? Precision::fp32 : Precision::tf32);
   bench.run(state, {bench.tensor({1, rows, in}), bench.tensor({out, in})}, state.range(0) != 0,
             [&](Tape& tape, const std::vector<Var>& v) { return linear(tape, v[0], v[1]); });
-  set_precision(*gpu(), Precision::fp32);
+  gpu()->set_precision(Precision::fp32);
 }
 
 void norm(benchmark::State& state, std::int64_t rows, std::int64_t width) {

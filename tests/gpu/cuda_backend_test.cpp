@@ -51,8 +51,8 @@ TEST(CudaSystemTest, RefusesAGpuThatIsNotThere) {
 
 TEST(CudaSystemTest, TheCpuHasNoPrecisionToChoose) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(1);
-  EXPECT_FALSE(set_precision(*cpu, Precision::tf32));
-  EXPECT_EQ(precision_of(*cpu), Precision::fp32);
+  EXPECT_FALSE(cpu->set_precision(Precision::tf32));
+  EXPECT_EQ(cpu->precision(), Precision::fp32);
   EXPECT_EQ(cuda_memory(*cpu).total, 0u);
 }
 
@@ -117,10 +117,10 @@ TEST_F(CudaBackendTest, PrecisionOrdersTheErrors) {
       want[i * n + j] = static_cast<float>(sum);
     }
   const auto error = [&](Precision precision) {
-    EXPECT_TRUE(set_precision(*cuda_, precision));
-    EXPECT_EQ(precision_of(*cuda_), precision);
+    EXPECT_TRUE(cuda_->set_precision(precision));
+    EXPECT_EQ(cuda_->precision(), precision);
     cuda_->gemm(false, false, 1.0, left, right, 0.0, out);
-    set_precision(*cuda_, Precision::fp32);
+    cuda_->set_precision(Precision::fp32);
     return relative(host.read<float>(out), want);
   };
   const double fp32 = error(Precision::fp32), tf32 = error(Precision::tf32), bf16 = error(Precision::bf16);

@@ -105,6 +105,25 @@ TEST(Session, SavesAndLoadsASnapshot) {
   std::filesystem::remove(path);
 }
 
+TEST(Session, MovesToAnotherDeviceAtTheSameStep) {
+  Session session(small_recipe_json().dump(), resting());
+  session.send({"step", R"({"count": 5})"});
+  const Seen five = wait_for(session, [](const Observation& now) { return now.step == 5 && now.checksum_step == 5; });
+  session.send({"device", R"({"name": "cpu"})"});
+  const Seen moved =
+      wait_for(session, [](const Observation& now) { return now.runs.size() == 2 && now.checksum_step == 5; });
+  EXPECT_EQ(moved->checksum, five->checksum);
+  session.send({"precision", R"({"name": "tf32"})"});
+  const Seen refused = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
+  EXPECT_THAT(refused->events.back().text, testing::HasSubstr("fp32"));
+  session.send({"device", R"({"name": "toaster"})"});
+  wait_for(session, [](const Observation& now) { return now.events.size() == 2; });
+  session.send({"step", R"({"count": 7})"});
+  const Seen twelve =
+      wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
+  EXPECT_EQ(twelve->checksum, checksum_without_session(12));
+}
+
 TEST(Session, LiveChangesLeaveAMark) {
   Session session(small_recipe_json().dump(), resting());
   session.send({"step", R"({"count": 4})"});
