@@ -33,8 +33,11 @@ SkaOperators ska_operators(const SkaHead& head) {
   const RowMajor L = factor.matrixL();
   const auto lower = L.triangularView<Eigen::Lower>();
   const RowMajor half = lower.solve(M), A_w = lower.solve(half.transpose()).transpose();
-  const RowMajor F = lower.solve(C.transpose()).transpose();
-  const RowMajor B = lower.transpose().solve(F.transpose()).transpose();
+  RowMajor F = C, B = C;
+  if (head.value_width > 0) {  // a solve without right-hand sides would take the address of nothing
+    F = lower.solve(C.transpose()).transpose();
+    B = lower.transpose().solve(F.transpose()).transpose();
+  }
   if (!L.allFinite() || !A_w.allFinite() || !B.allFinite()) return result;
 
   result.A_w = stored(A_w);
