@@ -43,6 +43,7 @@ struct EditState {
   double value = 0;
   bool is_typing = false, wants_focus = false;
   std::string text;
+  double sent_at = -1;  ///< when the value was sent; it stays shown until the engine has taken it over
 };
 
 /// A quantity under the pointer, whose card opens after a moment.

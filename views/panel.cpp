@@ -58,7 +58,7 @@ int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
 /// The switch that goes through "all" and each figure alone.
 double draw_figure_chip(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, double right,
                         const Rect& row) {
-  if (figures.size() < 2 || row.width < frame.px(320)) return right;
+  if (figures.size() < 2 || row.width < frame.px(250)) return right;
   const int shown = shown_figure(frame, panel, figures.size());
   const std::string label = shown < 0 ? "all plots" : figures[static_cast<std::size_t>(shown)].title;
   const ChipResult chip =
@@ -75,10 +75,14 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const Theme& theme = *frame.look.theme;
   const Rect row{area.x + frame.px(12), area.y + frame.px(3), area.width - frame.px(22), frame.px(26)};
   const bool is_alone = frame.state.maximised == panel.kind->id;
-  double right = row.right();
+  // The title comes first; switches take what is left of the row, and the subtitle what they leave.
+  const double title = std::min(canvas.text_width(panel.kind->title, frame.px(title_size), FontFace::semibold),
+                                row.width - frame.px(24));
+  const Rect title_row{row.x, row.y, title + frame.px(1), row.height};
+  const double left = title_row.right() + frame.px(7);
   const ChipResult enlarge =
-      header_chip(frame, "enlarge", right, row, "", false, is_alone ? "Back to all panels  Esc" : "Enlarge  Enter",
-                  is_alone ? Icon::shrink : Icon::enlarge);
+      header_chip(frame, "enlarge", row.right(), row, "", false,
+                  is_alone ? "Back to all panels  Esc" : "Enlarge  Enter", is_alone ? Icon::shrink : Icon::enlarge);
   if (enlarge.clicked) {
     if (is_alone) {
       frame.commands.send("restore");
@@ -86,21 +90,20 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
       frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
     }
   }
-  right = draw_figure_chip(frame, panel, figures, enlarge.left, row);
-  if (panel.draw_controls) right = panel.draw_controls(frame, {row.x, row.y, right - row.x, row.height});
+  const auto rest = [&](double right) { return Rect{left, row.y, std::max(0.0, right - left), row.height}; };
+  double right = draw_figure_chip(frame, panel, figures, enlarge.left, rest(enlarge.left));
+  if (panel.draw_controls) right = panel.draw_controls(frame, rest(right));
 
-  const Rect text{row.x, row.y, std::max(0.0, right - row.x - frame.px(8)), row.height};
-  const double title = row_text(frame.look, canvas, text, panel.kind->title,
-                                {title_size, FontFace::semibold, theme.text, Anchor::start});
-  const double subtitle_x = text.x + title + frame.px(8);
-  if (text.right() - subtitle_x > frame.px(40)) {
-    row_text(frame.look, canvas, {subtitle_x, row.y, text.right() - subtitle_x, row.height},
-             panel.kind->subtitle(frame.seen(), frame.state.selection),
+  row_text(frame.look, canvas, title_row, panel.kind->title,
+           {title_size, FontFace::semibold, theme.text, Anchor::start});
+  const Rect text = rest(right - frame.px(8));
+  if (text.width > frame.px(40)) {
+    row_text(frame.look, canvas, text, panel.kind->subtitle(frame.seen(), frame.state.selection),
              {small_size, FontFace::regular, theme.faint, Anchor::start});
   }
-  const Press press = press_area("header", {row.x, row.y, std::max(1.0, text.width), row.height});
+  const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
   if (press.double_clicked) frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
-  card_target(frame, panel.kind->id, {row.x, row.y, title, row.height});
+  card_target(frame, panel.kind->id, title_row);
 }
 
 }  // namespace

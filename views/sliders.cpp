@@ -12,6 +12,10 @@
 
 namespace afterglow {
 
+namespace {
+constexpr double longest_answer = 0.5;  ///< seconds
+}
+
 TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, double share) {
   TrackResult result;
   result.share = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
@@ -95,6 +99,11 @@ double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   EditState& edit = frame.state.edit;
+  // A value that was sent is shown until the engine has taken it over, or for a moment when it does not.
+  if (edit.key == setting.key && edit.sent_at >= 0) {
+    if (setting.value == edit.value || frame.time - edit.sent_at > longest_answer) edit = {};
+    ask_frame(frame.state, frame.time + longest_answer);
+  }
   const bool is_mine = edit.key == setting.key;
   const double value = is_mine && !edit.is_typing ? edit.value : setting.value;
   const Rect row{area.x, area.y, area.width, frame.px(22)};
@@ -116,18 +125,18 @@ double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
     const bool differs = value != setting.initial;
     row_text(frame.look, canvas, {row.x, row.y, row.width, row.height}, text,
              {small_size, FontFace::mono, differs ? theme.accent : theme.text, Anchor::end});
-    if (press.clicked) edit = {setting.key, setting.value, true, true, number_text(setting.value, 9)};
+    if (press.clicked) edit = {setting.key, setting.value, true, true, number_text(setting.value, 9), -1};
   }
   const Rect track{area.x, row.bottom() - frame.px(3), area.width, frame.px(16)};
   const TrackResult result = slider_track(frame, "track", track, share_of(setting, value));
   if (result.moved && !(is_mine && edit.is_typing))
-    edit = {setting.key, value_at(setting, result.share), false, false, ""};
+    edit = {setting.key, value_at(setting, result.share), false, false, "", -1};
   if (result.reset) {
     if (setting.value != setting.initial) frame.commands.send("set", {{"key", setting.key}, {"to", setting.initial}});
     edit = {};
   } else if (result.released && edit.key == setting.key && !edit.is_typing) {
     if (edit.value != setting.value) frame.commands.send("set", {{"key", setting.key}, {"to", edit.value}});
-    edit = {};
+    edit.sent_at = frame.time;
   }
   ImGui::PopID();
   return frame.px(38);

@@ -121,7 +121,13 @@ void time_end(CommandContext& context, const json&) {
 }
 
 void maximise(CommandContext& context, const json& value) {
-  const std::string panel = meant_panel(context, value);
+  std::string panel = meant_panel(context, value);
+  if (value.contains("number")) {
+    panel =
+        panels()[static_cast<std::size_t>(integer(value, "number", 1, 1, static_cast<std::int64_t>(panels().size()))) -
+                 1]
+            .kind->id;
+  }
   context.page.maximised = context.page.maximised == panel ? "" : panel;
 }
 

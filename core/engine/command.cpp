@@ -60,7 +60,7 @@ constexpr std::array table{
     CommandSpec{"export", window, "Export the plot under the mouse", "Ctrl+E Ctrl+Shift+E",
                 R"({"panel": "training", "formats": ["svg", "pdf", "png", "csv"]})",
                 "Writes a panel's figure, or with {\"all\": true} all that are on the page."},
-    CommandSpec{"maximise", window, "Enlarge a panel", "Enter", R"({"panel": "training"})",
+    CommandSpec{"maximise", window, "Enlarge a panel", "Enter 1 2 3 4 5", R"({"panel": "training"})",
                 "Shows one panel alone; again, or Esc: back."},
     CommandSpec{"restore", window, "Back to all panels", "Escape", R"({})",
                 "Leaves the enlarged panel and clears the selection."},

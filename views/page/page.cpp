@@ -35,7 +35,8 @@ void draw_page(Frame& frame) {
                    ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoNav);
   const auto whole = [](double v) { return std::round(v); };
   const double top = whole(frame.px(44)), status = whole(frame.px(26)), time = whole(frame.px(84));
-  const double side = whole(std::min(frame.px(264), all.width * 0.3));
+  // A small or enlarged window keeps its room for what the model does.
+  const double side = all.width < frame.px(760) ? 0 : whole(frame.px(264));
   const Rect top_bar{0, 0, all.width, top}, status_bar{0, all.height - status, all.width, status};
   const Rect time_bar{0, status_bar.y - time, all.width, time};
   const double middle = std::max(1.0, time_bar.y - top);
@@ -45,7 +46,7 @@ void draw_page(Frame& frame) {
   const Theme& theme = *frame.look.theme;
   for (const Rect& bar : {top_bar, column, time_bar, status_bar}) canvas.fill_rect(bar, 0, theme.panel);
   draw_workspace(frame, centre);
-  draw_side_column(frame, column);
+  if (side > 0) draw_side_column(frame, column);
   draw_top_bar(frame, top_bar);
   draw_time_bar(frame, time_bar);
   draw_status_bar(frame, status_bar);

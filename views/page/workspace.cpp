@@ -13,6 +13,12 @@ namespace {
 
 constexpr double gap_units = 8;
 constexpr double least_share = 0.12;
+constexpr double least_panel_width = 230, least_panel_height = 170;  ///< layout units
+
+/// How many parts of a row or column get at least this much room; one always does.
+std::size_t parts_that_fit(std::size_t parts, double room, double least) {
+  return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(0.0, room / least)), 1, parts);
+}
 
 /// The shares of a row or column of parts: those that were set by hand, or the usual ones; they sum to 1.
 std::vector<double> shares_of(const PageState& state, const std::string& name, std::vector<double> usual) {
@@ -57,6 +63,7 @@ void draw_splitter(Frame& frame, const std::string& name, const Rect& gap, bool 
 void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, const Rect& area) {
   std::vector<double> usual;
   for (const auto& [id, share] : row.panels) usual.push_back(share);
+  usual.resize(parts_that_fit(usual.size(), area.width, frame.px(least_panel_width)));
   const std::vector<double> shares = shares_of(frame.state, name, usual);
   const double gap = std::round(frame.px(gap_units));
   const double room = area.width - gap * static_cast<double>(shares.size() - 1);
@@ -100,6 +107,7 @@ void draw_workspace(Frame& frame, const Rect& area) {
   const std::string name(workspace->id);
   std::vector<double> usual;
   for (const WorkspaceRow& row : workspace->rows) usual.push_back(row.share);
+  usual.resize(parts_that_fit(usual.size(), inside.height, frame.px(least_panel_height)));
   const std::vector<double> shares = shares_of(frame.state, name + "/rows", usual);
   const double room = inside.height - gap * static_cast<double>(shares.size() - 1);
   double y = inside.y;

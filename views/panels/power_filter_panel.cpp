@@ -11,9 +11,9 @@ namespace afterglow {
 
 void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
-  const double slider = head ? frame.px(30) : 0;
+  const double slider = head && area.width > frame.px(200) ? frame.px(30) : 0;
   draw_figure_grid(frame, panel, figures, {area.x, area.y, area.width, area.height - slider});
-  if (!head) return;
+  if (slider == 0) return;
   constexpr int most_powers = 8;
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;

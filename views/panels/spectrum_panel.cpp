@@ -11,7 +11,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr double least_header = 370;  ///< below it the switches of the heads sit under the readout
+constexpr double least_header = 240;  ///< below it the switches of the heads sit under the readout
 
 /// The rows of the readout; returns the height used.
 double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
@@ -78,7 +78,7 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   if (!shows_readout) return;
   Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
               area.height - frame.px(26)};
-  if (area.width < frame.px(least_header)) {
+  if (area.width < frame.px(least_header + 140)) {
     column.height -= frame.px(26);
     draw_switches(frame,
                   {column.x - frame.px(6), column.bottom() + frame.px(4), column.width + frame.px(6), frame.px(22)});
@@ -102,6 +102,7 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
   if (!head) return row.right();
   const Selection& selection = frame.state.selection;
+  if (row.width < frame.px(80)) return row.right();
   double right = row.right();
   const ChipResult scaled = header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w",
                                         selection.scaled, "Eigenvalues of A_w, or of A with its lift γ");

@@ -23,12 +23,13 @@ void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& f
 double draw_stepper_controls(Frame& frame, const Rect& row) {
   const auto& trace = frame.seen().trace;
   if (!trace || trace->steps.empty()) return row.right();
+  if (row.width < frame.px(110)) return row.right();
   const bool change = frame.state.selection.change;
   const ChipResult chip = header_chip(frame, "change", row.right(), row, "what changed", change,
                                       "Show what this token changed instead of the state");
   if (chip.clicked) frame.commands.send("select", {{"change", !change}});
   const int heads = static_cast<int>(trace->steps.front().heads.size());
-  if (row.width < frame.px(420)) return chip.left;
+  if (row.width < frame.px(250)) return chip.left;
   return draw_head_chips(frame, chip.left, row, heads, selected_trace_head(*trace, frame.state.selection));
 }
 

@@ -6,6 +6,7 @@
 namespace afterglow {
 
 double draw_training_controls(Frame& frame, const Rect& row) {
+  if (row.width < frame.px(90)) return row.right();
   const double smoothing = frame.state.selection.smoothing;
   const std::string label = smoothing > 0 ? "smooth " + number_text(smoothing, 3) : "raw";
   const ChipResult chip = header_chip(frame, "smoothing", row.right(), row, label, false,
