@@ -132,7 +132,7 @@ void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, floa
     ImFont* font = atlas.AddFontFromMemoryTTF(bytes_[file].data(), static_cast<int>(bytes_[file].size()), height,
                                               &config, letters.data());
     baked_.push_back({size.face, em, ratio[file], font});
-    font->Scale = 1 / density;
+    scale_font(font, 1 / density);
     if (ratio[3] <= 0) continue;
     ImFontConfig merged = config;
     merged.MergeMode = true;

@@ -53,11 +53,18 @@ inline void put_wheel(ImGuiIO& io, float amount) {
   io.MouseWheel = amount;
 #endif
 }
-inline void put_shift([[maybe_unused]] ImGuiIO& io, [[maybe_unused]] bool is_down) {
-#if IMGUI_VERSION_NUM >= 18700
-  io.AddKeyEvent(ImGuiMod_Shift, is_down);
+inline bool has_glyph(ImFont* font, ImWchar character) {
+#if IMGUI_VERSION_NUM >= 19200
+  return font->IsGlyphInFont(character);
 #else
-  io.KeyShift = is_down;
+  return font->FindGlyphNoFallback(character) != nullptr;
+#endif
+}
+
+/// Fonts baked for dense screens are drawn smaller by the widgets that use their own size.
+inline void scale_font([[maybe_unused]] ImFont* font, [[maybe_unused]] float scale) {
+#if IMGUI_VERSION_NUM < 19200
+  font->Scale = scale;
 #endif
 }
 
