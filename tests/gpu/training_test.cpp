@@ -1,0 +1,128 @@
+// Whole runs on the GPU: the same bits twice, captured or not, close to the CPU's, in the session as without it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "core/engine/session.h"
+#include "core/engine/watched_run.h"
+#include "gpu/cuda.h"
+#include "tests/core/engine/small_recipe.h"
+#include "tests/gpu/gpu_test.h"
+
+namespace afterglow {
+namespace {
+
+class GpuTraining : public testing::GpuTest {
+ protected:
+  static std::string checksum_after(const Recipe& recipe, std::int64_t steps, Backend& backend) {
+    TrainingRun run(recipe, backend);
+    run.go_to(steps);
+    EXPECT_EQ(run.step(), steps) << run.failure();
+    return run.trainer().checksum();
+  }
+};
+
+TEST_F(GpuTraining, TwoRunsGiveTheSameBits) {
+  const std::string once = checksum_after(small_recipe(), 30, *cuda_);
+  EXPECT_EQ(checksum_after(small_recipe(), 30, *cuda_), once);
+}
+
+TEST_F(GpuTraining, EveryPrecisionRepeatsItself) {
+  for (const Precision precision : {Precision::tf32, Precision::bf16}) {
+    Recipe recipe = small_recipe();
+    recipe.precision = precision;
+    const std::string once = checksum_after(recipe, 12, *cuda_);
+    EXPECT_EQ(checksum_after(recipe, 12, *cuda_), once) << name_of(precision);
+  }
+  cuda_->set_precision(Precision::fp32);
+}
+
+TEST_F(GpuTraining, LossFollowsTheCpu) {
+  const auto cpu = make_cpu_backend(2);
+  for (const char* preset : {"tiny", "ssm-attn"}) {
+    Recipe recipe = parse_recipe(find_preset(preset).text, preset);
+    recipe.training.evaluate_every = 0;
+    Trainer here(recipe, *cpu), there(recipe, *cuda_);
+    for (int i = 0; i < 8; ++i) {
+      const StepResult want = here.step(), got = there.step();
+      ASSERT_TRUE(got.finite);
+      EXPECT_NEAR(got.loss, want.loss, 2e-3 * want.loss) << preset << ", step " << i + 1;
+      EXPECT_NEAR(got.gradient_norm, want.gradient_norm, 2e-2 * want.gradient_norm) << preset << ", step " << i + 1;
+    }
+  }
+}
+
+TEST_F(GpuTraining, RewindsExactlyAndFollowsChanges) {
+  TrainingRun run(small_recipe(), *cuda_);
+  run.go_to(9);
+  const std::string nine = run.trainer().checksum();
+  run.go_to(14);
+  run.set("learning_rate", 1e-3);
+  run.set("layers.1.ska.K", 1);
+  run.set("batch", 6);
+  run.go_to(20);
+  const std::string twenty = run.trainer().checksum();
+  run.go_to(9);
+  EXPECT_EQ(run.trainer().checksum(), nine);
+  run.go_to(20);
+  EXPECT_EQ(run.trainer().checksum(), twenty);
+}
+
+TEST_F(GpuTraining, ANonFiniteWeightIsNamed) {
+  TrainingRun run(small_recipe(), *cuda_);
+  run.go_to(4);
+  ParameterStore& store = run.trainer().parameters();
+  const Parameter* weight = store.find("layers.1.ska.q_proj.weight");
+  std::vector<double> values = store.download(weight->value);
+  values[7] = std::numeric_limits<double>::quiet_NaN();
+  store.upload(*weight, values);
+  EXPECT_FALSE(run.train_step());
+  EXPECT_EQ(run.step(), 4);
+  EXPECT_THAT(run.failure(), ::testing::HasSubstr("layers.1.ska.q_proj.weight"));
+}
+
+TEST_F(GpuTraining, SpectraAndTraceAreThoseOfTheCpu) {
+  const auto cpu = make_cpu_backend(2);
+  WatchedRun here({small_recipe(), std::nullopt}, *cpu), there({small_recipe(), std::nullopt}, *cuda_);
+  for (WatchedRun* run : {&here, &there}) {
+    run->update_spectra();
+    run->update_trace();
+  }
+  const Observation want = here.describe(), got = there.describe();
+  ASSERT_EQ(got.spectra->heads.size(), want.spectra->heads.size());
+  for (std::size_t head = 0; head < want.spectra->heads.size(); ++head) {
+    const auto &a = want.spectra->heads[head], &b = got.spectra->heads[head];
+    ASSERT_EQ(a.eigenvalues.size(), b.eigenvalues.size());
+    for (std::size_t i = 0; i < a.eigenvalues.size(); ++i)
+      EXPECT_NEAR(std::abs(a.eigenvalues[i]), std::abs(b.eigenvalues[i]), 1e-3);
+    EXPECT_NEAR(a.kappa, b.kappa, 1e-2 * a.kappa);
+  }
+  ASSERT_EQ(got.trace->steps.size(), want.trace->steps.size());
+  EXPECT_NEAR(got.trace->steps.back().target_probability, want.trace->steps.back().target_probability, 1e-4);
+}
+
+TEST_F(GpuTraining, TheSessionSwitchesDeviceAndKeepsTheWeights) {
+  SessionOptions options{"cpu", 2, false, 200.0};
+  Session session(small_recipe_json().dump(), options);
+  const auto wait_for = [&](const std::function<bool(const Observation&)>& condition) {
+    for (int i = 0; i < 4000 && !condition(*session.observe()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return session.observe();
+  };
+  register_cuda_maker([](std::string* why_not) { return make_cuda_backend(0, why_not); });
+  session.send({"step", R"({"count": 6})"});
+  const auto six = wait_for([](const Observation& now) { return now.checksum_step == 6; });
+  session.send({"device", R"({"name": "cuda"})"});
+  const auto moved = wait_for([](const Observation& now) { return now.runs.size() == 2 && now.checksum_step == 6; });
+  EXPECT_EQ(moved->checksum, six->checksum);
+  EXPECT_NE(moved->device, six->device);
+  session.send({"step", R"({"count": 6})"});
+  wait_for([](const Observation& now) { return now.checksum_step == 12; });
+  EXPECT_EQ(session.observe()->step, 12);
+  EXPECT_GT(session.observe()->device_bytes, 0);
+}
+
+}  // namespace
+}  // namespace afterglow
