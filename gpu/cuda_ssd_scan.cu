@@ -1,7 +1,7 @@
 // The selective scan by its recurrence: a thread keeps four numbers of the state in registers, the threads of a group
 // share a row of it. The gradient cuts the sequence into chunks: one launch walks it in both directions and leaves the
 // states between chunks, one launch does all chunks side by side, one adds what heads share.
-// Bound by instruction issue: about 2 N fused multiply-adds per token and channel forward, 8 N backward.
+// Bound by latency: the steps of a sequence depend on each other, and each is a few instructions.
 #include <cuda_pipeline.h>
 
 #include "gpu/cuda_backend.h"
