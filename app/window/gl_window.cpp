@@ -43,6 +43,8 @@ std::string name_of_key(int key, int scancode) {
   return name;
 }
 
+constexpr const char* shader_version = "#version 330 core";
+
 std::string last_problem;
 void keep_problem(int, const char* text) { last_problem = text; }
 
@@ -110,7 +112,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   ImGui::GetIO().LogFilename = nullptr;
   // Dear ImGui chains to the callbacks that are there already.
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
-  ImGui_ImplOpenGL3_Init("#version 330 core");
+  ImGui_ImplOpenGL3_Init(shader_version);
 }
 
 GlWindow::~GlWindow() {
@@ -152,10 +154,9 @@ void GlWindow::end_frame(Color ground, const std::function<void()>& before_swap)
 }
 
 void GlWindow::upload_fonts() {
-#if IMGUI_VERSION_NUM < 19200
-  ImGui_ImplOpenGL3_DestroyFontsTexture();
-  ImGui_ImplOpenGL3_CreateFontsTexture();
-#endif
+  // A fresh back end takes the atlas as it is now; this call is the same in every version of Dear ImGui.
+  ImGui_ImplOpenGL3_Shutdown();
+  ImGui_ImplOpenGL3_Init(shader_version);
 }
 
 void GlWindow::toggle_full_screen() {

@@ -130,7 +130,7 @@ TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
 
 TEST_F(Workflow, ScriptLeavesAPictureAndBadFilesAreTold) {
   std::ofstream(home / "script.json")
-      << R"([{"name": "theme", "value": {"name": "projector"}}, {"name": "pause", "step": 2}])";
+      << R"([{"name": "theme", "value": {"name": "projector"}}, {"name": "zoom", "value": {"to": 1.2}, "frame": 8}, {"name": "zoom", "value": {"to": 0.9}, "frame": 12}, {"name": "pause", "step": 1}])";
   RunningProgram program(*display, home,
                          {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--script", "script.json", "--frames", "20",
                           "--screenshot", "picture.png", "--size", "1024x768"});

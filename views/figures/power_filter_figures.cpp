@@ -80,12 +80,12 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   figure.subtitle = layer_name(observation, head->layer) + " · head " + std::to_string(head->head);
   figure.x.label = "modulus |λ| of A = γ A_w";
   figure.x.range = Range{0, end * 1.03};
-  figure.y.label = "gain |λ|^K, share of energy";
+  figure.y.label = "gain |λ|^K";
   figure.y.range = Range{0, std::clamp(std::pow(end, power), 1.0, 4.0) * 1.03};
   figure.labels = LabelPlacement::at_curves;
 
   Bars bars;
-  bars.name = "energy";
+  bars.name = "share of energy";
   bars.width = end * 0.016;
   Scatter scatter;
   scatter.name = "modes";

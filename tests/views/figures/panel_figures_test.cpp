@@ -231,7 +231,7 @@ TEST(PowerFilterFigures, GainIsThePowerAndEnergyItsSquare) {
   ASSERT_EQ(points.size(), 1u) << "a pair counts once";
   EXPECT_DOUBLE_EQ(points[0].x, 0.6);
   EXPECT_NEAR(points[0].y, 0.216, 1e-12);
-  const Bar bar = series<Bars>(figure, "energy").bars[0];
+  const Bar bar = series<Bars>(figure, "share of energy").bars[0];
   EXPECT_NEAR(bar.before, 1, 1e-12);
   EXPECT_NEAR(bar.value, 0.216 * 0.216, 1e-12);
   EXPECT_EQ(series<Line>(figure, "K = 3").ink, Ink(Role::accent));
@@ -242,7 +242,7 @@ TEST(PowerFilterFigures, PowerZeroLetsEverythingThrough) {
   Selection selection;
   selection.power = 0;
   const Figure figure = power_filter_figures(head_of({{0, 0}, {0.4, 0}}, {0, 1}, {0.3, 0.7}), selection, curves).at(0);
-  const Bars bars = series<Bars>(figure, "energy");
+  const Bars bars = series<Bars>(figure, "share of energy");
   for (const Bar& bar : bars.bars) EXPECT_EQ(bar.value, bar.before);
 }
 
