@@ -8,6 +8,7 @@
 #include "app/cli/start.h"
 #include "core/engine/watched_run.h"
 #include "core/figure/figure_files.h"
+#include "core/figure/page_writer.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -62,13 +63,15 @@ std::vector<std::string> write_figures(const Observation& observation, const std
   std::vector<std::string> written;
   WriteOptions write_options;
   write_options.overwrite = force;
+  std::vector<FigureFormat> formats = {FigureFormat::svg, FigureFormat::csv};
+  if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
   CurveStore curves;
   for (const PlotKind& kind : plot_kinds()) {
     for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
-      const auto paths = write_figure(figure, folder / (figure.id + "_" + stem + ".svg"),
-                                      {FigureFormat::svg, FigureFormat::pdf, FigureFormat::png, FigureFormat::csv},
-                                      SizePreset::one_column, write_options);
-      for (const std::filesystem::path& path : paths) written.push_back(path.string());
+      const std::filesystem::path path = folder / (figure.id + "_" + stem + ".svg");
+      for (const auto& file : write_figure(figure, path, formats, SizePreset::one_column, write_options)) {
+        written.push_back(file.string());
+      }
     }
   }
   return written;

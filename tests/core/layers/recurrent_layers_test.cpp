@@ -6,7 +6,7 @@
 
 #include "core/layers/layer.h"
 #include "core/random/random.h"
-#include "tests/core/layers/counted_allocations.h"
+#include "tests/support/counted_allocations.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"
 

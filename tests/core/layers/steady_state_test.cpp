@@ -5,7 +5,7 @@
 
 #include "core/layers/layer.h"
 #include "core/ops/ops.h"
-#include "tests/core/layers/counted_allocations.h"
+#include "tests/support/counted_allocations.h"
 #include "tests/support/host_values.h"
 
 namespace afterglow::testing {

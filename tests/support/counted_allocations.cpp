@@ -1,5 +1,5 @@
 // Replaces the global operator new of this test program by one that counts.
-#include "tests/core/layers/counted_allocations.h"
+#include "tests/support/counted_allocations.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -27,6 +27,10 @@ void* operator new(std::size_t bytes) { return counted(std::malloc(bytes == 0 ? 
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   const auto unit = static_cast<std::size_t>(alignment);
   return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit + (bytes == 0 ? unit : 0)));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++count;
+  return std::malloc(bytes == 0 ? 1 : bytes);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
