@@ -20,7 +20,7 @@ namespace {
 
 constexpr double display_interval = 1.0 / 60;
 constexpr double software_interval = 1.0 / 20;
-constexpr double software_share = 0.03;       ///< of all processors, at most, for drawing new data
+constexpr double software_share = 0.02;       ///< of all processors, at most, for drawing new data
 constexpr double slowest_software = 1.0 / 3;  ///< however dear a frame is
 constexpr double poll_interval = 1.0 / 60;
 constexpr int frames_after_input = 3;
