@@ -1,9 +1,14 @@
 // Afterglow: with a subcommand the command line, without one the window.
+#include <csignal>
+
 #include "app/cli/command_line.h"
 #include "core/engine/moment.h"
 #include "gpu/cuda.h"
 
 int main(int argc, char** argv) {
+  // A full disk or a reader that went away is an error to report, not a signal to die of.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   afterglow::register_cuda_maker([](std::string* why_not) { return afterglow::make_cuda_backend(0, why_not); });
   return afterglow::run_command_line(argc, argv);
 }

@@ -25,7 +25,7 @@ constexpr std::size_t trail_length = 60;         // spectra kept for the trails
 constexpr std::size_t most_events = 50;          // messages kept
 constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
 // Looking may take at most this share of the worker's time.
-constexpr double share_for_spectra = 0.01, share_for_traces = 0.005;
+constexpr double share_for_spectra = 0.01, share_for_traces = 0.01;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -157,7 +157,7 @@ struct Session::Worker {
   }
 
   void take_over(std::unique_ptr<WatchedRun> fresh) {
-    if (watched) earlier_runs.push_back(run().curves());
+    if (watched && !run().curves().loss.empty()) earlier_runs.push_back(run().curves());
     run_number = static_cast<int>(earlier_runs.size()) + 1;
     fresh->run().name = "run " + std::to_string(run_number);
     watched = std::move(fresh);

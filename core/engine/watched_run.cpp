@@ -6,7 +6,7 @@
 namespace afterglow {
 
 namespace {
-constexpr std::int64_t trail_interval = 10;  // steps
+constexpr std::int64_t closest_trail = 10;  // steps
 constexpr std::size_t trail_length = 60;
 }  // namespace
 
@@ -14,12 +14,14 @@ WatchedRun::WatchedRun(const Moment& moment, Backend& backend)
     : run_(make_run(moment, backend)),
       observer_(std::make_unique<Observer>(run_->trainer())),
       traced_part_(observer_->first_ska()) {
+  // The trail spans the whole run, and looking stays cheap beside the steps between.
+  trail_interval_ = std::max(closest_trail, run_->recipe().training.steps / static_cast<std::int64_t>(trail_length));
   if (traced_part_ < 0 && run_->trainer().parts().size() > 2) traced_part_ = 1;
 }
 
 bool WatchedRun::train_step() {
   const bool finite = run_->train_step();
-  if (finite && run_->step() % trail_interval == 0) record_trail();
+  if (finite && run_->step() % trail_interval_ == 0) record_trail();
   return finite;
 }
 

@@ -39,6 +39,7 @@ class WatchedRun {
   std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Observer> observer_;
   int traced_part_ = -1;
+  std::int64_t trail_interval_ = 10;  // steps; a function of the recipe alone
   std::deque<std::shared_ptr<const Spectra>> trail_;
   std::shared_ptr<const Spectra> spectra_;
   std::shared_ptr<const Trace> trace_;

@@ -138,6 +138,7 @@ std::string stepper_subtitle(const Observation& observation, const Selection& se
   text += " · token " + std::to_string(token);
   if (token < static_cast<int>(trace.tokens.size())) text += " " + trace.tokens[static_cast<std::size_t>(token)].label;
   text += " · " + bytes_text(trace.state_bytes) + " of state";
+  if (trace.step != observation.step) text += " · as of step " + grouped_number(trace.step);
   return text;
 }
 

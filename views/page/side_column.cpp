@@ -121,7 +121,9 @@ void draw_side_column(Frame& frame, const Rect& area) {
 
   std::string head = "Model";
   if (!o.model.name.empty()) head += " · " + o.model.name;
-  if (o.model.parameters > 0) head += " · " + grouped_number(o.model.parameters) + " parameters";
+  if (o.model.parameters > 0) head += " · " + grouped_number(o.model.parameters);
+  constexpr std::size_t bytes_that_fit = 24;  // with the word behind them
+  if (o.model.parameters > 0 && head.size() <= bytes_that_fit) head += " parameters";
   y += section_head(frame, rest(), head);
   for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
   y += frame.px(14);
