@@ -205,39 +205,67 @@ struct Session::Worker {
     restart_clock();
   }
 
+  /// A whole number of a command's value; what is not there, or no number, is the fallback.
+  static std::int64_t integer_in(const json& value, const char* key, std::int64_t fallback) {
+    if (!value.is_object() || !value.contains(key) || !value[key].is_number()) return fallback;
+    constexpr double most = 9e15;
+    return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
+  }
+
+  using Handler = void (*)(Worker& worker, const json& value);
+  static const std::map<std::string_view, Handler>& handlers() {
+    static const std::map<std::string_view, Handler> table = {
+        {"run", [](Worker& w, const json&) { w.start(-1); }},
+        {"pause", [](Worker& w, const json&) { w.running = false; }},
+        {"toggle_run", [](Worker& w, const json&) { w.running ? void(w.running = false) : w.start(-1); }},
+        {"step", [](Worker& w,
+                    const json& v) { w.start(w.run().step() + std::max<std::int64_t>(1, integer_in(v, "count", 1))); }},
+        {"run_to",
+         [](Worker& w, const json& v) { w.start(std::max<std::int64_t>(0, integer_in(v, "step", w.run().step()))); }},
+        {"rewind", [](Worker& w, const json& v) { w.go_to(integer_in(v, "step", 0)); }},
+        {"reset", [](Worker& w, const json&) { w.restart(w.run().recipe().seed); }},
+        {"reseed", [](Worker& w, const json& v) { w.reseed(v); }},
+        {"branch", [](Worker& w, const json&) { w.branch(); }},
+        {"set", [](Worker& w, const json& v) { w.change(v); }},
+        {"undo", [](Worker& w, const json&) { w.changed_back(w.run().undo(), "there is nothing to undo"); }},
+        {"redo", [](Worker& w, const json&) { w.changed_back(w.run().redo(), "there is nothing to do again"); }},
+        {"load", [](Worker& w, const json& v) { w.load(v); }},
+        {"save", [](Worker& w, const json& v) { w.save(v); }},
+        {"device", [](Worker& w, const json& v) { w.change_device(name_in(v, "auto")); }},
+        {"precision", [](Worker& w, const json& v) { w.change_precision(parse_precision(name_in(v, "fp32"))); }},
+        {"probe",
+         [](Worker& w, const json& v) {
+           w.watched->choose_probe(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(v, "index", 0))));
+           w.look_afresh();
+         }},
+        {"trace", [](Worker& w, const json& v) {
+           w.watched->choose_trace(static_cast<int>(std::clamp<std::int64_t>(integer_in(v, "layer", -1), -1, 1 << 20)));
+           w.look_afresh();
+         }}};
+    return table;
+  }
+
   void apply(const Command& command) {
-    const json value = json::parse(command.value, nullptr, false);
-    const auto integer = [&](const char* key, std::int64_t fallback) {
-      return value.is_object() && value.contains(key) && value[key].is_number() ? value[key].get<std::int64_t>()
-                                                                                : fallback;
-    };
-    if (command.name == "load") return load(value);
-    if (!watched) throw Error(ExitCode::bad_input, "nothing is open; load a preset first");
-    if (command.name == "run") start(-1);
-    if (command.name == "pause") running = false;
-    if (command.name == "toggle_run") running ? void(running = false) : start(-1);
-    if (command.name == "step") start(run().step() + std::max<std::int64_t>(1, integer("count", 1)));
-    if (command.name == "run_to") start(std::max<std::int64_t>(0, integer("step", run().step())));
-    if (command.name == "rewind") go_to(integer("step", 0));
-    if (command.name == "reset") restart(run().recipe().seed);
-    if (command.name == "reseed")
-      restart(static_cast<std::uint64_t>(integer("seed", static_cast<std::int64_t>(run().recipe().seed) + 1)));
-    if (command.name == "branch") branch();
-    if (command.name == "set") change(value);
-    if (command.name == "undo" && !run().undo()) report(Severity::info, "there is nothing to undo");
-    if (command.name == "redo" && !run().redo()) report(Severity::info, "there is nothing to do again");
-    if (command.name == "save") save(value);
-    if (command.name == "device")
-      move_to(make_backend(name_in(value, "auto"), options.threads), run().recipe().precision);
-    if (command.name == "precision") change_precision(parse_precision(name_in(value, "fp32")));
-    if (command.name == "probe") {
-      watched->choose_probe(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer("index", 0))));
-      look_afresh();
-    }
-    if (command.name == "trace") {
-      watched->choose_trace(static_cast<int>(integer("layer", -1)));
-      look_afresh();
-    }
+    const auto handler = handlers().find(command.name);
+    if (handler == handlers().end())
+      throw Error(ExitCode::bad_input, "the engine has no command \"" + command.name + "\"");
+    if (!watched && command.name != "load") throw Error(ExitCode::bad_input, "nothing is open; load a preset first");
+    handler->second(*this, json::parse(command.value, nullptr, false));
+  }
+
+  void reseed(const json& value) {
+    const auto next = static_cast<std::int64_t>(run().recipe().seed) + 1;
+    restart(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(value, "seed", next))));
+  }
+
+  void changed_back(bool changed, const char* otherwise) {
+    if (!changed) return report(Severity::info, otherwise);
+    watched->forget_looks();
+    look_afresh();
+  }
+
+  void change_device(const std::string& name) {
+    move_to(make_backend(name, options.threads), run().recipe().precision);
   }
 
   void change(const json& value) {
@@ -250,9 +278,11 @@ struct Session::Worker {
     look_afresh();
   }
 
+  // Backwards at once; forwards as training, so that a pause can come between.
   void go_to(std::int64_t step) {
+    if (step > run().step()) return start(step);
     running = false;
-    watched->go_to(std::min(step, run().trainer().config().steps));
+    watched->go_to(std::max<std::int64_t>(0, step));
     stopped_non_finite = !run().failure().empty();
     restart_clock();
   }

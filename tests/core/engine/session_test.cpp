@@ -72,6 +72,33 @@ TEST(Session, StepsRewindsAndResets) {
   EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.seed == 99; })->step, 0);
 }
 
+TEST(Session, EveryEngineCommandIsUnderstood) {
+  const auto folder = std::filesystem::temp_directory_path() / "afterglow_commands_test";
+  std::filesystem::create_directories(folder);
+  const auto home = std::filesystem::current_path();
+  std::filesystem::current_path(folder);  // `save` writes its example there
+  {
+    Session session(small_recipe_json().dump(), resting());
+    std::size_t sent = 0;
+    for (const CommandSpec& spec : command_table()) {
+      if (spec.target != CommandTarget::engine || spec.name == "load") continue;
+      session.send({std::string(spec.name), std::string(spec.example)});
+      ++sent;
+    }
+    session.send({"no_such_command", "{}"});
+    session.send({"pause", "{}"});
+    const Seen seen = wait_for(session, [](const Observation& now) {
+      return !now.events.empty() && now.events.back().text.find("no_such_command") != std::string::npos;
+    });
+    EXPECT_GE(sent, 15u);
+    for (std::size_t i = 0; i + 1 < seen->events.size(); ++i) {
+      EXPECT_NE(seen->events[i].severity, Severity::failure) << seen->events[i].text;
+    }
+  }
+  std::filesystem::current_path(home);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Session, ErrorsBecomeEventsAndTheSessionLivesOn) {
   Session session(small_recipe_json().dump(), resting());
   session.send({"set", R"({"key": "no_such", "to": 1})"});
