@@ -133,6 +133,10 @@ constexpr std::array cards{
                 "Beyond 1/u of a precision a solution has no correct digit left: 2⁸ for bf16, 2¹¹ for tf32, 2²⁴ for "
                 "fp32. A larger ridge ε lowers κ.",
                 "Echo, appendix C", kappa_numbers},
+    FormulaCard{"token_weights", "Token weights", "y_t = η Σ_s w_ts v_s,  w_ts = z_sᵀ G̃⁻¹ Φ_K q_t",
+                "With what weight the value of token s enters the answer at token t. Softmax weights are shares; those "
+                "of SKA, linear attention (scale · q·k) and Mamba-2 (C·B, faded) may be negative.",
+                "Echo, eq. 13 and proposition I.8", nullptr},
 };
 
 void draw_card(const Frame& frame, const FormulaCard& card, const Rect& area) {

@@ -14,6 +14,7 @@ const std::array list{
     Panel{find_plot_kind("power_filter"), draw_power_filter},
     Panel{find_plot_kind("stepper"), draw_stepper, draw_stepper_controls, 190, 150},
     Panel{find_plot_kind("conditioning"), draw_figure_grid, nullptr, 280, 210},
+    Panel{find_plot_kind("token_weights"), draw_figure_grid, draw_token_weights_controls},
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using View = Eigen::Map<const RowMajor>;
 
-TokenWeights finished(const RowMajor& weights) {
+WeightMatrix finished(const RowMajor& weights) {
   if (!weights.allFinite()) return {};
   return {weights.data(), weights.data() + weights.size()};
 }
@@ -63,7 +63,7 @@ Eigen::MatrixXd prepared_queries(const SkaTokens& head, int g, int first, int co
 
 }  // namespace
 
-TokenWeights ska_token_weights(const SkaTokens& head) {
+WeightMatrix ska_token_weights(const SkaTokens& head) {
   if (!is_sound(head)) return {};
   const View keys(head.keys.data(), head.tokens, head.rank);
   RowMajor weights = RowMajor::Zero(head.tokens, head.tokens);
@@ -80,7 +80,7 @@ TokenWeights ska_token_weights(const SkaTokens& head) {
   return finished(weights);
 }
 
-TokenWeights softmax_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
+WeightMatrix softmax_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
                                    double scale, bool causal) {
   std::optional<RowMajor> weights = scores(keys, queries, tokens, scale);
   if (!weights) return {};
@@ -93,7 +93,7 @@ TokenWeights softmax_token_weights(std::span<const double> keys, std::span<const
   return finished(*weights);
 }
 
-TokenWeights linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
+WeightMatrix linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
                                   double scale) {
   std::optional<RowMajor> weights = scores(keys, queries, tokens, scale);
   if (!weights) return {};
@@ -101,7 +101,7 @@ TokenWeights linear_token_weights(std::span<const double> keys, std::span<const 
   return finished(*weights);
 }
 
-TokenWeights mamba2_token_weights(std::span<const double> B, std::span<const double> C, std::span<const double> dt,
+WeightMatrix mamba2_token_weights(std::span<const double> B, std::span<const double> C, std::span<const double> dt,
                                   std::span<const double> log_decay_cumsum, int tokens) {
   std::optional<RowMajor> weights = scores(B, C, tokens, 1.0);
   const std::size_t count = static_cast<std::size_t>(std::max(tokens, 0));

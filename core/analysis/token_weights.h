@@ -9,7 +9,7 @@ namespace afterglow {
 
 /// Every function answers w [T*T], row-major: row t, column s is the weight of value s in output t. Empty when T < 1, a
 /// size is wrong, or an input or a weight is not finite.
-using TokenWeights = std::vector<double>;
+using WeightMatrix = std::vector<double>;
 
 /// One head of SKA as its probes hold it. Positions are cut into pieces; the queries of piece g are answered from the
 /// statistics of the pieces before it, and of piece g too unless `exclusive`. Modes prefix and masked: piece = T, one
@@ -27,20 +27,20 @@ struct SkaTokens {
 /// w_ts = z_s^T G~^-1 Phi_K q_t = (L^-1 z_s)^T A^K (L^-1 q_t), A = gamma / max(sigma, 1) A_w, keys and queries divided
 /// by the m of the group; y_t = eta sum_s w_ts v_s, before o_proj (Echo eq. 13, prop. I.8). Weights may be negative and
 /// do not sum to 1. 0 where s does not contribute to the group of t; in prefix mode the future contributes.
-TokenWeights ska_token_weights(const SkaTokens& head);
+WeightMatrix ska_token_weights(const SkaTokens& head);
 
 /// softmax over s <= t (all s unless `causal`) of scale q_t . k_s; y_t = sum_s w_ts v_s. Keys and queries [T*D] as they
 /// meet, after the rotary code.
-TokenWeights softmax_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
+WeightMatrix softmax_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
                                    double scale, bool causal = true);
 
 /// scale q_t . k_s for s <= t; y_t = sum_s w_ts v_s.
-TokenWeights linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
+WeightMatrix linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
                                   double scale);
 
 /// Mamba-2: C_t . B_s dt_s prod_{s < u <= t} a_u for s <= t; B, C [T*N], dt [T], and the probed running sum
 /// `log_decay_cumsum` [T] of log a. y_t = sum_s w_ts x_s + D x_t; the skip D is not part of the weights.
-TokenWeights mamba2_token_weights(std::span<const double> B, std::span<const double> C, std::span<const double> dt,
+WeightMatrix mamba2_token_weights(std::span<const double> B, std::span<const double> C, std::span<const double> dt,
                                   std::span<const double> log_decay_cumsum, int tokens);
 
 }  // namespace afterglow

@@ -109,6 +109,18 @@ struct Trace {
   std::vector<std::string> labels;  ///< text of every token id, for the answer distribution
 };
 
+/// Equivalent attention of the traced layer: with what weight the value of each token enters what a head answers at
+/// each token, before gate and output projection (core/analysis/token_weights.h).
+struct TokenWeights {
+  std::int64_t step = 0;  ///< training step of the weights
+  int layer = -1;         ///< index into ModelSummary::layers
+  int heads = 0;          ///< 0: the layer has no such weights
+  int tokens = 0;         ///< T, the first tokens of the probe sequence, at most 256
+  /// For each head [T*T], row = token that asks, column = token that is read; NaN in the future of a causal layer.
+  /// Empty for a head whose weights are not finite.
+  std::vector<std::vector<float>> weights;
+};
+
 enum class Severity { info, warning, failure };
 struct Event {
   std::int64_t step = 0;
@@ -142,6 +154,7 @@ struct Observation {
   std::shared_ptr<const Spectra> spectra;
   std::vector<std::shared_ptr<const Spectra>> spectra_trail;  ///< oldest first, the current one last
   std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
   std::vector<Event> events;
   std::string recipe;  ///< JSON text that makes this moment again
 };

@@ -3,64 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
 #include "core/analysis/spectrum.h"
 #include "core/engine/device_array.h"
+#include "core/engine/layer_weights.h"
+#include "core/engine/probe_reader.h"
 
 namespace afterglow {
-
-// Host copies of probes: the last group (statistics after the whole sequence) of one head.
-class ProbeReader {
- public:
-  ProbeReader(const Tape& tape, Backend& backend) : tape_(&tape), backend_(&backend) {}
-
-  /// Entry `head` of a probe whose elements are `entries` blocks of equal size; the last `size` numbers of that block.
-  std::vector<double> tail(const std::string& name, int head, int heads, std::int64_t size) const {
-    const std::vector<double>& all = values(name);
-    const std::size_t block = all.size() / static_cast<std::size_t>(std::max(heads, 1));
-    const std::size_t end = block * static_cast<std::size_t>(head + 1);
-    if (static_cast<std::size_t>(size) > block || end > all.size()) return {};
-    return {all.begin() + static_cast<std::ptrdiff_t>(end - static_cast<std::size_t>(size)),
-            all.begin() + static_cast<std::ptrdiff_t>(end)};
-  }
-
-  /// Each probe is fetched once, however many heads read from it.
-  const std::vector<double>& values(const std::string& name) const {
-    for (const auto& [known, numbers] : fetched_) {
-      if (known == name) return numbers;
-    }
-    std::vector<double> numbers;
-    for (const Probe& probe : tape_->probes()) {
-      if (probe.name == name) numbers = download(probe.value);
-    }
-    return fetched_.emplace_back(name, std::move(numbers)).second;
-  }
-  Shape shape(const std::string& name) const {
-    for (const Probe& probe : tape_->probes()) {
-      if (probe.name == name) return probe.value.shape;
-    }
-    return {};
-  }
-
-  std::vector<double> download(const Tensor& tensor) const {
-    if (tensor.dtype == DType::f64) {
-      std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
-      backend_->download(values.data(), tensor);
-      return values;
-    }
-    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
-    backend_->download(values.data(), tensor);
-    return {values.begin(), values.end()};
-  }
-
- private:
-  const Tape* tape_;
-  Backend* backend_;
-  mutable std::deque<std::pair<std::string, std::vector<double>>> fetched_;  // references into it stay valid
-};
 
 namespace {
 
@@ -108,7 +59,7 @@ int Observer::first_ska() const {
   return -1;
 }
 
-std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
+void Observer::probe_sequence() {
   Backend& backend = trainer_->backend();
   const auto length = static_cast<std::int64_t>(example_.tokens.size());
   if (!tokens_ || tokens_->device().columns() != length) {
@@ -124,10 +75,13 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
   trainer_->model().forward(tape_, tokens_->device(), context_->device());
   tape_.set_probing(false);
   backend.synchronize();
+}
 
+std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
+  probe_sequence();
   auto result = std::make_shared<Spectra>();
   result->step = trainer_->finished_steps();
-  const ProbeReader read(tape_, backend);
+  const ProbeReader read(tape_, trainer_->backend());
   const auto& parts = trainer_->parts();
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (parts[part].kind == "koopman_mlp") add_mlp(part, *result);
@@ -198,6 +152,21 @@ void Observer::add_mlp(int part, Spectra& spectra) const {
     mlp.eigenvalues.push_back(raw / std::max(1.0, std::abs(raw)));
   }
   spectra.mlps.push_back(std::move(mlp));
+}
+
+std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
+  constexpr std::size_t most_tokens = 256;
+  auto result = std::make_shared<TokenWeights>();
+  result->step = trainer_->finished_steps();
+  result->layer = part;
+  result->tokens = static_cast<int>(std::min(most_tokens, example_.tokens.size()));
+  const auto& parts = trainer_->parts();
+  if (part < 0 || part >= static_cast<int>(parts.size()) || !has_layer_weights(parts[part].kind)) return result;
+  probe_sequence();
+  const std::span<const std::uint8_t> context(example_.context.data(), static_cast<std::size_t>(result->tokens));
+  result->weights = layer_weights(*trainer_, part, ProbeReader(tape_, trainer_->backend()), context);
+  result->heads = static_cast<int>(result->weights.size());
+  return result;
 }
 
 std::shared_ptr<const Trace> Observer::trace(int part) {

@@ -22,10 +22,13 @@ class Observer {
   std::shared_ptr<const Spectra> spectra(const Spectra* before);
   /// The recurrent form of the whole model; the state of part `layer` is recorded (-1: none).
   std::shared_ptr<const Trace> trace(int layer);
+  /// Equivalent attention of part `layer` over the first tokens of the probe; without heads where the part has none.
+  std::shared_ptr<const TokenWeights> token_weights(int layer);
   /// First part of kind `ska`, or -1.
   int first_ska() const;
 
  private:
+  void probe_sequence();
   HeadSpectrum head_spectrum(int part, int head, const class ProbeReader& read) const;
   void add_mlp(int part, Spectra& spectra) const;
   TokenStep token_step(int part, std::int64_t position, const Tensor& logits, const LayerState* state,

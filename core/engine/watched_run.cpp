@@ -39,6 +39,7 @@ void WatchedRun::go_to(std::int64_t step) {
     while (!trail_.empty() && trail_.back()->step > step) trail_.pop_back();
     spectra_.reset();
     trace_.reset();
+    token_weights_.reset();
     return;
   }
   while (run_->step() < step && train_step()) {
@@ -53,18 +54,23 @@ void WatchedRun::choose_probe(std::uint64_t index) {
 void WatchedRun::choose_trace(int part) {
   traced_part_ = part;
   trace_.reset();
+  token_weights_.reset();
 }
 
 void WatchedRun::forget_looks() {
   trail_.clear();
   spectra_.reset();
   trace_.reset();
+  token_weights_.reset();
 }
 
 bool WatchedRun::spectra_are_current() const { return spectra_ && spectra_->step == run_->step(); }
 bool WatchedRun::trace_is_current() const { return trace_ && trace_->step == run_->step(); }
 void WatchedRun::update_spectra() { spectra_ = observer_->spectra(trail_.empty() ? nullptr : trail_.back().get()); }
-void WatchedRun::update_trace() { trace_ = observer_->trace(traced_part_); }
+void WatchedRun::update_trace() {
+  trace_ = observer_->trace(traced_part_);
+  token_weights_ = observer_->token_weights(traced_part_);
+}
 
 Observation WatchedRun::describe() const {
   const Trainer& trainer = run_->trainer();
@@ -100,6 +106,7 @@ Observation WatchedRun::describe() const {
   now.spectra_trail.assign(trail_.begin(), trail_.end());
   if (spectra_ && (trail_.empty() || trail_.back()->step < spectra_->step)) now.spectra_trail.push_back(spectra_);
   now.trace = trace_;
+  now.token_weights = token_weights_;
   now.recipe = to_json(recipe).dump();
   return now;
 }

@@ -29,6 +29,7 @@ class WatchedRun {
   bool spectra_are_current() const;
   bool trace_is_current() const;
   void update_spectra();
+  /// The trace, and the token weights of the same layer.
   void update_trace();
 
   /// Everything but what only a session knows (running, speed, earlier runs, events).
@@ -43,6 +44,7 @@ class WatchedRun {
   std::deque<std::shared_ptr<const Spectra>> trail_;
   std::shared_ptr<const Spectra> spectra_;
   std::shared_ptr<const Trace> trace_;
+  std::shared_ptr<const TokenWeights> token_weights_;
 };
 
 }  // namespace afterglow

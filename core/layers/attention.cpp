@@ -59,6 +59,7 @@ Var Attention::turned(Tape& tape, const Var& heads, std::int64_t position) const
 
 Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const {
   const Var heads = causal_attention(tape, q, k, v, scale());
+  tape.probe("readout", heads.value);
   const Var joined = tape.reshape(heads, {q.shape()[0], q.shape()[1], config_.width});
   return linear(tape, joined, tape.parameter(o_proj_));
 }
@@ -67,7 +68,9 @@ Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
   const Var q = turned(tape, project(tape, x, q_proj_, config_.heads), 0);
   const Var k = turned(tape, project(tape, x, k_proj_, config_.key_heads), 0);
   if (tape.probing()) probe_weights(tape, q.value, k.value);
-  return read(tape, q, k, project(tape, x, v_proj_, config_.key_heads));
+  const Var v = project(tape, x, v_proj_, config_.key_heads);
+  tape.probe("values", v.value);
+  return read(tape, q, k, v);
 }
 
 LayerState Attention::make_state(Backend& backend, DType dtype, std::int64_t batch) const {

@@ -79,7 +79,7 @@ void add_spectra(std::vector<HostProbe>& probes, double ridge) {
 }
 
 void select_steps(std::vector<HostProbe>& probes, std::span<const std::int64_t> steps) {
-  constexpr std::array<std::string_view, 3> of_tokens{"keys", "queries", "values"};
+  constexpr std::array<std::string_view, 4> of_tokens{"keys", "queries", "values", "readout"};
   for (HostProbe& probe : probes) {
     if (std::find(of_tokens.begin(), of_tokens.end(), probe.name) != of_tokens.end()) continue;
     const std::int64_t rows = probe.shape[0] * probe.shape[1], tokens = probe.shape[2];

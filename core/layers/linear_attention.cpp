@@ -25,7 +25,12 @@ Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool res
   scan.C =
       scale(tape, linear(tape, x, tape.parameter(q_proj_)), 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
   scan.heads = scan.groups = config_.heads;
-  return linear(tape, tape.reshape(ssd_scan(tape, scan, state, resume), x.shape()), tape.parameter(o_proj_));
+  const Var heads = ssd_scan(tape, scan, state, resume);
+  tape.probe("keys", scan.B.value);
+  tape.probe("queries", scan.C.value);
+  tape.probe("values", scan.x.value);
+  tape.probe("readout", heads.value);
+  return linear(tape, tape.reshape(heads, x.shape()), tape.parameter(o_proj_));
 }
 
 Shape LinearAttention::state_shape(std::int64_t batch) const {

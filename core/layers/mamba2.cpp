@@ -33,6 +33,13 @@ Mamba2Config read_config(const nlohmann::json& config) {
   return c;
 }
 
+/// Probes are contiguous; the parts of a split are columns of a wider tensor.
+void probe_columns(Tape& tape, std::string_view name, const Tensor& columns) {
+  const Tensor whole = tape.scratch(columns.shape, columns.dtype);
+  tape.backend().copy(whole, columns);
+  tape.probe(name, whole);
+}
+
 }  // namespace
 
 // Start values as in the official implementation: A uniform in [1, 16], time steps log-uniform in [0.001, 0.1].
@@ -66,8 +73,9 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
   scan.A_log = tape.parameter(A_log_);
   scan.D = tape.parameter(D_);
   scan.heads = config_.heads();
-  if (tape.probing()) probe_decay(tape, scan.dt.value);
+  if (tape.probing()) probe_scan(tape, scan);
   const Var heads = ssd_scan(tape, scan, state, resume);
+  tape.probe("readout", heads.value);
   const Var y = tape.reshape(heads, {x.shape()[0], x.shape()[1], config_.inner});
   const Var gated = gated_rms_norm(tape, y, parts[0], tape.parameter(norm_), config_.norm_eps);
   return linear(tape, gated, tape.parameter(out_proj_));
@@ -99,7 +107,11 @@ std::int64_t Mamba2::state_bytes(DType dtype, std::int64_t) const {
   return numbers * static_cast<std::int64_t>(size_of(dtype));
 }
 
-void Mamba2::probe_decay(Tape& tape, const Tensor& dt) const {
+void Mamba2::probe_scan(Tape& tape, const ScanVars& scan) const {
+  probe_columns(tape, "values", scan.x.value);
+  probe_columns(tape, "B", scan.B.value);
+  probe_columns(tape, "C", scan.C.value);
+  const Tensor& dt = scan.dt.value;
   tape.probe("dt", dt);
   std::vector<double> sums = to_host(tape.backend(), dt);
   const std::vector<double> A_log = to_host(tape.backend(), A_log_.value);

@@ -101,6 +101,7 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var heads = ridge_readout(tape, config_.core, vars, &saved);
+  tape.probe("readout", heads.value);
   probe_statistics(tape, saved,
                    config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
   return join_heads(tape, heads);

@@ -16,11 +16,13 @@ struct SkaConfig {
 
 /// Probes, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis behind H: `G`, `M`
 /// [r,r] (divided by m^2, without ridge), `L`, `A_w` [r,r], `Cv` [P,r], `m`, `sigma`, `jitter` []; and `keys`,
-/// `queries` [B,T,H,r], `values` [B,T,H,P].
+/// `queries` [B,T,H,r], `values` [B,T,H,P]; and `readout` [B,T,H,P], what the heads answer before o_proj.
 class Ska final : public Layer {
  public:
   Ska(const SkaConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "ska"; }
+  /// K and ridge as they are now.
+  const SkaConfig& config() const { return config_; }
   /// Masked mode needs the mask; the other modes ignore it.
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `G`, `M` [B,H,r,r], `C` [B,H,P,r], `previous_key` [B,H,r], `m` [B,H]: 2 r^2 + P r + r + 1 numbers a head.

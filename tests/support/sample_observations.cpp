@@ -195,6 +195,33 @@ std::shared_ptr<Trace> trace_of(std::int64_t training_step, int length, int head
   return trace;
 }
 
+/// Weights that fade with distance and jump at the keys; like softmax when `shares`.
+std::shared_ptr<TokenWeights> token_weights_of(const Trace& trace, int heads, bool shares) {
+  auto weights = std::make_shared<TokenWeights>();
+  weights->step = trace.step;
+  weights->layer = trace.layer;
+  weights->heads = heads;
+  weights->tokens = std::min(256, static_cast<int>(trace.tokens.size()));
+  const int T = weights->tokens;
+  for (int h = 0; h < heads; ++h) {
+    std::vector<float>& own =
+        weights->weights.emplace_back(static_cast<std::size_t>(T * T), std::numeric_limits<float>::quiet_NaN());
+    for (int t = 0; t < T; ++t) {
+      double sum = 0;
+      std::vector<double> row;
+      for (int s = 0; s <= t; ++s) {
+        const double n = noise(60 + static_cast<std::uint64_t>(h), static_cast<std::uint64_t>(t * 700 + s));
+        row.push_back((shares ? 1 + n : 0.4 * n) * std::exp(-(t - s) / 9.0) + (s % 2 && s < 9 ? 0.2 : 0.0));
+        sum += row.back();
+      }
+      for (int s = 0; s <= t; ++s)
+        own[static_cast<std::size_t>(t * T + s)] =
+            static_cast<float>(shares ? row[static_cast<std::size_t>(s)] / sum : row[static_cast<std::size_t>(s)]);
+    }
+  }
+  return weights;
+}
+
 std::vector<Setting> settings() {
   return {
       {"learning_rate", "learning rate", "", "Step size of AdamW after warm-up.", 1e-3, 1e-6, 1e-1, 3e-4, true, false},
@@ -230,6 +257,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   }
   o.spectra = o.spectra_trail.back();
   o.trace = trace_of(step, length, heads, rank, rank);
+  o.token_weights = token_weights_of(*o.trace, heads, false);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
 }
@@ -269,6 +297,9 @@ Observation non_finite() {
   }
   trace->steps.back().top_probabilities.assign(5, nan);
   o.trace = trace;
+  auto weights = std::make_shared<TokenWeights>(*o.token_weights);
+  weights->weights[0].clear();
+  o.token_weights = weights;
   o.running = false;
   o.stopped_non_finite = true;
   o.events.push_back(
@@ -300,6 +331,9 @@ Observation huge_values() {
     for (float& g : step.heads[0].G) g *= 1e30f;
   }
   o.trace = trace;
+  auto weights = std::make_shared<TokenWeights>(*o.token_weights);
+  for (float& w : weights->weights[0]) w *= 1e30f;
+  o.token_weights = weights;
   return o;
 }
 
@@ -345,6 +379,16 @@ Observation many_heads() {
   return o;
 }
 
+Observation softmax_weights() {
+  Observation o = training_at(428);
+  o.model.layers[1] = {"0 attention", "layers.0.mixer", "attention", "H 2", 16384, 2, 32768};
+  auto trace = std::make_shared<Trace>(*o.trace);
+  trace->layer = 1;
+  o.trace = trace;
+  o.token_weights = token_weights_of(*trace, 2, true);
+  return o;
+}
+
 Observation attention_trace() {
   Observation o = training_at(428);
   auto trace = std::make_shared<Trace>(*o.trace);
@@ -359,6 +403,7 @@ Observation attention_trace() {
           static_cast<float>(noise(5, static_cast<std::uint64_t>(i)) * std::sin(0.1 * static_cast<double>(t))));
   }
   o.trace = trace;
+  o.token_weights = token_weights_of(*trace, 2, false);
   o.spectra = nullptr;
   o.spectra_trail.clear();
   return o;
@@ -380,6 +425,7 @@ const std::vector<Sample>& all() {
     add("long texts", long_texts());
     add("many heads", many_heads());
     add("attention trace", attention_trace());
+    add("softmax weights", softmax_weights());
     return list;
   }();
   return samples;

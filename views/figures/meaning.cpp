@@ -2,6 +2,7 @@
 #include "views/figures/meaning.h"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 namespace afterglow {
@@ -43,6 +44,15 @@ Ink token_ink(int role) {
 std::string layer_name(const Observation& observation, int layer) {
   if (layer < 0 || layer >= static_cast<int>(observation.model.layers.size())) return "layer " + std::to_string(layer);
   return observation.model.layers[static_cast<std::size_t>(layer)].label;
+}
+
+double colour_reach(double largest) {
+  if (!(largest > 0) || !std::isfinite(largest)) return 1;
+  const double decade = std::pow(10.0, std::floor(std::log10(largest)));
+  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+    if (factor * decade >= largest * (1 - 1e-12)) return factor * decade;
+  }
+  return largest;
 }
 
 std::string grouped_number(std::int64_t number) {

@@ -19,6 +19,10 @@ Ink token_ink(int role);
 /// The label of a layer, or "layer 7" for an index that the model does not have.
 std::string layer_name(const Observation& observation, int layer);
 
+/// The end of a colour bar: the next of 1, 2, 5 times a power of ten, so that it rarely moves; 1 when `largest` is not
+/// positive and finite.
+double colour_reach(double largest);
+
 /// "1,234,567" with thin groups, for counts.
 std::string grouped_number(std::int64_t number);
 /// "412 MB", "12.6 KB".

@@ -7,6 +7,7 @@
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
+#include "views/figures/token_weights_figures.h"
 #include "views/figures/training_figures.h"
 
 namespace afterglow {
@@ -24,6 +25,8 @@ constexpr std::array kinds{
              stepper_figures},
     PlotKind{"conditioning", "Conditioning", "How close the Gram matrix comes to what each precision can solve.",
              conditioning_subtitle, conditioning_figures},
+    PlotKind{"token_weights", "Token weights", "Which tokens each token reads, as if every layer were attention.",
+             token_weights_subtitle, token_weights_figures},
 };
 
 }  // namespace

@@ -21,16 +21,6 @@ double largest_magnitude(const Matrix& values) {
   return largest;
 }
 
-/// The end of a colour bar: the next of 1, 2, 5 times a power of ten, so that it rarely moves.
-double round_up(double value) {
-  if (!(value > 0) || !std::isfinite(value)) return 1;
-  const double decade = std::pow(10.0, std::floor(std::log10(value)));
-  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
-    if (factor * decade >= value * (1 - 1e-12)) return factor * decade;
-  }
-  return value;
-}
-
 struct MatrixView {
   std::string id, title, subtitle, row_axis, col_axis;
   int rows = 0, cols = 0;
@@ -53,7 +43,7 @@ Figure matrix_figure(const MatrixView& view, const Matrix& now, const Matrix& be
   map.rows = view.rows;
   map.cols = view.cols;
   map.map = ColourMap::diverging;
-  map.value.range = Range{-round_up(reach), round_up(reach)};
+  map.value.range = Range{-colour_reach(reach), colour_reach(reach)};
   map.cells = std::move(cells);
   figure.series.emplace_back(std::move(map));
   return figure;

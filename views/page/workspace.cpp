@@ -85,7 +85,7 @@ std::span<const Workspace> workspaces() {
       {"koopman",
        "Koopman",
        {{1.15, {{"training", 1.25}, {"spectrum", 1.1}, {"power_filter", 0.9}}},
-        {1, {{"stepper", 2.1}, {"conditioning", 1.15}}}}},
+        {1, {{"stepper", 1.8}, {"conditioning", 0.95}, {"token_weights", 1.05}}}}},
       {"training", "Training", {{1, {{"training", 1}}}}},
       {"stepper", "Stepper", {{1.3, {{"stepper", 1}}}, {1, {{"conditioning", 1}, {"spectrum", 1}}}}},
   };

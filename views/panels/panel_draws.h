@@ -12,6 +12,8 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
 void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
 double draw_stepper_controls(Frame& frame, const Rect& row);
 
+double draw_token_weights_controls(Frame& frame, const Rect& row);
+
 double draw_training_controls(Frame& frame, const Rect& row);
 
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.

@@ -109,7 +109,7 @@ class GoldenSka {
       head.exclusive = mode == "chunk";
       head.gamma = 1 + 0.5 / (1 + std::exp(-raw[static_cast<std::size_t>(h)]));
       head.power = config_.at("K");
-      const TokenWeights weights = ska_token_weights(head);
+      const WeightMatrix weights = ska_token_weights(head);
       EXPECT_FALSE(weights.empty());
       if (weights.empty()) return joined;
       const PlainMatrix y = eta[static_cast<std::size_t>(h)] * (PlainMatrix(tokens_, tokens_, weights) * values);

@@ -71,7 +71,7 @@ struct PlainSka {
     input.mask = mask;
     return input;
   }
-  void expect_outputs(const TokenWeights& weights) const {
+  void expect_outputs(const WeightMatrix& weights) const {
     ASSERT_EQ(weights.size(), static_cast<std::size_t>(tokens) * tokens);
     const PlainMatrix sum = eta * (PlainMatrix(tokens, tokens, weights) * values);
     const double size = 1 + length_of(y.values);
@@ -92,7 +92,7 @@ TEST(TokenWeights, SkaOnlyMaskedPositionsSpeak) {
   PlainSka one(32, 21, 4, 3);
   for (int t = 0; t < 21; ++t) one.mask.push_back(t % 3 != 1);
   one.answer(21, 21, 0, 21);
-  const TokenWeights weights = ska_token_weights(one.as_input(21, false));
+  const WeightMatrix weights = ska_token_weights(one.as_input(21, false));
   one.expect_outputs(weights);
   for (int t = 0; t < 21; ++t) EXPECT_EQ(weights[t * 21 + 4], 0.0);
 }
@@ -100,7 +100,7 @@ TEST(TokenWeights, SkaOnlyMaskedPositionsSpeak) {
 TEST(TokenWeights, SkaChunksSeeWhatCameBefore) {
   PlainSka one(33, 21, 4, 3);
   for (int first = 0; first < 21; first += 8) one.answer(first, 21, first, std::min(21, first + 8));
-  const TokenWeights weights = ska_token_weights(one.as_input(8, true));
+  const WeightMatrix weights = ska_token_weights(one.as_input(8, true));
   one.expect_outputs(weights);
   for (int t = 0; t < 21; ++t) {
     for (int s = t / 8 * 8; s < 21; ++s) EXPECT_EQ(weights[t * 21 + s], 0.0);
@@ -110,7 +110,7 @@ TEST(TokenWeights, SkaChunksSeeWhatCameBefore) {
 TEST(TokenWeights, SkaRecurrentIsCausal) {
   PlainSka one(34, 13, 5, 2);
   for (int t = 0; t < 13; ++t) one.answer(t + 1, t + 1, t, t + 1);
-  const TokenWeights weights = ska_token_weights(one.as_input(1, false));
+  const WeightMatrix weights = ska_token_weights(one.as_input(1, false));
   one.expect_outputs(weights);
   EXPECT_EQ(weights[3 * 13 + 4], 0.0);
   EXPECT_NE(weights[3 * 13 + 3], 0.0);
@@ -122,7 +122,7 @@ TEST(TokenWeights, SkaWithOrthogonalKeysLooksUpTheOneToken) {
   one.keys = one.queries = identity(4);
   one.power = 0;
   one.answer(4, 4, 0, 4);
-  const TokenWeights weights = ska_token_weights(one.as_input(4, false));
+  const WeightMatrix weights = ska_token_weights(one.as_input(4, false));
   for (int i = 0; i < 16; ++i) EXPECT_NEAR(weights[i], i % 5 == 0 ? 1 / 1.001 : 0.0, 1e-12);
 }
 
@@ -130,8 +130,8 @@ TEST(TokenWeights, SoftmaxIsADistributionOverThePast) {
   Random random(36);
   const int T = 17, D = 4;
   const PlainMatrix K = random_matrix(random, T, D), Q = random_matrix(random, T, D);
-  const TokenWeights causal = softmax_token_weights(K.values, Q.values, T, 0.5);
-  const TokenWeights both = softmax_token_weights(K.values, Q.values, T, 0.5, false);
+  const WeightMatrix causal = softmax_token_weights(K.values, Q.values, T, 0.5);
+  const WeightMatrix both = softmax_token_weights(K.values, Q.values, T, 0.5, false);
   for (int t = 0; t < T; ++t) {
     double sum = 0, sum_past = 0, sum_all = 0;
     std::vector<double> powers;

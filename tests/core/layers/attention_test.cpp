@@ -78,7 +78,7 @@ TEST_F(AttentionLayer, ProbesDistributions) {
   tape_.begin(false);
   tape_.set_probing(true);
   layer_->forward(tape_, tape_.constant(random_tensor({2, 37, 12})), {});
-  ASSERT_EQ(tape_.probes().size(), 1u);
+  ASSERT_EQ(tape_.probes().size(), 3u) << "attn, values, readout";
   EXPECT_EQ(tape_.probes()[0].name, "attn");
   EXPECT_EQ(tape_.probes()[0].value.shape, Shape({2, 3, 37, 37}));
   const Values weights = host_.read<double>(tape_.probes()[0].value);

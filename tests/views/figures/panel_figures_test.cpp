@@ -8,9 +8,11 @@
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "views/figures/conditioning_figures.h"
+#include "views/figures/meaning.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
+#include "views/figures/token_weights_figures.h"
 #include "views/figures/training_figures.h"
 
 namespace afterglow {
@@ -320,6 +322,70 @@ TEST(StepperFigures, OtherLayersShowTheirStateAsOneMatrix) {
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(series<HeatMap>(figures[0], "state").rows, 32);
   EXPECT_EQ(figures[0].title, "State of 0 mamba2");
+}
+
+TEST(TokenWeightsFigures, MapHoldsTheWeightsOfTheHeadAndMarksTheToken) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  Selection selection;
+  selection.head = 2;
+  selection.token = 12;
+  const auto figures = token_weights_figures(o, selection, curves);
+  ASSERT_EQ(figures.size(), 1u);
+  const HeatMap map = series<HeatMap>(figures[0], "weight");
+  EXPECT_EQ(map.rows, 64);
+  EXPECT_EQ(map.cols, 64);
+  EXPECT_EQ(map.cells[12 * 64 + 5], static_cast<double>(o.token_weights->weights[2][12 * 64 + 5]));
+  EXPECT_TRUE(std::isnan(map.cells[12 * 64 + 13]));
+  EXPECT_TRUE(map.nan_is_blank) << "the future of a causal layer is no error";
+  ASSERT_EQ(map.row_labels.size(), 64u);
+  EXPECT_EQ(map.col_labels[2], "v9");
+  ASSERT_EQ(figures[0].reference_lines.size(), 2u);
+  EXPECT_EQ(figures[0].reference_lines[0].at, 11.5);
+  EXPECT_EQ(figures[0].reference_lines[1].at, 12.5);
+}
+
+TEST(TokenWeightsFigures, SignsDivergeAndSharesRunFromZeroToOne) {
+  CurveStore curves;
+  const HeatMap with_signs = series<HeatMap>(token_weights_figures(samples::mid_training(), {}, curves)[0], "weight");
+  EXPECT_EQ(with_signs.map, ColourMap::diverging);
+  EXPECT_EQ(with_signs.value.range->low, -with_signs.value.range->high) << "zero keeps the neutral colour";
+  const Observation softmax = samples::softmax_weights();
+  const HeatMap shares = series<HeatMap>(token_weights_figures(softmax, {}, curves)[0], "weight");
+  EXPECT_EQ(shares.map, ColourMap::sequential);
+  EXPECT_EQ(*shares.value.range, (Range{0, 1}));
+  EXPECT_EQ(token_weights_subtitle(softmax, {}), "0 attention · head 0 · attention");
+  Observation later = softmax;
+  later.step = 1430;
+  EXPECT_EQ(token_weights_subtitle(later, {}), "0 attention · head 0 · attention · as of step 428");
+}
+
+TEST(TokenWeightsFigures, SayWhyThereIsNothing) {
+  CurveStore curves;
+  EXPECT_TRUE(token_weights_figures(samples::nothing(), {}, curves).empty());
+  EXPECT_EQ(token_weights_subtitle(samples::non_finite(), {}), "1 ska · head 0: its weights are not finite");
+  Observation mlp = samples::mid_training();
+  auto none = std::make_shared<TokenWeights>();
+  none->layer = 2;
+  mlp.token_weights = none;
+  EXPECT_TRUE(token_weights_figures(mlp, {}, curves).empty());
+  EXPECT_EQ(token_weights_subtitle(mlp, {}).find("choose"), 0u);
+}
+
+TEST(TokenWeightsFigures, ATokenBehindTheLastOneShownHasNoMark) {
+  CurveStore curves;
+  const auto figures = token_weights_figures(samples::many_heads(), {}, curves);  // 700 tokens, the last one selected
+  ASSERT_EQ(figures.size(), 1u);
+  EXPECT_EQ(series<HeatMap>(figures[0], "weight").rows, 256);
+  EXPECT_TRUE(figures[0].reference_lines.empty());
+}
+
+TEST(Colours, ReachIsARoundNumberThatCovers) {
+  EXPECT_DOUBLE_EQ(colour_reach(0.3), 0.5);
+  EXPECT_DOUBLE_EQ(colour_reach(1.0), 1.0);
+  EXPECT_DOUBLE_EQ(colour_reach(7e-5), 1e-4);
+  EXPECT_DOUBLE_EQ(colour_reach(0.0), 1.0);
+  EXPECT_DOUBLE_EQ(colour_reach(INFINITY), 1.0);
 }
 
 }  // namespace

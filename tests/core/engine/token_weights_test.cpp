@@ -1,0 +1,182 @@
+// Token weights of the observer: with the values of the tokens they give what the layer's heads answer.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/engine/observer.h"
+#include "core/engine/probe_reader.h"
+#include "core/engine/watched_run.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+struct Mixer {
+  const char* name;
+  const char* json;
+  int heads;
+  bool causal = true;
+};
+
+Recipe recipe_with(const char* mixer, int length) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["model"]["blocks"] =
+      nlohmann::json::array({{{"mixer", nlohmann::json::parse(mixer)}, {"mlp", {{"kind", "swiglu"}, {"d_ff", 24}}}}});
+  recipe["task"]["length"] = length;
+  return parse_recipe(recipe, "test");
+}
+
+constexpr int mixer_part = 1;  // behind the embedding
+
+/// A trainer in float64 with its observer, and a second look at the same sequence by hand.
+struct Looked {
+  Looked(const char* mixer, int length)
+      : backend(make_cpu_backend(1)),
+        trainer(recipe_with(mixer, length), *backend, DType::f64),
+        observer(trainer),
+        arena(*backend),
+        tape(*backend, arena),
+        read(tape, *backend) {
+    const Example& example = observer.example();
+    tokens = Tensor(backend->allocate(example.tokens.size() * 4), {1, size()}, DType::i32);
+    context = Tensor(backend->allocate(example.tokens.size()), {1, size()}, DType::u8);
+    backend->upload(tokens, example.tokens.data());
+    backend->upload(context, example.context.data());
+    tape.begin(false);
+    tape.set_probing(true);
+    trainer.model().forward(tape, tokens, context);
+    backend->synchronize();
+  }
+  ~Looked() {
+    backend->release(tokens.data);
+    backend->release(context.data);
+  }
+  std::int64_t size() const { return static_cast<std::int64_t>(observer.example().tokens.size()); }
+  const ModelPart& part() const { return trainer.parts()[mixer_part]; }
+  std::vector<double> probe(const char* name) const { return read.values(part().scope + "." + name); }
+  double parameter(const char* name, int head) {
+    return trainer.parameters().download(trainer.parameters().find(part().scope + "." + name)->value)[head];
+  }
+
+  std::unique_ptr<Backend> backend;
+  Trainer trainer;
+  Observer observer;
+  Arena arena;
+  Tape tape;
+  ProbeReader read;
+  Tensor tokens, context;
+};
+
+class ObservedWeights : public testing::TestWithParam<Mixer> {};
+
+TEST_P(ObservedWeights, GiveWhatTheHeadsAnswer) {
+  Looked looked(GetParam().json, 24);
+  const auto weights = looked.observer.token_weights(mixer_part);
+  const std::string kind = looked.part().kind;
+  const int T = 24, heads = GetParam().heads;
+  ASSERT_EQ(weights->tokens, T);
+  ASSERT_EQ(weights->heads, heads);
+  ASSERT_EQ(weights->layer, mixer_part);
+  const std::vector<double> answers = looked.probe("readout"), values = looked.probe("values");
+  const int width = static_cast<int>(answers.size()) / (T * heads);
+  const int value_heads = static_cast<int>(values.size()) / (T * width);
+  double largest = 0, difference = 0;
+  for (int h = 0; h < heads; ++h) {
+    const double factor = kind == "ska" ? looked.parameter("eta", h) : 1;
+    const double skip = kind == "mamba2" ? looked.parameter("D", h) : 0;
+    const std::vector<float>& w = weights->weights[static_cast<std::size_t>(h)];
+    ASSERT_EQ(w.size(), static_cast<std::size_t>(T * T));
+    const auto value = [&](int s, int p) {
+      return values[static_cast<std::size_t>((s * value_heads + h * value_heads / heads) * width + p)];
+    };
+    for (int i = 0; i < T * width; ++i) {
+      const int t = i / width, p = i % width;
+      double sum = 0;
+      for (int s = 0; s < T; ++s) {
+        const auto weight = static_cast<double>(w[static_cast<std::size_t>(t * T + s)]);
+        if (!std::isnan(weight)) sum += factor * weight * value(s, p);
+      }
+      const double answer = answers[static_cast<std::size_t>((t * heads + h) * width + p)] - skip * value(t, p);
+      largest = std::max(largest, std::abs(answer));
+      difference = std::max(difference, std::abs(sum - answer));
+    }
+  }
+  EXPECT_GT(largest, 0);
+  EXPECT_LT(difference, 1e-5 * largest);
+}
+
+TEST_P(ObservedWeights, AreBlankInTheFutureOfCausalLayersOnly) {
+  Looked looked(GetParam().json, 24);
+  const auto weights = looked.observer.token_weights(mixer_part);
+  for (const std::vector<float>& head : weights->weights) {
+    for (std::size_t t = 0; t < 24; ++t) {
+      for (std::size_t s = 0; s < 24; ++s)
+        EXPECT_EQ(std::isnan(head[t * 24 + s]), GetParam().causal && s > t) << t << ", " << s;
+    }
+  }
+}
+
+TEST_P(ObservedWeights, StayWhatTheyAreWhereALongSequenceIsCut) {
+  Looked looked(GetParam().json, 300);
+  const auto weights = looked.observer.token_weights(mixer_part);
+  ASSERT_EQ(weights->tokens, 256);
+  for (const std::vector<float>& head : weights->weights) ASSERT_EQ(head.size(), 256u * 256u);
+  if (!GetParam().causal) return;  // other sequences, other statistics
+  Example cut = looked.observer.example();
+  for (auto* list : {&cut.tokens, &cut.targets}) list->resize(256);
+  cut.context.resize(256);
+  looked.observer.choose(cut);
+  const auto alone = looked.observer.token_weights(mixer_part);
+  for (std::size_t h = 0; h < weights->weights.size(); ++h) {
+    for (std::size_t i = 0; i < 256u * 256u; ++i) {
+      const float w = weights->weights[h][i];
+      if (std::isnan(w)) continue;
+      ASSERT_NEAR(w, alone->weights[h][i], 1e-5 * (1 + std::abs(w)));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Mixers, ObservedWeights,
+    testing::Values(
+        Mixer{"prefix", R"({"kind":"ska","H":2,"r":6,"P":8,"K":2,"mode":"prefix"})", 2, false},
+        Mixer{"masked", R"({"kind":"ska","H":2,"r":6,"P":8,"K":1,"mode":"masked"})", 2, false},
+        Mixer{"chunk", R"({"kind":"ska","H":2,"r":6,"P":8,"K":2,"mode":"chunk","chunk":5,"norm_scope":"prefix"})", 2},
+        Mixer{"recurrent", R"({"kind":"ska","H":2,"r":6,"P":8,"K":3,"mode":"recurrent"})", 2},
+        Mixer{"attention", R"({"kind":"attention","n_heads":4,"n_kv_heads":2})", 4},
+        Mixer{"linear", R"({"kind":"linear_attention","n_heads":2})", 2},
+        Mixer{"mamba2", R"({"kind":"mamba2","d_state":4,"expand":2,"headdim":8})", 4}),
+    [](const auto& mixer) { return std::string(mixer.param.name); });
+
+TEST(TokenWeightsOfAttention, AreShares) {
+  Looked looked(R"({"kind":"attention","n_heads":2})", 37);
+  const auto weights = looked.observer.token_weights(mixer_part);
+  for (const std::vector<float>& head : weights->weights) {
+    for (std::size_t t = 0; t < 37; ++t) {
+      double sum = 0;
+      for (std::size_t s = 0; s <= t; ++s) sum += static_cast<double>(head[t * 37 + s]);
+      EXPECT_NEAR(sum, 1, 1e-5);
+    }
+  }
+}
+
+TEST(TokenWeightsOfARun, FollowTheTraceAndAreNoneForAnMlp) {
+  const auto backend = make_cpu_backend(1);
+  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  watched.update_trace();
+  Observation seen = watched.describe();
+  ASSERT_TRUE(seen.token_weights);
+  EXPECT_EQ(seen.token_weights->layer, seen.trace->layer);
+  EXPECT_EQ(seen.model.layers[static_cast<std::size_t>(seen.token_weights->layer)].kind, "ska");
+  EXPECT_EQ(seen.token_weights->heads, 2);
+  watched.choose_trace(2);
+  EXPECT_FALSE(watched.describe().token_weights);
+  watched.update_trace();
+  seen = watched.describe();
+  EXPECT_EQ(seen.model.layers[2].kind, "swiglu");
+  EXPECT_EQ(seen.token_weights->heads, 0);
+  EXPECT_TRUE(seen.token_weights->weights.empty());
+}
+
+}  // namespace
+}  // namespace afterglow
