@@ -14,7 +14,7 @@ enum RandomStream : std::uint32_t {
   weights_stream = 1,
   training_data_stream = 2,
   held_out_data_stream = 3,
-  task_design_stream = 4,  ///< what a task itself consists of, the same in every run
+  task_design_stream = 4,   ///< what a task itself consists of, the same in every run
   perturbation_stream = 5,  ///< noise added to statistics, to see what it changes
 };
 

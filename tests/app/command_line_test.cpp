@@ -238,8 +238,8 @@ TEST_F(CommandLine, AChangedSnapshotIsRefusedBeforeMemoryIsTaken) {
 TEST_F(CommandLine, AFullDiskOrReadOnlyFolderLosesNothing) {
   const std::string before = train("--until 2")["snapshot"];
   const std::string content = text_of(folder_ / before);
-  const ProgramResult limited = run("train --recipe small.json --device cpu --no-figures --until 2 --force --out out",
-                                    "ulimit -f 8;");
+  const ProgramResult limited =
+      run("train --recipe small.json --device cpu --no-figures --until 2 --force --out out", "ulimit -f 8;");
   EXPECT_NE(limited.code, 0);
   EXPECT_EQ(text_of(folder_ / before), content) << "the old snapshot is as it was";
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out")) {

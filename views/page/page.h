@@ -8,8 +8,8 @@
 
 namespace afterglow {
 
-/// Draws everything into the current Dear ImGui frame, onto a buffer that was cleared with the theme's ground. Commands that the user gives wait in `frame.commands`
-/// afterwards.
+/// Draws everything into the current Dear ImGui frame, onto a buffer that was cleared with the theme's ground. Commands
+/// that the user gives wait in `frame.commands` afterwards.
 void draw_page(Frame& frame);
 
 // The parts, from top to bottom.
