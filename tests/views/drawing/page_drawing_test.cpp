@@ -16,6 +16,11 @@ struct Size {
   const char* theme;
 };
 
+// What test listings show of a size.
+void PrintTo(const Size& size, std::ostream* out) {
+  *out << size.width << "x" << size.height << " at " << size.scale << ", " << size.theme;
+}
+
 class PageDrawing : public testing::TestWithParam<Size> {};
 
 TEST_P(PageDrawing, EverySampleOnEveryWorkspace) {
