@@ -24,14 +24,14 @@ void Output::message(const std::string& text) const {
   if (!quiet) std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-void Output::progress(const std::string& name, double share, const std::string& text) {
+void Output::progress(const std::string& name, double share, const std::function<std::string()>& text) {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
   if (quiet || !terminal || (share < 1.0 && now() - last_drawn_ < redraw_interval)) return;
   last_drawn_ = now();
   const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * bar_width);
   std::string bar;
   for (int i = 0; i < bar_width; ++i) bar += i < full ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s %s", name.c_str(), bar.c_str(), text.c_str());
+  std::fprintf(stderr, "\r\033[K%s %s %s", name.c_str(), bar.c_str(), text().c_str());
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -36,7 +36,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
     while (watched.run().step() < target) {
       if (!watched.train_step()) throw Error(ExitCode::non_finite, watched.run().failure());
       output.progress(moment.recipe.name, static_cast<double>(watched.run().step()) / static_cast<double>(target),
-                      std::to_string(watched.run().step()) + "/" + std::to_string(target));
+                      [&] { return std::to_string(watched.run().step()) + "/" + std::to_string(target); });
     }
     output.end_progress();
   }

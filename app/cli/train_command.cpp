@@ -106,7 +106,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   while (finite && run.step() < last && interruptions == 0) {
     finite = watched.train_step();
     const double share = static_cast<double>(run.step()) / static_cast<double>(last);
-    output.progress(recipe.name, share, status_text(run.curves(), run.step(), last, speed()));
+    output.progress(recipe.name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
     if (options.follow && finite) {
       const RunCurves curves = run.curves();
       std::printf("%s\n", nlohmann::json{{"step", run.step()},

@@ -84,7 +84,7 @@ void Trainer::build_parts() {
   std::size_t part = 0;
   for (const Parameter& parameter : parameters_.all()) {
     const bool branch_norm = part < branches.size() && branches[part].norm == &parameter;
-    if (branch_norm || parameter.name == "norm.weight") ++part;
+    if (branch_norm || parameter.name == "norm.weight") parts_[++part].offset = parameter.offset;
     parts_[part].parameters += parameter.shape.elements();
   }
 }
@@ -94,14 +94,8 @@ void Trainer::make_batch() {
   plain_steps_ = 0;
   prepared_ = false;
   batch_ = std::make_unique<Batch>(*backend_, config_.batch, task_->length(), parts_.size(), dtype_);
-  std::size_t part = 0;
   auto* offsets = batch_->offsets.host<double>();
-  const auto& branches = model_->branches();
-  for (const Parameter& parameter : parameters_.all()) {
-    const bool branch_norm = part < branches.size() && branches[part].norm == &parameter;
-    if (branch_norm || parameter.name == "norm.weight") offsets[++part] = static_cast<double>(parameter.offset);
-  }
-  offsets[0] = 0;
+  for (std::size_t part = 0; part < parts_.size(); ++part) offsets[part] = static_cast<double>(parts_[part].offset);
   offsets[parts_.size()] = static_cast<double>(parameters_.values().elements());
   backend_->upload(batch_->offsets.device(), offsets);
 }

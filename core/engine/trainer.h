@@ -31,6 +31,7 @@ struct ModelPart {
   int heads = 0;
   int branch = -1;  ///< index into Model::branches, -1 for embedding and head
   std::int64_t parameters = 0;
+  std::int64_t offset = 0;  ///< of its slice in the flat buffers
 };
 
 /// Everything that a run needs to go on from a step: weights and both moments, as they lie in the flat buffers.
