@@ -105,6 +105,31 @@ class CudaBackend final : public Backend {
   void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
                               const Tensor& dz, const Grad& dlifted, const Grad& dgamma, const Grad& domega,
                               const Grad& dgate) override;
+  void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,
+                  const Tensor& moments) override;
+  void layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
+                           const Grad& dx, const Grad& dweight, const Grad& dbias) override;
+  void unit_norm(const Tensor& x, double eps, const Tensor& y, const Tensor& norms) override;
+  void unit_norm_backward(const Tensor& x, double eps, const Tensor& norms, const Tensor& dy, const Grad& dx) override;
+  void chebyshev_readout(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevSaved& saved,
+                         const Tensor& y) override;
+  void chebyshev_readout_backward(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevSaved& saved,
+                                  const Tensor& dy, const Tensor& workspace, const ChebyshevGrads& out) override;
+  std::int64_t chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;
+  void chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,
+                      const ChebyshevSaved& saved, const Tensor& y) override;
+  void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
+  void delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
+                           const DeltaGrads& out) override;
+  std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
+  void feedback_solve(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum) override;
+  void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum, const Tensor& ds,
+                               const Tensor& workspace, const FeedbackGrads& out) override;
+  std::int64_t feedback_solve_workspace(const FeedbackInputs& in) const override;
+  void trapezoid_scan(const TrapezoidInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
+  void trapezoid_scan_backward(const TrapezoidInputs& in, const Tensor& dy, const Tensor& workspace,
+                               const TrapezoidGrads& out) override;
+  std::int64_t trapezoid_scan_workspace(const TrapezoidInputs& in) const override;
   void gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
                       const Tensor& total) override;
   void adamw(const AdamwTensors& tensors) override;

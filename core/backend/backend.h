@@ -72,6 +72,19 @@ struct ScanGrads {
   Grad x, dt, A_log, B, C, D;
 };
 
+// Inputs, saved values and gradients of the larger cores, each described in its own header beside this one.
+struct ChebyshevConfig;  // chebyshev.h
+struct ChebyshevInputs;
+struct ChebyshevSaved;
+struct ChebyshevGrads;
+struct ChebyshevState;
+struct DeltaInputs;  // delta.h
+struct DeltaGrads;
+struct FeedbackInputs;  // feedback.h
+struct FeedbackGrads;
+struct TrapezoidInputs;  // trapezoid.h
+struct TrapezoidGrads;
+
 /// Hyperparameters of one AdamW step, held in the back end's memory so that a captured step reads them afresh.
 /// Layout of the f64 tensor [6]: learning rate, beta1, beta2, epsilon, weight decay, clip norm (0: no clipping); the
 /// bias corrections come from the step counter tensor i32 [1], which the kernel increments.
@@ -154,6 +167,16 @@ class Backend {
                               const Tensor& inverse) = 0;
   virtual void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
                                        const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) = 0;
+  /// y = (x - mean) / sqrt(variance + eps) * weight + bias with the biased variance; moments [rows,2] keeps mean and
+  /// inverse deviation.
+  virtual void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,
+                          const Tensor& moments) = 0;
+  virtual void layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
+                                   const Grad& dx, const Grad& dweight, const Grad& dbias) = 0;
+  /// y = x / (|x|_2 + eps) over the last axis; norms [rows] keeps |x|_2. The gradient at x = 0 is dy / eps.
+  virtual void unit_norm(const Tensor& x, double eps, const Tensor& y, const Tensor& norms) = 0;
+  virtual void unit_norm_backward(const Tensor& x, double eps, const Tensor& norms, const Tensor& dy,
+                                  const Grad& dx) = 0;
 
   // Tokens.
   /// y[i] = table[tokens[i]]; tokens i32 [n], table [V,d], y [n,d].
@@ -208,6 +231,36 @@ class Backend {
   virtual void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
                                       const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
                                       const Grad& domega, const Grad& dgate) = 0;
+
+  // Gated KalmaNet: the Chebyshev solve of (H_t + lambda_t I) x = q_t and the readout from it, token by token.
+  virtual void chebyshev_readout(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevSaved& saved,
+                                 const Tensor& y) = 0;
+  virtual void chebyshev_readout_backward(const ChebyshevConfig& config, const ChebyshevInputs& in,
+                                          const ChebyshevSaved& saved, const Tensor& dy, const Tensor& workspace,
+                                          const ChebyshevGrads& out) = 0;
+  virtual std::int64_t chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const = 0;
+  /// One token; updates the state.
+  virtual void chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,
+                              const ChebyshevSaved& saved, const Tensor& y) = 0;
+  /// The gated delta rule family; y [B,T,H,P]; `state` [B,H,K,P] is read when `resume`, and written with the last state
+  /// when defined.
+  virtual void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
+  virtual void delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
+                                   const DeltaGrads& out) = 0;
+  virtual std::int64_t delta_scan_workspace(const DeltaInputs& in) const = 0;
+
+  // Sessa: s of (I - B_fb) s = f with the feedback softmax on the fly (Sessa 3.2); log_sum [B,T] saved.
+  virtual void feedback_solve(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum) = 0;
+  virtual void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum,
+                                       const Tensor& ds, const Tensor& workspace, const FeedbackGrads& out) = 0;
+  virtual std::int64_t feedback_solve_workspace(const FeedbackInputs& in) const = 0;
+
+  // Mamba-3: the scan with the trapezoidal input term; state as in trapezoid.h, read when `resume`, written when
+  // defined.
+  virtual void trapezoid_scan(const TrapezoidInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
+  virtual void trapezoid_scan_backward(const TrapezoidInputs& in, const Tensor& dy, const Tensor& workspace,
+                                       const TrapezoidGrads& out) = 0;
+  virtual std::int64_t trapezoid_scan_workspace(const TrapezoidInputs& in) const = 0;
 
   // Training.
   /// norms[i] = |slice i|_2 of the flat gradient, slices given by i64-valued offsets (in f64) [n + 1]; global norm in

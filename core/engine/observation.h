@@ -135,6 +135,12 @@ struct Setting {
   bool logarithmic = false, integer = false;
 };
 
+struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without overrides
+struct InfluenceView;   ///< influence_view.h: influence against lag of the layers compared
+struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
+struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
+struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+
 struct Observation {
   std::string preset, title;
   std::uint64_t seed = 0;
@@ -155,6 +161,11 @@ struct Observation {
   std::vector<std::shared_ptr<const Spectra>> spectra_trail;  ///< oldest first, the current one last
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
+  std::shared_ptr<const ProbeView> probe;
+  std::shared_ptr<const InfluenceView> influence;
+  std::shared_ptr<const SolverView> solvers;
+  std::shared_ptr<const TrajectoryView> trajectory;
+  std::shared_ptr<const ForecastView> forecast;
   std::vector<Event> events;
   std::string recipe;  ///< JSON text that makes this moment again
 };

@@ -1,0 +1,60 @@
+// Kernels that are not there yet.
+#include "core/backend/cpu_backend.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+[[noreturn]] void pending(const char* kernel) {
+  throw Error(ExitCode::failure, std::string(kernel) + " is not there yet");
+}
+
+}  // namespace
+
+void CpuBackend::layer_norm(const Tensor&, const Tensor&, const Tensor&, double, const Tensor&, const Tensor&) {
+  pending("layer_norm");
+}
+void CpuBackend::layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Grad&,
+                                     const Grad&, const Grad&) {
+  pending("layer_norm_backward");
+}
+void CpuBackend::unit_norm(const Tensor&, double, const Tensor&, const Tensor&) { pending("unit_norm"); }
+void CpuBackend::unit_norm_backward(const Tensor&, double, const Tensor&, const Tensor&, const Grad&) {
+  pending("unit_norm_backward");
+}
+void CpuBackend::chebyshev_readout(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevSaved&,
+                                   const Tensor&) {
+  pending("chebyshev_readout");
+}
+void CpuBackend::chebyshev_readout_backward(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevSaved&,
+                                            const Tensor&, const Tensor&, const ChebyshevGrads&) {
+  pending("chebyshev_readout_backward");
+}
+std::int64_t CpuBackend::chebyshev_readout_workspace(const ChebyshevConfig&, const ChebyshevInputs&) const {
+  pending("chebyshev_readout_workspace");
+}
+void CpuBackend::chebyshev_step(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevState&,
+                                const ChebyshevSaved&, const Tensor&) {
+  pending("chebyshev_step");
+}
+void CpuBackend::delta_scan(const DeltaInputs&, const Tensor&, const Tensor&, bool) { pending("delta_scan"); }
+void CpuBackend::delta_scan_backward(const DeltaInputs&, const Tensor&, const Tensor&, const DeltaGrads&) {
+  pending("delta_scan_backward");
+}
+std::int64_t CpuBackend::delta_scan_workspace(const DeltaInputs&) const { pending("delta_scan_workspace"); }
+void CpuBackend::feedback_solve(const FeedbackInputs&, const Tensor&, const Tensor&) { pending("feedback_solve"); }
+void CpuBackend::feedback_solve_backward(const FeedbackInputs&, const Tensor&, const Tensor&, const Tensor&,
+                                         const Tensor&, const FeedbackGrads&) {
+  pending("feedback_solve_backward");
+}
+std::int64_t CpuBackend::feedback_solve_workspace(const FeedbackInputs&) const { pending("feedback_solve_workspace"); }
+void CpuBackend::trapezoid_scan(const TrapezoidInputs&, const Tensor&, const Tensor&, bool) {
+  pending("trapezoid_scan");
+}
+void CpuBackend::trapezoid_scan_backward(const TrapezoidInputs&, const Tensor&, const Tensor&, const TrapezoidGrads&) {
+  pending("trapezoid_scan_backward");
+}
+std::int64_t CpuBackend::trapezoid_scan_workspace(const TrapezoidInputs&) const { pending("trapezoid_scan_workspace"); }
+
+}  // namespace afterglow

@@ -1,0 +1,62 @@
+// Kernels that are not there yet.
+#include "core/io/error.h"
+#include "gpu/cuda_backend.h"
+
+namespace afterglow {
+
+namespace {
+
+[[noreturn]] void pending(const char* kernel) {
+  throw Error(ExitCode::failure, std::string(kernel) + " is not there yet");
+}
+
+}  // namespace
+
+void CudaBackend::layer_norm(const Tensor&, const Tensor&, const Tensor&, double, const Tensor&, const Tensor&) {
+  pending("layer_norm");
+}
+void CudaBackend::layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Grad&,
+                                      const Grad&, const Grad&) {
+  pending("layer_norm_backward");
+}
+void CudaBackend::unit_norm(const Tensor&, double, const Tensor&, const Tensor&) { pending("unit_norm"); }
+void CudaBackend::unit_norm_backward(const Tensor&, double, const Tensor&, const Tensor&, const Grad&) {
+  pending("unit_norm_backward");
+}
+void CudaBackend::chebyshev_readout(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevSaved&,
+                                    const Tensor&) {
+  pending("chebyshev_readout");
+}
+void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevSaved&,
+                                             const Tensor&, const Tensor&, const ChebyshevGrads&) {
+  pending("chebyshev_readout_backward");
+}
+std::int64_t CudaBackend::chebyshev_readout_workspace(const ChebyshevConfig&, const ChebyshevInputs&) const {
+  pending("chebyshev_readout_workspace");
+}
+void CudaBackend::chebyshev_step(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevState&,
+                                 const ChebyshevSaved&, const Tensor&) {
+  pending("chebyshev_step");
+}
+void CudaBackend::delta_scan(const DeltaInputs&, const Tensor&, const Tensor&, bool) { pending("delta_scan"); }
+void CudaBackend::delta_scan_backward(const DeltaInputs&, const Tensor&, const Tensor&, const DeltaGrads&) {
+  pending("delta_scan_backward");
+}
+std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs&) const { pending("delta_scan_workspace"); }
+void CudaBackend::feedback_solve(const FeedbackInputs&, const Tensor&, const Tensor&) { pending("feedback_solve"); }
+void CudaBackend::feedback_solve_backward(const FeedbackInputs&, const Tensor&, const Tensor&, const Tensor&,
+                                          const Tensor&, const FeedbackGrads&) {
+  pending("feedback_solve_backward");
+}
+std::int64_t CudaBackend::feedback_solve_workspace(const FeedbackInputs&) const { pending("feedback_solve_workspace"); }
+void CudaBackend::trapezoid_scan(const TrapezoidInputs&, const Tensor&, const Tensor&, bool) {
+  pending("trapezoid_scan");
+}
+void CudaBackend::trapezoid_scan_backward(const TrapezoidInputs&, const Tensor&, const Tensor&, const TrapezoidGrads&) {
+  pending("trapezoid_scan_backward");
+}
+std::int64_t CudaBackend::trapezoid_scan_workspace(const TrapezoidInputs&) const {
+  pending("trapezoid_scan_workspace");
+}
+
+}  // namespace afterglow
