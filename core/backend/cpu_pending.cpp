@@ -19,10 +19,6 @@ void CpuBackend::layer_norm_backward(const Tensor&, const Tensor&, const Tensor&
                                      const Grad&, const Grad&) {
   pending("layer_norm_backward");
 }
-void CpuBackend::unit_norm(const Tensor&, double, const Tensor&, const Tensor&) { pending("unit_norm"); }
-void CpuBackend::unit_norm_backward(const Tensor&, double, const Tensor&, const Tensor&, const Grad&) {
-  pending("unit_norm_backward");
-}
 void CpuBackend::chebyshev_readout(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevSaved&,
                                    const Tensor&) {
   pending("chebyshev_readout");

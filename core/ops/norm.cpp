@@ -1,4 +1,4 @@
-// Root-mean-square norms and their gradients.
+// Norms and their gradients.
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -14,6 +14,18 @@ Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps) {
   tape.record("rms_norm", y, [x, weight, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dweight = t.gradient(weight);
     t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx, dweight);
+  });
+  return y;
+}
+
+Var unit_norm(Tape& tape, const Var& x, double eps) {
+  const Check check(tape, "unit_norm", x.value.dtype);
+  check.tensor("x", x.value, x.shape());
+  const Var y = tape.result(x.shape(), x.value.dtype, {x});
+  const Tensor norms = tape.scratch({x.value.rows()}, x.value.dtype);
+  tape.backend().unit_norm(x.value, eps, y.value, norms);
+  tape.record("unit_norm", y, [x, norms, eps, y](Tape& t) {
+    t.backend().unit_norm_backward(x.value, eps, norms, t.upstream(y), t.gradient(x));
   });
   return y;
 }

@@ -23,6 +23,8 @@ Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
 
 // norm.cpp
 Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps);
+/// x / (|x|_2 + eps) over the last axis.
+Var unit_norm(Tape& tape, const Var& x, double eps);
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 
 // tokens.cpp

@@ -35,6 +35,28 @@ OpCase norm_case(std::int64_t rows, std::int64_t columns) {
   return c;
 }
 
+/// Rows divided by their length plus `unit_eps`.
+OpCase unit_case(std::int64_t rows, std::int64_t columns, double unit_eps) {
+  OpCase c;
+  c.name = "unit_norm_" + std::to_string(rows) + "x" + std::to_string(columns) + (unit_eps > 0.1 ? "_large_eps" : "");
+  c.inputs = {{"x", {rows, columns}, columns == 1 ? 0.5 : -2.0, 2}};
+  c.run = [unit_eps](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return unit_norm(t, in[0], unit_eps);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(in[0].size());
+    for (std::int64_t i = 0; i < rows; ++i) {
+      double squares = 0.0;
+      for (std::int64_t j = 0; j < columns; ++j) squares += std::pow(in[0][i * columns + j], 2);
+      for (std::int64_t j = 0; j < columns; ++j)
+        y[i * columns + j] = in[0][i * columns + j] / (std::sqrt(squares) + unit_eps);
+    }
+    return y;
+  };
+  c.reason = "sums over a row";
+  return c;
+}
+
 /// The gate is a range of columns of a wider tensor.
 OpCase gated_case(std::int64_t rows, std::int64_t before, std::int64_t columns) {
   OpCase c;
@@ -69,6 +91,10 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(norm_case(1, 37));
   cases.push_back(norm_case(101, 63));
   cases.push_back(norm_case(65, 101));
+  cases.push_back(unit_case(37, 1, 0.3));
+  cases.push_back(unit_case(1, 37, 1e-6));
+  cases.push_back(unit_case(101, 63, 1e-6));
+  cases.push_back(unit_case(65, 101, 0.7));
   cases.push_back(gated_case(1, 1, 63));
   cases.push_back(gated_case(101, 37, 65));
 }

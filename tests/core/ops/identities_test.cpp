@@ -33,6 +33,15 @@ class Identities : public ::testing::Test {
   Random random_{3};
 };
 
+TEST_F(Identities, TheUnitNormOfZeroIsZeroWithAFiniteGradient) {
+  tape_.begin(true);
+  const Var x = tape_.input(host_.f64({1, 3}, {0, 0, 0}));
+  const Var y = unit_norm(tape_, x, 0.25);
+  EXPECT_THAT(read(y), Each(0.0));
+  tape_.backward(y, host_.f64({1, 3}, {1, 1, 1}));
+  EXPECT_THAT(host_.read<double>(tape_.gradient_of(x)), Each(4.0));
+}
+
 TEST_F(Identities, CrossEntropyCountsHitsAndLetsTheSmallestIndexWinTies) {
   const Tensor logits = host_.f64({1, 5, 3}, {1, 2, 0, /**/ 5, 5, 1, /**/ 5, 5, 1, /**/ 0, 0, 9, /**/ 7, 7, 7});
   const CrossEntropy result = cross_entropy(tape_, tape_.constant(logits), host_.i32({1, 5}, {1, 0, 1, -1, 2}));
