@@ -1,4 +1,4 @@
-// Root-mean-square norms of the CPU back end.
+// Root-mean-square and layer norms of the CPU back end.
 #include <cmath>
 
 #include "core/backend/cpu_backend.h"
@@ -101,6 +101,53 @@ void CpuBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const
       }
     };
     sum_over_rows<T>(pool_, x.rows(), n, rows, [&](const ArrayMap<T>& total) { put_vector<T>(dweight, total); });
+  });
+}
+
+void CpuBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,
+                            const Tensor& moments) {
+  const std::int64_t n = x.columns();
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n), b(bias.as<T>(), n);
+    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> in = whole_row<T>(x, r);
+        ArrayMap<T> out = whole_row<T>(y, r);
+        const T mean = in.sum() / static_cast<T>(n);
+        out = in - mean;
+        const T inverse = inverse_rms(out.square().sum(), n, eps);
+        out = out * inverse * w + b;
+        moments.as<T>()[2 * r] = mean;
+        moments.as<T>()[2 * r + 1] = inverse;
+      }
+    });
+  });
+}
+
+// With u the normalised row and g = dy * weight: dx = (g - mean(g) - u mean(g u)) inverse.
+void CpuBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
+                                     const Grad& dx, const Grad& dweight, const Grad& dbias) {
+  const std::int64_t n = x.columns(), bias_sums = (n + 15) / 16 * 16;
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n);
+    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
+      ArrayMap<T> weight_sum(sums, n), bias_sum(sums + bias_sums, n), u(thread_scratch<T, NormRows>(n), n);
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> upstream = whole_row<T>(dy, r);
+        const T mean = moments.as<T>()[2 * r], inverse = moments.as<T>()[2 * r + 1];
+        u = (whole_row<T>(x, r) - mean) * inverse;
+        const T pull = (upstream * w * u).sum() / static_cast<T>(n), shift = (upstream * w).sum() / static_cast<T>(n);
+        weight_sum += upstream * u;
+        bias_sum += upstream;
+        put_row<T>(dx, r, (upstream * w - shift - u * pull) * inverse);
+      }
+    };
+    sum_over_rows<T>(pool_, x.rows(), bias_sums + n, rows, [&](const ArrayMap<T>& total) {
+      put_vector<T>(dweight, total.head(n));
+      put_vector<T>(dbias, total.tail(n));
+    });
   });
 }
 

@@ -12,13 +12,6 @@ namespace {
 
 }  // namespace
 
-void CpuBackend::layer_norm(const Tensor&, const Tensor&, const Tensor&, double, const Tensor&, const Tensor&) {
-  pending("layer_norm");
-}
-void CpuBackend::layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Grad&,
-                                     const Grad&, const Grad&) {
-  pending("layer_norm_backward");
-}
 void CpuBackend::chebyshev_readout(const ChebyshevConfig&, const ChebyshevInputs&, const ChebyshevSaved&,
                                    const Tensor&) {
   pending("chebyshev_readout");

@@ -45,4 +45,19 @@ Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, do
   return y;
 }
 
+Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, double eps) {
+  const Check check(tape, "layer_norm", x.value.dtype);
+  check.tensor("x", x.value, x.shape());
+  check.tensor("weight", weight.value, {x.shape().last()});
+  check.tensor("bias", bias.value, {x.shape().last()});
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, weight, bias});
+  const Tensor moments = tape.scratch({x.value.rows(), 2}, x.value.dtype);
+  tape.backend().layer_norm(x.value, weight.value, bias.value, eps, y.value, moments);
+  tape.record("layer_norm", y, [x, weight, bias, moments, y](Tape& t) {
+    const Grad dx = t.gradient(x), dweight = t.gradient(weight), dbias = t.gradient(bias);
+    t.backend().layer_norm_backward(x.value, weight.value, moments, t.upstream(y), dx, dweight, dbias);
+  });
+  return y;
+}
+
 }  // namespace afterglow

@@ -26,6 +26,8 @@ Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps);
 /// x / (|x|_2 + eps) over the last axis.
 Var unit_norm(Tape& tape, const Var& x, double eps);
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
+/// LayerNorm over the last axis with the biased variance; weight, bias [n].
+Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, double eps);
 
 // tokens.cpp
 /// tokens i32 [B,T] -> [B,T,d].

@@ -84,6 +84,34 @@ OpCase gated_case(std::int64_t rows, std::int64_t before, std::int64_t columns) 
   return c;
 }
 
+Values naive_layer_norm(const Values& x, const Values& weight, const Values& bias) {
+  const std::size_t columns = weight.size();
+  const auto n = static_cast<double>(columns);
+  Values y(x.size());
+  for (std::size_t row = 0; row < x.size(); row += columns) {
+    double mean = 0.0, variance = 0.0;
+    for (std::size_t j = 0; j < columns; ++j) mean += x[row + j] / n;
+    for (std::size_t j = 0; j < columns; ++j) variance += (x[row + j] - mean) * (x[row + j] - mean) / n;
+    for (std::size_t j = 0; j < columns; ++j)
+      y[row + j] = (x[row + j] - mean) / std::sqrt(variance + eps) * weight[j] + bias[j];
+  }
+  return y;
+}
+
+/// `low` and `high` are those of x: numbers far from zero show whether the variance is taken about the mean.
+OpCase layer_norm_case(std::int64_t rows, std::int64_t columns, double low, double high) {
+  OpCase c;
+  c.name = "layer_norm_" + std::to_string(rows) + "x" + std::to_string(columns) + (low > 0 ? "_far_from_zero" : "");
+  c.inputs = {{"x", {rows, columns}, low, high}, {"weight", {columns}, 0.5, 1.5}, {"bias", {columns}, -1, 1}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return layer_norm(t, in[0], in[1], in[2], eps);
+  };
+  c.naive = [](std::span<const Values> in, std::span<const Values>) { return naive_layer_norm(in[0], in[1], in[2]); };
+  c.tolerance = low > 0 ? 1e-4 : 3e-6;
+  c.reason = low > 0 ? "the spread is a hundredth of the numbers" : "sums over a row and over up to 101 rows";
+  return c;
+}
+
 }  // namespace
 
 void add_norm_cases(std::vector<OpCase>& cases) {
@@ -95,6 +123,10 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(unit_case(1, 37, 1e-6));
   cases.push_back(unit_case(101, 63, 1e-6));
   cases.push_back(unit_case(65, 101, 0.7));
+  cases.push_back(layer_norm_case(37, 1, -2, 2));
+  cases.push_back(layer_norm_case(1, 37, -2, 2));
+  cases.push_back(layer_norm_case(101, 63, -2, 2));
+  cases.push_back(layer_norm_case(65, 101, 100, 101));
   cases.push_back(gated_case(1, 1, 63));
   cases.push_back(gated_case(101, 37, 65));
 }
