@@ -1,4 +1,5 @@
-// One layer run from a file, for checking it against any other implementation: what `afterglow layer` does.
+// One layer, or another thing that has its own inputs and outputs, run from a file, for checking it against any other
+// implementation: what `afterglow layer` does.
 #pragma once
 #include <filesystem>
 
@@ -6,9 +7,10 @@
 
 namespace afterglow {
 
-/// Reads a safetensors file with the metadata `layer` (a kind) and `config` (its JSON) and the tensors `param.<name>`,
-/// `x` [B,T,d], optionally `mask` [B,T] of 0 and 1 and `grad_y` [B,T,d]. Runs the layer in `dtype` and writes `y`, with
-/// `grad_y` also `grad.x` and `grad.<name>` (of sum(y * grad_y)), and the probes `probe.<name>`. In recurrent mode the
+/// Reads a safetensors file with the metadata `layer` (a kind) and `config` (its JSON), the tensors `param.<name>` and
+/// the inputs. A layer has `x` [B,T,d], optionally `mask` [B,T] of 0 and 1, and the output `y`; the kinds of
+/// file_kinds.cpp name their own. Runs it in `dtype` and writes the outputs; where `grad_y` is given also
+/// `grad.<input>` and `grad.<name>` (of sum(y * grad_y)); and the probes `probe.<name>`. In recurrent mode of `ska` the
 /// probes are taken at the steps of `probe.steps` if the file has them, else at all of up to 16 steps, else at the
 /// first two, the middle and the last one; the result names them in `probe.steps`.
 /// A file that cannot be used is an Error(bad_input) that names file, tensor and remedy.

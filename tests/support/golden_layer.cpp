@@ -10,6 +10,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/layers/file_run.h"
 #include "core/layers/layer_file.h"
 
 namespace afterglow::testing {
@@ -18,10 +19,12 @@ namespace {
 
 const std::filesystem::path folder = std::filesystem::path(AFTERGLOW_SOURCE_DIR) / "tests" / "golden";
 
-bool known(const std::string& kind) {
-  const std::vector<LayerKind>& kinds = layer_kinds();
-  return std::any_of(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == kind; });
+template <class Kind>
+bool is_among(const std::vector<Kind>& kinds, const std::string& name) {
+  return std::any_of(kinds.begin(), kinds.end(), [&](const Kind& kind) { return kind.name == name; });
 }
+
+bool known(const std::string& kind) { return is_among(layer_kinds(), kind) || is_among(file_kinds(), kind); }
 
 double norm_of(const Values& values) {
   double sum = 0.0;
@@ -43,6 +46,7 @@ std::vector<std::string> golden_layer_files() {
 
 GoldenLayer::GoldenLayer(const std::string& name, Backend& backend, DType dtype)
     : name_(name), file_(read_safetensors(folder / (name + ".safetensors"))), backend_(&backend), dtype_(dtype) {
+  if (!is_among(layer_kinds(), file_.metadata.at("layer"))) return;
   const nlohmann::json config = nlohmann::json::parse(file_.metadata.at("config"));
   layer_ = make_layer(file_.metadata.at("layer"), config, ParameterScope(store_, ""));
   store_.allocate(backend, dtype);
@@ -122,9 +126,11 @@ std::vector<Difference> GoldenLayer::compare() {
   run_layer_file(folder / (name_ + ".safetensors"), output, *backend_, dtype_);
   const TensorFile got = read_safetensors(output);
   std::filesystem::remove(output);
+  const auto outputs = nlohmann::json::parse(file_.metadata.at("outputs")).get<std::vector<std::string>>();
   std::vector<Difference> differences;
   for (const HostTensor& want : file_.tensors) {
-    const bool asked = want.name == "y" || want.name.starts_with("grad.") || want.name.starts_with("probe.");
+    const bool asked = std::find(outputs.begin(), outputs.end(), want.name) != outputs.end() ||
+                       want.name.starts_with("grad.") || want.name.starts_with("probe.");
     if (!asked || want.name.starts_with("probe.eig_")) continue;
     const HostTensor* tensor = got.find(want.name);
     if (tensor != nullptr) {

@@ -1,5 +1,5 @@
-// Golden files of layers: runs a layer with the file's configuration, parameters and input and compares outputs,
-// gradients and probes.
+// Golden files: runs a layer, or what else has its own inputs and outputs (core/layers/file_run.h), with the file's
+// configuration, parameters and inputs and compares outputs, gradients and probes.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace afterglow::testing {
 
-/// Files in tests/golden whose layer kind is known, by name without extension.
+/// Files in tests/golden whose kind is known, by name without extension.
 std::vector<std::string> golden_layer_files();
 
 class GoldenLayer {
@@ -23,12 +23,15 @@ class GoldenLayer {
   GoldenLayer(const GoldenLayer&) = delete;
   GoldenLayer& operator=(const GoldenLayer&) = delete;
 
-  /// Relative errors of everything that run_layer_file writes and the golden file knows: y, every grad.* (one that is
-  /// missing has an infinite error) and the probes; `probe.eig` are the eigenvalues, as sets of complex numbers.
+  /// Relative errors of everything that run_layer_file writes and the golden file knows: outputs, every grad.* (one
+  /// that is missing has an infinite error) and the probes; `probe.eig` are the eigenvalues, as sets of complex
+  /// numbers.
   std::vector<Difference> compare();
   /// The float32 tolerance that the file names for a tensor.
   double tolerance(const std::string& tensor) const;
-  /// Relative error between `forward` and token-by-token `step` calls.
+  /// Whether it is a layer, with `forward` and `step`.
+  bool is_layer() const { return layer_ != nullptr; }
+  /// Relative error between `forward` and token-by-token `step` calls of a layer.
   double forward_against_steps();
 
  private:

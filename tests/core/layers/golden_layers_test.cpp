@@ -1,4 +1,4 @@
-// Every layer against its golden files, in both types.
+// Every layer, and what else runs from a file, against its golden files, in both types.
 #include <gmock/gmock.h>
 
 #include "tests/support/golden_layer.h"
@@ -26,7 +26,9 @@ TEST_P(GoldenLayers, StepsEqualForward) {
   // In its other modes SKA reads statistics of tokens that a step has not seen yet, or forgets those of the last chunk.
   if (GetParam().rfind("ska_", 0) == 0 && GetParam().rfind("ska_recurrent", 0) != 0)
     GTEST_SKIP() << "only the recurrent mode is the same token by token";
-  EXPECT_LE(GoldenLayer(GetParam(), *backend_, DType::f64).forward_against_steps(), 1e-11);
+  GoldenLayer golden(GetParam(), *backend_, DType::f64);
+  if (!golden.is_layer()) GTEST_SKIP() << "has no steps";
+  EXPECT_LE(golden.forward_against_steps(), 1e-11);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenLayers, ::testing::ValuesIn(golden_layer_files()),

@@ -1,0 +1,39 @@
+// The list of what can be run from a file beside the layers, and the layers' own way.
+#include <algorithm>
+
+#include "core/layers/file_run.h"
+#include "core/layers/kinds.h"
+
+namespace afterglow {
+
+namespace {
+
+class LayerSubject final : public FileSubject {
+ public:
+  explicit LayerSubject(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {}
+  void run(FileRun& run) override {
+    const Var x = run.input("x", {FileRun::any, FileRun::any, FileRun::any});
+    const Tensor mask = run.has("mask") ? run.flags("mask", {x.shape()[0], x.shape()[1]}) : Tensor();
+    run.output("y", layer_->forward(run.tape(), x, mask));
+  }
+
+ private:
+  std::unique_ptr<Layer> layer_;
+};
+
+}  // namespace
+
+const std::vector<FileKind>& file_kinds() {
+  static const std::vector<FileKind> kinds{};
+  return kinds;
+}
+
+std::unique_ptr<FileSubject> make_file_subject(const std::string& kind, const nlohmann::json& config,
+                                               const ParameterScope& parameters) {
+  const std::vector<FileKind>& kinds = file_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const FileKind& k) { return k.name == kind; });
+  if (found != kinds.end()) return found->make(config, parameters);
+  return std::make_unique<LayerSubject>(make_layer(kind, config, parameters));
+}
+
+}  // namespace afterglow

@@ -1,0 +1,199 @@
+// Running a layer, or something with inputs and outputs of its own, from a file.
+#include "core/layers/file_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/io/wording.h"
+#include "core/layers/host_probe.h"
+#include "core/layers/layer_file.h"
+#include "core/layers/layer_probes.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string text_of(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape)
+    text += (text.empty() ? "" : ", ") + (extent == FileRun::any ? "any" : std::to_string(extent));
+  return "[" + text + "]";
+}
+
+bool agrees(const std::vector<std::int64_t>& got, const std::vector<std::int64_t>& wanted) {
+  return std::equal(got.begin(), got.end(), wanted.begin(), wanted.end(), [](std::int64_t have, std::int64_t want) {
+    return want == FileRun::any ? have > 0 : have == want;
+  });
+}
+
+}  // namespace
+
+FileRun::FileRun(const std::filesystem::path& path, Backend& backend, DType dtype)
+    : where_(path.string()),
+      file_(read_safetensors(path)),
+      backend_(&backend),
+      dtype_(dtype),
+      arena_(backend),
+      tape_(backend, arena_) {
+  load_subject();
+  load_parameters();
+}
+
+FileRun::~FileRun() {
+  for (void* address : owned_) backend_->release(address);
+}
+
+TensorFile FileRun::run() {
+  tape_.begin(true);
+  tape_.set_probing(true);
+  try {
+    subject_->run(*this);
+  } catch (const Error& error) {
+    // What the operations refuse here is the file's doing: a width that does not fit, a mask that is missing.
+    if (error.code() != ExitCode::failure) throw;
+    std::string read;
+    for (const auto& [name, var] : inputs_) read += (read.empty() ? "" : ", ") + name;
+    refuse(std::string(error.what()) + "; compare the inputs (" + read +
+           " and what is missing) with the configuration");
+  }
+  if (y_.defined() && has("grad_y")) put_gradients();
+  put_probes();
+  result_.metadata = {{"format", "afterglow-result/1"}, {"layer", kind_}, {"config", config_.dump()}};
+  return std::move(result_);
+}
+
+Var FileRun::input(const std::string& name, const Shape& shape) {
+  const std::vector<double> values = numbers(name, shape);
+  const Var var = tape_.input(upload(values, shape_of(name), dtype_));
+  inputs_.emplace_back(name, var);
+  return var;
+}
+
+Tensor FileRun::flags(const std::string& name, const Shape& shape) {
+  const std::vector<double> values = numbers(name, shape);
+  if (std::any_of(values.begin(), values.end(), [](double value) { return value != 0.0 && value != 1.0; }))
+    refuse("tensor " + name + " must hold only 0 and 1");
+  return upload(values, shape_of(name), DType::u8);
+}
+
+std::vector<double> FileRun::numbers(const std::string& name, const Shape& shape) const {
+  const HostTensor& tensor = require_tensor(file_, name, where_);
+  if (!agrees(tensor.shape, shape.extents()))
+    refuse("tensor " + name + " is " + text_of(tensor.shape) + ", but this configuration needs " +
+           text_of(shape.extents()) + "; change the one or the other");
+  std::vector<double> values = to_doubles(tensor);
+  const auto bad = std::find_if(values.begin(), values.end(), [](double value) { return !std::isfinite(value); });
+  if (bad != values.end())
+    refuse("tensor " + name + " holds " + (std::isnan(*bad) ? "a NaN" : "an infinity") + " at element " +
+           std::to_string(bad - values.begin()) + " of " + text_of(tensor.shape) + "; look at what wrote the file");
+  return values;
+}
+
+Shape FileRun::shape_of(const std::string& name) const {
+  const std::vector<std::int64_t>& shape = require_tensor(file_, name, where_).shape;
+  if (shape.size() > static_cast<std::size_t>(Shape::max_rank))
+    refuse("tensor " + name + " is " + text_of(shape) + ", which has too many axes");
+  return Shape(shape);
+}
+
+void FileRun::output(const std::string& name, const Var& value) {
+  put(name, value.value);
+  if (name == "y") y_ = value;
+}
+
+void FileRun::output(const std::string& name, const Shape& shape, const std::vector<double>& values) {
+  if (dtype_ == DType::f64) {
+    result_.tensors.push_back(make_tensor(name, shape.extents(), std::span<const double>(values)));
+  } else {
+    const std::vector<float> floats(values.begin(), values.end());
+    result_.tensors.push_back(make_tensor(name, shape.extents(), std::span<const float>(floats)));
+  }
+}
+
+void FileRun::refuse(const std::string& what) const { throw Error(ExitCode::bad_input, where_ + ": " + what); }
+
+std::string FileRun::metadata_of(const std::string& key) const {
+  const auto found = file_.metadata.find(key);
+  if (found == file_.metadata.end())
+    refuse("its metadata has no '" + key + "'; write 'layer' (a kind such as ska) and 'config' (its JSON)");
+  return found->second;
+}
+
+void FileRun::load_subject() {
+  kind_ = metadata_of("layer");
+  config_ = parse_json(metadata_of("config"), where_ + ", config");
+  try {
+    subject_ = make_file_subject(kind_, config_, ParameterScope(store_, ""));
+  } catch (const Error& error) {
+    throw Error(error.code(), where_ + ": " + error.what());
+  }
+}
+
+void FileRun::load_parameters() {
+  store_.allocate(*backend_, dtype_);
+  std::vector<std::string> names;
+  for (const Parameter& parameter : store_.all()) {
+    names.push_back("param." + parameter.name);
+    store_.upload(parameter, numbers(names.back(), parameter.shape));
+  }
+  for (const HostTensor& tensor : file_.tensors) {
+    if (!tensor.name.starts_with("param.") || std::find(names.begin(), names.end(), tensor.name) != names.end())
+      continue;
+    refuse("tensor " + in_quotes(tensor.name) + " is no parameter of " + kind_ + " with this configuration" +
+           did_you_mean(tensor.name, names));
+  }
+}
+
+Tensor FileRun::upload(const std::vector<double>& values, const Shape& shape, DType dtype) {
+  owned_.push_back(backend_->allocate(values.size() * size_of(dtype)));
+  const Tensor tensor(owned_.back(), shape, dtype);
+  if (dtype == DType::f64) backend_->upload(tensor, values.data());
+  if (dtype == DType::f32) backend_->upload(tensor, std::vector<float>(values.begin(), values.end()).data());
+  if (dtype == DType::u8) backend_->upload(tensor, std::vector<std::uint8_t>(values.begin(), values.end()).data());
+  return tensor;
+}
+
+void FileRun::put(const std::string& name, const Tensor& tensor) {
+  output(name, tensor.shape, to_host(*backend_, tensor));
+}
+
+void FileRun::put_gradients() {
+  tape_.backward(y_, upload(numbers("grad_y", y_.shape()), y_.shape(), dtype_));
+  tape_.zero_untouched(store_);
+  for (const auto& [name, var] : inputs_) put("grad." + name, tape_.gradient_of(var));
+  for (const Parameter& parameter : store_.all()) put("grad." + parameter.name, parameter.gradient);
+}
+
+void FileRun::put_probes() {
+  std::vector<HostProbe> probes = download_probes(*backend_, tape_.probes());
+  if (config_.contains("mode") && config_["mode"] == "recurrent") {
+    const std::vector<std::int64_t> steps = probed_steps(shape_of("x")[1]);
+    select_steps(probes, steps);
+    result_.tensors.push_back(
+        make_tensor("probe.steps", {static_cast<std::int64_t>(steps.size())}, std::span<const std::int64_t>(steps)));
+  }
+  add_spectra(probes, config_.value("ridge", RidgeConfig().ridge));
+  for (const HostProbe& probe : probes) output("probe." + probe.name, Shape(probe.shape), probe.values);
+}
+
+std::vector<std::int64_t> FileRun::probed_steps(std::int64_t tokens) const {
+  std::vector<std::int64_t> steps;
+  if (const HostTensor* wanted = file_.find("probe.steps")) {
+    steps = to_integers(*wanted);
+    const bool inside = std::all_of(steps.begin(), steps.end(), [&](std::int64_t t) { return t >= 0 && t < tokens; });
+    if (!inside) refuse("tensor probe.steps names a step outside 0 to " + std::to_string(tokens - 1));
+    return steps;
+  }
+  if (tokens > 16) return {0, 1, tokens / 2, tokens - 1};
+  for (std::int64_t t = 0; t < tokens; ++t) steps.push_back(t);
+  return steps;
+}
+
+void run_layer_file(const std::filesystem::path& input, const std::filesystem::path& output, Backend& backend,
+                    DType dtype) {
+  write_safetensors(output, FileRun(input, backend, dtype).run());
+}
+
+}  // namespace afterglow

@@ -1,0 +1,102 @@
+// Computing something from a file: named tensors in, named tensors out. Every layer can be run so; what has other
+// inputs or outputs than a layer (the core of a scan, a decomposition, a whole model) is a FileKind of its own.
+//
+// Adding one: derive a FileSubject, declare its parameters in the constructor, ask for inputs and hand over outputs in
+// `run`, and add a line to file_kinds.cpp:
+//
+//     class Decomposition final : public FileSubject {
+//       void run(FileRun& run) override {
+//         const std::vector<double> history = run.numbers("history", {FileRun::any, FileRun::any});
+//         ...
+//         run.output("eigenvalues", {K}, values);        // numbers of the host, or a value on the tape
+//       }
+//     };
+//
+// Gradients, probes, messages and golden files (tests/golden, found by the kind's name) follow by themselves.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/autograd/tape.h"
+#include "core/io/safetensors.h"
+
+namespace afterglow {
+
+/// One run: the file's tensors, a recording and probing tape, and the result that grows. Whatever the file does wrong
+/// is an Error(bad_input) that names file, tensor and remedy.
+class FileRun {
+ public:
+  FileRun(const std::filesystem::path& path, Backend& backend, DType dtype);
+  ~FileRun();
+  FileRun(const FileRun&) = delete;
+  FileRun& operator=(const FileRun&) = delete;
+
+  static constexpr std::int64_t any = -1;  ///< in a shape: every extent but zero will do
+
+  Tape& tape() { return tape_; }
+  DType dtype() const { return dtype_; }
+  bool has(const std::string& tensor) const { return file_.find(tensor) != nullptr; }
+  /// The floating tensor `name`; its gradient will be written as `grad.<name>`.
+  Var input(const std::string& name, const Shape& shape);
+  /// A tensor without gradient that must hold only 0 and 1.
+  Tensor flags(const std::string& name, const Shape& shape);
+  /// A tensor's finite values on the host.
+  std::vector<double> numbers(const std::string& name, const Shape& shape) const;
+  /// Shape of a tensor that the file must have.
+  Shape shape_of(const std::string& name) const;
+
+  /// A result. The one called `y` is where `grad_y`, if the file has it, enters.
+  void output(const std::string& name, const Var& value);
+  void output(const std::string& name, const Shape& shape, const std::vector<double>& values);
+
+ private:
+  friend void run_layer_file(const std::filesystem::path&, const std::filesystem::path&, Backend&, DType);
+  TensorFile run();
+  std::string metadata_of(const std::string& key) const;
+  void load_subject();
+  void load_parameters();
+  void put_gradients();
+  void put_probes();
+  std::vector<std::int64_t> probed_steps(std::int64_t tokens) const;
+  void put(const std::string& name, const Tensor& tensor);
+  Tensor upload(const std::vector<double>& values, const Shape& shape, DType dtype);
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  std::string where_;
+  TensorFile file_, result_;
+  std::string kind_;
+  nlohmann::json config_;
+  Backend* backend_;
+  DType dtype_;
+  ParameterStore store_;
+  std::unique_ptr<class FileSubject> subject_;
+  std::vector<void*> owned_;
+  Arena arena_;
+  Tape tape_;
+  std::vector<std::pair<std::string, Var>> inputs_;
+  Var y_;
+};
+
+/// What is run: made from the configuration of the file, with its parameters declared.
+class FileSubject {
+ public:
+  virtual ~FileSubject() = default;
+  virtual void run(FileRun& run) = 0;
+};
+
+struct FileKind {
+  std::string name;
+  std::unique_ptr<FileSubject> (*make)(const nlohmann::json& config, const ParameterScope& parameters);
+};
+
+/// What can be run from a file beside the layers.
+const std::vector<FileKind>& file_kinds();
+/// The subject of a kind: one of `file_kinds()`, or a layer with input `x`, optionally `mask`, and output `y`.
+std::unique_ptr<FileSubject> make_file_subject(const std::string& kind, const nlohmann::json& config,
+                                               const ParameterScope& parameters);
+
+}  // namespace afterglow
