@@ -96,6 +96,16 @@ void add_layer(CLI::App& app, LayerOptions& options) {
   command->add_flag("--float64", options.float64, "Compute in float64 (CPU)");
 }
 
+void add_table(CLI::App& app, TableOptions& options) {
+  CLI::App* command = app.add_subcommand("table", "Train the runs of a comparison and write its table and figures");
+  command->add_option("name", options.name, "mqar, ... (`afterglow info` lists them)")->required();
+  command->add_option("--only", options.only, "Only runs with this in their file name");
+  command->add_option("--seeds", options.seeds, "Runs of each row, with one seed after another")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--set", options.assignments, "Change every recipe: steps=500, batch=32, ...")->take_all();
+  command->add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
+}
+
 // Says the failure once: as JSON on stdout, or as a sentence on stderr.
 int fail(const Output& output, ExitCode code, const std::string& message) {
   if (output.json) {
@@ -147,7 +157,7 @@ json open_window(const std::vector<std::string>& files, WindowOptions& options, 
   options.session.threads = common.threads;
   options.recipe = find_preset("tiny").text;
   if (!files.empty()) {
-    const std::vector<std::string> commands = {"train", "eval", "plot", "info", "bench", "layer"};
+    const std::vector<std::string> commands = {"train", "eval", "plot", "info", "bench", "layer", "table"};
     const std::string advice = did_you_mean(files.front(), commands);
     if (!advice.empty() && !std::filesystem::exists(files.front())) {
       throw Error(ExitCode::usage, "there is no command or file \"" + files.front() + "\"" + advice);
@@ -196,6 +206,7 @@ int run_command_line(int argc, char** argv) {
   InfoOptions info_options;
   BenchOptions bench_options;
   LayerOptions layer_options;
+  TableOptions table_options;
   add_train(app, train_options);
   add_eval(app, eval_options);
   add_plot(app, plot_options);
@@ -206,6 +217,7 @@ int run_command_line(int argc, char** argv) {
   bench_command->add_option("--repeats", bench_options.repeats, "Repeats, the median counts [15]")
       ->check(CLI::Range(1, 10000));
   add_layer(app, layer_options);
+  add_table(app, table_options);
 
   try {
     app.parse(argc, argv);
@@ -225,6 +237,7 @@ int run_command_line(int argc, char** argv) {
     if (chosen("info")) return info(info_options, common, output);
     if (chosen("bench")) return bench(bench_options, common, output);
     if (chosen("layer")) return layer(layer_options, common, output);
+    if (chosen("table")) return table(table_options, common, output);
     return open_window(files, window, common);
   });
 }

@@ -53,6 +53,12 @@ struct LayerOptions {
   std::string file, out;
   bool float64 = false;
 };
+struct TableOptions {
+  std::string name, only;
+  int seeds = 0;  ///< runs of each row; 0: as many as the table says
+  std::vector<std::string> assignments;
+  std::filesystem::path out;
+};
 
 // Each command answers with the object that --json prints; people read what it says through `output`.
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output);
@@ -61,6 +67,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
 nlohmann::json info(const InfoOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json bench(const BenchOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 
 int run_command_line(int argc, char** argv);
 

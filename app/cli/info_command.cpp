@@ -5,6 +5,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/version.h"
 #include "core/engine/moment.h"
+#include "core/engine/table.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"
@@ -86,6 +87,11 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
     result["presets"].push_back(
         {{"name", preset.name}, {"title", preset.title}, {"about", preset.about}, {"parameters", count}});
     listed(preset.name, preset.title + " · " + count.dump() + " parameters");
+  }
+  output.line("tables");
+  for (const Table& table : tables()) {
+    result["tables"].push_back({{"name", table.name}, {"title", table.title}, {"about", table.about}});
+    listed(table.name, table.title + ": " + table.about);
   }
   output.line("layers");
   for (const LayerKind& kind : layer_kinds()) {

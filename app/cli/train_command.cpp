@@ -1,10 +1,11 @@
 // `afterglow train`: trains without a window and writes snapshot, metrics, recipe and figures.
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "core/engine/watched_run.h"
 #include "core/figure/figure_files.h"
@@ -17,14 +18,6 @@
 namespace afterglow {
 
 namespace {
-
-volatile std::sig_atomic_t interruptions = 0;
-
-// The first Ctrl C lets the step finish and everything be saved; the second stops at once.
-void on_interrupt(int) {
-  interruptions = interruptions + 1;
-  if (interruptions > 1) std::_Exit(static_cast<int>(ExitCode::interrupted));
-}
 
 std::string status_text(const RunCurves& curves, std::int64_t step, std::int64_t last, double steps_per_second) {
   char text[160];
@@ -95,7 +88,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   if (options.until >= 0) last = std::min(last, options.until);
   output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(run.trainer().parameters().count()) +
                  " parameters · seed " + std::to_string(recipe.seed) + " · " + backend->description());
-  std::signal(SIGINT, on_interrupt);
+  std::optional<Interruption> interruption(std::in_place);
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t first = run.step();
   const auto speed = [&] {
@@ -103,7 +96,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
     return static_cast<double>(run.step() - first) / std::max(seconds, 1e-9);
   };
   bool finite = true;
-  while (finite && run.step() < last && interruptions == 0) {
+  while (finite && run.step() < last && !interruption->wanted()) {
     finite = watched.train_step();
     const double share = static_cast<double>(run.step()) / static_cast<double>(last);
     output.progress(recipe.name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
@@ -119,7 +112,8 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   }
   output.end_progress();
   const double steps_per_second = speed();
-  std::signal(SIGINT, SIG_DFL);
+  const bool interrupted = interruption->wanted();
+  interruption.reset();
 
   const std::string stem = moment_stem(recipe, run.step());
   const auto snapshot = output_path(options.out / (stem + ".safetensors"), common.force);
@@ -150,7 +144,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   output.line("snapshot " + snapshot.string());
   output.line("metrics  " + metrics.string());
   if (!figures.empty()) output.line("figures  " + std::to_string(figures.size()) + " files in " + options.out.string());
-  if (interruptions > 0)
+  if (interrupted)
     throw Error(ExitCode::interrupted,
                 "interrupted at step " + std::to_string(run.step()) + "; go on with --resume " + snapshot.string());
   return {{"steps", run.step()},

@@ -1,0 +1,109 @@
+// Tables: the runs they ask for, results on disk, means and deviations, the printed form.
+#include "core/engine/table.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/engine/training_run.h"
+#include "core/io/csv.h"
+#include "core/io/json_file.h"
+#include "core/models/model.h"
+#include "tests/core/engine/small_recipe.h"
+#include "tests/core/io/temporary_folder.h"
+
+namespace afterglow {
+namespace {
+
+using ::testing::HasSubstr;
+
+Table small_table() {
+  Table table;
+  table.name = "small";
+  table.x_label = "pairs";
+  table.rows = {{"one", "mamba2", 2, "tiny", {"task.bindings=2", "steps=3"}},
+                {"two words", "ska", 4, "tiny-ssm", {"steps=3"}}};
+  table.metrics = {{"steps", "", [](TrainingRun& run) { return static_cast<double>(run.step()); }},
+                   {"never", "", [](TrainingRun&) { return std::nan(""); }}};
+  return table;
+}
+
+TableResult result(std::size_t row, std::uint64_t seed, double first) { return {row, seed, 10, "abc", {first, NAN}}; }
+
+class Tables : public TemporaryFolder {};
+
+TEST_F(Tables, EveryTableHasRecipesThatBuild) {
+  std::set<std::string> names;
+  for (const Table& table : tables()) {
+    EXPECT_TRUE(names.insert(table.name).second) << table.name;
+    EXPECT_FALSE(table.metrics.empty());
+    std::set<std::string> files;
+    for (const TableCell& cell : cells_of(table, table.seeds, {})) {
+      EXPECT_TRUE(files.insert(cell.file).second) << cell.file;
+      ParameterStore store;
+      EXPECT_NO_THROW(Model(cell.recipe.model, store)) << cell.file;
+      EXPECT_NO_THROW(make_task(cell.recipe.task)) << cell.file;
+    }
+  }
+}
+
+TEST_F(Tables, UnknownNamesAreAnsweredWithTheNearest) {
+  EXPECT_THAT(message_of(ExitCode::usage, [] { find_table("mquar"); }), HasSubstr("did you mean"));
+}
+
+TEST_F(Tables, CellsFollowRowsAndSeedsAndChanges) {
+  const std::vector<TableCell> cells = cells_of(small_table(), 2, {"batch=4"});
+  ASSERT_EQ(cells.size(), 4U);
+  EXPECT_EQ(cells[0].file, "one_2_seed7.json");
+  EXPECT_EQ(cells[3].file, "two_words_4_seed8.json");
+  EXPECT_EQ(cells[0].recipe.task["bindings"], 2);
+  EXPECT_EQ(cells[1].recipe.seed, 8U);
+  EXPECT_EQ(cells[2].recipe.training.batch, 4);
+}
+
+TEST_F(Tables, AResultIsReadBackOnlyForItsOwnRecipe) {
+  const Table table = small_table();
+  TableCell cell = cells_of(table, 1, {"batch=2"}).front();
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  TrainingRun run(cell.recipe, *backend, 0);
+  while (!run.finished()) ASSERT_TRUE(run.train_step());
+  const TableResult measured = measure(table, cell, run);
+  EXPECT_EQ(measured.values[0], 3.0);
+  EXPECT_FALSE(read_result(folder_, table, cell));
+  write_result(folder_, table, cell, measured);
+  const std::optional<TableResult> read = read_result(folder_, table, cell);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->checksum, run.trainer().checksum());
+  EXPECT_EQ(read->values[0], 3.0);
+  EXPECT_TRUE(std::isnan(read->values[1]));
+  cell.recipe.training.learning_rate *= 2;
+  EXPECT_FALSE(read_result(folder_, table, cell));
+}
+
+TEST_F(Tables, SummariesAreMeansWithSampleDeviations) {
+  const std::vector<TableResult> results{result(0, 7, 1.0), result(0, 8, 2.0), result(0, 9, NAN), result(1, 7, 5.0)};
+  const TableSummary summary = summary_of(results, 0, 0);
+  EXPECT_EQ(summary.runs, 2);
+  EXPECT_DOUBLE_EQ(summary.mean, 1.5);
+  EXPECT_DOUBLE_EQ(summary.deviation, std::sqrt(0.5));
+  EXPECT_EQ(summary_of(results, 1, 0).deviation, 0.0);
+  EXPECT_EQ(summary_of(results, 0, 1).runs, 0);
+}
+
+TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
+  const std::vector<TableResult> results{result(0, 7, 0.5), result(0, 8, 0.75), result(1, 7, 5.0)};
+  const std::vector<std::string> lines = text_of(small_table(), results);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[0], HasSubstr("parameters"));
+  EXPECT_THAT(lines[1], HasSubstr("0.625 ± 0.177"));
+  EXPECT_EQ(lines[0].size() + 1, lines[1].size());  // the sign between is two bytes wide
+  EXPECT_THAT(lines[2], HasSubstr("-"));
+  write_table_csv(file("table.csv"), small_table(), results);
+  const CsvTable csv = read_csv(file("table.csv"));
+  EXPECT_EQ(csv.rows(), 3U);
+  EXPECT_EQ(csv.numbers("steps"), (std::vector<double>{0.5, 0.75, 5.0}));
+}
+
+}  // namespace
+}  // namespace afterglow

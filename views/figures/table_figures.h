@@ -1,0 +1,12 @@
+// The figures of a table: one for each metric, a curve for each series through the means, a dot for each run.
+#pragma once
+#include <vector>
+
+#include "core/engine/table.h"
+#include "core/figure/figure.h"
+
+namespace afterglow {
+
+std::vector<Figure> table_figures(const Table& table, const std::vector<TableResult>& results);
+
+}  // namespace afterglow
