@@ -41,7 +41,7 @@ Var Tape::parameter(const Parameter& parameter) {
   const auto index = static_cast<std::size_t>(parameter.index);
   if (index >= parameter_slots_.size()) parameter_slots_.resize(index + 1, -1);
   if (parameter_slots_[index] < 0) {
-    parameter_slots_[index] = new_slot(parameter.value, recording_);
+    parameter_slots_[index] = new_slot(parameter.value, recording_ && !frozen_);
     slots_.back().gradient = parameter.gradient;
   }
   return {parameter_slots_[index], parameter.value};

@@ -49,6 +49,10 @@ class Tape {
   /// Forgets everything and rewinds the arena. Without recording, values are computed and no gradient is possible.
   void begin(bool recording);
 
+  /// With parameters frozen they are constants: a backward pass finds gradients of inputs alone and writes into no
+  /// parameter's gradient. Holds until it is changed.
+  void set_frozen(bool frozen) { frozen_ = frozen; }
+
   Backend& backend() const { return *backend_; }
   Arena& arena() const { return *arena_; }
   bool recording() const { return recording_; }
@@ -131,7 +135,7 @@ class Tape {
 
   Backend* backend_;
   Arena* arena_;
-  bool recording_ = false, probing_ = false, checking_ = false, found_ = false;
+  bool recording_ = false, frozen_ = false, probing_ = false, checking_ = false, found_ = false;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<int> parameter_slots_;

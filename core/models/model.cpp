@@ -98,23 +98,32 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
 }
 
 template <class Apply>
-Var Model::run(Tape& tape, const Tensor& tokens, const Apply& apply) {
-  Var x;
-  {
-    const Tape::Scope scope(tape, "embedding");
-    x = embedding(tape, tokens, tape.parameter(*embedding_));
-  }
-  for (std::size_t i = 0; i < branches_.size(); ++i) {
+Var Model::run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, const Apply& apply) {
+  for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
     const Var normed = rms_norm(tape, x, tape.parameter(*branches_[i].norm), norm_eps_);
     x = add(tape, x, apply(i, normed));
   }
+  return x;
+}
+
+Var Model::embed(Tape& tape, const Tensor& tokens) {
+  const Tape::Scope scope(tape, "embedding");
+  return embedding(tape, tokens, tape.parameter(*embedding_));
+}
+
+Var Model::read_out(Tape& tape, const Var& x) {
   const Tape::Scope scope(tape, "head");
   return linear(tape, rms_norm(tape, x, tape.parameter(*norm_), norm_eps_), tape.parameter(*head_));
 }
 
+Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {
+  return run_branches(tape, x, first, last,
+                      [&](std::size_t i, const Var& in) { return branches_[i].layer->forward(tape, in, mask); });
+}
+
 Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask) {
-  return run(tape, tokens, [&](std::size_t i, const Var& x) { return branches_[i].layer->forward(tape, x, mask); });
+  return read_out(tape, forward_branches(tape, embed(tape, tokens), mask, 0, branches_.size()));
 }
 
 ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
@@ -124,8 +133,9 @@ ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) 
 }
 
 Var Model::step(Tape& tape, const Tensor& tokens, ModelState& state) {
-  return run(tape, tokens,
-             [&](std::size_t i, const Var& x) { return branches_[i].layer->step(tape, x, state.layers[i]); });
+  return read_out(tape, run_branches(tape, embed(tape, tokens), 0, branches_.size(), [&](std::size_t i, const Var& in) {
+                    return branches_[i].layer->step(tape, in, state.layers[i]);
+                  }));
 }
 
 }  // namespace afterglow

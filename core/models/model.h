@@ -40,6 +40,10 @@ class Model {
 
   /// tokens i32 [B,T] -> logits [B,T,V]. `mask` u8 [B,T] or undefined, see Layer::forward.
   Var forward(Tape& tape, const Tensor& tokens, const Tensor& mask);
+  /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
+  Var embed(Tape& tape, const Tensor& tokens);
+  /// The stream behind branches [first, last) when x [B,T,d] is the stream before them.
+  Var forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
   ModelState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
   /// tokens i32 [B,1] -> logits [B,1,V], advancing the state.
   Var step(Tape& tape, const Tensor& tokens, ModelState& state);
@@ -48,7 +52,8 @@ class Model {
   void add_branch(const nlohmann::json& config, const std::string& where, int block, const char* role,
                   const ParameterScope& root);
   template <class Apply>
-  Var run(Tape& tape, const Tensor& tokens, const Apply& apply);
+  Var run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, const Apply& apply);
+  Var read_out(Tape& tape, const Var& x);
 
   std::int64_t width_ = 0, vocab_ = 0;
   double norm_eps_ = 1e-5;

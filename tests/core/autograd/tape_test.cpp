@@ -56,6 +56,20 @@ TEST_F(TapeTest, KeepsConstantsAndUnreachedInputsApart) {
   EXPECT_THAT(gradient(unused), ElementsAre(0, 0));
 }
 
+TEST_F(TapeTest, FrozenParametersAreConstants) {
+  ParameterStore store;
+  const Parameter& w = store.add("w", {2}, constant(7));
+  store.allocate(*backend_, DType::f64);
+  store.initialise(1);
+  backend_->fill(w.gradient, 42);
+  tape_.set_frozen(true);
+  const Var x = input({2}, {3, 5}), weight = tape_.parameter(w);
+  EXPECT_FALSE(tape_.wants_gradient(weight));
+  backward(multiply(tape_, x, weight), {1, 10});
+  EXPECT_THAT(gradient(x), ElementsAre(7, 70));
+  EXPECT_THAT(host_.read<double>(w.gradient), ElementsAre(42, 42));
+}
+
 TEST_F(TapeTest, SkipsBranchesThatDoNotReachTheOutput) {
   const Var x = input({1}, {2});
   scale(tape_, x, std::numeric_limits<double>::quiet_NaN());

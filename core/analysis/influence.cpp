@@ -1,0 +1,239 @@
+// Profiles, hops, closed forms and the norm of a sketched matrix.
+#include "core/analysis/influence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/analysis/singular_values.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+bool is_square(std::span<const double> w, int tokens) {
+  return tokens > 0 && w.size() == static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
+}
+
+std::size_t at(int tokens, int row, int column) {
+  return static_cast<std::size_t>(row) * static_cast<std::size_t>(tokens) + static_cast<std::size_t>(column);
+}
+
+/// B x of a strictly lower triangular B.
+std::vector<double> lower_product(std::span<const double> B, int tokens, const std::vector<double>& x) {
+  std::vector<double> y(x.size(), 0.0);
+  for (int t = 1; t < tokens; ++t) {
+    double sum = 0;
+    for (int j = 0; j < t; ++j) sum += B[at(tokens, t, j)] * x[static_cast<std::size_t>(j)];
+    y[static_cast<std::size_t>(t)] = sum;
+  }
+  return y;
+}
+
+/// x of (I - B) x = f by forward substitution, in place.
+void solve_feedback(std::span<const double> B, int tokens, std::vector<double>& x) {
+  for (int t = 1; t < tokens; ++t) {
+    for (int j = 0; j < t; ++j) x[static_cast<std::size_t>(t)] += B[at(tokens, t, j)] * x[static_cast<std::size_t>(j)];
+  }
+}
+
+}  // namespace
+
+InfluenceProfile source_profile(std::span<const double> w, int tokens, int source) {
+  InfluenceProfile profile;
+  if (!is_square(w, tokens) || source < 0) return profile;
+  for (int t = source; t < tokens; ++t) {
+    profile.lags.push_back(t - source);
+    profile.values.push_back(std::abs(w[at(tokens, t, source)]));
+  }
+  return profile;
+}
+
+InfluenceProfile mean_profile(std::span<const double> w, int tokens, int sources) {
+  InfluenceProfile profile;
+  if (!is_square(w, tokens) || sources < 1) return profile;
+  for (int lag = 0; lag < tokens; ++lag) {
+    const int count = std::min(sources, tokens - lag);
+    double sum = 0;
+    for (int tau = 0; tau < count; ++tau) sum += std::abs(w[at(tokens, tau + lag, tau)]);
+    profile.lags.push_back(lag);
+    profile.values.push_back(sum / count);
+  }
+  return profile;
+}
+
+std::vector<int> spread_lags(int last, int per_decade) {
+  std::vector<int> lags;
+  const double step = std::pow(10.0, 1.0 / std::max(1, per_decade));
+  double wanted = 1;
+  while (wanted <= last) {
+    const int lag = static_cast<int>(std::lround(wanted));
+    if (lags.empty() || lag > lags.back()) lags.push_back(lag);
+    wanted = std::max(wanted * step, lag + 0.5);
+  }
+  if (last >= 1 && (lags.empty() || lags.back() < last)) lags.push_back(last);
+  return lags;
+}
+
+InfluenceProfile spread_profile(const InfluenceProfile& profile, int per_decade) {
+  InfluenceProfile spread;
+  const int last = profile.lags.empty() ? 0 : static_cast<int>(profile.lags.back());
+  std::size_t i = 0;
+  for (const int lag : spread_lags(last, per_decade)) {
+    while (i < profile.lags.size() && profile.lags[i] < lag) ++i;
+    if (i == profile.lags.size()) break;
+    if (!spread.lags.empty() && profile.lags[i] == spread.lags.back()) continue;
+    spread.lags.push_back(profile.lags[i]);
+    spread.values.push_back(profile.values[i]);
+  }
+  return spread;
+}
+
+double lag_of_share(const InfluenceProfile& profile, double share) {
+  std::size_t first = 0;
+  while (first < profile.lags.size() && profile.lags[first] < 1) ++first;
+  if (first == profile.lags.size() || !(profile.values[first] > 0)) return not_a_number;
+  const double limit = share * profile.values[first];
+  std::size_t above = profile.lags.size();  // the last point above the limit
+  for (std::size_t i = first; i < profile.lags.size(); ++i) {
+    if (profile.values[i] > limit) above = i;
+  }
+  if (above == profile.lags.size()) return profile.lags[first];
+  if (above + 1 == profile.lags.size()) return INFINITY;
+  const double x0 = std::log(profile.lags[above]), x1 = std::log(profile.lags[above + 1]);
+  const double y0 = std::log(profile.values[above]);
+  const double y1 = std::log(std::max(profile.values[above + 1], std::numeric_limits<double>::min()));
+  return std::exp(x0 + (x1 - x0) * (std::log(limit) - y0) / (y1 - y0));
+}
+
+std::vector<double> resolvent(std::span<const double> B, int tokens) {
+  if (!is_square(B, tokens)) return {};
+  std::vector<double> R(B.size(), 0.0);
+  for (int t = 0; t < tokens; ++t) {
+    double* row = R.data() + at(tokens, t, 0);
+    for (int j = 0; j < t; ++j) {
+      const double b = B[at(tokens, t, j)];
+      const double* earlier = R.data() + at(tokens, j, 0);
+      for (int tau = 0; tau <= j; ++tau) row[tau] += b * earlier[tau];
+    }
+    row[t] = 1;
+  }
+  return R;
+}
+
+std::vector<double> hop_profiles(std::span<const double> B, int tokens, int source, int most_hops) {
+  if (!is_square(B, tokens) || source < 0 || source >= tokens || most_hops < 0) return {};
+  std::vector<double> all, x(static_cast<std::size_t>(tokens), 0.0);
+  x[static_cast<std::size_t>(source)] = 1;
+  for (int hop = 0; hop <= most_hops; ++hop) {
+    all.insert(all.end(), x.begin(), x.end());
+    if (hop < most_hops) x = lower_product(B, tokens, x);
+  }
+  return all;
+}
+
+std::vector<double> hop_masses(std::span<const double> B, int tokens, int token, int most_hops) {
+  if (!is_square(B, tokens) || token < 0 || token >= tokens || most_hops < 0) return {};
+  std::vector<double> masses, x(static_cast<std::size_t>(tokens), 1.0);
+  for (int hop = 0; hop <= most_hops; ++hop) {
+    masses.push_back(x[static_cast<std::size_t>(token)]);
+    if (hop < most_hops) x = lower_product(B, tokens, x);
+  }
+  return masses;
+}
+
+std::vector<double> position_code(std::span<const double> B, int tokens) {
+  if (!is_square(B, tokens)) return {};
+  std::vector<double> s(static_cast<std::size_t>(tokens), 1.0);
+  solve_feedback(B, tokens, s);
+  return s;
+}
+
+RoutingSpread routing_spread(std::span<const double> alpha, int tokens, bool strict) {
+  RoutingSpread spread;
+  if (!is_square(alpha, tokens)) return spread;
+  for (int t = 0; t < tokens; ++t) {
+    const int visible = strict ? t : t + 1;
+    double most = 0, least = INFINITY, entropy = 0;
+    for (int j = 0; j < visible; ++j) {
+      const double a = alpha[at(tokens, t, j)];
+      most = std::max(most, a);
+      least = std::min(least, a);
+      if (a > 0) entropy -= a * std::log(a);
+    }
+    spread.logit_spread.push_back(visible < 2 ? 0.0 : std::log(most / least));
+    spread.effective.push_back(visible < 1 ? 0.0 : std::exp(entropy));
+    spread.c2 = std::max(spread.c2, most * visible);
+  }
+  return spread;
+}
+
+double uniform_routing_influence(double gamma, double tau, double lag) {
+  if (lag == 0) return 1;
+  return gamma * std::exp(std::lgamma(tau + 1) - std::lgamma(tau + 1 + gamma) + std::lgamma(tau + lag + gamma) -
+                          std::lgamma(tau + lag + 1));
+}
+
+double uniform_position_code(double gamma, double token) {
+  if (gamma == 0 || token == 0) return 1;
+  // 1 / Gamma(gamma) = gamma / Gamma(1 + gamma) has the sign of gamma.
+  const double rest = gamma * std::exp(std::lgamma(token + gamma) - std::lgamma(1 + gamma) - std::lgamma(token + 1));
+  return 1 + gamma / (1 - gamma) * (1 - rest);
+}
+
+double envelope_exponent(double gamma_max, double c2) { return 1 - gamma_max * c2; }
+
+double deep_exponent(int blocks, double beta) { return blocks * (1 - beta) - 1; }
+
+InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int tokens) {
+  InfluenceProfile profile;
+  if (blocks < 0 || source < 0 || source >= tokens) return profile;
+  std::vector<double> x(static_cast<std::size_t>(tokens), 0.0);
+  x[static_cast<std::size_t>(source)] = 1;
+  for (int block = 0; block < blocks; ++block) {
+    double past = 0;  // sum of s before this token; uniform routing reads its mean
+    for (int t = 0; t < tokens; ++t) {
+      double& here = x[static_cast<std::size_t>(t)];
+      const double jump = t > 0 ? gamma * past / t : 0.0;
+      past += std::pow(t + 1.0, gamma) * here + jump;
+      here = jump;
+    }
+  }
+  for (int t = source; t < tokens; ++t) {
+    profile.lags.push_back(t - source);
+    profile.values.push_back(x[static_cast<std::size_t>(t)]);
+  }
+  return profile;
+}
+
+NormEstimate spectral_norm_from_rows(std::span<const float> rows, int m, int columns, bool complete) {
+  NormEstimate estimate;
+  if (m < 1 || columns < 1 || rows.size() != static_cast<std::size_t>(m) * static_cast<std::size_t>(columns))
+    return estimate;
+  if (complete) {
+    const std::vector<double> J(rows.begin(), rows.end());
+    estimate.value = estimate.low = estimate.high = spectral_norm(J, m, columns);
+    return estimate;
+  }
+  double first = 0, second = 0;  // tr A and tr A^2
+  for (int i = 0; i < m; ++i) {
+    const float* a = rows.data() + static_cast<std::ptrdiff_t>(i) * columns;
+    for (int j = 0; j <= i; ++j) {
+      const float* b = rows.data() + static_cast<std::ptrdiff_t>(j) * columns;
+      double dot = 0;
+      for (int c = 0; c < columns; ++c) dot += static_cast<double>(a[c]) * b[c];
+      (i == j ? first : second) += i == j ? dot : dot * dot;
+    }
+  }
+  first /= m;
+  second /= 0.5 * m * (m - 1);
+  if (!(first > 0)) return estimate;
+  estimate.low = std::sqrt(second / first);
+  estimate.high = std::pow(second, 0.25);
+  estimate.value = std::sqrt(estimate.low * estimate.high);
+  return estimate;
+}
+
+}  // namespace afterglow
