@@ -1,0 +1,40 @@
+// Symmetric eigenproblems: Eigen's solver, and the registered one for large matrices.
+#include "core/analysis/symmetric_eigen.h"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+namespace afterglow {
+
+namespace {
+
+std::atomic<SymmetricEigenSolver> large_solver = nullptr;
+
+bool solved_elsewhere(std::span<const double> S, int n, SymmetricEigen& result) {
+  const SymmetricEigenSolver solver = n >= large_symmetric ? large_solver.load() : nullptr;
+  if (solver == nullptr) return false;
+  result.values.resize(static_cast<std::size_t>(n));
+  result.vectors.assign(S.begin(), S.end());
+  return solver(n, result.vectors.data(), result.values.data());
+}
+
+}  // namespace
+
+void register_symmetric_eigen_solver(SymmetricEigenSolver solver) { large_solver = solver; }
+
+SymmetricEigen symmetric_eigen(std::span<const double> S, int n) {
+  SymmetricEigen result;
+  if (n == 0 || !std::all_of(S.begin(), S.end(), [](double value) { return std::isfinite(value); })) return result;
+  if (solved_elsewhere(S, n, result)) return result;
+  // A symmetric matrix reads the same by rows and by columns; the lower triangle by rows is the upper one by columns.
+  const Eigen::Map<const Eigen::MatrixXd> matrix(S.data(), n, n);
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(matrix.transpose());
+  if (solver.info() != Eigen::Success) return {};
+  result.values.assign(solver.eigenvalues().begin(), solver.eigenvalues().end());
+  result.vectors.assign(solver.eigenvectors().data(), solver.eigenvectors().data() + S.size());
+  return result;
+}
+
+}  // namespace afterglow

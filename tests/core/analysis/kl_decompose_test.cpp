@@ -1,0 +1,243 @@
+// Karhunen-Loeve decomposition: golden files, closed forms, the two sides of the covariance, the growing history.
+#include "core/analysis/kl_decompose.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "core/analysis/symmetric_eigen.h"
+#include "core/io/safetensors.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+namespace {
+
+using testing::DoubleNear;
+using testing::Each;
+using testing::Pointwise;
+
+std::vector<double> noise(int rows, int width, std::uint64_t seed, double offset = 0.0) {
+  Random random(seed, weights_stream, 0);
+  std::vector<double> values(static_cast<std::size_t>(rows) * width);
+  for (double& value : values) value = offset + random.normal();
+  return values;
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double squares = 0, norm = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    squares += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(squares / std::max(norm, 1e-300));
+}
+
+void expect_equal(const KlDecomposition& got, const KlDecomposition& want, double tolerance) {
+  EXPECT_LE(distance(got.eigenvalues, want.eigenvalues), tolerance);
+  EXPECT_LE(distance(got.modes, want.modes), tolerance);
+  EXPECT_LE(distance(got.components, want.components), tolerance);
+  EXPECT_NEAR(got.variance, want.variance, tolerance * want.variance);
+}
+
+TEST(KlDecompose, AgreesWithTheGoldenFiles) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(AFTERGLOW_SOURCE_DIR "/tests/golden")) {
+    if (!entry.path().filename().string().starts_with("kl_")) continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    const TensorFile file = read_safetensors(entry.path());
+    const auto json = nlohmann::json::parse(file.metadata.at("config"));
+    KlConfig config;
+    ASSERT_TRUE(parse_kl_strategy(json.at("strategy"), config.strategy));
+    ASSERT_TRUE(parse_kl_kernel(json.at("kernel"), config.kernel));
+    config.tau = json.at("tau");
+    config.components = json.at("components");
+    config.lambda_scaling = json.at("lambda_scaling");
+    const HostTensor& history = *file.find("history");
+    const KlDecomposition kl = kl_decompose(config, to_doubles(history), static_cast<int>(history.shape[0]),
+                                            static_cast<int>(history.shape[1]));
+    EXPECT_LE(distance(kl.components, to_doubles(*file.find("components"))), 1e-9);
+    EXPECT_LE(distance(kl.eigenvalues, to_doubles(*file.find("eigenvalues"))), 1e-9);
+    EXPECT_LE(distance(kl.modes, to_doubles(*file.find("modes"))), 1e-9);
+    ++files;
+  }
+  EXPECT_GE(files, 5);
+}
+
+// Row t is sum over k of a_k sqrt(2) cos(2 pi k t / T) e_k: the covariance is known exactly.
+TEST(KlDecompose, FindsKnownEigenvaluesAndModes) {
+  constexpr int rows = 96, width = 7;
+  const double amplitudes[] = {5, 3, 2, 0.5};
+  std::vector<double> history(rows * width, 1.25);
+  for (int t = 0; t < rows; ++t) {
+    for (int k = 0; k < 4; ++k)
+      history[t * width + k] +=
+          amplitudes[k] * std::numbers::sqrt2 * std::cos(2 * std::numbers::pi * (k + 1) * t / rows);
+  }
+  KlConfig config;
+  config.components = 6;
+  const KlDecomposition kl = kl_decompose(config, history, rows, width);
+  for (int k = 0; k < 4; ++k) {
+    EXPECT_NEAR(kl.eigenvalues[k], amplitudes[k] * amplitudes[k], 1e-12 * 25);
+    for (int t = 0; t < rows; ++t) {
+      EXPECT_NEAR(kl.modes[t * 6 + k], std::sqrt(2.0 / rows) * std::cos(2 * std::numbers::pi * (k + 1) * t / rows),
+                  1e-12);
+    }
+    // sqrt(lambda) psi^T Hc = sqrt(lambda) sqrt(T lambda) e_k
+    EXPECT_NEAR(kl.components[k * width + k], kl.eigenvalues[k] * std::sqrt(rows), 1e-9);
+  }
+  EXPECT_NEAR(kl.variance, 25 + 9 + 4 + 0.25, 1e-11);
+  EXPECT_NEAR(kl.eigenvalues[5], 0.0, 1e-12);
+}
+
+TEST(KlDecompose, GivesTheSameByEitherSideOfTheCovariance) {
+  // 40 rows of width 12 are solved by [12, 12]; with zero columns up to width 40 by [40, 40].
+  const std::vector<double> narrow = noise(40, 12, 3);
+  std::vector<double> wide(40 * 40, 0.0);
+  for (int t = 0; t < 40; ++t) std::copy_n(narrow.begin() + t * 12, 12, wide.begin() + t * 40);
+  KlConfig config;
+  config.components = 9;
+  const KlDecomposition a = kl_decompose(config, narrow, 40, 12), b = kl_decompose(config, wide, 40, 40);
+  EXPECT_LE(distance(a.eigenvalues, b.eigenvalues), 1e-11);
+  EXPECT_LE(distance(a.modes, b.modes), 1e-9);
+}
+
+TEST(KlDecompose, ModesAreOrthonormalEvenWhereNothingVaries) {
+  for (const int rows : {1, 2, 5, 37}) {
+    std::vector<double> history(static_cast<std::size_t>(rows) * 3, 2.0);
+    history[0] = 3.0;
+    KlConfig config;
+    config.components = 8;
+    const KlDecomposition kl = kl_decompose(config, history, rows, 3);
+    ASSERT_EQ(kl.count, std::min(8, rows));
+    for (int a = 0; a < kl.count; ++a) {
+      for (int b = 0; b <= a; ++b) {
+        double product = 0;
+        for (int t = 0; t < rows; ++t) product += kl.modes[t * kl.count + a] * kl.modes[t * kl.count + b];
+        EXPECT_NEAR(product, a == b ? 1.0 : 0.0, 1e-12);
+      }
+    }
+  }
+}
+
+// The continuous operator with kernel exp(-r/s) on [0, 1] has eigenvalues 2 s / (1 + s^2 w^2) with w tan(w/2) = 1/s or
+// tan(w/2) = -s w in turn; the factor tau/(T-1) makes the matrix T s times the Riemann sum of that operator.
+TEST(KlDecompose, ApproachesTheAnalyticSpectrumOfTheExponentialKernel) {
+  constexpr int rows = 801;
+  KlConfig config;
+  config.strategy = KlStrategy::kernel;
+  config.tau = 160.0;
+  config.components = 6;
+  const KlDecomposition kl = kl_decompose(config, noise(rows, 2, 5), rows, 2);
+  const double s = config.tau / rows;
+  for (int k = 0; k < 6; ++k) {
+    // The k-th root lies between k pi and (k + 1) pi, where cot or tan has one branch.
+    double low = k * std::numbers::pi + 1e-9, high = (k + 1) * std::numbers::pi - 1e-9;
+    const auto even = [&](double w) { return w * std::tan(w / 2) - 1 / s; };
+    const auto odd = [&](double w) { return std::tan(w / 2) + s * w; };
+    for (int i = 0; i < 200; ++i) {
+      const double middle = 0.5 * (low + high);
+      const double value = k % 2 == 0 ? even(middle) : odd(middle);
+      (value > 0 ? high : low) = middle;
+    }
+    const double analytic = config.tau * 2 * s / (1 + s * s * low * low);
+    EXPECT_NEAR(kl.eigenvalues[k] / analytic, 1.0, 0.01) << k;
+  }
+}
+
+TEST(KlDecompose, ReconstructionErrorFallsToZero) {
+  const std::vector<double> history = noise(50, 6, 9);
+  KlConfig config;
+  config.components = 6;
+  const KlDecomposition kl = kl_decompose(config, history, 50, 6);
+  const std::vector<double> errors = kl_reconstruction_errors(kl, history);
+  ASSERT_EQ(errors.size(), 7u);
+  EXPECT_DOUBLE_EQ(errors.front(), 1.0);
+  EXPECT_NEAR(errors.back(), 0.0, 1e-7);
+  double left = kl.variance;
+  for (int k = 0; k < 6; ++k) {
+    left -= kl.eigenvalues[k];
+    EXPECT_NEAR(errors[k + 1], std::sqrt(std::max(0.0, left) / kl.variance), 1e-7);
+  }
+}
+
+TEST(KlDecompose, RefusesWhatIsNotFinite) {
+  std::vector<double> history = noise(8, 3, 1);
+  history[5] = NAN;
+  EXPECT_EQ(kl_decompose({}, history, 8, 3).count, 0);
+  EXPECT_EQ(kl_decompose({}, {}, 0, 3).count, 0);
+}
+
+TEST(KlHistory, EqualsTheFullDecompositionAfterEveryRow) {
+  constexpr int width = 5, capacity = 150;
+  const std::vector<double> all = noise(400, width, 11, 1000.0);  // a mean far from zero would cancel in plain sums
+  KlHistory history(width, capacity);
+  KlConfig config;
+  config.components = 4;
+  for (int t = 0; t < 400; ++t) {
+    history.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+    const int rows = std::min(t + 1, capacity);
+    ASSERT_EQ(history.rows(), rows);
+    const auto window =
+        std::span(all).subspan(static_cast<std::size_t>(t + 1 - rows) * width, static_cast<std::size_t>(rows) * width);
+    ASSERT_THAT(history.values(), Pointwise(DoubleNear(0), std::vector<double>(window.begin(), window.end())));
+    if (rows > width + 1) expect_equal(history.decompose(config), kl_decompose(config, window, rows, width), 1e-9);
+  }
+}
+
+TEST(KlHistory, IsAFunctionOfItsRowsAlone) {
+  for (const int capacity : {7, 64, 100, 200}) {
+    constexpr int width = 4;
+    const std::vector<double> all = noise(333, width, 13);
+    KlHistory grown(width, capacity), restored(width, capacity);
+    KlConfig config;
+    config.components = 3;
+    for (int t = 0; t < 300; ++t) grown.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+    restored.assign(grown.values(), grown.appended());
+    for (int t = 300; t < 333; ++t) {
+      for (KlHistory* history : {&grown, &restored})
+        history->append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+      EXPECT_EQ(grown.decompose(config).components, restored.decompose(config).components);
+    }
+  }
+}
+
+TEST(KlHistory, KernelModesFollowTheNumberOfRows) {
+  constexpr int width = 3;
+  const std::vector<double> all = noise(30, width, 17);
+  KlHistory history(width, 20);
+  KlConfig config;
+  config.strategy = KlStrategy::kernel;
+  config.kernel = KlKernel::matern;
+  config.components = 5;
+  for (int t = 0; t < 30; ++t) {
+    history.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+    const int rows = std::min(t + 1, 20);
+    const auto window =
+        std::span(all).subspan(static_cast<std::size_t>(t + 1 - rows) * width, static_cast<std::size_t>(rows) * width);
+    if (rows > 5) expect_equal(history.decompose(config), kl_decompose(config, window, rows, width), 1e-9);
+  }
+}
+
+TEST(SymmetricEigen, TakesTheRegisteredSolverForLargeMatricesOnly) {
+  static int calls = 0;
+  register_symmetric_eigen_solver([](int n, double* matrix, double* values) {
+    ++calls;
+    std::fill_n(values, n, 7.0);
+    std::fill_n(matrix, n * n, 0.0);
+    return true;
+  });
+  const std::vector<double> small = {2, 0, 0, 3};
+  EXPECT_THAT(symmetric_eigen(small, 2).values, Pointwise(DoubleNear(1e-15), {2.0, 3.0}));
+  EXPECT_EQ(calls, 0);
+  const std::vector<double> large(static_cast<std::size_t>(large_symmetric) * large_symmetric, 0.0);
+  EXPECT_THAT(symmetric_eigen(large, large_symmetric).values, Each(7.0));
+  EXPECT_EQ(calls, 1);
+  register_symmetric_eigen_solver(nullptr);
+}
+
+}  // namespace
+}  // namespace afterglow
