@@ -13,7 +13,7 @@ namespace afterglow {
 
 // The step's input and output, in the back end's memory and in pinned host memory of the same layout.
 struct Trainer::Batch {
-  Batch(Backend& backend, std::int64_t batch, std::int64_t length, std::size_t parts, DType dtype)
+  Batch(Backend& backend, std::int64_t batch, std::int64_t length, std::int64_t width, std::size_t parts, DType dtype)
       : tokens(backend, {batch, length}, DType::i32),
         targets(backend, {batch, length}, DType::i32),
         context(backend, {batch, length}, DType::u8),
@@ -24,11 +24,13 @@ struct Trainer::Batch {
         loss(backend, {1}, dtype),
         norms(backend, {static_cast<std::int64_t>(parts)}, dtype),
         total_norm(backend, {1}, dtype),
+        summary(backend, {width}, dtype),
         correct(backend, {1}, DType::i32),
         counted(backend, {1}, DType::i32) {
     backend.fill(one.device(), 1.0);
   }
-  PinnedArray tokens, targets, context, hyperparameters, step, offsets, one, loss, norms, total_norm, correct, counted;
+  PinnedArray tokens, targets, context, hyperparameters, step, offsets, one, loss, norms, total_norm, summary, correct,
+      counted;
 };
 
 namespace {
@@ -93,7 +95,8 @@ void Trainer::make_batch() {
   program_.reset();
   plain_steps_ = 0;
   prepared_ = false;
-  batch_ = std::make_unique<Batch>(*backend_, config_.batch, task_->length(), parts_.size(), dtype_);
+  batch_ = std::make_unique<Batch>(*backend_, config_.batch, task_->length(), model_->width(), parts_.size(), dtype_);
+  summary_.resize(static_cast<std::size_t>(model_->width()));
   auto* offsets = batch_->offsets.host<double>();
   for (std::size_t part = 0; part < parts_.size(); ++part) offsets[part] = static_cast<double>(parts_[part].offset);
   offsets[parts_.size()] = static_cast<double>(parameters_.values().elements());
@@ -170,6 +173,8 @@ void Trainer::run_step() {
   tape_.begin(true);
   Tensor correct, counted;
   const Var loss = forward_loss(&correct, &counted);
+  const Tensor& hidden = model_->last_hidden();
+  backend_->sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {batch.summary.device(), false});
   tape_.backward(loss, batch.one.device());
   tape_.zero_untouched(parameters_);
   backend_->gradient_norms(parameters_.gradients(), batch.offsets.device(), batch.norms.device(),
@@ -181,6 +186,7 @@ void Trainer::run_step() {
   backend_->queue_download(batch.correct.host<void>(), correct);
   backend_->queue_download(batch.counted.host<void>(), counted);
   batch.norms.queue_download();
+  batch.summary.queue_download();
   batch.total_norm.queue_download();
 }
 
@@ -220,6 +226,10 @@ StepResult Trainer::step() {
   const auto counted = batch.counted.host<std::int32_t>()[0];
   result.accuracy = counted > 0 ? static_cast<double>(batch.correct.host<std::int32_t>()[0]) / counted : 0.0;
   result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+  const double tokens = static_cast<double>(config_.batch * task_->length());
+  for (std::size_t i = 0; i < summary_.size(); ++i)
+    summary_[i] = number_of(batch.summary, static_cast<std::int64_t>(i)) / tokens;
+  result.summary = summary_;
   if (dtype_ == DType::f32) result.layer_gradient_norms = {batch.norms.host<float>(), parts_.size()};
   if (result.finite) step_ = next;
   return result;

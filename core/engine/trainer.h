@@ -22,6 +22,7 @@ struct StepResult {
   double loss = 0, accuracy = 0, learning_rate = 0;
   double gradient_norm = 0;                     ///< global, before clipping
   std::span<const float> layer_gradient_norms;  ///< one for each entry of Trainer::parts(); valid until the next step
+  std::span<const double> summary;              ///< [d]: mean over the batch of what the head reads; valid as long
   bool finite = true;  ///< false: nothing was changed, and `Trainer::diagnose` finds the culprit
 };
 
@@ -105,6 +106,7 @@ class Trainer {
   Tape tape_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Program> program_;
+  std::vector<double> summary_;
   int plain_steps_ = 0;  // steps run with the current shapes before capturing
   bool prepared_ = false;
   std::int64_t step_ = 0;

@@ -27,12 +27,13 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
     : recipe_(std::move(recipe)),
       trainer_(std::make_unique<Trainer>(recipe_, backend)),
       history_(history_limit),
-      layer_norms_(trainer_->parts().size()) {
+      layer_norms_(trainer_->parts().size()),
+      trajectory_(recipe_.training.steps) {
   history_.keep(trainer_->save());
 }
 
 TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit)
-    : recipe_(snapshot.recipe), history_(history_limit) {
+    : recipe_(snapshot.recipe), history_(history_limit), trajectory_(recipe_.training.steps) {
   const auto check = [&](const ParameterStore& store) { check_weights(snapshot, store); };
   trainer_ = std::make_unique<Trainer>(recipe_, backend, DType::f32, check);
   layer_norms_.resize(trainer_->parts().size());
@@ -65,6 +66,7 @@ bool TrainingRun::train_step() {
     return false;
   }
   failure_.clear();
+  trajectory_.record(step(), result.summary);
   const TrainingConfig& config = trainer_->config();
   if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) {
     held_out_step_.append(static_cast<double>(step()));
@@ -96,6 +98,7 @@ void TrainingRun::truncate_curves(std::int64_t step) {
   while (kept > 0 && steps[kept - 1] > static_cast<double>(step)) --kept;
   held_out_step_.truncate(kept);
   held_out_accuracy_.truncate(kept);
+  trajectory_.truncate(step);
 }
 
 void TrainingRun::set(const std::string& key, double value) {

@@ -8,6 +8,7 @@
 #include "core/engine/observation.h"
 #include "core/engine/snapshot.h"
 #include "core/engine/trainer.h"
+#include "core/engine/trajectory.h"
 
 namespace afterglow {
 
@@ -40,6 +41,8 @@ class TrainingRun {
 
   RunCurves curves() const;
   const History& history() const { return history_; }
+  /// Where training went, as far back as the curves reach.
+  const Trajectory& trajectory() const { return trajectory_; }
   std::string name = "run 1";
 
  private:
@@ -64,6 +67,7 @@ class TrainingRun {
   std::int64_t first_step_ = 1;
   GrowingCurve loss_, accuracy_, learning_rate_, gradient_norm_, held_out_step_, held_out_accuracy_;
   std::vector<GrowingCurve> layer_norms_;
+  Trajectory trajectory_;
 };
 
 }  // namespace afterglow

@@ -40,6 +40,7 @@ void WatchedRun::go_to(std::int64_t step) {
     spectra_.reset();
     trace_.reset();
     token_weights_.reset();
+    trajectory_.reset();
     return;
   }
   while (run_->step() < step && train_step()) {
@@ -62,6 +63,7 @@ void WatchedRun::forget_looks() {
   spectra_.reset();
   trace_.reset();
   token_weights_.reset();
+  trajectory_.reset();
 }
 
 bool WatchedRun::spectra_are_current() const { return spectra_ && spectra_->step == run_->step(); }
@@ -70,6 +72,7 @@ void WatchedRun::update_spectra() { spectra_ = observer_->spectra(trail_.empty()
 void WatchedRun::update_trace() {
   trace_ = observer_->trace(traced_part_);
   token_weights_ = observer_->token_weights(traced_part_);
+  trajectory_ = run_->trajectory().view("mean last hidden state of a batch");
 }
 
 Observation WatchedRun::describe() const {
@@ -107,6 +110,7 @@ Observation WatchedRun::describe() const {
   if (spectra_ && (trail_.empty() || trail_.back()->step < spectra_->step)) now.spectra_trail.push_back(spectra_);
   now.trace = trace_;
   now.token_weights = token_weights_;
+  now.trajectory = trajectory_;
   now.recipe = to_json(recipe).dump();
   return now;
 }

@@ -29,7 +29,7 @@ class WatchedRun {
   bool spectra_are_current() const;
   bool trace_is_current() const;
   void update_spectra();
-  /// The trace, and the token weights of the same layer.
+  /// The trace, the token weights of the same layer, and the path of training.
   void update_trace();
 
   /// Everything but what only a session knows (running, speed, earlier runs, events).
@@ -45,6 +45,7 @@ class WatchedRun {
   std::shared_ptr<const Spectra> spectra_;
   std::shared_ptr<const Trace> trace_;
   std::shared_ptr<const TokenWeights> token_weights_;
+  std::shared_ptr<const TrajectoryView> trajectory_;
 };
 
 }  // namespace afterglow

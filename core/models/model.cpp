@@ -114,7 +114,9 @@ Var Model::embed(Tape& tape, const Tensor& tokens) {
 
 Var Model::read_out(Tape& tape, const Var& x) {
   const Tape::Scope scope(tape, "head");
-  return linear(tape, rms_norm(tape, x, tape.parameter(*norm_), norm_eps_), tape.parameter(*head_));
+  const Var hidden = rms_norm(tape, x, tape.parameter(*norm_), norm_eps_);
+  last_hidden_ = hidden.value;
+  return linear(tape, hidden, tape.parameter(*head_));
 }
 
 Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {

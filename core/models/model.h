@@ -44,6 +44,8 @@ class Model {
   Var embed(Tape& tape, const Tensor& tokens);
   /// The stream behind branches [first, last) when x [B,T,d] is the stream before them.
   Var forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
+  /// The normed state [B,T,d] that the head read in the last pass; valid until the tape begins anew.
+  const Tensor& last_hidden() const { return last_hidden_; }
   ModelState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
   /// tokens i32 [B,1] -> logits [B,1,V], advancing the state.
   Var step(Tape& tape, const Tensor& tokens, ModelState& state);
@@ -61,6 +63,7 @@ class Model {
   const Parameter* norm_ = nullptr;
   const Parameter* head_ = nullptr;
   std::vector<Branch> branches_;
+  Tensor last_hidden_;
 };
 
 }  // namespace afterglow

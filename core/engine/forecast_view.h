@@ -1,0 +1,48 @@
+// Forecasts of probe windows, and what the memory tokens of the forecasting model do in them. Only for the task
+// `forecast`; the pointer in Observation is null for every other task.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace afterglow {
+
+/// One channel of one window. Values are in the series' own units; errors are those of the standardised series, as
+/// published.
+struct ForecastChannel {
+  std::string name;                ///< "HUFL", "OT", "daily + weekly"
+  std::vector<double> input;       ///< [L] what the model sees
+  std::vector<double> truth;       ///< [P] what came then
+  std::vector<double> prediction;  ///< [P]
+  double mse = 0, mae = 0;         ///< of this window and channel, standardised
+};
+
+struct ForecastWindow {
+  std::int64_t index = 0;   ///< of the window in the held-out part
+  std::string first, last;  ///< time stamps of the first input and the last forecast row, as in the file
+  double mse = 0, mae = 0;  ///< over all channels
+  std::vector<ForecastChannel> channels;
+};
+
+/// What the first memory tokens and the series read of each other in one encoder layer, mean over heads, of the first
+/// channel of the first window.
+struct MemoryAttention {
+  /// [M][L]: softmax weight that memory token m gives to input position t.
+  std::vector<std::vector<double>> reads;
+  /// [L][M]: softmax weight that input position t gives to memory token m.
+  std::vector<std::vector<double>> is_read;
+};
+
+struct ForecastView {
+  std::int64_t step = 0;  ///< training step of the weights
+  int input_length = 0, horizon = 0;
+  std::string time_unit;                   ///< "h" for hourly rows, "row" where the file does not tell
+  std::vector<ForecastWindow> windows;     ///< the probe window first, then evenly spaced ones of the held-out part
+  int memory_tokens = 0;                   ///< M; 0: a model without memory, and what follows is empty
+  std::int64_t history_rows = 0;           ///< rows in the memory's buffer
+  std::vector<double> memory_eigenvalues;  ///< [K] of that buffer, falling; empty while it is too short to be used
+  std::vector<double> memory_explained;    ///< [K] share of its variance in the first k modes
+  std::vector<MemoryAttention> attention;  ///< one for each encoder layer
+};
+
+}  // namespace afterglow
