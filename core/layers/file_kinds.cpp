@@ -3,6 +3,7 @@
 
 #include "core/layers/file_run.h"
 #include "core/layers/kinds.h"
+#include "core/layers/kl_file.h"
 
 namespace afterglow {
 
@@ -24,7 +25,7 @@ class LayerSubject final : public FileSubject {
 }  // namespace
 
 const std::vector<FileKind>& file_kinds() {
-  static const std::vector<FileKind> kinds{};
+  static const std::vector<FileKind> kinds{kl_decompose_file_kind()};
   return kinds;
 }
 

@@ -1,0 +1,21 @@
+// `afterglow layer` for a Karhunen-Loeve decomposition, and how configurations name one.
+#pragma once
+#include "core/analysis/kl_decompose.h"
+#include "core/layers/file_run.h"
+
+namespace afterglow {
+
+/// Input `history` [T,d]; outputs `components` [K,d], `eigenvalues` [K], `modes` [T,K]. Config: `strategy`, `kernel`,
+/// `tau`, `components` (K), `lambda_scaling`, `mode_sign`.
+FileKind kl_decompose_file_kind();
+
+/// What the fields called `strategy`, `kernel`, `tau`, `components` and `scaling` in `config` say; an unknown name is
+/// an Error(bad_input) that begins with `where`.
+struct KlFields {
+  const char *strategy, *kernel, *tau, *components, *scaling;
+};
+KlConfig read_kl_config(const nlohmann::json& config, const KlFields& fields, const std::string& where);
+/// The one rule for the sign of a mode, which `mode_sign` may name.
+void check_mode_sign(const nlohmann::json& config, const std::string& where);
+
+}  // namespace afterglow
