@@ -72,12 +72,22 @@ WeightMatrix ska_weights(const Source& source, int head) {
   const std::vector<double> keys = source.of_head("keys", head), queries = source.of_head("queries", head),
                             L = statistics("L", square), A_w = statistics("A_w", square), m = statistics("m", 1),
                             sigma = statistics("sigma", 1);
+  // Under a probe's edits the layer says itself what stands in place of A^K.
+  const std::vector<double> filter = statistics("operator", square);
+  const std::vector<double> no_scale(m.size(), 0.0);
+  if (filter.empty()) {
+    of.A_w = A_w;
+    of.sigma = sigma;
+  } else {
+    of.A_w = filter;
+    of.sigma = no_scale;
+    of.gamma = 1;
+    of.power = 1;
+  }
   of.keys = keys;
   of.queries = queries;
   of.L = L;
-  of.A_w = A_w;
   of.m = m;
-  of.sigma = sigma;
   return ska_token_weights(of);
 }
 

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
-#include "core/analysis/spectrum.h"
 #include "core/engine/device_array.h"
+#include "core/engine/head_spectrum.h"
 #include "core/engine/layer_weights.h"
 #include "core/engine/probe_reader.h"
 
@@ -15,28 +15,12 @@ namespace afterglow {
 
 namespace {
 
-double setting_of(const Layer& layer, std::string_view key, double fallback) {
-  for (const LayerSetting& setting : layer.settings()) {
-    if (setting.key == key) return setting.value;
-  }
-  return fallback;
-}
-
-// Of the Gram matrix G [r*r] with what the factorisation added to its diagonal.
-SymmetricRange gram_range(std::vector<double> G, int r, double added) {
-  for (int i = 0; i < r; ++i) G[static_cast<std::size_t>(i * r + i)] += added;
-  return symmetric_range(G, r);
-}
-constexpr double jitter_step = 1e-4;  // added to the diagonal each time a factorisation fails
-
 const HeadSpectrum* find_head(const Spectra& spectra, int layer, int head) {
   for (const HeadSpectrum& spectrum : spectra.heads) {
     if (spectrum.layer == layer && spectrum.head == head) return &spectrum;
   }
   return nullptr;
 }
-
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 }  // namespace
 
@@ -87,7 +71,7 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
     if (parts[part].kind == "koopman_mlp") add_mlp(part, *result);
     if (parts[part].kind != "ska") continue;
     for (int head = 0; head < parts[part].heads; ++head) {
-      HeadSpectrum spectrum = head_spectrum(part, head, read);
+      HeadSpectrum spectrum = read_head_spectrum(*trainer_, part, head, head_settings(*trainer_, part), read);
       const HeadSpectrum* previous = before ? find_head(*before, part, head) : nullptr;
       spectrum.identity = previous ? track_modes(previous->eigenvalues, previous->identity, spectrum.eigenvalues)
                                    : track_modes({}, {}, spectrum.eigenvalues);
@@ -95,50 +79,6 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
     }
   }
   return result;
-}
-
-HeadSpectrum Observer::head_spectrum(int part, int head, const ProbeReader& read) const {
-  const ModelPart& info = trainer_->parts()[part];
-  const Layer& layer = *trainer_->model().branches()[info.branch].layer;
-  const auto r = static_cast<int>(read.shape(info.scope + ".A_w").last());
-  const std::int64_t square = static_cast<std::int64_t>(r) * r;
-  HeadSpectrum spectrum;
-  spectrum.layer = part;
-  spectrum.head = head;
-  const auto scalar = [&](const char* name, double fallback) {
-    const std::vector<double> value = read.tail(info.scope + "." + name, head, info.heads, 1);
-    return value.empty() ? fallback : value.front();
-  };
-  const std::vector<double> A = read.tail(info.scope + ".A_w", head, info.heads, square);
-  const std::vector<double> L = read.tail(info.scope + ".L", head, info.heads, square);
-  if (A.empty() || L.empty()) return spectrum;
-
-  // The query of the last token, [1,T,H,r], divided by the key scale m and whitened.
-  const std::vector<double>& queries = read.values(info.scope + ".queries");
-  std::vector<double> w;
-  const double m = scalar("m", 1.0);
-  if (queries.size() >= static_cast<std::size_t>(info.heads * r)) {
-    const auto* last = queries.data() + queries.size() - static_cast<std::size_t>((info.heads - head) * r);
-    std::vector<double> query(last, last + r);
-    for (double& value : query) value /= m;
-    w = solve_lower(L, r, query);
-  }
-  ModeDecomposition modes = decompose_modes(A, r, w);
-  spectrum.eigenvalues = std::move(modes.eigenvalues);
-  spectrum.energy = std::move(modes.energy);
-  spectrum.sigma = scalar("sigma", 0.0);
-  spectrum.jitter = static_cast<int>(scalar("jitter", 0.0));
-  ParameterStore& store = trainer_->parameters();
-  spectrum.gamma = 1.0 + 0.5 * sigmoid(read.download(store.find(info.scope + ".gamma_raw")->value)[head]);
-  spectrum.eta = read.download(store.find(info.scope + ".eta")->value)[head];
-  spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
-  spectrum.power = static_cast<int>(setting_of(layer, "K", 2));
-  spectrum.ridge = setting_of(layer, "ridge", 1e-3);
-  const SymmetricRange range = gram_range(read.tail(info.scope + ".G", head, info.heads, square), r,
-                                          spectrum.ridge + jitter_step * spectrum.jitter);
-  spectrum.lambda_min = range.smallest;
-  spectrum.kappa = range.largest / range.smallest;
-  return spectrum;
 }
 
 void Observer::add_mlp(int part, Spectra& spectra) const {
@@ -230,8 +170,7 @@ TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& lo
     return step;
   }
   const int heads = info.heads;
-  const double ridge =
-      setting_of(*trainer_->model().branches()[static_cast<std::size_t>(info.branch)].layer, "ridge", 1e-3);
+  const double ridge = head_settings(*trainer_, part).ridge;
   trace.rank = static_cast<int>(state->get("G").shape.last());
   trace.value_width = static_cast<int>(state->get("C").shape[2]);
   const auto slice = [&](const std::vector<double>& all, int head) {
@@ -253,7 +192,7 @@ TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& lo
     };
     own.sigma = scalar("sigma", 0);
     own.jitter = static_cast<int>(scalar("jitter", 0));
-    const SymmetricRange range = gram_range({own.G.begin(), own.G.end()}, trace.rank, ridge + jitter_step * own.jitter);
+    const GramRange range = gram_range({own.G.begin(), own.G.end()}, trace.rank, ridge, own.jitter);
     own.lambda_min = range.smallest;
     own.kappa = range.largest / range.smallest;
     const std::vector<double> A =

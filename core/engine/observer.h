@@ -29,7 +29,6 @@ class Observer {
 
  private:
   void probe_sequence();
-  HeadSpectrum head_spectrum(int part, int head, const class ProbeReader& read) const;
   void add_mlp(int part, Spectra& spectra) const;
   TokenStep token_step(int part, std::int64_t position, const Tensor& logits, const LayerState* state,
                        Trace& trace) const;

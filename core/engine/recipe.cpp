@@ -135,10 +135,10 @@ Precision parse_precision(const std::string& name) {
 Recipe parse_recipe(const json& source, const std::string& where) {
   if (!source.is_object())
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
-  refuse_unknown_keys(
-      source,
-      {"version", "name", "title", "about", "seed", "model", "task", "training", "commands", "shown_step", "precision"},
-      where);
+  refuse_unknown_keys(source,
+                      {"version", "name", "title", "about", "seed", "model", "task", "training", "commands",
+                       "shown_step", "precision", "probe"},
+                      where);
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
   if (version != 1) {
     throw Error(ExitCode::bad_input, where + ".version: this program reads version 1, the recipe is version " +
@@ -158,6 +158,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.commands = parse_commands(source.value("commands", json::array()), where + ".commands");
   recipe.precision = parse_precision(get_string(source, "precision", "fp32", where));
   recipe.shown_step = get_integer(source, "shown_step", -1, -1, most_steps, where);
+  recipe.probe = source.value("probe", json());
   return recipe;
 }
 
@@ -180,6 +181,7 @@ json to_json(const Recipe& recipe) {
                  {"model", recipe.model}, {"task", recipe.task}, {"training", training},  {"commands", commands}};
   if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
   if (!recipe.about.empty()) result["about"] = recipe.about;
+  if (!recipe.probe.is_null()) result["probe"] = recipe.probe;
   if (recipe.shown_step >= 0) result["shown_step"] = recipe.shown_step;
   return result;
 }

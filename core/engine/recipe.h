@@ -55,6 +55,7 @@ struct Recipe {
   TrainingConfig training;
   std::vector<TimedCommand> commands;  ///< in the order of their steps
   std::int64_t shown_step = -1;        ///< the moment a figure shows; -1: the end
+  nlohmann::json probe;                ///< what was asked and overridden while looking (probe_setup.h); null: nothing
 };
 
 /// "fp32", "tf32" or "bf16"; anything else is an Error(bad_input).

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "core/engine/watched_run.h"
@@ -25,7 +26,8 @@ constexpr std::size_t trail_length = 60;         // spectra kept for the trails
 constexpr std::size_t most_events = 50;          // messages kept
 constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
 // Looking may take at most this share of the worker's time.
-constexpr double share_for_spectra = 0.01, share_for_traces = 0.01;
+constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01;
+constexpr double share_for_edits = 0.5;  // while somebody drags: the picture follows
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -40,6 +42,10 @@ class Pace {
     work();
     cost_ = seconds_since(start);
     last_ = Clock::now();
+  }
+  void change_share(double share, double least_interval) {
+    share_ = share;
+    least_interval_ = least_interval;
   }
 
  private:
@@ -86,7 +92,8 @@ struct Session::Worker {
   std::map<std::string, std::pair<int, std::int64_t>> seen_checksums;  // checksum -> run number, step
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
-  Pace spectra_pace{share_for_spectra, 1.0 / 30}, trace_pace{share_for_traces, 0.25};
+  Pace spectra_pace{share_for_spectra, 1.0 / 30}, trace_pace{share_for_traces, 0.25},
+      probe_pace{share_for_probes, 0.25};
   Clock::time_point last_publication{}, speed_start = Clock::now();
   std::int64_t speed_step = 0;
   double steps_per_second = 0;
@@ -172,6 +179,7 @@ struct Session::Worker {
     checksum_step = -1;
     spectra_pace = Pace(share_for_spectra, 1.0 / 30);
     trace_pace = Pace(share_for_traces, 0.25);
+    probe_pace = Pace(share_for_probes, 0.25);
     stale = true;
   }
 
@@ -212,6 +220,9 @@ struct Session::Worker {
     return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
   }
 
+  /// Commands that change what the probe asks, and nothing of the run.
+  inline static const std::set<std::string_view> probe_commands = {"probe_sequence", "override",  "head_off",
+                                                                   "mode_off",       "drag_mode", "clear_overrides"};
   using Handler = void (*)(Worker& worker, const json& value);
   static const std::map<std::string_view, Handler>& handlers() {
     static const std::map<std::string_view, Handler> table = {
@@ -227,8 +238,8 @@ struct Session::Worker {
         {"reseed", [](Worker& w, const json& v) { w.reseed(v); }},
         {"branch", [](Worker& w, const json&) { w.branch(); }},
         {"set", [](Worker& w, const json& v) { w.change(v); }},
-        {"undo", [](Worker& w, const json&) { w.changed_back(w.run().undo(), "there is nothing to undo"); }},
-        {"redo", [](Worker& w, const json&) { w.changed_back(w.run().redo(), "there is nothing to do again"); }},
+        {"undo", [](Worker& w, const json&) { w.changed_back(w.watched->undo(), "there is nothing to undo"); }},
+        {"redo", [](Worker& w, const json&) { w.changed_back(w.watched->redo(), "there is nothing to do again"); }},
         {"load", [](Worker& w, const json& v) { w.load(v); }},
         {"save", [](Worker& w, const json& v) { w.save(v); }},
         {"device", [](Worker& w, const json& v) { w.change_device(name_in(v, "auto")); }},
@@ -246,6 +257,11 @@ struct Session::Worker {
   }
 
   void apply(const Command& command) {
+    if (watched && probe_commands.contains(command.name)) {
+      watched->change_probe(command);
+      probe_pace.change_share(share_for_edits, 0);
+      return;
+    }
     const auto handler = handlers().find(command.name);
     if (handler == handlers().end())
       throw Error(ExitCode::bad_input, "the engine has no command \"" + command.name + "\"");
@@ -260,7 +276,6 @@ struct Session::Worker {
 
   void changed_back(bool changed, const char* otherwise) {
     if (!changed) return report(Severity::info, otherwise);
-    watched->forget_looks();
     look_afresh();
   }
 
@@ -363,6 +378,10 @@ struct Session::Worker {
       spectra_pace.timed([&] { watched->update_spectra(); });
     if (!watched->trace_is_current() && (resting || trace_pace.due()))
       trace_pace.timed([&] { watched->update_trace(); });
+    if (!watched->probe_is_current() && (resting || probe_pace.due())) {
+      probe_pace.timed([&] { watched->update_probe(); });
+      probe_pace.change_share(share_for_probes, 0.25);
+    }
     if (resting) take_checksum();
   }
 

@@ -34,6 +34,10 @@ class TrainingRun {
   /// Takes the last change at this step back, or makes it again; false when there is none.
   bool undo();
   bool redo();
+  /// How many changes `undo` could take back.
+  std::size_t undoable() const { return done_.size(); }
+  /// What is asked of the model beside training: part of the recipe, without influence on any step.
+  void note_probe(nlohmann::json probe) { recipe_.probe = std::move(probe); }
   /// Goes to a step that was trained before, exactly; or trains forward to a later one.
   void go_to(std::int64_t step);
   /// The recipe that makes the present moment again: all commands so far.

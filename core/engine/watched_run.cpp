@@ -2,6 +2,10 @@
 #include "core/engine/watched_run.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
 
 namespace afterglow {
 
@@ -13,10 +17,13 @@ constexpr std::size_t trail_length = 60;
 WatchedRun::WatchedRun(const Moment& moment, Backend& backend)
     : run_(make_run(moment, backend)),
       observer_(std::make_unique<Observer>(run_->trainer())),
+      prober_(run_->trainer()),
       traced_part_(observer_->first_ska()) {
   // The trail spans the whole run, and looking stays cheap beside the steps between.
   trail_interval_ = std::max(closest_trail, run_->recipe().training.steps / static_cast<std::int64_t>(trail_length));
   if (traced_part_ < 0 && run_->trainer().parts().size() > 2) traced_part_ = 1;
+  history_.start(parse_probe_setup(moment.recipe.probe, prober_.overridable()));
+  observer_->choose(prober_.sequence_of(history_.now()));
 }
 
 bool WatchedRun::train_step() {
@@ -41,6 +48,8 @@ void WatchedRun::go_to(std::int64_t step) {
     trace_.reset();
     token_weights_.reset();
     trajectory_.reset();
+    probe_.reset();
+    prober_.forget();
     return;
   }
   while (run_->step() < step && train_step()) {
@@ -48,12 +57,87 @@ void WatchedRun::go_to(std::int64_t step) {
 }
 
 void WatchedRun::choose_probe(std::uint64_t index) {
-  observer_->choose(index);
-  forget_looks();
+  ProbeSetup setup = history_.now();
+  setup.index = index;
+  setup.tokens.clear();
+  change_setup(std::move(setup), false);
+}
+
+void WatchedRun::change_probe(const Command& command) {
+  const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
+  ProbeSetup setup = history_.now();
+  if (command.name != "probe_sequence") {
+    apply_override(setup.overrides, command, prober_.overridable());
+  } else if (value.is_object() && value.contains("tokens")) {
+    setup.tokens = parse_probe_setup({{"tokens", value["tokens"]}}, {}).tokens;
+  } else {
+    const Example& present = observer_->example();
+    const auto last = static_cast<std::int64_t>(present.tokens.size()) - 1;
+    refuse_unknown_keys(value, {"at", "token", "label"}, command.name);
+    const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, command.name);
+    setup.tokens.assign(present.tokens.begin(), present.tokens.end());
+    setup.tokens[static_cast<std::size_t>(at)] = token_of(value);
+  }
+  change_setup(std::move(setup), value.is_object() && get_bool(value, "live", false, command.name));
+}
+
+/// By number, or by the text on its chip.
+int WatchedRun::token_of(const nlohmann::json& value) const {
+  const Task& task = run_->trainer().task();
+  if (!value.contains("label"))
+    return static_cast<int>(get_integer(value, "token", std::nullopt, 0, task.vocab() - 1, "probe_sequence"));
+  const std::string label = get_string(value, "label", std::nullopt, "probe_sequence");
+  for (int token = 0; token < task.vocab(); ++token) {
+    if (task.token_label(token) == label) return token;
+  }
+  throw Error(ExitCode::bad_input, "this task has no token \"" + label +
+                                       "\"; tokens are written as on their chips, \"" +
+                                       task.token_label(observer_->example().tokens.front()) + "\" for example");
+}
+
+void WatchedRun::change_setup(ProbeSetup setup, bool is_live) {
+  prober_.sequence_of(setup);  // refuses what cannot be asked
+  const ProbeSetup before = history_.now();
+  history_.change(std::move(setup), is_live, run_->undoable());
+  take_setup(before);
+}
+
+/// Overrides belong to the probe alone; another sequence is another look at everything.
+void WatchedRun::take_setup(const ProbeSetup& before) {
+  const ProbeSetup& now = history_.now();
+  if (now.index != before.index || now.tokens != before.tokens) {
+    observer_->choose(prober_.sequence_of(now));
+    forget_looks();
+  }
+  probe_.reset();
+  run_->note_probe(to_json(now));
+}
+
+bool WatchedRun::undo() {
+  if (!history_.can_undo(run_->undoable())) {
+    forget_looks();
+    return run_->undo();
+  }
+  const ProbeSetup before = history_.now();
+  history_.undo();
+  take_setup(before);
+  return true;
+}
+
+bool WatchedRun::redo() {
+  if (!history_.can_redo(run_->undoable())) {
+    forget_looks();
+    return run_->redo();
+  }
+  const ProbeSetup before = history_.now();
+  history_.redo();
+  take_setup(before);
+  return true;
 }
 
 void WatchedRun::choose_trace(int part) {
   traced_part_ = part;
+  probe_.reset();
   trace_.reset();
   token_weights_.reset();
 }
@@ -64,16 +148,20 @@ void WatchedRun::forget_looks() {
   trace_.reset();
   token_weights_.reset();
   trajectory_.reset();
+  probe_.reset();
+  prober_.forget();
 }
 
 bool WatchedRun::spectra_are_current() const { return spectra_ && spectra_->step == run_->step(); }
 bool WatchedRun::trace_is_current() const { return trace_ && trace_->step == run_->step(); }
+bool WatchedRun::probe_is_current() const { return probe_ && probe_->step == run_->step(); }
 void WatchedRun::update_spectra() { spectra_ = observer_->spectra(trail_.empty() ? nullptr : trail_.back().get()); }
 void WatchedRun::update_trace() {
   trace_ = observer_->trace(traced_part_);
   token_weights_ = observer_->token_weights(traced_part_);
   trajectory_ = run_->trajectory().view("mean last hidden state of a batch");
 }
+void WatchedRun::update_probe() { probe_ = prober_.look(history_.now(), traced_part_, spectra_.get()); }
 
 Observation WatchedRun::describe() const {
   const Trainer& trainer = run_->trainer();
@@ -111,6 +199,7 @@ Observation WatchedRun::describe() const {
   now.trace = trace_;
   now.token_weights = token_weights_;
   now.trajectory = trajectory_;
+  now.probe = probe_;
   now.recipe = to_json(recipe).dump();
   return now;
 }

@@ -7,6 +7,8 @@
 
 #include "core/engine/moment.h"
 #include "core/engine/observer.h"
+#include "core/engine/probe_setup.h"
+#include "core/engine/prober.h"
 
 namespace afterglow {
 
@@ -21,24 +23,38 @@ class WatchedRun {
   bool train_step();
   void go_to(std::int64_t step);
 
+  /// Another held-out example as the probe sequence; tokens edited by hand are forgotten.
   void choose_probe(std::uint64_t index);
+  /// Carries out `probe_sequence` and the commands of overrides (overrides.h). Throws Error(bad_input).
+  void change_probe(const Command& command);
+  /// Takes the last change of the probe or of a hyperparameter back, whichever is younger; false when there is none.
+  bool undo();
+  bool redo();
   void choose_trace(int part);
   /// Forgets what was computed from the weights or settings before they changed.
   void forget_looks();
 
   bool spectra_are_current() const;
   bool trace_is_current() const;
+  bool probe_is_current() const;
   void update_spectra();
   /// The trace, the token weights of the same layer, and the path of training.
   void update_trace();
+  /// What the probe sequence is answered, with the overrides in force; wants current spectra.
+  void update_probe();
 
   /// Everything but what only a session knows (running, speed, earlier runs, events).
   Observation describe() const;
 
  private:
   void record_trail();
+  void take_setup(const ProbeSetup& before);
+  void change_setup(ProbeSetup setup, bool is_live);
+  int token_of(const nlohmann::json& value) const;
   std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Observer> observer_;
+  Prober prober_;
+  ProbeHistory history_;
   int traced_part_ = -1;
   std::int64_t trail_interval_ = 10;  // steps; a function of the recipe alone
   std::deque<std::shared_ptr<const Spectra>> trail_;
@@ -46,6 +62,7 @@ class WatchedRun {
   std::shared_ptr<const Trace> trace_;
   std::shared_ptr<const TokenWeights> token_weights_;
   std::shared_ptr<const TrajectoryView> trajectory_;
+  std::shared_ptr<const ProbeView> probe_;
 };
 
 }  // namespace afterglow

@@ -1,9 +1,12 @@
 // Spectral Koopman Attention: projections around the SKA core.
 #include "core/layers/ska.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/io/json_file.h"
+#include "core/layers/host_probe.h"
 #include "core/layers/kinds.h"
 
 namespace afterglow {
@@ -105,6 +108,103 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   probe_statistics(tape, saved,
                    config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
   return join_heads(tape, heads);
+}
+
+Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit) {
+  RidgeConfig core = config_.core;
+  if (edit.power) core.power = *edit.power;
+  if (edit.ridge) core.ridge = *edit.ridge;
+  RidgeVars vars = project_all(tape, x);
+  if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
+  RidgeSaved saved;
+  const Var answers = ridge_readout(tape, core, vars, &saved);
+  probe_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
+  const Var edited = answer_edited(tape, core, vars, saved, answers, edit);
+  tape.probe("readout", edited.value);
+  return join_heads(tape, edited);
+}
+
+namespace {
+
+/// Host copies of what the answers of edited heads are made of.
+struct EditedHeads {
+  const SkaConfig& config;
+  std::int64_t batch, tokens, groups;
+  std::vector<double> L, A_w, C, m, sigma, q, eta, gamma_raw;
+
+  std::size_t square() const { return static_cast<std::size_t>(config.rank * config.rank); }
+  static std::span<const double> entry(const std::vector<double>& all, std::size_t i, std::size_t size) {
+    return std::span(all).subspan(i * size, size);
+  }
+  std::vector<double> power_of(std::size_t i, std::int64_t head, int power, const SkaHeadEdit& edit) const {
+    const double gamma = edit.gamma.value_or(1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[static_cast<std::size_t>(head)])));
+    return edited_power(entry(A_w, i, square()), static_cast<int>(config.rank), gamma / std::max(sigma[i], 1.0), power,
+                        edit.modes);
+  }
+  /// Writes the answers of one head and group into y [B,T,H,P]; `filter` is its W.
+  void answer(std::vector<double>& y, std::int64_t b, std::int64_t head, std::int64_t g, std::int64_t piece,
+              const std::vector<double>& filter, double gain) const {
+    const std::int64_t r = config.rank, width = config.value_width;
+    const auto i = static_cast<std::size_t>((b * config.heads + head) * groups + g);
+    const std::vector<double> E =
+        edited_readout(entry(C, i, static_cast<std::size_t>(width * r)), entry(L, i, square()), filter,
+                       static_cast<int>(r), static_cast<int>(width));
+    for (std::int64_t t = g * piece; t < std::min(tokens, (g + 1) * piece); ++t) {
+      const std::int64_t row = (b * tokens + t) * config.heads + head;
+      for (std::int64_t p = 0; p < width; ++p) {
+        double sum = 0;
+        for (std::int64_t a = 0; a < r; ++a)
+          sum += E[static_cast<std::size_t>(p * r + a)] * q[static_cast<std::size_t>(row * r + a)];
+        y[static_cast<std::size_t>(row * width + p)] = gain / m[i] * sum;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+// Where a mode cannot be told apart from the others (a defective operator) the kernel's answer stays.
+Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
+                       const Var& answers, const SkaEdit& edit) const {
+  const bool is_plain =
+      std::all_of(edit.heads.begin(), edit.heads.end(), [](const SkaHeadEdit& head) { return head.is_plain(); });
+  if (is_plain && !tape.probing()) return answers;
+  Backend& backend = tape.backend();
+  const auto host = [&](const Tensor& tensor) { return to_host(backend, tensor); };
+  const std::int64_t batch = answers.shape()[0], tokens = answers.shape()[1], groups = core.groups(tokens);
+  const EditedHeads heads{config_,
+                          batch,
+                          tokens,
+                          groups,
+                          host(saved.L),
+                          host(saved.A_w),
+                          host(saved.C),
+                          host(saved.m),
+                          host(saved.sigma),
+                          host(vars.q.value),
+                          host(vars.eta.value),
+                          host(vars.gamma_raw.value)};
+  const std::int64_t piece = core.mode == RidgeConfig::Mode::chunk       ? core.chunk
+                             : core.mode == RidgeConfig::Mode::recurrent ? 1
+                                                                         : tokens;
+  std::vector<double> y = host(answers.value), operators(heads.L.size(), 0.0);
+  for (std::int64_t i = 0; i < batch * config_.heads * groups; ++i) {
+    const std::int64_t b = i / (config_.heads * groups), head = i / groups % config_.heads, g = i % groups;
+    SkaHeadEdit own = edit.heads.empty() ? SkaHeadEdit{} : edit.heads[static_cast<std::size_t>(head)];
+    if (own.is_plain() && !tape.probing()) continue;
+    std::vector<double> filter(heads.square(), 0.0);
+    if (!own.is_off) filter = heads.power_of(static_cast<std::size_t>(i), head, core.power, own);
+    if (filter.empty()) continue;
+    std::copy(filter.begin(), filter.end(), operators.begin() + i * static_cast<std::int64_t>(heads.square()));
+    if (own.is_plain()) continue;
+    heads.answer(y, b, head, g, piece, filter, own.eta.value_or(heads.eta[static_cast<std::size_t>(head)]));
+  }
+  const DType dtype = answers.value.dtype;
+  if (tape.probing()) {
+    tape.probe("operator",
+               to_device(tape, {batch, config_.heads, groups, config_.rank, config_.rank}, dtype, operators));
+  }
+  return is_plain ? answers : tape.constant(to_device(tape, answers.shape(), dtype, y));
 }
 
 LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) const {

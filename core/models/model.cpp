@@ -128,6 +128,11 @@ Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask) {
   return read_out(tape, forward_branches(tape, embed(tape, tokens), mask, 0, branches_.size()));
 }
 
+Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,
+                        const std::function<Var(std::size_t i, const Var& x)>& branch) {
+  return read_out(tape, run_branches(tape, x, first, branches_.size(), branch));
+}
+
 ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
   ModelState state;
   for (const Branch& branch : branches_) state.layers.push_back(branch.layer->make_state(backend, dtype, batch));

@@ -2,6 +2,7 @@
 // Any stack of the layers in core/layers can be written as JSON; the same model runs whole sequences and single tokens.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -46,6 +47,10 @@ class Model {
   Var forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
   /// The normed state [B,T,d] that the head read in the last pass; valid until the tape begins anew.
   const Tensor& last_hidden() const { return last_hidden_; }
+  /// Logits of x [B,T,d], the stream before branch `first`; branch i is answered by `branch(i, x)`, x [B,T,d] its
+  /// normed input. For probes that replace a layer.
+  Var forward_with(Tape& tape, const Var& x, std::size_t first,
+                   const std::function<Var(std::size_t i, const Var& x)>& branch);
   ModelState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
   /// tokens i32 [B,1] -> logits [B,1,V], advancing the state.
   Var step(Tape& tape, const Tensor& tokens, ModelState& state);

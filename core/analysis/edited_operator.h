@@ -1,0 +1,39 @@
+// A Koopman operator with some of its modes moved or switched off: what a probe asks "what if" with.
+#pragma once
+#include <complex>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace afterglow {
+
+/// One change. Of a conjugate pair either member stands for both: the partner moves along, so that the operator stays
+/// real.
+struct ModeEdit {
+  int mode = 0;  ///< place in the list of eigenvalues of A_w, modulus descending (comes_before)
+  bool is_off = false;
+  /// Eigenvalue of A_w to move to. A pair follows anywhere; a mode that does not turn stays real and keeps its sign:
+  /// it takes the modulus.
+  std::optional<std::complex<double>> moved_to{};
+  bool operator==(const ModeEdit&) const = default;
+};
+
+struct EditedModes {
+  std::vector<std::complex<double>> eigenvalues;  ///< after the edits, in the order before them
+  std::vector<bool> is_off;                       ///< for each eigenvalue
+};
+/// Edits of modes that are not there do nothing.
+EditedModes edit_modes(const std::vector<std::complex<double>>& eigenvalues, std::span<const ModeEdit> edits);
+
+/// W [r*r] = V diag(kept (s lambda)^K) V^-1, row-major, of A_w [r*r] with A = s A_w, s = scale, K = power: A^K without
+/// edits. Only what an edit changes goes through the eigenvectors; with every mode off W is exactly zero, also for
+/// K = 0. Empty when A_w has another size or is not finite, or when edited modes have no eigenvectors to tell them
+/// apart (a defective A_w).
+std::vector<double> edited_power(std::span<const double> A_w, int r, double scale, int power,
+                                 std::span<const ModeEdit> edits);
+
+/// E [P*r] = C L^-T W L^-1, so that y = (eta / m) E q (Echo eq. 7 with W for A^K). Empty when a size is wrong.
+std::vector<double> edited_readout(std::span<const double> C, std::span<const double> L, std::span<const double> W,
+                                   int r, int value_width);
+
+}  // namespace afterglow

@@ -1,0 +1,323 @@
+// Probing with overrides: what they do to the answers, that they can be taken back, and that training never sees them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/device_array.h"
+#include "core/engine/probe_view.h"
+#include "core/engine/prober.h"
+#include "core/engine/watched_run.h"
+#include "core/io/error.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr int ska_part = 3;  // embedding, mamba2, swiglu, ska
+
+Recipe recipe_in(const std::string& mode, int length = 24) {
+  json recipe = small_recipe_json();
+  recipe["model"]["blocks"][1]["mixer"]["mode"] = mode;
+  if (mode == "chunk") recipe["model"]["blocks"][1]["mixer"]["chunk"] = 5;
+  recipe["task"]["length"] = length;
+  return parse_recipe(recipe, "test");
+}
+
+/// A run after some steps, so that o_proj is no longer zero, with everything looked at.
+struct Probed {
+  explicit Probed(const std::string& mode = "prefix", int length = 24)
+      : backend(make_cpu_backend(2)), watched({recipe_in(mode, length), std::nullopt}, *backend) {
+    watched.go_to(12);
+    look();
+  }
+  const ProbeView& look() {
+    watched.update_spectra();
+    watched.update_trace();
+    watched.update_probe();
+    seen = watched.describe();
+    return *seen.probe;
+  }
+  const ProbeView& after(const char* name, const char* value) {
+    watched.change_probe({name, value});
+    return look();
+  }
+  std::unique_ptr<Backend> backend;
+  WatchedRun watched;
+  Observation seen;
+};
+
+std::vector<double> probabilities(const ProbeView& view, bool after) {
+  std::vector<double> all;
+  for (const ProbeAnswer& answer : view.answers) {
+    const std::vector<double>& list = after ? answer.after : answer.before;
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
+
+double largest_change(const ProbeView& view) {
+  const std::vector<double> a = probabilities(view, false), b = probabilities(view, true);
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+TEST(Probe, ShowsTheAnswersOfTheSequence) {
+  Probed probed;
+  const ProbeView& view = *probed.seen.probe;
+  EXPECT_EQ(view.step, 12);
+  EXPECT_FALSE(view.is_edited());
+  ASSERT_EQ(view.tokens.size(), 24u);
+  ASSERT_EQ(view.answers.size(), 24u);
+  EXPECT_EQ(view.accuracy_before, view.accuracy_after);
+  EXPECT_EQ(view.examples, 64);
+  for (const ProbeAnswer& answer : view.answers) {
+    EXPECT_EQ(answer.tokens.size(), 6u);
+    EXPECT_EQ(answer.before, answer.after);
+    EXPECT_TRUE(std::is_sorted(answer.before.rbegin(), answer.before.rend()));
+  }
+  EXPECT_EQ(view.accuracy_before, probed.watched.run().trainer().evaluate(64));
+  EXPECT_TRUE(view.heads.empty());
+}
+
+class ProbeInMode : public testing::TestWithParam<const char*> {};
+
+TEST_P(ProbeInMode, OverridingKAndRidgeIsSettingThem) {
+  Probed probed(GetParam()), set(GetParam());
+  probed.after("override", R"({"key": "K", "to": 4})");
+  const ProbeView& view = probed.after("override", R"({"layer": "1 ska", "key": "ridge", "to": 0.05})");
+  set.watched.run().trainer().set("layers.1.ska.K", 4);
+  set.watched.run().trainer().set("layers.1.ska.ridge", 0.05);
+  set.watched.forget_looks();
+  const ProbeView& there = set.look();
+  EXPECT_EQ(view.accuracy_after, there.accuracy_before);
+  for (std::size_t t = 0; t < view.answers.size(); ++t)
+    EXPECT_EQ(view.answers[t].target_after, there.answers[t].target_before);
+  ASSERT_EQ(view.heads.size(), 2u);
+  EXPECT_EQ(view.heads[1].spectrum.eigenvalues, set.seen.spectra->heads[1].eigenvalues);
+  EXPECT_EQ(view.heads[1].spectrum.kappa, set.seen.spectra->heads[1].kappa);
+  for (std::size_t h = 0; h < 2; ++h) {
+    for (std::size_t i = 0; i < view.weights.weights[h].size(); ++i) {
+      const float w = set.seen.token_weights->weights[h][i];
+      if (std::isnan(w)) continue;
+      ASSERT_NEAR(view.weights.weights[h][i], w, 2e-5 * (1 + std::abs(w)));
+    }
+  }
+}
+
+TEST_P(ProbeInMode, AModeMovedToWhereItIsChangesNothing) {
+  Probed probed(GetParam());
+  const HeadSpectrum head = probed.seen.spectra->heads[1];
+  for (std::size_t mode = 0; mode < head.eigenvalues.size(); ++mode) {
+    probed.watched.change_probe(
+        {"drag_mode",
+         json{{"head", 1}, {"mode", mode}, {"re", head.eigenvalues[mode].real()}, {"im", head.eigenvalues[mode].imag()}}
+             .dump()});
+  }
+  const ProbeView& view = probed.look();
+  EXPECT_TRUE(view.is_edited());
+  // Other groups of a causal mode have other spectra, so there the edit does move something.
+  const bool has_one_group = std::string(GetParam()) == "prefix" || std::string(GetParam()) == "masked";
+  if (has_one_group) {
+    EXPECT_LT(largest_change(view), 1e-5);
+  }
+  EXPECT_EQ(view.heads[1].spectrum.identity, head.identity);
+}
+
+TEST_P(ProbeInMode, WithoutHeadsOrModesTheLayerAddsExactlyNothing) {
+  for (const char* command : {"head_off", "mode_off"}) {
+    for (const char* power : {"0", "2"}) {
+      Probed probed(GetParam());
+      probed.watched.change_probe({"override", std::string(R"({"key": "K", "to": )") + power + "}"});
+      const ProbeView& view = probed.after(command, "{}");
+      EXPECT_GT(largest_change(view), 1e-6);
+      for (const std::vector<float>& head : view.weights.weights) {
+        for (const float weight : head) EXPECT_TRUE(std::isnan(weight) || weight == 0) << weight;
+      }
+      // The same as a model whose output projection of that layer is zero.
+      Probed silent(GetParam());
+      const Parameter* o_proj = silent.watched.run().trainer().parameters().find("layers.1.ska.o_proj.weight");
+      silent.backend->fill(o_proj->value, 0.0);
+      silent.watched.forget_looks();
+      const ProbeView& without = silent.look();
+      EXPECT_EQ(view.accuracy_after, without.accuracy_before);
+      for (std::size_t t = 0; t < view.answers.size(); ++t)
+        EXPECT_EQ(view.answers[t].target_after, without.answers[t].target_before);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, ProbeInMode, testing::Values("prefix", "masked", "chunk", "recurrent"),
+                         [](const auto& mode) { return std::string(mode.param); });
+
+TEST(Probe, TheEditedLayersOwnAnswersAreExactlyZero) {
+  Probed probed;
+  Trainer& trainer = probed.watched.run().trainer();
+  Arena arena(*probed.backend);
+  Tape tape(*probed.backend, arena);
+  const Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
+  PinnedArray tokens(*probed.backend, {1, 24}, DType::i32);
+  std::copy(example.tokens.begin(), example.tokens.end(), tokens.host<std::int32_t>());
+  tokens.queue_upload();
+  SkaEdit edit;
+  edit.heads.resize(2);
+  for (int mode = 0; mode < 6; ++mode) edit.heads[0].modes.push_back({mode, true, {}});
+  edit.heads[1].is_off = true;
+  tape.begin(false);
+  std::int64_t checked = 0;
+  trainer.model().forward_with(tape, trainer.model().embed(tape, tokens.device()), 0, [&](std::size_t i, const Var& x) {
+    Layer& layer = *trainer.model().branches()[i].layer;
+    if (layer.kind() != "ska") return layer.forward(tape, x, {});
+    const Var y = static_cast<Ska&>(layer).forward_edited(tape, x, {}, edit);
+    for (std::int64_t k = 0; k < y.value.elements(); ++k, ++checked) EXPECT_EQ(y.value.as<float>()[k], 0.0f);
+    return y;
+  });
+  EXPECT_EQ(checked, 24 * 16);
+}
+
+TEST(Probe, GammaAndEtaScaleTheAnswers) {
+  Probed probed;
+  const auto weights = [](const ProbeView& view) { return view.weights.weights[0]; };
+  const double gamma = probed.seen.spectra->heads[0].gamma;
+  const std::vector<float> once = weights(probed.after("override", R"({"key": "K", "to": 3})"));
+  const std::string doubled = json{{"key", "gamma"}, {"head", 0}, {"to", 2 * gamma}}.dump();
+  const ProbeView& view = probed.after("override", doubled.c_str());
+  EXPECT_DOUBLE_EQ(view.heads[0].spectrum.gamma, 2 * gamma);
+  for (std::size_t i = 0; i < once.size(); ++i)
+    EXPECT_NEAR(weights(view)[i], 8 * once[i], 1e-4 * (1 + std::abs(once[i])));
+  // Without eta a head says nothing.
+  Probed other;
+  const double silent = other.after("override", R"({"key": "eta", "to": 0})").accuracy_after;
+  EXPECT_EQ(silent, Probed().after("head_off", "{}").accuracy_after);
+}
+
+TEST(Probe, UndoGivesEverythingBack) {
+  Probed probed;
+  const std::string checksum = probed.watched.run().trainer().checksum();
+  const std::vector<double> before = probabilities(*probed.seen.probe, true);
+  const std::string recipe = probed.seen.recipe;
+  // A drag is one change however many commands it took; it comes after a hyperparameter's.
+  probed.watched.run().set("learning_rate", 0.001);
+  probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.3, "live": true})"});
+  probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.6, "live": true})"});
+  probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.9})"});
+  const Overrides dragged = probed.look().setup.overrides;
+  probed.watched.change_probe({"head_off", R"({"head": 1})"});
+  ASSERT_TRUE(probed.watched.undo());
+  EXPECT_EQ(probed.look().setup.overrides, dragged);
+  ASSERT_TRUE(probed.watched.undo());
+  EXPECT_FALSE(probed.look().is_edited());
+  EXPECT_EQ(probabilities(*probed.seen.probe, true), before);
+  ASSERT_TRUE(probed.watched.undo());  // the learning rate
+  EXPECT_FALSE(probed.watched.undo());
+  probed.look();
+  EXPECT_EQ(probed.seen.recipe, recipe);
+  EXPECT_EQ(probed.watched.run().trainer().checksum(), checksum);
+  ASSERT_TRUE(probed.watched.redo());
+  EXPECT_EQ(probed.watched.run().trainer().get("learning_rate"), 0.001);
+  ASSERT_TRUE(probed.watched.redo());
+  EXPECT_EQ(probed.look().setup.overrides, dragged);
+}
+
+TEST(Probe, TrainingNeverSeesIt) {
+  const auto backend = make_cpu_backend(2);
+  WatchedRun plain({small_recipe(), std::nullopt}, *backend), probed({small_recipe(), std::nullopt}, *backend);
+  plain.go_to(30);
+  probed.change_probe({"mode_off", R"({"mode": 1})"});
+  probed.change_probe({"override", R"({"key": "ridge", "to": 0.5})"});
+  for (int step = 0; step < 30; ++step) {
+    probed.update_spectra();
+    probed.update_probe();
+    probed.train_step();
+  }
+  EXPECT_EQ(probed.run().trainer().checksum(), plain.run().trainer().checksum());
+  EXPECT_EQ(probed.run().trainer().get("layers.1.ska.ridge"), 1e-3);
+}
+
+TEST(Probe, TravelsInTheRecipe) {
+  Probed probed;
+  probed.watched.choose_probe(5);
+  probed.watched.change_probe({"probe_sequence", R"({"at": 3, "token": 7})"});
+  probed.watched.change_probe({"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5, "im": 0.25})"});
+  probed.watched.change_probe({"mode_off", R"({"head": 0, "mode": 3})"});
+  probed.watched.change_probe({"override", R"({"head": 0, "key": "gamma", "to": 1.25})"});
+  const ProbeView view = probed.look();
+  WatchedRun again({parse_recipe(probed.seen.recipe, "again"), std::nullopt}, *probed.backend);
+  again.go_to(12);
+  again.update_spectra();
+  again.update_probe();
+  const Observation seen = again.describe();
+  EXPECT_EQ(seen.probe->setup, view.setup);
+  EXPECT_EQ(seen.probe->accuracy_after, view.accuracy_after);
+  EXPECT_EQ(probabilities(*seen.probe, true), probabilities(view, true));
+  EXPECT_EQ(seen.recipe, probed.seen.recipe);
+}
+
+TEST(Probe, AnEditedTokenStandsInTheSequence) {
+  Probed probed;
+  const ProbeView before = *probed.seen.probe;
+  const std::string label = probed.watched.run().trainer().task().token_label(9);
+  const ProbeView& view = probed.after("probe_sequence", json{{"at", 4}, {"label", label}}.dump().c_str());
+  EXPECT_EQ(view.tokens[4].id, 9);
+  EXPECT_EQ(probed.seen.trace->tokens[4].id, 9);
+  EXPECT_EQ(view.tokens[5].id, before.tokens[5].id);
+  EXPECT_NE(probabilities(view, true), probabilities(before, true));
+  ASSERT_TRUE(probed.watched.undo());
+  EXPECT_EQ(probabilities(probed.look(), true), probabilities(before, true));
+}
+
+TEST(Probe, RefusesWhatMakesNoSense) {
+  Probed probed;
+  const ProbeSetup before = probed.seen.probe->setup;
+  const auto message = [&](const char* name, const char* value) -> std::string {
+    try {
+      probed.watched.change_probe({name, value});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("override", R"({"key": "K", "to": -1})"), HasSubstr("to"));
+  EXPECT_THAT(message("override", R"({"key": "speed", "to": 1})"), HasSubstr("speed"));
+  EXPECT_THAT(message("override", R"({"layer": 1, "key": "K", "to": 1})"), HasSubstr("3 (1 ska)"));
+  EXPECT_THAT(message("head_off", R"({"head": 2})"), HasSubstr("head"));
+  EXPECT_THAT(message("mode_off", R"({"mode": 6})"), HasSubstr("mode"));
+  EXPECT_THAT(message("drag_mode", R"({"mode": 0})"), HasSubstr("re"));
+  EXPECT_THAT(message("drag_mode", R"({"mode": 0, "re": 9})"), HasSubstr("re"));
+  EXPECT_THAT(message("probe_sequence", R"({"at": 99, "token": 1})"), HasSubstr("at"));
+  EXPECT_THAT(message("probe_sequence", R"({"at": 1, "label": "nonsense"})"), HasSubstr("nonsense"));
+  EXPECT_THAT(message("probe_sequence", R"({"tokens": [1, 2]})"), HasSubstr("24"));
+  EXPECT_THAT(message("clear_overrides", "[]"), HasSubstr("object"));
+  EXPECT_EQ(probed.look().setup, before);
+}
+
+TEST(Overrides, AreTheCommandsThatMakeThem) {
+  const std::vector<OverridableLayer> layers{{3, "1 ska", "layers.1.ska", 2, 6}};
+  Overrides overrides;
+  for (const Command& command :
+       {Command{"override", R"({"key": "K", "to": 0})"}, Command{"override", R"({"key": "eta", "to": -1.5})"},
+        Command{"drag_mode", R"({"head": 1, "mode": 4, "re": -0.25, "im": 0.125})"},
+        Command{"mode_off", R"({"head": 0})"}, Command{"head_off", R"({"head": 1})"}}) {
+    apply_override(overrides, command, layers);
+  }
+  Overrides again;
+  for (const Command& command : commands_of(overrides)) apply_override(again, command, layers);
+  EXPECT_EQ(again, overrides);
+  apply_override(again, {"clear_overrides", "{}"}, layers);
+  EXPECT_TRUE(again.empty());
+  // What is taken back leaves nothing behind.
+  apply_override(again, {"mode_off", R"({"head": 0, "mode": 2})"}, layers);
+  apply_override(again, {"mode_off", R"({"head": 0, "mode": 2, "off": false})"}, layers);
+  apply_override(again, {"override", R"({"key": "ridge", "to": 0.1})"}, layers);
+  apply_override(again, {"override", R"({"key": "ridge", "to": null})"}, layers);
+  EXPECT_TRUE(again.empty());
+}
+
+}  // namespace
+}  // namespace afterglow
