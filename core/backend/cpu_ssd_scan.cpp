@@ -1,12 +1,12 @@
 // The selective scan h_t = a_t h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t on the CPU, and its gradient. Each
 // (batch, head) is one piece of work. The state is held as N rows of P numbers, so that everything but two inner
 // products of the way back runs along P without sums across lanes.
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
 #include "core/backend/cpu_backend.h"
 #include "core/backend/cpu_dispatch.h"
+#include "core/backend/cpu_pack.h"
 #include "core/backend/scratch.h"
 
 namespace afterglow {
@@ -14,30 +14,6 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again on the way back
-
-template <class T>
-constexpr std::int64_t lanes = 64 / sizeof(T);
-template <class T>
-using Pack = Eigen::Array<T, lanes<T>, 1>;
-template <class T>
-Eigen::Map<Pack<T>, Eigen::Aligned64> pack(T* address) {
-  return Eigen::Map<Pack<T>, Eigen::Aligned64>(address);
-}
-template <class T>
-Eigen::Map<const Pack<T>, Eigen::Aligned64> pack(const T* address) {
-  return Eigen::Map<const Pack<T>, Eigen::Aligned64>(address);
-}
-
-template <class T>
-T sum_of(const Pack<T>& p) {
-  constexpr int half = lanes<T> / 2;
-  const Eigen::Array<T, half, 1> folded = p.template head<half>() + p.template tail<half>();
-  return folded.sum();
-}
-
-std::int64_t rounded_up(std::int64_t count, std::int64_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
 
 struct Sizes {
   std::int64_t batch, tokens, heads, groups, width, states;
@@ -60,7 +36,7 @@ struct Head {
   T skip = 0;         // D
 
   Head(const ScanInputs& in, const Sizes& s, std::int64_t batch, std::int64_t head)
-      : tokens(s.tokens), width(s.width), padded(rounded_up(s.width, lanes<T>)), states(s.states) {
+      : tokens(s.tokens), width(s.width), padded(padded_to_packs<T>(s.width)), states(s.states) {
     const std::int64_t row = batch * s.tokens, group = head / (s.heads / s.groups);
     x_stride = in.x.row_stride;
     B_stride = in.B.row_stride;

@@ -25,7 +25,12 @@ class LayerSubject final : public FileSubject {
 }  // namespace
 
 const std::vector<FileKind>& file_kinds() {
-  static const std::vector<FileKind> kinds{kl_decompose_file_kind()};
+  static const std::vector<FileKind> kinds{
+      deltanet_core(),
+      gated_deltanet_core(),
+      gla_core(),
+      kl_decompose_file_kind(),
+  };
   return kinds;
 }
 

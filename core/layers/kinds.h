@@ -1,5 +1,7 @@
-// One function per layer kind; registry.cpp lists them. A new layer adds a line here and one there.
+// One function per layer kind; registry.cpp lists them. A new layer adds a line here and one there. So does what runs
+// from a file beside the layers; file_kinds.cpp lists that.
 #pragma once
+#include "core/layers/file_run.h"
 #include "core/layers/layer.h"
 
 namespace afterglow {
@@ -10,5 +12,9 @@ LayerKind mamba2_kind();
 LayerKind linear_attention_kind();
 LayerKind attention_kind();
 LayerKind swiglu_kind();
+
+FileKind deltanet_core();
+FileKind gated_deltanet_core();
+FileKind gla_core();
 
 }  // namespace afterglow

@@ -53,6 +53,14 @@ struct ScanVars {
 /// y [B,T,H,P]; `state` [B,H,P,N] is read when `resume` and written when defined.
 Var ssd_scan(Tape& tape, const ScanVars& in, const Tensor& state = {}, bool resume = false);
 
+// delta_scan.cpp
+struct DeltaVars {
+  Var q, k, v, beta, g;  ///< beta and g may be absent; core/backend/delta.h says what each means
+  double scale = 1.0;
+};
+/// y [B,T,H,P]; `state` [B,H,K,P] is read when `resume` and written when defined.
+Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state = {}, bool resume = false);
+
 // ridge_readout.cpp
 struct RidgeVars {
   Var z, q, v, eta, gamma_raw;

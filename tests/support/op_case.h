@@ -41,6 +41,7 @@ void add_norm_cases(std::vector<OpCase>& cases);
 void add_token_cases(std::vector<OpCase>& cases);
 void add_sequence_cases(std::vector<OpCase>& cases);
 void add_scan_cases(std::vector<OpCase>& cases);
+void add_delta_cases(std::vector<OpCase>& cases);
 void add_ridge_cases(std::vector<OpCase>& cases);
 
 /// Host values of a case's inputs, the same on every machine.

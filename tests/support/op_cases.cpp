@@ -11,6 +11,7 @@ std::vector<OpCase> op_cases() {
   add_token_cases(cases);
   add_sequence_cases(cases);
   add_scan_cases(cases);
+  add_delta_cases(cases);
   add_ridge_cases(cases);
   return cases;
 }

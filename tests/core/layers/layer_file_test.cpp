@@ -157,5 +157,34 @@ TEST_F(LayerFile, InputsThatDoNotFitAreRefused) {
   EXPECT_THAT(refusal(file), HasSubstr("only 0 and 1"));
 }
 
+TensorFile gated_core() {
+  TensorFile file;
+  file.metadata = {{"layer", "gated_deltanet_core"}, {"config", R"({"H": 2, "Dk": 3, "Dv": 4})"}};
+  file.tensors = {ramp("q", {1, 5, 2, 3}), ramp("k", {1, 5, 2, 3}), ramp("v", {1, 5, 2, 4}),
+                  ramp("beta", {1, 5, 2}), ramp("g", {1, 5, 2}),    ramp("grad_y", {1, 5, 2, 4})};
+  return file;
+}
+
+TEST_F(LayerFile, CoresNameTheirOwnInputs) {
+  const TensorFile result = run(gated_core());
+  EXPECT_EQ(require_tensor(result, "y", "").shape, (std::vector<std::int64_t>{1, 5, 2, 4}));
+  EXPECT_EQ(require_tensor(result, "probe.final_state", "").shape, (std::vector<std::int64_t>{1, 2, 3, 4}));
+  for (const char* name : {"grad.q", "grad.k", "grad.v", "grad.beta", "grad.g"})
+    EXPECT_NE(result.find(name), nullptr) << name;
+  EXPECT_EQ(result.find("grad.x"), nullptr);
+}
+
+TEST_F(LayerFile, MissingAndUnfittingInputsOfCoresAreNamed) {
+  TensorFile file = gated_core();
+  file.tensors.erase(file.tensors.begin() + 3);
+  EXPECT_THAT(refusal(file), HasSubstr("beta"));
+  file = gated_core();
+  tensor(file, "g") = ramp("g", {1, 5, 2, 3});
+  EXPECT_THAT(refusal(file), ::testing::AllOf(HasSubstr("tensor g"), HasSubstr("[1, 5, 2]")));
+  file = gated_core();
+  file.metadata["config"] = R"({"H": 2, "Dk": 3})";
+  EXPECT_THAT(refusal(file), HasSubstr("Dv"));
+}
+
 }  // namespace
 }  // namespace afterglow

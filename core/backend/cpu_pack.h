@@ -1,0 +1,34 @@
+// Arrays of 64 bytes, for kernels that keep a matrix as rows of whole packs and run along its columns.
+#pragma once
+#include <Eigen/Core>
+#include <cstdint>
+
+namespace afterglow {
+
+template <class T>
+inline constexpr std::int64_t lanes = 64 / sizeof(T);
+template <class T>
+using Pack = Eigen::Array<T, lanes<T>, 1>;
+template <class T>
+Eigen::Map<Pack<T>, Eigen::Aligned64> pack(T* address) {
+  return Eigen::Map<Pack<T>, Eigen::Aligned64>(address);
+}
+template <class T>
+Eigen::Map<const Pack<T>, Eigen::Aligned64> pack(const T* address) {
+  return Eigen::Map<const Pack<T>, Eigen::Aligned64>(address);
+}
+
+template <class T>
+T sum_of(const Pack<T>& p) {
+  constexpr int half = lanes<T> / 2;
+  const Eigen::Array<T, half, 1> folded = p.template head<half>() + p.template tail<half>();
+  return folded.sum();
+}
+
+/// `width` rounded up to whole packs.
+template <class T>
+std::int64_t padded_to_packs(std::int64_t width) {
+  return (width + lanes<T> - 1) / lanes<T> * lanes<T>;
+}
+
+}  // namespace afterglow

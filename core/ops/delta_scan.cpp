@@ -1,0 +1,54 @@
+// The delta-rule family as one operation.
+#include "core/backend/delta.h"
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+void check_inputs(const Check& check, const DeltaVars& in) {
+  check.tensor("q", in.q.value, {Check::any, Check::any, Check::any, Check::any});
+  const std::int64_t batch = in.q.shape()[0], tokens = in.q.shape()[1], heads = in.q.shape()[2];
+  check.tensor("k", in.k.value, in.q.shape());
+  check.tensor("v", in.v.value, {batch, tokens, heads, Check::any});
+  check.that(in.q.value.elements() > 0 && in.v.value.elements() > 0, "has nothing to do: an extent is zero");
+  if (in.beta.defined()) check.tensor("beta", in.beta.value, {batch, tokens, heads});
+  if (!in.g.defined()) return;
+  const bool by_channel = in.g.shape().rank() == 4;
+  check.tensor("g", in.g.value, by_channel ? in.q.shape() : Shape{batch, tokens, heads});
+}
+
+DeltaInputs values_of(const DeltaVars& in) {
+  return {in.q.value, in.k.value, in.v.value, in.beta.value, in.g.value, in.scale};
+}
+
+void delta_backward(Tape& tape, const DeltaVars& in, const Var& y) {
+  DeltaGrads grads;  // asked for in the order in which the kernel writes them
+  grads.v = tape.gradient(in.v);
+  grads.q = tape.gradient(in.q);
+  grads.k = tape.gradient(in.k);
+  grads.beta = tape.gradient(in.beta);
+  grads.g = tape.gradient(in.g);
+  const DeltaInputs values = values_of(in);
+  const Tensor workspace = tape.scratch({tape.backend().delta_scan_workspace(values)}, y.value.dtype);
+  tape.backend().delta_scan_backward(values, tape.upstream(y), workspace, grads);
+}
+
+}  // namespace
+
+Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume) {
+  const Check check(tape, "delta_scan", in.q.value.dtype);
+  check_inputs(check, in);
+  const Shape& q = in.q.shape();
+  if (state.defined()) check.tensor("state", state, {q[0], q[2], q[3], in.v.shape()[3]});
+  check.that(!resume || state.defined(), "resuming needs a state");
+  check.that(!resume || !tape.recording(),
+             "has no gradient through the state it resumes from; begin the tape without recording");
+  const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.v, in.q, in.k, in.beta, in.g});
+  tape.backend().delta_scan(values_of(in), y.value, state, resume);
+  tape.record("delta_scan", y, [in, y](Tape& t) { delta_backward(t, in, y); });
+  return y;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,114 @@
+// Cases of the delta-rule family.
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+namespace {
+
+enum class Decay { none, of_head, of_channel };
+
+struct Sizes {
+  std::int64_t batch, tokens, heads, keys, width;
+};
+
+struct Rule {
+  const char* name;
+  bool corrects;  ///< has beta
+  Decay decay;
+};
+
+/// The recurrence as it stands; empty vectors are absent inputs.
+Values naive_delta(const Sizes& n, double scale, Decay decay, const Values& q, const Values& k, const Values& v,
+                   const Values& beta, const Values& g) {
+  Values y;
+  y.resize(v.size());
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t head = 0; head < n.heads; ++head) {
+      Values s(static_cast<std::size_t>(n.keys * n.width), 0.0);
+      for (std::int64_t t = 0; t < n.tokens; ++t) {
+        const std::int64_t row = (b * n.tokens + t) * n.heads + head;
+        for (std::int64_t i = 0; i < n.keys; ++i) {
+          const double log_decay = decay == Decay::none ? 0.0 : g[decay == Decay::of_channel ? row * n.keys + i : row];
+          for (std::int64_t p = 0; p < n.width; ++p) s[i * n.width + p] *= std::exp(log_decay);
+        }
+        for (std::int64_t p = 0; p < n.width; ++p) {
+          double u = v[row * n.width + p], out = 0.0;
+          for (std::int64_t i = 0; !beta.empty() && i < n.keys; ++i) u -= s[i * n.width + p] * k[row * n.keys + i];
+          if (!beta.empty()) u *= beta[row];
+          for (std::int64_t i = 0; i < n.keys; ++i) {
+            s[i * n.width + p] += k[row * n.keys + i] * u;
+            out += s[i * n.width + p] * q[row * n.keys + i];
+          }
+          y[row * n.width + p] = scale * out;
+        }
+      }
+    }
+  }
+  return y;
+}
+
+OpCase delta(const Rule& rule, const Sizes& n) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(n.keys));
+  const double reach = 1.0 / std::sqrt(static_cast<double>(n.keys));  // keys shorter than 1 keep the rule stable
+  OpCase c;
+  c.name = std::string(rule.name) + "_" + std::to_string(n.batch) + "x" + std::to_string(n.tokens) + "x" +
+           std::to_string(n.heads) + "x" + std::to_string(n.keys) + "x" + std::to_string(n.width);
+  c.inputs = {{"q", {n.batch, n.tokens, n.heads, n.keys}},
+              {"k", {n.batch, n.tokens, n.heads, n.keys}, -reach, reach},
+              {"v", {n.batch, n.tokens, n.heads, n.width}}};
+  if (rule.corrects) c.inputs.push_back({"beta", {n.batch, n.tokens, n.heads}, 0.05, 1.0});
+  if (rule.decay == Decay::of_head) c.inputs.push_back({"g", {n.batch, n.tokens, n.heads}, -1.0, -0.01});
+  if (rule.decay == Decay::of_channel) c.inputs.push_back({"g", {n.batch, n.tokens, n.heads, n.keys}, -1.0, -0.01});
+  c.run = [rule, scale](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    DeltaVars vars{in[0], in[1], in[2], {}, {}, scale};
+    if (rule.corrects) vars.beta = in[3];
+    if (rule.decay != Decay::none) vars.g = in.back();
+    return delta_scan(t, vars);
+  };
+  c.naive = [rule, n, scale](std::span<const Values> in, std::span<const Values>) {
+    return naive_delta(n, scale, rule.decay, in[0], in[1], in[2], rule.corrects ? in[3] : Values{},
+                       rule.decay == Decay::none ? Values{} : in.back());
+  };
+  c.tolerance = 5e-6;
+  c.reason = "recurrent sums over the memory of the state";
+  return c;
+}
+
+/// One value as key, query and value: three gradients end in one place.
+OpCase of_itself(const Sizes& n) {
+  OpCase c;
+  c.name = "delta_rule_of_itself";
+  c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.keys}, -0.3, 0.3}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return delta_scan(t, {in[0], in[0], in[0], {}, {}, 1.0});
+  };
+  c.naive = [n](std::span<const Values> in, std::span<const Values>) {
+    return naive_delta(n, 1.0, Decay::none, in[0], in[0], in[0], {}, {});
+  };
+  c.tolerance = 5e-6;
+  c.reason = "recurrent sums over the memory of the state";
+  return c;
+}
+
+}  // namespace
+
+void add_delta_cases(std::vector<OpCase>& cases) {
+  constexpr Rule deltanet{"deltanet", true, Decay::none}, gated{"gated_deltanet", true, Decay::of_head},
+      gla{"gla", false, Decay::of_channel}, by_channel{"delta_by_channel", true, Decay::of_channel},
+      linear{"delta_without_correction", false, Decay::none}, retention{"delta_retention", false, Decay::of_head};
+  for (const Rule& rule : {deltanet, gated, gla}) {
+    cases.push_back(delta(rule, {1, 1, 1, 1, 1}));
+    cases.push_back(delta(rule, {2, 37, 3, 5, 7}));
+    cases.push_back(delta(rule, {1, 101, 2, 17, 16}));
+    cases.push_back(delta(rule, {1, 65, 1, 32, 63}));
+  }
+  cases.push_back(delta(by_channel, {1, 63, 2, 9, 33}));
+  cases.push_back(delta(linear, {1, 37, 2, 7, 5}));
+  cases.push_back(delta(retention, {1, 37, 2, 65, 5}));
+  cases.push_back(of_itself({1, 37, 2, 6, 6}));
+}
+
+}  // namespace afterglow::testing
