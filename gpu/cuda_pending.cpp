@@ -27,11 +27,6 @@ void CudaBackend::chebyshev_step(const ChebyshevConfig&, const ChebyshevInputs&,
                                  const ChebyshevSaved&, const Tensor&) {
   pending("chebyshev_step");
 }
-void CudaBackend::delta_scan(const DeltaInputs&, const Tensor&, const Tensor&, bool) { pending("delta_scan"); }
-void CudaBackend::delta_scan_backward(const DeltaInputs&, const Tensor&, const Tensor&, const DeltaGrads&) {
-  pending("delta_scan_backward");
-}
-std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs&) const { pending("delta_scan_workspace"); }
 void CudaBackend::feedback_solve(const FeedbackInputs&, const Tensor&, const Tensor&) { pending("feedback_solve"); }
 void CudaBackend::feedback_solve_backward(const FeedbackInputs&, const Tensor&, const Tensor&, const Tensor&,
                                           const Tensor&, const FeedbackGrads&) {
