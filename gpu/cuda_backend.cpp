@@ -80,28 +80,64 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   check_cuda(cudaSetDevice(device_), "choosing the GPU");
   check_cuda(cudaGetDeviceProperties(&properties, device_), "reading the GPU's properties");
   description_ = properties.name;
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
-  scratch_ = static_cast<float*>(allocate(scratch_bytes));
-  tickets_ = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));
   found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
-  check_cuda(cudaMemsetAsync(tickets_, 0, ticket_count * sizeof(unsigned), stream_), "clearing the tickets");
-  // A workspace of our own: cuBLAS then allocates nothing while a program is being captured, and gives the same bits.
-  blas_workspace_ = allocate(blas_workspace_bytes);
-  if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS || cublasSetStream(blas_, stream_) != CUBLAS_STATUS_SUCCESS ||
-      cublasSetWorkspace(blas_, blas_workspace_, blas_workspace_bytes) != CUBLAS_STATUS_SUCCESS ||
-      cublasSetAtomicsMode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED) != CUBLAS_STATUS_SUCCESS) {
-    throw Error(ExitCode::no_gpu, "cuBLAS could not be started on " + description_ +
-                                      "; check the CUDA installation, or use --device cpu");
-  }
+  open(main_);
+  open(beside_);
+  enter(main_);
   synchronize();
 }
 
 CudaBackend::~CudaBackend() {
   cudaSetDevice(device_);
-  cudaStreamSynchronize(stream_);
-  if (blas_ != nullptr) cublasDestroy(blas_);
+  close(main_);
+  close(beside_);
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
-  cudaStreamDestroy(stream_);
+}
+
+void CudaBackend::open(Lane& lane) {
+  check_cuda(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream");
+  check_cuda(cudaEventCreateWithFlags(&lane.reached, cudaEventDisableTiming), "making an event");
+  lane.scratch = static_cast<float*>(allocate(scratch_bytes));
+  lane.tickets = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));
+  check_cuda(cudaMemset(lane.tickets, 0, ticket_count * sizeof(unsigned)), "clearing the tickets");
+  // A workspace of our own: cuBLAS then allocates nothing while a program is being captured, and gives the same bits.
+  void* workspace = allocate(blas_workspace_bytes);
+  if (cublasCreate(&lane.blas) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetStream(lane.blas, lane.stream) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetWorkspace(lane.blas, workspace, blas_workspace_bytes) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetAtomicsMode(lane.blas, CUBLAS_ATOMICS_NOT_ALLOWED) != CUBLAS_STATUS_SUCCESS) {
+    throw Error(ExitCode::no_gpu, "cuBLAS could not be started on " + description_ +
+                                      "; check the CUDA installation, or use --device cpu");
+  }
+}
+
+void CudaBackend::close(Lane& lane) {
+  cudaStreamSynchronize(lane.stream);
+  if (lane.blas != nullptr) cublasDestroy(lane.blas);
+  cudaEventDestroy(lane.reached);
+  cudaStreamDestroy(lane.stream);
+}
+
+void CudaBackend::enter(Lane& lane) {
+  lane_ = &lane;
+  tickets_ = lane.tickets;
+}
+
+// Events order the two streams; in a recorded program they become edges of the graph.
+void CudaBackend::begin_beside() {
+  check_cuda(cudaEventRecord(main_.reached, stream()), "marking the order");
+  check_cuda(cudaStreamWaitEvent(beside_.stream, main_.reached), "starting beside");
+  joined_ = false;
+  enter(beside_);
+}
+
+void CudaBackend::end_beside() { enter(main_); }
+
+void CudaBackend::join_beside() {
+  if (joined_) return;
+  check_cuda(cudaEventRecord(beside_.reached, beside_.stream), "marking the end beside");
+  check_cuda(cudaStreamWaitEvent(main_.stream, beside_.reached), "joining what ran beside");
+  joined_ = true;
 }
 
 cudaStream_t CudaBackend::stream() const {
@@ -110,7 +146,7 @@ cudaStream_t CudaBackend::stream() const {
     check_cuda(cudaSetDevice(device_), "choosing the GPU");
     current = device_;
   }
-  return stream_;
+  return lane_->stream;
 }
 
 void CudaBackend::launched(const char* kernel) const { check_cuda(cudaGetLastError(), kernel); }
@@ -121,16 +157,16 @@ float* CudaBackend::scratch(std::size_t elements) const {
                                              " of scratch memory and there are " + mebibytes(scratch_bytes) +
                                              "; take a smaller batch or sequence");
   }
-  return scratch_;
+  return lane_->scratch;
 }
 
 void* CudaBackend::operand_memory(std::size_t bytes) {
-  if (bytes > operand_bytes_) {
+  if (bytes > lane_->operand_bytes) {
     // The smaller one stays until the end: programs captured with it still use it.
-    operands_ = allocate(bytes + bytes / 2);
-    operand_bytes_ = bytes + bytes / 2;
+    lane_->operands = allocate(bytes + bytes / 2);
+    lane_->operand_bytes = bytes + bytes / 2;
   }
-  return operands_;
+  return lane_->operands;
 }
 
 CudaMemory CudaBackend::memory() const {
@@ -207,7 +243,10 @@ void CudaBackend::download(void* destination, const Tensor& source) {
   queue_download(destination, source);
   synchronize();
 }
-void CudaBackend::synchronize() { check_cuda(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
+void CudaBackend::synchronize() {
+  join_beside();
+  check_cuda(cudaStreamSynchronize(stream()), "waiting for the GPU");
+}
 
 std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
   work();
@@ -217,14 +256,16 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
   cudaGraph_t graph = nullptr;
   try {
     work();
+    join_beside();
   } catch (...) {
-    cudaStreamEndCapture(stream_, &graph);
+    joined_ = true;
+    cudaStreamEndCapture(main_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();
     throw;
   }
-  check_cuda(cudaStreamEndCapture(stream_, &graph), "recording a program");
-  return std::make_unique<GraphProgram>(graph, stream_);
+  check_cuda(cudaStreamEndCapture(main_.stream, &graph), "recording a program");
+  return std::make_unique<GraphProgram>(graph, main_.stream);
 }
 
 CudaSystem cuda_devices() {

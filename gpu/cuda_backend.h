@@ -45,6 +45,9 @@ class CudaBackend final : public Backend {
   void queue_upload(const Tensor& destination, const void* source) override;
   void queue_download(void* destination, const Tensor& source) override;
   void synchronize() override;
+  void begin_beside() override;
+  void end_beside() override;
+  void join_beside() override;
   /// Runs `work` eagerly, then records the same calls into a CUDA graph. `work` must not wait for the GPU.
   std::unique_ptr<Program> capture(std::function<void()> work) override;
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
@@ -144,19 +147,33 @@ class CudaBackend final : public Backend {
   void* operand_memory(std::size_t bytes);
   /// A matrix rounded to bfloat16, rows side by side.
   void round_to_bf16(const Tensor& matrix, void* to);
-  /// Fixed scratch for partial sums; kernels on the one stream take turns with it.
+  /// Fixed scratch for partial sums; kernels of one lane take turns with it.
   float* scratch(std::size_t elements) const;
+  /// A product by tiles of our own; false when cuBLAS suits its size better.
+  bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+                     const Tensor& c);
+
+  /// Kernels queued in order on one stream, and the memory that they take turns with.
+  struct Lane {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t reached = nullptr;
+    cublasContext* blas = nullptr;
+    float* scratch = nullptr;
+    unsigned* tickets = nullptr;
+    void* operands = nullptr;
+    std::size_t operand_bytes = 0;
+  };
+  void open(Lane& lane);
+  void close(Lane& lane);
+  void enter(Lane& lane);
 
   int device_;
   std::string description_;
-  cudaStream_t stream_ = nullptr;
-  cublasContext* blas_ = nullptr;
-  void* blas_workspace_ = nullptr;
-  float* scratch_ = nullptr;
-  unsigned* tickets_ = nullptr;    // zero between kernels: the last block of a reduction finds itself by them
+  Lane main_, beside_;
+  Lane* lane_ = &main_;
+  bool joined_ = true;             // nothing runs beside
+  unsigned* tickets_ = nullptr;    // of the lane; zero between kernels: a reduction's last block finds itself by them
   std::int64_t* found_ = nullptr;  // answer of first_non_finite
-  void* operands_ = nullptr;
-  std::size_t operand_bytes_ = 0;
   std::unordered_map<void*, std::size_t> sizes_;
   std::size_t held_ = 0;
   Precision precision_ = Precision::fp32;

@@ -2,6 +2,7 @@
 #pragma once
 #include "core/tensor/tensor.h"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow::device {
 
@@ -13,6 +14,7 @@ template <class Value>
 __global__ void __launch_bounds__(threads)
     column_sum_kernel(unsigned rows, unsigned columns, unsigned width, float* partials, unsigned* tickets, Sink out,
                       Value value) {
+  await_previous();
   __shared__ float sums[threads];
   const unsigned lane = threadIdx.x % width, group = threadIdx.x / width, groups = threads / width;
   const unsigned column = blockIdx.x * width + lane;
@@ -42,8 +44,8 @@ void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, f
   unsigned width = 4;
   while (width < columns && width < 32) width *= 2;
   const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 4), most_ranges) : 1;
-  column_sum_kernel<<<dim3(blocks_for(columns, width), ranges), threads, 0, stream>>>(
-      static_cast<unsigned>(rows), static_cast<unsigned>(columns), width, partials, tickets, sink_of(out), value);
+  launch(column_sum_kernel<Value>, dim3(blocks_for(columns, width), ranges), threads, 0, stream,
+         static_cast<unsigned>(rows), static_cast<unsigned>(columns), width, partials, tickets, sink_of(out), value);
 }
 
 }  // namespace afterglow::device

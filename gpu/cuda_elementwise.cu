@@ -4,6 +4,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -15,6 +16,7 @@ constexpr unsigned most_blocks = 4096;  // a few waves on the largest GPU; beyon
 
 template <class Body>
 __global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body) {
+  await_previous();
   const unsigned step = gridDim.x * threads;
   for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) body(static_cast<unsigned>(i));
 }
@@ -23,10 +25,11 @@ template <class Body>
 void map(cudaStream_t stream, std::int64_t count, const Body& body) {
   if (count == 0) return;
   const unsigned blocks = at_most(blocks_for(count, threads), most_blocks);
-  map_kernel<<<blocks, threads, 0, stream>>>(static_cast<unsigned>(count), body);
+  launch(map_kernel<Body>, blocks, threads, 0, stream, static_cast<unsigned>(count), body);
 }
 
 __global__ void __launch_bounds__(threads) round_kernel(unsigned count, Rows<float> from, __nv_bfloat16* to) {
+  await_previous();
   const unsigned step = gridDim.x * threads;
   for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
     to[i] = __float2bfloat16_rn(from[static_cast<unsigned>(i)]);
@@ -98,8 +101,8 @@ void CudaBackend::fill(const Tensor& x, double value) {
 void CudaBackend::round_to_bf16(const Tensor& matrix, void* to) {
   const auto count = static_cast<unsigned>(matrix.elements());
   if (count == 0) return;
-  round_kernel<<<at_most(blocks_for(count, threads), most_blocks), threads, 0, stream()>>>(
-      count, rows_of(matrix), static_cast<__nv_bfloat16*>(to));
+  launch(round_kernel, at_most(blocks_for(count, threads), most_blocks), threads, 0, stream(), count, rows_of(matrix),
+         static_cast<__nv_bfloat16*>(to));
   launched("rounding to bfloat16");
 }
 
@@ -202,12 +205,18 @@ void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, co
   const auto from = rows_of(x), up = rows_of(dy);
   const float* offset = bias.as<float>();
   const Sink to = sink_of(dx);
-  column_sums(stream(), x.rows(), x.columns(), scratch(most_ranges * x.columns()), tickets_, dbias,
-              [=] __device__(unsigned row, unsigned column) {
-                const float slope = up.at(row, column) * sigmoid(from.at(row, column) + offset[column]);
-                if (to.wanted()) to.put(row, column, slope);
-                return slope;
-              });
+  const auto slope = [=] __device__(unsigned row, unsigned column) {
+    return up.at(row, column) * sigmoid(from.at(row, column) + offset[column]);
+  };
+  if (dbias.wanted()) {
+    const Beside beside(*this);
+    column_sums(stream(), x.rows(), x.columns(), scratch(most_ranges * x.columns()), tickets_, dbias, slope);
+  }
+  if (to.wanted()) {
+    map(stream(), x.elements(), [=, columns = from.columns] __device__(unsigned i) {
+      to.put(i / columns, i % columns, slope(i / columns, i % columns));
+    });
+  }
   launched("softplus_bias_backward");
 }
 

@@ -1,6 +1,7 @@
 // The Koopman MLP's core: SiLU, damped rotations of pairs, optional gate. Bound by memory.
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -28,6 +29,7 @@ struct Mode {
 };
 
 __global__ void __launch_bounds__(threads) modes_kernel(ModeInputs in, Rows<float> z) {
+  await_previous();
   const unsigned pair = blockIdx.y * pairs_per_block + threadIdx.x % pairs_per_block;
   const unsigned row = blockIdx.x * row_groups + threadIdx.x / pairs_per_block;
   if (pair >= in.pairs || row >= in.rows) return;
@@ -71,6 +73,7 @@ __device__ void mode_backward(const ModeInputs& in, const Mode& mode, unsigned r
 
 __global__ void __launch_bounds__(threads)
     modes_backward_kernel(ModeInputs in, float* partials, unsigned* tickets, ModeSinks out) {
+  await_previous();
   __shared__ float sums[2][threads];
   const unsigned lane = threadIdx.x % pairs_per_block, group = threadIdx.x / pairs_per_block;
   const unsigned first = blockIdx.x * pairs_per_block, pair = first + lane;
@@ -127,7 +130,7 @@ void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const
   const ModeInputs in = mode_inputs(lifted, gamma, omega, gate);
   if (in.rows == 0 || in.pairs == 0) return;
   const dim3 grid(blocks_for(in.rows, row_groups), blocks_for(in.pairs, pairs_per_block));
-  modes_kernel<<<grid, threads, 0, stream()>>>(in, rows_of(z));
+  launch(modes_kernel, grid, threads, 0, stream(), in, rows_of(z));
   launched("koopman_modes");
 }
 
@@ -139,9 +142,8 @@ void CudaBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gam
   if (in.rows == 0 || in.pairs == 0) return;
   const unsigned ranges = at_most(blocks_for(in.rows, row_groups * 8), most_ranges);
   const dim3 grid(blocks_for(in.pairs, pairs_per_block), ranges);
-  modes_backward_kernel<<<grid, threads, 0, stream()>>>(
-      in, scratch(2 * std::size_t{ranges} * in.pairs), tickets_,
-      {sink_of(dlifted), sink_of(dgamma), sink_of(domega), sink_of(dgate)});
+  launch(modes_backward_kernel, grid, threads, 0, stream(), in, scratch(2 * std::size_t{ranges} * in.pairs), tickets_,
+         ModeSinks{sink_of(dlifted), sink_of(dgamma), sink_of(domega), sink_of(dgate)});
   launched("koopman_modes_backward");
 }
 

@@ -1,4 +1,4 @@
-// Matrix products by cuBLAS.
+// Matrix products: small exact ones by our own tiles (cuda_product.cu), the others by cuBLAS.
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
@@ -22,6 +22,7 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
   const auto depth = static_cast<int>(transpose_a ? a.rows() : a.columns());
   if (rows == 0 || columns == 0) return;
+  if (precision_ == Precision::fp32 && small_product(transpose_a, transpose_b, alpha, a, b, beta, c)) return;
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
   stream();
   Operand left{a.data, static_cast<int>(a.row_stride)}, right{b.data, static_cast<int>(b.row_stride)};
@@ -39,7 +40,7 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
                                       : precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                       : CUBLAS_COMPUTE_32F_PEDANTIC;
   const cublasStatus_t status =
-      cublasGemmEx(blas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, columns,
+      cublasGemmEx(lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, columns,
                    rows, depth, &alpha32, right.data, type, right.stride, left.data, type, left.stride, &beta32, c.data,
                    CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT);
   if (status != CUBLAS_STATUS_SUCCESS) {

@@ -1,8 +1,11 @@
-// Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row. The gradient of the
-// weights is a launch of its own, because it runs along the other axis.
+// Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row. The
+// gradient of the weights is a launch of its own, beside the others, because it runs along the other axis.
+#include <type_traits>
+
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -26,61 +29,114 @@ __device__ float normalised(const NormInputs& in, unsigned row, unsigned column)
   return gated ? x * silu(in.z.at(row, column)) : x;
 }
 
-template <bool gated>
+// A lane holds up to `held` numbers of its row, so that a row is read once; the loops end early where columns do.
+template <bool gated, unsigned held>
 __global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps, Rows<float> y) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
-  float sum = 0;
-  for (unsigned column = lane; column < in.columns; column += 32) {
+  float values[held], sum = 0;
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = lane + 32 * k;
+    values[k] = column < in.columns ? normalised<gated>(in, row, column) : 0.0f;
+    sum += values[k] * values[k];
+  }
+  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
     const float value = normalised<gated>(in, row, column);
     sum += value * value;
   }
   const float inverse = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.columns) + eps);
   if (lane == 0) in.inverse[row] = inverse;
-  for (unsigned column = lane; column < in.columns; column += 32) {
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = lane + 32 * k;
+    if (column < in.columns) y.at(row, column) = values[k] * inverse * in.weight[column];
+  }
+  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
     y.at(row, column) = normalised<gated>(in, row, column) * inverse * in.weight[column];
   }
 }
 
+/// What the gradient needs of one column.
+struct NormColumn {
+  float x, z, upstream;  // upstream: dy weight
+  template <bool gated>
+  __device__ static NormColumn of(const NormInputs& in, unsigned row, unsigned column) {
+    return {in.x.at(row, column), gated ? in.z.at(row, column) : 0.0f, in.weight[column] * in.dy.at(row, column)};
+  }
+  template <bool gated>
+  __device__ float gate() const {
+    return gated ? silu(z) : 1.0f;
+  }
+  template <bool gated>
+  __device__ void put(unsigned row, unsigned column, float inverse, float mean, const Sink& dx, const Sink& dz) const {
+    const float du = inverse * (upstream - x * gate<gated>() * mean);
+    if (dx.wanted()) dx.put(row, column, du * gate<gated>());
+    if (gated && dz.wanted()) dz.put(row, column, du * x * silu_slope(z));
+  }
+};
+
 // y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
-template <bool gated>
-__device__ void norm_row_backward(const NormInputs& in, unsigned row, unsigned lane, const Sink& dx, const Sink& dz) {
+template <bool gated, unsigned held>
+__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, Sink dx, Sink dz) {
+  await_previous();
+  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  NormColumn columns[held];
   float sum = 0;
-  for (unsigned column = lane; column < in.columns; column += 32) {
-    sum += in.weight[column] * in.dy.at(row, column) * normalised<gated>(in, row, column);
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = lane + 32 * k;
+    columns[k] = column < in.columns ? NormColumn::of<gated>(in, row, column) : NormColumn{};
+    sum += columns[k].upstream * columns[k].x * columns[k].template gate<gated>();
+  }
+  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
+    const NormColumn one = NormColumn::of<gated>(in, row, column);
+    sum += one.upstream * one.x * one.template gate<gated>();
   }
   const float inverse = in.inverse[row];
   const float mean = warp_sum(sum) / static_cast<float>(in.columns) * inverse * inverse;
-  for (unsigned column = lane; column < in.columns; column += 32) {
-    const float x = in.x.at(row, column);
-    const float z = gated ? in.z.at(row, column) : 0.0f;
-    const float gate = gated ? silu(z) : 1.0f;
-    const float du = inverse * (in.weight[column] * in.dy.at(row, column) - x * gate * mean);
-    if (dx.wanted()) dx.put(row, column, du * gate);
-    if (gated && dz.wanted()) dz.put(row, column, du * x * silu_slope(z));
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = lane + 32 * k;
+    if (column < in.columns) columns[k].template put<gated>(row, column, inverse, mean, dx, dz);
+  }
+  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
+    NormColumn::of<gated>(in, row, column).template put<gated>(row, column, inverse, mean, dx, dz);
   }
 }
 
-template <bool gated>
-__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, Sink dx, Sink dz) {
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
-  if (row < in.rows) norm_row_backward<gated>(in, row, threadIdx.x % 32, dx, dz);
+/// Calls body with how many numbers a lane should hold, as a compile-time constant.
+template <class Body>
+void with_held(unsigned columns, const Body& body) {
+  if (columns <= 128) return body(std::integral_constant<unsigned, 4>());
+  if (columns <= 512) return body(std::integral_constant<unsigned, 16>());
+  body(std::integral_constant<unsigned, 32>());
 }
 
 template <bool gated>
 void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y) {
   if (in.rows == 0) return;
-  norm_kernel<gated><<<blocks_for(in.rows, warps), threads, 0, stream>>>(in, static_cast<float>(eps), rows_of(y));
+  with_held(in.columns, [&](auto held) {
+    launch(norm_kernel<gated, held>, blocks_for(in.rows, warps), threads, 0, stream, in, static_cast<float>(eps),
+           rows_of(y));
+  });
+}
+
+template <bool gated>
+void norm_backward(cudaStream_t stream, const NormInputs& in, const Grad& dx, const Grad& dz) {
+  if (in.rows == 0 || !(dx.wanted() || dz.wanted())) return;
+  with_held(in.columns, [&](auto held) {
+    launch(norm_backward_kernel<gated, held>, blocks_for(in.rows, warps), threads, 0, stream, in, sink_of(dx),
+           sink_of(dz));
+  });
 }
 
 /// `partials` is scratch for the sums over rows.
 template <bool gated>
-void norm_backward(cudaStream_t stream, const NormInputs& in, const Grad& dx, const Grad& dz, const Grad& dweight,
-                   float* partials, unsigned* tickets) {
-  if (in.rows > 0 && (dx.wanted() || dz.wanted())) {
-    norm_backward_kernel<gated><<<blocks_for(in.rows, warps), threads, 0, stream>>>(in, sink_of(dx), sink_of(dz));
-  }
-  if (!dweight.wanted()) return;
+void weight_backward(cudaStream_t stream, const NormInputs& in, const Grad& dweight, float* partials,
+                     unsigned* tickets) {
   column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
     return in.dy.at(row, column) * normalised<gated>(in, row, column) * in.inverse[row];
   });
@@ -98,6 +154,7 @@ struct LayerNormInputs {
 };
 
 __global__ void __launch_bounds__(threads) layer_norm_kernel(LayerNormInputs in, float eps, Rows<float> y) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
   const auto n = static_cast<float>(in.columns);
@@ -120,6 +177,7 @@ __global__ void __launch_bounds__(threads) layer_norm_kernel(LayerNormInputs in,
 
 // With u the normalised row and g = dy * weight: dx = (g - mean(g) - u mean(g u)) inverse.
 __global__ void __launch_bounds__(threads) layer_norm_backward_kernel(LayerNormInputs in, Sink dx) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
   const auto n = static_cast<float>(in.columns);
@@ -172,7 +230,11 @@ void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const
                       inverse.as<float>(),
                       static_cast<unsigned>(x.rows()),
                       static_cast<unsigned>(x.columns())};
-  norm_backward<false>(stream(), in, dx, {}, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
+  if (dweight.wanted()) {
+    const Beside beside(*this);
+    weight_backward<false>(stream(), in, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
+  }
+  norm_backward<false>(stream(), in, dx, {});
   launched("rms_norm_backward");
 }
 
@@ -185,7 +247,11 @@ void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, cons
                       inverse.as<float>(),
                       static_cast<unsigned>(x.rows()),
                       static_cast<unsigned>(x.columns())};
-  norm_backward<true>(stream(), in, dx, dz, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
+  if (dweight.wanted()) {
+    const Beside beside(*this);
+    weight_backward<true>(stream(), in, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
+  }
+  norm_backward<true>(stream(), in, dx, dz);
   launched("gated_rms_norm_backward");
 }
 
@@ -199,7 +265,7 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor
                            static_cast<unsigned>(x.rows()),
                            static_cast<unsigned>(x.columns())};
   if (in.rows == 0) return;
-  layer_norm_kernel<<<blocks_for(in.rows, warps), threads, 0, stream()>>>(in, static_cast<float>(eps), rows_of(y));
+  launch(layer_norm_kernel, blocks_for(in.rows, warps), threads, 0, stream(), in, static_cast<float>(eps), rows_of(y));
   launched("layer_norm");
 }
 
@@ -212,15 +278,17 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, con
                            moments.as<float>(),
                            static_cast<unsigned>(x.rows()),
                            static_cast<unsigned>(x.columns())};
-  if (in.rows > 0 && dx.wanted())
-    layer_norm_backward_kernel<<<blocks_for(in.rows, warps), threads, 0, stream()>>>(in, sink_of(dx));
-  float* partials = scratch(std::size_t{most_ranges} * in.columns);
-  if (dweight.wanted()) {
-    column_sums(stream(), in.rows, in.columns, partials, tickets_, dweight, [in] __device__(unsigned r, unsigned c) {
-      return in.dy.at(r, c) * in.normalised(r, c);
-    });
+  {
+    const Beside beside(*this);
+    float* partials = scratch(std::size_t{most_ranges} * in.columns);
+    if (dweight.wanted()) {
+      column_sums(stream(), in.rows, in.columns, partials, tickets_, dweight,
+                  [in] __device__(unsigned r, unsigned c) { return in.dy.at(r, c) * in.normalised(r, c); });
+    }
+    sum_rows(dy, dbias);
   }
-  sum_rows(dy, dbias);
+  if (in.rows > 0 && dx.wanted())
+    launch(layer_norm_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), in, sink_of(dx));
   launched("layer_norm_backward");
 }
 

@@ -10,6 +10,7 @@
 //   N = F_K^T dF_K + dF_0^T F_0 + dA_w A_w^T + dA_w^T A_w, and dG = -1/2 L^-T sym(N) L^-1, where sym mirrors the lower
 //   half of N. So dL itself is never formed.
 #include "gpu/cuda_backend.h"
+#include "gpu/cuda_launch.cuh"
 #include "gpu/cuda_ridge.cuh"
 
 namespace afterglow {
@@ -210,6 +211,7 @@ template <int W>
 __global__ void __launch_bounds__(threads, 2)
     group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
                           unsigned* ticket) {
+  await_previous();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
   __shared__ float sums[32];
@@ -255,6 +257,7 @@ __global__ void __launch_bounds__(threads, 2)
 
 // From gradients by group to gradients by piece: sums over the groups that a piece contributes to.
 __global__ void __launch_bounds__(threads) suffix_kernel(RidgeShape s, RidgeWorkspace work) {
+  await_previous();
   constexpr int ahead = 8;
   const int number = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
   const std::size_t base = static_cast<std::size_t>(blockIdx.y) * s.groups;
@@ -298,6 +301,7 @@ __device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers&
 template <int W>
 __global__ void __launch_bounds__(threads)
     token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
+  await_previous();
   constexpr int width = Grid<W>::width, stride = Grid<W>::stride, size = Grid<W>::size;
   extern __shared__ float4 memory[];
   __shared__ float extra[width], along[width];
@@ -395,22 +399,22 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointe
   const auto pairs = static_cast<unsigned>(s.batch * s.heads);
   allow_shared_memory(reinterpret_cast<const void*>(group_backward_kernel<W>), backward_bytes<W>,
                       "ridge_readout_backward");
-  group_backward_kernel<W><<<dim3(static_cast<unsigned>(s.groups), pairs), threads, backward_bytes<W>, stream>>>(
-      s, in, dy, work, out, ticket);
+  launch(group_backward_kernel<W>, dim3(static_cast<unsigned>(s.groups), pairs), threads, backward_bytes<W>, stream, s,
+         in, dy, work, out, ticket);
   if (!out.z.wanted() && !out.v.wanted()) return;
   if (s.groups > 1 || s.exclusive) {
-    suffix_kernel<<<dim3(blocks_for(2 * s.square() + s.tall(), threads), pairs), threads, 0, stream>>>(s, work);
+    launch(suffix_kernel, dim3(blocks_for(2 * s.square() + s.tall(), threads), pairs), threads, 0, stream, s, work);
   }
   allow_shared_memory(reinterpret_cast<const void*>(token_kernel<W>), token_bytes<W>, "ridge_readout_backward tokens");
   const unsigned tiles = static_cast<unsigned>(s.groups) * blocks_for(s.piece, Grid<W>::width);
   const dim3 grid(tiles, pairs);
   if (out.v.wanted() && out.v.rows.data == out.z.rows.data) {
     // Values that are keys too: dv is written first and dz is added.
-    token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, {{}, {}, out.v, {}, {}});
-    token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, {out.z, {}, {}, {}, {}});
+    launch(token_kernel<W>, grid, threads, token_bytes<W>, stream, s, in, work, RidgeSinks{{}, {}, out.v, {}, {}});
+    launch(token_kernel<W>, grid, threads, token_bytes<W>, stream, s, in, work, RidgeSinks{out.z, {}, {}, {}, {}});
     return;
   }
-  token_kernel<W><<<grid, threads, token_bytes<W>, stream>>>(s, in, work, out);
+  launch(token_kernel<W>, grid, threads, token_bytes<W>, stream, s, in, work, out);
 }
 
 }  // namespace

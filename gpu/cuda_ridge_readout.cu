@@ -2,6 +2,7 @@
 // A_w, sigma, F and the readout y = E q with E = (eta / m) F A^K L^-1. All matrices of a group live in shared memory.
 // With one group everything is one launch.
 #include "gpu/cuda_backend.h"
+#include "gpu/cuda_launch.cuh"
 #include "gpu/cuda_ridge.cuh"
 
 namespace afterglow {
@@ -129,6 +130,7 @@ struct PieceKeys {
 // Raw sums of every piece, stored where the group that they first contribute to has its statistics.
 template <int W>
 __global__ void __launch_bounds__(threads) gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
+  await_previous();
   extern __shared__ float4 memory[];
   float* shared = reinterpret_cast<float*>(memory);
   const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
@@ -146,6 +148,7 @@ __global__ void __launch_bounds__(threads) gather_kernel(RidgeShape s, RidgePoin
 
 // Running sums over groups, divided by the group's m. A thread owns one number of G, M or C.
 __global__ void __launch_bounds__(threads) prefix_kernel(RidgeShape s, RidgePointers out, PieceKeys found) {
+  await_previous();
   constexpr int ahead = 8;
   const int number = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
   const std::size_t base = static_cast<std::size_t>(blockIdx.y) * s.groups;
@@ -240,6 +243,7 @@ constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::stride + 5 * Grid<W>::
 // One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
 template <int W, bool single>
 __global__ void __launch_bounds__(threads, W == 4 ? 3 : 4) group_kernel(RidgeShape s, RidgePointers in, float* y) {
+  await_previous();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
   float* exchange = reinterpret_cast<float*>(memory);
@@ -315,14 +319,14 @@ void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = single ? group_kernel<W, true> : group_kernel<W, false>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), group_bytes<W>, "ridge_readout");
-  kernel<<<grid, threads, group_bytes<W>, stream>>>(s, in, y);
+  launch(kernel, grid, threads, group_bytes<W>, stream, s, in, y);
 }
 
 template <int W>
 void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   allow_shared_memory(reinterpret_cast<const void*>(gather_kernel<W>), gather_bytes<W>, "ridge_readout statistics");
-  gather_kernel<W><<<grid, threads, gather_bytes<W>, stream>>>(s, in, found);
+  launch(gather_kernel<W>, grid, threads, gather_bytes<W>, stream, s, in, found);
 }
 
 struct StatePointers {
@@ -331,6 +335,7 @@ struct StatePointers {
 
 // One token: the older statistics shrink when the scale m grows.
 __global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePointers io, StatePointers state) {
+  await_previous();
   __shared__ float sums[32];
   const std::size_t pair = blockIdx.x;
   const float *key = io.z + pair * s.rank, *value = io.v + pair * s.width;
@@ -377,7 +382,7 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
         [&] { launch_gather<4>(stream(), s, pointers, found); });
     launched("ridge_readout statistics");
     const dim3 grid(blocks_for(2 * s.square() + s.tall(), threads), static_cast<unsigned>(s.batch * s.heads));
-    prefix_kernel<<<grid, threads, 0, stream()>>>(s, pointers, found);
+    launch(prefix_kernel, grid, threads, 0, stream(), s, pointers, found);
     launched("ridge_readout prefix sums");
   }
   with_grid(
@@ -393,10 +398,9 @@ void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, c
   const RidgeShape s = ridge_shape(one, in);
   const RidgePointers pointers = ridge_pointers(one, in, saved);
   if (y.elements() == 0) return;
-  state_kernel<<<static_cast<unsigned>(s.batch * s.heads), threads, 0, stream()>>>(
-      s, pointers,
-      {state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
-       state.m.as<float>()});
+  launch(state_kernel, static_cast<unsigned>(s.batch * s.heads), threads, 0, stream(), s, pointers,
+         StatePointers{state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
+                       state.m.as<float>()});
   launched("ridge_step");
   with_grid(
       s, [&] { launch_groups<2>(stream(), s, pointers, y.as<float>(), false); },

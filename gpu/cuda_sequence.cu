@@ -1,6 +1,7 @@
 // Rotary position code and the causal depthwise convolution. Bound by memory.
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -13,6 +14,7 @@ namespace {
 __global__ void __launch_bounds__(threads)
     rotary_kernel(const float* x, Sink y, unsigned batch, unsigned length, unsigned heads, unsigned width, double base,
                   long long first_position, bool inverse) {
+  await_previous();
   const unsigned pairs = (width + 1) / 2;
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= batch * length * pairs) return;
@@ -53,6 +55,7 @@ struct ConvInputs {
 };
 
 __global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* before, float* y) {
+  await_previous();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= in.batch * in.length * in.channels) return;
   const unsigned channel = i % in.channels, row = i / in.channels;
@@ -68,6 +71,7 @@ __global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* bef
 // The last taps - 1 inputs become the history; entries move towards the beginning, so this order overwrites nothing
 // that is still to be read.
 __global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs in, float* history) {
+  await_previous();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= in.batch * in.channels) return;
   const unsigned channel = i % in.channels, b = i / in.channels, kept = in.taps - 1;
@@ -81,11 +85,44 @@ __global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs in, fl
 
 constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8, most_pieces = 128;
 
-// A thread walks `conv_steps` tokens of one channel; the sums for the weights leave per block and are finished by the
-// last one.
+// A thread walks `conv_steps` tokens of one channel.
 __global__ void __launch_bounds__(threads)
-    conv_backward_kernel(ConvInputs in, const float* before, const float* dy, float* partials, unsigned* tickets,
-                         Sink dx, Sink dweight, Sink dbias) {
+    conv_backward_kernel(ConvInputs in, const float* before, const float* dy, Sink dx) {
+  await_previous();
+  const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
+  const unsigned channel = blockIdx.y * conv_lanes + lane;
+  const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
+  const unsigned piece = blockIdx.x * conv_groups + group;
+  if (piece >= in.batch * pieces || channel >= in.channels) return;
+  const unsigned b = piece / pieces, begin = piece % pieces * conv_steps;
+  // Everything that the tokens of this piece meet is loaded first, so that no load waits for another.
+  float slopes[conv_steps + widest - 1];
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
+    const unsigned t = begin + i;
+    const std::size_t place = (std::size_t{b} * in.length + t) * in.channels + channel;
+    const bool behind = i < conv_steps + in.taps - 1 && t < in.length;
+    slopes[i] = behind ? dy[place] * silu_slope(before[place]) : 0.0f;
+  }
+  float weights[widest];
+#pragma unroll
+  for (unsigned back = 0; back < widest; ++back) {
+    weights[back] = back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
+  }
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps; ++i) {
+    float gradient = 0;
+#pragma unroll
+    for (unsigned back = 0; back < widest; ++back) gradient += weights[back] * slopes[i + back];
+    if (begin + i < in.length) dx.put(std::size_t{b} * in.length + begin + i, channel, gradient);
+  }
+}
+
+// The same walk for the weights: their sums leave per block and are finished by the last one.
+__global__ void __launch_bounds__(threads)
+    conv_weight_kernel(ConvInputs in, const float* before, const float* dy, float* partials, unsigned* tickets,
+                       Sink dweight, Sink dbias) {
+  await_previous();
   __shared__ float sums[threads];
   const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
   const unsigned channel = blockIdx.y * conv_lanes + lane;
@@ -94,34 +131,25 @@ __global__ void __launch_bounds__(threads)
   for (unsigned piece = blockIdx.x * conv_groups + group; piece < in.batch * pieces; piece += gridDim.x * conv_groups) {
     if (channel >= in.channels) break;
     const unsigned b = piece / pieces, begin = piece % pieces * conv_steps;
-    // Everything that the tokens of this piece meet is loaded first, so that no load waits for another.
-    float slopes[conv_steps + widest - 1], inputs[conv_steps + widest - 1], weights[widest];
+    float slopes[conv_steps], inputs[conv_steps + widest - 1];
+#pragma unroll
+    for (unsigned i = 0; i < conv_steps; ++i) {
+      const std::size_t place = (std::size_t{b} * in.length + begin + i) * in.channels + channel;
+      slopes[i] = begin + i < in.length ? dy[place] * silu_slope(before[place]) : 0.0f;
+    }
 #pragma unroll
     for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
       const unsigned t = begin + i;
-      const std::size_t place = (std::size_t{b} * in.length + t) * in.channels + channel;
-      const bool behind = i < conv_steps + in.taps - 1 && t < in.length;
-      slopes[i] = behind ? dy[place] * silu_slope(before[place]) : 0.0f;
       const bool ahead = i + in.taps >= widest && t + 1 >= widest && t + 1 - widest < in.length;
       inputs[i] = ahead ? in.x.at(std::size_t{b} * in.length + t + 1 - widest, channel) : 0.0f;
     }
 #pragma unroll
-    for (unsigned back = 0; back < widest; ++back) {
-      weights[back] = back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
-    }
-#pragma unroll
     for (unsigned i = 0; i < conv_steps; ++i) {
-      float gradient = 0;
 #pragma unroll
-      for (unsigned back = 0; back < widest; ++back) {
-        to_weight[back] += slopes[i] * inputs[i + widest - 1 - back];
-        gradient += weights[back] * slopes[i + back];
-      }
+      for (unsigned back = 0; back < widest; ++back) to_weight[back] += slopes[i] * inputs[i + widest - 1 - back];
       to_weight[widest] += slopes[i];
-      if (dx.wanted() && begin + i < in.length) dx.put(std::size_t{b} * in.length + begin + i, channel, gradient);
     }
   }
-  if (!dweight.wanted() && !dbias.wanted()) return;
   // Partial sums of a tile of channels lie together: [tap][lane], the bias behind the last tap.
   const unsigned width = (in.taps + 1) * conv_lanes;
   float* tile = partials + std::size_t{blockIdx.y} * gridDim.x * width;
@@ -167,9 +195,9 @@ ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
 void CudaBackend::rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) {
   if (!y.wanted() || x.elements() == 0) return;
   const Shape& s = x.shape;
-  rotary_kernel<<<blocks_for(s[0] * s[1] * ((s[3] + 1) / 2), threads), threads, 0, stream()>>>(
-      x.as<float>(), sink_of(y), static_cast<unsigned>(s[0]), static_cast<unsigned>(s[1]), static_cast<unsigned>(s[2]),
-      static_cast<unsigned>(s[3]), base, first_position, inverse);
+  launch(rotary_kernel, blocks_for(s[0] * s[1] * ((s[3] + 1) / 2), threads), threads, 0, stream(), x.as<float>(),
+         sink_of(y), static_cast<unsigned>(s[0]), static_cast<unsigned>(s[1]), static_cast<unsigned>(s[2]),
+         static_cast<unsigned>(s[3]), base, first_position, inverse);
   launched("rotary");
 }
 
@@ -179,10 +207,11 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   if (x.elements() == 0) return;
   in.bias = bias.as<float>();
   in.history = history.as<float>();
-  conv_kernel<<<blocks_for(x.elements(), threads), threads, 0, stream()>>>(in, before.as<float>(), y.as<float>());
+  launch(conv_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in, before.as<float>(), y.as<float>());
   launched("causal_conv");
   if (!history.defined() || in.taps < 2) return;
-  conv_history_kernel<<<blocks_for(in.batch * in.channels, threads), threads, 0, stream()>>>(in, history.as<float>());
+  launch(conv_history_kernel, blocks_for(in.batch * in.channels, threads), threads, 0, stream(), in,
+         history.as<float>());
   launched("causal_conv history");
 }
 
@@ -190,11 +219,19 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
                                        const Grad& dx, const Grad& dweight, const Grad& dbias) {
   const ConvInputs in = conv_inputs(x, weight);
   if (x.elements() == 0) return;
-  const unsigned pieces = in.batch * blocks_for(in.length, conv_steps);
-  const dim3 grid(at_most(blocks_for(pieces, conv_groups), most_pieces), blocks_for(in.channels, conv_lanes));
-  conv_backward_kernel<<<grid, threads, 0, stream()>>>(
-      in, before.as<float>(), dy.as<float>(), scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes),
-      tickets_, sink_of(dx), sink_of(dweight), sink_of(dbias));
+  const unsigned blocks = blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups);
+  const unsigned tiles = blocks_for(in.channels, conv_lanes);
+  if (dweight.wanted() || dbias.wanted()) {
+    const Beside beside(*this);
+    const dim3 grid(at_most(blocks, most_pieces), tiles);
+    launch(conv_weight_kernel, grid, threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
+           scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes), tickets_, sink_of(dweight),
+           sink_of(dbias));
+  }
+  if (dx.wanted()) {
+    launch(conv_backward_kernel, dim3(blocks, tiles), threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
+           sink_of(dx));
+  }
   launched("causal_conv_backward");
 }
 

@@ -1,6 +1,7 @@
 // Embedding and cross-entropy.
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -12,6 +13,7 @@ constexpr unsigned warps = threads / 32;
 
 __global__ void __launch_bounds__(threads)
     embedding_kernel(const int* tokens, Rows<float> table, Rows<float> y, unsigned count) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= count) return;
   const int token = tokens[row];
@@ -23,6 +25,7 @@ __global__ void __launch_bounds__(threads)
 // A block owns one row of the table, finds the places of its token in order, and adds their gradients in that order.
 __global__ void __launch_bounds__(threads)
     embedding_backward_kernel(const int* tokens, Rows<float> dy, unsigned count, Sink dtable) {
+  await_previous();
   __shared__ unsigned places[threads];
   __shared__ unsigned warp_hits[warps];
   const int token = static_cast<int>(blockIdx.x);
@@ -62,6 +65,7 @@ struct EntropyTargets {
 __global__ void __launch_bounds__(threads)
     cross_entropy_kernel(Rows<float> logits, EntropyTargets in, Rows<float> probabilities, float* losses, int* hits,
                          unsigned* ticket, float* loss, int* correct, int* counted) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row < in.rows) {
     float largest = -INFINITY;
@@ -117,6 +121,7 @@ __global__ void __launch_bounds__(threads)
 __global__ void __launch_bounds__(threads)
     cross_entropy_backward_kernel(Rows<float> probabilities, EntropyTargets in, const int* counted, const float* dloss,
                                   Sink dlogits) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= in.rows) return;
   const int target = in.targets[row], used = *counted;
@@ -132,15 +137,15 @@ __global__ void __launch_bounds__(threads)
 void CudaBackend::embedding(const Tensor& tokens, const Tensor& table, const Tensor& y) {
   const auto count = static_cast<unsigned>(tokens.elements());
   if (count == 0) return;
-  embedding_kernel<<<blocks_for(count, warps), threads, 0, stream()>>>(tokens.as<int>(), rows_of(table), rows_of(y),
-                                                                       count);
+  launch(embedding_kernel, blocks_for(count, warps), threads, 0, stream(), tokens.as<int>(), rows_of(table), rows_of(y),
+         count);
   launched("embedding");
 }
 
 void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
   if (!dtable.wanted()) return;
-  embedding_backward_kernel<<<static_cast<unsigned>(dtable.tensor.rows()), threads, 0, stream()>>>(
-      tokens.as<int>(), rows_of(dy), static_cast<unsigned>(tokens.elements()), sink_of(dtable));
+  launch(embedding_backward_kernel, static_cast<unsigned>(dtable.tensor.rows()), threads, 0, stream(), tokens.as<int>(),
+         rows_of(dy), static_cast<unsigned>(tokens.elements()), sink_of(dtable));
   launched("embedding_backward");
 }
 
@@ -150,9 +155,8 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
                           static_cast<unsigned>(logits.columns())};
   float* losses = scratch(2 * std::size_t{in.rows});
   const unsigned blocks = in.rows > 0 ? blocks_for(in.rows, warps) : 1;
-  cross_entropy_kernel<<<blocks, threads, 0, stream()>>>(rows_of(logits), in, rows_of(probabilities), losses,
-                                                         reinterpret_cast<int*>(losses + in.rows), tickets_,
-                                                         loss.as<float>(), correct.as<int>(), counted.as<int>());
+  launch(cross_entropy_kernel, blocks, threads, 0, stream(), rows_of(logits), in, rows_of(probabilities), losses,
+         reinterpret_cast<int*>(losses + in.rows), tickets_, loss.as<float>(), correct.as<int>(), counted.as<int>());
   launched("cross_entropy");
 }
 
@@ -161,8 +165,8 @@ void CudaBackend::cross_entropy_backward(const Tensor& probabilities, const Tens
   if (!dlogits.wanted() || probabilities.elements() == 0) return;
   const EntropyTargets in{targets.as<int>(), static_cast<unsigned>(probabilities.rows()),
                           static_cast<unsigned>(probabilities.columns())};
-  cross_entropy_backward_kernel<<<blocks_for(in.rows, warps), threads, 0, stream()>>>(
-      rows_of(probabilities), in, counted.as<int>(), dloss.as<float>(), sink_of(dlogits));
+  launch(cross_entropy_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), rows_of(probabilities), in,
+         counted.as<int>(), dloss.as<float>(), sink_of(dlogits));
   launched("cross_entropy_backward");
 }
 

@@ -1,6 +1,7 @@
 // Division of every row by its length: a warp takes a row, bound by memory.
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -12,6 +13,7 @@ constexpr unsigned warps = threads / 32;
 
 __global__ void __launch_bounds__(threads)
     unit_norm_kernel(Rows<const float> x, unsigned rows, float eps, Rows<float> y, float* norms) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
   float sum = 0;
@@ -25,6 +27,7 @@ __global__ void __launch_bounds__(threads)
 __global__ void __launch_bounds__(threads)
     unit_norm_backward_kernel(Rows<const float> x, Rows<const float> dy, unsigned rows, float eps, const float* norms,
                               Sink dx) {
+  await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
   float sum = 0;
@@ -40,8 +43,8 @@ __global__ void __launch_bounds__(threads)
 void CudaBackend::unit_norm(const Tensor& x, double eps, const Tensor& y, const Tensor& norms) {
   const auto rows = static_cast<unsigned>(x.rows());
   if (rows == 0) return;
-  unit_norm_kernel<<<blocks_for(rows, warps), threads, 0, stream()>>>(
-      rows_of<const float>(x), rows, static_cast<float>(eps), rows_of(y), norms.as<float>());
+  launch(unit_norm_kernel, blocks_for(rows, warps), threads, 0, stream(), rows_of<const float>(x), rows,
+         static_cast<float>(eps), rows_of(y), norms.as<float>());
   launched("unit_norm");
 }
 
@@ -49,8 +52,8 @@ void CudaBackend::unit_norm_backward(const Tensor& x, double eps, const Tensor& 
                                      const Grad& dx) {
   const auto rows = static_cast<unsigned>(x.rows());
   if (rows == 0 || !dx.wanted()) return;
-  unit_norm_backward_kernel<<<blocks_for(rows, warps), threads, 0, stream()>>>(
-      rows_of<const float>(x), rows_of<const float>(dy), rows, static_cast<float>(eps), norms.as<float>(), sink_of(dx));
+  launch(unit_norm_backward_kernel, blocks_for(rows, warps), threads, 0, stream(), rows_of<const float>(x),
+         rows_of<const float>(dy), rows, static_cast<float>(eps), norms.as<float>(), sink_of(dx));
   launched("unit_norm_backward");
 }
 

@@ -70,6 +70,7 @@ void* Tape::closure_memory(std::size_t bytes) {
 // A view's gradient is a part of its parent's buffer; the first request makes that buffer.
 void Tape::make_buffer(int id) {
   Slot& slot = slots_[id];
+  if (slot.borrowed) own_gradient(id);
   if (slot.gradient.defined()) return;
   if (slot.parent < 0) {
     slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype);
@@ -93,6 +94,14 @@ void Tape::make_buffer(int id) {
   parent.touched = true;
 }
 
+void Tape::own_gradient(int id) {
+  Slot& slot = slots_[id];
+  const Tensor lent = slot.gradient;
+  slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype);
+  slot.borrowed = false;
+  backend_->copy(slot.gradient, lent);
+}
+
 // Parts that no gradient reached must not leave garbage in the shared buffer.
 void Tape::close_split(int id) {
   const int first = slots_[id].open_split;
@@ -111,9 +120,32 @@ Grad Tape::gradient(const Var& var) {
   return grad;
 }
 
-Tensor Tape::upstream(const Var& var) { return gradient_of(var); }
+Grad Tape::gradient_beside(const Var& var) {
+  const Grad grad = gradient(var);
+  if (grad.wanted()) {
+    for (int id = var.id; id >= 0; id = slots_[id].parent) slots_[id].beside = true;
+  }
+  return grad;
+}
+
+void Tape::pass_gradient(const Var& var, const Tensor& source) {
+  if (!wants_gradient(var)) return;
+  Slot& slot = slots_[var.id];
+  if (slot.gradient.defined() || slot.parent >= 0) {
+    backend_->accumulate(source, gradient(var));
+    return;
+  }
+  slot.gradient = source;
+  slot.touched = slot.borrowed = true;
+}
+
+Tensor Tape::upstream(const Var& var) {
+  if (slots_[var.id].beside) backend_->join_beside();
+  return gradient_of(var);
+}
 
 Tensor Tape::gradient_of(const Var& var) {
+  if (slots_[var.id].borrowed) return slots_[var.id].gradient;
   make_buffer(var.id);
   close_split(var.id);
   Slot& slot = slots_[var.id];
@@ -156,6 +188,7 @@ void Tape::backward(const Var& output, const Tensor& upstream_gradient) {
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     if (slots_[node->output].touched) node->backward(node->closure, *this);
   }
+  backend_->join_beside();
 }
 
 void Tape::zero_untouched(ParameterStore& store) {

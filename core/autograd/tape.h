@@ -75,7 +75,12 @@ class Tape {
   /// Where the gradient of a value has to go; undefined when nobody asks. Each call must be followed by exactly one
   /// write.
   Grad gradient(const Var& var);
+  /// The same for a gradient that is computed beside the others (`Beside`), as those of weights are.
+  Grad gradient_beside(const Var& var);
   bool wants_gradient(const Var& var) const { return var.defined() && slots_[var.id].wanted; }
+  /// Adds `source` to the gradient of `var`; nobody may write `source` until the way back has ended. The first gradient
+  /// of a value is not copied: it is read where it lies.
+  void pass_gradient(const Var& var, const Tensor& source);
   /// Views of adjacent column ranges that cover the last axis of x; gradients flow into one buffer without copies.
   void split_columns(const Var& x, std::span<const std::int64_t> widths, std::span<Var> parts);
   /// The same memory under another shape.
@@ -113,7 +118,9 @@ class Tape {
   struct Slot {
     Tensor value, gradient;
     bool wanted = false;
-    bool touched = false;  // a gradient has been written
+    bool touched = false;   // a gradient has been written
+    bool beside = false;    // the gradient is computed beside the others
+    bool borrowed = false;  // `gradient` is another value's memory: to be copied before anything is added
     // For views.
     int parent = -1;  // the slot whose gradient buffer this one shares
     std::int64_t column = 0;
@@ -130,6 +137,7 @@ class Tape {
   int new_slot(const Tensor& value, bool wanted);
   void make_buffer(int id);
   void close_split(int id);
+  void own_gradient(int id);
   void* closure_memory(std::size_t bytes);
   void finish(const char* operation, const Var& output);
 

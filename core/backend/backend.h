@@ -127,6 +127,12 @@ class Backend {
   virtual void queue_upload(const Tensor& destination, const void* source) = 0;
   virtual void queue_download(void* destination, const Tensor& source) = 0;
   virtual void synchronize() = 0;
+  /// What is queued between these two may run beside all that is queued later, until `join_beside` or `synchronize`:
+  /// for results that nothing waits for, such as the gradients of parameters. It sees all that was queued before. One
+  /// tensor must not be written both beside and in order. See `Beside`.
+  virtual void begin_beside() {}
+  virtual void end_beside() {}
+  virtual void join_beside() {}
   /// Runs `work` once and returns a program that repeats it with the same addresses.
   virtual std::unique_ptr<Program> capture(std::function<void()> work) = 0;
 
@@ -270,6 +276,18 @@ class Backend {
   virtual void adamw(const AdamwTensors& tensors) = 0;
   /// Index of the first NaN or infinity, -1 when all are finite. Waits for the result.
   virtual std::int64_t first_non_finite(const Tensor& x) = 0;
+};
+
+/// Queues what happens in its lifetime beside the rest.
+class Beside {
+ public:
+  explicit Beside(Backend& backend) : backend_(&backend) { backend.begin_beside(); }
+  ~Beside() { backend_->end_beside(); }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+ private:
+  Backend* backend_;
 };
 
 /// The complete reference. threads <= 0 takes the number of cores.

@@ -33,6 +33,15 @@ struct Trainer::Batch {
       counted;
 };
 
+// The examples of one step, drawn on the host ahead of time.
+struct Trainer::Examples {
+  Examples(std::int64_t batch, std::int64_t length)
+      : tokens(static_cast<std::size_t>(batch * length)), targets(tokens.size()), context(tokens.size()) {}
+  std::int64_t step = -1;  // finished steps when they are used; -1: nothing drawn
+  std::vector<std::int32_t> tokens, targets;
+  std::vector<std::uint8_t> context;
+};
+
 namespace {
 
 double number_of(const PinnedArray& array, std::int64_t i) {
@@ -94,8 +103,8 @@ void Trainer::build_parts() {
 void Trainer::make_batch() {
   program_.reset();
   plain_steps_ = 0;
-  prepared_ = false;
   batch_ = std::make_unique<Batch>(*backend_, config_.batch, task_->length(), model_->width(), parts_.size(), dtype_);
+  examples_ = std::make_unique<Examples>(config_.batch, task_->length());
   summary_.resize(static_cast<std::size_t>(model_->width()));
   auto* offsets = batch_->offsets.host<double>();
   for (std::size_t part = 0; part < parts_.size(); ++part) offsets[part] = static_cast<double>(parts_[part].offset);
@@ -165,16 +174,30 @@ Var Trainer::forward_loss(Tensor* correct, Tensor* counted) {
   return result.loss;
 }
 
+// What a step reports of its forward pass, beside the way back.
+void Trainer::download_summary(const Tensor& loss, const Tensor& correct, const Tensor& counted) {
+  const Beside beside(*backend_);
+  backend_->queue_download(batch_->loss.host<void>(), loss);
+  backend_->queue_download(batch_->correct.host<void>(), correct);
+  backend_->queue_download(batch_->counted.host<void>(), counted);
+  const Tensor& hidden = model_->last_hidden();
+  backend_->sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {batch_->summary.device(), false});
+  batch_->summary.queue_download();
+}
+
 // Everything between the pinned inputs and the pinned outputs; captured once and replayed.
 void Trainer::run_step() {
   Batch& batch = *batch_;
-  for (PinnedArray* input : {&batch.tokens, &batch.targets, &batch.context, &batch.hyperparameters, &batch.step})
-    input->queue_upload();
+  for (PinnedArray* input : {&batch.tokens, &batch.targets, &batch.context}) input->queue_upload();
+  {
+    const Beside beside(*backend_);  // needed at the end only
+    batch.hyperparameters.queue_upload();
+    batch.step.queue_upload();
+  }
   tape_.begin(true);
   Tensor correct, counted;
   const Var loss = forward_loss(&correct, &counted);
-  const Tensor& hidden = model_->last_hidden();
-  backend_->sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {batch.summary.device(), false});
+  download_summary(loss.value, correct, counted);
   tape_.backward(loss, batch.one.device());
   tape_.zero_untouched(parameters_);
   backend_->gradient_norms(parameters_.gradients(), batch.offsets.device(), batch.norms.device(),
@@ -182,29 +205,26 @@ void Trainer::run_step() {
   backend_->adamw({parameters_.values(), parameters_.gradients(), parameters_.first_moments(),
                    parameters_.second_moments(), parameters_.decay_mask(), batch.hyperparameters.device(),
                    batch.step.device(), batch.total_norm.device()});
-  backend_->queue_download(batch.loss.host<void>(), loss.value);
-  backend_->queue_download(batch.correct.host<void>(), correct);
-  backend_->queue_download(batch.counted.host<void>(), counted);
   batch.norms.queue_download();
-  batch.summary.queue_download();
   batch.total_norm.queue_download();
 }
 
 void Trainer::prepare_batch() {
+  Examples& next = *examples_;
+  if (next.step == step_) return;
   fill_batch(*task_, seed_, static_cast<std::uint64_t>(step_ * config_.batch), static_cast<int>(config_.batch),
-             batch_->tokens.host<std::int32_t>(), batch_->targets.host<std::int32_t>(),
-             batch_->context.host<std::uint8_t>());
-  prepared_ = true;
+             next.tokens.data(), next.targets.data(), next.context.data());
+  next.step = step_;
 }
 
-StepResult Trainer::step() {
-  if (!prepared_) prepare_batch();
-  prepared_ = false;
+void Trainer::begin_step() {
+  prepare_batch();
   Batch& batch = *batch_;
-  const std::int64_t next = step_ + 1;
-  const double rate = config_.rate_at(next);
-  const double hyperparameters[] = {rate,        config_.beta1, config_.beta2, config_.epsilon, config_.weight_decay,
-                                    config_.clip};
+  std::copy(examples_->tokens.begin(), examples_->tokens.end(), batch.tokens.host<std::int32_t>());
+  std::copy(examples_->targets.begin(), examples_->targets.end(), batch.targets.host<std::int32_t>());
+  std::copy(examples_->context.begin(), examples_->context.end(), batch.context.host<std::uint8_t>());
+  const double hyperparameters[] = {config_.rate_at(step_ + 1), config_.beta1, config_.beta2, config_.epsilon,
+                                    config_.weight_decay,       config_.clip};
   std::copy(std::begin(hyperparameters), std::end(hyperparameters), batch.hyperparameters.host<double>());
   batch.step.host<std::int32_t>()[0] = static_cast<std::int32_t>(step_);
   // The arena reaches its final shape in the first two steps; from then on every address repeats.
@@ -216,13 +236,23 @@ StepResult Trainer::step() {
   } else {
     program_ = backend_->capture([this] { run_step(); });
   }
-  backend_->synchronize();
+  ++step_;
+}
 
+StepResult Trainer::step() {
+  begin_step();
+  prepare_batch();  // while the device computes
+  return end_step();
+}
+
+StepResult Trainer::end_step() {
+  backend_->synchronize();
+  Batch& batch = *batch_;
   StepResult result;
-  result.step = next;
+  result.step = step_;
   result.loss = number_of(batch.loss, 0);
   result.gradient_norm = number_of(batch.total_norm, 0);
-  result.learning_rate = rate;
+  result.learning_rate = config_.rate_at(step_);
   const auto counted = batch.counted.host<std::int32_t>()[0];
   result.accuracy = counted > 0 ? static_cast<double>(batch.correct.host<std::int32_t>()[0]) / counted : 0.0;
   result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
@@ -231,7 +261,7 @@ StepResult Trainer::step() {
     summary_[i] = number_of(batch.summary, static_cast<std::int64_t>(i)) / tokens;
   result.summary = summary_;
   if (dtype_ == DType::f32) result.layer_gradient_norms = {batch.norms.host<float>(), parts_.size()};
-  if (result.finite) step_ = next;
+  if (!result.finite) --step_;
   return result;
 }
 
@@ -306,7 +336,6 @@ void Trainer::restore(const TrainerState& state) {
   backend_->upload(parameters_.first_moments(), state.first_moments.data());
   backend_->upload(parameters_.second_moments(), state.second_moments.data());
   step_ = state.step;
-  prepared_ = false;
 }
 
 std::string Trainer::checksum() const {

@@ -52,10 +52,14 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Draws the examples of the next step into the transfer buffers; `step` does it when nobody has.
+  /// Draws the examples of the next step, unless they are there already.
   void prepare_batch();
-  /// One training step: transfers, forward, backward, clipping, AdamW. Allocates nothing after the third.
+  /// One training step: transfers, forward, backward, clipping, AdamW. The examples of the next one are drawn while the
+  /// device computes.
   StepResult step();
+  /// Its two halves: queues the work, and waits for it. They allocate nothing after the third step.
+  void begin_step();
+  StepResult end_step();
   std::int64_t finished_steps() const { return step_; }
   const TrainingConfig& config() const { return config_; }
   /// Everything that may be changed live: training settings, and "layers.1.ska.K" and the like.
@@ -88,10 +92,12 @@ class Trainer {
   std::size_t arena_bytes() const { return arena_.capacity(); }
 
  private:
+  struct Examples;
   struct Batch;  // tokens, targets and mask of fixed shape, on both sides
   void build_parts();
   void make_batch();
   void run_step();
+  void download_summary(const Tensor& loss, const Tensor& correct, const Tensor& counted);
   Var forward_loss(Tensor* correct, Tensor* counted);
 
   Backend* backend_;
@@ -105,10 +111,10 @@ class Trainer {
   Arena arena_;
   Tape tape_;
   std::unique_ptr<Batch> batch_;
+  std::unique_ptr<Examples> examples_;
   std::unique_ptr<Program> program_;
   std::vector<double> summary_;
   int plain_steps_ = 0;  // steps run with the current shapes before capturing
-  bool prepared_ = false;
   std::int64_t step_ = 0;
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;

@@ -48,9 +48,15 @@ Attention::Attention(const AttentionConfig& config, const ParameterScope& parame
 
 double Attention::scale() const { return 1.0 / std::sqrt(static_cast<double>(config_.head_width())); }
 
-Var Attention::project(Tape& tape, const Var& x, const Parameter& weight, std::int64_t heads) const {
-  const Var y = linear(tape, x, tape.parameter(weight));
-  return tape.reshape(y, {x.shape()[0], x.shape()[1], heads, config_.head_width()});
+std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
+  const Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_)};
+  std::array<Var, 3> maps;
+  linear_each(tape, x, weights, maps);
+  for (Var& map : maps) {
+    const std::int64_t heads = map.shape().last() / config_.head_width();
+    map = tape.reshape(map, {x.shape()[0], x.shape()[1], heads, config_.head_width()});
+  }
+  return maps;
 }
 
 Var Attention::turned(Tape& tape, const Var& heads, std::int64_t position) const {
@@ -65,10 +71,9 @@ Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const 
 }
 
 Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
-  const Var q = turned(tape, project(tape, x, q_proj_, config_.heads), 0);
-  const Var k = turned(tape, project(tape, x, k_proj_, config_.key_heads), 0);
+  const auto [queries, keys, v] = project(tape, x);
+  const Var q = turned(tape, queries, 0), k = turned(tape, keys, 0);
   if (tape.probing()) probe_weights(tape, q.value, k.value);
-  const Var v = project(tape, x, v_proj_, config_.key_heads);
   tape.probe("values", v.value);
   return read(tape, q, k, v);
 }
@@ -87,9 +92,8 @@ Var Attention::step(Tape& tape, const Var& x, LayerState& state) {
     for (const char* name : {"keys", "values"})
       state.grow(name, {keys.shape[0], 2 * capacity, config_.key_heads, config_.head_width()});
   }
-  const Var q = turned(tape, project(tape, x, q_proj_, config_.heads), position);
-  const Var k = turned(tape, project(tape, x, k_proj_, config_.key_heads), position);
-  const Var v = project(tape, x, v_proj_, config_.key_heads);
+  const auto [query, key, v] = project(tape, x);
+  const Var q = turned(tape, query, position), k = turned(tape, key, position);
   const Var all_keys = tape.constant(append(tape, state.get("keys"), k.value, position + 1));
   const Var all_values = tape.constant(append(tape, state.get("values"), v.value, position + 1));
   return read(tape, q, all_keys, all_values);

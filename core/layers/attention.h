@@ -1,6 +1,8 @@
 // Causal softmax attention with rotary position code and grouped key heads: the exact memory that grows with every
 // token, against which the others are measured.
 #pragma once
+#include <array>
+
 #include "core/layers/layer.h"
 
 namespace afterglow {
@@ -28,7 +30,7 @@ class Attention final : public Layer {
 
  private:
   /// x W^T as heads [B,T,heads,head width].
-  Var project(Tape& tape, const Var& x, const Parameter& weight, std::int64_t heads) const;
+  std::array<Var, 3> project(Tape& tape, const Var& x) const;  ///< q, k, v [B,T,heads,D]
   Var turned(Tape& tape, const Var& heads, std::int64_t position) const;
   Var read(Tape& tape, const Var& q, const Var& k, const Var& v) const;
   void probe_weights(Tape& tape, const Tensor& q, const Tensor& k) const;

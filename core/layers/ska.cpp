@@ -76,16 +76,17 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
       eta_(parameters.add("eta", {config.heads}, constant(1.5))),
       gamma_raw_(parameters.add("gamma_raw", {config.heads}, zeros())) {}
 
-Var Ska::project(Tape& tape, const Var& x, const Parameter& weight, std::int64_t head_width) const {
-  const Var y = linear(tape, x, tape.parameter(weight));
-  return tape.reshape(y, {x.shape()[0], x.shape()[1], config_.heads, head_width});
-}
-
-RidgeVars Ska::project_all(Tape& tape, const Var& x) const {
+RidgeVars Ska::project(Tape& tape, const Var& x) const {
+  const Var weights[] = {tape.parameter(k_proj_), tape.parameter(q_proj_), tape.parameter(v_proj_)};
+  Var flat[3];
+  linear_each(tape, x, weights, flat);
+  const auto heads = [&](const Var& map, std::int64_t width) {
+    return tape.reshape(map, {x.shape()[0], x.shape()[1], config_.heads, width});
+  };
   RidgeVars vars;
-  vars.z = project(tape, x, k_proj_, config_.rank);
-  vars.q = project(tape, x, q_proj_, config_.rank);
-  vars.v = project(tape, x, v_proj_, config_.value_width);
+  vars.z = heads(flat[0], config_.rank);
+  vars.q = heads(flat[1], config_.rank);
+  vars.v = heads(flat[2], config_.value_width);
   vars.eta = tape.parameter(eta_);
   vars.gamma_raw = tape.parameter(gamma_raw_);
   tape.probe("keys", vars.z.value);
@@ -100,7 +101,7 @@ Var Ska::join_heads(Tape& tape, const Var& heads) const {
 }
 
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
-  RidgeVars vars = project_all(tape, x);
+  RidgeVars vars = project(tape, x);
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var heads = ridge_readout(tape, config_.core, vars, &saved);
@@ -114,7 +115,7 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaE
   RidgeConfig core = config_.core;
   if (edit.power) core.power = *edit.power;
   if (edit.ridge) core.ridge = *edit.ridge;
-  RidgeVars vars = project_all(tape, x);
+  RidgeVars vars = project(tape, x);
   if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var answers = ridge_readout(tape, core, vars, &saved);
@@ -219,7 +220,7 @@ LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) co
 
 Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
-  const RidgeVars vars = project_all(tape, x);
+  const RidgeVars vars = project(tape, x);
   const RidgeState running{state.get("G"), state.get("M"), state.get("C"), state.get("previous_key"), state.get("m")};
   RidgeSaved saved;
   const Var heads = ridge_step(tape, config_.core, vars, running, &saved);

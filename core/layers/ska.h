@@ -56,8 +56,7 @@ class Ska final : public Layer {
   void set(std::string_view key, double value) override;
 
  private:
-  Var project(Tape& tape, const Var& x, const Parameter& weight, std::int64_t head_width) const;
-  RidgeVars project_all(Tape& tape, const Var& x) const;
+  RidgeVars project(Tape& tape, const Var& x) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                     const Var& answers, const SkaEdit& edit) const;
   Var join_heads(Tape& tape, const Var& heads) const;

@@ -12,8 +12,8 @@ Var add(Tape& tape, const Var& a, const Var& b) {
   tape.backend().add(a.value, b.value, y.value);
   tape.record("add", y, [a, b, y](Tape& t) {
     const Tensor dy = t.upstream(y);
-    t.backend().accumulate(dy, t.gradient(a));
-    t.backend().accumulate(dy, t.gradient(b));
+    t.pass_gradient(a, dy);
+    t.pass_gradient(b, dy);
   });
   return y;
 }
@@ -69,7 +69,7 @@ Var softplus_bias(Tape& tape, const Var& x, const Var& bias) {
   const Var y = tape.result(x.shape(), x.value.dtype, {x, bias});
   tape.backend().softplus_bias(x.value, bias.value, y.value);
   tape.record("softplus_bias", y, [x, bias, y](Tape& t) {
-    const Grad dx = t.gradient(x), dbias = t.gradient(bias);
+    const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
     t.backend().softplus_bias_backward(x.value, bias.value, t.upstream(y), dx, dbias);
   });
   return y;

@@ -9,11 +9,14 @@ namespace {
 void linear_backward(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& y) {
   Backend& backend = tape.backend();
   const Tensor dy = as_matrix(tape.upstream(y));
-  if (const Grad dx = as_matrix(tape.gradient(x)); dx.wanted())
-    backend.gemm(false, false, 1.0, dy, weight.value, dx.accumulate ? 1.0 : 0.0, dx.tensor);
-  if (const Grad dw = tape.gradient(weight); dw.wanted())
-    backend.gemm(true, false, 1.0, dy, as_matrix(x.value), dw.accumulate ? 1.0 : 0.0, dw.tensor);
-  backend.sum_rows(dy, tape.gradient(bias));
+  const Grad dx = as_matrix(tape.gradient(x));
+  const Grad dw = tape.gradient_beside(weight), dbias = tape.gradient_beside(bias);
+  {
+    const Beside beside(backend);
+    if (dw.wanted()) backend.gemm(true, false, 1.0, dy, as_matrix(x.value), dw.accumulate ? 1.0 : 0.0, dw.tensor);
+    backend.sum_rows(dy, dbias);
+  }
+  if (dx.wanted()) backend.gemm(false, false, 1.0, dy, weight.value, dx.accumulate ? 1.0 : 0.0, dx.tensor);
 }
 
 }  // namespace
@@ -29,6 +32,15 @@ Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) {
   if (bias.defined()) tape.backend().add_bias(y.value, bias.value, y.value);
   tape.record("linear", y, [x, weight, bias, y](Tape& t) { linear_backward(t, x, weight, bias, y); });
   return y;
+}
+
+void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results) {
+  for (std::size_t i = 1; i < weights.size(); ++i) {
+    const Beside beside(tape.backend());
+    results[i] = linear(tape, x, weights[i]);
+  }
+  results[0] = linear(tape, x, weights[0]);
+  tape.backend().join_beside();
 }
 
 }  // namespace afterglow

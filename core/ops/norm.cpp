@@ -12,7 +12,7 @@ Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps) {
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
   tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse);
   tape.record("rms_norm", y, [x, weight, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.gradient(weight);
+    const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight);
     t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx, dweight);
   });
   return y;
@@ -39,7 +39,7 @@ Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, do
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
   tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse);
   tape.record("gated_rms_norm", y, [x, z, weight, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient(weight);
+    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);
     t.backend().gated_rms_norm_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
   });
   return y;
@@ -54,7 +54,7 @@ Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, dou
   const Tensor moments = tape.scratch({x.value.rows(), 2}, x.value.dtype);
   tape.backend().layer_norm(x.value, weight.value, bias.value, eps, y.value, moments);
   tape.record("layer_norm", y, [x, weight, bias, moments, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.gradient(weight), dbias = t.gradient(bias);
+    const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
     t.backend().layer_norm_backward(x.value, weight.value, moments, t.upstream(y), dx, dweight, dbias);
   });
   return y;

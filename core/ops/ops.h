@@ -3,6 +3,7 @@
 // got.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "core/autograd/tape.h"
 
@@ -20,6 +21,8 @@ Var softplus_bias(Tape& tape, const Var& x, const Var& bias);
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
 Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
+/// Several maps of one input, computed side by side: results[i] = x weights[i]^T.
+void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results);
 
 // norm.cpp
 Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps);

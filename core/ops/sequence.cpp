@@ -29,7 +29,7 @@ Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
   const Tensor before = tape.scratch(x.shape(), x.value.dtype);
   tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, y.value);
   tape.record("causal_conv", y, [x, weight, bias, before, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.gradient(weight), dbias = t.gradient(bias);
+    const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
     t.backend().causal_conv_backward(x.value, weight.value, before, t.upstream(y), dx, dweight, dbias);
   });
   return y;

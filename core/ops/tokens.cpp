@@ -11,7 +11,10 @@ Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
   const Var y = tape.result({tokens.shape[0], tokens.shape[1], table.shape()[1]}, table.value.dtype, {table});
   tape.backend().embedding(tokens, table.value, y.value);
   tape.record("embedding", y, [tokens, table, y](Tape& t) {
-    t.backend().embedding_backward(tokens, t.upstream(y), t.gradient(table));
+    const Tensor dy = t.upstream(y);
+    const Grad dtable = t.gradient_beside(table);
+    const Beside beside(t.backend());  // as the gradient of a head that shares the table
+    t.backend().embedding_backward(tokens, dy, dtable);
   });
   return y;
 }

@@ -22,7 +22,8 @@ TEST(SteadyState, AStepAllocatesNothingAfterTheThird) {
     for (int i = 0; i < 5; ++i) {
       trainer.prepare_batch();  // drawing examples is the task's affair
       const std::int64_t before = testing::allocations();
-      trainer.step();
+      trainer.begin_step();
+      trainer.end_step();
       EXPECT_EQ(testing::allocations() - before, 0) << mode;
     }
     EXPECT_EQ(trainer.arena_bytes(), arena);
