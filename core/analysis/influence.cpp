@@ -208,22 +208,21 @@ InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int
   return profile;
 }
 
-NormEstimate spectral_norm_from_rows(std::span<const float> rows, int m, int columns, bool complete) {
+NormEstimate spectral_norm_from_rows(std::span<const double> rows, int m, int columns, bool complete) {
   NormEstimate estimate;
   if (m < 1 || columns < 1 || rows.size() != static_cast<std::size_t>(m) * static_cast<std::size_t>(columns))
     return estimate;
   if (complete) {
-    const std::vector<double> J(rows.begin(), rows.end());
-    estimate.value = estimate.low = estimate.high = spectral_norm(J, m, columns);
+    estimate.value = estimate.low = estimate.high = spectral_norm(rows, m, columns);
     return estimate;
   }
   double first = 0, second = 0;  // tr A and tr A^2
   for (int i = 0; i < m; ++i) {
-    const float* a = rows.data() + static_cast<std::ptrdiff_t>(i) * columns;
+    const double* a = rows.data() + static_cast<std::ptrdiff_t>(i) * columns;
     for (int j = 0; j <= i; ++j) {
-      const float* b = rows.data() + static_cast<std::ptrdiff_t>(j) * columns;
+      const double* b = rows.data() + static_cast<std::ptrdiff_t>(j) * columns;
       double dot = 0;
-      for (int c = 0; c < columns; ++c) dot += static_cast<double>(a[c]) * b[c];
+      for (int c = 0; c < columns; ++c) dot += a[c] * b[c];
       (i == j ? first : second) += i == j ? dot : dot * dot;
     }
   }

@@ -71,6 +71,6 @@ struct NormEstimate {
 ///   tr A = E |u J|^2, tr A^2 = E (u J . u' J)^2, and with them sqrt(tr A^2 / tr A) <= |J|_2 <= (tr A^2)^(1/4).
 /// Both bounds meet for rank 1, where the estimate has a relative error of about 1/sqrt(2m); value is their geometric
 /// mean.
-NormEstimate spectral_norm_from_rows(std::span<const float> rows, int m, int columns, bool complete);
+NormEstimate spectral_norm_from_rows(std::span<const double> rows, int m, int columns, bool complete);
 
 }  // namespace afterglow

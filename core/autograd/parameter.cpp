@@ -54,16 +54,24 @@ Parameter& ParameterStore::add(const std::string& name, const Shape& shape, Init
   return parameters_.back();
 }
 
-void ParameterStore::allocate(Backend& backend, DType dtype) {
+std::int64_t ParameterStore::padded_count() const {
+  return parameters_.empty() ? parameter_block
+                             : parameters_.back().offset + padded(parameters_.back().shape.elements());
+}
+
+void ParameterStore::allocate_values(Backend& backend, DType dtype) {
   if (values_.defined()) throw Error(ExitCode::failure, "the parameters' buffers are reserved already");
   backend_ = &backend;
-  const std::int64_t total =
-      parameters_.empty() ? parameter_block : parameters_.back().offset + padded(parameters_.back().shape.elements());
-  for (Tensor* buffer : {&values_, &gradients_, &first_moments_, &second_moments_})
-    *buffer = zeroed(backend, total, dtype);
+  values_ = zeroed(backend, padded_count(), dtype);
+  for (Parameter& parameter : parameters_) parameter.value = slice(values_, parameter);
+}
+
+void ParameterStore::allocate(Backend& backend, DType dtype) {
+  allocate_values(backend, dtype);
+  const std::int64_t total = padded_count();
+  for (Tensor* buffer : {&gradients_, &first_moments_, &second_moments_}) *buffer = zeroed(backend, total, dtype);
   std::vector<std::uint8_t> mask(static_cast<std::size_t>(total / parameter_block), 0);
   for (Parameter& parameter : parameters_) {
-    parameter.value = slice(values_, parameter);
     parameter.gradient = slice(gradients_, parameter);
     std::fill_n(mask.begin() + parameter.offset / parameter_block, padded(parameter.shape.elements()) / parameter_block,
                 parameter.decay ? 1 : 0);

@@ -38,6 +38,8 @@ class ParameterStore {
   Parameter& add(const std::string& name, const Shape& shape, Initialiser initialise);
   /// Reserves the flat buffers (values, gradients, moments), all zero.
   void allocate(Backend& backend, DType dtype);
+  /// Reserves the values alone, for a copy that is never trained: there are no gradients and no moments.
+  void allocate_values(Backend& backend, DType dtype);
   /// Start values: a pure function of (seed, parameter name).
   void initialise(std::uint64_t seed);
 
@@ -59,6 +61,7 @@ class ParameterStore {
   std::vector<double> download(const Tensor& tensor) const;
 
  private:
+  std::int64_t padded_count() const;
   std::deque<Parameter> parameters_;  // addresses stay valid while layers hold them
   Backend* backend_ = nullptr;
   Tensor values_, gradients_, first_moments_, second_moments_, decay_mask_;

@@ -16,6 +16,8 @@ enum RandomStream : std::uint32_t {
   held_out_data_stream = 3,
   task_design_stream = 4,   ///< what a task itself consists of, the same in every run
   perturbation_stream = 5,  ///< noise added to statistics, to see what it changes
+  cotangent_stream = 16,    ///< directions of reverse-mode probes
+  race_input_stream = 17,   ///< the one input that all layers of a race see
 };
 
 /// A sequence of random numbers that belongs to (seed, stream, index) and to nothing else: two objects with the same

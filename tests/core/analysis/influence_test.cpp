@@ -149,9 +149,8 @@ TEST(Influence, CompleteRowsGiveTheNormItself) {
   constexpr int n = 7;
   Random random(9);
   std::vector<double> J(n * n);
-  for (double& v : J) v = static_cast<float>(random.normal());
-  const std::vector<float> rows(J.begin(), J.end());
-  const NormEstimate norm = spectral_norm_from_rows(rows, n, n, true);
+  for (double& v : J) v = random.normal();
+  const NormEstimate norm = spectral_norm_from_rows(J, n, n, true);
   EXPECT_NEAR(norm.value, spectral_norm(J, n, n), 1e-12);
   EXPECT_EQ(norm.low, norm.high);
 }
@@ -169,15 +168,15 @@ TEST(Influence, SketchedNormsBracketTheNorm) {
   const double norm = length(a) * length(b);
   double fourth_power = 0, squared_log_error = 0, low = 0, high = 0;
   for (int sketch = 0; sketch < sketches; ++sketch) {
-    std::vector<float> one, flat;
+    std::vector<double> one, flat;
     for (int i = 0; i < m; ++i) {
       double along = 0;
       for (int c = 0; c < n; ++c) {
         const double u = random.normal();
         along += u * a[static_cast<std::size_t>(c)];
-        flat.push_back(static_cast<float>(u));  // J = identity: U J = U
+        flat.push_back(u);  // J = identity: U J = U
       }
-      for (const double v : b) one.push_back(static_cast<float>(along * v));
+      for (const double v : b) one.push_back(along * v);
     }
     const NormEstimate rank_one = spectral_norm_from_rows(one, m, n, false);
     EXPECT_LE(rank_one.low, rank_one.high * (1 + 1e-9));
@@ -200,7 +199,7 @@ TEST(Influence, BadSizesGiveNothing) {
   EXPECT_TRUE(position_code({}, 0).empty());
   EXPECT_TRUE(routing_spread({}, 3, false).effective.empty());
   EXPECT_TRUE(uniform_stack_profile(2, 0.5, 4, 4).lags.empty());
-  EXPECT_EQ(spectral_norm_from_rows(std::vector<float>(5), 2, 3, false).value, 0);
+  EXPECT_EQ(spectral_norm_from_rows(std::vector<double>(5), 2, 3, false).value, 0);
 }
 
 }  // namespace

@@ -1,0 +1,184 @@
+// Plans a measurement, works through it pass by pass, and gathers what the panels see.
+#include "core/engine/influence_lab.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/device_array.h"
+#include "core/engine/influence_tail.h"
+#include "core/engine/routing_view.h"
+#include "core/layers/host_probe.h"
+
+namespace afterglow {
+
+InfluenceLab::InfluenceLab(const nlohmann::json& model, Trainer& trainer)
+    : trainer_(&trainer),
+      model_(std::make_unique<Model>(model, store_)),
+      arena_(trainer.backend()),
+      tape_(trainer.backend(), arena_) {
+  store_.allocate_values(trainer.backend(), trainer.dtype());
+}
+
+InfluenceLab::~InfluenceLab() = default;
+
+InfluenceLab::Sequence InfluenceLab::sequence(std::uint64_t probe) const {
+  Sequence sequence;
+  const auto wanted = static_cast<std::size_t>(config.tokens);
+  while (sequence.tokens.size() < wanted) {
+    const Example next = trainer_->task().example(trainer_->seed(), probe++, Split::held_out);
+    sequence.tokens.insert(sequence.tokens.end(), next.tokens.begin(), next.tokens.end());
+    sequence.context.insert(sequence.context.end(), next.context.begin(), next.context.end());
+  }
+  sequence.tokens.resize(wanted);
+  sequence.context.resize(wanted);
+  return sequence;
+}
+
+std::vector<int> InfluenceLab::sources() const {
+  if (config.source >= 0) return {std::min(config.source, config.tokens - 1)};
+  std::vector<int> sources;
+  const int span = config.tokens / 8;
+  for (int i = 0; i < config.averaged; ++i) {
+    const int source = config.averaged > 1 ? i * span / (config.averaged - 1) : 0;
+    if (sources.empty() || source > sources.back()) sources.push_back(source);
+  }
+  return sources;
+}
+
+void InfluenceLab::copy_weights() {
+  trainer_->backend().copy(store_.values(), trainer_->parameters().values());
+  for (std::size_t i = 0; i < model_->branches().size(); ++i) {
+    for (const LayerSetting& setting : trainer_->model().branches()[i].layer->settings())
+      model_->branches()[i].layer->set(setting.key, setting.value);
+  }
+}
+
+void InfluenceLab::begin(std::uint64_t probe) {
+  jobs_.clear();
+  view_ = std::make_shared<InfluenceView>();
+  view_->step = trainer_->finished_steps();
+  view_->tokens = config.tokens;
+  view_->sources = sources();
+  view_->directions = config.directions >= model_->width() ? 0 : config.directions;
+  copy_weights();
+  const Sequence chosen = sequence(probe);
+  read_routing(chosen);
+  plan_blocks(chosen);
+  enter_race();
+  working_ = true;
+}
+
+void InfluenceLab::read_routing(const Sequence& sequence) {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
+  backend.upload(tokens.device(), sequence.tokens.data());
+  backend.upload(context.device(), sequence.context.data());
+  tape_.begin(false);
+  tape_.set_probing(true);
+  trainer_->model().forward(tape_, tokens.device(), context.device());
+  tape_.set_probing(false);
+  backend.synchronize();
+  const ProbeReader read(tape_, backend);
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (!mixes_tokens(parts[part].kind)) continue;
+    RoutingView routing = routing_of(*trainer_, part, read, sequence.context);
+    if (!routing.weights.empty()) {
+      InfluenceTail tail;
+      tail.label = parts[part].label;
+      tail.kind = parts[part].kind;
+      tail.layer = part;
+      fill_tail(tail, routing.weights, view_->sources, config.tokens, config.per_decade);
+      view_->fixed.push_back(std::move(tail));
+    }
+    view_->routing.push_back(std::move(routing));
+  }
+}
+
+// The stream before each mixer comes from one forward pass; a block's Jacobian is taken there.
+void InfluenceLab::plan_blocks(const Sequence& sequence) {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
+  backend.upload(tokens.device(), sequence.tokens.data());
+  backend.upload(context.device(), sequence.context.data());
+  tape_.begin(false);
+  const auto& parts = trainer_->parts();
+  const std::size_t branches = model_->branches().size();
+  Var x = model_->embed(tape_, tokens.device());
+  const std::vector<double> first = to_host(backend, x.value);
+  std::vector<std::pair<int, std::vector<double>>> streams;  // part, what goes into it
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (parts[part].branch < 0) continue;
+    if (mixes_tokens(parts[part].kind)) streams.emplace_back(part, to_host(backend, x.value));
+    const auto branch = static_cast<std::size_t>(parts[part].branch);
+    x = model_->forward_branches(tape_, x, context.device(), branch, branch + 1);
+  }
+  for (auto& [part, stream] : streams) {
+    InfluenceTail tail;
+    tail.label = parts[part].label;
+    tail.kind = parts[part].kind;
+    tail.layer = part;
+    const auto branch = static_cast<std::size_t>(parts[part].branch);
+    add_job(std::move(tail), std::move(stream), sequence, branch, branch + 1);
+  }
+  InfluenceTail stack;
+  stack.label = "whole stack";
+  stack.kind = "stack";
+  if (!streams.empty()) add_job(std::move(stack), first, sequence, 0, branches);
+}
+
+void InfluenceLab::add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
+                           std::size_t last) {
+  JacobianPlan plan;
+  plan.blocks = influence_blocks(view_->sources, config.tokens, config.per_decade);
+  plan.directions = config.directions;
+  plan.seed = trainer_->seed();
+  plan.tokens_at_once = config.tokens_at_once;
+  for (std::size_t i = first; i < last; ++i) plan.causal = plan.causal && is_causal(*model_->branches()[i].layer);
+  Job job{std::move(tail), plan.blocks, nullptr};
+  job.measure = std::make_unique<JacobianMeasure>(
+      tape_, trainer_->dtype(), std::move(x), sequence.context,
+      [this, first, last](Tape& tape, const Var& in, const Tensor& mask) {
+        return model_->forward_branches(tape, in, mask, first, last);
+      },
+      std::move(plan));
+  jobs_.push_back(std::move(job));
+}
+
+// Initial layers run once; those of the model run again whenever their weights are others.
+void InfluenceLab::enter_race() {
+  if (!race_ || race_->config() != config.race) {
+    race_ = std::make_unique<LayerRace>(config.race, model_->width(), trainer_->seed(), trainer_->backend(),
+                                        trainer_->dtype());
+    race_->enter_initial();
+  }
+  race_->forget_trained();
+  if (view_->step == 0) return;
+  for (const ModelPart& part : trainer_->parts()) {
+    if (part.branch < 0 || !mixes_tokens(part.kind)) continue;
+    race_->enter_trained(*model_->branches()[static_cast<std::size_t>(part.branch)].layer, part.label,
+                         "trained, step " + std::to_string(view_->step));
+  }
+}
+
+bool InfluenceLab::advance() {
+  if (!working_) return false;
+  if (!jobs_.empty()) {
+    Job& job = jobs_.front();
+    if (job.measure->advance()) return true;
+    fill_tail(job.tail, job.blocks, job.measure->norms());
+    view_->blocks.push_back(std::move(job.tail));
+    jobs_.pop_front();
+    return true;
+  }
+  if (race_->advance()) return true;
+  view_->race = std::make_shared<RaceView>(race_->view());
+  finished_ = view_;
+  working_ = false;
+  return false;
+}
+
+}  // namespace afterglow

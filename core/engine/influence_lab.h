@@ -1,0 +1,75 @@
+// The influence laboratory: measures how every token mixer of a model, and the whole stack, forget. It works on a copy
+// of the weights, pass by pass, so that training goes on in between and a measurement belongs to one step.
+#pragma once
+#include <deque>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/engine/influence_view.h"
+#include "core/engine/jacobian_measure.h"
+#include "core/engine/layer_race.h"
+#include "core/engine/trainer.h"
+
+namespace afterglow {
+
+struct InfluenceConfig {
+  int tokens = 256;  ///< T: the probe sequence, followed by the next ones while it is shorter
+  int source = -1;   ///< tau; -1: the mean of `averaged` sources in the first eighth of the sequence
+  int averaged = 3;
+  int directions = 4;         ///< cotangents for each block; the width or more: exact norms
+  int per_decade = 8;         ///< lags
+  int tokens_at_once = 4096;  ///< of one pass
+  RaceConfig race;
+};
+
+class InfluenceLab {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the laboratory.
+  InfluenceLab(const nlohmann::json& model, Trainer& trainer);
+  ~InfluenceLab();
+
+  InfluenceConfig config;
+
+  /// Copies weights and settings, reads the routing from one forward pass, and leaves the Jacobians to `advance`.
+  /// `probe` is the held-out example with which the sequence begins.
+  void begin(std::uint64_t probe);
+  /// One piece of work: a reverse pass of at most `tokens_at_once` tokens. False when there is nothing left.
+  bool advance();
+  bool working() const { return working_; }
+  /// Step of the weights that are measured or were measured last; -1 before.
+  std::int64_t step() const { return view_ ? view_->step : -1; }
+  /// The last measurement that is complete; null before.
+  std::shared_ptr<const InfluenceView> finished() const { return finished_; }
+
+ private:
+  struct Sequence {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::uint8_t> context;
+  };
+  Sequence sequence(std::uint64_t probe) const;
+  std::vector<int> sources() const;
+  void copy_weights();
+  void read_routing(const Sequence& sequence);
+  void plan_blocks(const Sequence& sequence);
+  void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
+               std::size_t last);
+  void enter_race();
+
+  Trainer* trainer_;
+  ParameterStore store_;
+  std::unique_ptr<Model> model_;
+  Arena arena_;
+  Tape tape_;
+  struct Job {
+    InfluenceTail tail;
+    std::vector<JacobianPlan::Block> blocks;
+    std::unique_ptr<JacobianMeasure> measure;
+  };
+  std::deque<Job> jobs_;
+  std::unique_ptr<LayerRace> race_;
+  bool working_ = false;
+  std::shared_ptr<InfluenceView> view_;
+  std::shared_ptr<const InfluenceView> finished_;
+};
+
+}  // namespace afterglow

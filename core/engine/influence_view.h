@@ -1,0 +1,73 @@
+// What is seen of memory fading with the lag: tails of every token mixer of the model and of the whole stack, how their
+// routing spreads, and the race of all layers over one input. Plain values, stamped with the step of the weights.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/analysis/influence_fit.h"
+
+namespace afterglow {
+
+/// One curve of influence against the lag.
+struct InfluenceTail {
+  std::string label;                 ///< "1 ska", "whole stack"
+  std::string kind;                  ///< layer kind; "stack"
+  int layer = -1;                    ///< index into ModelSummary::layers; -1: the whole stack, or of a race
+  std::vector<double> lags, values;  ///< lags >= 1, ascending
+  std::vector<double> low, high;     ///< where the norm lies (NormEstimate); empty when the values are exact
+  InfluenceFit fit;                  ///< over lags >= 4, or all when there are fewer than six of those
+  double one_percent_lag = 0;  ///< lag of 1 % of the influence at lag 1; infinite beyond the last lag, NaN without
+  bool is_silent = false;      ///< no influence at all: an output projection that is still zero
+};
+
+/// Routing of one mixer over the sequence, as far as its kind has one. Matrices [T*T] row-major, row = token that
+/// reads.
+struct RoutingView {
+  int layer = -1;
+  std::string kind;
+  int tokens = 0;
+  std::vector<std::vector<float>> weights;  ///< equivalent attention of each head (TokenWeights); NaN in the future
+  std::vector<double> logit_spread;         ///< [T] of a softmax routing: of the feedback, else the mean of the heads
+  std::vector<double> effective;            ///< [T] tokens that are really read, exp(entropy)
+  double c2 = 0;                            ///< alpha[t, j] <= c2 / (visible tokens) for all t, j; 0 without a softmax
+  // Of a feedback (Sessa).
+  std::vector<float> feedback;   ///< alpha_fb
+  std::vector<float> resolvent;  ///< (I - B)^-1
+  std::vector<double> gain;      ///< [T] gamma_t
+  std::vector<double>
+      hop_masses;  ///< mass that reaches the last token over k = 0, 1, .. hops; the last entry holds all longer paths
+  std::vector<double> position_code;  ///< [T] answer of the feedback to a constant signal
+  // Of a state that decays.
+  std::vector<double> decay;  ///< [T] factor a_t that keeps the state, geometric mean over the heads; empty: none
+  double mean_rate = 0;       ///< mean of -log a_t: the tail is exp(-rate lag); near 0 time stands still
+};
+
+struct RaceEntry {
+  InfluenceTail tail;
+  std::string weights;           ///< "initial", "trained, step 120"
+  std::int64_t state_bytes = 0;  ///< of one sequence of the race's length, float32
+  double step_ms = 0;            ///< median time of one recurrent step of one token, as measured here
+  std::string note;              ///< what was done so that the layer can run: a drawn output projection
+};
+
+/// All layers on one input: white noise [T,d] of the run's seed, so that none is at home.
+struct RaceView {
+  int tokens = 0, width = 0, source = 0;
+  std::uint64_t seed = 0;
+  std::vector<RaceEntry> entries;  ///< those that remember longest first
+};
+
+struct InfluenceView {
+  std::int64_t step = 0;  ///< training step of the weights
+  int tokens = 0;         ///< T of the sequence
+  std::vector<int> sources;
+  int directions = 0;                    ///< random cotangents for each block; 0: exact norms
+  std::vector<InfluenceTail> blocks;     ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
+  std::vector<InfluenceTail> fixed;      ///< with the routing held fixed: |w_ts|, mean of the heads
+  std::vector<RoutingView> routing;      ///< one for each mixer that has token weights
+  std::shared_ptr<const RaceView> race;  ///< null until it has been run
+};
+
+}  // namespace afterglow

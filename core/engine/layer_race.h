@@ -1,0 +1,65 @@
+// The memory race: every token mixer on the same input, measured in the same way, with what its memory costs.
+#pragma once
+#include <deque>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/engine/influence_view.h"
+#include "core/engine/jacobian_measure.h"
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+struct RaceConfig {
+  int tokens = 512;    ///< T of the input
+  int source = 8;      ///< tau, where the token is planted whose influence is followed
+  int directions = 4;  ///< cotangents for each block; the width or more: exact norms
+  int per_decade = 8;  ///< lags
+  int tokens_at_once = 4096;
+  std::vector<std::string> kinds;  ///< layer kinds that start at initial weights; empty: all that mix tokens
+  bool operator==(const RaceConfig&) const = default;
+};
+
+/// The configuration with which a kind starts: `width` channels in heads of 16 (one head where 16 does not divide).
+/// Null for a kind that does not race.
+nlohmann::json race_layer_config(std::string_view kind, std::int64_t width);
+
+/// Whether outputs of a layer depend on earlier tokens alone.
+bool is_causal(const Layer& layer);
+/// Whether layers of this kind mix tokens.
+bool mixes_tokens(std::string_view kind);
+
+class LayerRace {
+ public:
+  LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Backend& backend, DType dtype);
+  ~LayerRace();
+
+  const RaceConfig& config() const { return config_; }
+  /// Every kind of the configuration, at initial weights drawn from the seed.
+  void enter_initial();
+  /// A layer that somebody else keeps until `forget_trained`; `weights` says what they are: "trained, step 120".
+  void enter_trained(Layer& layer, const std::string& label, const std::string& weights);
+  void forget_trained();
+
+  /// One pass; false when everybody has arrived.
+  bool advance();
+  RaceView view() const;
+
+ private:
+  struct Contestant;
+  JacobianPlan plan(const Layer& layer) const;
+  double step_milliseconds(Layer& layer);
+
+  RaceConfig config_;
+  std::int64_t width_;
+  std::uint64_t seed_;
+  DType dtype_;
+  std::vector<double> input_;  // [T*d]
+  Arena arena_;
+  Tape tape_;
+  std::deque<Contestant> contestants_;
+};
+
+}  // namespace afterglow

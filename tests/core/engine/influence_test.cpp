@@ -1,0 +1,256 @@
+// Influence through the tape: Jacobian norms against finite differences and a known kernel, the laboratory beside a
+// training that goes on, and the race against single runs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/analysis/singular_values.h"
+#include "core/engine/influence_lab.h"
+#include "core/engine/influence_tail.h"
+#include "core/engine/training_run.h"
+#include "core/layers/host_probe.h"
+#include "core/ops/ops.h"
+#include "core/random/random.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+constexpr int width = 16, tokens = 9;
+
+/// A layer of a kind in float64 with its initial weights; projections that start at zero are drawn.
+struct LoneLayer {
+  explicit LoneLayer(const std::string& kind) : backend(make_cpu_backend(1)), arena(*backend), tape(*backend, arena) {
+    layer = make_layer(kind, race_layer_config(kind, width), ParameterScope(store, kind));
+    store.allocate_values(*backend, DType::f64);
+    store.initialise(5);
+    for (const Parameter& parameter : store.all()) {
+      std::vector<double> values = store.download(parameter.value);
+      if (std::any_of(values.begin(), values.end(), [](double v) { return v != 0; })) continue;
+      Random random(5, 0, static_cast<std::uint64_t>(parameter.index));
+      for (double& v : values) v = 0.3 * random.normal();
+      store.upload(parameter, values);
+    }
+    Random random(3);
+    for (int i = 0; i < tokens * width; ++i) input.push_back(random.normal());
+  }
+  SequenceMap map() {
+    return [this](Tape& on, const Var& x, const Tensor& mask) { return layer->forward(on, x, mask); };
+  }
+  std::vector<double> answer(const std::vector<double>& x) {
+    tape.begin(false);
+    const Var in = tape.constant(to_device(tape, {1, tokens, width}, DType::f64, x));
+    return to_host(*backend, layer->forward(tape, in, {}).value);
+  }
+  std::vector<NormEstimate> norms(const JacobianPlan& plan) {
+    JacobianMeasure measure(tape, DType::f64, input, std::vector<std::uint8_t>(tokens, 1), map(), plan);
+    while (measure.advance()) {
+    }
+    return measure.norms();
+  }
+  std::unique_ptr<Backend> backend;
+  ParameterStore store;
+  Arena arena;
+  Tape tape;
+  std::unique_ptr<Layer> layer;
+  std::vector<double> input;
+};
+
+std::vector<std::string> racing_kinds() {
+  std::vector<std::string> kinds;
+  for (const LayerKind& kind : layer_kinds()) {
+    if (kind.mixes_tokens) kinds.push_back(kind.name);
+  }
+  return kinds;
+}
+
+class InfluenceOfLayer : public testing::TestWithParam<std::string> {};
+
+TEST_P(InfluenceOfLayer, HasAConfigurationToRaceWith) { EXPECT_FALSE(race_layer_config(GetParam(), width).is_null()); }
+
+TEST_P(InfluenceOfLayer, IsTheNormOfFiniteDifferences) {
+  LoneLayer lone(GetParam());
+  JacobianPlan plan;
+  plan.blocks = {{8, 0}, {3, 1}, {8, 7}, {4, 4}};
+  plan.directions = width;
+  plan.tokens_at_once = 64;
+  plan.causal = is_causal(*lone.layer);
+  const std::vector<NormEstimate> norms = lone.norms(plan);
+  constexpr double h = 1e-5;
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    const auto [query, source] = plan.blocks[i];
+    std::vector<double> J(width * width);
+    for (int c = 0; c < width; ++c) {
+      std::vector<double> up = lone.input, down = lone.input;
+      up[static_cast<std::size_t>(source * width + c)] += h;
+      down[static_cast<std::size_t>(source * width + c)] -= h;
+      const std::vector<double> after = lone.answer(up), before = lone.answer(down);
+      for (int r = 0; r < width; ++r) {
+        const auto at = static_cast<std::size_t>(query * width + r);
+        J[static_cast<std::size_t>(r * width + c)] = (after[at] - before[at]) / (2 * h);
+      }
+    }
+    const double expected = spectral_norm(J, width, width);
+    EXPECT_GT(expected, 0) << "block " << i;
+    EXPECT_NEAR(norms[i].value, expected, 1e-6 * (expected + 1e-3)) << "block " << i;
+    EXPECT_EQ(norms[i].low, norms[i].high);
+  }
+}
+
+TEST_P(InfluenceOfLayer, DoesNotDependOnLaterTokensWhereItSaysSo) {
+  LoneLayer lone(GetParam());
+  if (!is_causal(*lone.layer)) GTEST_SKIP() << "sees the future";
+  JacobianPlan plan;
+  plan.blocks = {{5, 0}, {2, 2}, {6, 3}};
+  plan.directions = width;
+  const std::vector<NormEstimate> cut = lone.norms(plan);
+  plan.causal = false;
+  const std::vector<NormEstimate> whole = lone.norms(plan);
+  for (std::size_t i = 0; i < cut.size(); ++i) EXPECT_NEAR(cut[i].value, whole[i].value, 1e-9 * whole[i].value);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, InfluenceOfLayer, testing::ValuesIn(racing_kinds()),
+                         [](const auto& test) { return test.param; });
+
+// y_t = sum_s exp(-rate (t - s)) x_s for every channel: the Jacobian block is that factor times the identity.
+TEST(Influence, OfALinearLayerIsItsKernel) {
+  constexpr int T = 60;
+  constexpr double rate = 0.2;
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  const SequenceMap kernel = [](Tape& on, const Var& x, const Tensor&) {
+    const std::int64_t B = x.shape()[0], length = x.shape()[1];
+    const std::vector<double> ones(static_cast<std::size_t>(B * length), 1.0);
+    ScanVars scan;
+    scan.x = x;
+    scan.dt = on.constant(to_device(on, {B, length, 1}, DType::f64, ones));
+    scan.B = scan.C = scan.dt;
+    scan.A_log = on.constant(to_device(on, {1}, DType::f64, std::vector<double>{std::log(rate)}));
+    scan.heads = scan.groups = 1;
+    return on.reshape(ssd_scan(on, scan, {}, false), x.shape());
+  };
+  JacobianPlan plan;
+  plan.blocks = influence_blocks(std::vector<int>{2}, T, 8);
+  plan.directions = 4;
+  JacobianMeasure measure(tape, DType::f64, std::vector<double>(T * 4, 1.0), std::vector<std::uint8_t>(T, 1), kernel,
+                          plan);
+  while (measure.advance()) {
+  }
+  InfluenceTail tail;
+  fill_tail(tail, plan.blocks, measure.norms());
+  EXPECT_EQ(tail.lags.front(), 1);
+  EXPECT_EQ(tail.lags.back(), T - 3);
+  for (std::size_t i = 0; i < tail.lags.size(); ++i) EXPECT_NEAR(tail.values[i], std::exp(-rate * tail.lags[i]), 1e-12);
+  EXPECT_EQ(tail.fit.law, InfluenceLaw::exponential);
+  EXPECT_NEAR(tail.fit.half_life, std::log(2.0) / rate, 1e-6);
+  EXPECT_NEAR(tail.one_percent_lag / (1 + std::log(100.0) / rate), 1, 0.01);
+}
+
+TEST(Influence, SketchesLieAroundTheExactNorm) {
+  LoneLayer lone("mamba2");
+  JacobianPlan plan;
+  plan.blocks = {{8, 0}, {6, 1}, {8, 5}};
+  plan.directions = width;
+  const std::vector<NormEstimate> exact = lone.norms(plan);
+  plan.directions = 8;
+  std::vector<double> mean_log(3);
+  constexpr int draws = 40;
+  for (int draw = 0; draw < draws; ++draw) {
+    plan.seed = static_cast<std::uint64_t>(draw);
+    const std::vector<NormEstimate> sketch = lone.norms(plan);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_LT(sketch[i].low, sketch[i].high);
+      mean_log[i] += std::log(sketch[i].value / exact[i].value) / draws;
+    }
+  }
+  for (const double error : mean_log) EXPECT_NEAR(error, 0, 0.3);
+}
+
+InfluenceConfig small_config() {
+  InfluenceConfig config;
+  config.tokens = 40;
+  config.tokens_at_once = 256;
+  config.race.tokens = 24;
+  config.race.source = 2;
+  return config;
+}
+
+void measure_all(InfluenceLab& lab) {
+  lab.begin(0);
+  while (lab.advance()) {
+  }
+}
+
+TEST(InfluenceLab, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Trainer alone(small_recipe(), *backend), watched(small_recipe(), *backend), resting(small_recipe(), *backend);
+  InfluenceLab lab(small_recipe().model, watched), still(small_recipe().model, resting);
+  lab.config = still.config = small_config();
+  for (int i = 0; i < 6; ++i) alone.step();
+  for (int i = 0; i < 3; ++i) resting.step();
+  measure_all(still);
+  for (int i = 0; i < 3; ++i) watched.step();
+  lab.begin(0);
+  for (int i = 0; i < 3; ++i) {
+    lab.advance();
+    watched.step();
+  }
+  while (lab.advance()) {
+  }
+  EXPECT_EQ(watched.checksum(), alone.checksum());
+  const auto seen = lab.finished(), expected = still.finished();
+  ASSERT_TRUE(seen && expected);
+  EXPECT_EQ(seen->step, 3);
+  ASSERT_EQ(seen->blocks.size(), 3u) << "two mixers and the stack";
+  EXPECT_EQ(seen->blocks[0].kind, "mamba2");
+  EXPECT_EQ(seen->blocks[1].kind, "ska");
+  EXPECT_EQ(seen->blocks[2].label, "whole stack");
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(seen->blocks[i].values, expected->blocks[i].values);
+  ASSERT_EQ(seen->fixed.size(), 2u);
+  ASSERT_EQ(seen->routing.size(), 2u);
+  EXPECT_EQ(seen->routing[0].decay.size(), 40u);
+  EXPECT_GT(seen->routing[0].mean_rate, 0);
+  EXPECT_TRUE(seen->routing[1].decay.empty());
+}
+
+TEST(InfluenceLab, FindsAZeroProjectionSilent) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Trainer trainer(small_recipe(), *backend);
+  InfluenceLab lab(small_recipe().model, trainer);
+  lab.config = small_config();
+  measure_all(lab);
+  EXPECT_FALSE(lab.finished()->blocks[0].is_silent);
+  EXPECT_TRUE(lab.finished()->blocks[1].is_silent) << "ska starts with o_proj = 0";
+  EXPECT_FALSE(lab.finished()->blocks[2].is_silent);
+}
+
+TEST(LayerRace, EveryColumnIsItsOwnRun) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  RaceConfig config = small_config().race;
+  LayerRace race(config, 32, 7, *backend, DType::f32);
+  race.enter_initial();
+  while (race.advance()) {
+  }
+  const RaceView all = race.view();
+  ASSERT_EQ(all.entries.size(), racing_kinds().size());
+  for (const RaceEntry& entry : all.entries) {
+    config.kinds = {entry.tail.kind};
+    LayerRace single(config, 32, 7, *backend, DType::f32);
+    single.enter_initial();
+    while (single.advance()) {
+    }
+    ASSERT_EQ(single.view().entries.size(), 1u);
+    EXPECT_EQ(single.view().entries[0].tail.values, entry.tail.values) << entry.tail.kind;
+    EXPECT_FALSE(entry.tail.is_silent) << entry.tail.kind;
+    EXPECT_GT(entry.state_bytes, 0) << entry.tail.kind;
+    EXPECT_GT(entry.step_ms, 0) << entry.tail.kind;
+    EXPECT_EQ(entry.weights, "initial");
+  }
+  for (std::size_t i = 1; i < all.entries.size(); ++i)
+    EXPECT_GE(all.entries[i - 1].tail.one_percent_lag, all.entries[i].tail.one_percent_lag);
+}
+
+}  // namespace
+}  // namespace afterglow
