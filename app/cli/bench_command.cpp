@@ -8,6 +8,7 @@
 #include "app/cli/command_line.h"
 #include "core/engine/device_array.h"
 #include "core/engine/moment.h"
+#include "core/engine/observer.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -106,6 +107,16 @@ void bench_preset(const Preset& preset, const BenchOptions& options, Backend& ba
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
+// The recurrent form of the reference model over one sequence, with the state, probes and eigenvalues of every token.
+void bench_trace(const std::string& name, const Preset& preset, const BenchOptions& options, Backend& backend,
+                 const Output& output, json& rows) {
+  Trainer trainer(parse_recipe(preset.text, preset.name), backend);
+  Observer observer(trainer);
+  observer.choose(0);
+  rows.push_back(
+      measure({name, 0, 0, [&] { observer.trace(observer.first_ska()); }}, options.repeats, backend, output));
+}
+
 struct LayerCase {
   const char* name;
   const char* kind;
@@ -171,6 +182,8 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
     const bool large = preset.name == "echo-50m" && options.name.empty();  // only when asked for by name
     if (!large && wanted("step " + preset.name)) bench_preset(preset, options, *backend, output, rows);
   }
+  const std::string trace = "trace ssm-ska, 64 tokens";
+  if (wanted(trace)) bench_trace(trace, find_preset("ssm-ska"), options, *backend, output, rows);
   for (const LayerCase& layer_case : layer_cases) {
     if (wanted(layer_case.name)) bench_layer(layer_case, options, *backend, output, rows);
   }
