@@ -123,7 +123,8 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(unit_case(1, 37, 1e-6));
   cases.push_back(unit_case(101, 63, 1e-6));
   cases.push_back(unit_case(65, 101, 0.7));
-  cases.push_back(layer_norm_case(37, 2, -2, 2));  // with one column every gradient of x is rounding alone
+  // With one or two columns the gradient of x is a difference of nearly equal numbers, rounding alone.
+  cases.push_back(layer_norm_case(37, 3, -2, 2));
   cases.push_back(layer_norm_case(1, 37, -2, 2));
   cases.push_back(layer_norm_case(101, 63, -2, 2));
   cases.push_back(layer_norm_case(65, 101, 100, 101));
