@@ -125,9 +125,9 @@ class CudaBackend final : public Backend {
   void delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
                            const DeltaGrads& out) override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
-  void feedback_solve(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum) override;
-  void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum, const Tensor& ds,
-                               const Tensor& workspace, const FeedbackGrads& out) override;
+  void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) override;
+  void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved, const Tensor& ds,
+                               const Tensor& u, const FeedbackGrads& out) override;
   std::int64_t feedback_solve_workspace(const FeedbackInputs& in) const override;
   void trapezoid_scan(const TrapezoidInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
   void trapezoid_scan_backward(const TrapezoidInputs& in, const Tensor& dy, const Tensor& workspace,

@@ -27,8 +27,10 @@ void CudaBackend::chebyshev_step(const ChebyshevConfig&, const ChebyshevInputs&,
                                  const ChebyshevSaved&, const Tensor&) {
   pending("chebyshev_step");
 }
-void CudaBackend::feedback_solve(const FeedbackInputs&, const Tensor&, const Tensor&) { pending("feedback_solve"); }
-void CudaBackend::feedback_solve_backward(const FeedbackInputs&, const Tensor&, const Tensor&, const Tensor&,
+void CudaBackend::feedback_solve(const FeedbackInputs&, const Tensor&, const FeedbackSaved&) {
+  pending("feedback_solve");
+}
+void CudaBackend::feedback_solve_backward(const FeedbackInputs&, const Tensor&, const FeedbackSaved&, const Tensor&,
                                           const Tensor&, const FeedbackGrads&) {
   pending("feedback_solve_backward");
 }

@@ -81,6 +81,7 @@ struct ChebyshevState;
 struct DeltaInputs;  // delta.h
 struct DeltaGrads;
 struct FeedbackInputs;  // feedback.h
+struct FeedbackSaved;
 struct FeedbackGrads;
 struct TrapezoidInputs;  // trapezoid.h
 struct TrapezoidGrads;
@@ -255,10 +256,12 @@ class Backend {
                                    const DeltaGrads& out) = 0;
   virtual std::int64_t delta_scan_workspace(const DeltaInputs& in) const = 0;
 
-  // Sessa: s of (I - B_fb) s = f with the feedback softmax on the fly (Sessa 3.2); log_sum [B,T] saved.
-  virtual void feedback_solve(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum) = 0;
-  virtual void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const Tensor& log_sum,
-                                       const Tensor& ds, const Tensor& workspace, const FeedbackGrads& out) = 0;
+  // Sessa: s [B,T,F] of (I - B_fb) s = f with the feedback softmax on the fly, see feedback.h.
+  virtual void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) = 0;
+  /// `u` [B,T,F] receives the solution of the transposed system (I - B_fb)^T u = ds, which is the gradient of f.
+  virtual void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved,
+                                       const Tensor& ds, const Tensor& u, const FeedbackGrads& out) = 0;
+  /// Elements of FeedbackSaved::workspace; 0 where it is not used.
   virtual std::int64_t feedback_solve_workspace(const FeedbackInputs& in) const = 0;
 
   // Mamba-3: the scan with the trapezoidal input term; state as in trapezoid.h, read when `resume`, written when

@@ -27,12 +27,6 @@ void CpuBackend::chebyshev_step(const ChebyshevConfig&, const ChebyshevInputs&, 
                                 const ChebyshevSaved&, const Tensor&) {
   pending("chebyshev_step");
 }
-void CpuBackend::feedback_solve(const FeedbackInputs&, const Tensor&, const Tensor&) { pending("feedback_solve"); }
-void CpuBackend::feedback_solve_backward(const FeedbackInputs&, const Tensor&, const Tensor&, const Tensor&,
-                                         const Tensor&, const FeedbackGrads&) {
-  pending("feedback_solve_backward");
-}
-std::int64_t CpuBackend::feedback_solve_workspace(const FeedbackInputs&) const { pending("feedback_solve_workspace"); }
 void CpuBackend::trapezoid_scan(const TrapezoidInputs&, const Tensor&, const Tensor&, bool) {
   pending("trapezoid_scan");
 }

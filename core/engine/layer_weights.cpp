@@ -114,12 +114,30 @@ WeightMatrix mamba2_weights(const Source& source, int head) {
                               source.of_head("log_decay_cumsum", head), source.tokens());
 }
 
+// The values of the forward branch reach s_t through (I - B_fb)^-1 alpha.
+WeightMatrix sessa_weights(const Source& source, int head) {
+  const WeightMatrix alpha = attention_weights(source, head);
+  const auto shown = static_cast<std::size_t>(source.tokens());
+  const std::string name = source.name("solve_jacobian");
+  const std::vector<double>& jacobian = source.read.values(name);
+  if (jacobian.empty()) return alpha;  // without feedback, or too long for it
+  const auto length = static_cast<std::size_t>(source.read.shape(name).last());
+  WeightMatrix weights(shown * shown, 0.0);
+  for (std::size_t t = 0; t < shown; ++t) {
+    for (std::size_t j = 0; j <= t; ++j) {
+      for (std::size_t i = 0; i <= j; ++i) weights[t * shown + i] += jacobian[t * length + j] * alpha[j * shown + i];
+    }
+  }
+  return weights;
+}
+
 struct Reader {
   std::string_view kind;
   WeightMatrix (*weights)(const Source& source, int head);
 };
 constexpr std::array readers{Reader{"ska", ska_weights}, Reader{"attention", attention_weights},
-                             Reader{"linear_attention", linear_attention_weights}, Reader{"mamba2", mamba2_weights}};
+                             Reader{"linear_attention", linear_attention_weights}, Reader{"mamba2", mamba2_weights},
+                             Reader{"sessa", sessa_weights}};
 
 const Reader* find_reader(std::string_view kind) {
   for (const Reader& reader : readers) {

@@ -94,8 +94,8 @@ void Trainer::build_parts() {
   parts_.push_back({"head", "head", "head", "V " + std::to_string(model_->vocab()), 0, -1, 0});
   std::size_t part = 0;
   for (const Parameter& parameter : parameters_.all()) {
-    const bool branch_norm = part < branches.size() && branches[part].norm == &parameter;
-    if (branch_norm || parameter.name == "norm.weight") parts_[++part].offset = parameter.offset;
+    const bool starts_branch = part < branches.size() && branches[part].first == &parameter;
+    if (starts_branch || parameter.name == "norm.weight") parts_[++part].offset = parameter.offset;
     parts_[part].parameters += parameter.shape.elements();
   }
 }

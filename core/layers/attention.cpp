@@ -2,40 +2,15 @@
 #include "core/layers/attention.h"
 
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/layers/key_cache.h"
 #include "core/layers/kinds.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
-namespace {
-
-constexpr std::int64_t first_capacity = 64;
-
-/// The matrix [T, width] of one head in a tensor [B, T, heads, width].
-Tensor head_of(const Tensor& heads, std::int64_t batch, std::int64_t head) {
-  const std::int64_t length = heads.shape[1], width = heads.shape[3];
-  return heads.at(batch).reshaped({length, heads.shape[2] * width}).column_range(head * width, width);
-}
-
-/// Puts the newest token's rows [B, 1, heads, width] into a cache and answers the cache's first `length` tokens,
-/// contiguous.
-Tensor append(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length) {
-  const std::int64_t batch = cache.shape[0], token = newest.elements() / batch;
-  const Tensor flat = cache.reshaped({batch, cache.elements() / batch});
-  tape.backend().copy(flat.column_range((length - 1) * token, token), newest.reshaped({batch, token}));
-  const Shape seen{batch, length, cache.shape[2], cache.shape[3]};
-  if (batch == 1) return Tensor(cache.data, seen, cache.dtype);
-  const Tensor prefix = tape.scratch(seen, cache.dtype);
-  tape.backend().copy(prefix.reshaped({batch, length * token}), flat.column_range(0, length * token));
-  return prefix;
-}
-
-}  // namespace
 
 Attention::Attention(const AttentionConfig& config, const ParameterScope& parameters)
     : config_(config),
@@ -73,7 +48,7 @@ Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const 
 Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
   const auto [queries, keys, v] = project(tape, x);
   const Var q = turned(tape, queries, 0), k = turned(tape, keys, 0);
-  if (tape.probing()) probe_weights(tape, q.value, k.value);
+  if (tape.probing()) tape.probe("attn", attention_weights(tape, q.value, k.value, scale()));
   tape.probe("values", v.value);
   return read(tape, q, k, v);
 }
@@ -81,58 +56,22 @@ Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
 LayerState Attention::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
   LayerState state(backend);
   for (const char* name : {"keys", "values"})
-    state.add(name, {batch, first_capacity, config_.key_heads, config_.head_width()}, dtype);
+    state.add(name, {batch, first_cache_capacity, config_.key_heads, config_.head_width()}, dtype);
   return state;
 }
 
 Var Attention::step(Tape& tape, const Var& x, LayerState& state) {
   const std::int64_t position = state.position++;
-  const Tensor keys = state.get("keys");
-  if (const std::int64_t capacity = keys.shape[1]; position >= capacity) {
-    for (const char* name : {"keys", "values"})
-      state.grow(name, {keys.shape[0], 2 * capacity, config_.key_heads, config_.head_width()});
-  }
+  make_room(state, {"keys", "values"});
   const auto [query, key, v] = project(tape, x);
   const Var q = turned(tape, query, position), k = turned(tape, key, position);
-  const Var all_keys = tape.constant(append(tape, state.get("keys"), k.value, position + 1));
-  const Var all_values = tape.constant(append(tape, state.get("values"), v.value, position + 1));
+  const Var all_keys = tape.constant(append_token(tape, state.get("keys"), k.value, position + 1));
+  const Var all_values = tape.constant(append_token(tape, state.get("values"), v.value, position + 1));
   return read(tape, q, all_keys, all_values);
 }
 
 std::int64_t Attention::state_bytes(DType dtype, std::int64_t tokens) const {
   return 2 * tokens * config_.key_heads * config_.head_width() * static_cast<std::int64_t>(size_of(dtype));
-}
-
-// The operation never holds the whole matrix, so the probe computes it: masked scores, then the softmax of the
-// cross-entropy kernel with no row counted.
-void Attention::probe_weights(Tape& tape, const Tensor& q, const Tensor& k) const {
-  const std::int64_t batch = q.shape[0], length = q.shape[1], heads = config_.heads;
-  const DType dtype = q.dtype;
-  Backend& backend = tape.backend();
-  std::vector<double> hidden(static_cast<std::size_t>(length * length), 0.0);
-  for (std::int64_t t = 0; t < length; ++t) {
-    for (std::int64_t j = t + 1; j < length; ++j) hidden[t * length + j] = -std::numeric_limits<double>::infinity();
-  }
-  const Tensor mask = tape.scratch({length, length}, dtype);
-  if (dtype == DType::f64) {
-    backend.upload(mask, hidden.data());
-  } else {
-    backend.upload(mask, std::vector<float>(hidden.begin(), hidden.end()).data());
-  }
-  const Tensor scores = tape.scratch({batch * heads, length, length}, dtype);
-  for (std::int64_t i = 0; i < batch * heads; ++i) {
-    const std::int64_t key_head = i % heads / (heads / config_.key_heads);
-    backend.gemm(false, true, scale(), head_of(q, i / heads, i % heads), head_of(k, i / heads, key_head), 0.0,
-                 scores.at(i));
-    backend.add(scores.at(i), mask, scores.at(i));
-  }
-  const std::vector<std::int32_t> nothing(static_cast<std::size_t>(batch * heads * length), -1);
-  const Tensor targets = tape.scratch({batch * heads * length}, DType::i32), one = tape.scratch({1}, DType::i32);
-  backend.upload(targets, nothing.data());
-  const Tensor weights = tape.scratch({batch, heads, length, length}, dtype);
-  const Shape rows{batch * heads * length, length};
-  backend.cross_entropy(scores.reshaped(rows), targets, weights.reshaped(rows), tape.scratch({1}, dtype), one, one);
-  tape.probe("attn", weights);
 }
 
 LayerKind attention_kind() {

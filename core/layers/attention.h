@@ -33,7 +33,6 @@ class Attention final : public Layer {
   std::array<Var, 3> project(Tape& tape, const Var& x) const;  ///< q, k, v [B,T,heads,D]
   Var turned(Tape& tape, const Var& heads, std::int64_t position) const;
   Var read(Tape& tape, const Var& q, const Var& k, const Var& v) const;
-  void probe_weights(Tape& tape, const Tensor& q, const Tensor& k) const;
   double scale() const;
 
   AttentionConfig config_;

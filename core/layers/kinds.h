@@ -12,6 +12,7 @@ LayerKind mamba2_kind();
 LayerKind linear_attention_kind();
 LayerKind attention_kind();
 LayerKind swiglu_kind();
+LayerKind sessa_kind();
 
 FileKind deltanet_core();
 FileKind gated_deltanet_core();

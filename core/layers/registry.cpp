@@ -10,18 +10,22 @@ namespace afterglow {
 
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds{
-      ska_kind(), koopman_mlp_kind(), mamba2_kind(), linear_attention_kind(), attention_kind(), swiglu_kind(),
+      ska_kind(), koopman_mlp_kind(), mamba2_kind(), linear_attention_kind(), attention_kind(), swiglu_kind(), sessa_kind(),
   };
   return kinds;
 }
 
+const LayerKind* find_layer_kind(std::string_view name) {
+  const std::vector<LayerKind>& kinds = layer_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == name; });
+  return found != kinds.end() ? &*found : nullptr;
+}
+
 std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
                                   const ParameterScope& parameters) {
-  const std::vector<LayerKind>& kinds = layer_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == kind; });
-  if (found != kinds.end()) return found->make(config, parameters);
+  if (const LayerKind* found = find_layer_kind(kind)) return found->make(config, parameters);
   std::vector<std::string> names;
-  for (const LayerKind& known : kinds) names.push_back(known.name);
+  for (const LayerKind& known : layer_kinds()) names.push_back(known.name);
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   throw Error(ExitCode::bad_input,

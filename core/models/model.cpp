@@ -15,7 +15,10 @@ namespace {
 using nlohmann::json;
 
 // The field by which a layer calls the model's width (golden/README.md keeps the papers' names).
-const char* width_field(const std::string& kind) { return kind.rfind("mamba", 0) == 0 ? "d_model" : "d"; }
+const char* width_field(const std::string& kind) {
+  if (kind == "sessa") return "D";
+  return kind.rfind("mamba", 0) == 0 ? "d_model" : "d";
+}
 
 // What a person wants to see of a layer's configuration, in the papers' letters.
 std::string detail_of(const json& config) {
@@ -45,7 +48,7 @@ std::size_t ModelState::bytes() const {
   return total;
 }
 
-Model::Model(const json& config, ParameterStore& store) {
+Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   const std::string where = "model";
   refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks"}, where);
   width_ = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
@@ -88,12 +91,16 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   branch.label = std::to_string(block) + " " + kind;
   branch.detail = detail_of(filled);
   branch.heads = heads_of(filled);
-  branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(1.0));
+  const std::size_t parameters_before = store_->all().size();
+  const LayerKind* known = find_layer_kind(kind);
+  if (known == nullptr || !known->whole_block)
+    branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(1.0));
   try {
     branch.layer = make_layer(kind, filled, scope.scope(kind));
   } catch (const Error& error) {
     throw Error(error.code(), where + ": " + error.what());
   }
+  branch.first = &store_->all()[parameters_before];
   branches_.push_back(std::move(branch));
 }
 
@@ -101,8 +108,8 @@ template <class Apply>
 Var Model::run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, const Apply& apply) {
   for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
-    const Var normed = rms_norm(tape, x, tape.parameter(*branches_[i].norm), norm_eps_);
-    x = add(tape, x, apply(i, normed));
+    const Parameter* norm = branches_[i].norm;
+    x = norm == nullptr ? apply(i, x) : add(tape, x, apply(i, rms_norm(tape, x, tape.parameter(*norm), norm_eps_)));
   }
   return x;
 }

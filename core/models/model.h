@@ -12,13 +12,14 @@
 
 namespace afterglow {
 
-/// One residual branch of the stack: x += layer(norm(x)).
+/// One residual branch of the stack: x += layer(norm(x)), or x = layer(x) for a layer that is a whole block.
 struct Branch {
   std::string scope;   ///< "layers.1.ska": prefix of its parameters and probes
   std::string label;   ///< "1 ska"
   std::string detail;  ///< "r 16 · K 2 · H 4"
   int heads = 0;
-  const Parameter* norm = nullptr;
+  const Parameter* norm = nullptr;   ///< none for a whole block
+  const Parameter* first = nullptr;  ///< first of its parameters in the flat buffers
   std::unique_ptr<Layer> layer;
 };
 
@@ -62,6 +63,7 @@ class Model {
   Var run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, const Apply& apply);
   Var read_out(Tape& tape, const Var& x);
 
+  ParameterStore* store_;
   std::int64_t width_ = 0, vocab_ = 0;
   double norm_eps_ = 1e-5;
   const Parameter* embedding_ = nullptr;

@@ -21,7 +21,7 @@ Var add(Tape& tape, const Var& a, const Var& b) {
 Var multiply(Tape& tape, const Var& a, const Var& b) {
   const Check check(tape, "multiply", a.value.dtype);
   check.tensor("a", a.value, a.shape());
-  check.tensor("b", b.value, a.shape());
+  check.rows("b", b.value, a.shape());
   const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
   tape.backend().multiply(a.value, b.value, y.value);
   tape.record("multiply", y, [a, b, y](Tape& t) {
@@ -40,7 +40,7 @@ Var scale(Tape& tape, const Var& x, double factor) {
 }
 
 Var unary(Tape& tape, Unary kind, const Var& x) {
-  Check(tape, "unary", x.value.dtype).tensor("x", x.value, x.shape());
+  Check(tape, "unary", x.value.dtype).rows("x", x.value, x.shape());
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   tape.backend().unary(kind, x.value, y.value);
   tape.record("unary", y, [kind, x, y](Tape& t) {

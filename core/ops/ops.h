@@ -11,8 +11,10 @@ namespace afterglow {
 
 // elementwise.cpp
 Var add(Tape& tape, const Var& a, const Var& b);
+/// Rows of b may be strided.
 Var multiply(Tape& tape, const Var& a, const Var& b);
 Var scale(Tape& tape, const Var& x, double factor);
+/// Rows of x may be strided.
 Var unary(Tape& tape, Unary kind, const Var& x);
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
 /// softplus(x + bias), bias over the last axis.
@@ -74,6 +76,13 @@ struct RidgeVars {
 Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved = nullptr);
 Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
                RidgeSaved* saved = nullptr);
+
+// feedback_solve.cpp
+struct FeedbackVars {
+  Var q, k, gamma, f;
+};
+/// s [B,T,F] of (I - B_fb) s = f, see core/backend/feedback.h.
+Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale);
 
 // koopman_modes.cpp
 /// gate may be absent.

@@ -13,6 +13,7 @@ std::vector<OpCase> op_cases() {
   add_scan_cases(cases);
   add_delta_cases(cases);
   add_ridge_cases(cases);
+  add_feedback_cases(cases);
   return cases;
 }
 

@@ -1,0 +1,71 @@
+// Caches of keys and values, and attention weights for probes.
+#include "core/layers/key_cache.h"
+
+#include <limits>
+#include <vector>
+
+#include "core/layers/host_probe.h"
+
+namespace afterglow {
+
+namespace {
+
+/// The matrix [T, width] of one head in a tensor [B, T, heads, width].
+Tensor head_of(const Tensor& heads, std::int64_t batch, std::int64_t head) {
+  const std::int64_t length = heads.shape[1], width = heads.shape[3];
+  return heads.at(batch).reshaped({length, heads.shape[2] * width}).column_range(head * width, width);
+}
+
+}  // namespace
+
+void make_room(LayerState& state, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const Shape shape = state.get(name).shape;
+    if (state.position > shape[1]) state.grow(name, {shape[0], 2 * shape[1], shape[2], shape[3]});
+  }
+}
+
+Tensor append_token(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length) {
+  const std::int64_t batch = cache.shape[0], token = newest.elements() / batch;
+  const Tensor flat = cache.reshaped({batch, cache.elements() / batch});
+  tape.backend().copy(flat.column_range((length - 1) * token, token), newest.reshaped({batch, token}));
+  return tokens_before(tape, cache, length);
+}
+
+Tensor tokens_before(Tape& tape, const Tensor& cache, std::int64_t length) {
+  const std::int64_t batch = cache.shape[0], token = cache.shape[2] * cache.shape[3];
+  const Shape seen{batch, length, cache.shape[2], cache.shape[3]};
+  if (batch == 1) return Tensor(cache.data, seen, cache.dtype);
+  const Tensor prefix = tape.scratch(seen, cache.dtype);
+  const Tensor flat = cache.reshaped({batch, cache.elements() / batch});
+  tape.backend().copy(prefix.reshaped({batch, length * token}), flat.column_range(0, length * token));
+  return prefix;
+}
+
+// Masked scores, then the softmax of the cross-entropy kernel with no row counted.
+Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale) {
+  const std::int64_t batch = q.shape[0], length = q.shape[1], heads = q.shape[2];
+  const DType dtype = q.dtype;
+  Backend& backend = tape.backend();
+  std::vector<double> hidden(static_cast<std::size_t>(length * length), 0.0);
+  for (std::int64_t t = 0; t < length; ++t) {
+    for (std::int64_t j = t + 1; j < length; ++j) hidden[t * length + j] = -std::numeric_limits<double>::infinity();
+  }
+  const Tensor mask = to_device(tape, {length, length}, dtype, hidden);
+  const Tensor scores = tape.scratch({batch * heads, length, length}, dtype);
+  for (std::int64_t i = 0; i < batch * heads; ++i) {
+    const std::int64_t key_head = i % heads / (heads / k.shape[2]);
+    backend.gemm(false, true, scale, head_of(q, i / heads, i % heads), head_of(k, i / heads, key_head), 0.0,
+                 scores.at(i));
+    backend.add(scores.at(i), mask, scores.at(i));
+  }
+  const std::vector<std::int32_t> nothing(static_cast<std::size_t>(batch * heads * length), -1);
+  const Tensor targets = tape.scratch({batch * heads * length}, DType::i32), one = tape.scratch({1}, DType::i32);
+  backend.upload(targets, nothing.data());
+  const Tensor weights = tape.scratch({batch, heads, length, length}, dtype);
+  const Shape rows{batch * heads * length, length};
+  backend.cross_entropy(scores.reshaped(rows), targets, weights.reshaped(rows), tape.scratch({1}, dtype), one, one);
+  return weights;
+}
+
+}  // namespace afterglow

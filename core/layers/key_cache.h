@@ -1,0 +1,21 @@
+// What layers with softmax attention share: caches that grow with every token, and the weights as a probe.
+#pragma once
+#include <initializer_list>
+
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+inline constexpr std::int64_t first_cache_capacity = 64;
+
+/// Doubles the caches [B, capacity, heads, width] when the token at `state.position` - 1 has no place in them.
+void make_room(LayerState& state, std::initializer_list<const char*> names);
+/// Puts the newest token's rows [B, 1, heads, width] into a cache and answers the cache's first `length` tokens,
+/// contiguous.
+Tensor append_token(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length);
+/// The first `length` tokens of such an answer or of a cache, contiguous.
+Tensor tokens_before(Tape& tape, const Tensor& cache, std::int64_t length);
+/// The causal softmax weights [B, H, T, T] of q [B, T, H, D] and k [B, T, Hkv, D], which the operation never holds.
+Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale);
+
+}  // namespace afterglow

@@ -1,0 +1,219 @@
+// Sessa.
+#include "core/layers/sessa.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/key_cache.h"
+#include "core/layers/kinds.h"
+#include "core/layers/sessa_probes.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double largest_gain = 0.9999;
+
+Initialiser bias_of(std::int64_t inputs) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
+  return uniform(-bound, bound);
+}
+
+SessaConfig read_config(const nlohmann::json& config) {
+  const std::string where = "sessa";
+  refuse_unknown_keys(
+      config, {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "ln_eps", "use_feedback"}, where);
+  SessaConfig c;
+  c.width = get_integer(config, "D", std::nullopt, 1, 65536, where);
+  c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
+  c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
+  c.rotary = get_bool(config, "use_forward_rope", true, where);
+  c.gamma_max = get_number(config, "gamma_max", 0.999, 0.0, largest_gain, where);
+  c.norm_eps = get_number(config, "ln_eps", 1e-5, 0.0, 1.0, where);
+  c.feedback = get_bool(config, "use_feedback", true, where);
+  if (c.width % c.heads != 0)
+    throw Error(ExitCode::bad_input, "sessa: D must be a multiple of n_heads; change one of them");
+  if (c.heads % c.key_heads != 0)
+    throw Error(ExitCode::bad_input, "sessa: n_kv_heads must divide n_heads; change one of them");
+  return c;
+}
+
+}  // namespace
+
+Sessa::Map::Map(const ParameterScope& parameters, const std::string& name, std::int64_t outputs, std::int64_t inputs)
+    : weight(parameters.add(name + ".weight", {outputs, inputs}, fan_in_uniform())),
+      bias(parameters.add(name + ".bias", {outputs}, bias_of(inputs))) {}
+
+Var Sessa::Map::operator()(Tape& tape, const Var& x) const {
+  return linear(tape, x, tape.parameter(weight), tape.parameter(bias));
+}
+
+// The gain starts at gamma_max tanh(gamma_ctx u), around zero: feedback is found by training, in either sign.
+Sessa::Sessa(const SessaConfig& config, const ParameterScope& parameters)
+    : config_(config),
+      norm_weight_(parameters.add("ln.weight", {config.width}, constant(1.0))),
+      norm_bias_(parameters.add("ln.bias", {config.width}, zeros())),
+      in_(parameters, "W_in", 2 * config.width, config.width),
+      q_proj_(parameters, "mixer.q_proj", config.width, config.width),
+      k_proj_(parameters, "mixer.k_proj", config.key_heads * config.head_width(), config.width),
+      v_proj_(parameters, "mixer.v_proj", config.key_heads * config.head_width(), config.width),
+      out_(parameters, "W_out", config.width, config.width) {
+  const std::int64_t width = config.width;
+  if (config.heads > 1) out_proj_ = &parameters.add("mixer.out_proj.weight", {width, width}, fan_in_uniform());
+  if (!config.feedback) return;
+  feedback_.emplace(parameters, "mixer.proj_fb", 2 * width, width);
+  gamma_bias_ = &parameters.add("mixer.gamma_bias", {}, zeros());
+  gamma_ctx_ = &parameters.add("mixer.gamma_ctx.weight", {1, width}, fan_in_uniform());
+}
+
+double Sessa::scale() const {
+  return 1.0 / (config_.temperature * std::sqrt(static_cast<double>(config_.head_width())));
+}
+double Sessa::feedback_scale() const {
+  return 1.0 / (config_.feedback_temperature * std::sqrt(static_cast<double>(config_.width)));
+}
+
+Sessa::Branches Sessa::enter(Tape& tape, const Var& x) const {
+  const Var normed =
+      layer_norm(tape, x, tape.parameter(norm_weight_), tape.parameter(norm_bias_), config_.norm_eps);
+  const std::int64_t widths[] = {config_.width, config_.width};
+  Var parts[2];  // a, then g
+  tape.split_columns(in_(tape, normed), widths, parts);
+  return {unary(tape, Unary::gelu, parts[0]), parts[1]};
+}
+
+Sessa::Heads Sessa::project(Tape& tape, const Var& u, std::int64_t position) const {
+  const auto heads = [&](const Map& map, std::int64_t count) {
+    return tape.reshape(map(tape, u), {u.shape()[0], u.shape()[1], count, config_.head_width()});
+  };
+  const auto turned = [&](const Var& x) { return config_.rotary ? rotary(tape, x, 10000.0, position) : x; };
+  return {turned(heads(q_proj_, config_.heads)), turned(heads(k_proj_, config_.key_heads)),
+          heads(v_proj_, config_.key_heads)};
+}
+
+Var Sessa::read(Tape& tape, const Heads& heads) const {
+  const Shape& shape = heads.q.shape();
+  const Var joined = tape.reshape(causal_attention(tape, heads.q, heads.k, heads.v, scale()),
+                                  {shape[0], shape[1], config_.width});
+  return out_proj_ != nullptr ? linear(tape, joined, tape.parameter(*out_proj_)) : joined;
+}
+
+/// gamma [B,T,1].
+Var Sessa::gain(Tape& tape, const Var& u) const {
+  const Var bias = tape.reshape(tape.parameter(*gamma_bias_), {1});
+  const Var raw = linear(tape, u, tape.parameter(*gamma_ctx_), bias);
+  return afterglow::scale(tape, unary(tape, Unary::tanh, raw), config_.gamma_max);
+}
+
+Var Sessa::leave(Tape& tape, const Var& x, const Var& s, const Var& gate) const {
+  return add(tape, x, out_(tape, multiply(tape, s, gate)));
+}
+
+Var Sessa::solve(Tape& tape, const Var& u, const Var& f) const {
+  const std::int64_t batch = u.shape()[0], tokens = u.shape()[1], widths[] = {config_.width, config_.width};
+  Var parts[2];  // feedback queries, then keys
+  tape.split_columns((*feedback_)(tape, u), widths, parts);
+  const Var gamma = tape.reshape(gain(tape, u), {batch, tokens});
+  const Var s = feedback_solve(tape, {parts[0], parts[1], gamma, f}, feedback_scale());
+  if (tape.probing()) probe_feedback(tape, parts[0].value, parts[1].value, gamma.value, feedback_scale());
+  return s;
+}
+
+Var Sessa::forward(Tape& tape, const Var& x, const Tensor&) {
+  const Branches branches = enter(tape, x);
+  const Heads heads = project(tape, branches.u, 0);
+  if (tape.probing()) tape.probe("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
+  tape.probe("values", heads.v.value);
+  const Var f = read(tape, heads);
+  tape.probe("f", f.value);
+  const Var s = config_.feedback ? solve(tape, branches.u, f) : f;
+  tape.probe("s", s.value);
+  return leave(tape, x, s, branches.gate);
+}
+
+LayerState Sessa::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  LayerState state(backend);
+  for (const char* name : {"keys", "values"})
+    state.add(name, {batch, first_cache_capacity, config_.key_heads, config_.head_width()}, dtype);
+  if (!config_.feedback) return state;
+  for (const char* name : {"feedback_keys", "solution"})
+    state.add(name, {batch, first_cache_capacity, 1, config_.width}, dtype);
+  return state;
+}
+
+Var Sessa::step(Tape& tape, const Var& x, LayerState& state) {
+  const std::int64_t position = state.position++;
+  make_room(state, {"keys", "values"});
+  const Branches branches = enter(tape, x);
+  Heads heads = project(tape, branches.u, position);
+  heads.k = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
+  heads.v = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
+  const Var f = read(tape, heads);
+  const Var s = config_.feedback ? step_solution(tape, branches.u, f, state) : f;
+  return leave(tape, x, s, branches.gate);
+}
+
+// One row of the recurrence: attention over the keys and solutions of the strict past.
+Var Sessa::step_solution(Tape& tape, const Var& u, const Var& f, LayerState& state) const {
+  make_room(state, {"feedback_keys", "solution"});
+  const std::int64_t past = state.position - 1, batch = u.shape()[0], width = config_.width;
+  const std::int64_t widths[] = {width, width};
+  Var parts[2];
+  tape.split_columns((*feedback_)(tape, u), widths, parts);
+  const auto whole = [&](const Tensor& columns) {
+    const Tensor copy = tape.scratch({batch, 1, width}, columns.dtype);
+    tape.backend().copy(copy, columns);
+    return copy.reshaped({batch, 1, 1, width});
+  };
+  const Tensor keys = append_token(tape, state.get("feedback_keys"), whole(parts[1].value), past + 1);
+  Var s = f;
+  if (past > 0) {
+    const Var seen_keys = tape.constant(tokens_before(tape, keys, past));
+    const Var seen_solution = tape.constant(tokens_before(tape, state.get("solution"), past));
+    const Var routed =
+        causal_attention(tape, tape.constant(whole(parts[0].value)), seen_keys, seen_solution, feedback_scale());
+    const Tensor ones = tape.scratch({width, 1}, f.value.dtype);
+    tape.backend().fill(ones, 1.0);
+    const Var gamma = linear(tape, gain(tape, u), tape.constant(ones));  // the same for all features
+    s = add(tape, f, multiply(tape, gamma, tape.reshape(routed, f.shape())));
+  }
+  append_token(tape, state.get("solution"), s.value.reshaped({batch, 1, 1, width}), past + 1);
+  return s;
+}
+
+std::int64_t Sessa::state_bytes(DType dtype, std::int64_t tokens) const {
+  const std::int64_t forward = 2 * config_.key_heads * config_.head_width();
+  const std::int64_t numbers = forward + (config_.feedback ? 2 * config_.width : 0);
+  return tokens * numbers * static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::vector<LayerSetting> Sessa::settings() const {
+  std::vector<LayerSetting> all{{"temperature", "Temperature", "divides the logits of the forward branch; above 1 diffuse",
+                                 config_.temperature, 0.01, 100, true, false}};
+  if (!config_.feedback) return all;
+  all.push_back({"feedback_temperature", "Feedback temperature",
+                 "divides the logits of the feedback branch; above 1 diffuse, below 1 sharp",
+                 config_.feedback_temperature, 0.01, 100, true, false});
+  all.push_back({"gamma_max", "Feedback gain γ", "largest gain of the feedback; 0 switches it off", config_.gamma_max, 0,
+                 largest_gain, false, false});
+  return all;
+}
+
+void Sessa::set(std::string_view key, double value) {
+  if (key == "temperature") config_.temperature = value;
+  if (key == "feedback_temperature") config_.feedback_temperature = value;
+  if (key == "gamma_max") config_.gamma_max = value;
+}
+
+LayerKind sessa_kind() {
+  return {"sessa", "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block", true,
+          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Sessa>(read_config(config), parameters);
+          },
+          true};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,45 @@
+// Sessa's feedback solve as one operation.
+#include "core/backend/feedback.h"
+
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+FeedbackInputs values_of(const FeedbackVars& in, double scale) {
+  return {in.q.value, in.k.value, in.gamma.value, in.f.value, scale};
+}
+
+void solve_backward(Tape& tape, const FeedbackVars& in, double scale, const Var& s, const FeedbackSaved& saved) {
+  FeedbackGrads grads;  // asked for in the order in which the kernel writes them
+  grads.q = tape.gradient(in.q);
+  grads.k = tape.gradient(in.k);
+  grads.gamma = tape.gradient(in.gamma);
+  grads.f = tape.gradient(in.f);
+  const Tensor u = tape.scratch(s.shape(), s.value.dtype);
+  tape.backend().feedback_solve_backward(values_of(in, scale), s.value, saved, tape.upstream(s), u, grads);
+}
+
+}  // namespace
+
+Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale) {
+  const Check check(tape, "feedback_solve", in.f.value.dtype);
+  check.tensor("f", in.f.value, {Check::any, Check::any, Check::any});
+  const std::int64_t batch = in.f.shape()[0], tokens = in.f.shape()[1];
+  check.rows("q", in.q.value, {batch, tokens, Check::any});
+  check.rows("k", in.k.value, in.q.shape());
+  check.tensor("gamma", in.gamma.value, {batch, tokens});
+  const Var s = tape.result(in.f.shape(), in.f.value.dtype, {in.q, in.k, in.gamma, in.f});
+  FeedbackSaved saved;
+  saved.routed = tape.scratch(s.shape(), s.value.dtype);
+  saved.log_sum = tape.scratch({batch, tokens}, s.value.dtype);
+  const std::int64_t workspace = tape.backend().feedback_solve_workspace(values_of(in, scale));
+  if (workspace > 0) saved.workspace = tape.scratch({workspace}, s.value.dtype);
+  tape.backend().feedback_solve(values_of(in, scale), s.value, saved);
+  tape.record("feedback_solve", s, [in, scale, s, saved](Tape& t) { solve_backward(t, in, scale, s, saved); });
+  return s;
+}
+
+}  // namespace afterglow

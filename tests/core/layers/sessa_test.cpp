@@ -1,0 +1,152 @@
+// Sessa as a layer and as a block of a model.
+#include "core/layers/sessa.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/models/model.h"
+#include "core/random/random.h"
+#include "tests/support/host_values.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+struct LivingSessa {
+  explicit LivingSessa(const json& config)
+      : backend(make_cpu_backend(2)), layer(make_layer("sessa", config, ParameterScope(store, ""))) {
+    store.allocate(*backend, DType::f64);
+    store.initialise(3);
+  }
+  Values output(const Values& x, std::int64_t length, std::int64_t width) {
+    tape.begin(false);
+    return host.read<double>(
+        layer->forward(tape, tape.constant(host.f64({1, length, width}, x)), {}).value);
+  }
+  Values probe(const std::string& name) {
+    for (const Probe& probe : tape.probes()) {
+      if (probe.name == name) return host.read<double>(probe.value);
+    }
+    return {};
+  }
+  std::unique_ptr<Backend> backend;
+  ParameterStore store;
+  std::unique_ptr<Layer> layer;
+  HostValues host{*backend};
+  Arena arena{*backend};
+  Tape tape{*backend, arena};
+};
+
+Values normal_values(std::int64_t count) {
+  Random random(9);
+  Values values(static_cast<std::size_t>(count));
+  for (double& value : values) value = random.normal();
+  return values;
+}
+
+const json small{{"D", 12}, {"n_heads", 3}, {"n_kv_heads", 1}};
+
+json with(const char* key, const json& value) {
+  json config = small;
+  config[key] = value;
+  return config;
+}
+
+TEST(SessaLayer, WithoutFeedbackIsTheSameAsWithoutGain) {
+  const Values x = normal_values(40 * 12);
+  LivingSessa feedback(small), ablated(with("use_feedback", false));
+  EXPECT_GT(relative_error(ablated.output(x, 40, 12), feedback.output(x, 40, 12)), 1e-4);
+  feedback.layer->set("gamma_max", 0.0);
+  EXPECT_LE(relative_error(ablated.output(x, 40, 12), feedback.output(x, 40, 12)), 1e-14);
+  EXPECT_LT(ablated.store.count(), feedback.store.count());
+  EXPECT_EQ(ablated.layer->settings().size(), 1u);
+  EXPECT_EQ(feedback.layer->settings().size(), 3u);
+}
+
+TEST(SessaLayer, TemperatureMakesRoutingUniform) {
+  LivingSessa living(small);
+  living.tape.set_probing(true);
+  living.layer->set("feedback_temperature", 1e6);
+  living.output(normal_values(30 * 12), 30, 12);
+  const Values alpha = living.probe("alpha_fb");
+  for (int t = 0; t < 30; ++t) {
+    for (int j = 0; j < 30; ++j) EXPECT_NEAR(alpha[t * 30 + j], j < t ? 1.0 / t : 0.0, 1e-5);
+  }
+}
+
+// The probed Jacobian is what the solve does: s = J f for every feature.
+TEST(SessaLayer, ProbedJacobianTakesFToS) {
+  LivingSessa living(small);
+  living.tape.set_probing(true);
+  living.output(normal_values(65 * 12), 65, 12);
+  const Values jacobian = living.probe("solve_jacobian"), f = living.probe("f");
+  Values want(f.size(), 0.0);
+  for (int t = 0; t < 65; ++t)
+    for (int j = 0; j <= t; ++j)
+      for (int e = 0; e < 12; ++e) want[t * 12 + e] += jacobian[t * 65 + j] * f[j * 12 + e];
+  EXPECT_LE(relative_error(living.probe("s"), want), 1e-13);
+}
+
+TEST(SessaLayer, StateGrowsWithEveryToken) {
+  LivingSessa living(small), ablated(with("use_feedback", false));
+  // Keys and values of one head of 4; feedback keys and solutions of 12.
+  EXPECT_EQ(living.layer->state_bytes(DType::f32, 100), 100 * (2 * 4 + 2 * 12) * 4);
+  EXPECT_EQ(ablated.layer->state_bytes(DType::f32, 100), 100 * 2 * 4 * 4);
+}
+
+TEST(SessaLayer, RefusesWhatCannotBe) {
+  const auto message = [](const json& config) {
+    try {
+      LivingSessa living(config);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(message(with("n_heads", 5)), HasSubstr("multiple of n_heads"));
+  EXPECT_THAT(message(with("n_kv_heads", 2)), HasSubstr("n_kv_heads"));
+  EXPECT_THAT(message(with("gamma_max", 1.0)), HasSubstr("gamma_max"));
+  EXPECT_THAT(message(with("use_rope", true)), HasSubstr("use_forward_rope"));
+  EXPECT_EQ(message(small), "no error");
+}
+
+TEST(SessaBlock, BringsItsOwnNormAndResidual) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  ParameterStore store;
+  Model model(json{{"d_model", 12},
+                   {"vocab", 5},
+                   {"blocks", {{{"mixer", {{"kind", "sessa"}, {"n_heads", 3}}}, {"repeat", 2}}}}},
+              store);
+  EXPECT_EQ(store.find("layers.0.mixer_norm.weight"), nullptr);
+  ASSERT_EQ(model.branches().size(), 2u);
+  EXPECT_EQ(model.branches()[1].norm, nullptr);
+  EXPECT_EQ(model.branches()[1].first, store.find("layers.1.sessa.ln.weight"));
+  store.allocate(*backend, DType::f64);
+  store.initialise(3);
+  HostValues host(*backend);
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  const auto logits = [&] {
+    tape.begin(false);
+    return host.read<double>(model.forward(tape, host.i32({1, 7}, {0, 1, 2, 3, 4, 0, 1}), {}).value);
+  };
+  const Values whole = logits();
+  for (const char* name : {"layers.0.sessa.W_out.weight", "layers.0.sessa.W_out.bias", "layers.1.sessa.W_out.weight",
+                           "layers.1.sessa.W_out.bias"}) {
+    const Parameter& out = *store.find(name);
+    store.upload(out, Values(static_cast<std::size_t>(out.shape.elements()), 0.0));
+  }
+  // With nothing to add the blocks hand the embedding on: equal tokens have equal logits.
+  const Values silent = logits();
+  EXPECT_GT(relative_error(whole, silent), 1e-3);
+  const Values first(silent.begin(), silent.begin() + 5), sixth(silent.begin() + 25, silent.begin() + 30);
+  EXPECT_LE(relative_error(first, sixth), 1e-13);
+}
+
+}  // namespace
+}  // namespace afterglow::testing

@@ -1,0 +1,83 @@
+// What the table of cases cannot say of the feedback solve: closed form, hops, limits.
+#include <gmock/gmock.h>
+
+#include "core/random/random.h"
+#include "tests/support/uniform_feedback.h"
+
+namespace afterglow::testing {
+namespace {
+
+class FeedbackSolve : public ::testing::Test {
+ protected:
+  Tensor random(const Shape& shape) {
+    Values values(static_cast<std::size_t>(shape.elements()));
+    for (double& value : values) value = random_.normal();
+    return host_.f64(shape, values);
+  }
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(2);
+  HostValues host_{*backend_};
+  Arena arena_{*backend_};
+  Tape tape_{*backend_, arena_};
+  Random random_{5};
+};
+
+TEST_F(FeedbackSolve, MeetsTheClosedFormOfUniformRouting) {
+  for (const double gamma : {0.5, 0.9, -0.5}) {
+    EXPECT_LE(uniform_feedback_error(*backend_, DType::f64, 4096, gamma), 1e-11) << gamma;
+    EXPECT_LE(uniform_feedback_error(*backend_, DType::f32, 4096, gamma), 2e-6) << gamma;
+  }
+}
+
+// s = sum over k of B^k f (remark 3.1): B is nilpotent, so T hops are all.
+TEST_F(FeedbackSolve, IsTheSumOverHops) {
+  const std::int64_t length = 70, width = 5;
+  tape_.begin(false);
+  const Tensor q = random({1, length, width}), k = random({1, length, width}), f = random({1, length, 3});
+  Values gamma(static_cast<std::size_t>(length));
+  for (double& value : gamma) value = 2.0 * random_.uniform() - 1.0;
+  const Var gain = tape_.constant(host_.f64({1, length}, gamma));
+  const Var s = feedback_solve(tape_, {tape_.constant(q), tape_.constant(k), gain, tape_.constant(f)}, 0.7);
+  const Values query = host_.read<double>(q), key = host_.read<double>(k);
+  Values B(static_cast<std::size_t>(length * length), 0.0);
+  for (std::int64_t t = 1; t < length; ++t) {
+    double sum = 0.0;
+    for (std::int64_t j = 0; j < t; ++j) {
+      double score = 0.0;
+      for (std::int64_t e = 0; e < width; ++e) score += query[t * width + e] * key[j * width + e];
+      sum += B[t * length + j] = std::exp(0.7 * score);
+    }
+    for (std::int64_t j = 0; j < t; ++j) B[t * length + j] *= gamma[t] / sum;
+  }
+  Values hop = host_.read<double>(f), want = hop;
+  for (std::int64_t n = 1; n < length; ++n) {
+    Values next(hop.size(), 0.0);
+    for (std::int64_t t = 0; t < length; ++t)
+      for (std::int64_t j = 0; j < t; ++j)
+        for (std::int64_t e = 0; e < 3; ++e) next[t * 3 + e] += B[t * length + j] * hop[j * 3 + e];
+    hop = next;
+    for (std::size_t i = 0; i < hop.size(); ++i) want[i] += hop[i];
+  }
+  EXPECT_LE(relative_error(host_.read<double>(s.value), want), 1e-13);
+}
+
+TEST_F(FeedbackSolve, WithoutGainAnswersTheRightHandSide) {
+  tape_.begin(false);
+  const Var q = tape_.constant(random({2, 65, 4})), f = tape_.constant(random({2, 65, 6}));
+  const Var gain = tape_.constant(host_.f64({2, 65}, Values(130, 0.0)));
+  const Var s = feedback_solve(tape_, {q, q, gain, f}, 1.0);
+  EXPECT_EQ(host_.read<double>(s.value), host_.read<double>(f.value));
+}
+
+// Logits of +-1e4 route to one token each; nothing overflows.
+TEST_F(FeedbackSolve, StaysFiniteWhenRoutingIsSharp) {
+  tape_.begin(true);
+  const Var q = tape_.input(random({1, 100, 8})), f = tape_.input(random({1, 100, 8}));
+  const Var gain = tape_.input(host_.f64({1, 100}, Values(100, 0.999)));
+  const Var s = feedback_solve(tape_, {q, q, gain, f}, 1e4);
+  tape_.backward(s, f.value);
+  for (const Tensor& tensor : {s.value, tape_.gradient_of(q), tape_.gradient_of(gain), tape_.gradient_of(f)})
+    EXPECT_EQ(backend_->first_non_finite(tensor), -1);
+}
+
+}  // namespace
+}  // namespace afterglow::testing
