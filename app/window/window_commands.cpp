@@ -131,6 +131,13 @@ void maximise(CommandContext& context, const json& value) {
   context.page.maximised = context.page.maximised == panel ? "" : panel;
 }
 
+void race(CommandContext& context, const json& value) {
+  if (!value.empty()) context.engine.send({"influence", json{{"race", value}}.dump()});
+  const bool is_on = context.page.maximised == "race" && value.empty();
+  context.page.workspace = "influence";
+  context.page.maximised = is_on ? "" : "race";
+}
+
 /// One thing at a time: what lies on top closes first, then the enlarged panel, then the selection.
 void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
@@ -240,6 +247,7 @@ constexpr std::array handlers{
     Handler{"time_end", time_end},
     Handler{"export", export_figures},
     Handler{"maximise", maximise},
+    Handler{"race", race},
     Handler{"restore", restore},
     Handler{"fit", fit},
     Handler{"axis_scale", axis_scale},

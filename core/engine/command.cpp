@@ -53,6 +53,9 @@ constexpr std::array table{
     CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "mode": 0, "re": 0.9, "im": 0.1})",
                 "Probes with an eigenvalue of the operator moved; its conjugate partner moves along."},
     CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again."},
+    CommandSpec{"influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",
+                "Length, source token (-1: the mean of several) and cotangents of the influence tails; {\"race\": "
+                "{\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} those of the memory race."},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},
     CommandSpec{"device", engine, "Switch the device", "", R"({"name": "cpu"})",
@@ -75,6 +78,8 @@ constexpr std::array table{
     CommandSpec{"export", window, "Export the plot under the mouse", "Ctrl+E Ctrl+Shift+E",
                 R"({"panel": "training", "formats": ["svg", "pdf", "png", "csv"]})",
                 "Writes a panel's figure, or with {\"all\": true} all that are on the page."},
+    CommandSpec{"race", window, "Memory race", "R", R"({"kinds": ["attention", "mamba2"], "tokens": 128})",
+                "Shows all layers on one input beside each other; a value chooses kinds, tokens and source."},
     CommandSpec{"maximise", window, "Enlarge a panel", "Enter 1 2 3 4 5", R"({"panel": "training"})",
                 "Shows one panel alone; again, or Esc: back."},
     CommandSpec{"restore", window, "Back to all panels", "Escape", R"({})",

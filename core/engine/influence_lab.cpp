@@ -8,9 +8,57 @@
 #include "core/engine/device_array.h"
 #include "core/engine/influence_tail.h"
 #include "core/engine/routing_view.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
 #include "core/layers/host_probe.h"
 
 namespace afterglow {
+
+namespace {
+constexpr int most_tokens = 16384;  ///< of a measured sequence
+}
+
+InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config) {
+  const auto integer = [](const nlohmann::json& from, const char* key, int now, int low, int high, const char* where) {
+    return static_cast<int>(get_integer(from, key, now, low, high, where));
+  };
+  const char* where = "influence";
+  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race"}, where);
+  config.tokens = integer(value, "tokens", config.tokens, 2, most_tokens, where);
+  config.source = integer(value, "source", config.source, -1, config.tokens - 2, where);
+  config.directions = integer(value, "directions", config.directions, 2, 1 << 16, where);
+  config.per_decade = integer(value, "per_decade", config.per_decade, 2, 64, where);
+  if (!value.contains("race")) return config;
+  where = "influence.race";
+  const nlohmann::json& race = value["race"];
+  refuse_unknown_keys(race, {"tokens", "source", "directions", "kinds"}, where);
+  config.race.tokens = integer(race, "tokens", config.race.tokens, 2, most_tokens, where);
+  config.race.source =
+      integer(race, "source", std::min(config.race.source, config.race.tokens - 2), 0, config.race.tokens - 2, where);
+  config.race.directions = integer(race, "directions", config.race.directions, 2, 1 << 16, where);
+  if (!race.contains("kinds")) return config;
+  config.race.kinds.clear();
+  for (const nlohmann::json& kind : race["kinds"]) {
+    if (!kind.is_string() || !mixes_tokens(kind.get<std::string>())) {
+      throw Error(ExitCode::bad_input, "influence.race.kinds: " + kind.dump() +
+                                           " is no layer that mixes tokens; `afterglow info` lists them");
+    }
+    config.race.kinds.push_back(kind.get<std::string>());
+  }
+  return config;
+}
+
+nlohmann::json to_json(const InfluenceConfig& config) {
+  return {{"tokens", config.tokens},
+          {"source", config.source},
+          {"directions", config.directions},
+          {"per_decade", config.per_decade},
+          {"race",
+           {{"tokens", config.race.tokens},
+            {"source", config.race.source},
+            {"directions", config.race.directions},
+            {"kinds", config.race.kinds}}}};
+}
 
 InfluenceLab::InfluenceLab(const nlohmann::json& model, Trainer& trainer)
     : trainer_(&trainer),

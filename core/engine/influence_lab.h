@@ -22,6 +22,11 @@ struct InfluenceConfig {
   RaceConfig race;
 };
 
+/// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]}}; what is
+/// absent stays as it is. Throws Error(bad_input) that names the field.
+InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config);
+nlohmann::json to_json(const InfluenceConfig& config);
+
 class InfluenceLab {
  public:
   /// `model` is the recipe's; the trainer must outlive the laboratory.

@@ -26,7 +26,7 @@ constexpr std::size_t trail_length = 60;         // spectra kept for the trails
 constexpr std::size_t most_events = 50;          // messages kept
 constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
 // Looking may take at most this share of the worker's time.
-constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01;
+constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01, share_for_influence = 0.03;
 constexpr double share_for_edits = 0.5;  // while somebody drags: the picture follows
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -93,7 +93,8 @@ struct Session::Worker {
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
   Pace spectra_pace{share_for_spectra, 1.0 / 30}, trace_pace{share_for_traces, 0.25},
-      probe_pace{share_for_probes, 0.25};
+      probe_pace{share_for_probes, 0.25}, influence_pace{share_for_influence, 0.0};
+  bool influence_failed = false;
   Clock::time_point last_publication{}, speed_start = Clock::now();
   std::int64_t speed_step = 0;
   double steps_per_second = 0;
@@ -108,8 +109,25 @@ struct Session::Worker {
     });
     while (take_commands()) {
       if (running && watched) guarded([&] { train(); });
+      if (has_influence_to_measure()) measure_influence();
       if (stale && seconds_since(last_publication) >= 1.0 / options.publish_hz) guarded([&] { look_and_publish(); });
     }
+  }
+
+  // While training rests, the measurement gets all the time there is, a piece at a time.
+  bool has_influence_to_measure() const {
+    return watched && !running && !influence_failed && !watched->influence_is_current();
+  }
+
+  // A measurement that fails is told once and given up; it never stops the training.
+  void measure_influence() {
+    try {
+      watched->advance_influence();
+    } catch (const std::exception& error) {
+      influence_failed = true;
+      report(Severity::warning, std::string("the influence cannot be measured: ") + error.what());
+    }
+    if (watched->influence_is_current()) stale = true;
   }
 
   // An error of the work becomes an event to show; the worker lives on.
@@ -141,8 +159,9 @@ struct Session::Worker {
     {
       std::unique_lock lock(mutex);
       const bool idle = !running || !watched;
-      if (idle && !stale) wake.wait(lock, [&] { return stopping || !inbox.empty(); });
-      if (idle && stale && inbox.empty()) wake.wait_for(lock, std::chrono::milliseconds(4));
+      if (idle && !stale && !has_influence_to_measure()) wake.wait(lock, [&] { return stopping || !inbox.empty(); });
+      if (idle && stale && inbox.empty() && !has_influence_to_measure())
+        wake.wait_for(lock, std::chrono::milliseconds(4));
       if (stopping) return false;
       commands.swap(inbox);
     }
@@ -168,6 +187,7 @@ struct Session::Worker {
     run_number = static_cast<int>(earlier_runs.size()) + 1;
     fresh->run().name = "run " + std::to_string(run_number);
     watched = std::move(fresh);
+    influence_failed = false;
     stopped_non_finite = false;
     look_afresh();
     restart_clock();
@@ -247,6 +267,12 @@ struct Session::Worker {
         {"probe",
          [](Worker& w, const json& v) {
            w.watched->choose_probe(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(v, "index", 0))));
+           w.look_afresh();
+         }},
+        {"influence",
+         [](Worker& w, const json& v) {
+           w.influence_failed = false;
+           w.watched->choose_influence(v.is_object() ? v : json::object());
            w.look_afresh();
          }},
         {"trace", [](Worker& w, const json& v) {
@@ -382,6 +408,7 @@ struct Session::Worker {
       probe_pace.timed([&] { watched->update_probe(); });
       probe_pace.change_share(share_for_probes, 0.25);
     }
+    if (!resting && !influence_failed && influence_pace.due()) influence_pace.timed([&] { measure_influence(); });
     if (resting) take_checksum();
   }
 

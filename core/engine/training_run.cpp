@@ -113,6 +113,19 @@ void TrainingRun::set(const std::string& key, double value) {
   undone_.clear();
 }
 
+// In front of all others, so that what undo takes back stays the last one.
+void TrainingRun::note(const Command& command) {
+  apply_due_commands();
+  const auto same = std::find_if(recipe_.commands.begin(), recipe_.commands.end(),
+                                 [&](const TimedCommand& timed) { return timed.command.name == command.name; });
+  if (same != recipe_.commands.end()) {
+    same->command = command;
+  } else {
+    recipe_.commands.insert(recipe_.commands.begin(), {0, command});
+    ++next_command_;
+  }
+}
+
 // A change of this very moment is taken out of the recipe; one that training has passed is answered by the opposite
 // change.
 bool TrainingRun::undo() {

@@ -38,6 +38,8 @@ class TrainingRun {
   std::size_t undoable() const { return done_.size(); }
   /// What is asked of the model beside training: part of the recipe, without influence on any step.
   void note_probe(nlohmann::json probe) { recipe_.probe = std::move(probe); }
+  /// Writes a command that changes no step into the recipe, in place of an earlier one of the same name.
+  void note(const Command& command);
   /// Goes to a step that was trained before, exactly; or trains forward to a later one.
   void go_to(std::int64_t step);
   /// The recipe that makes the present moment again: all commands so far.

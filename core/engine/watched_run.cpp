@@ -24,6 +24,10 @@ WatchedRun::WatchedRun(const Moment& moment, Backend& backend)
   if (traced_part_ < 0 && run_->trainer().parts().size() > 2) traced_part_ = 1;
   history_.start(parse_probe_setup(moment.recipe.probe, prober_.overridable()));
   observer_->choose(prober_.sequence_of(history_.now()));
+  for (const TimedCommand& timed : moment.recipe.commands) {
+    if (timed.command.name == "influence")
+      influence_config_ = parse_influence(nlohmann::json::parse(timed.command.value), {});
+  }
 }
 
 bool WatchedRun::train_step() {
@@ -50,6 +54,7 @@ void WatchedRun::go_to(std::int64_t step) {
     trajectory_.reset();
     probe_.reset();
     prober_.forget();
+    influence_is_stale_ = true;
     return;
   }
   while (run_->step() < step && train_step()) {
@@ -143,6 +148,7 @@ void WatchedRun::choose_trace(int part) {
 }
 
 void WatchedRun::forget_looks() {
+  influence_is_stale_ = true;
   trail_.clear();
   spectra_.reset();
   trace_.reset();
@@ -162,6 +168,32 @@ void WatchedRun::update_trace() {
   trajectory_ = run_->trajectory().view("mean last hidden state of a batch");
 }
 void WatchedRun::update_probe() { probe_ = prober_.look(history_.now(), traced_part_, spectra_.get()); }
+
+void WatchedRun::choose_influence(const nlohmann::json& value) {
+  influence_config_ = parse_influence(value, influence_config_);
+  influence_is_stale_ = true;
+  run_->note({"influence", to_json(influence_config_).dump()});
+}
+
+bool WatchedRun::influence_is_current() const {
+  return influence_ && !influence_is_stale_ && !influence_->working() && influence_->step() == run_->step();
+}
+
+// While training goes on a measurement is finished before the next begins; one of other settings is dropped.
+void WatchedRun::advance_influence() {
+  if (!influence_) influence_ = std::make_unique<InfluenceLab>(run_->recipe().model, run_->trainer());
+  if (influence_->working() && !influence_is_stale_) {
+    influence_->advance();
+    return;
+  }
+  influence_->config = influence_config_;
+  influence_is_stale_ = false;
+  influence_->begin(history_.now().index);
+}
+
+void WatchedRun::measure_influence() {
+  while (!influence_is_current()) advance_influence();
+}
 
 Observation WatchedRun::describe() const {
   const Trainer& trainer = run_->trainer();
@@ -198,6 +230,7 @@ Observation WatchedRun::describe() const {
   if (spectra_ && (trail_.empty() || trail_.back()->step < spectra_->step)) now.spectra_trail.push_back(spectra_);
   now.trace = trace_;
   now.token_weights = token_weights_;
+  if (influence_) now.influence = influence_->finished();
   now.trajectory = trajectory_;
   now.probe = probe_;
   now.recipe = to_json(recipe).dump();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/engine/influence_lab.h"
 #include "core/engine/moment.h"
 #include "core/engine/observer.h"
 #include "core/engine/probe_setup.h"
@@ -43,6 +44,13 @@ class WatchedRun {
   /// What the probe sequence is answered, with the overrides in force; wants current spectra.
   void update_probe();
 
+  /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  void choose_influence(const nlohmann::json& value);
+  bool influence_is_current() const;
+  /// One piece of the measurement that is under way, or the begin of one of this moment.
+  void advance_influence();
+  void measure_influence();
+
   /// Everything but what only a session knows (running, speed, earlier runs, events).
   Observation describe() const;
 
@@ -55,6 +63,9 @@ class WatchedRun {
   std::unique_ptr<Observer> observer_;
   Prober prober_;
   ProbeHistory history_;
+  InfluenceConfig influence_config_;
+  std::unique_ptr<InfluenceLab> influence_;  // made when somebody measures
+  bool influence_is_stale_ = true;           // weights or settings changed since the measurement began
   int traced_part_ = -1;
   std::int64_t trail_interval_ = 10;  // steps; a function of the recipe alone
   std::deque<std::shared_ptr<const Spectra>> trail_;
