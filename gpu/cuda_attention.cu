@@ -1,4 +1,4 @@
-// Causal softmax attention by tiles: scores live in shared memory a 32 x 32 tile at a time, never as a T x T matrix.
+// Softmax attention by tiles: scores live in shared memory a 32 x 32 tile at a time, never as a T x T matrix.
 // The gradient recomputes them. Bound by arithmetic (float32 units) once T is a few hundred.
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
@@ -18,8 +18,9 @@ struct AttentionInputs {
   const float *q, *k, *v, *y, *log_sum, *dy;
   int batch, queries, keys, heads, key_heads, width;
   float scale;
+  bool causal;
 
-  __device__ int seen(int query) const { return query + keys - queries + 1; }  // keys that a query sees
+  __device__ int seen(int query) const { return causal ? query + keys - queries + 1 : keys; }  // keys that a query sees
   __device__ const float* query_row(const float* base, int b, int t, int h) const {
     return base + ((static_cast<std::size_t>(b) * queries + t) * heads + h) * width;
   }
@@ -298,7 +299,7 @@ __device__ void key_gradients(const AttentionInputs& in, const BackwardMemory<pa
   Accumulator<padded> key_sum, value_sum;
   key_sum.clear();
   value_sum.clear();
-  const int earliest = max(0, first - (in.keys - in.queries)) / tile * tile;
+  const int earliest = in.causal ? max(0, first - (in.keys - in.queries)) / tile * tile : 0;
   for (int h = hk * group; h < (hk + 1) * group; ++h) {
     for (int query = earliest; query < in.queries; query += tile) {
       __syncthreads();
@@ -355,7 +356,7 @@ __global__ void __launch_bounds__(block)
   }
 }
 
-AttentionInputs attention_inputs(const Tensor& q, const Tensor& k, const Tensor& v, double scale) {
+AttentionInputs attention_inputs(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal) {
   return {q.as<float>(),
           k.as<float>(),
           v.as<float>(),
@@ -368,13 +369,14 @@ AttentionInputs attention_inputs(const Tensor& q, const Tensor& k, const Tensor&
           static_cast<int>(q.shape[2]),
           static_cast<int>(k.shape[2]),
           static_cast<int>(q.shape[3]),
-          static_cast<float>(scale)};
+          static_cast<float>(scale),
+          causal};
 }
 
 template <int padded>
 void launch_forward(cudaStream_t stream, const AttentionInputs& in, const Tensor& y, const Tensor& log_sum) {
   constexpr int bytes = forward_bytes<padded>;
-  allow_shared_memory(reinterpret_cast<const void*>(attention_kernel<padded>), bytes, "causal_attention");
+  allow_shared_memory(reinterpret_cast<const void*>(attention_kernel<padded>), bytes, "attention");
   const dim3 grid(blocks_for(in.queries, tile), static_cast<unsigned>(in.batch * in.heads));
   attention_kernel<padded><<<grid, block, bytes, stream>>>(in, y.as<float>(), log_sum.as<float>());
 }
@@ -389,8 +391,7 @@ void launch_backward(cudaStream_t stream, const AttentionInputs& in, const Atten
     return;
   }
   constexpr int bytes = backward_bytes<padded>;
-  allow_shared_memory(reinterpret_cast<const void*>(attention_backward_kernel<padded>), bytes,
-                      "causal_attention_backward");
+  allow_shared_memory(reinterpret_cast<const void*>(attention_backward_kernel<padded>), bytes, "attention_backward");
   const unsigned query_tiles = blocks_for(in.queries, tile), key_tiles = blocks_for(in.keys, tile);
   const unsigned query_blocks = query_tiles * static_cast<unsigned>(in.batch * in.heads);
   const unsigned key_blocks = key_tiles * static_cast<unsigned>(in.batch * in.key_heads);
@@ -405,9 +406,9 @@ void launch_backward(cudaStream_t stream, const AttentionInputs& in, const Atten
 
 }  // namespace
 
-void CudaBackend::causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
-                                   const Tensor& log_sum) {
-  const AttentionInputs in = attention_inputs(q, k, v, scale);
+void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+                            const Tensor& y, const Tensor& log_sum) {
+  const AttentionInputs in = attention_inputs(q, k, v, scale, causal);
   if (q.elements() == 0) return;
   if (in.width <= 32) {
     launch_forward<32>(stream(), in, y, log_sum);
@@ -418,13 +419,13 @@ void CudaBackend::causal_attention(const Tensor& q, const Tensor& k, const Tenso
   } else {
     too_wide(in.width);
   }
-  launched("causal_attention");
+  launched("attention");
 }
 
-void CudaBackend::causal_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                                            const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
-                                            const Grad& dk, const Grad& dv) {
-  AttentionInputs in = attention_inputs(q, k, v, scale);
+void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+                                     const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
+                                     const Grad& dk, const Grad& dv) {
+  AttentionInputs in = attention_inputs(q, k, v, scale, causal);
   if (q.elements() == 0) return;
   in.y = y.as<float>();
   in.log_sum = log_sum.as<float>();
@@ -439,7 +440,7 @@ void CudaBackend::causal_attention_backward(const Tensor& q, const Tensor& k, co
   } else {
     too_wide(in.width);
   }
-  launched("causal_attention_backward");
+  launched("attention_backward");
 }
 
 }  // namespace afterglow

@@ -87,11 +87,11 @@ class CudaBackend final : public Backend {
                    const Tensor& before, const Tensor& y) override;
   void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
                             const Grad& dx, const Grad& dweight, const Grad& dbias) override;
-  void causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
-                        const Tensor& log_sum) override;
-  void causal_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
-                                 const Tensor& log_sum, const Tensor& dy, const Grad& dq, const Grad& dk,
-                                 const Grad& dv) override;
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
+                 const Tensor& log_sum) override;
+  void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
+                          const Tensor& log_sum, const Tensor& dy, const Grad& dq, const Grad& dk,
+                          const Grad& dv) override;
   void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
   void ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
                          const ScanGrads& out) override;
@@ -133,6 +133,19 @@ class CudaBackend final : public Backend {
   void trapezoid_scan_backward(const TrapezoidInputs& in, const Tensor& dy, const Tensor& workspace,
                                const TrapezoidGrads& out) override;
   std::int64_t trapezoid_scan_workspace(const TrapezoidInputs& in) const override;
+  void series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) override;
+  void series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& ddeviation,
+                               const Grad& dx) override;
+  void series_normalise(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& z) override;
+  void series_normalise_backward(const Tensor& z, const Tensor& deviation, const Tensor& dz, const Grad& dx,
+                                 const Grad& ddeviation) override;
+  void series_restore(const Tensor& z, const Tensor& mean, const Tensor& deviation, const Tensor& y) override;
+  void series_restore_backward(const Tensor& z, const Tensor& deviation, const Tensor& dy, const Grad& dz,
+                               const Grad& ddeviation) override;
+  void squared_error(const Tensor& a, const Tensor& b, const Tensor& loss, const Tensor& absolute) override;
+  void squared_error_backward(const Tensor& a, const Tensor& b, const Tensor& dloss, const Grad& da) override;
+  void dropout(const Tensor& x, double rate, std::uint64_t seed, std::uint32_t site, const Tensor& counter,
+               const Grad& y) override;
   void gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
                       const Tensor& total) override;
   void adamw(const AdamwTensors& tensors) override;

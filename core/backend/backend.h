@@ -207,13 +207,13 @@ class Backend {
                            const Tensor& before, const Tensor& y) = 0;
   virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
                                     const Grad& dx, const Grad& dweight, const Grad& dbias) = 0;
-  /// Causal softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees keys j <= i + Tk - Tq. log_sum [B,H,Tq]
-  /// saved.
-  virtual void causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
-                                const Tensor& log_sum) = 0;
-  virtual void causal_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                                         const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
-                                         const Grad& dk, const Grad& dv) = 0;
+  /// Softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees all keys, or if `causal` the keys
+  /// j <= i + Tk - Tq. log_sum [B,H,Tq] saved.
+  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
+                         const Tensor& log_sum) = 0;
+  virtual void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+                                  const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
+                                  const Grad& dk, const Grad& dv) = 0;
   /// The selective scan; y [B,T,H,P]; `state` [B,H,P,N] is read when `resume`, and written with the last state when
   /// defined.
   virtual void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
@@ -270,6 +270,27 @@ class Backend {
   virtual void trapezoid_scan_backward(const TrapezoidInputs& in, const Tensor& dy, const Tensor& workspace,
                                        const TrapezoidGrads& out) = 0;
   virtual std::int64_t trapezoid_scan_workspace(const TrapezoidInputs& in) const = 0;
+
+  // Forecasting: windows x [B,L,C] of C channels, each of which becomes a sequence of its own.
+  /// Mean and sqrt(variance + eps) (biased variance) over time, both [B,C].
+  virtual void series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) = 0;
+  virtual void series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation,
+                                       const Tensor& ddeviation, const Grad& dx) = 0;
+  /// z [B*C,L] = (x - mean) / deviation; the mean counts as constant.
+  virtual void series_normalise(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& z) = 0;
+  virtual void series_normalise_backward(const Tensor& z, const Tensor& deviation, const Tensor& dz, const Grad& dx,
+                                         const Grad& ddeviation) = 0;
+  /// y [B,P,C] = z deviation + mean, z [B*C,P]; the mean counts as constant.
+  virtual void series_restore(const Tensor& z, const Tensor& mean, const Tensor& deviation, const Tensor& y) = 0;
+  virtual void series_restore_backward(const Tensor& z, const Tensor& deviation, const Tensor& dy, const Grad& dz,
+                                       const Grad& ddeviation) = 0;
+  /// loss [1] = mean (a - b)^2, absolute [1] = mean |a - b|.
+  virtual void squared_error(const Tensor& a, const Tensor& b, const Tensor& loss, const Tensor& absolute) = 0;
+  virtual void squared_error_backward(const Tensor& a, const Tensor& b, const Tensor& dloss, const Grad& da) = 0;
+  /// y = x / (1 - rate) where element i is kept, else 0. Whether it is kept is a pure function of (seed, site,
+  /// counter [1] i32, i), so the gradient is the same call on dy and a captured step draws afresh.
+  virtual void dropout(const Tensor& x, double rate, std::uint64_t seed, std::uint32_t site, const Tensor& counter,
+                       const Grad& y) = 0;
 
   // Training.
   /// norms[i] = |slice i|_2 of the flat gradient, slices given by i64-valued offsets (in f64) [n + 1]; global norm in

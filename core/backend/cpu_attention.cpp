@@ -1,4 +1,4 @@
-// Causal softmax attention of the CPU back end: blocks of queries against all keys they see, as matrix products. Only a
+// Softmax attention of the CPU back end: blocks of queries against all keys they see, as matrix products. Only a
 // block's rows of the score matrix exist at a time; the backward pass computes them again from the saved logarithms.
 #include <cmath>
 #include <limits>
@@ -21,15 +21,17 @@ std::int64_t padded(std::int64_t columns) { return (columns + 15) / 16 * 16; }
 
 struct Sizes {
   std::int64_t batch, queries, keys, heads, key_heads, width;
-  Sizes(const Tensor& q, const Tensor& k)
+  bool causal;
+  Sizes(const Tensor& q, const Tensor& k, bool looks_back_only)
       : batch(q.shape[0]),
         queries(q.shape[1]),
         keys(k.shape[1]),
         heads(q.shape[2]),
         key_heads(k.shape[2]),
-        width(q.shape[3]) {}
+        width(q.shape[3]),
+        causal(looks_back_only) {}
   std::int64_t blocks() const { return (queries + block_rows - 1) / block_rows; }
-  std::int64_t visible(std::int64_t query) const { return query + keys - queries + 1; }
+  std::int64_t visible(std::int64_t query) const { return causal ? query + keys - queries + 1 : keys; }
   std::int64_t key_head(std::int64_t head) const { return head / (heads / key_heads); }
 };
 
@@ -130,9 +132,9 @@ void attend_backward(const Sizes& n, const QueryBlock& at, const AttentionGradie
 
 }  // namespace
 
-void CpuBackend::causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Tensor& y,
-                                  const Tensor& log_sum) {
-  const Sizes n(q, k);
+void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+                           const Tensor& y, const Tensor& log_sum) {
+  const Sizes n(q, k, causal);
   with_type(q, [&](auto zero) {
     using T = decltype(zero);
     pool_.for_each(n.batch * n.heads * n.blocks(), [&](std::int64_t i) {
@@ -144,10 +146,10 @@ void CpuBackend::causal_attention(const Tensor& q, const Tensor& k, const Tensor
 }
 
 // A thread owns one key head of one sequence, so the sums over its queries have one order.
-void CpuBackend::causal_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                                           const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
-                                           const Grad& dk, const Grad& dv) {
-  const Sizes n(q, k);
+void CpuBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+                                    const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
+                                    const Grad& dk, const Grad& dv) {
+  const Sizes n(q, k, causal);
   const AttentionGradients gradients{q, k, v, y, log_sum, dy, dq, dk, dv};
   with_type(q, [&](auto zero) {
     using T = decltype(zero);

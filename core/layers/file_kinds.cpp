@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/layers/file_run.h"
+#include "core/layers/forecaster_file.h"
 #include "core/layers/kinds.h"
 #include "core/layers/kl_file.h"
 
@@ -31,6 +32,7 @@ const std::vector<FileKind>& file_kinds() {
       gla_core(),
       kl_decompose_file_kind(),
   };
+  static const std::vector<FileKind> kinds{kl_decompose_file_kind(), spectral_memory_file_kind()};
   return kinds;
 }
 

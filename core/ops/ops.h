@@ -49,6 +49,8 @@ Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position);
 /// Causal depthwise convolution, then SiLU; weight [c,1,w]; `history` [B,w-1,c] is read and advanced when defined.
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
 Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
+/// The same with every key in sight of every query.
+Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
 
 // ssd_scan.cpp
 struct ScanVars {
@@ -87,5 +89,36 @@ Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale);
 // koopman_modes.cpp
 /// gate may be absent.
 Var koopman_modes(Tape& tape, const Var& lifted, const Var& gamma, const Var& omega, const Var& gate);
+
+// forecast.cpp
+/// Mean and sqrt(variance + eps) over time of windows x [B,L,C]; the mean takes no gradient.
+struct SeriesMoments {
+  Tensor mean;    ///< [B,C]
+  Var deviation;  ///< [B,C]
+};
+SeriesMoments series_moments(Tape& tape, const Var& x, double eps);
+/// z [B*C,L] = (x - mean) / deviation: every channel is a sequence of its own.
+Var series_normalise(Tape& tape, const Var& x, const Tensor& mean, const Var& deviation);
+/// y [B,P,C] = z deviation + mean from z [B*C,P].
+Var series_restore(Tape& tape, const Var& z, const Tensor& mean, const Var& deviation);
+/// tokens [M,d] in front of every sequence of x [N,L,d]: [N,M+L,d].
+Var prepend_tokens(Tape& tape, const Var& tokens, const Var& x);
+/// x + bias over the last axis.
+Var add_bias(Tape& tape, const Var& x, const Var& bias);
+/// A range of columns as a tensor of its own.
+Var contiguous(Tape& tape, const Var& x);
+struct SquaredError {
+  Var loss;         ///< [1], mean over all elements
+  Tensor absolute;  ///< [1], mean of |prediction - truth|
+};
+SquaredError squared_error(Tape& tape, const Var& prediction, const Tensor& truth);
+/// Where the decisions of dropout come from: the same seed, site and counter give the same ones.
+struct DropoutSource {
+  double rate = 0;  ///< 0: x passes
+  std::uint64_t seed = 0;
+  Tensor counter = {};  ///< i32 [1], read when the step runs; undefined: x passes
+};
+/// `site` tells the places of one model apart.
+Var dropout(Tape& tape, const Var& x, const DropoutSource& source, std::uint32_t site);
 
 }  // namespace afterglow

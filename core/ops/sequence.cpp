@@ -1,4 +1,4 @@
-// Operations along the sequence: rotary position code, causal convolution, causal attention.
+// Operations along the sequence: rotary position code, causal convolution, attention.
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -35,22 +35,34 @@ Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
   return y;
 }
 
-Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale) {
-  const Check check(tape, "causal_attention", q.value.dtype);
+namespace {
+
+Var attention(Tape& tape, const char* name, const Var& q, const Var& k, const Var& v, double scale, bool causal) {
+  const Check check(tape, name, q.value.dtype);
   check.tensor("q", q.value, {Check::any, Check::any, Check::any, Check::any});
   check.tensor("k", k.value, {q.shape()[0], Check::any, Check::any, q.shape()[3]});
   check.tensor("v", v.value, k.shape());
-  check.that(k.shape()[1] >= q.shape()[1], "there must be at least as many keys as queries");
+  check.that(!causal || k.shape()[1] >= q.shape()[1], "there must be at least as many keys as queries");
   check.that(q.shape()[2] % k.shape()[2] == 0, "the number of key heads must divide the number of query heads");
   const Var y = tape.result(q.shape(), q.value.dtype, {q, k, v});
   const Tensor log_sum = tape.scratch({q.shape()[0], q.shape()[2], q.shape()[1]}, q.value.dtype);
-  tape.backend().causal_attention(q.value, k.value, v.value, scale, y.value, log_sum);
-  tape.record("causal_attention", y, [q, k, v, scale, log_sum, y](Tape& t) {
+  tape.backend().attention(q.value, k.value, v.value, scale, causal, y.value, log_sum);
+  tape.record(name, y, [q, k, v, scale, causal, log_sum, y](Tape& t) {
     const Grad dq = t.gradient(q), dk = t.gradient(k), dv = t.gradient(v);
-    t.backend().causal_attention_backward(q.value, k.value, v.value, scale, y.value, log_sum, t.upstream(y), dq, dk,
-                                          dv);
+    t.backend().attention_backward(q.value, k.value, v.value, scale, causal, y.value, log_sum, t.upstream(y), dq, dk,
+                                   dv);
   });
   return y;
+}
+
+}  // namespace
+
+Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale) {
+  return attention(tape, "causal_attention", q, k, v, scale, true);
+}
+
+Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale) {
+  return attention(tape, "full_attention", q, k, v, scale, false);
 }
 
 }  // namespace afterglow

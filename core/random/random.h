@@ -18,6 +18,7 @@ enum RandomStream : std::uint32_t {
   perturbation_stream = 5,  ///< noise added to statistics, to see what it changes
   cotangent_stream = 16,    ///< directions of reverse-mode probes
   race_input_stream = 17,   ///< the one input that all layers of a race see
+  dropout_stream = 7,       ///< which activations a training step drops
 };
 
 /// A sequence of random numbers that belongs to (seed, stream, index) and to nothing else: two objects with the same

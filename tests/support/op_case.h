@@ -44,6 +44,7 @@ void add_scan_cases(std::vector<OpCase>& cases);
 void add_delta_cases(std::vector<OpCase>& cases);
 void add_ridge_cases(std::vector<OpCase>& cases);
 void add_feedback_cases(std::vector<OpCase>& cases);
+void add_forecast_cases(std::vector<OpCase>& cases);
 
 /// Host values of a case's inputs, the same on every machine.
 struct OpInputs {

@@ -14,6 +14,7 @@ std::vector<OpCase> op_cases() {
   add_delta_cases(cases);
   add_ridge_cases(cases);
   add_feedback_cases(cases);
+  add_forecast_cases(cases);
   return cases;
 }
 

@@ -1,0 +1,91 @@
+// History, components and tokens of the memory of training.
+#include "core/layers/spectral_memory.h"
+
+#include <algorithm>
+
+namespace afterglow {
+
+namespace {
+
+constexpr int least_rows = 4;
+constexpr double norm_eps = 1e-5;
+
+}  // namespace
+
+SpectralMemory::SpectralMemory(const SpectralMemoryConfig& config, const ParameterScope& memory,
+                               const ParameterScope& pooling)
+    : config_(config),
+      history_(static_cast<int>(config.width), static_cast<int>(config.depth)),
+      expand_weight_(memory.add("projection_mlp.0.weight",
+                                {2 * config.kl.components * config.width, config.kl.components * config.width},
+                                fan_in_uniform())),
+      expand_bias_(memory.add("projection_mlp.0.bias", {2 * config.kl.components * config.width}, zeros())),
+      project_weight_(memory.add("projection_mlp.3.weight",
+                                 {config.tokens * config.width, 2 * config.kl.components * config.width},
+                                 fan_in_uniform())),
+      project_bias_(memory.add("projection_mlp.3.bias", {config.tokens * config.width}, zeros())),
+      norm_weight_(memory.add("norm.weight", {config.width}, constant(1.0))),
+      norm_bias_(memory.add("norm.bias", {config.width}, zeros())),
+      pooling_weight_(pooling.add("weight", {1, config.width}, fan_in_uniform())),
+      pooling_bias_(pooling.add("bias", {1}, zeros())) {}
+
+SpectralMemory::~SpectralMemory() {
+  if (components_.defined()) backend_->release(components_.data);
+}
+
+bool SpectralMemory::refresh(Backend& backend, DType dtype) {
+  const bool was_usable = usable_;
+  decomposition_ = {};
+  if (history_.rows() >= std::max(least_rows, config_.kl.components)) decomposition_ = history_.decompose(config_.kl);
+  usable_ = decomposition_.count > 0;
+  if (usable_) {
+    if (!components_.defined()) {
+      backend_ = &backend;
+      const std::int64_t count = config_.kl.components * config_.width;
+      components_ = Tensor(backend.allocate(static_cast<std::size_t>(count) * size_of(dtype)), {1, count}, dtype);
+    }
+    const std::vector<double>& wide = decomposition_.components;
+    if (dtype == DType::f64) {
+      backend.upload(components_, wide.data());
+    } else {
+      backend.upload(components_, std::vector<float>(wide.begin(), wide.end()).data());
+    }
+  }
+  return usable_ != was_usable;
+}
+
+Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
+  const Shape shape{config_.tokens, config_.width};
+  if (!usable_) {
+    const Tensor nothing = tape.scratch(shape, pooling_weight_.value.dtype);
+    tape.backend().fill(nothing, 0.0);
+    return tape.constant(nothing);
+  }
+  const Tape::Scope scope(tape, "memory");
+  const Var expanded =
+      linear(tape, tape.constant(components_), tape.parameter(expand_weight_), tape.parameter(expand_bias_));
+  const Var hidden = dropout(tape, unary(tape, Unary::gelu, expanded), dropped, site);
+  const Var flat = linear(tape, hidden, tape.parameter(project_weight_), tape.parameter(project_bias_));
+  return layer_norm(tape, tape.reshape(flat, shape), tape.parameter(norm_weight_), tape.parameter(norm_bias_),
+                    norm_eps);
+}
+
+Tensor SpectralMemory::summary(Tape& tape, const Tensor& x) const {
+  Backend& backend = tape.backend();
+  const std::int64_t count = x.shape[0], length = x.shape[1], width = x.shape[2];
+  const Tensor rows = x.reshaped({count * length, width});
+  // A bias common to all positions leaves their softmax as it is.
+  const Tensor scores = tape.scratch({count * length, 1}, x.dtype);
+  backend.gemm(false, true, 1.0, rows, pooling_weight_.value, 0.0, scores);
+  // The softmax of the cross-entropy kernel, with no row counted.
+  const Tensor weights = tape.scratch({count, length}, x.dtype), targets = tape.scratch({count}, DType::i32);
+  const Tensor number = tape.scratch({1}, DType::i32);
+  backend.fill(targets, -1);
+  backend.cross_entropy(scores.reshaped({count, length}), targets, weights, tape.scratch({1}, x.dtype), number, number);
+  const Tensor result = tape.scratch({1, width}, x.dtype);
+  backend.gemm(false, false, 1.0 / static_cast<double>(count), weights.reshaped({1, count * length}), rows, 0.0,
+               result);
+  return result;
+}
+
+}  // namespace afterglow

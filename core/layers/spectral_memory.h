@@ -1,0 +1,60 @@
+// Memory of training (Spectral Memory, sections 3.2 to 3.5): a history of batch summaries, its Karhunen-Loeve
+// components, and the learned tokens made of them, which any model of token sequences can put in front of its input.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/analysis/kl_decompose.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+struct SpectralMemoryConfig {
+  KlConfig kl;                ///< its `components` is K
+  std::int64_t width = 64;    ///< d
+  std::int64_t tokens = 4;    ///< M
+  std::int64_t depth = 3000;  ///< most rows of the history, T
+};
+
+class SpectralMemory {
+ public:
+  /// Parameters "projection_mlp.0", "projection_mlp.3" and "norm" in `memory`, "weight" and "bias" in `pooling`.
+  SpectralMemory(const SpectralMemoryConfig& config, const ParameterScope& memory, const ParameterScope& pooling);
+  ~SpectralMemory();
+  SpectralMemory(const SpectralMemory&) = delete;
+  SpectralMemory& operator=(const SpectralMemory&) = delete;
+
+  const SpectralMemoryConfig& config() const { return config_; }
+  const KlHistory& history() const { return history_; }
+  /// Appends a summary [d]; the oldest row of a full history goes.
+  void append(std::span<const double> summary) { history_.append(summary); }
+  /// Replaces the history, as KlHistory::assign.
+  void assign(std::span<const double> rows, std::int64_t appended) { history_.assign(rows, appended); }
+  /// Decomposes the history and puts the components where `memory_tokens` reads them; to be called before a step
+  /// whenever the history has changed. True when the tokens have become usable or unusable, so that the step has
+  /// another form.
+  bool refresh(Backend& backend, DType dtype);
+  /// Whether the history is long enough: max(4, K) rows.
+  bool usable() const { return usable_; }
+  /// Of the last `refresh`; empty while unusable.
+  const KlDecomposition& decomposition() const { return decomposition_; }
+
+  /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14), zeros while unusable. Gradients end at the components.
+  Var memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const;
+  /// [1,d]: mean over sequences of the sums of x [N,L,d] weighted by softmax over L of the pooling layer (eq. 3 to 5).
+  /// Takes no gradient.
+  Tensor summary(Tape& tape, const Tensor& x) const;
+
+ private:
+  SpectralMemoryConfig config_;
+  KlHistory history_;
+  KlDecomposition decomposition_;
+  bool usable_ = false;
+  Backend* backend_ = nullptr;
+  Tensor components_;  // [1, K d] in the back end's memory
+  const Parameter &expand_weight_, &expand_bias_, &project_weight_, &project_bias_, &norm_weight_, &norm_bias_;
+  const Parameter &pooling_weight_, &pooling_bias_;
+};
+
+}  // namespace afterglow
