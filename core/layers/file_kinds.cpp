@@ -31,8 +31,8 @@ const std::vector<FileKind>& file_kinds() {
       gated_deltanet_core(),
       gla_core(),
       kl_decompose_file_kind(),
+      spectral_memory_file_kind(),
   };
-  static const std::vector<FileKind> kinds{kl_decompose_file_kind(), spectral_memory_file_kind()};
   return kinds;
 }
 
