@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "core/figure/axis.h"
+#include "views/figures/solver_figures.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -66,6 +67,14 @@ std::string kappa_numbers(const Observation& o, const Selection& s) {
   return head ? "κ = " + number_text(head->kappa, 3) + ", λ_min = " + number_text(head->lambda_min, 3) +
                     ", ε = " + number_text(head->ridge, 3)
               : "";
+}
+
+std::string race_numbers(const Observation& o, const Selection& s) {
+  double kappa = 0;
+  for (const RacedProblem* problem : selected_problems(o, s)) kappa = std::max(kappa, problem->kappa());
+  return kappa > 0
+             ? "κ = " + number_text(kappa, 3) + ", 1/u = " + number_text(inverse_unit(selected_arithmetic(o, s)), 3)
+             : "";
 }
 
 std::string loss_numbers(const Observation& o, const Selection&) {
@@ -131,8 +140,25 @@ constexpr std::array cards{
         "Echo, eqs. 4 to 6 and section 3.5", nullptr},
     FormulaCard{"conditioning", "Conditioning", "κ(G + εI) = λ_max / λ_min",
                 "Beyond 1/u of a precision a solution has no correct digit left: 2⁸ for bf16, 2¹¹ for tf32, 2²⁴ for "
-                "fp32. A larger ridge ε lowers κ.",
+                "fp32. A larger ridge lowers κ; λ_t = a |H_t| keeps it under (a + 1)/a.",
                 "Echo, appendix C", kappa_numbers},
+    FormulaCard{
+        "solver_race", "Solver race", "|r_i| ≤ 2 ((√κ − 1)/(√κ + 1))^{i+1} |q|",
+        "Five solvers of (H + λI) x = q. Dashed: what theory promises for any spectrum in [μ, L]. Chebyshev pays "
+        "for bounds that are too wide; conjugate gradient needs none. In bf16 and tf32 operands of products are "
+        "rounded and sums kept in fp32.",
+        "Gated KalmaNet, algorithm 1 and section 4.2.3", race_numbers},
+    FormulaCard{"solver_omega", "Chebyshev weights", "ω_i = 4/(4 − ρ² ω_{i−1}),  ω_0 = 2",
+                "They fall to ω* from above (lemma 3), at least as fast as lemma 4 says.",
+                "Gated KalmaNet, lemmas 3 and 4", nullptr},
+    FormulaCard{"gate", "Memory horizon", "min l: e^{g_t + … + g_{t−l+1}} < 1/e",
+                "How many tokens back a head's memory reaches: where the product of the decays falls under 1/e or 1 %.",
+                "Gated KalmaNet, section 4.1", nullptr},
+    FormulaCard{
+        "gradient_check", "Gradient check", "∂q = (H + λI)⁻¹ ∂x,  ∂H = −∂q xᵀ − a (xᵀ∂q) H/|H|",
+        "Implicit: the same iteration solves for the gradient. Unrolled: the derivative of the iteration itself. "
+        "For q Chebyshev gives the same by both (lemma 2), for H only when it has converged.",
+        "Gated KalmaNet, section 4.2.2 and appendix C", nullptr},
     FormulaCard{"token_weights", "Token weights", "y_t = η Σ_s w_ts v_s,  w_ts = z_sᵀ G̃⁻¹ Φ_K q_t",
                 "With what weight the value of token s enters the answer at token t. Softmax weights are shares; those "
                 "of SKA, linear attention (scale · q·k) and Mamba-2 (C·B, faded) may be negative.",

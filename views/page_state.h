@@ -69,6 +69,7 @@ struct PageState {
   TimeFocus time_focus = TimeFocus::steps;
   PaletteState palette;
   EditState edit;
+  std::string held_point;  ///< id of the dot that the pointer drags; empty: none
   CardState card;
   bool help_is_open = false;
   std::deque<Note> notes;

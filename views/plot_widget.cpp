@@ -176,7 +176,15 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   draw_hidden_labels(frame, hidden);
   const auto waiting = std::find_if(hidden.begin(), hidden.end(),
                                     [&](const HiddenLabel& h) { return response.hovered && h.rect.contains(mouse); });
-  const bool clicked = handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
+  std::string& held = frame.state.held_point;
+  if (ImGui::IsItemActivated()) held = options.moves_points && point ? response.hovered_point : "";
+  const bool is_moving = ImGui::IsItemActive() && !held.empty();
+  if (is_moving && ImGui::IsMouseDragging(0, static_cast<float>(frame.px(2)))) {
+    response.moved_point = held;
+    response.moved_to = geometry.y.to_data(std::clamp(mouse.y, geometry.plot.y, geometry.plot.bottom()));
+  }
+  const bool clicked =
+      !is_moving && handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
   const Rect follow = follow_button(frame, geometry);
   if (!state.follows()) draw_follow_button(frame, follow);
   if (clicked && !state.follows() && follow.contains(mouse)) {

@@ -9,6 +9,7 @@ namespace afterglow {
 struct PlotOptions {
   double text_size = 11;      ///< layout units
   bool shows_caption = true;  ///< title and subtitle of the figure above the plot
+  bool moves_points = false;  ///< a drag that begins on a dot moves the dot instead of the view
 };
 
 /// What happened on the plot in this frame.
@@ -16,7 +17,9 @@ struct PlotResponse {
   bool hovered = false;
   std::string clicked_point;  ///< id of the dot that was clicked: "mode 3"
   std::string hovered_point;
-  Point beside;  ///< where a readout of the hovered point may go
+  std::string moved_point;  ///< id of the dot that is being dragged, with `moves_points`
+  double moved_to = 0;      ///< where to, in units of the y axis
+  Point beside;             ///< where a readout of the hovered point may go
 };
 
 /// Draws the figure into `area` of the current Dear ImGui window and changes its PlotState as the user asks:

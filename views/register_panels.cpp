@@ -13,8 +13,11 @@ const std::array list{
     Panel{find_plot_kind("spectrum"), draw_spectrum, draw_spectrum_controls, 150, 150},
     Panel{find_plot_kind("power_filter"), draw_power_filter},
     Panel{find_plot_kind("stepper"), draw_stepper, draw_stepper_controls, 190, 150},
-    Panel{find_plot_kind("conditioning"), draw_figure_grid, nullptr, 280, 210},
+    Panel{find_plot_kind("conditioning"), draw_conditioning, draw_arithmetic_controls, 280, 210},
     Panel{find_plot_kind("token_weights"), draw_figure_grid, draw_token_weights_controls},
+    Panel{find_plot_kind("solver_race"), draw_solver_race, draw_solver_race_controls, 240, 150},
+    Panel{find_plot_kind("gate"), draw_figure_grid, nullptr, 250, 150},
+    Panel{find_plot_kind("gradient_check"), draw_figure_grid, draw_arithmetic_controls, 250, 150},
 };
 
 }  // namespace

@@ -85,6 +85,9 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--head", options.head, "Selected head");
   command->add_option("--token", options.token, "Selected token");
   command->add_option("--power", options.power, "K of the power filter");
+  command->add_option("--problem", options.problem,
+                      "Spectrum for the solvers: {\"shape\": \"geometric\", \"kappa\": 51}");
+  command->add_option("--arithmetic", options.arithmetic, "Arithmetic of the solvers: bf16, tf32, fp32 or fp64");
   command->add_flag("--all-heads", options.all_heads, "Every head of the layer");
 }
 

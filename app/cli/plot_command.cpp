@@ -2,9 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/start.h"
+#include "core/engine/solver_problems.h"
 #include "core/engine/watched_run.h"
 #include "core/figure/figure_files.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {
@@ -16,6 +18,15 @@ SizePreset size_of_name(const std::string& name) {
   if (name == "page") return SizePreset::two_columns;
   if (name == "slide") return SizePreset::slide;
   throw Error(ExitCode::usage, "--size " + name + ": choose column (85 mm), page (178 mm) or slide (16:9)");
+}
+
+/// Index into all_arithmetics; -1 for none.
+int arithmetic_of_name(const std::string& name) {
+  if (name.empty()) return -1;
+  for (std::size_t i = 0; i < all_arithmetics.size(); ++i) {
+    if (name == name_of(all_arithmetics[i])) return static_cast<int>(i);
+  }
+  throw Error(ExitCode::usage, "--arithmetic " + name + ": choose bf16, tf32, fp32 or fp64");
 }
 
 }  // namespace
@@ -43,6 +54,8 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   watched.update_spectra();
   if (options.layer >= 0) watched.choose_trace(options.layer);
   watched.update_trace();
+  if (!options.problem.empty()) watched.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
+  watched.update_solvers();
   Observation observation = watched.describe();
   observation.checksum = watched.run().trainer().checksum();
   observation.checksum_step = observation.step;
@@ -53,6 +66,8 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   selection.token = options.token;
   selection.power = options.power;
   selection.all_heads = options.all_heads;
+  selection.band = options.token < 0;
+  selection.arithmetic = arithmetic_of_name(options.arithmetic);
   CurveStore curves;
   const std::vector<Figure> figures = prepared_figures(*kind, observation, selection, curves);
   if (options.number < 0 || static_cast<std::size_t>(options.number) >= figures.size()) {

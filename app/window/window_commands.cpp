@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/solver_view.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/page/page.h"
@@ -67,6 +68,15 @@ void select(CommandContext& context, const json& value) {
   s.all_heads = truth(value, "all_heads", s.all_heads);
   s.scaled = truth(value, "scaled", s.scaled);
   s.change = truth(value, "change", s.change);
+  if (value.contains("arithmetic")) {
+    const std::string name =
+        get_choice(value, "arithmetic", {"run", "bf16", "tf32", "fp32", "fp64"}, "run", "the command's value");
+    s.arithmetic = -1;
+    for (std::size_t i = 0; i < all_arithmetics.size(); ++i) {
+      if (name == name_of(all_arithmetics[i])) s.arithmetic = static_cast<int>(i);
+    }
+  }
+  s.band = truth(value, "band", s.band);
   s.smoothing = number(value, "smoothing", s.smoothing, 0, 0.9999);
 }
 

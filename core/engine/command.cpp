@@ -58,6 +58,10 @@ constexpr std::array table{
                 "{\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} those of the memory race."},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},
+    CommandSpec{
+        "solver_problem", engine, "Make a ridge system", "", R"({"shape": "geometric", "kappa": 51})",
+        "Races the solvers on a spectrum of your own: eigenvalues of H + λI, or a shape (geometric, clustered, "
+        "outlier) with count and kappa; mu and L tell the iterations other bounds. {}: the layer's own systems."},
     CommandSpec{"device", engine, "Switch the device", "", R"({"name": "cpu"})",
                 "Goes on at this step on another device: cpu, cuda or auto."},
     CommandSpec{"precision", engine, "Precision of products", "", R"({"name": "fp32"})",
@@ -65,7 +69,7 @@ constexpr std::array table{
     // Window.
     CommandSpec{"select", window, "Select", "", R"({"layer": 1, "head": 0, "mode": 0, "token": 3})",
                 "Selects layer, head, mode or token in every panel, and how they are shown (power, all_heads, scaled, "
-                "change, smoothing); absent keys stay."},
+                "change, smoothing; arithmetic and band of the solvers); absent keys stay."},
     CommandSpec{"token", window, "Go to a token", "", R"({"to": 5})",
                 "Moves the stepper to a token ({\"by\": 1} moves it on)."},
     CommandSpec{"time_left", window, "One step back", "Left Shift+Left", R"({"count": 1})",

@@ -6,10 +6,12 @@
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
+#include "core/analysis/spectrum.h"
 #include "core/engine/device_array.h"
 #include "core/engine/head_spectrum.h"
 #include "core/engine/layer_weights.h"
 #include "core/engine/probe_reader.h"
+#include "core/engine/solver_problems.h"
 
 namespace afterglow {
 
@@ -20,6 +22,22 @@ const HeadSpectrum* find_head(const Spectra& spectra, int layer, int head) {
     if (spectrum.layer == layer && spectrum.head == head) return &spectrum;
   }
   return nullptr;
+}
+
+/// `count` places spread over 0..tokens-1, the last one among them.
+std::vector<int> spread_tokens(int tokens, int count) {
+  std::vector<int> places;
+  for (int i = 1; i <= std::min(count, tokens); ++i)
+    places.push_back(static_cast<int>(static_cast<std::int64_t>(tokens) * i / std::min(count, tokens)) - 1);
+  return places;
+}
+
+/// The part itself if it will do, else the first that does; -1 without any.
+int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(std::string_view)) {
+  if (wanted >= 0 && wanted < static_cast<int>(parts.size()) && will_do(parts[static_cast<std::size_t>(wanted)].kind))
+    return wanted;
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const ModelPart& p) { return will_do(p.kind); });
+  return found == parts.end() ? -1 : static_cast<int>(found - parts.begin());
 }
 
 }  // namespace
@@ -107,6 +125,55 @@ std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
   result->weights = layer_weights(*trainer_, part, ProbeReader(tape_, trainer_->backend()), context);
   result->heads = static_cast<int>(result->weights.size());
   return result;
+}
+
+std::shared_ptr<const SolverView> Observer::solvers(int layer) {
+  constexpr int most_iterations = 40, raced_tokens = 12, conditioned_tokens = 64;
+  constexpr double race_work = 3e5, eigenvalue_work = 1e7;  // a look stays within some tenths of a second
+  auto view = std::make_shared<SolverView>();
+  view->step = trainer_->finished_steps();
+  view->iterations = most_iterations;
+  const auto& parts = trainer_->parts();
+  view->layer = first_part(parts, layer, solves_systems);
+  view->gate_layer = first_part(parts, layer, has_gate);
+  if (view->layer >= 0 || view->gate_layer >= 0) probe_sequence();
+  const ProbeReader read(tape_, trainer_->backend());
+  if (view->gate_layer >= 0) view->gates = read_gates(*trainer_, view->gate_layer, read);
+  RidgeProblem hardest;
+  double worst = 0;
+  if (view->layer >= 0) {
+    const ModelPart& part = parts[static_cast<std::size_t>(view->layer)];
+    const Shape keys = read.shape(part.scope + ".keys");
+    const double width = static_cast<double>(keys.last()) / (keys.rank() == 3 ? part.heads : 1);
+    const auto affordable = [&](double work, double each, int most) {
+      return std::clamp(static_cast<int>(work / (part.heads * each)), 1, most);
+    };
+    const int tokens = static_cast<int>(example_.tokens.size());
+    const std::vector<int> raced = spread_tokens(tokens, affordable(race_work, width * width, raced_tokens));
+    view->strength = for_each_system(*trainer_, view->layer, read, raced, [&](int head, int token, RidgeProblem p) {
+      view->problems.push_back(race(head, token, p, most_iterations));
+      if (view->problems.back().kappa() > worst) {
+        worst = view->problems.back().kappa();
+        hardest = std::move(p);
+      }
+    });
+    const std::vector<int> conditioned =
+        spread_tokens(tokens, affordable(eigenvalue_work, width * width * width, conditioned_tokens));
+    for_each_system(*trainer_, view->layer, read, conditioned, [&](int head, int token, const RidgeProblem& p) {
+      if (view->conditioning.empty() || view->conditioning.back().head != head)
+        view->conditioning.push_back({head, {}, {}, {}, {}, {}});
+      HeadConditioning& own = view->conditioning.back();
+      const SymmetricRange range = symmetric_range(p.H, p.size());
+      own.tokens.push_back(token);
+      own.smallest.push_back(std::max(0.0, range.smallest));
+      own.largest.push_back(range.largest);
+      own.norm.push_back(frobenius_norm(p.H));
+      own.ridge.push_back(p.ridge);
+    });
+  }
+  view->gradients = check_gradients(hardest, view->strength, most_iterations);
+  view->reversals = check_reversals(hardest, most_iterations);
+  return view;
 }
 
 std::shared_ptr<const Trace> Observer::trace(int part) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/engine/observation.h"
+#include "core/engine/solver_view.h"
 #include "core/engine/trainer.h"
 
 namespace afterglow {
@@ -24,6 +25,8 @@ class Observer {
   std::shared_ptr<const Trace> trace(int layer);
   /// Equivalent attention of part `layer` over the first tokens of the probe; without heads where the part has none.
   std::shared_ptr<const TokenWeights> token_weights(int layer);
+  /// Ridge systems of part `layer`, or of the first part that solves any, raced; gates.
+  std::shared_ptr<const SolverView> solvers(int layer);
   /// First part of kind `ska`, or -1.
   int first_ska() const;
 

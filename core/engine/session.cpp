@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "core/engine/solver_problems.h"
 #include "core/engine/watched_run.h"
 #include "core/io/error.h"
 
@@ -27,6 +28,7 @@ constexpr std::size_t most_events = 50;          // messages kept
 constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
 // Looking may take at most this share of the worker's time.
 constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01, share_for_influence = 0.03;
+constexpr double share_for_solvers = 0.01;
 constexpr double share_for_edits = 0.5;  // while somebody drags: the picture follows
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -93,7 +95,7 @@ struct Session::Worker {
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
   Pace spectra_pace{share_for_spectra, 1.0 / 30}, trace_pace{share_for_traces, 0.25},
-      probe_pace{share_for_probes, 0.25}, influence_pace{share_for_influence, 0.0};
+      probe_pace{share_for_probes, 0.25}, influence_pace{share_for_influence, 0.0}, solver_pace{share_for_solvers, 0.5};
   bool influence_failed = false;
   Clock::time_point last_publication{}, speed_start = Clock::now();
   std::int64_t speed_step = 0;
@@ -200,6 +202,7 @@ struct Session::Worker {
     spectra_pace = Pace(share_for_spectra, 1.0 / 30);
     trace_pace = Pace(share_for_traces, 0.25);
     probe_pace = Pace(share_for_probes, 0.25);
+    solver_pace = Pace(share_for_solvers, 0.5);
     stale = true;
   }
 
@@ -275,6 +278,7 @@ struct Session::Worker {
            w.watched->choose_influence(v.is_object() ? v : json::object());
            w.look_afresh();
          }},
+        {"solver_problem", [](Worker& w, const json& v) { w.watched->choose_problem(parse_made_problem(v)); }},
         {"trace", [](Worker& w, const json& v) {
            w.watched->choose_trace(static_cast<int>(std::clamp<std::int64_t>(integer_in(v, "layer", -1), -1, 1 << 20)));
            w.look_afresh();
@@ -409,6 +413,8 @@ struct Session::Worker {
       probe_pace.change_share(share_for_probes, 0.25);
     }
     if (!resting && !influence_failed && influence_pace.due()) influence_pace.timed([&] { measure_influence(); });
+    if (!watched->solvers_are_current() && (resting || solver_pace.due()))
+      solver_pace.timed([&] { watched->update_solvers(); });
     if (resting) take_checksum();
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/solver_problems.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -55,6 +56,7 @@ void WatchedRun::go_to(std::int64_t step) {
     probe_.reset();
     prober_.forget();
     influence_is_stale_ = true;
+    solvers_.reset();
     return;
   }
   while (run_->step() < step && train_step()) {
@@ -145,6 +147,12 @@ void WatchedRun::choose_trace(int part) {
   probe_.reset();
   trace_.reset();
   token_weights_.reset();
+  solvers_.reset();
+}
+
+void WatchedRun::choose_problem(std::optional<MadeProblem> problem) {
+  made_problem_ = std::move(problem);
+  if (solvers_) solvers_ = std::make_shared<const SolverView>(with_made(*solvers_, made_problem_));
 }
 
 void WatchedRun::forget_looks() {
@@ -156,11 +164,13 @@ void WatchedRun::forget_looks() {
   trajectory_.reset();
   probe_.reset();
   prober_.forget();
+  solvers_.reset();
 }
 
 bool WatchedRun::spectra_are_current() const { return spectra_ && spectra_->step == run_->step(); }
 bool WatchedRun::trace_is_current() const { return trace_ && trace_->step == run_->step(); }
 bool WatchedRun::probe_is_current() const { return probe_ && probe_->step == run_->step(); }
+bool WatchedRun::solvers_are_current() const { return solvers_ && solvers_->step == run_->step(); }
 void WatchedRun::update_spectra() { spectra_ = observer_->spectra(trail_.empty() ? nullptr : trail_.back().get()); }
 void WatchedRun::update_trace() {
   trace_ = observer_->trace(traced_part_);
@@ -168,6 +178,9 @@ void WatchedRun::update_trace() {
   trajectory_ = run_->trajectory().view("mean last hidden state of a batch");
 }
 void WatchedRun::update_probe() { probe_ = prober_.look(history_.now(), traced_part_, spectra_.get()); }
+void WatchedRun::update_solvers() {
+  solvers_ = std::make_shared<const SolverView>(with_made(*observer_->solvers(traced_part_), made_problem_));
+}
 
 void WatchedRun::choose_influence(const nlohmann::json& value) {
   influence_config_ = parse_influence(value, influence_config_);
@@ -233,6 +246,7 @@ Observation WatchedRun::describe() const {
   if (influence_) now.influence = influence_->finished();
   now.trajectory = trajectory_;
   now.probe = probe_;
+  now.solvers = solvers_;
   now.recipe = to_json(recipe).dump();
   return now;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/engine/influence_lab.h"
@@ -32,17 +33,21 @@ class WatchedRun {
   bool undo();
   bool redo();
   void choose_trace(int part);
+  /// The system that the solvers race beside the layer's; nothing: the layer's alone.
+  void choose_problem(std::optional<MadeProblem> problem);
   /// Forgets what was computed from the weights or settings before they changed.
   void forget_looks();
 
   bool spectra_are_current() const;
   bool trace_is_current() const;
   bool probe_is_current() const;
+  bool solvers_are_current() const;
   void update_spectra();
   /// The trace, the token weights of the same layer, and the path of training.
   void update_trace();
   /// What the probe sequence is answered, with the overrides in force; wants current spectra.
   void update_probe();
+  void update_solvers();
 
   /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_influence(const nlohmann::json& value);
@@ -74,6 +79,8 @@ class WatchedRun {
   std::shared_ptr<const TokenWeights> token_weights_;
   std::shared_ptr<const TrajectoryView> trajectory_;
   std::shared_ptr<const ProbeView> probe_;
+  std::optional<MadeProblem> made_problem_;
+  std::shared_ptr<const SolverView> solvers_;
 };
 
 }  // namespace afterglow

@@ -98,6 +98,7 @@ struct Line {
   Dash dash = Dash::automatic;
   double width = 2;  ///< in pixels at text size 12, scaled with the text
   Marker marker = Marker::none;
+  bool is_quiet = false;    ///< goes with another line, such as its bound: no label and no place in the legend
   std::string end_value{};  ///< optional text behind the name in a label at the curve: "0.998"
 };
 

@@ -15,6 +15,7 @@ double text_height(const Painter& p) { return (ascent_of_font + descent_of_font)
 double label_gap(const Painter& p) { return 0.6 * p.m.text; }
 
 std::string label_text(const Line& line) {
+  if (line.is_quiet) return "";
   return line.end_value.empty() ? line.name : line.name.empty() ? line.end_value : line.name + " " + line.end_value;
 }
 

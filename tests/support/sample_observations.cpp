@@ -6,6 +6,8 @@
 #include <functional>
 #include <limits>
 
+#include "core/engine/solver_problems.h"
+
 namespace afterglow::samples {
 
 namespace {
@@ -232,6 +234,38 @@ std::vector<Setting> settings() {
       {"ridge", "ridge ε", "", "Added to the Gram matrix before it is factorised.", 1e-3, 1e-8, 1, 1e-3, true, false}};
 }
 
+/// Systems of two tokens for each head, λ_t = 0.02 |H_t|_F, and gates of different strength.
+std::shared_ptr<const SolverView> solvers_of(std::int64_t step, int heads, int length) {
+  auto view = std::make_shared<SolverView>();
+  view->step = step;
+  view->layer = 3;
+  view->gate_layer = 1;
+  view->strength = 0.02;
+  view->iterations = 12;
+  for (int h = 0; h < heads; ++h) {
+    HeadConditioning conditioning{h, {}, {}, {}, {}, {}};
+    for (const int token : {length / 2, length - 1}) {
+      MadeProblem made;
+      for (int i = 0; i < 6; ++i) made.eigenvalues.push_back(std::exp(-0.6 * i * (1 + 0.1 * h)));
+      const RidgeProblem problem = system_of(made);
+      RidgeProblem ridged = bounded_problem(problem.H, problem.q, 0.02 * frobenius_norm(problem.H));
+      view->problems.push_back(race(h, token, ridged, view->iterations));
+      if (view->gradients.empty()) {
+        view->gradients = check_gradients(ridged, view->strength, view->iterations);
+        view->reversals = check_reversals(ridged, view->iterations);
+      }
+      conditioning.tokens.push_back(token);
+      conditioning.smallest.push_back(made.eigenvalues.back());
+      conditioning.largest.push_back(1);
+      conditioning.norm.push_back(frobenius_norm(problem.H));
+      conditioning.ridge.push_back(ridged.ridge);
+    }
+    view->conditioning.push_back(std::move(conditioning));
+    view->gates.push_back({h, std::vector<double>(static_cast<std::size_t>(length), -0.2 / (h + 1))});
+  }
+  return view;
+}
+
 Observation training(std::int64_t step, int heads, int rank, int length) {
   Observation o;
   o.preset = "tiny";
@@ -258,6 +292,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.spectra = o.spectra_trail.back();
   o.trace = trace_of(step, length, heads, rank, rank);
   o.token_weights = token_weights_of(*o.trace, heads, false);
+  o.solvers = solvers_of(step, std::min(heads, 4), length);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
 }
@@ -300,6 +335,13 @@ Observation non_finite() {
   auto weights = std::make_shared<TokenWeights>(*o.token_weights);
   weights->weights[0].clear();
   o.token_weights = weights;
+  auto solvers = std::make_shared<SolverView>(*o.solvers);
+  solvers->problems[0].eigenvalues.clear();
+  for (std::vector<double>& residuals : solvers->problems[1].races[0]) residuals.assign(residuals.size(), nan);
+  solvers->conditioning[0].smallest[0] = nan;
+  solvers->gates[0].log_decay[3] = nan;
+  solvers->gradients[0].checks[0].implicit = {nan, infinity};
+  o.solvers = solvers;
   o.running = false;
   o.stopped_non_finite = true;
   o.events.push_back(
@@ -386,6 +428,8 @@ Observation softmax_weights() {
   trace->layer = 1;
   o.trace = trace;
   o.token_weights = token_weights_of(*trace, 2, true);
+  o.solvers =
+      std::make_shared<const SolverView>(with_made(*o.solvers, MadeProblem{{1e-3, 0.02, 0.5, 1, 1, 1e-5}, 0.01, 0}));
   return o;
 }
 

@@ -6,13 +6,22 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
+#include "views/figures/solver_figures.h"
 
 namespace afterglow {
 
 namespace {
 
-/// 1/u of a precision with `bits` significand bits: beyond it a solution has no correct digit.
-constexpr double inverse_unit(int bits) { return static_cast<double>(1ll << bits); }
+/// Beyond 1/u of a precision a solution has no correct digit; the precision in use stands out.
+std::vector<ReferenceLine> precision_lines(const Observation& observation, const Selection& selection) {
+  std::vector<ReferenceLine> lines;
+  for (const Arithmetic arithmetic : {Arithmetic::bf16, Arithmetic::tf32, Arithmetic::fp32}) {
+    const bool is_used = arithmetic == selected_arithmetic(observation, selection);
+    lines.push_back({Orientation::horizontal, inverse_unit(arithmetic), "1/u " + std::string(name_of(arithmetic)),
+                     is_used ? Role::warning : Role::dim, is_used ? Dash::solid : Dash::dashed});
+  }
+  return lines;
+}
 
 constexpr std::size_t most_named_heads = 8;
 
@@ -74,9 +83,7 @@ Figure kappa_figure(const Observation& observation, const Selection& selection) 
     }
   }
   figure.y.range = Range{1, largest};
-  figure.reference_lines = {{Orientation::horizontal, inverse_unit(8), "1/u bf16", Role::warning, Dash::dashed},
-                            {Orientation::horizontal, inverse_unit(11), "1/u tf32", Role::warning, Dash::dashed},
-                            {Orientation::horizontal, inverse_unit(24), "1/u fp32", Role::warning, Dash::dashed}};
+  figure.reference_lines = precision_lines(observation, selection);
   add_heads(figure, *observation.trace, selection, &HeadStep::kappa);
   add_jitter(figure, *observation.trace);
   return figure;
@@ -101,10 +108,108 @@ Figure sigma_figure(const Observation& observation, const Selection& selection) 
   return figure;
 }
 
+// Layers without a traced recurrent Gram matrix: H_t + λ_t I of the solver view.
+
+bool has_systems(const Observation& observation) {
+  return observation.solvers && !observation.solvers->conditioning.empty();
+}
+
+Figure system_figure(const Observation& observation, std::string id, std::string title, std::string label) {
+  Figure figure;
+  figure.id = "conditioning_" + std::move(id);
+  figure.title = std::move(title);
+  figure.subtitle = layer_name(observation, observation.solvers->layer);
+  figure.x.label = "token";
+  figure.x.integer_ticks = true;
+  figure.x.range =
+      Range{0, std::max(1.0, static_cast<double>(observation.solvers->conditioning.front().tokens.back()))};
+  figure.y.label = std::move(label);
+  figure.y.scale = Scale::log;
+  return figure;
+}
+
+double kappa_with(const HeadConditioning& head, std::size_t i, double ridge) {
+  return (head.largest[i] + ridge) / (head.smallest[i] + ridge);
+}
+
+template <class Value>
+Line head_line(const HeadConditioning& head, std::string name, Ink ink, const Value& value) {
+  std::vector<double> x(head.tokens.begin(), head.tokens.end()), y;
+  for (std::size_t i = 0; i < x.size(); ++i) y.push_back(value(i));
+  Line line;
+  line.name = std::move(name);
+  line.ink = ink;
+  line.curve = {std::move(x), std::move(y), nullptr};
+  return line;
+}
+
+template <class Value>
+void add_system_heads(Figure& figure, const Observation& observation, const Selection& selection, const Value& value) {
+  const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;
+  const bool are_many = heads.size() > most_named_heads;
+  if (are_many) figure.labels = LabelPlacement::none;
+  for (const HeadConditioning& head : heads) {
+    const bool is_chosen = head.head == selection.head;
+    const Ink ink = are_many && !is_chosen ? Ink(Role::faint) : head_ink(head.head);
+    Line line =
+        head_line(head, "head " + std::to_string(head.head), ink, [&](std::size_t i) { return value(head, i); });
+    line.width = is_chosen ? 2.4 : 1.3;
+    figure.series.emplace_back(std::move(line));
+  }
+}
+
+Figure system_kappa_figure(const Observation& observation, const Selection& selection) {
+  Figure figure = system_figure(observation, "kappa", "Condition number", "κ(H_t + λ_t I)");
+  add_system_heads(figure, observation, selection,
+                   [](const HeadConditioning& head, std::size_t i) { return kappa_with(head, i, head.ridge[i]); });
+  figure.reference_lines = precision_lines(observation, selection);
+  if (const double strength = observation.solvers->strength; strength > 0) {
+    figure.y.range = Range{1, 1e4};
+    figure.reference_lines.push_back(
+        {Orientation::horizontal, kappa_bound(strength), "(a + 1)/a", Role::accent, Dash::dashed});
+  }
+  return figure;
+}
+
+Figure ridge_figure(const Observation& observation, const Selection& selection) {
+  Figure figure = system_figure(observation, "lambda", "Regularisation", "λ_t");
+  figure.subtitle += observation.solvers->strength > 0
+                         ? " · λ_t = " + number_text(observation.solvers->strength, 2) + " |H_t|_F"
+                         : " · fixed";
+  add_system_heads(figure, observation, selection,
+                   [](const HeadConditioning& head, std::size_t i) { return head.ridge[i]; });
+  return figure;
+}
+
+/// What adaptive and fixed regularisation make of the same H_t (GKA, appendix F.1).
+Figure regularisation_figure(const Observation& observation, const Selection& selection) {
+  constexpr double usual_strength = 0.02, fixed_ridge = 0.25;
+  const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;
+  const HeadConditioning& head =
+      heads[static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(heads.size()) - 1))];
+  const double strength = observation.solvers->strength > 0 ? observation.solvers->strength : usual_strength;
+  Figure figure = system_figure(observation, "regularisation", "Adaptive or fixed λ", "κ(H_t + λI)");
+  figure.subtitle += " · head " + std::to_string(head.head);
+  figure.series.emplace_back(head_line(head, "λ = " + number_text(strength, 2) + " |H|_F", 0,
+                                       [&](std::size_t i) { return kappa_with(head, i, strength * head.norm[i]); }));
+  figure.series.emplace_back(head_line(head, "λ = " + number_text(fixed_ridge, 2), 3,
+                                       [&](std::size_t i) { return kappa_with(head, i, fixed_ridge); }));
+  figure.reference_lines = {
+      {Orientation::horizontal, kappa_bound(strength), "(a + 1)/a", Role::accent, Dash::dashed},
+      {Orientation::horizontal, inverse_unit(Arithmetic::bf16), "1/u bf16", Role::dim, Dash::dashed}};
+  return figure;
+}
+
 }  // namespace
 
 std::string conditioning_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.trace || head_count(*observation.trace) == 0) return "trace a Koopman attention layer to see it";
+  if (!observation.trace || head_count(*observation.trace) == 0) {
+    if (!has_systems(observation)) return "choose a layer that solves a ridge system to see it";
+    const std::int64_t step = observation.solvers->step;
+    return layer_name(observation, observation.solvers->layer) + " · " +
+           std::to_string(observation.solvers->conditioning.size()) + " heads" +
+           (step == observation.step ? "" : " · as of step " + grouped_number(step));
+  }
   int events = 0;
   for (const TokenStep& step : observation.trace->steps) {
     for (const HeadStep& head : step.heads) events += head.jitter > 0;
@@ -116,10 +221,39 @@ std::string conditioning_subtitle(const Observation& observation, const Selectio
   return text;
 }
 
+std::string conditioning_advice(const Observation& observation, const Selection& selection) {
+  double kappa = 0, smallest = 0, ridge = 0;
+  const auto see = [&](double its_kappa, double its_smallest, double its_ridge) {
+    if (!std::isfinite(its_kappa) || its_kappa <= kappa) return;
+    kappa = its_kappa;
+    smallest = its_smallest;
+    ridge = its_ridge;
+  };
+  if (observation.trace && head_count(*observation.trace) > 0) {
+    const HeadSpectrum* spectrum = selected_head(observation, selection);
+    for (const TokenStep& step : observation.trace->steps) {
+      for (const HeadStep& head : step.heads) see(head.kappa, head.lambda_min, spectrum ? spectrum->ridge : 0);
+    }
+  } else if (has_systems(observation)) {
+    for (const HeadConditioning& head : observation.solvers->conditioning) {
+      for (std::size_t i = 0; i < head.tokens.size(); ++i)
+        see(kappa_with(head, i, head.ridge[i]), head.smallest[i] + head.ridge[i], head.ridge[i]);
+    }
+  }
+  return kappa > 0 ? precision_advice(selected_arithmetic(observation, selection), smallest, kappa * smallest, ridge)
+                   : "";
+}
+
 std::vector<Figure> conditioning_figures(const Observation& observation, const Selection& selection, CurveStore&) {
-  if (!observation.trace || head_count(*observation.trace) == 0) return {};
-  return {kappa_figure(observation, selection), smallest_figure(observation, selection),
-          sigma_figure(observation, selection)};
+  std::vector<Figure> figures;
+  if (observation.trace && head_count(*observation.trace) > 0) {
+    figures = {kappa_figure(observation, selection), smallest_figure(observation, selection),
+               sigma_figure(observation, selection)};
+  } else if (has_systems(observation)) {
+    figures = {system_kappa_figure(observation, selection), ridge_figure(observation, selection)};
+  }
+  if (has_systems(observation)) figures.push_back(regularisation_figure(observation, selection));
+  return figures;
 }
 
 }  // namespace afterglow

@@ -5,6 +5,7 @@
 
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/power_filter_figures.h"
+#include "views/figures/solver_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
 #include "views/figures/token_weights_figures.h"
@@ -27,6 +28,12 @@ constexpr std::array kinds{
              conditioning_subtitle, conditioning_figures},
     PlotKind{"token_weights", "Token weights", "Which tokens each token reads, as if every layer were attention.",
              token_weights_subtitle, token_weights_figures},
+    PlotKind{"solver_race", "Solver race",
+             "Residuals of five solvers in four arithmetics, beside what theory promises.", solver_race_subtitle,
+             solver_race_figures},
+    PlotKind{"gate", "Gate", "How far back each head's memory reaches, token by token.", gate_subtitle, gate_figures},
+    PlotKind{"gradient_check", "Gradient check", "Implicit and unrolled gradients of a solve against the exact one.",
+             gradient_check_subtitle, gradient_check_figures},
 };
 
 }  // namespace

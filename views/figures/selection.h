@@ -13,6 +13,8 @@ struct Selection {
   bool all_heads = false;  ///< spectrum: small multiples of every head
   bool scaled = false;     ///< spectrum: eigenvalues of A = scale A_w instead of A_w
   bool change = false;     ///< stepper: what the token changed instead of what is there
+  int arithmetic = -1;     ///< solvers: index into all_arithmetics; -1: the one that the run computes in
+  bool band = true;        ///< solvers: every token and head of the layer instead of one system
   double smoothing = 0.9;  ///< weight of the past in smoothed curves, in [0, 1)
   bool operator==(const Selection&) const = default;
 };

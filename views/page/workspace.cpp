@@ -88,6 +88,9 @@ std::span<const Workspace> workspaces() {
         {1, {{"stepper", 1.8}, {"conditioning", 0.95}, {"token_weights", 1.05}}}}},
       {"training", "Training", {{1, {{"training", 1}}}}},
       {"stepper", "Stepper", {{1.3, {{"stepper", 1}}}, {1, {{"conditioning", 1}, {"spectrum", 1}}}}},
+      {"solvers",
+       "Solvers",
+       {{1.25, {{"solver_race", 2.1}, {"conditioning", 1}}}, {1, {{"gradient_check", 1.6}, {"gate", 1}}}}},
   };
   return list;
 }

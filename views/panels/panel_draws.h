@@ -14,6 +14,11 @@ double draw_stepper_controls(Frame& frame, const Rect& row);
 
 double draw_token_weights_controls(Frame& frame, const Rect& row);
 
+void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+double draw_solver_race_controls(Frame& frame, const Rect& row);
+double draw_arithmetic_controls(Frame& frame, const Rect& row);
+void draw_conditioning(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+
 double draw_training_controls(Frame& frame, const Rect& row);
 
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.

@@ -1,0 +1,75 @@
+// The solver laboratory's part of an observation: ridge systems of a layer or of the user's making, raced in every
+// arithmetic; their conditioning token by token; gates; gradients by iteration count.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/analysis/gradient_check.h"
+#include "core/analysis/solvers.h"
+
+namespace afterglow {
+
+/// |r_i|/|q| of every solver in one arithmetic, in the order of all_solvers; Cholesky has one number, NaN where it
+/// failed.
+using SolverRace = std::array<std::vector<double>, all_solvers.size()>;
+
+/// One system (H + λI) x = q and how it was solved.
+struct RacedProblem {
+  int head = 0, token = -1;                              ///< token that asks; -1: made by hand
+  double ridge = 0, mu = 0, L = 0;                       ///< λ and the bounds that the iterations are told
+  std::vector<double> eigenvalues;                       ///< of H + λI, ascending
+  std::array<SolverRace, all_arithmetics.size()> races;  ///< in the order of all_arithmetics
+  double kappa() const { return eigenvalues.empty() ? 0 : eigenvalues.back() / eigenvalues.front(); }
+};
+
+/// H_t of one head at some tokens: κ(H_t + λI) for any λ.
+struct HeadConditioning {
+  int head = 0;
+  std::vector<int> tokens;
+  std::vector<double> smallest, largest, norm;  ///< eigenvalues of H_t and |H_t|_F
+  std::vector<double> ridge;                    ///< λ_t as the layer takes it
+};
+
+/// Decay of one head's memory, token by token.
+struct HeadGate {
+  int head = 0;
+  std::vector<double> log_decay;  ///< [T], <= 0
+};
+
+/// Gradients of one system by iteration count.
+struct GradientLine {
+  SolverKind solver = SolverKind::chebyshev;
+  Arithmetic arithmetic = Arithmetic::fp64;
+  std::vector<GradientCheck> checks;
+};
+
+/// A system that the user made: eigenvalues of H + λI and what the iterations are told of them.
+struct MadeProblem {
+  std::vector<double> eigenvalues;  ///< positive, at most 128, in the user's order
+  double mu = 0, L = 0;             ///< 0: the ends of the spectrum
+};
+
+struct SolverView {
+  std::int64_t step = 0;  ///< training step of the weights
+  int layer = -1;         ///< whose systems these are, index into ModelSummary::layers; -1: no layer solves any
+  double strength = 0;    ///< a where λ_t = a |H_t|_F; 0: λ is fixed
+  int iterations = 0;
+  std::vector<RacedProblem> problems;  ///< some tokens of every head, head by head
+  std::vector<HeadConditioning> conditioning;
+  std::vector<GradientLine> gradients;  ///< of the worst conditioned problem
+  /// Of the same problem: Chebyshev run backwards, in the order of all_arithmetics.
+  std::array<ChebyshevReversal, all_arithmetics.size()> reversals;
+  int gate_layer = -1;  ///< the layer of `gates`: `layer` if it has one, else the first that has
+  std::vector<HeadGate> gates;
+
+  // The user's own system, if there is one.
+  std::optional<MadeProblem> made_of;
+  std::optional<RacedProblem> made;
+  std::vector<GradientLine> made_gradients;
+  std::array<ChebyshevReversal, all_arithmetics.size()> made_reversals;
+};
+
+}  // namespace afterglow

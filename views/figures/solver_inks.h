@@ -1,0 +1,24 @@
+// One colour for each solver, the same in every figure.
+#pragma once
+#include "core/engine/solver_view.h"
+#include "core/figure/figure.h"
+
+namespace afterglow {
+
+inline Ink solver_ink(SolverKind kind) {
+  switch (kind) {
+    case SolverKind::chebyshev:
+      return 0;
+    case SolverKind::gradient_descent:
+      return 5;
+    case SolverKind::nesterov:
+      return 2;
+    case SolverKind::conjugate_gradient:
+      return 1;
+    case SolverKind::cholesky:
+      return 4;
+  }
+  return Role::faint;
+}
+
+}  // namespace afterglow
