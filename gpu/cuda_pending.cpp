@@ -27,14 +27,6 @@ void CudaBackend::chebyshev_step(const ChebyshevConfig&, const ChebyshevInputs&,
                                  const ChebyshevSaved&, const Tensor&) {
   pending("chebyshev_step");
 }
-void CudaBackend::feedback_solve(const FeedbackInputs&, const Tensor&, const FeedbackSaved&) {
-  pending("feedback_solve");
-}
-void CudaBackend::feedback_solve_backward(const FeedbackInputs&, const Tensor&, const FeedbackSaved&, const Tensor&,
-                                          const Tensor&, const FeedbackGrads&) {
-  pending("feedback_solve_backward");
-}
-std::int64_t CudaBackend::feedback_solve_workspace(const FeedbackInputs&) const { pending("feedback_solve_workspace"); }
 void CudaBackend::trapezoid_scan(const TrapezoidInputs&, const Tensor&, const Tensor&, bool) {
   pending("trapezoid_scan");
 }

@@ -90,7 +90,7 @@ void add_feedback_cases(std::vector<OpCase>& cases) {
   cases.push_back(solve_case({2, 65, 37, 101}, 0.9, 1));
   cases.push_back(solve_case({1, 101, 128, 128}, 0.999, 1));
   cases.push_back(solve_case({1, 200, 256, 256}, 0.9, 1));
-  cases.push_back(solve_case({1, 130, 300, 280}, 0.9, 1));
+  cases.push_back(solve_case({1, 130, 130, 200}, 0.9, 1));
   cases.push_back(solve_case({2, 101, 16, 16}, 0.999, 8));
   cases.push_back(solve_of_itself());
 }
