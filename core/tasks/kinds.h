@@ -30,6 +30,7 @@ TaskKind induction_kind();
 TaskKind symbolsoup_kind();
 TaskKind diffuse_mqar_kind();
 TaskKind text_kind();
+TaskKind stories_kind();
 
 /// The `length` parameter, with its default as JSON text (empty: the smallest that holds every example).
 TaskParameter length_parameter(const std::string& fallback);

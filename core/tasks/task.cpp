@@ -29,7 +29,8 @@ const std::vector<TaskKind>& kinds() {
                                             induction_kind(),
                                             symbolsoup_kind(),
                                             diffuse_mqar_kind(),
-                                            text_kind()};
+                                            text_kind(),
+                                            stories_kind()};
   return all;
 }
 
