@@ -203,7 +203,7 @@ void launch_gradients(cudaStream_t stream, const Pairs& in, const Target& to, co
 }
 
 /// means[row, head] = dy . y, for every row of every head; dy and y [rows, heads * width], means [B,H,T].
-__global__ void __launch_bounds__(threads)
+static __global__ void __launch_bounds__(threads)
     mean_kernel(Operand dy, Operand y, int tokens, int heads, unsigned count, float* means) {
   const unsigned i = blockIdx.x * (threads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (i >= count) return;

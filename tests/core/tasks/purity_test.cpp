@@ -40,7 +40,7 @@ const std::vector<Pinned>& pinned() {
       {R"({"kind":"symbolsoup"})", 0xfbb5a53f02b10ea7ull},
       {R"({"kind":"diffuse_mqar"})", 0x2526bfabf5e2dcdaull},
       {R"({"kind":"diffuse_mqar","bindings":"1..8","key_length":1,"lag":"0..20"})", 0xe28f933ede1f01ecull},
-      {R"({"kind":"stories"})", 0x0ull},
+      {R"({"kind":"stories"})", 0xc53bc8f7a24950ecull},
   };
   return all;
 }
