@@ -15,8 +15,8 @@
 
 namespace afterglow {
 
-/// Arithmetic of `gemm`: exact float32 products, or matrix units fed with rounded operands. Statistics, solves and
-/// every other kernel stay in float32.
+/// Arithmetic of `gemm` and of the products inside attention and feedback_solve: float32, or matrix units fed with
+/// rounded operands. Statistics, solves and every other kernel stay in float32.
 enum class Precision { fp32, tf32, bf16 };
 const char* name_of(Precision precision);
 
