@@ -148,7 +148,7 @@ void launch_forward(cudaStream_t stream, const Pairs& in, const Target& to, floa
   const auto kernel = attention_kernel<columns, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "attention");
   const unsigned tiles = blocks_for(in.queries, rows);
-  kernel<<<tiles * static_cast<unsigned>(in.batch * in.heads), block, bytes, stream>>>(in, to, log_sum, tiles);
+  kernel<<<tiles* static_cast<unsigned>(in.batch * in.heads), block, bytes, stream>>>(in, to, log_sum, tiles);
 }
 
 struct AttentionTargets {
@@ -160,8 +160,7 @@ void launch_backward(cudaStream_t stream, const Pairs& in, const AttentionTarget
   constexpr const char* what = "attention_backward";
   if (out.q.wanted()) launch_gradients<columns, exact, false, false>(stream, in, out.q, {}, what);
   if constexpr (columns <= 128) {
-    if (out.k.wanted() || out.v.wanted())
-      launch_gradients<columns, exact, true, true>(stream, in, out.k, out.v, what);
+    if (out.k.wanted() || out.v.wanted()) launch_gradients<columns, exact, true, true>(stream, in, out.k, out.v, what);
   } else {
     if (out.k.wanted()) launch_gradients<columns, exact, true, false>(stream, in, out.k, {}, what);
     if (!out.v.wanted()) return;
@@ -169,7 +168,7 @@ void launch_backward(cudaStream_t stream, const Pairs& in, const AttentionTarget
     const auto kernel = value_gradient_kernel<columns, exact>;
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, what);
     const unsigned tiles = blocks_for(in.keys, rows);
-    kernel<<<tiles * static_cast<unsigned>(in.batch * in.key_heads), block, bytes, stream>>>(in, out.v, tiles);
+    kernel<<<tiles* static_cast<unsigned>(in.batch * in.key_heads), block, bytes, stream>>>(in, out.v, tiles);
   }
 }
 

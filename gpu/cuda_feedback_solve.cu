@@ -357,8 +357,8 @@ void CudaBackend::feedback_solve(const FeedbackInputs& in, const Tensor& s, cons
   if (in.f.elements() == 0) return;
   const Pairs pairs = feedback_pairs(in);
   const Workspace workspace = workspace_of(in, saved);
-  const Solve solve{rows_operand(in.f), rows_operand(s), s.as<float>(), saved.routed.as<float>(),
-                    in.gamma.as<float>(), saved.log_sum.as<float>()};
+  const Solve solve{rows_operand(in.f),       rows_operand(s),      s.as<float>(),
+                    saved.routed.as<float>(), in.gamma.as<float>(), saved.log_sum.as<float>()};
   with_width(widest(in), precision_ == Precision::fp32, [&](auto columns, auto exact) {
     launch_prepare<columns(), exact()>(stream(), pairs, in.gamma.as<float>(), saved.log_sum.as<float>(), workspace);
     launch_solve<columns(), exact(), false>(stream(), pairs, solve, workspace);
@@ -370,8 +370,8 @@ void CudaBackend::feedback_solve_backward(const FeedbackInputs& in, const Tensor
                                           const Tensor& ds, const Tensor& u, const FeedbackGrads& out) {
   if (in.f.elements() == 0) return;
   Pairs pairs = feedback_pairs(in);
-  const Solve solve{rows_operand(ds), rows_operand(u), u.as<float>(), nullptr, in.gamma.as<float>(),
-                    saved.log_sum.as<float>()};
+  const Solve solve{rows_operand(ds), rows_operand(u),      u.as<float>(),
+                    nullptr,          in.gamma.as<float>(), saved.log_sum.as<float>()};
   const unsigned count = static_cast<unsigned>(pairs.batch) * pairs.queries;
   float* means = scratch(count);
   pairs.v = rows_operand(s);

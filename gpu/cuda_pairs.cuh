@@ -10,10 +10,10 @@ namespace afterglow::device::tiles {
 /// sequence follow one another; logarithms, means and gains are [B,H,Tq].
 struct Pairs {
   Operand q, k, v;
-  Operand dy;             ///< upstream gradient; for the feedback u
-  const float* log_sum;   ///< [B,H,Tq]
-  const float* mean;      ///< [B,H,Tq]: dy . y
-  const float* gain;      ///< [B,Tq] factor of the upstream gradient, or null
+  Operand dy;            ///< upstream gradient; for the feedback u
+  const float* log_sum;  ///< [B,H,Tq]
+  const float* mean;     ///< [B,H,Tq]: dy . y
+  const float* gain;     ///< [B,Tq] factor of the upstream gradient, or null
   int batch, queries, keys, heads, key_heads, offset;
   float scale;
 
@@ -46,8 +46,7 @@ struct Target {
   __device__ void put(const Lane& lane, Accumulator<parts>& sum, std::size_t first, int head, int count) const {
     sum.each(lane, [&](int r, int column, float value) {
       const int row = lane.row_of(r);
-      if (row < count && column < width)
-        sink.put(first + row, static_cast<unsigned>(head * width + column), value);
+      if (row < count && column < width) sink.put(first + row, static_cast<unsigned>(head * width + column), value);
       return value;
     });
   }
@@ -162,7 +161,8 @@ __global__ void __launch_bounds__(block) value_gradient_kernel(Pairs in, Target 
   const Weights<S> weights{next + Tile<columns>::size + 2 * S * Tile<columns>::stride};
   const Lane lane;
   const int group = in.heads / in.key_heads;
-  const int sequence = static_cast<int>(blockIdx.x / own_tiles), b = sequence / in.key_heads, h = sequence % in.key_heads;
+  const int sequence = static_cast<int>(blockIdx.x / own_tiles), b = sequence / in.key_heads,
+            h = sequence % in.key_heads;
   const int first = static_cast<int>(blockIdx.x % own_tiles) * rows, count = min(rows, in.keys - first);
   load<rows>(own, in.k, static_cast<std::size_t>(b) * in.keys + first, h, count);
   Accumulator<columns / 32> sum;
@@ -209,7 +209,8 @@ static __global__ void __launch_bounds__(threads)
   if (i >= count) return;
   const unsigned token = i % tokens, sequence = i / tokens;
   const std::size_t row = static_cast<std::size_t>(sequence / heads) * tokens + token;
-  const float *up = dy.at(row, static_cast<int>(sequence % heads)), *out = y.at(row, static_cast<int>(sequence % heads));
+  const float *up = dy.at(row, static_cast<int>(sequence % heads)),
+              *out = y.at(row, static_cast<int>(sequence % heads));
   float sum = 0;
   for (int column = static_cast<int>(lane); column < dy.width; column += 32) sum += up[column] * out[column];
   sum = warp_sum(sum);

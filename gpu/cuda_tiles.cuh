@@ -95,8 +95,7 @@ __device__ inline unsigned shared_address(const void* address) {
   return static_cast<unsigned>(__cvta_generic_to_shared(address));
 }
 __device__ inline void copy_four(float* to, const float* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(valid ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0)
                : "memory");
 }
 __device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -111,7 +110,9 @@ struct Operand {
   std::size_t stride = 0;
   int width = 0;
   bool aligned = false;  // four numbers at a time
-  __device__ const float* at(std::size_t row, int head) const { return data + row * stride + std::size_t(head) * width; }
+  __device__ const float* at(std::size_t row, int head) const {
+    return data + row * stride + std::size_t(head) * width;
+  }
 };
 
 inline Operand operand_of(const Tensor& tensor, std::int64_t row_stride, int width) {

@@ -1,12 +1,11 @@
 // Sessa's feedback solve on the CPU: blocked forward substitution. Only the weights of one block of rows exist at a
 // time; the gradient computes them again from the saved logarithms, going from the last block to the first.
-#include "core/backend/feedback.h"
-
 #include <cmath>
 
 #include "core/backend/cpu_backend.h"
 #include "core/backend/cpu_product.h"
 #include "core/backend/cpu_segments.h"
+#include "core/backend/feedback.h"
 
 namespace afterglow {
 

@@ -76,9 +76,10 @@ Table sessa_table() {
   struct Series {
     const char *name, *kind, *preset;
   };
-  const char* const tasks[] = {R"(task={"kind":"symbolsoup","part":32,"length":160})",
-                               R"(task={"kind":"diffuse_mqar","bindings":4,"key_length":2,"lag":[16,32,64],"length":96})",
-                               R"(task={"kind":"stories","length":128})"};
+  const char* const tasks[] = {
+      R"(task={"kind":"symbolsoup","part":32,"length":160})",
+      R"(task={"kind":"diffuse_mqar","bindings":4,"key_length":2,"lag":[16,32,64],"length":96})",
+      R"(task={"kind":"stories","length":128})"};
   for (const Series& series : {Series{"Sessa", "sessa", "sessa-mqar"},
                                {"Sessa without feedback", "sessa", "sessa-mqar-ablated"},
                                {"Transformer", "attention", "sessa-mqar-transformer"},

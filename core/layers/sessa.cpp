@@ -24,8 +24,8 @@ Initialiser bias_of(std::int64_t inputs) {
 
 SessaConfig read_config(const nlohmann::json& config) {
   const std::string where = "sessa";
-  refuse_unknown_keys(
-      config, {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "ln_eps", "use_feedback"}, where);
+  refuse_unknown_keys(config, {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "ln_eps", "use_feedback"},
+                      where);
   SessaConfig c;
   c.width = get_integer(config, "D", std::nullopt, 1, 65536, where);
   c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
@@ -77,8 +77,7 @@ double Sessa::feedback_scale() const {
 }
 
 Sessa::Branches Sessa::enter(Tape& tape, const Var& x) const {
-  const Var normed =
-      layer_norm(tape, x, tape.parameter(norm_weight_), tape.parameter(norm_bias_), config_.norm_eps);
+  const Var normed = layer_norm(tape, x, tape.parameter(norm_weight_), tape.parameter(norm_bias_), config_.norm_eps);
   const std::int64_t widths[] = {config_.width, config_.width};
   Var parts[2];  // a, then g
   tape.split_columns(in_(tape, normed), widths, parts);
@@ -96,8 +95,8 @@ Sessa::Heads Sessa::project(Tape& tape, const Var& u, std::int64_t position) con
 
 Var Sessa::read(Tape& tape, const Heads& heads) const {
   const Shape& shape = heads.q.shape();
-  const Var joined = tape.reshape(causal_attention(tape, heads.q, heads.k, heads.v, scale()),
-                                  {shape[0], shape[1], config_.width});
+  const Var joined =
+      tape.reshape(causal_attention(tape, heads.q, heads.k, heads.v, scale()), {shape[0], shape[1], config_.width});
   return out_proj_ != nullptr ? linear(tape, joined, tape.parameter(*out_proj_)) : joined;
 }
 
@@ -191,14 +190,15 @@ std::int64_t Sessa::state_bytes(DType dtype, std::int64_t tokens) const {
 }
 
 std::vector<LayerSetting> Sessa::settings() const {
-  std::vector<LayerSetting> all{{"temperature", "Temperature", "divides the logits of the forward branch; above 1 diffuse",
-                                 config_.temperature, 0.01, 100, true, false}};
+  std::vector<LayerSetting> all{{"temperature", "Temperature",
+                                 "divides the logits of the forward branch; above 1 diffuse", config_.temperature, 0.01,
+                                 100, true, false}};
   if (!config_.feedback) return all;
   all.push_back({"feedback_temperature", "Feedback temperature",
                  "divides the logits of the feedback branch; above 1 diffuse, below 1 sharp",
                  config_.feedback_temperature, 0.01, 100, true, false});
-  all.push_back({"gamma_max", "Feedback gain γ", "largest gain of the feedback; 0 switches it off", config_.gamma_max, 0,
-                 largest_gain, false, false});
+  all.push_back({"gamma_max", "Feedback gain γ", "largest gain of the feedback; 0 switches it off", config_.gamma_max,
+                 0, largest_gain, false, false});
   return all;
 }
 

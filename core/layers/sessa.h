@@ -14,7 +14,7 @@ struct SessaConfig {
   double gamma_max = 0.999;    ///< bound of the feedback gain, below 1
   double norm_eps = 1e-5;      ///< ln_eps
   bool feedback = true;        ///< use_feedback; without it s = f (the paper's ablation, section 5.2)
-  double temperature = 1.0;           ///< of the forward logits; 1 as trained, above diffuse, below sharp
+  double temperature = 1.0;    ///< of the forward logits; 1 as trained, above diffuse, below sharp
   double feedback_temperature = 1.0;  ///< of the feedback logits
   std::int64_t head_width() const { return width / heads; }
 };
@@ -65,7 +65,7 @@ class Sessa final : public Layer {
   const Parameter &norm_weight_, &norm_bias_;
   Map in_, q_proj_, k_proj_, v_proj_, out_;
   const Parameter* out_proj_ = nullptr;  ///< with several heads
-  std::optional<Map> feedback_;  ///< proj_fb and the gain: with feedback only
+  std::optional<Map> feedback_;          ///< proj_fb and the gain: with feedback only
   const Parameter *gamma_bias_ = nullptr, *gamma_ctx_ = nullptr;
 };
 

@@ -1,6 +1,5 @@
 // Sessa's feedback solve as one operation.
 #include "core/backend/feedback.h"
-
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 

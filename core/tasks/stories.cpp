@@ -24,10 +24,10 @@ constexpr Words feelings{"happy", "tired", "proud", "sad", "brave", "hungry", "q
 constexpr std::array<std::string_view, 3> openings{"N the A had a C T. ", "once there was a A. its name was N. ",
                                                    "N and F lived near the P. "};
 constexpr std::array<std::string_view, 9> sentences{
-    "N went to the P. ",        "N was E. ",
-    "F saw the C T. ",          "the C T was by the P. ",
-    "N gave the T to F. ",      "F said that the A was E. ",
-    "they looked for the T. ",  "it rained and N was E. ",
+    "N went to the P. ",       "N was E. ",
+    "F saw the C T. ",         "the C T was by the P. ",
+    "N gave the T to F. ",     "F said that the A was E. ",
+    "they looked for the T. ", "it rained and N was E. ",
     "F and N sat by the P. ",
 };
 constexpr std::string_view ending = "so N the A went home.\n";

@@ -153,10 +153,10 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
   for (const ConvSizes& n : {ConvSizes{1, 1, 1, 1, 1, true}, ConvSizes{2, 3, 5, 37, 4, true},
                              ConvSizes{2, 101, 37, 63, 4, false}, ConvSizes{3, 65, 1, 65, 3, true}})
     cases.push_back(conv_case(n));
-  for (const AttentionSizes& n : {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65},
-                                  AttentionSizes{1, 101, 101, 4, 2, 9}, AttentionSizes{1, 63, 101, 3, 1, 16},
-                                  AttentionSizes{3, 1, 65, 2, 1, 32}, AttentionSizes{1, 130, 131, 1, 1, 37},
-                                  AttentionSizes{1, 70, 133, 2, 1, 200}})
+  for (const AttentionSizes& n :
+       {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65}, AttentionSizes{1, 101, 101, 4, 2, 9},
+        AttentionSizes{1, 63, 101, 3, 1, 16}, AttentionSizes{3, 1, 65, 2, 1, 32}, AttentionSizes{1, 130, 131, 1, 1, 37},
+        AttentionSizes{1, 70, 133, 2, 1, 200}})
     cases.push_back(attention_case(n));
   cases.push_back(attention_of_itself());
 }

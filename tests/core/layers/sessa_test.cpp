@@ -25,8 +25,7 @@ struct LivingSessa {
   }
   Values output(const Values& x, std::int64_t length, std::int64_t width) {
     tape.begin(false);
-    return host.read<double>(
-        layer->forward(tape, tape.constant(host.f64({1, length, width}, x)), {}).value);
+    return host.read<double>(layer->forward(tape, tape.constant(host.f64({1, length, width}, x)), {}).value);
   }
   Values probe(const std::string& name) {
     for (const Probe& probe : tape.probes()) {
@@ -118,10 +117,10 @@ TEST(SessaLayer, RefusesWhatCannotBe) {
 TEST(SessaBlock, BringsItsOwnNormAndResidual) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   ParameterStore store;
-  Model model(json{{"d_model", 12},
-                   {"vocab", 5},
-                   {"blocks", {{{"mixer", {{"kind", "sessa"}, {"n_heads", 3}}}, {"repeat", 2}}}}},
-              store);
+  Model model(
+      json{
+          {"d_model", 12}, {"vocab", 5}, {"blocks", {{{"mixer", {{"kind", "sessa"}, {"n_heads", 3}}}, {"repeat", 2}}}}},
+      store);
   EXPECT_EQ(store.find("layers.0.mixer_norm.weight"), nullptr);
   ASSERT_EQ(model.branches().size(), 2u);
   EXPECT_EQ(model.branches()[1].norm, nullptr);
