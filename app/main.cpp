@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "app/cli/command_line.h"
+#include "core/analysis/symmetric_eigen.h"
 #include "core/engine/moment.h"
 #include "gpu/cuda.h"
 
@@ -10,5 +11,6 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   afterglow::register_cuda_maker([](std::string* why_not) { return afterglow::make_cuda_backend(0, why_not); });
+  afterglow::register_symmetric_eigen_solver(afterglow::cuda_symmetric_eigen);
   return afterglow::run_command_line(argc, argv);
 }

@@ -30,6 +30,10 @@ CudaSystem cuda_devices();
 /// A back end on GPU `device`, or null with the reason in `why_not` (no toolkit, no driver, no such GPU).
 std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
 
+/// Eigenvalues and vectors of a large symmetric matrix in float64 (see core/analysis/symmetric_eigen.h); false where
+/// there is no usable GPU or not enough memory on it.
+bool cuda_symmetric_eigen(int n, double* matrix, double* values);
+
 struct CudaMemory {
   std::size_t held = 0;             ///< bytes this back end has allocated
   std::size_t free = 0, total = 0;  ///< of the whole GPU

@@ -22,4 +22,6 @@ std::unique_ptr<Backend> make_cuda_backend(int, std::string* why_not) {
 
 CudaMemory cuda_memory(const Backend&) { return {}; }
 
+bool cuda_symmetric_eigen(int, double*, double*) { return false; }
+
 }  // namespace afterglow

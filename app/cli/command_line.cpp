@@ -35,6 +35,7 @@ void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--recipe", start.recipe, "Start from a recipe (.json) or an exported figure");
   command.add_option("--set", start.assignments, "Change the recipe: learning_rate=1e-3, task.bindings=8, ...")
       ->take_all();
+  command.add_option("--data", start.data, "The task's own data: a text, or a CSV file in the ETT form");
   command.add_option("--seed", start.seed, "Another seed")->check(CLI::NonNegativeNumber);
 }
 
@@ -105,6 +106,7 @@ void add_table(CLI::App& app, TableOptions& options) {
   command->add_option("--only", options.only, "Only runs with this in their file name");
   command->add_option("--seeds", options.seeds, "Runs of each row, with one seed after another")
       ->check(CLI::Range(1, 1000));
+  command->add_option("--data", options.data, "Data of every recipe's task, such as ETTh1.csv");
   command->add_option("--set", options.assignments, "Change every recipe: steps=500, batch=32, ...")->take_all();
   command->add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
 }

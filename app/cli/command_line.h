@@ -21,6 +21,7 @@ struct CommonOptions {
 struct StartOptions {
   std::string preset, recipe, snapshot;
   std::vector<std::string> assignments;  ///< "learning_rate=1e-3"
+  std::string data;                      ///< a file for the task, as task.path
   std::int64_t seed = -1, steps = -1;
 };
 
@@ -58,6 +59,7 @@ struct TableOptions {
   std::string name, only;
   int seeds = 0;  ///< runs of each row; 0: as many as the table says
   std::vector<std::string> assignments;
+  std::string data;  ///< a file for the tasks, as task.path
   std::filesystem::path out;
 };
 

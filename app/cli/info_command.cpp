@@ -5,6 +5,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/version.h"
 #include "core/engine/moment.h"
+#include "core/engine/objective.h"
 #include "core/engine/table.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -66,7 +67,7 @@ json list_devices(const Output& output) {
 
 json parameter_count(const Preset& preset) {
   ParameterStore store;
-  const Model model(parse_recipe(preset.text, preset.name).model, store);
+  make_objective(parse_recipe(preset.text, preset.name), store);
   return store.count();
 }
 

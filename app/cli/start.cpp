@@ -22,6 +22,10 @@ Moment start_moment(const StartOptions& options, const CommonOptions& common, co
   } else {
     moment.recipe = parse_recipe(find_preset(options.preset.empty() ? fallback : options.preset).text, "preset");
   }
+  if (!options.data.empty()) {
+    nlohmann::json& task = moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task;
+    task["path"] = std::filesystem::absolute(options.data).string();
+  }
   if (!moment.snapshot && !options.assignments.empty()) {
     nlohmann::json json = to_json(moment.recipe);
     for (const std::string& assignment : options.assignments) apply_assignment(json, assignment);

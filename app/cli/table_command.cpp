@@ -18,7 +18,9 @@ namespace afterglow {
 namespace {
 
 std::vector<TableCell> wanted_cells(const Table& table, const TableOptions& options) {
-  std::vector<TableCell> cells = cells_of(table, options.seeds > 0 ? options.seeds : table.seeds, options.assignments);
+  std::vector<std::string> changes = options.assignments;
+  if (!options.data.empty()) changes.push_back("task.path=" + std::filesystem::absolute(options.data).string());
+  std::vector<TableCell> cells = cells_of(table, options.seeds > 0 ? options.seeds : table.seeds, changes);
   std::erase_if(cells, [&](const TableCell& cell) {
     return !options.only.empty() && cell.file.find(options.only) == std::string::npos;
   });

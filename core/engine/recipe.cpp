@@ -198,6 +198,8 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   for (const SettingSpec& spec : training_settings()) {
     if (key == spec.key) key = "training." + key;
   }
+  const bool of_task = recipe.contains("task") && recipe["task"].is_object() && recipe["task"].contains(key);
+  if (of_task && key != "kind") key = "task." + key;
   json* place = &recipe;
   std::size_t begin = 0;
   for (std::size_t dot = key.find('.'); dot != std::string::npos; begin = dot + 1, dot = key.find('.', begin)) {

@@ -11,6 +11,7 @@ namespace afterglow {
 
 namespace {
 
+constexpr const char* memory_rows = "memory.rows";
 constexpr const char* groups[] = {"", "optim.first_moment.", "optim.second_moment."};
 
 std::string metadata_of(const Snapshot& snapshot, const char* key) {
@@ -20,6 +21,15 @@ std::string metadata_of(const Snapshot& snapshot, const char* key) {
       ExitCode::bad_input,
       snapshot.where + ": the metadata \"" + key +
           "\" is missing, so this is no Afterglow snapshot; give a file that `afterglow train` or Ctrl+S wrote");
+}
+
+std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
+  const std::string text = metadata_of(snapshot, key);
+  if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos) {
+    throw Error(ExitCode::bad_input,
+                snapshot.where + ": the metadata \"" + key + "\" is \"" + text + "\"; expected a whole number");
+  }
+  return std::stoll(text);
 }
 
 }  // namespace
@@ -43,6 +53,12 @@ Snapshot make_snapshot(const Recipe& recipe, const Trainer& trainer) {
       file.tensors.push_back(make_tensor(groups[group] + parameter.name, parameter.shape.extents(), values));
     }
   }
+  const TrainingMemory memory = trainer.memory();
+  if (memory.appended > 0) {
+    file.metadata["memory.appended"] = std::to_string(memory.appended);
+    file.tensors.push_back(make_tensor(memory_rows, {static_cast<std::int64_t>(memory.rows.size())},
+                                       std::span<const double>(memory.rows)));
+  }
   return snapshot;
 }
 
@@ -61,12 +77,7 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   }
   snapshot.recipe = parse_recipe(metadata_of(snapshot, "afterglow.recipe"), snapshot.where + ": afterglow.recipe");
   snapshot.checksum = metadata_of(snapshot, "checksum");
-  const std::string step = metadata_of(snapshot, "step");
-  const bool digits = !step.empty() && step.size() < 16 && step.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits)
-    throw Error(ExitCode::bad_input,
-                snapshot.where + ": the metadata \"step\" is \"" + step + "\"; expected a whole number");
-  snapshot.step = std::stoll(step);
+  snapshot.step = whole_number(snapshot, "step");
   return snapshot;
 }
 
@@ -100,6 +111,10 @@ TrainerState trainer_state(const Snapshot& snapshot, const ParameterStore& store
       std::memcpy(buffers[group]->data() + static_cast<std::size_t>(parameter.offset) * sizeof(float),
                   tensor.bytes.data(), tensor.bytes.size());
     }
+  }
+  if (snapshot.file.metadata.contains("memory.appended")) {
+    state.memory.appended = whole_number(snapshot, "memory.appended");
+    state.memory.rows = to_doubles(require_tensor(snapshot.file, memory_rows, snapshot.where));
   }
   return state;
 }

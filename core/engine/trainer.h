@@ -9,37 +9,30 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/observation.h"
-#include "core/engine/recipe.h"
-#include "core/models/model.h"
-#include "core/tasks/task.h"
+#include "core/engine/objective.h"
 
 namespace afterglow {
 
 /// What one training step measured.
 struct StepResult {
   std::int64_t step = 0;  ///< counts from 1
-  double loss = 0, accuracy = 0, learning_rate = 0;
+  double loss = 0, learning_rate = 0;
+  double accuracy = 0;                          ///< Objective::quality: right answers, or explained variance
   double gradient_norm = 0;                     ///< global, before clipping
   std::span<const float> layer_gradient_norms;  ///< one for each entry of Trainer::parts(); valid until the next step
   std::span<const double> summary;              ///< [d]: mean over the batch of what the head reads; valid as long
   bool finite = true;  ///< false: nothing was changed, and `Trainer::diagnose` finds the culprit
 };
 
-/// A part of the model whose gradient norm is shown: embedding, each branch, head.
-struct ModelPart {
-  std::string label, scope, kind, detail;
-  int heads = 0;
-  int branch = -1;  ///< index into Model::branches, -1 for embedding and head
-  std::int64_t parameters = 0;
-  std::int64_t offset = 0;  ///< of its slice in the flat buffers
-};
-
-/// Everything that a run needs to go on from a step: weights and both moments, as they lie in the flat buffers.
+/// Everything that a run needs to go on from a step: weights and both moments, as they lie in the flat buffers, and the
+/// memory of training.
 struct TrainerState {
   std::int64_t step = 0;
   std::vector<std::byte> weights, first_moments, second_moments;
-  std::size_t bytes() const { return weights.size() + first_moments.size() + second_moments.size(); }
+  TrainingMemory memory;
+  std::size_t bytes() const {
+    return weights.size() + first_moments.size() + second_moments.size() + memory.rows.size() * sizeof(double);
+  }
 };
 
 class Trainer {
@@ -70,21 +63,28 @@ class Trainer {
   /// Back to the recipe's own values.
   void reset_settings();
 
-  /// Share of right answers on `examples` held-out sequences of a task (the run's own when none is given).
+  /// Share of right answers on `examples` held-out sequences of a task (the run's own when none is given); of a
+  /// forecast the explained share of the variance of that many validation windows.
   double evaluate(std::int64_t examples, const Task* task = nullptr);
   /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?
   std::string diagnose();
 
   TrainerState save() const;
+  TrainingMemory memory() const { return objective_->memory(); }
   void restore(const TrainerState& state);
-  /// 16 hex digits over all weights.
+  /// 16 hex digits over all weights, and the memory of training where there is one.
   std::string checksum() const;
 
-  Model& model() { return *model_; }
-  const Model& model() const { return *model_; }
+  /// The stack of layers; only where `forecast()` is null.
+  Model& model() const { return *objective_->model(); }
+  /// The forecaster that is trained; null in a run on tokens.
+  ForecastObjective* forecast() const { return objective_->forecast(); }
+  /// Test errors of the run's own data set; every window where `most` is 0. Only of a forecaster.
+  struct ForecastScore score(std::int64_t most = 0);
+  std::shared_ptr<const ForecastView> forecast_view(std::int64_t probe);
   ParameterStore& parameters() { return parameters_; }
   const ParameterStore& parameters() const { return parameters_; }
-  const Task& task() const { return *task_; }
+  const Task& task() const { return objective_->task(); }
   Backend& backend() const { return *backend_; }
   DType dtype() const { return dtype_; }
   std::uint64_t seed() const { return seed_; }
@@ -92,26 +92,21 @@ class Trainer {
   std::size_t arena_bytes() const { return arena_.capacity(); }
 
  private:
-  struct Examples;
-  struct Batch;  // tokens, targets and mask of fixed shape, on both sides
-  void build_parts();
+  struct Batch;  // what every step transfers, whatever it trains
   void make_batch();
   void run_step();
-  void download_summary(const Tensor& loss, const Tensor& correct, const Tensor& counted);
-  Var forward_loss(Tensor* correct, Tensor* counted);
 
   Backend* backend_;
   DType dtype_;
   std::uint64_t seed_;
   TrainingConfig config_;
   std::vector<Setting> initial_settings_;
-  std::unique_ptr<Task> task_;
   ParameterStore parameters_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Objective> objective_;
   Arena arena_;
   Tape tape_;
   std::unique_ptr<Batch> batch_;
-  std::unique_ptr<Examples> examples_;
+  std::int64_t drawn_for_ = -1;  // finished steps when the drawn examples are used; -1: nothing drawn
   std::unique_ptr<Program> program_;
   std::vector<double> summary_;
   int plain_steps_ = 0;  // steps run with the current shapes before capturing

@@ -17,14 +17,18 @@ constexpr std::size_t trail_length = 60;
 
 WatchedRun::WatchedRun(const Moment& moment, Backend& backend)
     : run_(make_run(moment, backend)),
-      observer_(std::make_unique<Observer>(run_->trainer())),
-      prober_(run_->trainer()),
-      traced_part_(observer_->first_ska()) {
+      observer_(forecasts() ? nullptr : std::make_unique<Observer>(run_->trainer())),
+      prober_(forecasts() ? nullptr : std::make_unique<Prober>(run_->trainer())),
+      traced_part_(observer_ ? observer_->first_ska() : -1) {
   // The trail spans the whole run, and looking stays cheap beside the steps between.
   trail_interval_ = std::max(closest_trail, run_->recipe().training.steps / static_cast<std::int64_t>(trail_length));
+  if (forecasts()) {
+    history_.start(parse_probe_setup(moment.recipe.probe, {}));
+    return;
+  }
   if (traced_part_ < 0 && run_->trainer().parts().size() > 2) traced_part_ = 1;
-  history_.start(parse_probe_setup(moment.recipe.probe, prober_.overridable()));
-  observer_->choose(prober_.sequence_of(history_.now()));
+  history_.start(parse_probe_setup(moment.recipe.probe, prober_->overridable()));
+  observer_->choose(prober_->sequence_of(history_.now()));
   for (const TimedCommand& timed : moment.recipe.commands) {
     if (timed.command.name == "influence")
       influence_config_ = parse_influence(nlohmann::json::parse(timed.command.value), {});
@@ -33,7 +37,7 @@ WatchedRun::WatchedRun(const Moment& moment, Backend& backend)
 
 bool WatchedRun::train_step() {
   const bool finite = run_->train_step();
-  if (finite && run_->step() % trail_interval_ == 0) record_trail();
+  if (finite && observer_ && run_->step() % trail_interval_ == 0) record_trail();
   return finite;
 }
 
@@ -53,8 +57,9 @@ void WatchedRun::go_to(std::int64_t step) {
     trace_.reset();
     token_weights_.reset();
     trajectory_.reset();
+    forecast_.reset();
     probe_.reset();
-    prober_.forget();
+    if (prober_) prober_->forget();
     influence_is_stale_ = true;
     solvers_.reset();
     return;
@@ -71,10 +76,12 @@ void WatchedRun::choose_probe(std::uint64_t index) {
 }
 
 void WatchedRun::change_probe(const Command& command) {
+  if (forecasts())
+    throw Error(ExitCode::bad_input, command.name + ": a forecast has no tokens to change; choose another window");
   const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
   ProbeSetup setup = history_.now();
   if (command.name != "probe_sequence") {
-    apply_override(setup.overrides, command, prober_.overridable());
+    apply_override(setup.overrides, command, prober_->overridable());
   } else if (value.is_object() && value.contains("tokens")) {
     setup.tokens = parse_probe_setup({{"tokens", value["tokens"]}}, {}).tokens;
   } else {
@@ -103,7 +110,7 @@ int WatchedRun::token_of(const nlohmann::json& value) const {
 }
 
 void WatchedRun::change_setup(ProbeSetup setup, bool is_live) {
-  prober_.sequence_of(setup);  // refuses what cannot be asked
+  if (prober_) prober_->sequence_of(setup);  // refuses what cannot be asked
   const ProbeSetup before = history_.now();
   history_.change(std::move(setup), is_live, run_->undoable());
   take_setup(before);
@@ -113,7 +120,7 @@ void WatchedRun::change_setup(ProbeSetup setup, bool is_live) {
 void WatchedRun::take_setup(const ProbeSetup& before) {
   const ProbeSetup& now = history_.now();
   if (now.index != before.index || now.tokens != before.tokens) {
-    observer_->choose(prober_.sequence_of(now));
+    if (observer_) observer_->choose(prober_->sequence_of(now));
     forget_looks();
   }
   probe_.reset();
@@ -162,23 +169,36 @@ void WatchedRun::forget_looks() {
   trace_.reset();
   token_weights_.reset();
   trajectory_.reset();
+  forecast_.reset();
   probe_.reset();
-  prober_.forget();
+  if (prober_) prober_->forget();
   solvers_.reset();
 }
 
-bool WatchedRun::spectra_are_current() const { return spectra_ && spectra_->step == run_->step(); }
-bool WatchedRun::trace_is_current() const { return trace_ && trace_->step == run_->step(); }
-bool WatchedRun::probe_is_current() const { return probe_ && probe_->step == run_->step(); }
-bool WatchedRun::solvers_are_current() const { return solvers_ && solvers_->step == run_->step(); }
-void WatchedRun::update_spectra() { spectra_ = observer_->spectra(trail_.empty() ? nullptr : trail_.back().get()); }
+bool WatchedRun::spectra_are_current() const { return forecasts() || (spectra_ && spectra_->step == run_->step()); }
+bool WatchedRun::trace_is_current() const {
+  return forecasts() ? forecast_ && forecast_->step == run_->step() : trace_ && trace_->step == run_->step();
+}
+bool WatchedRun::probe_is_current() const { return forecasts() || (probe_ && probe_->step == run_->step()); }
+bool WatchedRun::solvers_are_current() const { return forecasts() || (solvers_ && solvers_->step == run_->step()); }
+void WatchedRun::update_spectra() {
+  if (observer_) spectra_ = observer_->spectra(trail_.empty() ? nullptr : trail_.back().get());
+}
 void WatchedRun::update_trace() {
+  if (forecasts()) {
+    forecast_ = run_->trainer().forecast_view(static_cast<std::int64_t>(history_.now().index));
+    trajectory_ = run_->trajectory().view("pooled summary of a batch");
+    return;
+  }
   trace_ = observer_->trace(traced_part_);
   token_weights_ = observer_->token_weights(traced_part_);
   trajectory_ = run_->trajectory().view("mean last hidden state of a batch");
 }
-void WatchedRun::update_probe() { probe_ = prober_.look(history_.now(), traced_part_, spectra_.get()); }
+void WatchedRun::update_probe() {
+  if (prober_) probe_ = prober_->look(history_.now(), traced_part_, spectra_.get());
+}
 void WatchedRun::update_solvers() {
+  if (!observer_) return;
   solvers_ = std::make_shared<const SolverView>(with_made(*observer_->solvers(traced_part_), made_problem_));
 }
 
@@ -189,6 +209,7 @@ void WatchedRun::choose_influence(const nlohmann::json& value) {
 }
 
 bool WatchedRun::influence_is_current() const {
+  if (forecasts()) return true;
   return influence_ && !influence_is_stale_ && !influence_->working() && influence_->step() == run_->step();
 }
 
@@ -245,6 +266,7 @@ Observation WatchedRun::describe() const {
   now.token_weights = token_weights_;
   if (influence_) now.influence = influence_->finished();
   now.trajectory = trajectory_;
+  now.forecast = forecast_;
   now.probe = probe_;
   now.solvers = solvers_;
   now.recipe = to_json(recipe).dump();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/engine/forecast_view.h"
 #include "core/engine/influence_lab.h"
 #include "core/engine/moment.h"
 #include "core/engine/observer.h"
@@ -43,7 +44,7 @@ class WatchedRun {
   bool probe_is_current() const;
   bool solvers_are_current() const;
   void update_spectra();
-  /// The trace, the token weights of the same layer, and the path of training.
+  /// The trace, the token weights of the same layer, and the path of training; of a forecaster its forecasts.
   void update_trace();
   /// What the probe sequence is answered, with the overrides in force; wants current spectra.
   void update_probe();
@@ -60,13 +61,14 @@ class WatchedRun {
   Observation describe() const;
 
  private:
+  bool forecasts() const { return run_->trainer().forecast() != nullptr; }
   void record_trail();
   void take_setup(const ProbeSetup& before);
   void change_setup(ProbeSetup setup, bool is_live);
   int token_of(const nlohmann::json& value) const;
   std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Observer> observer_;
-  Prober prober_;
+  std::unique_ptr<Prober> prober_;  // as the observer, only for runs on tokens
   ProbeHistory history_;
   InfluenceConfig influence_config_;
   std::unique_ptr<InfluenceLab> influence_;  // made when somebody measures
@@ -78,6 +80,7 @@ class WatchedRun {
   std::shared_ptr<const Trace> trace_;
   std::shared_ptr<const TokenWeights> token_weights_;
   std::shared_ptr<const TrajectoryView> trajectory_;
+  std::shared_ptr<const ForecastView> forecast_;
   std::shared_ptr<const ProbeView> probe_;
   std::optional<MadeProblem> made_problem_;
   std::shared_ptr<const SolverView> solvers_;

@@ -10,6 +10,7 @@
 namespace afterglow {
 
 class Random;
+class SeriesWindows;
 
 /// Which data an example belongs to. The split chooses the random stream, so the two never share a draw;
 /// `text` also takes them from different parts of the file.
@@ -61,6 +62,9 @@ class Task {
   /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.
   virtual std::string token_label(int token) const = 0;
   virtual TokenRole token_role(int token) const = 0;
+
+  /// The windows of a task whose examples are numbers (series_windows.h); null for tasks of tokens.
+  virtual const SeriesWindows* windows() const { return nullptr; }
 
   /// Writes one example with the given random numbers into `out`, which arrives with T blank tokens (0), targets -1,
   /// context 0 and no sources. `turn` counts examples; parameters given as a list are cycled through by it.

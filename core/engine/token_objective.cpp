@@ -1,0 +1,183 @@
+// A stack of layers that answers tokens, trained by cross-entropy.
+#include <algorithm>
+
+#include "core/engine/device_array.h"
+#include "core/engine/objective.h"
+#include "core/io/error.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+bool starts_with(std::string_view text, const std::string& prefix) {
+  return text.size() > prefix.size() && text.compare(0, prefix.size(), prefix) == 0 && text[prefix.size()] == '.';
+}
+
+// The step's input and output, in the back end's memory and in pinned host memory of the same layout.
+struct TokenBatch {
+  TokenBatch(Backend& backend, std::int64_t batch, std::int64_t length, std::int64_t width, DType dtype)
+      : tokens(backend, {batch, length}, DType::i32),
+        targets(backend, {batch, length}, DType::i32),
+        context(backend, {batch, length}, DType::u8),
+        summary(backend, {width}, dtype),
+        correct(backend, {1}, DType::i32),
+        counted(backend, {1}, DType::i32) {}
+  PinnedArray tokens, targets, context, summary, correct, counted;
+};
+
+class TokenObjective final : public Objective {
+ public:
+  TokenObjective(const Recipe& recipe, std::unique_ptr<Task> task, ParameterStore& store)
+      : task_(std::move(task)), model_(recipe.model, store) {
+    if (task_->vocab() > model_.vocab()) {
+      throw Error(ExitCode::bad_input, "the task uses " + std::to_string(task_->vocab()) +
+                                           " different tokens but model.vocab is " + std::to_string(model_.vocab()) +
+                                           "; raise model.vocab");
+    }
+  }
+
+  const Task& task() const override { return *task_; }
+  Model* model() override { return &model_; }
+  std::int64_t width() const override { return model_.width(); }
+
+  // The parts follow the order of the parameters in the flat buffers, so that each part is one slice of the gradient.
+  std::vector<ModelPart> parts(const ParameterStore& store) const override {
+    std::vector<ModelPart> parts;
+    parts.push_back({"embedding", "embedding", "embedding", "d " + std::to_string(model_.width()), 0, -1, 0});
+    const auto& branches = model_.branches();
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+      std::string kind(branches[i].layer->kind());
+      parts.push_back(
+          {branches[i].label, branches[i].scope, kind, branches[i].detail, branches[i].heads, static_cast<int>(i), 0});
+    }
+    parts.push_back({"head", "head", "head", "V " + std::to_string(model_.vocab()), 0, -1, 0});
+    std::size_t part = 0;
+    for (const Parameter& parameter : store.all()) {
+      const bool starts_branch = part < branches.size() && branches[part].first == &parameter;
+      if (starts_branch || parameter.name == "norm.weight") parts[++part].offset = parameter.offset;
+      parts[part].parameters += parameter.shape.elements();
+    }
+    return parts;
+  }
+
+  std::vector<Setting> settings() const override {
+    std::vector<Setting> all;
+    for (const Branch& branch : model_.branches()) {
+      for (const LayerSetting& own : branch.layer->settings()) {
+        all.push_back({branch.scope + "." + own.key, branch.label + " " + own.label, "", own.meaning, own.value,
+                       own.minimum, own.maximum, 0, own.logarithmic, own.integer});
+      }
+    }
+    return all;
+  }
+
+  bool set(std::string_view key, double value) override {
+    for (const Branch& branch : model_.branches()) {
+      if (!starts_with(key, branch.scope)) continue;
+      branch.layer->set(key.substr(branch.scope.size() + 1), value);
+      return true;
+    }
+    return false;
+  }
+
+  void make_batch(Backend& backend, std::int64_t batch, DType dtype) override {
+    batch_ = std::make_unique<TokenBatch>(backend, batch, task_->length(), model_.width(), dtype);
+    const auto count = static_cast<std::size_t>(batch * task_->length());
+    tokens_.resize(count);
+    targets_.resize(count);
+    context_.resize(count);
+  }
+
+  void draw(std::uint64_t seed, std::int64_t first) override {
+    fill_batch(*task_, seed, static_cast<std::uint64_t>(first), static_cast<int>(batch_->tokens.device().shape[0]),
+               tokens_.data(), targets_.data(), context_.data());
+  }
+
+  bool load(std::int64_t) override {
+    std::copy(tokens_.begin(), tokens_.end(), batch_->tokens.host<std::int32_t>());
+    std::copy(targets_.begin(), targets_.end(), batch_->targets.host<std::int32_t>());
+    std::copy(context_.begin(), context_.end(), batch_->context.host<std::uint8_t>());
+    return false;
+  }
+
+  void queue_uploads() override {
+    for (PinnedArray* input : {&batch_->tokens, &batch_->targets, &batch_->context}) input->queue_upload();
+  }
+
+  Var loss(Tape& tape) override {
+    const Var logits = model_.forward(tape, batch_->tokens.device(), batch_->context.device());
+    const Tape::Scope scope(tape, "loss");
+    last_ = cross_entropy(tape, logits, batch_->targets.device());
+    return last_.loss;
+  }
+
+  void queue_results(Backend& backend) override {
+    backend.queue_download(batch_->correct.host<void>(), last_.correct);
+    backend.queue_download(batch_->counted.host<void>(), last_.counted);
+    const Tensor& hidden = model_.last_hidden();
+    backend.sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {batch_->summary.device(), false});
+    batch_->summary.queue_download();
+  }
+
+  double quality() const override {
+    const auto counted = batch_->counted.host<std::int32_t>()[0];
+    return counted > 0 ? static_cast<double>(batch_->correct.host<std::int32_t>()[0]) / counted : 0.0;
+  }
+
+  void read_summary(std::span<double> summary) const override {
+    const auto tokens = static_cast<double>(tokens_.size());
+    for (std::size_t i = 0; i < summary.size(); ++i)
+      summary[i] = number_of(batch_->summary, static_cast<std::int64_t>(i)) / tokens;
+  }
+
+  double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
+
+ private:
+  std::unique_ptr<Task> task_;
+  Model model_;
+  std::unique_ptr<TokenBatch> batch_;
+  std::vector<std::int32_t> tokens_, targets_;  // drawn ahead of time
+  std::vector<std::uint8_t> context_;
+  CrossEntropy last_;
+};
+
+double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
+  const Task& source = other ? *other : *task_;
+  Backend& backend = tape.backend();
+  const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, 4096 / source.length()));
+  PinnedArray tokens(backend, {most, source.length()}, DType::i32),
+      targets(backend, {most, source.length()}, DType::i32), context(backend, {most, source.length()}, DType::u8);
+  std::int64_t right = 0, asked = 0;
+  for (std::int64_t done = 0; done < examples; done += most) {
+    fill_batch(source, seed, static_cast<std::uint64_t>(done), static_cast<int>(most), tokens.host<std::int32_t>(),
+               targets.host<std::int32_t>(), context.host<std::uint8_t>(), Split::held_out);
+    // The last batch may be longer than what is left; what is too many does not count.
+    const std::int64_t wanted = std::min(most, examples - done);
+    std::fill(targets.host<std::int32_t>() + wanted * source.length(),
+              targets.host<std::int32_t>() + most * source.length(), -1);
+    for (PinnedArray* input : {&tokens, &targets, &context}) input->queue_upload();
+    tape.begin(false);
+    const Var logits = model_.forward(tape, tokens.device(), context.device());
+    const CrossEntropy result = cross_entropy(tape, logits, targets.device());
+    std::int32_t correct = 0, counted = 0;
+    backend.download(&correct, result.correct);
+    backend.download(&counted, result.counted);
+    right += correct;
+    asked += counted;
+  }
+  return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0;
+}
+
+}  // namespace
+
+double number_of(const PinnedArray& array, std::int64_t i) {
+  return array.device().dtype == DType::f64 ? array.host<double>()[i] : array.host<float>()[i];
+}
+
+std::unique_ptr<Objective> make_token_objective(const Recipe& recipe, std::unique_ptr<Task> task,
+                                                ParameterStore& store) {
+  return std::make_unique<TokenObjective>(recipe, std::move(task), store);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,43 @@
+// Windows of a series of several channels: what a forecast task trains on and is asked about.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace afterglow {
+
+enum class SeriesPart : std::uint8_t { train, validation, test };
+
+/// A series, standardised by mean and deviation of its training part, cut into windows of `length` rows that are seen
+/// and `horizon` rows that follow. Of the rows used the first 12 of 20 parts train, 4 validate and 4 test, as with the
+/// ETT data; the inputs of the later parts reach back into the part before. Immutable.
+class SeriesWindows {
+ public:
+  /// values [rows, names.size()], row-major; `times` has one text a row or none. Every part must hold a window.
+  SeriesWindows(std::vector<std::string> names, std::vector<std::string> times, std::vector<double> values,
+                std::int64_t length, std::int64_t horizon);
+
+  std::int64_t length() const { return length_; }
+  std::int64_t horizon() const { return horizon_; }
+  std::int64_t channels() const { return static_cast<std::int64_t>(names_.size()); }
+  /// Windows of a part; negative or 0 when it is too short for one.
+  std::int64_t count(SeriesPart part) const;
+  /// The window that training example `index` of the run with this seed takes: every window once an epoch.
+  std::int64_t training_window(std::uint64_t seed, std::uint64_t index) const;
+  /// Standardised values of a window: input [L,C], truth [P,C].
+  void write(SeriesPart part, std::int64_t window, float* input, float* truth) const;
+  /// A standardised value in the series' own unit.
+  double own_unit(std::int64_t channel, double value) const { return value * deviation_[channel] + mean_[channel]; }
+  const std::vector<std::string>& names() const { return names_; }
+  /// Time stamp of a row of a window counted from its first input; empty when there are none.
+  std::string time(SeriesPart part, std::int64_t window, std::int64_t row) const;
+
+ private:
+  std::int64_t first_row(SeriesPart part) const;
+  std::vector<std::string> names_, times_;
+  std::vector<float> values_;
+  std::vector<double> mean_, deviation_;
+  std::int64_t rows_, length_, horizon_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,124 @@
+// Forecasting runs: learning, exact repetition with the memory of training, snapshots, scores, what is shown.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/forecast_objective.h"
+#include "core/engine/trainer.h"
+#include "core/engine/watched_run.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+namespace {
+
+Recipe small_forecast(const std::string& model = R"({"kind": "spectral_memory", "d_model": 8, "n_heads": 2, "d_ff": 16,
+    "e_layers": 1, "dropout": 0.1, "n_components": 4, "memory_tokens": 2, "memory_depth": 12})") {
+  return parse_recipe(R"({"seed": 3, "model": )" + model +
+                          R"(, "task": {"kind": "forecast", "length": 24, "horizon": 6},
+                          "training": {"steps": 60, "batch": 4, "learning_rate": 0.003, "warmup": 5,
+                          "evaluate_every": 20, "evaluate_examples": 8}})",
+                      "test");
+}
+
+void train_to(TrainingRun& run, std::int64_t step) {
+  while (run.step() < step) ASSERT_TRUE(run.train_step()) << run.failure();
+}
+
+TEST(Forecast, SameRecipeSameBitsForAnyNumberOfThreads) {
+  std::string first;
+  for (const int threads : {1, 2, 3}) {
+    const auto backend = make_cpu_backend(threads);
+    TrainingRun run(small_forecast(), *backend);
+    train_to(run, 20);
+    if (first.empty()) first = run.trainer().checksum();
+    EXPECT_EQ(run.trainer().checksum(), first);
+    EXPECT_EQ(run.trainer().memory().appended, 20);
+    EXPECT_EQ(run.trainer().memory().rows.size(), 12u * 8u);
+  }
+}
+
+TEST(Forecast, RewindsAndResumesExactlyWithItsMemory) {
+  const auto backend = make_cpu_backend(2);
+  TrainingRun run(small_forecast(), *backend);
+  train_to(run, 9);
+  const std::string at_nine = run.trainer().checksum();
+  const Snapshot snapshot = make_snapshot(run.recipe(), run.trainer());
+  train_to(run, 30);
+  const std::string at_thirty = run.trainer().checksum();
+  run.go_to(3);
+  run.go_to(9);
+  EXPECT_EQ(run.trainer().checksum(), at_nine);
+  run.go_to(30);
+  EXPECT_EQ(run.trainer().checksum(), at_thirty);
+  TrainingRun resumed(snapshot, *backend);
+  EXPECT_EQ(resumed.trainer().checksum(), at_nine);
+  train_to(resumed, 30);
+  EXPECT_EQ(resumed.trainer().checksum(), at_thirty);
+}
+
+TEST(Forecast, LearnsTheBuiltInSeries) {
+  const auto backend = make_cpu_backend(2);
+  for (const char* model : {R"({"kind": "dlinear"})", R"({"kind": "spectral_memory", "d_model": 8, "n_heads": 2,
+      "d_ff": 16, "e_layers": 1, "memory_tokens": 0})"}) {
+    TrainingRun run(small_forecast(model), *backend);
+    const ForecastScore before = run.trainer().score(32);
+    train_to(run, 60);
+    const ForecastScore after = run.trainer().score(32);
+    EXPECT_LT(after.mse, 0.8 * before.mse) << model;
+    EXPECT_EQ(after.windows, 32);
+    EXPECT_TRUE(std::isfinite(after.mae));
+  }
+}
+
+TEST(Forecast, ShowsItsWindowsAndItsMemory) {
+  const auto backend = make_cpu_backend(2);
+  WatchedRun watched({small_forecast(), std::nullopt}, *backend);
+  watched.go_to(15);
+  watched.update_spectra();
+  watched.update_trace();
+  watched.update_probe();
+  const Observation now = watched.describe();
+  ASSERT_TRUE(now.forecast && now.trajectory);
+  EXPECT_EQ(now.forecast->step, 15);
+  EXPECT_EQ(now.trajectory->width, 8);
+  const ForecastView& view = *now.forecast;
+  ASSERT_EQ(view.windows.size(), 4u);
+  ASSERT_EQ(view.windows[0].channels.size(), 3u);
+  EXPECT_EQ(view.windows[0].channels[0].input.size(), 24u);
+  EXPECT_EQ(view.windows[0].channels[0].prediction.size(), 6u);
+  EXPECT_NEAR(view.windows[0].channels[1].input[0], 20.0, 8.0) << "in the series' own unit";
+  EXPECT_EQ(view.memory_tokens, 2);
+  EXPECT_EQ(view.history_rows, 12);
+  EXPECT_EQ(view.memory_eigenvalues.size(), 4u);
+  ASSERT_EQ(view.attention.size(), 1u);
+  for (const std::vector<double>& row : view.attention[0].is_read) {
+    EXPECT_GT(row[0] + row[1], 0.0);
+    EXPECT_LT(row[0] + row[1], 1.0);
+  }
+  watched.choose_probe(5);
+  watched.update_trace();
+  EXPECT_EQ(watched.describe().forecast->windows[0].index, 5);
+}
+
+TEST(Forecast, TrainingWindowsComeOnceAnEpoch) {
+  const auto task = make_task({{"kind", "forecast"}, {"length", 24}, {"horizon", 6}});
+  const SeriesWindows& windows = *task->windows();
+  const std::int64_t count = windows.count(SeriesPart::train);
+  std::vector<int> seen(static_cast<std::size_t>(count), 0);
+  for (std::int64_t i = 0; i < count; ++i) ++seen[static_cast<std::size_t>(windows.training_window(9, i))];
+  for (const int times : seen) EXPECT_EQ(times, 1);
+}
+
+TEST(Forecast, SaysWhatDoesNotFit) {
+  const auto backend = make_cpu_backend(1);
+  Recipe recipe = small_forecast();
+  recipe.task = {{"kind", "sysprompt"}};
+  EXPECT_THROW(Trainer(recipe, *backend), Error);
+  recipe = small_forecast();
+  recipe.task["horizon"] = 5000;
+  EXPECT_THROW(Trainer(recipe, *backend), Error);
+}
+
+}  // namespace
+}  // namespace afterglow
