@@ -7,6 +7,7 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
+#include "core/engine/forecast_objective.h"
 #include "core/engine/watched_run.h"
 #include "core/figure/figure_files.h"
 #include "core/figure/page_writer.h"
@@ -141,24 +142,36 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   std::snprintf(summary, sizeof summary, "step %lld  loss %.4f  held-out accuracy %.4f  checksum %s  %.1f steps/s",
                 static_cast<long long>(run.step()), loss, accuracy, checksum.c_str(), steps_per_second);
   output.line(summary);
+  ForecastScore score;
+  if (run.trainer().forecast() != nullptr) {
+    score = run.trainer().score();
+    std::snprintf(summary, sizeof summary, "test MSE %.4f  MAE %.4f  over %lld windows", score.mse, score.mae,
+                  static_cast<long long>(score.windows));
+    output.line(summary);
+  }
   output.line("snapshot " + snapshot.string());
   output.line("metrics  " + metrics.string());
   if (!figures.empty()) output.line("figures  " + std::to_string(figures.size()) + " files in " + options.out.string());
   if (interrupted)
     throw Error(ExitCode::interrupted,
                 "interrupted at step " + std::to_string(run.step()) + "; go on with --resume " + snapshot.string());
-  return {{"steps", run.step()},
-          {"loss", json_number(loss)},
-          {"accuracy", json_number(accuracy)},
-          {"checksum", checksum},
-          {"device", backend->name()},
-          {"seed", recipe.seed},
-          {"steps_per_second", steps_per_second},
-          {"snapshot", snapshot.string()},
-          {"metrics", metrics.string()},
-          {"recipe", recipe_file.string()},
-          {"parameters", run.trainer().parameters().count()},
-          {"figures", figures}};
+  nlohmann::json result = {{"steps", run.step()},
+                           {"loss", json_number(loss)},
+                           {"accuracy", json_number(accuracy)},
+                           {"checksum", checksum},
+                           {"device", backend->name()},
+                           {"seed", recipe.seed},
+                           {"steps_per_second", steps_per_second},
+                           {"snapshot", snapshot.string()},
+                           {"metrics", metrics.string()},
+                           {"recipe", recipe_file.string()},
+                           {"parameters", run.trainer().parameters().count()},
+                           {"figures", figures}};
+  if (score.windows > 0) {
+    result["mse"] = score.mse;
+    result["mae"] = score.mae;
+  }
+  return result;
 }
 
 }  // namespace afterglow
