@@ -7,9 +7,12 @@
 
 #include "app/cli/command_line.h"
 #include "core/engine/device_array.h"
+#include "core/engine/influence_tail.h"
+#include "core/engine/layer_race.h"
 #include "core/engine/moment.h"
 #include "core/engine/observer.h"
 #include "core/io/error.h"
+#include "core/random/random.h"
 
 namespace afterglow {
 
@@ -170,6 +173,34 @@ void bench_layer(const LayerCase& layer_case, const BenchOptions& options, Backe
   rows.push_back(measure(work, options.repeats, backend, output));
 }
 
+/// One tail of a whole stack of four blocks: T 2048, one source, every lag with four cotangents.
+void bench_influence(const char* preset, const BenchOptions& options, Backend& backend, const Output& output,
+                     json& rows) {
+  constexpr int tokens = 2048;
+  ParameterStore store;
+  Model model(parse_recipe(find_preset(preset).text, preset).model, store);
+  store.allocate_values(backend, DType::f32);
+  store.initialise(7);
+  std::vector<double> x;
+  Random random(7);
+  for (std::int64_t i = 0; i < tokens * model.width(); ++i) x.push_back(random.normal());
+  JacobianPlan plan;
+  plan.blocks = influence_blocks(std::vector<int>{0}, tokens, 8);
+  plan.tokens_at_once = tokens_in_a_pass(backend);
+  for (const Branch& branch : model.branches()) plan.causal = plan.causal && is_causal(*branch.layer);
+  Arena arena(backend);
+  Tape tape(backend, arena);
+  const SequenceMap stack = [&](Tape& on, const Var& in, const Tensor& mask) {
+    return model.forward_branches(on, in, mask, 0, model.branches().size());
+  };
+  const Work work{std::string("influence ") + preset + " T2048", 0, 0, [&] {
+                    JacobianMeasure measure(tape, DType::f32, x, std::vector<std::uint8_t>(tokens, 1), stack, plan);
+                    while (measure.advance()) {
+                    }
+                  }};
+  rows.push_back(measure(work, options.repeats, backend, output));
+}
+
 }  // namespace
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
@@ -184,6 +215,12 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   for (const Preset& preset : presets()) {
     const bool large = preset.name == "echo-50m" && options.name.empty();  // only when asked for by name
     if (!large && wanted("step " + preset.name)) bench_preset(preset, options, *backend, output, rows);
+  }
+  for (const char* preset : {"ssm", "ssm-attn"}) {
+    // On the CPU only when asked for by name: it takes seconds.
+    const bool is_asked = !options.name.empty() || backend->name() != "cpu";
+    if (is_asked && wanted(std::string("influence ") + preset))
+      bench_influence(preset, options, *backend, output, rows);
   }
   const std::string trace = "trace ssm-ska, 64 tokens";
   if (wanted(trace)) bench_trace(trace, find_preset("ssm-ska"), options, *backend, output, rows);

@@ -56,6 +56,9 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   watched.update_trace();
   if (!options.problem.empty()) watched.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
   watched.update_solvers();
+  for (const char* measured : {"influence", "race", "routing", "position_code"}) {
+    if (options.kind == measured) watched.measure_influence();
+  }
   Observation observation = watched.describe();
   observation.checksum = watched.run().trainer().checksum();
   observation.checksum_step = observation.step;

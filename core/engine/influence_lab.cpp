@@ -184,7 +184,7 @@ void InfluenceLab::add_job(InfluenceTail tail, std::vector<double> x, const Sequ
   plan.blocks = influence_blocks(view_->sources, config.tokens, config.per_decade);
   plan.directions = config.directions;
   plan.seed = trainer_->seed();
-  plan.tokens_at_once = config.tokens_at_once;
+  plan.tokens_at_once = tokens_in_a_pass(trainer_->backend());
   for (std::size_t i = first; i < last; ++i) plan.causal = plan.causal && is_causal(*model_->branches()[i].layer);
   Job job{std::move(tail), plan.blocks, nullptr};
   job.measure = std::make_unique<JacobianMeasure>(

@@ -16,9 +16,8 @@ struct InfluenceConfig {
   int tokens = 256;  ///< T: the probe sequence, followed by the next ones while it is shorter
   int source = -1;   ///< tau; -1: the mean of `averaged` sources in the first eighth of the sequence
   int averaged = 3;
-  int directions = 4;         ///< cotangents for each block; the width or more: exact norms
-  int per_decade = 8;         ///< lags
-  int tokens_at_once = 4096;  ///< of one pass
+  int directions = 4;  ///< cotangents for each block; the width or more: exact norms
+  int per_decade = 8;  ///< lags
   RaceConfig race;
 };
 
@@ -38,7 +37,7 @@ class InfluenceLab {
   /// Copies weights and settings, reads the routing from one forward pass, and leaves the Jacobians to `advance`.
   /// `probe` is the held-out example with which the sequence begins.
   void begin(std::uint64_t probe);
-  /// One piece of work: a reverse pass of at most `tokens_at_once` tokens. False when there is nothing left.
+  /// One piece of work: a reverse pass of at most `tokens_in_a_pass` tokens. False when there is nothing left.
   bool advance();
   bool working() const { return working_; }
   /// Step of the weights that are measured or were measured last; -1 before.

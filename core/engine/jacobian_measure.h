@@ -24,6 +24,9 @@ struct JacobianPlan {
   int tokens_at_once = 4096;  ///< of one pass, all rows together
 };
 
+/// How many tokens of one pass keep this device busy without holding up whoever shares it.
+int tokens_in_a_pass(const Backend& backend);
+
 /// One cotangent takes one row of a batch: it holds u at the query and 0 elsewhere, and what comes back at the source
 /// is u^T J. So a pass costs a forward and a backward of (rows x tokens up to the query); parameters count as
 /// constants.

@@ -112,7 +112,7 @@ JacobianPlan LayerRace::plan(const Layer& layer) const {
   plan.directions = config_.directions;
   plan.causal = is_causal(layer);
   plan.seed = seed_;
-  plan.tokens_at_once = config_.tokens_at_once;
+  plan.tokens_at_once = tokens_in_a_pass(tape_.backend());
   return plan;
 }
 

@@ -13,11 +13,10 @@
 namespace afterglow {
 
 struct RaceConfig {
-  int tokens = 512;    ///< T of the input
-  int source = 8;      ///< tau, where the token is planted whose influence is followed
-  int directions = 4;  ///< cotangents for each block; the width or more: exact norms
-  int per_decade = 8;  ///< lags
-  int tokens_at_once = 4096;
+  int tokens = 512;                ///< T of the input
+  int source = 8;                  ///< tau, where the token is planted whose influence is followed
+  int directions = 4;              ///< cotangents for each block; the width or more: exact norms
+  int per_decade = 8;              ///< lags
   std::vector<std::string> kinds;  ///< layer kinds that start at initial weights; empty: all that mix tokens
   bool operator==(const RaceConfig&) const = default;
 };

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/engine/solver_problems.h"
+#include "tests/support/sample_influence.h"
 
 namespace afterglow::samples {
 
@@ -293,6 +294,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.trace = trace_of(step, length, heads, rank, rank);
   o.token_weights = token_weights_of(*o.trace, heads, false);
   o.solvers = solvers_of(step, std::min(heads, 4), length);
+  o.influence = influence_of(o);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "views/figures/conditioning_figures.h"
+#include "views/figures/influence_figures.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/solver_figures.h"
 #include "views/figures/spectrum_figures.h"
@@ -34,6 +35,16 @@ constexpr std::array kinds{
     PlotKind{"gate", "Gate", "How far back each head's memory reaches, token by token.", gate_subtitle, gate_figures},
     PlotKind{"gradient_check", "Gradient check", "Implicit and unrolled gradients of a solve against the exact one.",
              gradient_check_subtitle, gradient_check_figures},
+    PlotKind{"influence", "Influence tail", "How the influence of a token fades with the lag, beside theory.",
+             influence_subtitle, influence_figures},
+    PlotKind{"race", "Memory race", "All layers on one input: tails, state and time per token.", race_subtitle,
+             race_figures},
+    PlotKind{"routing", "Routing", "What a layer reads, over how many hops, and what it keeps.", routing_subtitle,
+             routing_figures},
+    PlotKind{"position_code", "Position code", "The positions that a feedback writes by itself.",
+             position_code_subtitle, position_code_figures},
+    PlotKind{"deep_profiles", "Deep profiles", "Decaying, frozen and increasing influence of 1, 2 and 3 blocks.",
+             deep_profiles_subtitle, deep_profiles_figures},
 };
 
 }  // namespace

@@ -91,6 +91,10 @@ std::span<const Workspace> workspaces() {
       {"solvers",
        "Solvers",
        {{1.25, {{"solver_race", 2.1}, {"conditioning", 1}}}, {1, {{"gradient_check", 1.6}, {"gate", 1}}}}},
+      {"influence",
+       "Influence",
+       {{1.15, {{"influence", 1.25}, {"race", 1}}},
+        {1, {{"routing", 1.5}, {"position_code", 0.75}, {"deep_profiles", 0.75}}}}},
   };
   return list;
 }

@@ -18,6 +18,9 @@ void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure
 double draw_solver_race_controls(Frame& frame, const Rect& row);
 double draw_arithmetic_controls(Frame& frame, const Rect& row);
 void draw_conditioning(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+double draw_influence_controls(Frame& frame, const Rect& row);
+double draw_race_controls(Frame& frame, const Rect& row);
+double draw_routing_controls(Frame& frame, const Rect& row);
 
 double draw_training_controls(Frame& frame, const Rect& row);
 

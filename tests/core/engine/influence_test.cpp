@@ -8,7 +8,8 @@
 #include "core/analysis/singular_values.h"
 #include "core/engine/influence_lab.h"
 #include "core/engine/influence_tail.h"
-#include "core/engine/training_run.h"
+#include "core/engine/watched_run.h"
+#include "core/io/error.h"
 #include "core/layers/host_probe.h"
 #include "core/ops/ops.h"
 #include "core/random/random.h"
@@ -171,7 +172,6 @@ TEST(Influence, SketchesLieAroundTheExactNorm) {
 InfluenceConfig small_config() {
   InfluenceConfig config;
   config.tokens = 40;
-  config.tokens_at_once = 256;
   config.race.tokens = 24;
   config.race.source = 2;
   return config;
@@ -224,6 +224,42 @@ TEST(InfluenceLab, FindsAZeroProjectionSilent) {
   EXPECT_FALSE(lab.finished()->blocks[0].is_silent);
   EXPECT_TRUE(lab.finished()->blocks[1].is_silent) << "ska starts with o_proj = 0";
   EXPECT_FALSE(lab.finished()->blocks[2].is_silent);
+}
+
+TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  watched.train_step();
+  watched.run().set("learning_rate", 1e-4);
+  watched.choose_influence(
+      nlohmann::json::parse(R"({"tokens": 40, "race": {"tokens": 24, "source": 3, "kinds": ["mamba2"]}})"));
+  watched.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  EXPECT_TRUE(watched.undo());
+  EXPECT_FALSE(watched.undo()) << "measuring is no change of the run";
+  const std::string checksum = watched.run().trainer().checksum();
+  watched.measure_influence();
+  EXPECT_TRUE(watched.influence_is_current());
+  EXPECT_EQ(watched.run().trainer().checksum(), checksum);
+  WatchedRun again({parse_recipe(to_json(watched.run().recipe()), "recipe"), std::nullopt}, *backend);
+  again.go_to(1);
+  EXPECT_EQ(again.run().trainer().checksum(), checksum);
+  again.measure_influence();
+  const auto first = watched.describe().influence, second = again.describe().influence;
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->tokens, 40);
+  EXPECT_EQ(first->sources, std::vector<int>{5});
+  EXPECT_EQ(first->race->source, 3);
+  ASSERT_EQ(first->race->entries.size(), 3u) << "mamba2 from the start, and both mixers of the model as trained";
+  for (std::size_t i = 0; i < first->blocks.size(); ++i) EXPECT_EQ(first->blocks[i].values, second->blocks[i].values);
+  watched.train_step();
+  EXPECT_FALSE(watched.influence_is_current());
+}
+
+TEST(WatchedInfluence, RefusesWhatMakesNoSense) {
+  for (const char* text : {R"({"tokens": 1})", R"({"source": 256})", R"({"speed": 1})",
+                           R"({"race": {"kinds": ["swiglu"]}})", R"({"race": {"source": 511}})"}) {
+    EXPECT_THROW(parse_influence(nlohmann::json::parse(text), {}), Error) << text;
+  }
 }
 
 TEST(LayerRace, EveryColumnIsItsOwnRun) {

@@ -1,0 +1,107 @@
+// Power laws, exponentials and a silent layer.
+#include "tests/support/sample_influence.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/analysis/influence.h"
+#include "core/engine/influence_tail.h"
+
+namespace afterglow::samples {
+
+namespace {
+
+constexpr int tokens = 48;
+
+template <class Law>
+InfluenceTail tail_of(const std::string& label, const std::string& kind, int layer, const Law& law) {
+  InfluenceTail tail;
+  tail.label = label;
+  tail.kind = kind;
+  tail.layer = layer;
+  for (const int lag : spread_lags(tokens - 1, 10)) {
+    tail.lags.push_back(lag);
+    tail.values.push_back(law(lag));
+  }
+  judge_tail(tail);
+  return tail;
+}
+
+RoutingView feedback_of(int layer) {
+  RoutingView routing;
+  routing.layer = layer;
+  routing.kind = "sessa";
+  routing.tokens = tokens;
+  std::vector<double> alpha(tokens * tokens, 0.0), B(tokens * tokens, 0.0);
+  for (int t = 1; t < tokens; ++t) {
+    for (int j = 0; j < t; ++j) {
+      const auto at = static_cast<std::size_t>(t * tokens + j);
+      alpha[at] = (1 + 0.3 * std::sin(t + 2.0 * j)) / t;
+      B[at] = 0.6 * alpha[at];
+    }
+  }
+  const RoutingSpread spread = routing_spread(alpha, tokens, true);
+  routing.logit_spread = spread.logit_spread;
+  routing.effective = spread.effective;
+  routing.c2 = spread.c2;
+  routing.feedback.assign(alpha.begin(), alpha.end());
+  const std::vector<double> R = resolvent(B, tokens);
+  routing.resolvent.assign(R.begin(), R.end());
+  routing.weights.emplace_back(R.begin(), R.end());
+  routing.gain.assign(tokens, 0.6);
+  routing.hop_masses = hop_masses(B, tokens, tokens - 1, 12);
+  routing.position_code = position_code(B, tokens);
+  return routing;
+}
+
+RoutingView decay_of(int layer) {
+  RoutingView routing;
+  routing.layer = layer;
+  routing.kind = "mamba2";
+  routing.tokens = tokens;
+  routing.mean_rate = 0.1;
+  routing.decay.assign(tokens, std::exp(-0.1));
+  std::vector<float>& w = routing.weights.emplace_back(tokens * tokens, std::numeric_limits<float>::quiet_NaN());
+  for (int t = 0; t < tokens; ++t) {
+    for (int s = 0; s <= t; ++s)
+      w[static_cast<std::size_t>(t * tokens + s)] = static_cast<float>(std::exp(-0.1 * (t - s)));
+  }
+  return routing;
+}
+
+RaceEntry entry_of(InfluenceTail tail, std::int64_t bytes, double ms) {
+  RaceEntry entry;
+  entry.tail = std::move(tail);
+  entry.weights = "initial";
+  entry.state_bytes = bytes;
+  entry.step_ms = ms;
+  return entry;
+}
+
+}  // namespace
+
+std::shared_ptr<const InfluenceView> influence_of(const Observation& observation) {
+  auto view = std::make_shared<InfluenceView>();
+  view->step = observation.step;
+  view->tokens = tokens;
+  view->sources = {0, 3, 6};
+  view->directions = 4;
+  view->blocks.push_back(tail_of("0 mamba2", "mamba2", 1, [](double l) { return 0.8 * std::exp(-0.1 * l); }));
+  view->blocks.push_back(tail_of("1 sessa", "sessa", 3, [](double l) { return 0.3 * std::pow(l, -0.4); }));
+  view->blocks.push_back(tail_of("2 ska", "ska", 5, [](double) { return 0.0; }));
+  view->blocks.push_back(tail_of("whole stack", "stack", -1, [](double l) { return 0.9 * std::pow(l, -0.4); }));
+  view->fixed.assign(view->blocks.begin(), view->blocks.begin() + 2);
+  view->routing = {decay_of(1), feedback_of(3)};
+  auto race = std::make_shared<RaceView>();
+  race->tokens = tokens;
+  race->width = 64;
+  race->seed = observation.seed;
+  race->entries.push_back(
+      entry_of(tail_of("sessa", "sessa", -1, [](double l) { return std::pow(l, -0.4); }), 24576, 0.04));
+  race->entries.push_back(
+      entry_of(tail_of("mamba2", "mamba2", -1, [](double l) { return std::exp(-0.3 * l); }), 4096, 0.02));
+  view->race = race;
+  return view;
+}
+
+}  // namespace afterglow::samples

@@ -1,0 +1,37 @@
+// Figures of the influence laboratory: tails over the lag with their laws, the memory race, routing, the position code
+// of the feedback, and the exponents of stacked blocks.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/influence_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/selection.h"
+
+namespace afterglow {
+
+/// "lag^−0.52 ± 0.03", "half-life 12.3 tokens"; empty without a law.
+std::string law_text(const InfluenceFit& fit);
+/// The routing that is meant: of the selected layer, else of the first one with a feedback, else the first; nullptr
+/// without any.
+const RoutingView* selected_routing(const Observation& observation, const Selection& selection);
+
+std::string influence_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string race_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string routing_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> routing_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string position_code_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> position_code_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+std::string deep_profiles_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> deep_profiles_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+}  // namespace afterglow
