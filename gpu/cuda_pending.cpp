@@ -27,14 +27,5 @@ void CudaBackend::chebyshev_step(const ChebyshevConfig&, const ChebyshevInputs&,
                                  const ChebyshevSaved&, const Tensor&) {
   pending("chebyshev_step");
 }
-void CudaBackend::trapezoid_scan(const TrapezoidInputs&, const Tensor&, const Tensor&, bool) {
-  pending("trapezoid_scan");
-}
-void CudaBackend::trapezoid_scan_backward(const TrapezoidInputs&, const Tensor&, const Tensor&, const TrapezoidGrads&) {
-  pending("trapezoid_scan_backward");
-}
-std::int64_t CudaBackend::trapezoid_scan_workspace(const TrapezoidInputs&) const {
-  pending("trapezoid_scan_workspace");
-}
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // The selective scan by its recurrence: a thread keeps four numbers of the state in registers, the threads of a group
 // share a row of it. The gradient cuts the sequence into chunks: one launch walks it in both directions and leaves the
-// states between chunks, one launch does all chunks side by side, one adds what heads share.
+// states between chunks, one launch does all chunks side by side, one adds what heads share. By the trapezoidal rule a
+// token enters once more, late: the state that is handed on holds it with both weights, its own answer with the first.
 // Bound by latency: the steps of a sequence depend on each other, and each is a few instructions.
 #include <cuda_pipeline.h>
 
@@ -23,7 +24,7 @@ struct ScanSizes {
 };
 
 struct ScanArrays {
-  Rows<float> x, dt, B, C;
+  Rows<float> x, dt, log_decay, lag, B, C;
   const float *A_log, *D, *dy;
 };
 
@@ -69,6 +70,29 @@ __device__ void fetch(ScanTile<lanes, block, steps>& to, const ScanSizes& s, con
   }
 }
 
+/// Per token and head: dt, the logarithm of the decay (read only where it is given), and with what weight the token
+/// enters late.
+template <int steps>
+struct ScalarTile {
+  float dt[steps], log_decay[steps], late[steps];
+};
+
+/// Starts the copy of tokens [begin, begin + steps), by the first threads of a block.
+template <bool lagged, int steps>
+__device__ void fetch(ScalarTile<steps>& to, const ScanSizes& s, const ScanArrays& in, std::size_t row, int h,
+                      int begin) {
+  const int step = static_cast<int>(threadIdx.x), t = begin + step;
+  if (step >= steps || t >= s.length) return;
+  if (in.dt.data != nullptr) __pipeline_memcpy_async(&to.dt[step], &in.dt.at(row + t, h), 4);
+  if (!lagged) return;
+  __pipeline_memcpy_async(&to.log_decay[step], &in.log_decay.at(row + t, h), 4);
+  if (t + 1 < s.length) {
+    __pipeline_memcpy_async(&to.late[step], &in.lag.at(row + t + 1, h), 4);
+  } else {
+    to.late[step] = 0.0f;
+  }
+}
+
 template <class T>
 __device__ void zero(T& memory, int block) {
   float* words = reinterpret_cast<float*>(&memory);
@@ -94,14 +118,14 @@ __device__ void store_state(const float (&h)[4], float* to, int states, int firs
 }
 
 // Forward: the block's channels of one head, from the first token to the last.
-template <int lanes>
+template <int lanes, bool lagged>
 __global__ void __launch_bounds__(walkers)
     scan_kernel(ScanSizes s, ScanArrays in, float* y, float* state, bool resume) {
   using Tile = ScanTile<lanes, walkers, walk_tile>;
   struct Buffer {
     Tile xB;
     float C[walk_tile][Tile::states];
-    float dt[walk_tile];
+    ScalarTile<walk_tile> scalars;
   };
   extern __shared__ float4 memory[];
   Buffer* buffers = reinterpret_cast<Buffer*>(memory);
@@ -122,9 +146,7 @@ __global__ void __launch_bounds__(walkers)
         __pipeline_memcpy_async(&to.C[step][n], &in.C.at(row + begin + step, group * s.states + n), 4);
       }
     }
-    if (in.dt.data != nullptr && threadIdx.x < walk_tile && begin + static_cast<int>(threadIdx.x) < s.length) {
-      __pipeline_memcpy_async(&to.dt[threadIdx.x], &in.dt.at(row + begin + threadIdx.x, w.h), 4);
-    }
+    fetch<lagged>(to.scalars, s, in, row, w.h, begin);
     __pipeline_commit();
   };
   float h[4] = {};
@@ -141,8 +163,9 @@ __global__ void __launch_bounds__(walkers)
     __syncthreads();
     const Buffer& tile = buffers[turn];
     if (threadIdx.x < walk_tile) {
-      steps[threadIdx.x] = in.dt.data != nullptr ? tile.dt[threadIdx.x] : 1.0f;
-      decays[threadIdx.x] = expf(-rate * steps[threadIdx.x]);
+      const float dt = in.dt.data != nullptr ? tile.scalars.dt[threadIdx.x] : 1.0f;
+      steps[threadIdx.x] = dt;
+      decays[threadIdx.x] = expf(lagged ? tile.scalars.log_decay[threadIdx.x] : -rate * dt);
     }
     __syncthreads();
     const int count = min(walk_tile, s.length - begin), p = static_cast<int>(threadIdx.x) / lanes;
@@ -156,6 +179,13 @@ __global__ void __launch_bounds__(walkers)
       h[2] = decay * h[2] + input * B.z;
       h[3] = decay * h[3] + input * B.w;
       const float out = sum_of_group<lanes>(h[0] * C.x + h[1] * C.y + h[2] * C.z + h[3] * C.w);
+      if (lagged) {
+        const float late = x * tile.scalars.late[step];
+        h[0] += late * B.x;
+        h[1] += late * B.y;
+        h[2] += late * B.z;
+        h[3] += late * B.w;
+      }
       if (w.lane == 0 && w.p < s.width) {
         y[((row + begin + step) * s.heads + w.h) * s.width + w.p] = out + skip * x;
       }
@@ -169,18 +199,21 @@ __global__ void __launch_bounds__(walkers)
 struct ScanWorkspace {
   float *states, *flows;  // [B,H,chunks,P,N]: the state before a chunk, and what flows into it from behind
   float* shared;          // [B,T,H tiles,2N]: parts of dB and dC
-  float* steps;           // [B,T,H tiles]: parts of d dt
+  float* steps;           // [B,T,H tiles,kinds]: parts of d dt; lagged also of d log_decay and of d lag, a token early
   float* scalars;         // [H,2,B chunks tiles]: parts of dA_log and dD
 };
 
+template <bool lagged>
+constexpr int step_kinds = lagged ? 3 : 1;
+
 // The states before every chunk (blockIdx.y 0) and the flow from behind into every chunk (1). Both are the same walk,
 // h <- decay h + u s^T: forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
-template <int lanes>
+template <int lanes, bool lagged>
 __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
   using Tile = ScanTile<lanes, walkers, chunk>;
   struct Buffer {
     Tile us;
-    float dt[chunk];
+    ScalarTile<chunk> scalars;
   };
   __shared__ __align__(16) Buffer buffers[2];
   const bool back = blockIdx.y == 1;
@@ -197,9 +230,7 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
                                   : Rows<float>{&in.B.at(row, 0), 1, in.B.stride, false};
   const auto start = [&](int c, Buffer& to) {
     fetch<lanes, walkers, chunk>(to.us, s, u, u_stride, channel, states, group * s.states, c * chunk);
-    if (in.dt.data != nullptr && threadIdx.x < chunk && c * chunk + static_cast<int>(threadIdx.x) < s.length) {
-      __pipeline_memcpy_async(&to.dt[threadIdx.x], &in.dt.at(row + c * chunk + threadIdx.x, w.h), 4);
-    }
+    fetch<lagged>(to.scalars, s, in, row, w.h, c * chunk);
     __pipeline_commit();
   };
   const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
@@ -224,9 +255,10 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
 #pragma unroll 4
     for (int j = 0; j < count; ++j) {
       const int step = back ? count - 1 - j : j;
-      const float dt = in.dt.data != nullptr ? tile.dt[step] : 1.0f;
-      const float decay = expf(-rate * dt), before = back ? 1.0f : decay, after = back ? decay : 1.0f;
-      const float input = tile.us.u[step][p] * (back ? 1.0f : dt);
+      const float dt = in.dt.data != nullptr ? tile.scalars.dt[step] : 1.0f;
+      const float decay = expf(lagged ? tile.scalars.log_decay[step] : -rate * dt);
+      const float before = back ? 1.0f : decay, after = back ? decay : 1.0f;
+      const float input = tile.us.u[step][p] * (back ? 1.0f : lagged ? dt + tile.scalars.late[step] : dt);
       const float4 v = *reinterpret_cast<const float4*>(&tile.us.s[step][w.state]);
       h[0] = (before * h[0] + input * v.x) * after;
       h[1] = (before * h[1] + input * v.y) * after;
@@ -261,21 +293,21 @@ __device__ int sum_over_channels(float (&v)[8]) {
 template <int lanes>
 constexpr int chunk_block = lanes >= 16 ? 128 : 256;
 
-template <int lanes>
+template <int lanes, bool lagged>
 struct ChunkMemory {
   static constexpr int block = chunk_block<lanes>, channels = block / lanes, states = 4 * lanes, warps = block / 32;
   float x[chunk][channels], dy[chunk][channels];
   float B[chunk][states], C[chunk][states];
-  float dt[chunk], decay[chunk];
+  float dt[chunk], decay[chunk], late[chunk];
   float shared[warps][chunk][2 * states];
-  float steps[warps][chunk];
+  float steps[warps][chunk][step_kinds<lagged>];
   float sums[32];
 };
 
-template <int lanes>
-__device__ void load_chunk(ChunkMemory<lanes>& m, const ScanSizes& s, const ScanArrays& in, int b, int h, int channel,
-                           int begin) {
-  using Memory = ChunkMemory<lanes>;
+template <int lanes, bool lagged>
+__device__ void load_chunk(ChunkMemory<lanes, lagged>& m, const ScanSizes& s, const ScanArrays& in, int b, int h,
+                           int channel, int begin) {
+  using Memory = ChunkMemory<lanes, lagged>;
   const std::size_t row = static_cast<std::size_t>(b) * s.length + begin;
   const int count = min(chunk, s.length - begin), group = h / s.group;
   for (int i = static_cast<int>(threadIdx.x); i < chunk * Memory::channels; i += Memory::block) {
@@ -294,15 +326,17 @@ __device__ void load_chunk(ChunkMemory<lanes>& m, const ScanSizes& s, const Scan
     const bool inside = static_cast<int>(threadIdx.x) < count;
     const float dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row + threadIdx.x, h) : 1.0f;
     m.dt[threadIdx.x] = dt;
-    m.decay[threadIdx.x] = expf(-rate_of(in, h) * dt);
+    m.decay[threadIdx.x] = expf(!lagged ? -rate_of(in, h) * dt : inside ? in.log_decay.at(row + threadIdx.x, h) : 0.0f);
+    const bool enters_late = lagged && begin + static_cast<int>(threadIdx.x) + 1 < s.length;
+    m.late[threadIdx.x] = enters_late && inside ? in.lag.at(row + threadIdx.x + 1, h) : 0.0f;
   }
 }
 
 // One chunk of one head's channels: the states again, kept in registers, then back through them.
-template <int lanes>
+template <int lanes, bool lagged>
 __global__ void __launch_bounds__(chunk_block<lanes>)
     scan_chunk_kernel(ScanSizes s, ScanArrays in, ScanWorkspace work, Sink dx) {
-  using Memory = ChunkMemory<lanes>;
+  using Memory = ChunkMemory<lanes, lagged>;
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels);
@@ -311,7 +345,7 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
   const int p = static_cast<int>(threadIdx.x) / lanes, warp = static_cast<int>(threadIdx.x) / 32;
   const int count = min(chunk, s.length - begin);
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length + begin;
-  load_chunk<lanes>(m, s, in, w.b, w.h, tile * Memory::channels, begin);
+  load_chunk(m, s, in, w.b, w.h, tile * Memory::channels, begin);
   const bool inside = w.p < s.width;
   float h[4] = {}, flow[4] = {};
   if (inside) {
@@ -324,7 +358,7 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
   float before[chunk][4];
 #pragma unroll
   for (int t = 0; t < chunk; ++t) {
-    const float input = m.x[t][p] * m.dt[t], decay = m.decay[t];
+    const float input = m.x[t][p] * (lagged ? m.dt[t] + m.late[t] : m.dt[t]), decay = m.decay[t];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       before[t][i] = h[i];
@@ -332,11 +366,13 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
     }
   }
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
-  float to_steps[chunk], to_A_log = 0, to_D = 0;
+  constexpr int kinds = step_kinds<lagged>;
+  float to_steps[chunk][kinds], to_A_log = 0, to_D = 0;
 #pragma unroll
   for (int t = chunk - 1; t >= 0; --t) {
     const float x = m.x[t][p], dy = m.dy[t][p], dt = m.dt[t], decay = m.decay[t];
-    float v[8], along = 0, dlog = 0;
+    float v[8], along = 0, along_late = 0, dlog = 0;
+    const float late = lagged ? m.late[t] : 0.0f;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float B = m.B[t][w.state + i];
@@ -344,6 +380,10 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
       v[i] = g * (x * dt);
       v[4 + i] = dy * (decay * before[t][i] + x * dt * B);
       along += g * B;
+      if (lagged) {
+        v[i] += flow[i] * (x * late);
+        along_late += flow[i] * B;
+      }
       flow[i] = decay * g;
       dlog += flow[i] * before[t][i];
     }
@@ -353,18 +393,25 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
       const int number = first + i;
       m.shared[warp][t][number / 4 * Memory::states + w.state + number % 4] = v[i];
     }
-    to_steps[t] = along * x - rate * dlog;
+    to_steps[t][0] = along * x - rate * dlog;
+    if (lagged) {
+      to_steps[t][kinds / 2] = dlog;
+      to_steps[t][kinds - 1] = along_late * x;
+    }
     to_A_log -= rate * dt * dlog;
-    along = sum_of_group<lanes>(along);
+    along = sum_of_group<lanes>(dt * along + late * along_late);
     if (w.lane == 0) {
       to_D += dy * x;
-      if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, dt * along + skip * dy);
+      if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
     }
   }
 #pragma unroll
   for (int t = 0; t < chunk; ++t) {
-    const float sum = warp_sum(to_steps[t]);
-    if (threadIdx.x % 32 == 0) m.steps[warp][t] = sum;
+#pragma unroll
+    for (int kind = 0; kind < kinds; ++kind) {
+      const float sum = warp_sum(to_steps[t][kind]);
+      if (threadIdx.x % 32 == 0) m.steps[warp][t][kind] = sum;
+    }
   }
   to_A_log = block_sum(to_A_log, m.sums);
   to_D = block_sum(to_D, m.sums);  // its barriers also end the writing of m.shared and m.steps
@@ -378,10 +425,11 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
       work.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
     }
   }
-  if (static_cast<int>(threadIdx.x) < count) {
+  if (static_cast<int>(threadIdx.x) < count * kinds) {
+    const int t = static_cast<int>(threadIdx.x) / kinds, kind = static_cast<int>(threadIdx.x) % kinds;
     float sum = 0;
-    for (int other = 0; other < Memory::warps; ++other) sum += m.steps[other][threadIdx.x];
-    work.steps[(row + threadIdx.x) * parts + part] = sum;
+    for (int other = 0; other < Memory::warps; ++other) sum += m.steps[other][t][kind];
+    work.steps[((row + t) * parts + part) * kinds + kind] = sum;
   }
   if (threadIdx.x == 0) {
     const std::size_t several = static_cast<std::size_t>(s.batch) * s.chunks * tiles;
@@ -392,10 +440,21 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
 }
 
 struct ScanSinks {
-  Sink dt, A_log, B, C, D;
+  Sink dt, A_log, B, C, D, log_decay, lag;
 };
 
-// Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and d dt.
+/// The sum of one kind of step for one token and head. What belongs to lag was found at the token before it.
+__device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std::size_t row, int h, float sum) {
+  if (kind == 0 && out.dt.wanted()) out.dt.put(row, h, sum);
+  if (kind == 1 && out.log_decay.wanted()) out.log_decay.put(row, h, sum);
+  if (kind < 2 || !out.lag.wanted()) return;
+  const int t = static_cast<int>(row % s.length);
+  if (t == 0) out.lag.put(row, h, 0.0f);
+  if (t + 1 < s.length) out.lag.put(row + 1, h, sum);
+}
+
+// Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
+template <int kinds>
 __global__ void __launch_bounds__(threads) scan_sum_kernel(ScanSizes s, ScanWorkspace work, ScanSinks out, int tiles) {
   __shared__ float sums[32];
   const int parts = s.heads * tiles;
@@ -414,15 +473,15 @@ __global__ void __launch_bounds__(threads) scan_sum_kernel(ScanSizes s, ScanWork
   }
   const std::size_t i = (blockIdx.x - s.heads) * std::size_t{threads} + threadIdx.x;
   const std::size_t rows = static_cast<std::size_t>(s.batch) * s.length;
-  const int wide = s.groups * s.states, width = wide + s.heads;
+  const int wide = s.groups * s.states, width = wide + kinds * s.heads;
   if (i >= rows * width) return;
   const std::size_t row = i / width;
   const int number = static_cast<int>(i % width);
   if (number >= wide) {
-    const int h = number - wide;
+    const int h = (number - wide) % s.heads, kind = (number - wide) / s.heads;
     float sum = 0;
-    for (int tile = 0; tile < tiles; ++tile) sum += work.steps[row * parts + h * tiles + tile];
-    if (out.dt.wanted()) out.dt.put(row, h, sum);
+    for (int tile = 0; tile < tiles; ++tile) sum += work.steps[(row * parts + h * tiles + tile) * kinds + kind];
+    put_step(s, out, kind, row, h, sum);
     return;
   }
   const int group = number / s.states, n = number % s.states, first = group * s.group * tiles;
@@ -454,6 +513,8 @@ ScanSizes sizes_of(const ScanInputs& in) {
 ScanArrays arrays_of(const ScanInputs& in) {
   return {rows_of(in.x),
           in.dt.defined() ? rows_of(in.dt) : Rows<float>{},
+          in.lag.defined() ? rows_of(in.log_decay) : Rows<float>{},
+          in.lag.defined() ? rows_of(in.lag) : Rows<float>{},
           rows_of(in.B),
           rows_of(in.C),
           in.A_log.as<float>(),
@@ -477,27 +538,29 @@ int tiles_for(const ScanSizes& s) {
 std::int64_t state_elements(const ScanSizes& s) {
   return std::int64_t{s.batch} * s.heads * s.chunks * s.width * s.states;
 }
+int kinds_of(const ScanInputs& in) { return in.lag.defined() ? step_kinds<true> : step_kinds<false>; }
 std::int64_t part_rows(const ScanSizes& s) { return std::int64_t{s.batch} * s.length * s.heads * tiles_for(s); }
 
-template <int lanes>
+template <int lanes, bool lagged>
 void launch_scan(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, float* y, float* state, bool resume) {
   using Tile = ScanTile<lanes, walkers, walk_tile>;
-  constexpr int bytes = 2 * (sizeof(Tile) + walk_tile * Tile::states * 4 + walk_tile * 4);
-  allow_shared_memory(reinterpret_cast<const void*>(scan_kernel<lanes>), bytes, "ssd_scan");
+  constexpr int bytes = 2 * (sizeof(Tile) + walk_tile * Tile::states * 4 + sizeof(ScalarTile<walk_tile>));
+  allow_shared_memory(reinterpret_cast<const void*>(scan_kernel<lanes, lagged>), bytes, "ssd_scan");
   const unsigned tiles = blocks_for(s.width, Tile::channels);
-  scan_kernel<lanes>
+  scan_kernel<lanes, lagged>
       <<<static_cast<unsigned>(s.batch * s.heads) * tiles, walkers, bytes, stream>>>(s, in, y, state, resume);
 }
 
-template <int lanes>
+template <int lanes, bool lagged>
 void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
                      const Sink& dx) {
   const auto pairs = static_cast<unsigned>(s.batch * s.heads);
-  scan_states_kernel<lanes><<<dim3(pairs * blocks_for(s.width, walkers / lanes), 2), walkers, 0, stream>>>(s, in, work);
-  constexpr int bytes = sizeof(ChunkMemory<lanes>);
-  allow_shared_memory(reinterpret_cast<const void*>(scan_chunk_kernel<lanes>), bytes, "ssd_scan_backward");
+  scan_states_kernel<lanes, lagged>
+      <<<dim3(pairs * blocks_for(s.width, walkers / lanes), 2), walkers, 0, stream>>>(s, in, work);
+  constexpr int bytes = sizeof(ChunkMemory<lanes, lagged>);
+  allow_shared_memory(reinterpret_cast<const void*>(scan_chunk_kernel<lanes, lagged>), bytes, "ssd_scan_backward");
   const dim3 grid(pairs * static_cast<unsigned>(tiles_for(s)), static_cast<unsigned>(s.chunks));
-  scan_chunk_kernel<lanes><<<grid, chunk_block<lanes>, bytes, stream>>>(s, in, work, dx);
+  scan_chunk_kernel<lanes, lagged><<<grid, chunk_block<lanes>, bytes, stream>>>(s, in, work, dx);
 }
 
 }  // namespace
@@ -507,18 +570,19 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
   const ScanSizes s = sizes_of(in);
   const ScanArrays arrays = arrays_of(in);
   const auto launch = [&](auto kernel) { kernel(stream(), s, arrays, y.as<float>(), state.as<float>(), resume); };
+  const bool lagged = in.lag.defined();
   switch (lanes_for(s.states)) {
     case 4:
-      launch(launch_scan<4>);
+      launch(lagged ? launch_scan<4, true> : launch_scan<4, false>);
       break;
     case 8:
-      launch(launch_scan<8>);
+      launch(lagged ? launch_scan<8, true> : launch_scan<8, false>);
       break;
     case 16:
-      launch(launch_scan<16>);
+      launch(lagged ? launch_scan<16, true> : launch_scan<16, false>);
       break;
     default:
-      launch(launch_scan<32>);
+      launch(lagged ? launch_scan<32, true> : launch_scan<32, false>);
   }
   launched("ssd_scan");
 }
@@ -526,7 +590,7 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
 std::int64_t CudaBackend::ssd_scan_workspace(const ScanInputs& in) const {
   if (in.x.elements() == 0) return 1;
   const ScanSizes s = sizes_of(in);
-  return 2 * state_elements(s) + part_rows(s) * (2 * s.states + 1) +
+  return 2 * state_elements(s) + part_rows(s) * (2 * s.states + kinds_of(in)) +
          std::int64_t{2} * s.heads * s.batch * s.chunks * tiles_for(s);
 }
 
@@ -541,26 +605,29 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
   work.flows = work.states + state_elements(s);
   work.shared = work.flows + state_elements(s);
   work.steps = work.shared + part_rows(s) * 2 * s.states;
-  work.scalars = work.steps + part_rows(s);
-  const Sink dx = sink_of(out.x);
+  work.scalars = work.steps + part_rows(s) * kinds_of(in);
+  const auto launch = [&](auto kernels) { kernels(stream(), s, arrays, work, sink_of(out.x)); };
+  const bool lagged = in.lag.defined();
   switch (lanes_for(s.states)) {
     case 4:
-      launch_backward<4>(stream(), s, arrays, work, dx);
+      launch(lagged ? launch_backward<4, true> : launch_backward<4, false>);
       break;
     case 8:
-      launch_backward<8>(stream(), s, arrays, work, dx);
+      launch(lagged ? launch_backward<8, true> : launch_backward<8, false>);
       break;
     case 16:
-      launch_backward<16>(stream(), s, arrays, work, dx);
+      launch(lagged ? launch_backward<16, true> : launch_backward<16, false>);
       break;
     default:
-      launch_backward<32>(stream(), s, arrays, work, dx);
+      launch(lagged ? launch_backward<32, true> : launch_backward<32, false>);
   }
   launched("ssd_scan_backward");
-  const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log), sink_of(out.B), sink_of(out.C), sink_of(out.D)};
-  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + s.heads);
-  scan_sum_kernel<<<static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream()>>>(
-      s, work, sinks, tiles_for(s));
+  const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log),     sink_of(out.B),  sink_of(out.C),
+                        sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
+  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
+  const auto sum = lagged ? scan_sum_kernel<step_kinds<true>> : scan_sum_kernel<step_kinds<false>>;
+  sum<<<static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream()>>>(s, work, sinks,
+                                                                                               tiles_for(s));
   launched("ssd_scan_backward sums");
 }
 

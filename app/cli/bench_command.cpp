@@ -135,6 +135,7 @@ constexpr LayerCase layer_cases[] = {
     {"layer sessa B4 T4096 d256", "sessa", R"({"D":256,"n_heads":4})", 4, 4096, 256},
     {"layer sessa B8 T1024 d256", "sessa", R"({"D":256,"n_heads":4})", 8, 1024, 256},
     {"layer sessa B16 T128 d128", "sessa", R"({"D":128,"n_heads":4})", 16, 128, 128},
+    {"layer mamba3 B16 T64 d128", "mamba3", R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64, 128},
     {"layer attention B16 T64 d128", "attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
     {"layer linear_attention B16 T64 d128", "linear_attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
     {"layer koopman_mlp B16 T64 d128", "koopman_mlp", R"({"d":128})", 16, 64, 128},

@@ -1,4 +1,4 @@
-// Token weights of SKA, softmax attention, linear attention and Mamba-2.
+// Token weights of SKA, softmax attention, linear attention, Mamba-2 and Mamba-3.
 #include "core/analysis/token_weights.h"
 
 #include <Eigen/Core>
@@ -108,6 +108,21 @@ WeightMatrix mamba2_token_weights(std::span<const double> B, std::span<const dou
   if (!weights || dt.size() != count || log_decay_cumsum.size() != count) return {};
   for (int t = 0; t < tokens; ++t) {
     for (int s = 0; s <= t; ++s) (*weights)(t, s) *= dt[s] * std::exp(log_decay_cumsum[t] - log_decay_cumsum[s]);
+  }
+  clear_future(*weights);
+  return finished(*weights);
+}
+
+WeightMatrix trapezoid_token_weights(std::span<const double> keys, std::span<const double> queries,
+                                     std::span<const double> dt, std::span<const double> lag,
+                                     std::span<const double> log_decay_cumsum, int tokens) {
+  std::optional<RowMajor> weights = scores(keys, queries, tokens, 1.0);
+  const std::size_t count = static_cast<std::size_t>(std::max(tokens, 0));
+  if (!weights || dt.size() != count || lag.size() != count || log_decay_cumsum.size() != count) return {};
+  for (int t = 0; t < tokens; ++t) {
+    for (int s = 0; s < t; ++s)
+      (*weights)(t, s) *= (dt[s] + lag[s + 1]) * std::exp(log_decay_cumsum[t] - log_decay_cumsum[s]);
+    (*weights)(t, t) *= dt[t];
   }
   clear_future(*weights);
   return finished(*weights);

@@ -43,4 +43,10 @@ WeightMatrix linear_token_weights(std::span<const double> keys, std::span<const 
 WeightMatrix mamba2_token_weights(std::span<const double> B, std::span<const double> C, std::span<const double> dt,
                                   std::span<const double> log_decay_cumsum, int tokens);
 
+/// Mamba-3: q_t . k_s (dt_s + lag_{s+1}) prod_{s < u <= t} a_u for s < t, and q_t . k_t dt_t for the token itself;
+/// keys, queries [T*M] of one head, dt and lag [T] the trapezoidal rule's weights. As above otherwise.
+WeightMatrix trapezoid_token_weights(std::span<const double> keys, std::span<const double> queries,
+                                     std::span<const double> dt, std::span<const double> lag,
+                                     std::span<const double> log_decay_cumsum, int tokens);
+
 }  // namespace afterglow

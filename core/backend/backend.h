@@ -62,14 +62,28 @@ struct RidgeState {
 /// Inputs of the selective scan h_t = exp(log_decay_t) h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t, with
 /// log_decay_t = -exp(A_log) dt_t. x [B,T,H,P]; B, C [B,T,G,N] with G dividing H (head h uses group h / (H/G));
 /// dt [B,T,H] (already positive) or undefined for 1; A_log [H] or undefined for no decay; D [H] or undefined for 0.
-/// Rows of x, B, C, dt may be strided: their strides from token to token are row strides of views [B,T,H*P], [B,T,G*N],
-/// [B,T,H].
+/// Mamba-3's trapezoidal rule gives log_decay [B,T,H] itself, instead of A_log, and a second weight lag [B,T,H] with
+/// which the token before enters: h_t = exp(log_decay_t) (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) + dt_t x_t B_t^T. Before
+/// the first token there is none, so lag_0 counts for nothing. Rows of x, B, C, dt, log_decay, lag may be strided:
+/// their strides from token to token are row strides of views [B,T,H*P], [B,T,G*N], [B,T,H].
 struct ScanInputs {
   Tensor x, dt, A_log, B, C, D;
   int heads = 1, groups = 1;
+  Tensor log_decay, lag;
 };
 struct ScanGrads {
-  Grad x, dt, A_log, B, C, D;
+  Grad x, dt, A_log, B, C, D, log_decay, lag;
+};
+
+/// Lower ends of Mamba-3's rates and time steps; where one binds, no gradient flows.
+struct StepFloors {
+  double rate = 0, step = 0;
+};
+/// What a vector becomes when its pairs (2i, 2i+1) are complex numbers k_i (Echo appendix B): first |k_i|^2 of every
+/// pair, then Re k_i^2, Im k_i^2 pair by pair. At least one of the two.
+struct PairSquares {
+  bool invariant = false, harmonics = false;
+  std::int64_t width(std::int64_t columns) const { return columns / 2 * (invariant + 2 * harmonics); }
 };
 
 // Inputs, saved values and gradients of the larger cores, each described in its own header beside this one.
@@ -83,8 +97,6 @@ struct DeltaGrads;
 struct FeedbackInputs;  // feedback.h
 struct FeedbackSaved;
 struct FeedbackGrads;
-struct TrapezoidInputs;  // trapezoid.h
-struct TrapezoidGrads;
 
 /// Hyperparameters of one AdamW step, held in the back end's memory so that a captured step reads them afresh.
 /// Layout of the f64 tensor [6]: learning rate, beta1, beta2, epsilon, weight decay, clip norm (0: no clipping); the
@@ -264,12 +276,38 @@ class Backend {
   /// Elements of FeedbackSaved::workspace; 0 where it is not used.
   virtual std::int64_t feedback_solve_workspace(const FeedbackInputs& in) const = 0;
 
-  // Mamba-3: the scan with the trapezoidal input term; state as in trapezoid.h, read when `resume`, written when
-  // defined.
-  virtual void trapezoid_scan(const TrapezoidInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
-  virtual void trapezoid_scan_backward(const TrapezoidInputs& in, const Tensor& dy, const Tensor& workspace,
-                                       const TrapezoidGrads& out) = 0;
-  virtual std::int64_t trapezoid_scan_workspace(const TrapezoidInputs& in) const = 0;
+  // Mamba-3, around its scan.
+  /// x [B,T,3H]: time step, A, trap, each [B,T,H]; bias [H] of the time step. y [B,T,4H]: dt = softplus(x_dt + bias),
+  /// log_decay = -rate(A) dt, what the token itself and the token before enter with: r dt and (1 - r) dt, where
+  /// r = sigmoid(trap) and rate(A) = 1 + A, below zero 1 / (1 - A). Rows of x and dx may be strided.
+  virtual void trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) = 0;
+  virtual void trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& dy,
+                                        const Grad& dx, const Grad& dbias) = 0;
+  /// theta [B,T,H,n] = sum over s <= t of dt_s pi tanh(turn_s), summed in float64 and brought into [-pi, pi]. dt
+  /// [B,T,H], turn [B,T,n], rows may be strided. `carry` [B,H,n], when defined, is where the sum begins and receives
+  /// the last.
+  virtual void turning_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) = 0;
+  /// `sums` [B,T,H,n] is scratch.
+  virtual void turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
+                                       const Grad& ddt, const Grad& dturn) = 0;
+  /// One vector becomes one a head: y [B,T,H,N] = RMSNorm(x) weight + bias_h, its first n pairs (2i, 2i+1) turned by
+  /// theta [B,T,H,n] (undefined: none). x [B,T,N], rows may be strided; weight [N], bias [H,1,N]; inverse [B T] is
+  /// saved.
+  virtual void turned_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
+                            const Tensor& y, const Tensor& inverse) = 0;
+  /// `sums` [B,T,N] is scratch.
+  virtual void turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                                     const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
+                                     const Grad& dweight, const Grad& dbias, const Grad& dtheta) = 0;
+  /// x [.., N] with N even, y [.., squares.width(N)].
+  virtual void pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) = 0;
+  virtual void pair_squares_backward(const Tensor& x, const PairSquares& squares, const Tensor& dy, const Grad& dx) = 0;
+  /// y = x silu(z), or with weight [H P] RMSNorm(x) weight silu(z), the norm taken over each head: x, y [B,T,H,P]; rows
+  /// of z, dz [B,T,H P] may be strided; inverse [B T H] is saved with a weight.
+  virtual void gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                           const Tensor& inverse) = 0;
+  virtual void gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                                    const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) = 0;
 
   // Forecasting: windows x [B,L,C] of C channels, each of which becomes a sequence of its own.
   /// Mean and sqrt(variance + eps) (biased variance) over time, both [B,C].

@@ -102,10 +102,6 @@ class CpuBackend final : public Backend {
   void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved, const Tensor& ds,
                                const Tensor& u, const FeedbackGrads& out) override;
   std::int64_t feedback_solve_workspace(const FeedbackInputs& in) const override;
-  void trapezoid_scan(const TrapezoidInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
-  void trapezoid_scan_backward(const TrapezoidInputs& in, const Tensor& dy, const Tensor& workspace,
-                               const TrapezoidGrads& out) override;
-  std::int64_t trapezoid_scan_workspace(const TrapezoidInputs& in) const override;
   void series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) override;
   void series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& ddeviation,
                                const Grad& dx) override;
@@ -119,6 +115,23 @@ class CpuBackend final : public Backend {
   void squared_error_backward(const Tensor& a, const Tensor& b, const Tensor& dloss, const Grad& da) override;
   void dropout(const Tensor& x, double rate, std::uint64_t seed, std::uint32_t site, const Tensor& counter,
                const Grad& y) override;
+  void trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) override;
+  void trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& dy,
+                                const Grad& dx, const Grad& dbias) override;
+  void turning_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) override;
+  void turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
+                               const Grad& ddt, const Grad& dturn) override;
+  void turned_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
+                    const Tensor& y, const Tensor& inverse) override;
+  void turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                             const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
+                             const Grad& dweight, const Grad& dbias, const Grad& dtheta) override;
+  void pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) override;
+  void pair_squares_backward(const Tensor& x, const PairSquares& squares, const Tensor& dy, const Grad& dx) override;
+  void gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                   const Tensor& inverse) override;
+  void gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                            const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) override;
   void gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
                       const Tensor& total) override;
   void adamw(const AdamwTensors& tensors) override;

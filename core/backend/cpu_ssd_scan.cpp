@@ -1,6 +1,7 @@
 // The selective scan h_t = a_t h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t on the CPU, and its gradient. Each
 // (batch, head) is one piece of work. The state is held as N rows of P numbers, so that everything but two inner
-// products of the way back runs along P without sums across lanes.
+// products of the way back runs along P without sums across lanes. What enters a token late (lag) is added to the state
+// as soon as the token has been answered: a_t (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) is a_t times that state.
 #include <algorithm>
 #include <cmath>
 
@@ -30,8 +31,8 @@ struct Sizes {
 template <class T>
 struct Head {
   std::int64_t tokens, width, padded, states;
-  const T *x, *dt, *B, *C;
-  std::int64_t x_stride, dt_stride, B_stride, C_stride;
+  const T *x, *dt, *log_decay, *lag, *B, *C;
+  std::int64_t x_stride, dt_stride, log_decay_stride, lag_stride, B_stride, C_stride;
   double rate = 0.0;  // exp(A_log); the decay is exp(-rate dt)
   T skip = 0;         // D
 
@@ -46,32 +47,44 @@ struct Head {
     B = in.B.as<T>() + row * B_stride + group * states;
     C = in.C.as<T>() + row * C_stride + group * states;
     dt = in.dt.defined() ? in.dt.as<T>() + row * dt_stride + head : nullptr;
+    log_decay_stride = in.log_decay.row_stride;
+    lag_stride = in.lag.row_stride;
+    log_decay = in.log_decay.defined() ? in.log_decay.as<T>() + row * log_decay_stride + head : nullptr;
+    lag = in.lag.defined() ? in.lag.as<T>() + row * lag_stride + head : nullptr;
     if (in.A_log.defined()) rate = std::exp(static_cast<double>(in.A_log.as<T>()[head]));
     if (in.D.defined()) skip = in.D.as<T>()[head];
   }
   std::int64_t state_size() const { return states * padded; }
   T step(std::int64_t t) const { return dt ? dt[t * dt_stride] : T{1}; }
-  double decay(std::int64_t t) const { return std::exp(-rate * static_cast<double>(step(t))); }
-  /// dt x, into `padded` numbers of which the last are zero.
+  double decay(std::int64_t t) const {
+    return std::exp(log_decay ? static_cast<double>(log_decay[t * log_decay_stride])
+                              : -rate * static_cast<double>(step(t)));
+  }
+  /// With what weight token t enters once more, behind its own answer.
+  T late_step(std::int64_t t) const { return lag && t + 1 < tokens ? lag[(t + 1) * lag_stride] : T{0}; }
+  /// dt x, and behind it what enters late: twice `padded` numbers, of which the last of each are zero.
   void load_input(std::int64_t t, T* input) const {
-    const T factor = step(t);
+    const T factor = step(t), late = late_step(t);
     for (std::int64_t p = 0; p < width; ++p) input[p] = factor * x[t * x_stride + p];
+    for (std::int64_t p = 0; lag && p < width; ++p) input[padded + p] = late * x[t * x_stride + p];
   }
 };
 
-/// next = decay before + B input^T, and out = next C when wanted. next and before may be the same memory.
+/// next = decay before + B input^T, and out = next C when wanted; then B late^T is added to next. next and before may
+/// be the same memory.
 template <class T>
 void advance(const Head<T>& head, std::int64_t t, const T* input, const T* before, T* next, T* out) {
   const T decay = static_cast<T>(head.decay(t));
   const T* B = head.B + t * head.B_stride;
   const T* C = head.C + t * head.C_stride;
   for (std::int64_t block = 0; block < head.padded; block += lanes<T>) {
-    const Pack<T> u = pack(input + block);
+    const Pack<T> u = pack(input + block), late = pack(input + head.padded + block);
     Pack<T> sum = Pack<T>::Zero();
     for (std::int64_t n = 0; n < head.states; ++n) {
-      const Pack<T> h = decay * pack(before + n * head.padded + block) + B[n] * u;
-      pack(next + n * head.padded + block) = h;
+      Pack<T> h = decay * pack(before + n * head.padded + block) + B[n] * u;
       sum += C[n] * h;
+      if (head.lag) h += B[n] * late;
+      pack(next + n * head.padded + block) = h;
     }
     if (out) pack(out + block) = sum;
   }
@@ -84,9 +97,9 @@ struct Reverse {};
 template <class T>
 void scan_head(const Head<T>& head, T* y, std::int64_t y_stride, T* state, bool resume) {
   const std::int64_t size = head.state_size();
-  T* h = thread_scratch<T, Forward>(size + 2 * head.padded);
-  T *input = h + size, *out = input + head.padded;
-  std::fill_n(h, size + head.padded, T{0});
+  T* h = thread_scratch<T, Forward>(size + 3 * head.padded);
+  T *input = h + size, *out = input + 2 * head.padded;
+  std::fill_n(h, size + 2 * head.padded, T{0});
   for (std::int64_t p = 0; resume && p < head.width; ++p) {
     for (std::int64_t n = 0; n < head.states; ++n) h[n * head.padded + p] = state[p * head.states + n];
   }
@@ -113,16 +126,16 @@ class HeadReverse {
   HeadReverse(const Head<T>& head, const T* dy, std::int64_t dy_stride, T* dB, T* dC, std::int64_t row_stride)
       : head_(head), dy_(dy), dy_stride_(dy_stride), dB_(dB), dC_(dC), row_stride_(row_stride) {
     const std::int64_t size = head.state_size(), chunks = (head.tokens + checkpoint_distance - 1) / checkpoint_distance;
-    checkpoints_ = thread_scratch<T, Reverse>((chunks + checkpoint_distance + 2) * size + 3 * head.padded);
+    checkpoints_ = thread_scratch<T, Reverse>((chunks + checkpoint_distance + 2) * size + 5 * head.padded);
     states_ = checkpoints_ + chunks * size;
     flow_ = states_ + (checkpoint_distance + 1) * size;
     input_ = flow_ + size;
-    upstream_ = input_ + head.padded;
+    upstream_ = input_ + 2 * head.padded;
     dinput_ = upstream_ + head.padded;
-    std::fill_n(flow_, size + 3 * head.padded, T{0});
+    std::fill_n(flow_, size + 5 * head.padded, T{0});
   }
 
-  /// Calls put_token(t, dx row before the factor dt, dt's share of it, d log decay) from the last token to the first.
+  /// Calls put_token(t, d input, d late input behind it, d a_t) from the last token to the first.
   template <class PutToken>
   void run(const PutToken& put_token) {
     const std::int64_t size = head_.state_size();
@@ -151,26 +164,34 @@ class HeadReverse {
   }
 
  private:
-  /// Takes the gradient of the state from behind token t to before it; returns d loss / d a_t.
+  /// Takes the gradient of the state from behind token t to before it; returns d loss / d a_t. What enters late feels
+  /// only the flow from behind; the answer has not seen it.
   T reverse_token(std::int64_t t, const T* before, const T* after) {
     const T decay_of_next = t + 1 < head_.tokens ? static_cast<T>(head_.decay(t + 1)) : T{0};
     const T* B = head_.B + t * head_.B_stride;
     const T* C = head_.C + t * head_.C_stride;
     head_.load_input(t, input_);
     std::copy_n(dy_ + t * dy_stride_, head_.width, upstream_);
-    std::fill_n(dinput_, head_.padded, T{0});
+    std::fill_n(dinput_, 2 * head_.padded, T{0});
+    const T decay = static_cast<T>(head_.decay(t));
     Pack<T> ddecay = Pack<T>::Zero();
     for (std::int64_t n = 0; n < head_.states; ++n) {
       Pack<T> dB = Pack<T>::Zero(), dC = Pack<T>::Zero();
       for (std::int64_t block = 0; block < head_.padded; block += lanes<T>) {
         const std::int64_t at = n * head_.padded + block;
         const Pack<T> dy = pack(upstream_ + block);
-        const Pack<T> dh = decay_of_next * pack(flow_ + at) + C[n] * dy;
+        const Pack<T> from_behind = decay_of_next * pack(flow_ + at), dh = from_behind + C[n] * dy;
         pack(flow_ + at) = dh;
-        dC += dy * pack(after + at);
         dB += dh * pack(input_ + block);
         ddecay += dh * pack(before + at);
         pack(dinput_ + block) += B[n] * dh;
+        if (head_.lag) {
+          dC += dy * (decay * pack(before + at) + B[n] * pack(input_ + block));
+          dB += from_behind * pack(input_ + head_.padded + block);
+          pack(dinput_ + head_.padded + block) += B[n] * from_behind;
+        } else {
+          dC += dy * pack(after + at);
+        }
       }
       dB_[t * row_stride_ + n] = sum_of<T>(dB);
       dC_[t * row_stride_ + n] = sum_of<T>(dC);
@@ -209,10 +230,12 @@ void reverse_head(const ScanInputs& in, const Sizes& s, std::int64_t batch, std:
   reverse.run([&](std::int64_t t, const T* dinput, T ddecay) {
     const T* x = head.x + t * head.x_stride;
     const T* dy_row = dy_head + t * y_stride;
-    const T step = head.step(t);
-    T dstep = 0, dskip = 0;
+    const T* dlate_input = dinput + head.padded;
+    const T step = head.step(t), late = head.late_step(t);
+    T dstep = 0, dlate = 0, dskip = 0;
     for (std::int64_t p = 0; p < s.width; ++p) {
       dstep += x[p] * dinput[p];
+      dlate += x[p] * dlate_input[p];
       dskip += x[p] * dy_row[p];
     }
     const double dlog_decay = head.decay(t) * static_cast<double>(ddecay);
@@ -221,12 +244,16 @@ void reverse_head(const ScanInputs& in, const Sizes& s, std::int64_t batch, std:
     if (out.x.wanted()) {
       T* dx = out.x.tensor.as<T>() + (row + t) * out.x.tensor.row_stride + index * s.width;
       for (std::int64_t p = 0; p < s.width; ++p)
-        put(dx + p, step * dinput[p] + head.skip * dy_row[p], out.x.accumulate);
+        put(dx + p, step * dinput[p] + late * dlate_input[p] + head.skip * dy_row[p], out.x.accumulate);
     }
-    if (out.dt.wanted()) {
-      put(out.dt.tensor.as<T>() + (row + t) * out.dt.tensor.row_stride + index,
-          static_cast<T>(static_cast<double>(dstep) - head.rate * dlog_decay), out.dt.accumulate);
-    }
+    const auto put_at = [&](const Grad& grad, std::int64_t token, double value) {
+      if (!grad.wanted() || token >= head.tokens) return;
+      put(grad.tensor.as<T>() + (row + token) * grad.tensor.row_stride + index, static_cast<T>(value), grad.accumulate);
+    };
+    put_at(out.dt, t, static_cast<double>(dstep) - head.rate * dlog_decay);
+    put_at(out.log_decay, t, dlog_decay);
+    put_at(out.lag, t + 1, static_cast<double>(dlate));
+    if (t == 0) put_at(out.lag, 0, 0.0);
   });
   partial.dA_log[batch * s.heads + index] = static_cast<T>(dA_log);
   partial.dD[batch * s.heads + index] = static_cast<T>(dD);

@@ -20,8 +20,10 @@ struct Source {
   const ProbeReader& read;
   std::span<const std::uint8_t> context;
 
-  /// Mamba-2's heads follow from its widths; its time steps are one for each.
-  int heads() const { return part.kind == "mamba2" ? static_cast<int>(read.shape(name("dt")).last()) : part.heads; }
+  /// The heads of Mamba-2 and Mamba-3 follow from their widths; their time steps are one for each.
+  int heads() const {
+    return part.kind.starts_with("mamba") ? static_cast<int>(read.shape(name("dt")).last()) : part.heads;
+  }
   int tokens() const { return static_cast<int>(context.size()); }
   std::string name(const char* probe) const { return part.scope + "." + probe; }
   const Layer& layer() const { return *trainer.model().branches()[static_cast<std::size_t>(part.branch)].layer; }
@@ -131,13 +133,20 @@ WeightMatrix sessa_weights(const Source& source, int head) {
   return weights;
 }
 
+WeightMatrix mamba3_weights(const Source& source, int head) {
+  return trapezoid_token_weights(source.of_head("keys", head), source.of_head("queries", head),
+                                 source.of_head("dt", head), source.of_head("lag", head),
+                                 source.of_head("log_decay_cumsum", head), source.tokens());
+}
+
 struct Reader {
   std::string_view kind;
   WeightMatrix (*weights)(const Source& source, int head);
 };
 constexpr std::array readers{Reader{"ska", ska_weights}, Reader{"attention", attention_weights},
                              Reader{"linear_attention", linear_attention_weights}, Reader{"mamba2", mamba2_weights},
-                             Reader{"sessa", sessa_weights}};
+                             Reader{"sessa", sessa_weights},
+                             Reader{"mamba3", mamba3_weights}};
 
 const Reader* find_reader(std::string_view kind) {
   for (const Reader& reader : readers) {

@@ -3,6 +3,12 @@
 
 namespace afterglow {
 
+Tensor gathered(Tape& tape, const Tensor& columns) {
+  const Tensor whole = tape.scratch(columns.shape, columns.dtype);
+  tape.backend().copy(whole, columns);
+  return whole;
+}
+
 std::vector<double> to_host(Backend& backend, const Tensor& tensor) {
   std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
   if (tensor.dtype == DType::f64) {

@@ -7,6 +7,8 @@
 
 namespace afterglow {
 
+/// Columns of a wider tensor as a tensor of their own, valid until the tape begins anew.
+Tensor gathered(Tape& tape, const Tensor& columns);
 /// The numbers of a contiguous float32 or float64 tensor.
 std::vector<double> to_host(Backend& backend, const Tensor& tensor);
 /// A tensor from host numbers, valid until the tape begins anew.

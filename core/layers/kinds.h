@@ -9,6 +9,7 @@ namespace afterglow {
 LayerKind ska_kind();
 LayerKind koopman_mlp_kind();
 LayerKind mamba2_kind();
+LayerKind mamba3_kind();
 LayerKind linear_attention_kind();
 LayerKind attention_kind();
 LayerKind swiglu_kind();

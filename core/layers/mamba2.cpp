@@ -33,13 +33,6 @@ Mamba2Config read_config(const nlohmann::json& config) {
   return c;
 }
 
-/// Probes are contiguous; the parts of a split are columns of a wider tensor.
-void probe_columns(Tape& tape, std::string_view name, const Tensor& columns) {
-  const Tensor whole = tape.scratch(columns.shape, columns.dtype);
-  tape.backend().copy(whole, columns);
-  tape.probe(name, whole);
-}
-
 }  // namespace
 
 // Start values as in the official implementation: A uniform in [1, 16], time steps log-uniform in [0.001, 0.1].
@@ -108,9 +101,9 @@ std::int64_t Mamba2::state_bytes(DType dtype, std::int64_t) const {
 }
 
 void Mamba2::probe_scan(Tape& tape, const ScanVars& scan) const {
-  probe_columns(tape, "values", scan.x.value);
-  probe_columns(tape, "B", scan.B.value);
-  probe_columns(tape, "C", scan.C.value);
+  tape.probe("values", gathered(tape, scan.x.value));
+  tape.probe("B", gathered(tape, scan.B.value));
+  tape.probe("C", gathered(tape, scan.C.value));
   const Tensor& dt = scan.dt.value;
   tape.probe("dt", dt);
   std::vector<double> sums = to_host(tape.backend(), dt);

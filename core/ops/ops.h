@@ -55,6 +55,7 @@ Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double 
 // ssd_scan.cpp
 struct ScanVars {
   Var x, dt, A_log, B, C, D;  ///< dt, A_log, D may be absent
+  Var log_decay, lag;         ///< both (Mamba-3) or none; then no A_log
   std::int64_t heads = 1, groups = 1;
 };
 /// y [B,T,H,P]; `state` [B,H,P,N] is read when `resume` and written when defined.
@@ -67,6 +68,19 @@ struct DeltaVars {
 };
 /// y [B,T,H,P]; `state` [B,H,K,P] is read when `resume` and written when defined.
 Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state = {}, bool resume = false);
+
+// mamba3.cpp
+/// x [B,T,3H] (time step, A, trap), bias [H] -> [B,T,4H]: dt, log_decay, and the scan's dt and lag.
+Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors& floors);
+/// Angles [B,T,H,n] in [-pi, pi]: sums of dt_s pi tanh(turn_s) over s <= t; `carry` [B,H,n] is read and advanced when
+/// defined.
+Var turning_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carry = {});
+/// x [B,T,N] -> [B,T,H,N]: RMSNorm(x) weight + bias_h, with the first pairs turned by theta (may be absent).
+Var turned_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps);
+/// |k|^2 of every pair and, or, Re k^2, Im k^2 (Echo eq. 28, 30, 31) over the last axis.
+Var pair_squares(Tape& tape, const Var& x, const PairSquares& squares);
+/// x [B,T,H,P] times silu(z [B,T,H P]); with weight [H P] x is normed over each head first.
+Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 
 // ridge_readout.cpp
 struct RidgeVars {

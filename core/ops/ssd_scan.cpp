@@ -1,4 +1,5 @@
-// The selective scan as one operation: Mamba-2's core, and with dt, A and D absent causal linear attention.
+// The selective scan as one operation: Mamba-2's core, Mamba-3's with the trapezoidal rule, and with dt, A and D absent
+// causal linear attention.
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -24,6 +25,11 @@ void check_inputs(const Tape& tape, const ScanVars& in) {
   if (in.dt.defined()) check.rows("dt", in.dt.value, {batch, tokens, in.heads});
   if (in.A_log.defined()) check.tensor("A_log", in.A_log.value, {in.heads});
   if (in.D.defined()) check.tensor("D", in.D.value, {in.heads});
+  check.that(in.lag.defined() == in.log_decay.defined(), "log_decay and lag come together");
+  if (!in.lag.defined()) return;
+  check.that(in.dt.defined() && !in.A_log.defined(), "log_decay stands in the place of A_log, beside dt");
+  check.rows("log_decay", in.log_decay.value, {batch, tokens, in.heads});
+  check.rows("lag", in.lag.value, {batch, tokens, in.heads});
 }
 
 ScanInputs values_of(const ScanVars& in) {
@@ -34,13 +40,17 @@ ScanInputs values_of(const ScanVars& in) {
           in.C.value,
           in.D.value,
           static_cast<int>(in.heads),
-          static_cast<int>(in.groups)};
+          static_cast<int>(in.groups),
+          in.log_decay.value,
+          in.lag.value};
 }
 
 void scan_backward(Tape& tape, const ScanVars& in, const Var& y) {
   ScanGrads grads;  // asked for in the order in which the kernel writes them
   grads.x = tape.gradient(in.x);
   grads.dt = tape.gradient(in.dt);
+  grads.log_decay = tape.gradient(in.log_decay);
+  grads.lag = tape.gradient(in.lag);
   grads.B = tape.gradient(in.B);
   grads.C = tape.gradient(in.C);
   grads.A_log = tape.gradient(in.A_log);
@@ -66,8 +76,8 @@ Var ssd_scan(Tape& tape, const ScanVars& vars, const Tensor& state, bool resume)
   check.that(!resume || !tape.recording(),
              "has no gradient through the state it resumes from; begin the tape without "
              "recording");
-  const Var y =
-      tape.result({batch, tokens, in.heads, width}, in.x.value.dtype, {in.x, in.dt, in.A_log, in.B, in.C, in.D});
+  const Var y = tape.result({batch, tokens, in.heads, width}, in.x.value.dtype,
+                            {in.x, in.dt, in.A_log, in.B, in.C, in.D, in.log_decay, in.lag});
   tape.backend().ssd_scan(values_of(in), y.value, state, resume);
   tape.record("ssd_scan", y, [in, y](Tape& t) { scan_backward(t, in, y); });
   return y;

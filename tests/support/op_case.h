@@ -42,6 +42,7 @@ void add_token_cases(std::vector<OpCase>& cases);
 void add_sequence_cases(std::vector<OpCase>& cases);
 void add_scan_cases(std::vector<OpCase>& cases);
 void add_delta_cases(std::vector<OpCase>& cases);
+void add_mamba3_cases(std::vector<OpCase>& cases);
 void add_ridge_cases(std::vector<OpCase>& cases);
 void add_feedback_cases(std::vector<OpCase>& cases);
 void add_forecast_cases(std::vector<OpCase>& cases);

@@ -12,6 +12,7 @@ std::vector<OpCase> op_cases() {
   add_sequence_cases(cases);
   add_scan_cases(cases);
   add_delta_cases(cases);
+  add_mamba3_cases(cases);
   add_ridge_cases(cases);
   add_feedback_cases(cases);
   add_forecast_cases(cases);

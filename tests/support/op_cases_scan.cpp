@@ -80,6 +80,60 @@ OpCase selective(const Sizes& n) {
   return c;
 }
 
+/// h = exp(log_decay) (h + lag x' B'^T) + dt x B^T, where x' and B' belong to the token before; y = h C + D x.
+Values naive_trapezoid(const Sizes& n, std::span<const Values> in) {
+  const Values &x = in[0], &B = in[1], &C = in[2], &dt = in[3], &log_decay = in[4], &lag = in[5], &D = in[6];
+  Values y(x.size());
+  const auto input = [&](std::int64_t row, std::int64_t head, std::int64_t p, std::int64_t s) {
+    const std::int64_t group = head / (n.heads / n.groups);
+    return x[(row * n.heads + head) * n.width + p] * B[(row * n.groups + group) * n.states + s];
+  };
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t head = 0; head < n.heads; ++head) {
+      const std::int64_t group = head / (n.heads / n.groups);
+      Values h(static_cast<std::size_t>(n.width * n.states), 0.0);
+      for (std::int64_t t = 0; t < n.tokens; ++t) {
+        const std::int64_t row = b * n.tokens + t, step = row * n.heads + head;
+        for (std::int64_t p = 0; p < n.width; ++p) {
+          double& out = y[step * n.width + p];
+          out = D[head] * x[step * n.width + p];
+          for (std::int64_t s = 0; s < n.states; ++s) {
+            double& state = h[p * n.states + s];
+            if (t > 0) state += lag[step] * input(row - 1, head, p, s);
+            state = std::exp(log_decay[step]) * state + dt[step] * input(row, head, p, s);
+            out += state * C[(row * n.groups + group) * n.states + s];
+          }
+        }
+      }
+    }
+  }
+  return y;
+}
+
+OpCase trapezoid(const Sizes& n) {
+  OpCase c;
+  c.name = name_of("ssd_scan_trapezoid", n);
+  c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.width}},
+              {"B", {n.batch, n.tokens, n.groups, n.states}},
+              {"C", {n.batch, n.tokens, n.groups, n.states}},
+              {"dt", {n.batch, n.tokens, n.heads}, 0.0, 0.8},
+              {"log_decay", {n.batch, n.tokens, n.heads}, -1.5, 0.0},
+              {"lag", {n.batch, n.tokens, n.heads}, 0.0, 0.8},
+              {"D", {n.heads}}};
+  c.run = [n](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    ScanVars vars = scan_vars(n, in[0], in[1], in[2]);
+    vars.dt = in[3];
+    vars.log_decay = in[4];
+    vars.lag = in[5];
+    vars.D = in[6];
+    return ssd_scan(t, vars);
+  };
+  c.naive = [n](std::span<const Values> in, std::span<const Values>) { return naive_trapezoid(n, in); };
+  c.tolerance = 5e-6;
+  c.reason = "recurrent sums over the memory of the decay";
+  return c;
+}
+
 /// x, B, C and dt are columns of one wider tensor, as in mamba2.
 OpCase strided(const Sizes& n) {
   const std::int64_t x = n.heads * n.width, shared = n.groups * n.states, wide = x + 2 * shared + n.heads;
@@ -163,6 +217,9 @@ void add_scan_cases(std::vector<OpCase>& cases) {
                          Sizes{2, 65, 2, 32, 1, 3}, Sizes{3, 32, 2, 63, 2, 1}})
     cases.push_back(selective(n));
   cases.push_back(strided({2, 37, 4, 3, 2, 5}));
+  for (const Sizes& n : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 37, 4, 5, 4, 7}, Sizes{1, 101, 2, 17, 1, 33},
+                         Sizes{2, 65, 2, 33, 2, 65}, Sizes{3, 16, 2, 63, 2, 1}})
+    cases.push_back(trapezoid(n));
   cases.push_back(linear_attention({2, 63, 3, 37, 3, 17}, false));
   cases.push_back(linear_attention({1, 101, 1, 5, 1, 37}, true));
   for (const bool gated : {false, true}) {

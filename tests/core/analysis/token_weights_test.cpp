@@ -192,6 +192,32 @@ TEST(TokenWeights, Mamba2IsTheRecurrence) {
   }
 }
 
+TEST(TokenWeights, Mamba3IsTheRecurrence) {
+  Random random(40);
+  const int T = 23, N = 4;
+  const PlainMatrix k = random_matrix(random, T, N), q = random_matrix(random, T, N), v = random_matrix(random, T, 2);
+  std::vector<double> dt, lag, cumulative;
+  for (int t = 0; t < T; ++t) {
+    dt.push_back(random.uniform());
+    lag.push_back(random.uniform());
+    cumulative.push_back((t ? cumulative.back() : 0.0) - random.uniform());
+  }
+  const PlainMatrix y = PlainMatrix(T, T, trapezoid_token_weights(k.values, q.values, dt, lag, cumulative, T)) * v;
+  PlainMatrix S(2, N);
+  for (int t = 0; t < T; ++t) {
+    const double decay = std::exp(cumulative[t] - (t ? cumulative[t - 1] : 0.0));
+    for (int p = 0; p < 2; ++p) {
+      double expected = 0;
+      for (int n = 0; n < N; ++n) {
+        const double late = t ? lag[t] * v(t - 1, p) * k(t - 1, n) : 0.0;
+        S(p, n) = decay * (S(p, n) + late) + dt[t] * v(t, p) * k(t, n);
+        expected += S(p, n) * q(t, n);
+      }
+      EXPECT_NEAR(y(t, p), expected, 1e-12);
+    }
+  }
+}
+
 TEST(TokenWeights, AwkwardInput) {
   const std::vector<double> one = {1.0}, nan = {NAN}, huge = {1e200}, two = {1, 1};
   EXPECT_TRUE(ska_token_weights({}).empty());
@@ -204,6 +230,9 @@ TEST(TokenWeights, AwkwardInput) {
   EXPECT_TRUE(mamba2_token_weights(one, one, {}, one, 1).empty());
   EXPECT_TRUE(mamba2_token_weights(one, one, nan, one, 1).empty());
   EXPECT_EQ(mamba2_token_weights(one, one, one, std::vector<double>{-1e300}, 1), one);
+  EXPECT_TRUE(trapezoid_token_weights(one, one, one, {}, one, 1).empty());
+  EXPECT_TRUE(trapezoid_token_weights(one, one, one, nan, one, -1).empty());
+  EXPECT_EQ(trapezoid_token_weights(one, one, one, nan, one, 1), one) << "nothing stands before the first token";
   PlainSka small(39, 1, 1, 1);
   small.answer(1, 1, 0, 1);
   small.expect_outputs(ska_token_weights(small.as_input(1, false)));

@@ -83,7 +83,7 @@ TEST_P(ObservedWeights, GiveWhatTheHeadsAnswer) {
   double largest = 0, difference = 0;
   for (int h = 0; h < heads; ++h) {
     const double factor = kind == "ska" ? looked.parameter("eta", h) : 1;
-    const double skip = kind == "mamba2" ? looked.parameter("D", h) : 0;
+    const double skip = kind.starts_with("mamba") ? looked.parameter("D", h) : 0;
     const std::vector<float>& w = weights->weights[static_cast<std::size_t>(h)];
     ASSERT_EQ(w.size(), static_cast<std::size_t>(T * T));
     const auto value = [&](int s, int p) {
@@ -145,7 +145,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mixer{"recurrent", R"({"kind":"ska","H":2,"r":6,"P":8,"K":3,"mode":"recurrent"})", 2},
         Mixer{"attention", R"({"kind":"attention","n_heads":4,"n_kv_heads":2})", 4},
         Mixer{"linear", R"({"kind":"linear_attention","n_heads":2})", 2},
-        Mixer{"mamba2", R"({"kind":"mamba2","d_state":4,"expand":2,"headdim":8})", 4}),
+        Mixer{"mamba2", R"({"kind":"mamba2","d_state":4,"expand":2,"headdim":8})", 4},
+        Mixer{"mamba3", R"({"kind":"mamba3","d_state":4,"expand":2,"headdim":8})", 4},
+        Mixer{"mamba3_squares",
+              R"({"kind":"mamba3","d_state":4,"expand":2,"headdim":8,"invariant_lift":true,"harmonics":true})", 4}),
     [](const auto& mixer) { return std::string(mixer.param.name); });
 
 TEST(TokenWeightsOfAttention, AreShares) {

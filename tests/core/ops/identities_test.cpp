@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "core/ops/ops.h"
 #include "core/random/random.h"
@@ -88,6 +89,69 @@ TEST_F(Identities, RotaryKeepsProductsWhenBothPositionsMove) {
   };
   EXPECT_NEAR(product(17, 5), product(100'012, 100'000), 1e-9);
   EXPECT_GT(std::abs(product(17, 5) - product(17, 6)), 1e-3);
+}
+
+// Echo eq. 29 and 32: turned by theta, the invariant stays and the harmonic turns by 2 theta.
+TEST_F(Identities, SquaresOfTurnedPairsStayOrTurnTwiceAsFar) {
+  const Values k = random_values(2);
+  const double theta = 0.7;
+  const Values turned{k[0] * std::cos(theta) - k[1] * std::sin(theta), k[0] * std::sin(theta) + k[1] * std::cos(theta)};
+  const auto squares = [&](const Values& pair) {
+    return read(pair_squares(tape_, tape_.constant(host_.f64({1, 2}, pair)), {true, true}));
+  };
+  const Values before = squares(k), after = squares(turned);
+  EXPECT_NEAR(after[0], before[0], 1e-14);
+  EXPECT_NEAR(after[1], std::cos(2 * theta) * before[1] - std::sin(2 * theta) * before[2], 1e-14);
+  EXPECT_NEAR(after[2], std::sin(2 * theta) * before[1] + std::cos(2 * theta) * before[2], 1e-14);
+}
+
+// Turning at a steady pace, for so long that float32 sums would have lost the angle.
+TEST_F(Identities, AnglesOfALongSequenceKeepTheirDigits) {
+  const std::int64_t length = 200'000;
+  const std::vector<float> dt(length, 0.125f), turn(length, 100.0f);  // tanh 1: an eighth of pi a token
+  const Var theta = turning_angles(tape_, tape_.constant(host_.f32({1, length, 1}, dt)),
+                                   tape_.constant(host_.f32({1, length, 1}, turn)));
+  const std::vector<float> angles = host_.read<float>(theta.value);
+  for (std::int64_t t = length - 40; t < length; ++t) {
+    const double exact = std::remainder(static_cast<double>(t + 1) / 8.0, 2.0) * std::numbers::pi;
+    EXPECT_NEAR(std::sin(angles[t]), std::sin(exact), 1e-6);
+    EXPECT_NEAR(std::cos(angles[t]), std::cos(exact), 1e-6);
+  }
+}
+
+TEST_F(Identities, AnglesPieceByPieceEqualTheWhole) {
+  const Tensor dt = random_tensor({1, 9, 3}), turn = random_tensor({1, 9, 2}), carry = host_.f64({1, 3, 2}, Values(6));
+  const Values whole = read(turning_angles(tape_, tape_.constant(dt), tape_.constant(turn)));
+  Values pieces;
+  for (const auto& [begin, count] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, 1}, {5, 4}}) {
+    const auto piece = [&](const Tensor& of) {
+      return tape_.constant(Tensor(of.as<double>() + begin * of.columns(), {1, count, of.columns()}, DType::f64));
+    };
+    const Values angles = read(turning_angles(tape_, piece(dt), piece(turn), carry));
+    pieces.insert(pieces.end(), angles.begin(), angles.end());
+  }
+  EXPECT_LT(relative_error(pieces, whole), 1e-14);
+}
+
+TEST_F(Identities, WithoutLagTheTrapezoidIsTheSelectiveScan) {
+  const std::int64_t length = 21, heads = 2;
+  Values dt = random_values(length * heads), log_decay;
+  const Values A_log{0.3, -0.4};
+  for (std::size_t i = 0; i < dt.size(); ++i) {
+    dt[i] = std::abs(dt[i]);
+    log_decay.push_back(-std::exp(A_log[i % 2]) * dt[i]);
+  }
+  ScanVars in;
+  in.x = tape_.constant(random_tensor({1, length, heads, 5}));
+  in.B = tape_.constant(random_tensor({1, length, heads, 7}));
+  in.C = tape_.constant(random_tensor({1, length, heads, 7}));
+  in.dt = tape_.constant(host_.f64({1, length, heads}, dt));
+  in.heads = in.groups = heads;
+  ScanVars trapezoid = in;
+  in.A_log = tape_.constant(host_.f64({heads}, A_log));
+  trapezoid.log_decay = tape_.constant(host_.f64({1, length, heads}, log_decay));
+  trapezoid.lag = tape_.constant(host_.f64({1, length, heads}, Values(length * heads, 0.0)));
+  EXPECT_LT(relative_error(read(ssd_scan(tape_, trapezoid)), read(ssd_scan(tape_, in))), 1e-14);
 }
 
 TEST_F(Identities, ConvolutionPieceByPieceEqualsTheWhole) {

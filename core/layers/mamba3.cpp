@@ -1,0 +1,217 @@
+// Mamba-3.
+#include "core/layers/mamba3.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/host_probe.h"
+#include "core/layers/kinds.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+Mamba3Config read_config(const nlohmann::json& config) {
+  const std::string where = "mamba3";
+  refuse_unknown_keys(config,
+                      {"d_model", "d_state", "expand", "headdim", "ngroups", "rope_fraction", "A_floor", "dt_floor",
+                       "is_outproj_norm", "is_mimo", "invariant_lift", "harmonics", "norm_eps"},
+                      where);
+  Mamba3Config c;
+  c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
+  c.states = get_integer(config, "d_state", 128, 1, 4096, where);
+  c.inner = c.width * get_integer(config, "expand", 2, 1, 64, where);
+  c.head_width = get_integer(config, "headdim", 64, 1, 65536, where);
+  get_integer(config, "ngroups", 1, 1, 1, where);
+  const double fraction = get_number(config, "rope_fraction", 0.5, 0.0, 1.0, where);
+  c.turned = static_cast<std::int64_t>(std::floor(static_cast<double>(c.states) * fraction / 2.0));
+  c.floors.rate = get_number(config, "A_floor", 1e-4, 0.0, 1e6, where);
+  c.floors.step = get_number(config, "dt_floor", 0.0, 0.0, 1e6, where);
+  c.norm_heads = get_bool(config, "is_outproj_norm", false, where);
+  c.squares = {get_bool(config, "invariant_lift", false, where), get_bool(config, "harmonics", false, where)};
+  c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
+  if (get_bool(config, "is_mimo", false, where)) {
+    throw Error(ExitCode::bad_input,
+                "mamba3: is_mimo true (several inputs and outputs a head) is not offered; set is_mimo to false");
+  }
+  if (c.inner % c.head_width != 0) {
+    throw Error(ExitCode::bad_input, "mamba3: headdim " + std::to_string(c.head_width) +
+                                         " must divide expand * d_model = " + std::to_string(c.inner) +
+                                         "; change one of the three");
+  }
+  if (c.lifted() && c.states % 2 != 0) {
+    throw Error(ExitCode::bad_input, "mamba3: invariant_lift and harmonics square pairs, and d_state " +
+                                         std::to_string(c.states) + " is odd; make it even or leave them out");
+  }
+  return c;
+}
+
+std::int64_t projected_width(const Mamba3Config& c) { return 2 * c.inner + 2 * c.states + 3 * c.heads() + c.turned; }
+
+/// The rows [B,c] of the last token of x [B,T,c].
+Tensor last_token(const Tensor& x) {
+  const std::int64_t tokens = x.shape[1];
+  const std::int64_t skipped = (tokens - 1) * x.row_stride * static_cast<std::int64_t>(size_of(x.dtype));
+  Tensor last(static_cast<std::byte*>(x.data) + skipped, {x.shape[0], x.columns()}, x.dtype);
+  last.row_stride = tokens * x.row_stride;
+  return last;
+}
+
+/// Running sums over the tokens of values [B,T,width].
+void sum_over_tokens(std::vector<double>& values, std::int64_t tokens, std::int64_t width) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (static_cast<std::int64_t>(i) / width % tokens > 0) values[i] += values[i - static_cast<std::size_t>(width)];
+  }
+}
+
+}  // namespace
+
+// Start values as in the official implementation: keys and queries biased by 1, time steps log-uniform in [0.001, 0.1].
+Mamba3::Mamba3(const Mamba3Config& config, const ParameterScope& parameters)
+    : config_(config),
+      in_proj_(parameters.add("in_proj.weight", {projected_width(config), config.width}, fan_in_uniform())),
+      dt_bias_(parameters.add("dt_bias", {config.heads()}, time_step_bias(1e-3, 1e-1))),
+      B_bias_(parameters.add("B_bias", {config.heads(), 1, config.states}, constant(1.0))),
+      C_bias_(parameters.add("C_bias", {config.heads(), 1, config.states}, constant(1.0))),
+      B_norm_(parameters.add("B_norm.weight", {config.states}, constant(1.0))),
+      C_norm_(parameters.add("C_norm.weight", {config.states}, constant(1.0))),
+      D_(parameters.add("D", {config.heads()}, constant(1.0))),
+      norm_(config.norm_heads ? &parameters.add("norm.weight", {config.inner}, constant(1.0)) : nullptr),
+      out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())) {}
+
+/// What the gate and the scan take; dt [B,T,nh] and turn [B,T,na] gave the angles.
+struct Mamba3::Projected {
+  Var gate, dt, turn;
+  ScanVars scan;
+};
+
+Var Mamba3::key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const {
+  const Var key = turned_heads(tape, x, tape.parameter(norm), tape.parameter(bias), theta, config_.norm_eps);
+  return config_.lifted() ? pair_squares(tape, key, config_.squares) : key;
+}
+
+Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carried_angle) const {
+  const std::int64_t inner = config_.inner, states = config_.states, heads = config_.heads();
+  const std::int64_t widths[] = {inner, inner, states, states, 3 * heads, config_.turned};
+  Var parts[6];  // z, x, B, C, then dt, A and trap together, then what turns
+  tape.split_columns(linear(tape, x, tape.parameter(in_proj_)), widths, parts);
+  const std::int64_t of_heads[] = {heads, heads, heads, heads};
+  Var steps[4];  // dt, log decay, the weights of the token itself and of the one before
+  tape.split_columns(trapezoid_steps(tape, parts[4], tape.parameter(dt_bias_), config_.floors), of_heads, steps);
+  Projected in;
+  in.gate = parts[0];
+  in.dt = steps[0];
+  in.turn = parts[5];
+  const Var theta = config_.turned > 0 ? turning_angles(tape, in.dt, in.turn, carried_angle) : Var{};
+  in.scan.x = parts[1];
+  in.scan.B = key_of(tape, parts[2], B_norm_, B_bias_, theta);
+  in.scan.C = key_of(tape, parts[3], C_norm_, C_bias_, theta);
+  in.scan.log_decay = steps[1];
+  in.scan.dt = steps[2];
+  in.scan.lag = steps[3];
+  in.scan.D = tape.parameter(D_);
+  in.scan.heads = in.scan.groups = heads;
+  if (tape.probing()) probe_inputs(tape, in);
+  return in;
+}
+
+Var Mamba3::finish(Tape& tape, const Projected& in, const Var& heads) const {
+  tape.probe("readout", heads.value);
+  const Var weight = norm_ ? tape.parameter(*norm_) : Var{};
+  const Var gated = gated_heads(tape, heads, in.gate, weight, config_.norm_eps);
+  const Shape& s = heads.shape();
+  return linear(tape, tape.reshape(gated, {s[0], s[1], config_.inner}), tape.parameter(out_proj_));
+}
+
+Var Mamba3::forward(Tape& tape, const Var& x, const Tensor&) {
+  const Projected in = project(tape, x, {});
+  if (!tape.probing()) return finish(tape, in, ssd_scan(tape, in.scan));
+  const Tensor state =
+      tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.key_width()}, x.value.dtype);
+  const Var heads = ssd_scan(tape, in.scan, state);
+  tape.probe("final_state", state);
+  return finish(tape, in, heads);
+}
+
+LayerState Mamba3::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  LayerState state(backend);
+  state.add("state", {batch, config_.heads(), config_.head_width, config_.key_width()}, dtype);
+  state.add("key", {batch, config_.heads(), config_.key_width()}, dtype);
+  state.add("value", {batch, config_.heads(), config_.head_width}, dtype);
+  if (config_.turned > 0) state.add("angle", {batch, config_.heads(), config_.turned}, dtype);
+  return state;
+}
+
+// The token before enters first, without decay and without an answer; then the token itself.
+Var Mamba3::step(Tape& tape, const Var& x, LayerState& state) {
+  ++state.position;
+  const std::int64_t batch = x.shape()[0], key_columns = config_.heads() * config_.key_width();
+  const Projected in = project(tape, x, config_.turned > 0 ? state.get("angle") : Tensor());
+  const Tensor key = state.get("key"), value = state.get("value");
+  ScanVars before;
+  before.x = tape.constant(value.reshaped({batch, 1, config_.inner}));
+  before.B = before.C = tape.constant(key.reshaped({batch, 1, key_columns}));
+  before.dt = in.scan.lag;
+  before.heads = before.groups = config_.heads();
+  ssd_scan(tape, before, state.get("state"), true);
+  const Var heads = ssd_scan(tape, in.scan, state.get("state"), true);
+  tape.backend().copy(key.reshaped({batch, key_columns}),
+                      last_token(in.scan.B.value.reshaped({batch, 1, key_columns})));
+  tape.backend().copy(value.reshaped({batch, config_.inner}), last_token(in.scan.x.value));
+  return finish(tape, in, heads);
+}
+
+std::int64_t Mamba3::state_bytes(DType dtype, std::int64_t) const {
+  const std::int64_t keys = config_.key_width(), values = config_.head_width;
+  return config_.heads() * (values * keys + keys + values + config_.turned) * static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::vector<LayerSetting> Mamba3::settings() const {
+  return {{"dt_floor", "Step floor", "the least time step that a token may take; 0 lets every token choose",
+           config_.floors.step, 0, 1, false, false}};
+}
+
+void Mamba3::set(std::string_view key, double value) {
+  if (key == "dt_floor") config_.floors.step = value;
+}
+
+void Mamba3::probe_inputs(Tape& tape, const Projected& in) const {
+  const Tensor &keys = in.scan.B.value, values = in.scan.x.value;
+  const std::int64_t batch = keys.shape[0], tokens = keys.shape[1], heads = config_.heads(), pairs = config_.turned;
+  tape.probe("keys", keys);
+  tape.probe("queries", in.scan.C.value);
+  tape.probe("values", gathered(tape, values));
+  tape.probe("dt", gathered(tape, in.scan.dt.value));
+  tape.probe("lag", gathered(tape, in.scan.lag.value));
+  const std::int64_t key_columns = heads * config_.key_width();
+  const Tensor last_key = gathered(tape, last_token(keys.reshaped({batch, tokens, key_columns})));
+  tape.probe("final_k", last_key.reshaped({batch, heads, config_.key_width()}));
+  tape.probe("final_v", gathered(tape, last_token(values)).reshaped({batch, heads, config_.head_width}));
+  std::vector<double> decay = to_host(tape.backend(), gathered(tape, in.scan.log_decay.value));
+  sum_over_tokens(decay, tokens, heads);
+  tape.probe("log_decay_cumsum", to_device(tape, {batch, tokens, heads}, keys.dtype, decay));
+  if (pairs == 0) return;
+  const std::vector<double> dt = to_host(tape.backend(), gathered(tape, in.dt.value)),
+                            turn = to_host(tape.backend(), gathered(tape, in.turn.value));
+  std::vector<double> angle;
+  for (std::size_t i = 0; i < dt.size(); ++i) {
+    const std::size_t row = i / static_cast<std::size_t>(heads), count = static_cast<std::size_t>(pairs);
+    for (std::size_t pair = 0; pair < count; ++pair)
+      angle.push_back(dt[i] * std::numbers::pi * std::tanh(turn[row * count + pair]));
+  }
+  sum_over_tokens(angle, tokens, heads * pairs);
+  tape.probe("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
+}
+
+LayerKind mamba3_kind() {
+  return {"mamba3", "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes", true,
+          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Mamba3>(read_config(config), parameters);
+          }};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,52 @@
+// Mamba-3 with one input and one output a head (SISO): a selective scan by the trapezoidal rule whose decay each token
+// sets, keys and queries turned by angles that grow with the time steps; no convolution.
+#pragma once
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+struct Mamba3Config {
+  std::int64_t width = 0;        ///< d_model
+  std::int64_t states = 128;     ///< d_state, N
+  std::int64_t inner = 0;        ///< expand * d_model
+  std::int64_t head_width = 64;  ///< headdim, P
+  std::int64_t turned = 0;       ///< floor(N rope_fraction / 2): pairs of a key that turn
+  StepFloors floors;             ///< A_floor and, live, dt_floor
+  bool norm_heads = false;       ///< is_outproj_norm
+  PairSquares squares;           ///< invariant_lift, harmonics: squares of pairs in the place of keys and queries
+  double norm_eps = 1e-5;
+  std::int64_t heads() const { return inner / head_width; }
+  bool lifted() const { return squares.invariant || squares.harmonics; }
+  /// Numbers of a key as the scan meets it.
+  std::int64_t key_width() const { return lifted() ? squares.width(states) : states; }
+};
+
+/// Probes: `final_state` [B,nh,P,M], `log_decay_cumsum` [B,T,nh], `angle_cumsum` [B,T,nh,na] (not reduced modulo 2 pi),
+/// `final_k` [B,nh,M], `final_v` [B,nh,P]; what enters the scan: `keys`, `queries` [B,T,nh,M], `values` [B,T,nh*P], the
+/// weights `dt` and `lag` [B,T,nh]; and `readout`, what the scan answers before the gate. M is the key width.
+class Mamba3 final : public Layer {
+ public:
+  Mamba3(const Mamba3Config& config, const ParameterScope& parameters);
+  std::string_view kind() const override { return "mamba3"; }
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// `state` [B,nh,P,M], the last token's `key` [B,nh,M] and `value` [B,nh,P], and `angle` [B,nh,na] in [-pi, pi].
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  Var step(Tape& tape, const Var& x, LayerState& state) override;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+  std::vector<LayerSetting> settings() const override;
+  void set(std::string_view key, double value) override;
+
+ private:
+  struct Projected;
+  Projected project(Tape& tape, const Var& x, const Tensor& carried_angle) const;
+  Var key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const;
+  Var finish(Tape& tape, const Projected& in, const Var& heads) const;
+  void probe_inputs(Tape& tape, const Projected& in) const;
+
+  Mamba3Config config_;
+  const Parameter &in_proj_, &dt_bias_, &B_bias_, &C_bias_, &B_norm_, &C_norm_, &D_;
+  const Parameter* norm_;  ///< only with norm_heads
+  const Parameter& out_proj_;
+};
+
+}  // namespace afterglow
