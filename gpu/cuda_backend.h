@@ -64,8 +64,8 @@ class CudaBackend final : public Backend {
   void silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) override;
   void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
                               const Grad& db) override;
-  void softplus_bias(const Tensor& x, const Tensor& bias, const Tensor& y) override;
-  void softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx,
+  void softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) override;
+  void softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy, const Grad& dx,
                               const Grad& dbias) override;
   void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) override;
   void sum_rows(const Tensor& x, const Grad& out) override;

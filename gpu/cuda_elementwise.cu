@@ -193,20 +193,24 @@ void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const
   launched("silu_multiply_backward");
 }
 
-void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
+void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) {
   const auto from = rows_of(x), to = rows_of(y);
   const float* offset = bias.as<float>();
-  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = softplus(from[i] + offset[i % from.columns]); });
+  const auto least = static_cast<float>(floor);
+  map(stream(), x.elements(),
+      [=] __device__(unsigned i) { to[i] = fmaxf(softplus(from[i] + offset[i % from.columns]), least); });
   launched("softplus_bias");
 }
 
-void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx,
-                                         const Grad& dbias) {
+void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
+                                         const Grad& dx, const Grad& dbias) {
   const auto from = rows_of(x), up = rows_of(dy);
   const float* offset = bias.as<float>();
   const Sink to = sink_of(dx);
+  const auto least = static_cast<float>(floor);
   const auto slope = [=] __device__(unsigned row, unsigned column) {
-    return up.at(row, column) * sigmoid(from.at(row, column) + offset[column]);
+    const float sum = from.at(row, column) + offset[column];
+    return softplus(sum) < least ? 0.0f : up.at(row, column) * sigmoid(sum);
   };
   if (dbias.wanted()) {
     const Beside beside(*this);

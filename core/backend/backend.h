@@ -168,10 +168,11 @@ class Backend {
   virtual void silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) = 0;
   virtual void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
                                       const Grad& db) = 0;
-  /// y = softplus(x + bias), x [rows, n] strided, bias [n].
-  virtual void softplus_bias(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;
-  virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx,
-                                      const Grad& dbias) = 0;
+  /// y = softplus(x + bias), but at least `floor`; where the floor binds, no gradient flows. x [rows, n] strided,
+  /// bias [n].
+  virtual void softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) = 0;
+  virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
+                                      const Grad& dx, const Grad& dbias) = 0;
   /// y = x + bias over the last axis; the gradient of the bias is the sum over rows.
   virtual void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;
   virtual void sum_rows(const Tensor& x, const Grad& out) = 0;

@@ -181,25 +181,27 @@ void CpuBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const 
   });
 }
 
-void CpuBackend::softplus_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
+void CpuBackend::softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) {
   with_type(y, [&](auto zero) {
     using T = decltype(zero);
     for_row_segments(pool_, x.rows(), x.columns(), [&](const Segment& s) {
       const Tile<T> sum = part<T>(x, s) + columns_of<T>(bias, s);
-      part<T>(y, s) = softplus_of<T>(sum);
+      part<T>(y, s) = softplus_of<T>(sum).cwiseMax(static_cast<T>(floor));
     });
   });
 }
 
-void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const Tensor& dy, const Grad& dx,
-                                        const Grad& dbias) {
+void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
+                                        const Grad& dx, const Grad& dbias) {
   with_type(dy, [&](auto zero) {
     using T = decltype(zero);
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       for (std::int64_t row = begin; row < end; ++row) {
         for (std::int64_t column = 0; column < x.columns(); column += segment_length) {
           const Segment s{row, column, std::min(segment_length, x.columns() - column)};
-          const Tile<T> slope = part<T>(dy, s) * (part<T>(x, s) + columns_of<T>(bias, s)).logistic();
+          const Tile<T> sum = part<T>(x, s) + columns_of<T>(bias, s);
+          Tile<T> slope = part<T>(dy, s) * sum.logistic();
+          if (floor > 0) slope = (softplus_of<T>(sum) < static_cast<T>(floor)).select(T{0}, slope);
           put<T>(dx, s, slope);
           ArrayMap<T>(sums + s.column, s.count) += slope;
         }

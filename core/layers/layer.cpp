@@ -65,6 +65,11 @@ void LayerState::release_all() {
   tensors_.clear();
 }
 
+LayerSetting step_floor_setting(double value) {
+  return {"dt_floor", "Step floor", "the least time step that a token may take; 0 lets every token choose", value, 0, 1,
+          false,      false};
+}
+
 LayerState Layer::make_state(Backend& backend, DType, std::int64_t) const { return LayerState(backend); }
 
 std::int64_t Layer::state_bytes(DType, std::int64_t) const { return 0; }

@@ -44,6 +44,9 @@ struct LayerSetting {
   bool logarithmic = false, integer = false;
 };
 
+/// The least time step, by which Mamba's layers can be kept from dwelling on a token.
+LayerSetting step_floor_setting(double value);
+
 class Layer {
  public:
   virtual ~Layer() = default;

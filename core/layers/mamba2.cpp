@@ -16,7 +16,8 @@ namespace {
 
 Mamba2Config read_config(const nlohmann::json& config) {
   const std::string where = "mamba2";
-  refuse_unknown_keys(config, {"d_model", "d_state", "d_conv", "expand", "headdim", "ngroups", "norm_eps"}, where);
+  refuse_unknown_keys(config, {"d_model", "d_state", "d_conv", "expand", "headdim", "ngroups", "norm_eps", "dt_floor"},
+                      where);
   Mamba2Config c;
   c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
   c.states = get_integer(config, "d_state", 64, 1, 4096, where);
@@ -24,6 +25,7 @@ Mamba2Config read_config(const nlohmann::json& config) {
   c.inner = c.width * get_integer(config, "expand", 2, 1, 64, where);
   c.head_width = get_integer(config, "headdim", 64, 1, 65536, where);
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
+  c.step_floor = get_number(config, "dt_floor", 0.0, 0.0, 1.0, where);
   get_integer(config, "ngroups", 1, 1, 1, where);
   if (c.inner % c.head_width != 0) {
     throw Error(ExitCode::bad_input, "mamba2: headdim " + std::to_string(c.head_width) +
@@ -62,7 +64,7 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
   scan.x = xBC[0];
   scan.B = xBC[1];
   scan.C = xBC[2];
-  scan.dt = softplus_bias(tape, parts[2], tape.parameter(dt_bias_));
+  scan.dt = softplus_bias(tape, parts[2], tape.parameter(dt_bias_), config_.step_floor);
   scan.A_log = tape.parameter(A_log_);
   scan.D = tape.parameter(D_);
   scan.heads = config_.heads();
@@ -98,6 +100,10 @@ Var Mamba2::step(Tape& tape, const Var& x, LayerState& state) {
 std::int64_t Mamba2::state_bytes(DType dtype, std::int64_t) const {
   const std::int64_t numbers = config_.inner * config_.states + (config_.convolution - 1) * config_.convolved();
   return numbers * static_cast<std::int64_t>(size_of(dtype));
+}
+
+void Mamba2::set(std::string_view key, double value) {
+  if (key == "dt_floor") config_.step_floor = value;
 }
 
 void Mamba2::probe_scan(Tape& tape, const ScanVars& scan) const {

@@ -12,6 +12,7 @@ struct Mamba2Config {
   std::int64_t inner = 0;        ///< expand * d_model
   std::int64_t head_width = 64;  ///< headdim, P
   double norm_eps = 1e-5;
+  double step_floor = 0.0;  ///< dt_floor, live: the least time step
   std::int64_t heads() const { return inner / head_width; }
   std::int64_t convolved() const { return inner + 2 * states; }  ///< columns of x, B and C together
 };
@@ -27,6 +28,8 @@ class Mamba2 final : public Layer {
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+  std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.step_floor)}; }
+  void set(std::string_view key, double value) override;
 
  private:
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const;

@@ -30,7 +30,7 @@ Mamba3Config read_config(const nlohmann::json& config) {
   const double fraction = get_number(config, "rope_fraction", 0.5, 0.0, 1.0, where);
   c.turned = static_cast<std::int64_t>(std::floor(static_cast<double>(c.states) * fraction / 2.0));
   c.floors.rate = get_number(config, "A_floor", 1e-4, 0.0, 1e6, where);
-  c.floors.step = get_number(config, "dt_floor", 0.0, 0.0, 1e6, where);
+  c.floors.step = get_number(config, "dt_floor", 0.0, 0.0, 1.0, where);
   c.norm_heads = get_bool(config, "is_outproj_norm", false, where);
   c.squares = {get_bool(config, "invariant_lift", false, where), get_bool(config, "harmonics", false, where)};
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
@@ -168,11 +168,6 @@ Var Mamba3::step(Tape& tape, const Var& x, LayerState& state) {
 std::int64_t Mamba3::state_bytes(DType dtype, std::int64_t) const {
   const std::int64_t keys = config_.key_width(), values = config_.head_width;
   return config_.heads() * (values * keys + keys + values + config_.turned) * static_cast<std::int64_t>(size_of(dtype));
-}
-
-std::vector<LayerSetting> Mamba3::settings() const {
-  return {{"dt_floor", "Step floor", "the least time step that a token may take; 0 lets every token choose",
-           config_.floors.step, 0, 1, false, false}};
 }
 
 void Mamba3::set(std::string_view key, double value) {

@@ -33,7 +33,7 @@ class Mamba3 final : public Layer {
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
-  std::vector<LayerSetting> settings() const override;
+  std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.floors.step)}; }
   void set(std::string_view key, double value) override;
 
  private:

@@ -17,8 +17,8 @@ Var scale(Tape& tape, const Var& x, double factor);
 /// Rows of x may be strided.
 Var unary(Tape& tape, Unary kind, const Var& x);
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
-/// softplus(x + bias), bias over the last axis.
-Var softplus_bias(Tape& tape, const Var& x, const Var& bias);
+/// softplus(x + bias), bias over the last axis, and at least `floor`.
+Var softplus_bias(Tape& tape, const Var& x, const Var& bias, double floor = 0.0);
 
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.

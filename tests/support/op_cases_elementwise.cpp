@@ -1,4 +1,5 @@
 // Cases of the elementwise operations.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -88,21 +89,23 @@ void add_binary(std::vector<OpCase>& cases, const char* name, const Run& run, co
 }
 
 /// x is a range of columns of a wider tensor, as where one projection yields several parts.
-void add_softplus_bias(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t before, std::int64_t width) {
+void add_softplus_bias(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t before, std::int64_t width,
+                       double floor = 0.0) {
   OpCase c;
-  c.name = "softplus_bias_" + std::to_string(rows) + "x" + std::to_string(width);
+  c.name = std::string("softplus_bias_") + (floor > 0.0 ? "floor_" : "") + std::to_string(rows) + "x" +
+           std::to_string(width);
   c.inputs = {{"wide", {rows, before + width}, -4, 4}, {"bias", {width}, -3, 3}};
-  c.run = [before, width](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+  c.run = [before, width, floor](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     const std::int64_t widths[] = {before, width};
     Var parts[2];
     t.split_columns(in[0], widths, parts);
-    return softplus_bias(t, parts[1], in[1]);
+    return softplus_bias(t, parts[1], in[1], floor);
   };
-  c.naive = [rows, before, width](std::span<const Values> in, std::span<const Values>) {
+  c.naive = [rows, before, width, floor](std::span<const Values> in, std::span<const Values>) {
     Values y;
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < width; ++j)
-        y.push_back(softplus(in[0][i * (before + width) + before + j] + in[1][j]));
+        y.push_back(std::max(floor, softplus(in[0][i * (before + width) + before + j] + in[1][j])));
     return y;
   };
   c.tolerance = 1e-6;
@@ -128,6 +131,7 @@ void add_elementwise_cases(std::vector<OpCase>& cases) {
   add_softplus_bias(cases, 1, 3, 1);
   add_softplus_bias(cases, 101, 63, 5);
   add_softplus_bias(cases, 37, 1, 65);
+  add_softplus_bias(cases, 37, 1, 33, 0.8);
 }
 
 }  // namespace afterglow::testing

@@ -1,4 +1,4 @@
-// What is Mamba-3's own: floors, the invariant lift, refused configurations.
+// What is Mamba's own: floors, the invariant lift, refused configurations.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -33,7 +33,8 @@ Values normal_values(std::int64_t count, std::uint64_t seed) {
 
 /// A layer in float64 whose parameters are start values plus noise, and one forward and backward pass through it.
 struct Living {
-  explicit Living(const json& changes) : layer(make_layer("mamba3", small_config(changes), ParameterScope(store, ""))) {
+  explicit Living(const json& changes) : Living("mamba3", small_config(changes)) {}
+  Living(const char* kind, const json& config) : layer(make_layer(kind, config, ParameterScope(store, ""))) {
     store.allocate(*backend, DType::f64);
     store.initialise(3);
     Random random(4);
@@ -89,6 +90,18 @@ TEST(Mamba3Layer, NoGradientFlowsWhereTheStepIsAtItsFloor) {
   bound.run();
   EXPECT_THAT(bound.projection_gradient(dt_row, heads), Each(0.0));
   EXPECT_THAT(bound.store.download(bound.store.find("dt_bias")->gradient), Each(0.0));
+}
+
+// A step floor belongs to Mamba-2 too.
+TEST(Mamba2Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
+  const json config{{"d_model", width}, {"d_state", states}, {"headdim", 4}};
+  json floored = config;
+  floored["dt_floor"] = 0.4;
+  Living free("mamba2", config), changed("mamba2", config), made("mamba2", floored);
+  changed.layer->set("dt_floor", 0.4);
+  EXPECT_EQ(changed.layer->settings()[0].value, 0.4);
+  EXPECT_EQ(changed.run(), made.run());
+  EXPECT_GT(relative_error(free.run(), made.run()), 1e-3);
 }
 
 TEST(Mamba3Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
