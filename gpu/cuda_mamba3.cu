@@ -3,6 +3,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -16,24 +17,26 @@ constexpr double pi = 3.14159265358979323846;
 /// Runs body(i) for i < count, a thread each.
 template <class Body>
 __global__ void __launch_bounds__(threads) each_kernel(unsigned count, Body body) {
+  await_previous();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i < count) body(i);
 }
 template <class Body>
 void each(cudaStream_t stream, std::int64_t count, const Body& body) {
   if (count == 0) return;
-  each_kernel<<<blocks_for(count, threads), threads, 0, stream>>>(static_cast<unsigned>(count), body);
+  launch(each_kernel<Body>, blocks_for(count, threads), threads, 0, stream, static_cast<unsigned>(count), body);
 }
 /// Runs body(i, lane) for i < count, a warp each.
 template <class Body>
 __global__ void __launch_bounds__(threads) warps_kernel(unsigned count, Body body) {
+  await_previous();
   const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
   if (i < count) body(i, threadIdx.x % 32);
 }
 template <class Body>
 void each_warp(cudaStream_t stream, std::int64_t count, const Body& body) {
   if (count == 0) return;
-  warps_kernel<<<blocks_for(count, warps), threads, 0, stream>>>(static_cast<unsigned>(count), body);
+  launch(warps_kernel<Body>, blocks_for(count, warps), threads, 0, stream, static_cast<unsigned>(count), body);
 }
 
 /// Time step, rate and share of one token and head, with the slopes towards what the projection gave.
@@ -158,20 +161,26 @@ void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, 
   const StepInputs in = step_inputs(x, bias, floors);
   const Rows<float> up = rows_of(dy);
   const Sink to = sink_of(dx);
-  column_sums(stream(), x.rows(), in.heads, scratch(std::size_t{most_ranges} * in.heads), tickets_, dbias,
-              [=] __device__(unsigned row, unsigned h) {
-                const Step step = in.at(row, h);
-                const float to_decay = up.at(row, in.heads + h), to_now = up.at(row, 2 * in.heads + h);
-                const float to_lag = up.at(row, 3 * in.heads + h);
-                const float to_dt = step.dt_slope * (up.at(row, h) - step.rate * to_decay + step.share * to_now +
-                                                     (1.0f - step.share) * to_lag);
-                if (to.wanted()) {
-                  to.put(row, h, to_dt);
-                  to.put(row, in.heads + h, -step.dt * to_decay * step.rate_slope);
-                  to.put(row, 2 * in.heads + h, (to_now - to_lag) * step.dt * step.share * (1.0f - step.share));
-                }
-                return to_dt;
-              });
+  const auto to_dt = [=] __device__(unsigned row, unsigned h) {
+    const Step step = in.at(row, h);
+    return step.dt_slope *
+           (up.at(row, h) - step.rate * up.at(row, in.heads + h) + step.share * up.at(row, 2 * in.heads + h) +
+            (1.0f - step.share) * up.at(row, 3 * in.heads + h));
+  };
+  if (dbias.wanted()) {
+    const Beside beside(*this);
+    column_sums(stream(), x.rows(), in.heads, scratch(std::size_t{most_ranges} * in.heads), tickets_, dbias, to_dt);
+  }
+  if (to.wanted()) {
+    each(stream(), x.rows() * in.heads, [=] __device__(unsigned i) {
+      const unsigned row = i / in.heads, h = i % in.heads;
+      const Step step = in.at(row, h);
+      const float to_now = up.at(row, 2 * in.heads + h), to_lag = up.at(row, 3 * in.heads + h);
+      to.put(row, h, to_dt(row, h));
+      to.put(row, in.heads + h, -step.dt * up.at(row, in.heads + h) * step.rate_slope);
+      to.put(row, 2 * in.heads + h, (to_now - to_lag) * step.dt * step.share * (1.0f - step.share));
+    });
+  }
   launched("trapezoid_steps_backward");
 }
 
@@ -304,6 +313,7 @@ void CudaBackend::turned_heads_backward(const Tensor& x, const Tensor& weight, c
     }
   });
   launched("turned_heads_backward");
+  const Beside beside(*this);
   float* partials = scratch(std::size_t{most_ranges} * in.heads * in.states);
   if (dweight.wanted()) {
     column_sums(stream(), x.rows(), in.states, partials, tickets_, dweight, [=] __device__(unsigned row, unsigned n) {
@@ -397,6 +407,7 @@ void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const T
     }
   });
   if (dweight.wanted()) {
+    const Beside beside(*this);
     const unsigned columns = in.heads * in.width;
     column_sums(stream(), z.rows(), columns, scratch(std::size_t{most_ranges} * columns), tickets_, dweight,
                 [=] __device__(unsigned row, unsigned column) {

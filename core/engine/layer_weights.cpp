@@ -143,8 +143,10 @@ struct Reader {
   std::string_view kind;
   WeightMatrix (*weights)(const Source& source, int head);
 };
-constexpr std::array readers{Reader{"ska", ska_weights}, Reader{"attention", attention_weights},
-                             Reader{"linear_attention", linear_attention_weights}, Reader{"mamba2", mamba2_weights},
+constexpr std::array readers{Reader{"ska", ska_weights},
+                             Reader{"attention", attention_weights},
+                             Reader{"linear_attention", linear_attention_weights},
+                             Reader{"mamba2", mamba2_weights},
                              Reader{"sessa", sessa_weights},
                              Reader{"mamba3", mamba3_weights}};
 

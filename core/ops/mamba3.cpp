@@ -12,7 +12,7 @@ Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors&
   const Var y = tape.result(x.shape().with_last(4 * heads), x.value.dtype, {x, bias});
   tape.backend().trapezoid_steps(x.value, bias.value, floors, y.value);
   tape.record("trapezoid_steps", y, [x, bias, floors, y](Tape& t) {
-    const Grad dx = t.gradient(x), dbias = t.gradient(bias);
+    const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
     t.backend().trapezoid_steps_backward(x.value, bias.value, floors, t.upstream(y), dx, dbias);
   });
   return y;
@@ -51,7 +51,8 @@ Var turned_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, c
   const Tensor inverse = tape.scratch({batch * tokens}, x.value.dtype);
   tape.backend().turned_heads(x.value, weight.value, bias.value, theta.value, eps, y.value, inverse);
   tape.record("turned_heads", y, [x, weight, bias, theta, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.gradient(weight), dbias = t.gradient(bias), dtheta = t.gradient(theta);
+    const Grad dx = t.gradient(x), dtheta = t.gradient(theta);
+    const Grad dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
     const Tensor sums = t.scratch(x.shape(), x.value.dtype);
     t.backend().turned_heads_backward(x.value, weight.value, theta.value, y.value, inverse, t.upstream(y), sums, dx,
                                       dweight, dbias, dtheta);
@@ -82,7 +83,7 @@ Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, doubl
   const Tensor inverse = weight.defined() ? tape.scratch({s[0] * s[1] * s[2]}, x.value.dtype) : Tensor();
   tape.backend().gated_heads(x.value, z.value, weight.value, eps, y.value, inverse);
   tape.record("gated_heads", y, [x, z, weight, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient(weight);
+    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);
     t.backend().gated_heads_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
   });
   return y;

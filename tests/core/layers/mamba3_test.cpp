@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t width = 6, inner = 12, states = 8, heads = 3, tokens = 19;
 
-json small_config(const json& changes) {
+json small(const json& changes) {
   json config{{"d_model", width}, {"d_state", states}, {"headdim", 4}, {"rope_fraction", 1.0}};
   config.update(changes);
   return config;
@@ -33,8 +33,8 @@ Values normal_values(std::int64_t count, std::uint64_t seed) {
 
 /// A layer in float64 whose parameters are start values plus noise, and one forward and backward pass through it.
 struct Living {
-  explicit Living(const json& changes) : Living("mamba3", small_config(changes)) {}
-  Living(const char* kind, const json& config) : layer(make_layer(kind, config, ParameterScope(store, ""))) {
+  explicit Living(const json& config, const char* kind = "mamba3")
+      : layer(make_layer(kind, config, ParameterScope(store, ""))) {
     store.allocate(*backend, DType::f64);
     store.initialise(3);
     Random random(4);
@@ -75,15 +75,15 @@ struct Living {
 constexpr std::int64_t dt_row = 2 * inner + 2 * states, A_row = dt_row + heads;
 
 TEST(Mamba3Layer, NoGradientFlowsWhereTheRateIsAtItsFloor) {
-  Living free({{"A_floor", 0.0}}), bound({{"A_floor", 100.0}});
+  Living free(small({{"A_floor", 0.0}})), bound(small({{"A_floor", 100.0}}));
   free.run();
   bound.run();
   EXPECT_THAT(bound.projection_gradient(A_row, heads), Each(0.0));
-  EXPECT_THAT(free.projection_gradient(A_row, heads), Not(::testing::Contains(0.0)));
+  EXPECT_THAT(free.projection_gradient(A_row, heads), ::testing::Not(::testing::Contains(0.0)));
 }
 
 TEST(Mamba3Layer, NoGradientFlowsWhereTheStepIsAtItsFloor) {
-  Living bound({});
+  Living bound(small(json::object()));
   ASSERT_EQ(bound.layer->settings()[0].key, "dt_floor");
   bound.layer->set("dt_floor", 50.0);
   EXPECT_EQ(bound.layer->settings()[0].value, 50.0);
@@ -97,7 +97,7 @@ TEST(Mamba2Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
   const json config{{"d_model", width}, {"d_state", states}, {"headdim", 4}};
   json floored = config;
   floored["dt_floor"] = 0.4;
-  Living free("mamba2", config), changed("mamba2", config), made("mamba2", floored);
+  Living free(config, "mamba2"), changed(config, "mamba2"), made(floored, "mamba2");
   changed.layer->set("dt_floor", 0.4);
   EXPECT_EQ(changed.layer->settings()[0].value, 0.4);
   EXPECT_EQ(changed.run(), made.run());
@@ -105,7 +105,7 @@ TEST(Mamba2Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
 }
 
 TEST(Mamba3Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
-  Living changed({}), made({{"dt_floor", 0.4}});
+  Living changed(small(json::object())), made(small({{"dt_floor", 0.4}}));
   const Values before = changed.run();
   changed.layer->set("dt_floor", 0.4);
   EXPECT_EQ(changed.run(), made.run());
@@ -114,7 +114,8 @@ TEST(Mamba3Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
 
 // Echo, corollary B.3: what the lifted keys answer does not depend on the angles; with the harmonics it does.
 TEST(Mamba3Layer, InvariantLiftDoesNotFeelTheAngles) {
-  Living invariant({{"invariant_lift", true}}), both({{"invariant_lift", true}, {"harmonics", true}}), plain({});
+  Living invariant(small({{"invariant_lift", true}})), both(small({{"invariant_lift", true}, {"harmonics", true}})),
+      plain(small(json::object()));
   for (Living* living : {&invariant, &both, &plain}) {
     const Values before = living->run();
     living->change_turns();
@@ -131,7 +132,7 @@ TEST(Mamba3Layer, InvariantLiftDoesNotFeelTheAngles) {
 std::string refusal(const json& changes) {
   ParameterStore store;
   try {
-    make_layer("mamba3", small_config(changes), ParameterScope(store, ""));
+    make_layer("mamba3", small(changes), ParameterScope(store, ""));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_input);
     return error.what();
