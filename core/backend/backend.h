@@ -173,6 +173,14 @@ class Backend {
   virtual void softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) = 0;
   virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
                                       const Grad& dx, const Grad& dbias) = 0;
+  /// The logarithm of a forgetting gate: y = -exp(A_log) softplus(x + bias); x [rows, n] strided, A_log, bias [n].
+  virtual void log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) = 0;
+  virtual void log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
+                                  const Grad& dx, const Grad& dA_log, const Grad& dbias) = 0;
+  /// y = x (factor + offset), one factor for every row: factor [rows].
+  virtual void multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) = 0;
+  virtual void multiply_rows_backward(const Tensor& x, const Tensor& factor, double offset, const Tensor& dy,
+                                      const Grad& dx, const Grad& dfactor) = 0;
   /// y = x + bias over the last axis; the gradient of the bias is the sum over rows.
   virtual void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;
   virtual void sum_rows(const Tensor& x, const Grad& out) = 0;

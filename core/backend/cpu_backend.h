@@ -40,6 +40,12 @@ class CpuBackend final : public Backend {
   void softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) override;
   void softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy, const Grad& dx,
                               const Grad& dbias) override;
+  void log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) override;
+  void log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy, const Grad& dx,
+                          const Grad& dA_log, const Grad& dbias) override;
+  void multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) override;
+  void multiply_rows_backward(const Tensor& x, const Tensor& factor, double offset, const Tensor& dy, const Grad& dx,
+                              const Grad& dfactor) override;
   void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) override;
   void sum_rows(const Tensor& x, const Grad& out) override;
   void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) override;

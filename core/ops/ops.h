@@ -20,6 +20,12 @@ Var silu_multiply(Tape& tape, const Var& a, const Var& b);
 /// softplus(x + bias), bias over the last axis, and at least `floor`.
 Var softplus_bias(Tape& tape, const Var& x, const Var& bias, double floor = 0.0);
 
+// gates.cpp
+/// -exp(A_log) softplus(x + bias), A_log and bias over the last axis; rows of x may be strided.
+Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
+/// Row i of x times factor[i] + offset; factor has one number for every row, in any shape.
+Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
+
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
 Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
@@ -99,6 +105,17 @@ struct FeedbackVars {
 };
 /// s [B,T,F] of (I - B_fb) s = f, see core/backend/feedback.h.
 Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale);
+
+// chebyshev_readout.cpp
+struct ChebyshevVars {
+  Var q, k, v, g, alpha;  ///< g and alpha may be absent
+};
+/// The core of Gated KalmaNet (core/backend/chebyshev.h). `saved`, when given, receives lambda, |H|_F and the solutions
+/// (valid until the tape begins anew). The gradient is that of the exact solution (implicit differentiation).
+Var chebyshev_readout(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in,
+                      ChebyshevSaved* saved = nullptr);
+Var chebyshev_step(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in, const ChebyshevState& state,
+                   ChebyshevSaved* saved = nullptr);
 
 // koopman_modes.cpp
 /// gate may be absent.

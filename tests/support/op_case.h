@@ -36,6 +36,7 @@ struct OpCase {
 /// All cases, family by family. A family lives in op_cases_<family>.cpp.
 std::vector<OpCase> op_cases();
 void add_elementwise_cases(std::vector<OpCase>& cases);
+void add_gate_cases(std::vector<OpCase>& cases);
 void add_linear_cases(std::vector<OpCase>& cases);
 void add_norm_cases(std::vector<OpCase>& cases);
 void add_token_cases(std::vector<OpCase>& cases);
@@ -46,6 +47,7 @@ void add_mamba3_cases(std::vector<OpCase>& cases);
 void add_ridge_cases(std::vector<OpCase>& cases);
 void add_feedback_cases(std::vector<OpCase>& cases);
 void add_forecast_cases(std::vector<OpCase>& cases);
+void add_chebyshev_cases(std::vector<OpCase>& cases);
 
 /// Host values of a case's inputs, the same on every machine.
 struct OpInputs {

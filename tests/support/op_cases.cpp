@@ -6,6 +6,7 @@ namespace afterglow::testing {
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   add_elementwise_cases(cases);
+  add_gate_cases(cases);
   add_linear_cases(cases);
   add_norm_cases(cases);
   add_token_cases(cases);
@@ -16,6 +17,7 @@ std::vector<OpCase> op_cases() {
   add_ridge_cases(cases);
   add_feedback_cases(cases);
   add_forecast_cases(cases);
+  add_chebyshev_cases(cases);
   return cases;
 }
 

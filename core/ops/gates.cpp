@@ -1,0 +1,35 @@
+// Gates of recurrent layers.
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
+  const Check check(tape, "log_decay", x.value.dtype);
+  check.rows("x", x.value, x.shape());
+  check.tensor("A_log", A_log.value, {x.shape().last()});
+  check.tensor("bias", bias.value, {x.shape().last()});
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, A_log, bias});
+  tape.backend().log_decay(x.value, A_log.value, bias.value, y.value);
+  tape.record("log_decay", y, [x, A_log, bias, y](Tape& t) {
+    const Grad dx = t.gradient(x), dA_log = t.gradient(A_log), dbias = t.gradient(bias);
+    t.backend().log_decay_backward(x.value, A_log.value, bias.value, t.upstream(y), dx, dA_log, dbias);
+  });
+  return y;
+}
+
+Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset) {
+  const Check check(tape, "multiply_rows", x.value.dtype);
+  check.tensor("x", x.value, x.shape());
+  check.tensor("factor", factor.value, factor.shape());
+  check.that(factor.value.elements() == x.value.rows(), "there must be one factor for every row of x");
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, factor});
+  tape.backend().multiply_rows(x.value, factor.value, offset, y.value);
+  tape.record("multiply_rows", y, [x, factor, offset, y](Tape& t) {
+    const Grad dx = t.gradient(x), dfactor = t.gradient(factor);
+    t.backend().multiply_rows_backward(x.value, factor.value, offset, t.upstream(y), dx, dfactor);
+  });
+  return y;
+}
+
+}  // namespace afterglow

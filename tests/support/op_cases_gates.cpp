@@ -1,0 +1,62 @@
+// Cases of the gates of recurrent layers.
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+
+namespace {
+
+/// The numbers before the gate are a range of columns of a wider tensor.
+OpCase decay_case(std::int64_t rows, std::int64_t before, std::int64_t heads) {
+  OpCase c;
+  c.name = "log_decay_" + std::to_string(rows) + "x" + std::to_string(heads);
+  c.inputs = {{"wide", {1, rows, before + heads}, -4, 4}, {"A_log", {heads}, -1, 2}, {"bias", {heads}, -2, 1}};
+  c.run = [before, heads](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {before, heads};
+    Var parts[2];
+    t.split_columns(in[0], widths, parts);
+    return log_decay(t, parts[1], in[1], in[2]);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(static_cast<std::size_t>(rows * heads));
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t h = 0; h < heads; ++h)
+        y[i * heads + h] =
+            -std::exp(in[1][h]) * std::log(1.0 + std::exp(in[0][i * (before + heads) + before + h] + in[2][h]));
+    return y;
+  };
+  c.tolerance = 4e-6;
+  c.reason = "a softplus of a rounded sum; sums over up to 101 rows";
+  return c;
+}
+
+OpCase rows_case(std::int64_t rows, std::int64_t columns) {
+  OpCase c;
+  c.name = "multiply_rows_" + std::to_string(rows) + "x" + std::to_string(columns);
+  c.inputs = {{"x", {rows, columns}, -2, 2}, {"factor", {rows}, 0, 1}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return multiply_rows(t, in[0], in[1], 0.125);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(in[0].size());
+    for (std::int64_t i = 0; i < rows * columns; ++i) y[i] = in[0][i] * (in[1][i / columns] + 0.125);
+    return y;
+  };
+  c.reason = "one sum over a row";
+  return c;
+}
+
+}  // namespace
+
+void add_gate_cases(std::vector<OpCase>& cases) {
+  cases.push_back(decay_case(1, 1, 37));
+  cases.push_back(decay_case(101, 3, 4));
+  cases.push_back(decay_case(65, 63, 1));
+  cases.push_back(rows_case(37, 1));
+  cases.push_back(rows_case(1, 63));
+  cases.push_back(rows_case(65, 101));
+}
+
+}  // namespace afterglow::testing
