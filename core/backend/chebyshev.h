@@ -15,8 +15,10 @@ struct ChebyshevConfig {
   double scale = 1.0;       ///< factor of the readout
   double alpha = 1.0;       ///< weight of the solution against q where no `alpha` is given
   double gate_floor = 0.0;  ///< smallest e^g; 0 leaves the gate as it is
-  std::int64_t chunk = 64;  ///< C, tokens solved together; changes rounding only
-  std::int64_t chunks(std::int64_t tokens) const { return (tokens + chunk - 1) / chunk; }
+  std::int64_t chunk = 64;   ///< C, tokens solved together, at most 64 of them; changes rounding only
+  static constexpr std::int64_t largest_chunk = 64;
+  std::int64_t piece() const { return chunk < largest_chunk ? chunk : largest_chunk; }
+  std::int64_t chunks(std::int64_t tokens) const { return (tokens + piece() - 1) / piece(); }
 };
 
 /// q, k, v [B,T,H,D], q and k already normalised and gated; log gate g <= 0 [B,T,H] or undefined for no decay; alpha
@@ -26,8 +28,8 @@ struct ChebyshevInputs {
   Tensor q, k, v, g, alpha;
 };
 
-/// What the forward pass keeps: lambda_t and |H_t|_F [B,T,H], the solution x [B,T,H,D], and the states before each
-/// chunk, H, S [B,H,N,D,D] (undefined in a step).
+/// What the forward pass keeps: lambda_t and |H_t|_F [B,T,H], the solution x [B,T,H,D], and in H, S [B,H,N,D,D]
+/// (undefined in a step) the states before each chunk, in whatever form the back end reads them again.
 struct ChebyshevSaved {
   Tensor lambda, fro, x, H, S;
 };

@@ -20,7 +20,7 @@ struct Sizes {
         tokens(in.q.shape[1]),
         heads(in.q.shape[2]),
         width(in.q.shape[3]),
-        chunk(std::min(config.chunk, tokens)),
+        chunk(std::min(config.piece(), tokens)),
         chunks(config.chunks(tokens)) {}
   std::int64_t rows() const { return batch * tokens * heads; }
   std::int64_t pieces() const { return batch * heads * chunks; }

@@ -11,6 +11,7 @@ LayerKind koopman_mlp_kind();
 LayerKind mamba2_kind();
 LayerKind mamba3_kind();
 LayerKind linear_attention_kind();
+LayerKind gka_kind();
 LayerKind attention_kind();
 LayerKind swiglu_kind();
 LayerKind sessa_kind();

@@ -17,13 +17,16 @@ using nlohmann::json;
 // The field by which a layer calls the model's width (golden/README.md keeps the papers' names).
 const char* width_field(const std::string& kind) {
   if (kind == "sessa") return "D";
+
+  if (kind == "gka") return "hidden_size";
   return kind.rfind("mamba", 0) == 0 ? "d_model" : "d";
 }
 
 // What a person wants to see of a layer's configuration, in the papers' letters.
 std::string detail_of(const json& config) {
   static const std::vector<std::pair<const char*, const char*>> shown = {
-      {"r", "r"}, {"K", "K"}, {"H", "H"}, {"n_heads", "H"}, {"d_state", "N"}, {"d_ff", "d"}, {"dk", "d"}};
+      {"r", "r"},         {"K", "K"},        {"num_iter", "r"}, {"H", "H"},    {"n_heads", "H"},
+      {"num_heads", "H"}, {"head_dim", "D"}, {"d_state", "N"},  {"d_ff", "d"}, {"dk", "d"}};
   std::string text;
   for (const auto& [field, letter] : shown) {
     if (!config.contains(field) || !config[field].is_number()) continue;
@@ -34,7 +37,7 @@ std::string detail_of(const json& config) {
 }
 
 int heads_of(const json& config) {
-  for (const char* field : {"H", "n_heads"}) {
+  for (const char* field : {"H", "n_heads", "num_heads"}) {
     if (config.contains(field) && config[field].is_number_integer()) return config[field].get<int>();
   }
   return 0;

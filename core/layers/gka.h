@@ -1,0 +1,65 @@
+// Gated KalmaNet: every token solves a ridge regression over the keys so far, by a Chebyshev iteration, and reads the
+// values with the solution (GKA 4). The official layer with equally many query, key and value heads.
+#pragma once
+#include "core/backend/chebyshev.h"
+#include "core/layers/layer.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+struct GkaConfig {
+  std::int64_t width = 0;         ///< hidden_size, d
+  std::int64_t heads = 1;         ///< num_heads, H
+  std::int64_t head_width = 0;    ///< head_dim, D
+  std::int64_t convolution = 4;   ///< conv_size
+  bool beta_gate = true;          ///< use_beta_gate: k, v times sigmoid(b_proj x) + 1e-6
+  bool alpha = true;              ///< use_alpha_connection: p = q + alpha (x - q) with alpha = sigmoid(alpha_proj x)
+  bool forget = true;             ///< use_forgetting_gate: U_t fades
+  bool output_gate = true;        ///< use_gate: SiLU(g_proj x) on the output
+  bool value_convolution = true;  ///< use_v_conv; without it neither convolution nor SiLU
+  double norm_eps = 1e-6;
+  /// num_iter, ridge_strength, bp_lambda, use_forgetting_gate_kk, gla_rescale, chunk_size; and what is changed live.
+  ChebyshevConfig core;
+  double alpha_override = -1;  ///< 0 to 1 takes the place of alpha
+  std::int64_t inner() const { return heads * head_width; }
+};
+
+/// Probes: `lambda`, `fro` = |H_t|_F [B,T,H], `xhat` [B,T,H,D]; what enters the core: `keys`, `queries`, `values`
+/// [B,T,H,D], and where there are gates `log_gate`, `alpha` [B,T,H]; and `readout` [B,T,H,D], before the norm.
+class Gka final : public Layer {
+ public:
+  Gka(const GkaConfig& config, const ParameterScope& parameters);
+  std::string_view kind() const override { return "gka"; }
+  const GkaConfig& config() const { return config_; }
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// `H`, `S` = U^T [B,H,D,D], and the inputs that the convolutions still see: `q_convolution`, `k_convolution`,
+  /// `v_convolution` [B,conv_size-1,H D].
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  Var step(Tape& tape, const Var& x, LayerState& state) override;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+  /// Iterations, ridge strength, a fixed lambda, the smallest gate, alpha.
+  std::vector<LayerSetting> settings() const override;
+  void set(std::string_view key, double value) override;
+
+ private:
+  /// Present where an option asks for them.
+  struct Optional {
+    const Parameter *v_conv = nullptr, *b_weight = nullptr, *b_bias = nullptr, *alpha_weight = nullptr,
+                    *alpha_bias = nullptr, *g_proj = nullptr;
+  };
+  static Optional add_optional(const GkaConfig& config, const ParameterScope& parameters);
+  Var convolved(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps,
+                const Tensor& history) const;
+  /// Histories of the convolutions come from `state` when it is given.
+  ChebyshevVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
+  /// The core's settings; alpha counts only where no input gives it.
+  ChebyshevConfig core_config() const;
+  Var finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars& in, const ChebyshevSaved& saved) const;
+  std::int64_t convolutions() const { return config_.value_convolution ? 3 : 2; }
+
+  GkaConfig config_;
+  const Parameter &q_proj_, &k_proj_, &v_proj_, &q_conv_, &k_conv_, &a_proj_, &A_log_, &dt_bias_, &o_norm_, &o_proj_;
+  Optional optional_;
+};
+
+}  // namespace afterglow
