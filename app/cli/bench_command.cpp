@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "app/cli/bench_gka.h"
 #include "app/cli/command_line.h"
 #include "core/engine/device_array.h"
 #include "core/engine/influence_tail.h"
@@ -202,6 +203,30 @@ void bench_influence(const char* preset, const BenchOptions& options, Backend& b
   rows.push_back(measure(work, options.repeats, backend, output));
 }
 
+/// Dense products a second that the data sheet of an H200 names, for the share of it.
+double matrix_rate(const Backend& backend) {
+  if (backend.name() != "cuda") return 0.0;
+  return backend.precision() == Precision::bf16 ? 989e12 : backend.precision() == Precision::tf32 ? 494e12 : 67e12;
+}
+
+void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+  GkaBench bench(sizes, backend);
+  const Work core{sizes.name, bench.flops(), bench.bytes(), [&] { bench.run(); }};
+  json row = measure(core, options.repeats, backend, output);
+  const double rate = matrix_rate(backend);
+  if (rate > 0.0) {
+    row["share_of_matrix_rate"] = core.flops / (row["median_ms"].get<double>() * 1e-3) / rate;
+    char line[100];
+    std::snprintf(line, sizeof line, "  %.1f %% of the matrix rate of an H200 in %s",
+                  100.0 * row["share_of_matrix_rate"].get<double>(), name_of(backend.precision()));
+    output.line(line);
+  }
+  rows.push_back(row);
+  if (backend.name() != "cpu") return;
+  const Work alone{std::string(sizes.name) + ", products alone", core.flops, 0, [&] { bench.run_products(); }};
+  rows.push_back(measure(alone, options.repeats, backend, output));
+}
+
 }  // namespace
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
@@ -227,6 +252,10 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (wanted(trace)) bench_trace(trace, find_preset("ssm-ska"), options, *backend, output, rows);
   for (const LayerCase& layer_case : layer_cases) {
     if (wanted(layer_case.name)) bench_layer(layer_case, options, *backend, output, rows);
+  }
+  for (const GkaCase& sizes : gka_cases) {
+    const bool patient = backend->name() == "cuda" || options.name == sizes.name;
+    if (wanted(sizes.name) && (patient || !sizes.large)) bench_gka(sizes, options, *backend, output, rows);
   }
   if (rows.empty())
     throw Error(ExitCode::usage,

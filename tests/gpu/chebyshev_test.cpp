@@ -1,0 +1,43 @@
+// The core of Gated KalmaNet on the GPU at the widths and lengths that the operation table leaves out, and its fast
+// path against the exact one.
+#include "core/backend/chebyshev.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "tests/gpu/gpu_test.h"
+#include "tests/support/op_case.h"
+
+namespace afterglow::testing {
+namespace {
+
+class GpuChebyshev : public GpuTest {
+ protected:
+  /// Queries and keys of length one, as the layer makes them.
+  static OpCase kalman_case(std::int64_t tokens, std::int64_t width, const ChebyshevConfig& config) {
+    OpCase c;
+    c.name = "kalman_" + std::to_string(tokens) + "_" + std::to_string(width);
+    const Shape panel{1, tokens, 2, width}, numbers{1, tokens, 2};
+    c.inputs = {{"q", panel}, {"k", panel}, {"v", panel}, {"g", numbers, -0.1, 0.0}, {"alpha", numbers, 0.0, 1.0}};
+    c.run = [config](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+      const Var q = unit_norm(tape, in[0], 1e-6), k = unit_norm(tape, in[1], 1e-6);
+      return chebyshev_readout(tape, config, {q, k, in[2], in[3], in[4]});
+    };
+    return c;
+  }
+};
+
+TEST_F(GpuChebyshev, TakesWideHeadsAndLongSequences) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(4);
+  for (const std::int64_t width : {16, 24, 33, 64, 101, 128}) {
+    for (const std::int64_t tokens : {1, 63, 200}) {
+      for (const Difference& d : compare_backends(kalman_case(tokens, width, {}), *cpu, *cuda_))
+        EXPECT_LE(d.error, 1e-4) << width << " wide, " << tokens << " tokens, " << d.what;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace afterglow::testing
