@@ -1,7 +1,7 @@
 // The core of Gated KalmaNet, forward, in exact float32: the states before each chunk, then one block a chunk for
 // norms, Chebyshev iteration and readout; and one token of the recurrent form.
 #include "gpu/cuda_backend.h"
-#include "gpu/cuda_chebyshev.cuh"
+#include "gpu/cuda_chebyshev_dual.cuh"
 
 namespace afterglow {
 

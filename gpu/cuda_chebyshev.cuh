@@ -135,7 +135,8 @@ struct Tile {
   /// B [depth,W], or [W,depth] when transposed.
   template <bool transpose_A, bool transpose_B>
   __device__ void add_product(const float* A, int A_stride, const float* B, int B_stride, int depth) {
-    const int row0 = row(0), column0 = column(0);
+    // A transposed A may have fewer than 64 columns: rows of the result that do not exist repeat its last ones.
+    const int row0 = transpose_A ? min(row(0), A_stride - 8) : row(0), column0 = column(0);
 #pragma unroll 2
     for (int k = 0; k < depth; k += 4) {
       float a[rows][4], b[4][J];

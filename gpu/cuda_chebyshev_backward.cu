@@ -1,19 +1,13 @@
 // The core of Gated KalmaNet, backward, in exact float32: one block a chunk for the dual solve, the gradients of the
 // states summed from the last chunk to the first, and one block a chunk for keys, values and gates.
 #include "gpu/cuda_backend.h"
-#include "gpu/cuda_chebyshev.cuh"
+#include "gpu/cuda_chebyshev_dual.cuh"
 
 namespace afterglow {
 
 using namespace device;
 
 namespace {
-
-/// The workspace: z [B,T,H,D]; w, u_j = sum_{c>=j} w_c e^{G_c} e^{G_c - G_j} and the tokens' shares of the gates
-/// [B,T,H]; and what the chunks behind ask of the states after each chunk [B,H,N,D,D], that of H doubled (dH + dH^T).
-struct Dual {
-  float *z, *w, *u, *key_share, *value_share, *dH, *dS;
-};
 
 std::int64_t dual_elements(const ChebyshevShape& s) {
   const std::int64_t rows = static_cast<std::int64_t>(s.batch) * s.tokens * s.heads;
@@ -31,20 +25,6 @@ Dual dual_of(const Tensor& workspace, const ChebyshevShape& s) {
   dual.dH = dual.value_share + rows;
   dual.dS = dual.dH + s.pieces() * s.square();
   return dual;
-}
-
-struct Sinks {
-  Sink q, k, v, g, alpha;
-};
-
-/// u from w, both in shared memory, by u_j = w_j e^{G_j} + e^{G_{j+1} - G_j} u_{j+1}.
-__device__ void sum_weights(const float* gate, const float* w, float* u) {
-  float sum = 0;
-  for (int c = chunk_tokens - 1; c >= 0; --c) {
-    if (c + 1 < chunk_tokens) sum *= expf(gate[c + 1] - gate[c]);
-    sum += w[c] * expf(gate[c]);
-    u[c] = sum;
-  }
 }
 
 /// z, dq, dalpha, and what the other two kernels need of every token.
@@ -102,25 +82,13 @@ __global__ void __launch_bounds__(threads)
       dual.z[row * s.width + column] = z.cell[i][j];
       if (out.q.wanted()) out.q.put(row, column, z.cell[i][j] + (1.0f - alpha[i]) * d);
     }
-    for (int offset = 8; offset > 0; offset /= 2) {
-      overlap += __shfl_xor_sync(full_warp, overlap, offset);
-      image += __shfl_xor_sync(full_warp, image, offset);
-      value_share += __shfl_xor_sync(full_warp, value_share, offset);
-      dalpha += __shfl_xor_sync(full_warp, dalpha, offset);
+    TokenShares shares{overlap, image, value_share, dalpha};
+    for (float* share : {&shares.overlap, &shares.image, &shares.value, &shares.alpha}) {
+      for (int offset = 8; offset > 0; offset /= 2) *share += __shfl_xor_sync(full_warp, *share, offset);
     }
-    if (threadIdx.x % 16 != 0) continue;
-    const bool through_lambda = s.lambda_grad && s.fixed_lambda <= 0.0f && fro[i] > 0.0f;
-    w[c] = inside && through_lambda ? 2.0f * s.ridge * overlap / fro[i] : 0.0f;
-    if (!inside) continue;
-    dual.w[row] = w[c];
-    dual.key_share[row] = -image - 0.5f * w[c] * fro[i] * fro[i];
-    dual.value_share[row] = value_share;
-    if (out.alpha.wanted()) out.alpha.put(static_cast<unsigned>(row), dalpha);
+    if (threadIdx.x % 16 == 0) w[c] = inside ? put_shares(s, dual, out, row, fro[i], shares) : 0.0f;
   }
-  __syncthreads();
-  if (threadIdx.x == 0) sum_weights(gates.key, w, u);
-  __syncthreads();
-  if (threadIdx.x < at.count) dual.u[s.row(at.pair, at.first + threadIdx.x)] = u[threadIdx.x];
+  put_weights(s, at, gates.key, w, u, dual);
 }
 
 /// From the last chunk to the first, 64 rows of dH (blockIdx.z 0) or dS (1) in a block's registers.
@@ -305,18 +273,22 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <int J>
-void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                     const Dual& dual, const Sinks& out) {
-  constexpr int dual_bytes = chebyshev_bytes<J>(2, 1, 1), reverse_bytes = chebyshev_bytes<J>(2, 0, 0),
-                finish_bytes = chebyshev_bytes<J>(3, 1, 2);
-  allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), dual_bytes, "Gated KalmaNet");
+void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                 const Dual& dual, const Sinks& out) {
+  constexpr int bytes = chebyshev_bytes<J>(2, 1, 1);
+  allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), bytes, "Gated KalmaNet");
+  dual_kernel<J><<<static_cast<unsigned>(s.pieces()), threads, bytes, stream>>>(s, io, dy, dual, out);
+}
+
+template <int J>
+void launch_rest(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                 const Dual& dual, const Sinks& out) {
+  constexpr int reverse_bytes = chebyshev_bytes<J>(2, 0, 0), finish_bytes = chebyshev_bytes<J>(3, 1, 2);
   allow_shared_memory(reinterpret_cast<const void*>(reverse_kernel<J>), reverse_bytes, "Gated KalmaNet");
   allow_shared_memory(reinterpret_cast<const void*>(finish_kernel<J>), finish_bytes, "Gated KalmaNet");
-  const auto pieces = static_cast<unsigned>(s.pieces());
   const dim3 walks(static_cast<unsigned>(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
-  dual_kernel<J><<<pieces, threads, dual_bytes, stream>>>(s, io, dy, dual, out);
   reverse_kernel<J><<<walks, threads, reverse_bytes, stream>>>(s, io, dy, dual);
-  finish_kernel<J><<<pieces, threads, finish_bytes, stream>>>(s, io, dy, dual, out);
+  finish_kernel<J><<<static_cast<unsigned>(s.pieces()), threads, finish_bytes, stream>>>(s, io, dy, dual, out);
 }
 
 }  // namespace
@@ -331,9 +303,17 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
   const ChebyshevShape s = chebyshev_shape(config, in);
   const ChebyshevPointers io = chebyshev_pointers(in, saved);
   const Sinks sinks{sink_of(out.q), sink_of(out.k), sink_of(out.v), sink_of(out.g), sink_of(out.alpha)};
-  with_tiles(s.width, [&](auto tile) {
-    launch_backward<decltype(tile)::width / 16>(stream(), s, io, dy.as<float>(), dual_of(workspace, s), sinks);
-  });
+  const Dual dual = dual_of(workspace, s);
+  const auto* upstream = dy.as<float>();
+  if (on_matrix_units(s, precision_)) {
+    dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+  } else {
+    with_tiles(s.width,
+               [&](auto tile) { launch_dual<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
+  }
+  launched("chebyshev_readout_backward solve");
+  with_tiles(s.width,
+             [&](auto tile) { launch_rest<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
   launched("chebyshev_readout_backward");
 }
 

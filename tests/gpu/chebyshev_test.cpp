@@ -39,5 +39,27 @@ TEST_F(GpuChebyshev, TakesWideHeadsAndLongSequences) {
   }
 }
 
+// Operands rounded to 8 bits against exact ones; the system's condition number, at most 51, multiplies that.
+TEST_F(GpuChebyshev, MatrixUnitsAgreeWithExactSums) {
+  for (const std::int64_t width : {48, 64, 101, 128}) {
+    for (const std::int64_t tokens : {1, 63, 200, 512}) {
+      const OpCase op_case = kalman_case(tokens, width, {});
+      const OpInputs inputs = inputs_of(op_case);
+      const OpResult want = OpRunner(op_case, *cuda_, DType::f32).result(inputs);
+      cuda_->set_precision(Precision::bf16);
+      const OpResult got = OpRunner(op_case, *cuda_, DType::f32).result(inputs);
+      const OpResult again = OpRunner(op_case, *cuda_, DType::f32).result(inputs);
+      cuda_->set_precision(Precision::fp32);
+      EXPECT_EQ(again.output, got.output);
+      EXPECT_EQ(again.gradients, got.gradients);
+      EXPECT_LE(relative_error(got.output, want.output), 2e-2) << width << " wide, " << tokens << " tokens";
+      for (std::size_t i = 0; i < op_case.inputs.size(); ++i) {
+        EXPECT_LE(relative_error(got.gradients[i], want.gradients[i]), 3e-2)
+            << width << " wide, " << tokens << " tokens, gradient of " << op_case.inputs[i].name;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace afterglow::testing

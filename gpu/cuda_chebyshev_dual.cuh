@@ -1,0 +1,61 @@
+// What the backward kernels of Gated KalmaNet's core pass to one another, and the doors to the kernels on matrix units.
+#pragma once
+#include "core/backend/backend.h"
+#include "gpu/cuda_chebyshev.cuh"
+
+namespace afterglow::device {
+
+/// The workspace: z [B,T,H,D]; w, u_j = sum_{c>=j} w_c e^{G_c} e^{G_c - G_j} and the tokens' shares of the gates
+/// [B,T,H]; and what the chunks behind ask of the states after each chunk [B,H,N,D,D], that of H doubled (dH + dH^T).
+struct Dual {
+  float *z, *w, *u, *key_share, *value_share, *dH, *dS;
+};
+
+struct Sinks {
+  Sink q, k, v, g, alpha;
+};
+
+/// Of one token: x . z, z . H x, p . dp, dp . (x - q).
+struct TokenShares {
+  float overlap, image, value, alpha;
+};
+
+/// Writes what the other kernels need of a token; answers w.
+__device__ inline float put_shares(const ChebyshevShape& s, const Dual& dual, const Sinks& out, std::size_t row,
+                                   float fro, const TokenShares& shares) {
+  const bool through_lambda = s.lambda_grad && s.fixed_lambda <= 0.0f && fro > 0.0f;
+  const float w = through_lambda ? 2.0f * s.ridge * shares.overlap / fro : 0.0f;
+  dual.w[row] = w;
+  dual.key_share[row] = -shares.image - 0.5f * w * fro * fro;
+  dual.value_share[row] = shares.value;
+  if (out.alpha.wanted()) out.alpha.put(static_cast<unsigned>(row), shares.alpha);
+  return w;
+}
+
+/// u from w by u_j = w_j e^{G_j} + e^{G_{j+1} - G_j} u_{j+1}; w and u [64] in shared memory, barriers inside.
+__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at, const float* gate, const float* w,
+                                   float* u, const Dual& dual) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    float sum = 0;
+    for (int c = chunk_tokens - 1; c >= 0; --c) {
+      if (c + 1 < chunk_tokens) sum *= expf(gate[c + 1] - gate[c]);
+      u[c] = sum += w[c] * expf(gate[c]);
+    }
+  }
+  __syncthreads();
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < at.count) dual.u[s.row(at.pair, at.first + c)] = u[c];
+}
+
+/// Narrow heads gain nothing from matrix units.
+inline bool on_matrix_units(const ChebyshevShape& s, Precision precision) {
+  return precision == Precision::bf16 && s.width > 32;
+}
+/// Norms, Chebyshev iteration and readout of every chunk, once the states are there; bfloat16 operands.
+void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
+/// z, dq, dalpha and the tokens' shares.
+void dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                          const Dual& dual, const Sinks& out);
+
+}  // namespace afterglow::device

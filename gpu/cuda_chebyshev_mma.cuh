@@ -1,0 +1,263 @@
+// Gated KalmaNet's core on matrix units: bfloat16 operands, float32 sums. A warp has 16 tokens of a chunk and all W
+// columns of their rows in registers, in the layout of the results of mma.m16n8k16: lane 4 g + t holds rows g and g + 8
+// and of every 8 columns those at 2 t and 2 t + 1. Two neighbouring results, rounded, are the left operand of the next
+// product, so an iteration needs no exchange between lanes or warps; states and panels are right operands in shared
+// memory, their rows 8 numbers longer than W so that no two of a load fall into one bank.
+#pragma once
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "gpu/cuda_chebyshev.cuh"
+
+namespace afterglow::device {
+
+namespace matrix_units {
+
+constexpr int threads = 128;
+constexpr int warp_tokens = 16;
+using Number = __nv_bfloat16;
+
+__device__ inline std::uint32_t packed(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+__device__ inline float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ inline float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+/// sums [16,8] += left [16,16] right [16,8].
+__device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&left)[4], std::uint32_t right0,
+                                    std::uint32_t right1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
+}
+
+/// Two right operands [16,8] from shared memory: inner numbers inner .. inner + 15, columns column .. column + 15. The
+/// matrix lies there as [column][inner], or as [inner][column] when `by_inner`.
+template <bool by_inner>
+__device__ void load_right(std::uint32_t (&right)[4], const Number* matrix, int stride, int inner, int column) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, part = lane / 8, row = lane % 8;
+  const Number* address = by_inner ? matrix + (inner + part % 2 * 8 + row) * stride + column + part / 2 * 8
+                                   : matrix + (column + part / 2 * 8 + row) * stride + inner + part % 2 * 8;
+  const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(address));
+  if (by_inner) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(right[0]), "=r"(right[1]), "=r"(right[2]), "=r"(right[3])
+                 : "r"(shared));
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(right[0]), "=r"(right[1]), "=r"(right[2]), "=r"(right[3])
+                 : "r"(shared));
+  }
+}
+
+/// Rows of 16 tokens: the results of products.
+template <int W>
+struct Rows {
+  float cell[W / 8][4];
+
+  /// body(cell, 0 for row g or 1 for row g + 8, column).
+  template <class Body>
+  __device__ void each(const Body& body) {
+    const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) body(cell[n][e], e / 2, 8 * n + 2 * t + e % 2);
+    }
+  }
+  __device__ void clear() {
+    each([](float& c, int, int) { c = 0.0f; });
+  }
+};
+
+/// The same rows rounded, as left operands: pair[k][.] belongs to columns 16 k .. 16 k + 15.
+template <int W>
+struct Left {
+  std::uint32_t pair[W / 16][4];
+
+  /// make(old value, result cell, 0 or 1 for the row) for every number; what was rounded goes to see(value, n, e).
+  template <class Make, class See>
+  __device__ void update(const Make& make, const See& see) {
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t& two = pair[n / 2][n % 2 * 2 + half];
+        two = packed(make(low_of(two), n, 2 * half, half), make(high_of(two), n, 2 * half + 1, half));
+        see(low_of(two), n, 2 * half);
+        see(high_of(two), n, 2 * half + 1);
+      }
+    }
+  }
+  __device__ void round(const Rows<W>& rows) {
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        pair[n / 2][n % 2 * 2 + half] = packed(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+    }
+  }
+};
+
+/// e^{G_c - G_j} for this lane's rows c and the columns j <= c of all four times 16 tokens, rounded in pairs; and
+/// e^{G_c}, what the state before the chunk has faded to.
+struct Mask {
+  std::uint32_t pair[4][4];
+  float state[2];
+
+  __device__ Mask(const float* gate) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, first = static_cast<int>(threadIdx.x) / 32 * warp_tokens;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int c = first + lane / 4 + 8 * half;
+      state[half] = expf(gate[c]);
+#pragma unroll
+      for (int block = 0; block < 4; ++block) {
+#pragma unroll
+        for (int side = 0; side < 2; ++side) {
+          const int j = 16 * block + 8 * side + lane % 4 * 2;
+          pair[block][2 * side + half] =
+              packed(j <= c ? expf(gate[c] - gate[j]) : 0.0f, j + 1 <= c ? expf(gate[c] - gate[j + 1]) : 0.0f);
+        }
+      }
+    }
+  }
+};
+
+/// result += e^{G_c} in op(state) + sum_{j<=c} e^{G_c - G_j} (in_c . left_j) right_j for the warp's tokens c. `state`
+/// [W,W] is read as [column][inner], or [inner][column] when `state_by_inner`; `left`, `right` [64,W].
+template <int W, bool state_by_inner>
+__device__ void read_state(const Left<W>& in, const Number* state, const Number* left, const Number* right,
+                           const Mask& mask, Rows<W>& result) {
+  constexpr int stride = W + 8;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  std::uint32_t scores[4][4];
+#pragma unroll
+  for (int block = 0; block < 4; ++block) {
+    if (block > warp) continue;  // tokens of the future
+    float sums[2][4] = {};
+#pragma unroll
+    for (int k = 0; k < W / 16; ++k) {
+      std::uint32_t keys[4];
+      load_right<false>(keys, left, stride, 16 * k, 16 * block);
+      multiply_add(sums[0], in.pair[k], keys[0], keys[1]);
+      multiply_add(sums[1], in.pair[k], keys[2], keys[3]);
+    }
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const std::uint32_t two = mask.pair[block][2 * side + half];
+        scores[block][2 * side + half] =
+            packed(sums[side][2 * half] * low_of(two), sums[side][2 * half + 1] * high_of(two));
+      }
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < W / 16; ++n) {
+    float sums[2][4] = {};
+#pragma unroll
+    for (int k = 0; k < W / 16; ++k) {
+      std::uint32_t numbers[4];
+      load_right<state_by_inner>(numbers, state, stride, 16 * k, 16 * n);
+      multiply_add(sums[0], in.pair[k], numbers[0], numbers[1]);
+      multiply_add(sums[1], in.pair[k], numbers[2], numbers[3]);
+    }
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) result.cell[2 * n + side][e] += mask.state[e / 2] * sums[side][e];
+    }
+#pragma unroll
+    for (int block = 0; block < 4; ++block) {
+      if (block > warp) continue;
+      std::uint32_t numbers[4];
+      load_right<true>(numbers, right, stride, 16 * block, 16 * n);
+      multiply_add(result.cell[2 * n], scores[block], numbers[0], numbers[1]);
+      multiply_add(result.cell[2 * n + 1], scores[block], numbers[2], numbers[3]);
+    }
+  }
+}
+
+/// `x` becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c, `residual` holds -right_c before and is used
+/// up. The same iteration as of single iterates, written for their differences d: x and the residual follow the rounded
+/// d, so that rounding it costs nothing but a slightly different path.
+template <int W>
+__device__ void solve_rows(int iterations, const float (&fro)[2], const float (&lambda)[2], const Number* state,
+                           const Number* keys, const Mask& mask, Rows<W>& residual, Rows<W>& x) {
+  float step[2], rho[2], omega[2] = {2.0f, 2.0f};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float bound = fro[half] + 2.0f * lambda[half];
+    step[half] = bound > 0.0f ? 2.0f / bound : 0.0f;
+    rho[half] = bound > 0.0f ? fro[half] / bound : 0.0f;
+  }
+  Left<W> d;
+  d.update([&](float, int n, int e, int half) { return -step[half] * residual.cell[n][e]; },
+           [&](float value, int n, int e) { x.cell[n][e] = value; });
+#pragma unroll 1
+  for (int i = 0; i < iterations; ++i) {
+    read_state<W, false>(d, state, keys, keys, mask, residual);
+    float keep[2], turn[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      omega[half] = 4.0f / (4.0f - rho[half] * rho[half] * omega[half]);
+      keep[half] = omega[half] - 1.0f;
+      turn[half] = -omega[half] * step[half];
+    }
+    d.update(
+        [&](float old, int n, int e, int half) {
+          residual.cell[n][e] += lambda[half] * old;
+          return keep[half] * old + turn[half] * residual.cell[n][e];
+        },
+        [&](float value, int n, int e) { x.cell[n][e] += value; });
+  }
+}
+
+/// Panels and states to shared memory, rounded and padded with zeros; any number of threads.
+template <int W>
+__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, Number* panel) {
+  for (int i = threadIdx.x; i < chunk_tokens * W / 2; i += blockDim.x) {
+    const int c = i / (W / 2), column = i % (W / 2) * 2;
+    const float* row = from + s.row(at.pair, at.first + c) * s.width + column;
+    const bool inside = c < at.count;
+    *reinterpret_cast<std::uint32_t*>(panel + c * (W + 8) + column) =
+        packed(inside && column < s.width ? row[0] : 0.0f, inside && column + 1 < s.width ? row[1] : 0.0f);
+  }
+}
+/// Answers the sum of squares of what this thread loaded.
+template <int W>
+__device__ float load_state(int width, const float* from, Number* state) {
+  float squares = 0;
+#pragma unroll 8
+  for (int i = threadIdx.x; i < W * W / 2; i += blockDim.x) {
+    const int row = i / (W / 2), column = i % (W / 2) * 2;
+    const float* place = from + row * width + column;
+    const float a = row < width && column < width ? place[0] : 0.0f;
+    const float b = row < width && column + 1 < width ? place[1] : 0.0f;
+    *reinterpret_cast<std::uint32_t*>(state + row * (W + 8) + column) = packed(a, b);
+    squares += a * a + b * b;
+  }
+  return squares;
+}
+
+/// The token of this lane's row g (half 0) or g + 8 (half 1) in the chunk.
+__device__ inline int token_of(int half) {
+  return static_cast<int>(threadIdx.x) / 32 * warp_tokens + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * half;
+}
+/// Sums over the four lanes that share a row.
+__device__ inline float row_sum(float value) {
+  value += __shfl_xor_sync(full_warp, value, 1);
+  return value + __shfl_xor_sync(full_warp, value, 2);
+}
+
+/// Numbers of shared memory for a state and `panels` panels.
+template <int W>
+constexpr int bytes(int panels) {
+  return (W + chunk_tokens * panels) * (W + 8) * static_cast<int>(sizeof(Number));
+}
+
+}  // namespace matrix_units
+}  // namespace afterglow::device

@@ -1,0 +1,213 @@
+// The Chebyshev solves of Gated KalmaNet on matrix units, there (with norms and readout) and back (the dual solve).
+// Four warps take a chunk; its state and panels are shared, everything else stays in the registers of a warp.
+#include "gpu/cuda_backend.h"
+#include "gpu/cuda_chebyshev_dual.cuh"
+#include "gpu/cuda_chebyshev_mma.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+using matrix_units::load_panel;
+using matrix_units::load_state;
+using matrix_units::Mask;
+using matrix_units::Number;
+using matrix_units::row_sum;
+using matrix_units::token_of;
+
+/// body(value from the rows, number in the row, 0 or 1) for all numbers of this lane; `place` is the first number of
+/// the token's row in [B,T,H,D].
+template <int W, class Body>
+__device__ void each_inside(const ChebyshevShape& s, const ChunkPlace& at, matrix_units::Rows<W>& rows,
+                            const Body& body) {
+  rows.each([&](float& cell, int half, int column) {
+    const int c = token_of(half);
+    if (c < at.count && column < s.width) body(cell, s.row(at.pair, at.first + c), column, half);
+  });
+}
+
+/// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
+template <int W>
+__device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, const Gates& gates,
+                        float square, matrix_units::Rows<W>& product) {
+  __shared__ float terms[chunk_tokens], faded[chunk_tokens], sums[32];
+  float overlap[2] = {}, own[2] = {};
+  each_inside(s, at, product, [&](float cell, std::size_t row, int column, int half) {
+    const float k = io.k[row * s.width + column];
+    overlap[half] += cell * k;
+    own[half] += k * k;
+  });
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float k2 = row_sum(own[half]), inner = row_sum(overlap[half]);
+    const int c = token_of(half);
+    terms[c] = 2.0f * fmaxf(inner - k2 * k2, 0.0f) + k2 * k2;
+    faded[c] = expf(2.0f * (gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)));
+  }
+  square = block_sum(square, sums);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int c = 0; c < chunk_tokens; ++c) terms[c] = square = faded[c] * square + terms[c];
+  }
+  __syncthreads();
+  if (threadIdx.x < at.count) {
+    const std::size_t row = s.row(at.pair, at.first + static_cast<int>(threadIdx.x));
+    const float fro = sqrtf(terms[threadIdx.x]);
+    io.fro[row] = fro;
+    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
+  }
+  __syncthreads();
+}
+
+__device__ void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, float (&fro)[2],
+                           float (&lambda)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    fro[half] = c < at.count ? io.fro[s.row(at.pair, at.first + c)] : 0.0f;
+    lambda[half] = c < at.count ? io.lambda[s.row(at.pair, at.first + c)] : 0.0f;
+  }
+}
+
+/// Rows of a tensor [B,T,H,D] times a factor; zero outside.
+template <int W>
+__device__ void load_rows(const ChebyshevShape& s, const ChunkPlace& at, const float* from, float factor,
+                          matrix_units::Rows<W>& rows) {
+  rows.clear();
+  each_inside(s, at, rows,
+              [&](float& cell, std::size_t row, int column, int) { cell = factor * from[row * s.width + column]; });
+}
+
+template <int W>
+__global__ void __launch_bounds__(matrix_units::threads, 2)
+    solve_kernel(ChebyshevShape s, ChebyshevPointers io, float* y) {
+  extern __shared__ float4 aligned[];
+  __shared__ Gates gates;
+  auto* state = reinterpret_cast<Number*>(aligned);
+  Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
+  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  load_gates(s, io.g, at, gates);
+  const float square = load_state<W>(s.width, io.H + blockIdx.x * s.square(), state);
+  load_panel<W>(s, at, io.k, keys);
+  load_panel<W>(s, at, io.v, values);
+  __syncthreads();
+  matrix_units::Rows<W> x, residual;
+  matrix_units::Left<W> left;
+  {
+    const Mask mask(gates.key);
+    load_rows(s, at, io.k, 1.0f, x);
+    left.round(x);
+    x.clear();
+    matrix_units::read_state<W, false>(left, state, keys, keys, mask, x);
+    measure(s, io, at, gates, square, x);
+    float fro[2], lambda[2];
+    load_norms(s, io, at, fro, lambda);
+    load_rows(s, at, io.q, -1.0f, residual);
+    matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, mask, residual, x);
+  }
+  each_inside(s, at, x, [&](float& cell, std::size_t row, int column, int) {
+    io.x[row * s.width + column] = cell;
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * s.width + column];
+    cell = q + alpha * (cell - q);
+  });
+  left.round(x);
+  x.clear();
+  __syncthreads();
+  load_state<W>(s.width, io.S + blockIdx.x * s.square(), state);
+  __syncthreads();
+  matrix_units::read_state<W, true>(left, state, keys, values, Mask(gates.value), x);
+  each_inside(s, at, x,
+              [&](float cell, std::size_t row, int column, int) { y[row * s.width + column] = s.scale * cell; });
+}
+
+template <int W>
+__global__ void __launch_bounds__(matrix_units::threads, 2)
+    dual_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
+  extern __shared__ float4 aligned[];
+  __shared__ Gates gates;
+  __shared__ float w[chunk_tokens], u[chunk_tokens];
+  auto* state = reinterpret_cast<Number*>(aligned);
+  Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
+  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  load_gates(s, io.g, at, gates);
+  load_state<W>(s.width, io.S + blockIdx.x * s.square(), state);
+  load_panel<W>(s, at, io.k, keys);
+  load_panel<W>(s, at, io.v, values);
+  __syncthreads();
+  matrix_units::Rows<W> z, residual;
+  matrix_units::Left<W> left;
+  float value_share[2] = {}, dalpha[2] = {};
+  load_rows(s, at, dy, s.scale, residual);
+  left.round(residual);
+  residual.clear();
+  matrix_units::read_state<W, false>(left, state, values, keys, Mask(gates.value), residual);  // dp
+  each_inside(s, at, residual, [&](float& cell, std::size_t row, int column, int half) {
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * s.width + column];
+    const float change = io.x[row * s.width + column] - q;
+    value_share[half] += cell * (q + alpha * change);
+    dalpha[half] += cell * change;
+    if (out.q.wanted()) out.q.put(row, column, (1.0f - alpha) * cell);
+    cell *= -alpha;
+  });
+  __syncthreads();
+  load_state<W>(s.width, io.H + blockIdx.x * s.square(), state);
+  __syncthreads();
+  const Mask mask(gates.key);
+  float fro[2], lambda[2], overlap[2] = {}, image[2] = {};
+  load_norms(s, io, at, fro, lambda);
+  matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, mask, residual, z);
+  load_rows(s, at, io.x, 1.0f, residual);
+  left.round(residual);
+  residual.clear();
+  matrix_units::read_state<W, false>(left, state, keys, keys, mask, residual);  // H x
+#pragma unroll
+  for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) image[e / 2] += residual.cell[n][e] * z.cell[n][e];
+  }
+  each_inside(s, at, z, [&](float cell, std::size_t row, int column, int half) {
+    overlap[half] += cell * io.x[row * s.width + column];
+    dual.z[row * s.width + column] = cell;
+    if (out.q.wanted()) out.q.rows.at(row, column) += cell;
+  });
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    const std::size_t row = s.row(at.pair, at.first + (c < at.count ? c : 0));
+    const TokenShares shares{row_sum(overlap[half]), row_sum(image[half]), row_sum(value_share[half]),
+                             row_sum(dalpha[half])};
+    if (threadIdx.x % 4 == 0) w[c] = c < at.count ? put_shares(s, dual, out, row, fro[half], shares) : 0.0f;
+  }
+  put_weights(s, at, gates.key, w, u, dual);
+}
+
+template <int W>
+void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y) {
+  constexpr int bytes = matrix_units::bytes<W>(2);
+  allow_shared_memory(reinterpret_cast<const void*>(solve_kernel<W>), bytes, "Gated KalmaNet");
+  solve_kernel<W><<<static_cast<unsigned>(s.pieces()), matrix_units::threads, bytes, stream>>>(s, io, y);
+}
+
+template <int W>
+void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                 const Dual& dual, const Sinks& out) {
+  constexpr int bytes = matrix_units::bytes<W>(2);
+  allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<W>), bytes, "Gated KalmaNet");
+  dual_kernel<W><<<static_cast<unsigned>(s.pieces()), matrix_units::threads, bytes, stream>>>(s, io, dy, dual, out);
+}
+
+}  // namespace
+
+void device::solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+                                   float* y) {
+  s.width <= 64 ? launch_solve<64>(stream, s, io, y) : launch_solve<128>(stream, s, io, y);
+}
+
+void device::dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+                                  const float* dy, const Dual& dual, const Sinks& out) {
+  s.width <= 64 ? launch_dual<64>(stream, s, io, dy, dual, out) : launch_dual<128>(stream, s, io, dy, dual, out);
+}
+
+}  // namespace afterglow
