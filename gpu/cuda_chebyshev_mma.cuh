@@ -18,6 +18,17 @@ constexpr int threads = 128;
 constexpr int warp_tokens = 16;
 using Number = __nv_bfloat16;
 
+/// Which 16 tokens of the chunk this warp has. Later tokens see more of the chunk, so half of the blocks turn the order
+/// round: then the four schedulers of a multiprocessor have equally much to do.
+__device__ inline int token_group() {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  return blockIdx.x * 0x9e3779b9u >> 31 ? 3 - warp : warp;
+}
+/// The token of this lane's row g (half 0) or g + 8 (half 1) in the chunk.
+__device__ inline int token_of(int half) {
+  return token_group() * warp_tokens + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * half;
+}
+
 __device__ inline std::uint32_t packed(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const std::uint32_t*>(&pair);
@@ -101,27 +112,24 @@ struct Left {
   }
 };
 
-/// e^{G_c - G_j} for this lane's rows c and the columns j <= c of all four times 16 tokens, rounded in pairs; and
-/// e^{G_c}, what the state before the chunk has faded to.
+/// e^{G_c - G_j} for this lane's rows c and the columns j <= c of all four groups of tokens, rounded in pairs, in
+/// shared memory [4][threads]; and e^{G_c}, what the state before the chunk has faded to.
 struct Mask {
-  std::uint32_t pair[4][4];
+  uint4* memory;
   float state[2];
 
-  __device__ Mask(const float* gate) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, first = static_cast<int>(threadIdx.x) / 32 * warp_tokens;
+  /// Every thread reads only what it wrote.
+  __device__ Mask(uint4* shared, const float* gate) : memory(shared) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int c = first + lane / 4 + 8 * half;
-      state[half] = expf(gate[c]);
-#pragma unroll
-      for (int block = 0; block < 4; ++block) {
-#pragma unroll
-        for (int side = 0; side < 2; ++side) {
-          const int j = 16 * block + 8 * side + lane % 4 * 2;
-          pair[block][2 * side + half] =
-              packed(j <= c ? expf(gate[c] - gate[j]) : 0.0f, j + 1 <= c ? expf(gate[c] - gate[j + 1]) : 0.0f);
-        }
-      }
+    for (int half = 0; half < 2; ++half) state[half] = expf(gate[token_of(half)]);
+#pragma unroll 1
+    for (int block = 0; block < 4; ++block) {
+      const auto two = [&](int half, int side) {
+        const int c = token_of(half), j = 16 * block + 8 * side + lane % 4 * 2;
+        return packed(j <= c ? expf(gate[c] - gate[j]) : 0.0f, j + 1 <= c ? expf(gate[c] - gate[j + 1]) : 0.0f);
+      };
+      memory[block * threads + threadIdx.x] = {two(0, 0), two(1, 0), two(0, 1), two(1, 1)};
     }
   }
 };
@@ -132,11 +140,9 @@ template <int W, bool state_by_inner>
 __device__ void read_state(const Left<W>& in, const Number* state, const Number* left, const Number* right,
                            const Mask& mask, Rows<W>& result) {
   constexpr int stride = W + 8;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  std::uint32_t scores[4][4];
-#pragma unroll
-  for (int block = 0; block < 4; ++block) {
-    if (block > warp) continue;  // tokens of the future
+  const int group = token_group();
+#pragma unroll 1
+  for (int block = 0; block <= group; ++block) {  // tokens of the past
     float sums[2][4] = {};
 #pragma unroll
     for (int k = 0; k < W / 16; ++k) {
@@ -145,14 +151,17 @@ __device__ void read_state(const Left<W>& in, const Number* state, const Number*
       multiply_add(sums[0], in.pair[k], keys[0], keys[1]);
       multiply_add(sums[1], in.pair[k], keys[2], keys[3]);
     }
+    const uint4 m = mask.memory[block * threads + threadIdx.x];
+    const std::uint32_t scores[4] = {packed(sums[0][0] * low_of(m.x), sums[0][1] * high_of(m.x)),
+                                     packed(sums[0][2] * low_of(m.y), sums[0][3] * high_of(m.y)),
+                                     packed(sums[1][0] * low_of(m.z), sums[1][1] * high_of(m.z)),
+                                     packed(sums[1][2] * low_of(m.w), sums[1][3] * high_of(m.w))};
 #pragma unroll
-    for (int side = 0; side < 2; ++side) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const std::uint32_t two = mask.pair[block][2 * side + half];
-        scores[block][2 * side + half] =
-            packed(sums[side][2 * half] * low_of(two), sums[side][2 * half + 1] * high_of(two));
-      }
+    for (int n = 0; n < W / 16; ++n) {
+      std::uint32_t numbers[4];
+      load_right<true>(numbers, right, stride, 16 * block, 16 * n);
+      multiply_add(result.cell[2 * n], scores, numbers[0], numbers[1]);
+      multiply_add(result.cell[2 * n + 1], scores, numbers[2], numbers[3]);
     }
   }
 #pragma unroll
@@ -169,14 +178,6 @@ __device__ void read_state(const Left<W>& in, const Number* state, const Number*
     for (int side = 0; side < 2; ++side) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) result.cell[2 * n + side][e] += mask.state[e / 2] * sums[side][e];
-    }
-#pragma unroll
-    for (int block = 0; block < 4; ++block) {
-      if (block > warp) continue;
-      std::uint32_t numbers[4];
-      load_right<true>(numbers, right, stride, 16 * block, 16 * n);
-      multiply_add(result.cell[2 * n], scores[block], numbers[0], numbers[1]);
-      multiply_add(result.cell[2 * n + 1], scores[block], numbers[2], numbers[3]);
     }
   }
 }
@@ -243,10 +244,6 @@ __device__ float load_state(int width, const float* from, Number* state) {
   return squares;
 }
 
-/// The token of this lane's row g (half 0) or g + 8 (half 1) in the chunk.
-__device__ inline int token_of(int half) {
-  return static_cast<int>(threadIdx.x) / 32 * warp_tokens + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * half;
-}
 /// Sums over the four lanes that share a row.
 __device__ inline float row_sum(float value) {
   value += __shfl_xor_sync(full_warp, value, 1);
@@ -258,6 +255,7 @@ template <int W>
 constexpr int bytes(int panels) {
   return (W + chunk_tokens * panels) * (W + 8) * static_cast<int>(sizeof(Number));
 }
+constexpr int mask_bytes = 4 * threads * static_cast<int>(sizeof(uint4));
 
 }  // namespace matrix_units
 }  // namespace afterglow::device

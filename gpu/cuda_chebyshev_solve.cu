@@ -87,6 +87,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   __shared__ Gates gates;
   auto* state = reinterpret_cast<Number*>(aligned);
   Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
+  auto* masks = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
   const float square = load_state<W>(s.width, io.H + blockIdx.x * s.square(), state);
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   matrix_units::Rows<W> x, residual;
   matrix_units::Left<W> left;
   {
-    const Mask mask(gates.key);
+    const Mask mask(masks, gates.key);
     load_rows(s, at, io.k, 1.0f, x);
     left.round(x);
     x.clear();
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   __syncthreads();
   load_state<W>(s.width, io.S + blockIdx.x * s.square(), state);
   __syncthreads();
-  matrix_units::read_state<W, true>(left, state, keys, values, Mask(gates.value), x);
+  matrix_units::read_state<W, true>(left, state, keys, values, Mask(masks, gates.value), x);
   each_inside(s, at, x,
               [&](float cell, std::size_t row, int column, int) { y[row * s.width + column] = s.scale * cell; });
 }
@@ -130,6 +131,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   __shared__ float w[chunk_tokens], u[chunk_tokens];
   auto* state = reinterpret_cast<Number*>(aligned);
   Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
+  auto* masks = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
   load_state<W>(s.width, io.S + blockIdx.x * s.square(), state);
@@ -142,7 +144,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   load_rows(s, at, dy, s.scale, residual);
   left.round(residual);
   residual.clear();
-  matrix_units::read_state<W, false>(left, state, values, keys, Mask(gates.value), residual);  // dp
+  matrix_units::read_state<W, false>(left, state, values, keys, Mask(masks, gates.value), residual);  // dp
   each_inside(s, at, residual, [&](float& cell, std::size_t row, int column, int half) {
     const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * s.width + column];
     const float change = io.x[row * s.width + column] - q;
@@ -154,7 +156,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   __syncthreads();
   load_state<W>(s.width, io.H + blockIdx.x * s.square(), state);
   __syncthreads();
-  const Mask mask(gates.key);
+  const Mask mask(masks, gates.key);
   float fro[2], lambda[2], overlap[2] = {}, image[2] = {};
   load_norms(s, io, at, fro, lambda);
   matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, mask, residual, z);
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
 
 template <int W>
 void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y) {
-  constexpr int bytes = matrix_units::bytes<W>(2);
+  constexpr int bytes = matrix_units::bytes<W>(2) + matrix_units::mask_bytes;
   allow_shared_memory(reinterpret_cast<const void*>(solve_kernel<W>), bytes, "Gated KalmaNet");
   solve_kernel<W><<<static_cast<unsigned>(s.pieces()), matrix_units::threads, bytes, stream>>>(s, io, y);
 }
@@ -193,7 +195,7 @@ void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevP
 template <int W>
 void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                  const Dual& dual, const Sinks& out) {
-  constexpr int bytes = matrix_units::bytes<W>(2);
+  constexpr int bytes = matrix_units::bytes<W>(2) + matrix_units::mask_bytes;
   allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<W>), bytes, "Gated KalmaNet");
   dual_kernel<W><<<static_cast<unsigned>(s.pieces()), matrix_units::threads, bytes, stream>>>(s, io, dy, dual, out);
 }
