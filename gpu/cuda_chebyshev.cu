@@ -149,10 +149,17 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
                                     const ChebyshevSaved& saved, const Tensor& y) {
   const ChebyshevShape s = chebyshev_shape(config, in);
   const ChebyshevPointers io = chebyshev_pointers(in, saved);
-  with_tiles(s.width, [&](auto tile) { launch_states<decltype(tile)::width / 16>(stream(), s, io); });
-  launched("chebyshev_readout states");
-  with_tiles(s.width,
-             [&](auto tile) { launch_solve<decltype(tile)::width / 16>(stream(), s, io, io.H, io.S, y.as<float>()); });
+  if (on_matrix_units(s, precision_)) {
+    states_on_matrix_units(stream(), s, io, scratch(2 * static_cast<std::size_t>(s.pieces())));
+    launched("chebyshev_readout states");
+    solve_on_matrix_units(stream(), s, io, y.as<float>());
+  } else {
+    with_tiles(s.width, [&](auto tile) { launch_states<decltype(tile)::width / 16>(stream(), s, io); });
+    launched("chebyshev_readout states");
+    with_tiles(s.width, [&](auto tile) {
+      launch_solve<decltype(tile)::width / 16>(stream(), s, io, io.H, io.S, y.as<float>());
+    });
+  }
   launched("chebyshev_readout");
 }
 

@@ -273,22 +273,18 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <int J>
-void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                 const Dual& dual, const Sinks& out) {
-  constexpr int bytes = chebyshev_bytes<J>(2, 1, 1);
-  allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), bytes, "Gated KalmaNet");
-  dual_kernel<J><<<static_cast<unsigned>(s.pieces()), threads, bytes, stream>>>(s, io, dy, dual, out);
-}
-
-template <int J>
-void launch_rest(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                 const Dual& dual, const Sinks& out) {
-  constexpr int reverse_bytes = chebyshev_bytes<J>(2, 0, 0), finish_bytes = chebyshev_bytes<J>(3, 1, 2);
+void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                     const Dual& dual, const Sinks& out) {
+  constexpr int dual_bytes = chebyshev_bytes<J>(2, 1, 1), reverse_bytes = chebyshev_bytes<J>(2, 0, 0),
+                finish_bytes = chebyshev_bytes<J>(3, 1, 2);
+  allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), dual_bytes, "Gated KalmaNet");
   allow_shared_memory(reinterpret_cast<const void*>(reverse_kernel<J>), reverse_bytes, "Gated KalmaNet");
   allow_shared_memory(reinterpret_cast<const void*>(finish_kernel<J>), finish_bytes, "Gated KalmaNet");
+  const auto pieces = static_cast<unsigned>(s.pieces());
   const dim3 walks(static_cast<unsigned>(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
+  dual_kernel<J><<<pieces, threads, dual_bytes, stream>>>(s, io, dy, dual, out);
   reverse_kernel<J><<<walks, threads, reverse_bytes, stream>>>(s, io, dy, dual);
-  finish_kernel<J><<<static_cast<unsigned>(s.pieces()), threads, finish_bytes, stream>>>(s, io, dy, dual, out);
+  finish_kernel<J><<<pieces, threads, finish_bytes, stream>>>(s, io, dy, dual, out);
 }
 
 }  // namespace
@@ -307,13 +303,14 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
   const auto* upstream = dy.as<float>();
   if (on_matrix_units(s, precision_)) {
     dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+    launched("chebyshev_readout_backward solve");
+    asked_on_matrix_units(stream(), s, io, upstream, dual, scratch(2 * static_cast<std::size_t>(s.pieces())));
+    launched("chebyshev_readout_backward states");
+    finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);
   } else {
     with_tiles(s.width,
-               [&](auto tile) { launch_dual<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
+               [&](auto tile) { launch_backward<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
   }
-  launched("chebyshev_readout_backward solve");
-  with_tiles(s.width,
-             [&](auto tile) { launch_rest<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
   launched("chebyshev_readout_backward");
 }
 

@@ -48,14 +48,23 @@ __device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at
   if (c < at.count) dual.u[s.row(at.pair, at.first + c)] = u[c];
 }
 
-/// Narrow heads gain nothing from matrix units.
+// The same on matrix units, with bfloat16 operands, float32 sums and states kept as bfloat16, for heads of width 32, 64
+// and 128. `faded` holds 2 numbers a chunk.
 inline bool on_matrix_units(const ChebyshevShape& s, Precision precision) {
-  return precision == Precision::bf16 && s.width > 32;
+  return precision == Precision::bf16 && (s.width == 32 || s.width == 64 || s.width == 128);
 }
-/// Norms, Chebyshev iteration and readout of every chunk, once the states are there; bfloat16 operands.
+/// The states before every chunk.
+void states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);
+/// Norms, Chebyshev iteration and readout of every chunk.
 void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
 /// z, dq, dalpha and the tokens' shares.
 void dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                           const Dual& dual, const Sinks& out);
+/// What the later chunks ask of the states after every chunk.
+void asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                           const Dual& dual, float* faded);
+/// dk, dv, dg.
+void finish_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                            const Dual& dual, const Sinks& out);
 
 }  // namespace afterglow::device

@@ -63,6 +63,16 @@ __device__ void load_right(std::uint32_t (&right)[4], const Number* matrix, int 
   }
 }
 
+/// A left operand [16,16] from a matrix that lies as [inner][row]: rows row .. row + 15, inner numbers inner .. + 15.
+__device__ inline void load_left_transposed(std::uint32_t (&left)[4], const Number* matrix, int stride, int row,
+                                            int inner) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, part = lane / 8;
+  const Number* address = matrix + (inner + part / 2 * 8 + lane % 8) * stride + row + part % 2 * 8;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(left[0]), "=r"(left[1]), "=r"(left[2]), "=r"(left[3])
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(address))));
+}
+
 /// Rows of 16 tokens: the results of products.
 template <int W>
 struct Rows {
@@ -112,82 +122,103 @@ struct Left {
   }
 };
 
-/// e^{G_c - G_j} for this lane's rows c and the columns j <= c of all four groups of tokens, rounded in pairs, in
-/// shared memory [4][threads]; and e^{G_c}, what the state before the chunk has faded to.
-struct Mask {
-  uint4* memory;
-  float state[2];
-
-  /// Every thread reads only what it wrote.
-  __device__ Mask(uint4* shared, const float* gate) : memory(shared) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) state[half] = expf(gate[token_of(half)]);
+/// Weights of pairs of tokens, rounded, in shared memory [4][threads]; every thread reads only what it wrote.
+template <class Weight>
+__device__ void fill_weights(uint4* weights, const Weight& weight) {
+  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll 1
-    for (int block = 0; block < 4; ++block) {
-      const auto two = [&](int half, int side) {
-        const int c = token_of(half), j = 16 * block + 8 * side + lane % 4 * 2;
-        return packed(j <= c ? expf(gate[c] - gate[j]) : 0.0f, j + 1 <= c ? expf(gate[c] - gate[j + 1]) : 0.0f);
-      };
-      memory[block * threads + threadIdx.x] = {two(0, 0), two(1, 0), two(0, 1), two(1, 1)};
-    }
+  for (int block = 0; block < 4; ++block) {
+    const auto two = [&](int half, int side) {
+      const int c = token_of(half), j = 16 * block + 8 * side + column;
+      return packed(weight(c, j), weight(c, j + 1));
+    };
+    weights[block * threads + threadIdx.x] = {two(0, 0), two(1, 0), two(0, 1), two(1, 1)};
   }
-};
+}
+/// e^{G_c - G_j} for j <= c: what token c sees of the past.
+__device__ inline void weigh_past(uint4* weights, const float* gate) {
+  fill_weights(weights, [&](int c, int j) { return j <= c ? expf(gate[c] - gate[j]) : 0.0f; });
+}
+/// factor e^{G_j - G_c} for j >= c: what the future has seen of token c.
+__device__ inline void weigh_future(uint4* weights, const float* gate, float factor) {
+  fill_weights(weights, [&](int c, int j) { return j >= c ? factor * expf(gate[j] - gate[c]) : 0.0f; });
+}
 
-/// result += e^{G_c} in op(state) + sum_{j<=c} e^{G_c - G_j} (in_c . left_j) right_j for the warp's tokens c. `state`
-/// [W,W] is read as [column][inner], or [inner][column] when `state_by_inner`; `left`, `right` [64,W].
-template <int W, bool state_by_inner>
-__device__ void read_state(const Left<W>& in, const Number* state, const Number* left, const Number* right,
-                           const Mask& mask, Rows<W>& result) {
-  constexpr int stride = W + 8;
-  const int group = token_group();
-#pragma unroll 1
-  for (int block = 0; block <= group; ++block) {  // tokens of the past
-    float sums[2][4] = {};
-#pragma unroll
-    for (int k = 0; k < W / 16; ++k) {
-      std::uint32_t keys[4];
-      load_right<false>(keys, left, stride, 16 * k, 16 * block);
-      multiply_add(sums[0], in.pair[k], keys[0], keys[1]);
-      multiply_add(sums[1], in.pair[k], keys[2], keys[3]);
-    }
-    const uint4 m = mask.memory[block * threads + threadIdx.x];
-    const std::uint32_t scores[4] = {packed(sums[0][0] * low_of(m.x), sums[0][1] * high_of(m.x)),
-                                     packed(sums[0][2] * low_of(m.y), sums[0][3] * high_of(m.y)),
-                                     packed(sums[1][0] * low_of(m.z), sums[1][1] * high_of(m.z)),
-                                     packed(sums[1][2] * low_of(m.w), sums[1][3] * high_of(m.w))};
-#pragma unroll
-    for (int n = 0; n < W / 16; ++n) {
-      std::uint32_t numbers[4];
-      load_right<true>(numbers, right, stride, 16 * block, 16 * n);
-      multiply_add(result.cell[2 * n], scores, numbers[0], numbers[1]);
-      multiply_add(result.cell[2 * n + 1], scores, numbers[2], numbers[3]);
-    }
-  }
+/// result_c += factor_c (in_c op(state)). `state` [W,W] lies as [column][inner], or [inner][column] when `by_inner`.
+template <int W, bool by_inner>
+__device__ void add_state(const Left<W>& in, const Number* state, const float (&factor)[2], Rows<W>& result) {
 #pragma unroll
   for (int n = 0; n < W / 16; ++n) {
     float sums[2][4] = {};
 #pragma unroll
     for (int k = 0; k < W / 16; ++k) {
       std::uint32_t numbers[4];
-      load_right<state_by_inner>(numbers, state, stride, 16 * k, 16 * n);
+      load_right<by_inner>(numbers, state, W + 8, 16 * k, 16 * n);
       multiply_add(sums[0], in.pair[k], numbers[0], numbers[1]);
       multiply_add(sums[1], in.pair[k], numbers[2], numbers[3]);
     }
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) result.cell[2 * n + side][e] += mask.state[e / 2] * sums[side][e];
+      for (int e = 0; e < 4; ++e) result.cell[2 * n + side][e] += factor[e / 2] * sums[side][e];
     }
   }
 }
+
+/// result_c += sum_j weight_cj (in_c . left_j) right_j over the tokens of the groups `first` to `last`; panels [64,W].
+template <int W>
+__device__ void add_tokens(const Left<W>& in, const Number* left, const Number* right, const uint4* weights, int first,
+                           int last, Rows<W>& result) {
+#pragma unroll 1
+  for (int block = first; block <= last; ++block) {
+    float sums[2][4] = {};
+#pragma unroll
+    for (int k = 0; k < W / 16; ++k) {
+      std::uint32_t numbers[4];
+      load_right<false>(numbers, left, W + 8, 16 * k, 16 * block);
+      multiply_add(sums[0], in.pair[k], numbers[0], numbers[1]);
+      multiply_add(sums[1], in.pair[k], numbers[2], numbers[3]);
+    }
+    const uint4 weight = weights[block * threads + threadIdx.x];
+    const std::uint32_t scores[4] = {packed(sums[0][0] * low_of(weight.x), sums[0][1] * high_of(weight.x)),
+                                     packed(sums[0][2] * low_of(weight.y), sums[0][3] * high_of(weight.y)),
+                                     packed(sums[1][0] * low_of(weight.z), sums[1][1] * high_of(weight.z)),
+                                     packed(sums[1][2] * low_of(weight.w), sums[1][3] * high_of(weight.w))};
+#pragma unroll
+    for (int n = 0; n < W / 16; ++n) {
+      std::uint32_t numbers[4];
+      load_right<true>(numbers, right, W + 8, 16 * block, 16 * n);
+      multiply_add(result.cell[2 * n], scores, numbers[0], numbers[1]);
+      multiply_add(result.cell[2 * n + 1], scores, numbers[2], numbers[3]);
+    }
+  }
+}
+
+/// What a chunk's tokens see: the state before it and the tokens up to them.
+struct Past {
+  const uint4* weights;
+  float faded[2];  ///< e^{G_c}, what is left of the state before the chunk
+
+  __device__ Past(uint4* memory, const float* gate) : weights(memory) {
+    weigh_past(memory, gate);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) faded[half] = expf(gate[token_of(half)]);
+  }
+  /// result += e^{G_c} in op(state) + sum_{j<=c} e^{G_c - G_j} (in_c . left_j) right_j.
+  template <int W, bool state_by_inner>
+  __device__ void read(const Left<W>& in, const Number* state, const Number* left, const Number* right,
+                       Rows<W>& result) const {
+    add_tokens(in, left, right, weights, 0, token_group(), result);
+    add_state<W, state_by_inner>(in, state, faded, result);
+  }
+};
 
 /// `x` becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c, `residual` holds -right_c before and is used
 /// up. The same iteration as of single iterates, written for their differences d: x and the residual follow the rounded
 /// d, so that rounding it costs nothing but a slightly different path.
 template <int W>
 __device__ void solve_rows(int iterations, const float (&fro)[2], const float (&lambda)[2], const Number* state,
-                           const Number* keys, const Mask& mask, Rows<W>& residual, Rows<W>& x) {
+                           const Number* keys, const Past& past, Rows<W>& residual, Rows<W>& x) {
   float step[2], rho[2], omega[2] = {2.0f, 2.0f};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -200,7 +231,7 @@ __device__ void solve_rows(int iterations, const float (&fro)[2], const float (&
            [&](float value, int n, int e) { x.cell[n][e] = value; });
 #pragma unroll 1
   for (int i = 0; i < iterations; ++i) {
-    read_state<W, false>(d, state, keys, keys, mask, residual);
+    past.read<W, false>(d, state, keys, keys, residual);
     float keep[2], turn[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -217,31 +248,52 @@ __device__ void solve_rows(int iterations, const float (&fro)[2], const float (&
   }
 }
 
-/// Panels and states to shared memory, rounded and padded with zeros; any number of threads.
-template <int W>
-__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, Number* panel) {
-  for (int i = threadIdx.x; i < chunk_tokens * W / 2; i += blockDim.x) {
-    const int c = i / (W / 2), column = i % (W / 2) * 2;
-    const float* row = from + s.row(at.pair, at.first + c) * s.width + column;
-    const bool inside = c < at.count;
-    *reinterpret_cast<std::uint32_t*>(panel + c * (W + 8) + column) =
-        packed(inside && column < s.width ? row[0] : 0.0f, inside && column + 1 < s.width ? row[1] : 0.0f);
+/// A panel to shared memory, rounded; value(four numbers, token) may change them. Zero behind the end.
+template <int W, class Value>
+__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, Number* panel,
+                           const Value& value) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < chunk_tokens * W / 4; i += blockDim.x) {
+    const int c = i / (W / 4), column = i % (W / 4) * 4;
+    float4 four = {};
+    if (c < at.count) {
+      const std::size_t row = s.row(at.pair, at.first + c);
+      four = value(*reinterpret_cast<const float4*>(from + row * W + column), c, row, column);
+    }
+    *reinterpret_cast<uint2*>(panel + c * (W + 8) + column) = {packed(four.x, four.y), packed(four.z, four.w)};
   }
 }
-/// Answers the sum of squares of what this thread loaded.
 template <int W>
-__device__ float load_state(int width, const float* from, Number* state) {
-  float squares = 0;
+__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, Number* panel) {
+  load_panel<W>(s, at, from, panel, [](const float4& four, int, std::size_t, int) { return four; });
+}
+__device__ inline float4 operator*(float factor, const float4& four) {
+  return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
+}
+/// factor p, p = q + alpha (x - q).
+template <int W, class Factor>
+__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, Number* panel,
+                           const Factor& factor) {
+  load_panel<W>(s, at, io.x, panel, [&](const float4& x, int c, std::size_t row, int column) {
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha, f = factor(c);
+    const float4 q = *reinterpret_cast<const float4*>(io.q + row * W + column);
+    return float4{f * (q.x + alpha * (x.x - q.x)), f * (q.y + alpha * (x.y - q.y)), f * (q.z + alpha * (x.z - q.z)),
+                  f * (q.w + alpha * (x.w - q.w))};
+  });
+}
+
+/// States lie in memory as rounded numbers [W,W]; number `piece` of an array of them.
+template <int W>
+__device__ const Number* state_of(const float* states, std::size_t piece) {
+  return reinterpret_cast<const Number*>(states) + piece * W * W;
+}
+template <int W>
+__device__ void load_state(const Number* from, Number* state) {
 #pragma unroll 8
-  for (int i = threadIdx.x; i < W * W / 2; i += blockDim.x) {
-    const int row = i / (W / 2), column = i % (W / 2) * 2;
-    const float* place = from + row * width + column;
-    const float a = row < width && column < width ? place[0] : 0.0f;
-    const float b = row < width && column + 1 < width ? place[1] : 0.0f;
-    *reinterpret_cast<std::uint32_t*>(state + row * (W + 8) + column) = packed(a, b);
-    squares += a * a + b * b;
+  for (int i = threadIdx.x; i < W * W / 8; i += blockDim.x) {
+    const int row = i / (W / 8), column = i % (W / 8) * 8;
+    *reinterpret_cast<uint4*>(state + row * (W + 8) + column) = reinterpret_cast<const uint4*>(from)[i];
   }
-  return squares;
 }
 
 /// Sums over the four lanes that share a row.
@@ -250,12 +302,42 @@ __device__ inline float row_sum(float value) {
   return value + __shfl_xor_sync(full_warp, value, 2);
 }
 
+/// body(number, row of its token in [B,T,H,.], column, half) for the numbers of tokens before the chunk's end.
+template <int W, class Body>
+__device__ void each_inside(const ChebyshevShape& s, const ChunkPlace& at, Rows<W>& rows, const Body& body) {
+  rows.each([&](float& cell, int half, int column) {
+    const int c = token_of(half);
+    if (c < at.count) body(cell, s.row(at.pair, at.first + c), column, half);
+  });
+}
+/// Rows of a tensor [B,T,H,D] times a factor; zero behind the end.
+template <int W>
+__device__ void load_rows(const ChebyshevShape& s, const ChunkPlace& at, const float* from, float factor,
+                          Rows<W>& rows) {
+  rows.clear();
+  each_inside(s, at, rows,
+              [&](float& cell, std::size_t row, int column, int) { cell = factor * from[row * W + column]; });
+}
+
+template <int W>
+struct Width {
+  static constexpr int value = W;
+};
+/// Calls body with the head's width as a type.
+template <class Body>
+void with_width(int width, const Body& body) {
+  if (width == 32) return body(Width<32>{});
+  if (width == 64) return body(Width<64>{});
+  body(Width<128>{});
+}
+
 /// Numbers of shared memory for a state and `panels` panels.
 template <int W>
 constexpr int bytes(int panels) {
   return (W + chunk_tokens * panels) * (W + 8) * static_cast<int>(sizeof(Number));
 }
-constexpr int mask_bytes = 4 * threads * static_cast<int>(sizeof(uint4));
+/// For the weights of pairs of tokens.
+constexpr int weight_bytes = 4 * threads * static_cast<int>(sizeof(uint4));
 
 }  // namespace matrix_units
 }  // namespace afterglow::device

@@ -10,22 +10,27 @@ using namespace device;
 
 namespace {
 
+using matrix_units::each_inside;
+using matrix_units::Left;
 using matrix_units::load_panel;
+using matrix_units::load_rows;
 using matrix_units::load_state;
-using matrix_units::Mask;
 using matrix_units::Number;
+using matrix_units::Past;
 using matrix_units::row_sum;
+using matrix_units::state_of;
 using matrix_units::token_of;
 
-/// body(value from the rows, number in the row, 0 or 1) for all numbers of this lane; `place` is the first number of
-/// the token's row in [B,T,H,D].
-template <int W, class Body>
-__device__ void each_inside(const ChebyshevShape& s, const ChunkPlace& at, matrix_units::Rows<W>& rows,
-                            const Body& body) {
-  rows.each([&](float& cell, int half, int column) {
-    const int c = token_of(half);
-    if (c < at.count && column < s.width) body(cell, s.row(at.pair, at.first + c), column, half);
-  });
+/// This thread's part of |H|_F^2.
+template <int W>
+__device__ float squares_of(const Number* state) {
+  float sum = 0;
+  for (int i = threadIdx.x; i < W * W / 2; i += matrix_units::threads) {
+    const auto two = *reinterpret_cast<const std::uint32_t*>(state + i / (W / 2) * (W + 8) + i % (W / 2) * 2);
+    sum +=
+        matrix_units::low_of(two) * matrix_units::low_of(two) + matrix_units::high_of(two) * matrix_units::high_of(two);
+  }
+  return sum;
 }
 
 /// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
@@ -35,7 +40,7 @@ __device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, co
   __shared__ float terms[chunk_tokens], faded[chunk_tokens], sums[32];
   float overlap[2] = {}, own[2] = {};
   each_inside(s, at, product, [&](float cell, std::size_t row, int column, int half) {
-    const float k = io.k[row * s.width + column];
+    const float k = io.k[row * W + column];
     overlap[half] += cell * k;
     own[half] += k * k;
   });
@@ -71,15 +76,6 @@ __device__ void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io,
   }
 }
 
-/// Rows of a tensor [B,T,H,D] times a factor; zero outside.
-template <int W>
-__device__ void load_rows(const ChebyshevShape& s, const ChunkPlace& at, const float* from, float factor,
-                          matrix_units::Rows<W>& rows) {
-  rows.clear();
-  each_inside(s, at, rows,
-              [&](float& cell, std::size_t row, int column, int) { cell = factor * from[row * s.width + column]; });
-}
-
 template <int W>
 __global__ void __launch_bounds__(matrix_units::threads, 2)
     solve_kernel(ChebyshevShape s, ChebyshevPointers io, float* y) {
@@ -87,40 +83,39 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   __shared__ Gates gates;
   auto* state = reinterpret_cast<Number*>(aligned);
   Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
-  auto* masks = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
+  auto* weights = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
-  const float square = load_state<W>(s.width, io.H + blockIdx.x * s.square(), state);
+  load_state<W>(state_of<W>(io.H, blockIdx.x), state);
   load_panel<W>(s, at, io.k, keys);
   load_panel<W>(s, at, io.v, values);
   __syncthreads();
   matrix_units::Rows<W> x, residual;
-  matrix_units::Left<W> left;
+  Left<W> left;
   {
-    const Mask mask(masks, gates.key);
+    const Past past(weights, gates.key);
     load_rows(s, at, io.k, 1.0f, x);
     left.round(x);
     x.clear();
-    matrix_units::read_state<W, false>(left, state, keys, keys, mask, x);
-    measure(s, io, at, gates, square, x);
+    past.read<W, false>(left, state, keys, keys, x);
+    measure(s, io, at, gates, squares_of<W>(state), x);
     float fro[2], lambda[2];
     load_norms(s, io, at, fro, lambda);
     load_rows(s, at, io.q, -1.0f, residual);
-    matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, mask, residual, x);
+    matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, past, residual, x);
   }
   each_inside(s, at, x, [&](float& cell, std::size_t row, int column, int) {
-    io.x[row * s.width + column] = cell;
-    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * s.width + column];
+    io.x[row * W + column] = cell;
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * W + column];
     cell = q + alpha * (cell - q);
   });
   left.round(x);
   x.clear();
   __syncthreads();
-  load_state<W>(s.width, io.S + blockIdx.x * s.square(), state);
+  load_state<W>(state_of<W>(io.S, blockIdx.x), state);
   __syncthreads();
-  matrix_units::read_state<W, true>(left, state, keys, values, Mask(masks, gates.value), x);
-  each_inside(s, at, x,
-              [&](float cell, std::size_t row, int column, int) { y[row * s.width + column] = s.scale * cell; });
+  Past(weights, gates.value).read<W, true>(left, state, keys, values, x);
+  each_inside(s, at, x, [&](float cell, std::size_t row, int column, int) { y[row * W + column] = s.scale * cell; });
 }
 
 template <int W>
@@ -131,47 +126,47 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   __shared__ float w[chunk_tokens], u[chunk_tokens];
   auto* state = reinterpret_cast<Number*>(aligned);
   Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
-  auto* masks = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
+  auto* weights = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
-  load_state<W>(s.width, io.S + blockIdx.x * s.square(), state);
+  load_state<W>(state_of<W>(io.S, blockIdx.x), state);
   load_panel<W>(s, at, io.k, keys);
   load_panel<W>(s, at, io.v, values);
   __syncthreads();
   matrix_units::Rows<W> z, residual;
-  matrix_units::Left<W> left;
+  Left<W> left;
   float value_share[2] = {}, dalpha[2] = {};
   load_rows(s, at, dy, s.scale, residual);
   left.round(residual);
   residual.clear();
-  matrix_units::read_state<W, false>(left, state, values, keys, Mask(masks, gates.value), residual);  // dp
+  Past(weights, gates.value).read<W, false>(left, state, values, keys, residual);  // dp
   each_inside(s, at, residual, [&](float& cell, std::size_t row, int column, int half) {
-    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * s.width + column];
-    const float change = io.x[row * s.width + column] - q;
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * W + column];
+    const float change = io.x[row * W + column] - q;
     value_share[half] += cell * (q + alpha * change);
     dalpha[half] += cell * change;
     if (out.q.wanted()) out.q.put(row, column, (1.0f - alpha) * cell);
     cell *= -alpha;
   });
   __syncthreads();
-  load_state<W>(s.width, io.H + blockIdx.x * s.square(), state);
+  load_state<W>(state_of<W>(io.H, blockIdx.x), state);
   __syncthreads();
-  const Mask mask(masks, gates.key);
+  const Past past(weights, gates.key);
   float fro[2], lambda[2], overlap[2] = {}, image[2] = {};
   load_norms(s, io, at, fro, lambda);
-  matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, mask, residual, z);
+  matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, past, residual, z);
   load_rows(s, at, io.x, 1.0f, residual);
   left.round(residual);
   residual.clear();
-  matrix_units::read_state<W, false>(left, state, keys, keys, mask, residual);  // H x
+  past.read<W, false>(left, state, keys, keys, residual);  // H x
 #pragma unroll
   for (int n = 0; n < W / 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) image[e / 2] += residual.cell[n][e] * z.cell[n][e];
   }
   each_inside(s, at, z, [&](float cell, std::size_t row, int column, int half) {
-    overlap[half] += cell * io.x[row * s.width + column];
-    dual.z[row * s.width + column] = cell;
+    overlap[half] += cell * io.x[row * W + column];
+    dual.z[row * W + column] = cell;
     if (out.q.wanted()) out.q.rows.at(row, column) += cell;
   });
 #pragma unroll
@@ -187,7 +182,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
 
 template <int W>
 void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y) {
-  constexpr int bytes = matrix_units::bytes<W>(2) + matrix_units::mask_bytes;
+  constexpr int bytes = matrix_units::bytes<W>(2) + matrix_units::weight_bytes;
   allow_shared_memory(reinterpret_cast<const void*>(solve_kernel<W>), bytes, "Gated KalmaNet");
   solve_kernel<W><<<static_cast<unsigned>(s.pieces()), matrix_units::threads, bytes, stream>>>(s, io, y);
 }
@@ -195,7 +190,7 @@ void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevP
 template <int W>
 void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                  const Dual& dual, const Sinks& out) {
-  constexpr int bytes = matrix_units::bytes<W>(2) + matrix_units::mask_bytes;
+  constexpr int bytes = matrix_units::bytes<W>(2) + matrix_units::weight_bytes;
   allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<W>), bytes, "Gated KalmaNet");
   dual_kernel<W><<<static_cast<unsigned>(s.pieces()), matrix_units::threads, bytes, stream>>>(s, io, dy, dual, out);
 }
@@ -204,12 +199,12 @@ void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPo
 
 void device::solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                                    float* y) {
-  s.width <= 64 ? launch_solve<64>(stream, s, io, y) : launch_solve<128>(stream, s, io, y);
+  matrix_units::with_width(s.width, [&](auto width) { launch_solve<width.value>(stream, s, io, y); });
 }
 
 void device::dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                                   const float* dy, const Dual& dual, const Sinks& out) {
-  s.width <= 64 ? launch_dual<64>(stream, s, io, dy, dual, out) : launch_dual<128>(stream, s, io, dy, dual, out);
+  matrix_units::with_width(s.width, [&](auto width) { launch_dual<width.value>(stream, s, io, dy, dual, out); });
 }
 
 }  // namespace afterglow
