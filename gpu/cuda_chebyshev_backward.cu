@@ -18,11 +18,10 @@ Dual dual_of(const Tensor& workspace, const ChebyshevShape& s) {
   const std::int64_t rows = static_cast<std::int64_t>(s.batch) * s.tokens * s.heads;
   Dual dual{};
   dual.z = workspace.as<float>();
-  dual.w = dual.z + rows * s.width;
-  dual.u = dual.w + rows;
-  dual.key_share = dual.u + rows;
+  dual.later = dual.z + rows * s.width;
+  dual.key_share = dual.later + rows;
   dual.value_share = dual.key_share + rows;
-  dual.dH = dual.value_share + rows;
+  dual.dH = dual.z + rows * (s.width + 4);  // at a multiple of 16 bytes for widths of 4 and more
   dual.dS = dual.dH + s.pieces() * s.square();
   return dual;
 }
@@ -33,7 +32,7 @@ __global__ void __launch_bounds__(threads)
     dual_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  __shared__ float w[chunk_tokens], u[chunk_tokens];
+  __shared__ float w[chunk_tokens];
   constexpr int stride = Tile<J>::stride;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *iterate = keys + Tile<J>::panel;
   float* scores = iterate + Tile<J>::panel;
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(threads)
     }
     if (threadIdx.x % 16 == 0) w[c] = inside ? put_shares(s, dual, out, row, fro[i], shares) : 0.0f;
   }
-  put_weights(s, at, gates.key, w, u, dual);
+  put_weights(s, at, gates.key, w, dual);
 }
 
 /// From the last chunk to the first, 64 rows of dH (blockIdx.z 0) or dS (1) in a block's registers.
@@ -131,12 +130,12 @@ __global__ void __launch_bounds__(threads)
     sum.template add_product<true, false>(right + row0, stride, left, stride, chunk_tokens);
     __syncthreads();
     fill_panel<J>(left, at.count, s.width, [&](int c, int column) {
-      return -dual.u[row_of_token(c)] * io.k[row_of_token(c) * s.width + column];
+      return -expf(gate[c]) * dual.later[row_of_token(c)] * io.k[row_of_token(c) * s.width + column];
     });
     load_panel<J>(s, at, io.k, right);
     __syncthreads();
     sum.template add_product<true, false>(left + row0, stride, right, stride, chunk_tokens);
-    const float weight = dual.u[row_of_token(0)] * expf(gate[0]);
+    const float weight = dual.later[row_of_token(0)] * expf(2.0f * gate[0]);
     sum.each([&](float& cell, int row, int column) {
       if (row0 + row < s.width && column < s.width) cell -= weight * io.H[place + (row0 + row) * s.width + column];
     });
@@ -166,10 +165,10 @@ __global__ void __launch_bounds__(threads)
     finish_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  __shared__ float w[chunk_tokens], u[chunk_tokens], shares[chunk_tokens], sums[32];
+  __shared__ float later[chunk_tokens], shares[chunk_tokens], sums[32];
   constexpr int stride = Tile<J>::stride;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *panel = keys + Tile<J>::panel;
-  float *upstream = panel + Tile<J>::panel, *scores = upstream + Tile<J>::panel, *weighted = scores + Scores::panel;
+  float *upstream = panel + Tile<J>::panel, *scores = upstream + Tile<J>::panel;
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
   const std::size_t place = blockIdx.x * s.square();
   load_gates(s, io.g, at, gates);
@@ -177,8 +176,7 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x < chunk_tokens) {
     const int c = static_cast<int>(threadIdx.x);
     const std::size_t row = s.row(at.pair, at.first + c);
-    w[c] = c < at.count ? dual.w[row] : 0.0f;
-    u[c] = c < at.count ? dual.u[row] : 0.0f;
+    later[c] = c < at.count ? dual.later[row] : 0.0f;
     shares[c] = c < at.count ? dual.value_share[row] + (s.decay_keys ? dual.key_share[row] : 0.0f) : 0.0f;
   }
   load_state<J>(s.width, dual.dH + place, state);
@@ -199,7 +197,10 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
-    for (int j = 0; j < J; ++j) dk.cell[i][j] -= u[Tile<J>::row(i)] * other.cell[i][j];
+    for (int j = 0; j < J; ++j) {
+      const int c = Tile<J>::row(i);
+      dk.cell[i][j] -= expf(gates.key[c]) * later[c] * other.cell[i][j];
+    }
   }
   dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
   masked_scores<J>(panel, keys, gates.key, -1.0f, scores);
@@ -207,27 +208,17 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
   __syncthreads();
-  for (int i = threadIdx.x; i < chunk_tokens * chunk_tokens; i += threads) {
-    const int c = i / chunk_tokens, j = i % chunk_tokens;
-    const float mask = j <= c ? expf(gates.key[c] - gates.key[j]) : 0.0f;
-    scores[c * Scores::stride + j] = mask;
-    weighted[c * Scores::stride + j] = w[c] * mask;
-  }
   load_state<J>(s.width, dual.dS + place, state);
   load_panel<J>(s, at, io.v, panel);
   __syncthreads();
-  Scores weights, gram;
-  weights.clear();
+  // M diag(w) M^T has e^{G_m - G_n} later_m, m the later of the two tokens.
+  Scores gram;
   gram.clear();
-  weights.add_product<true, false>(scores, Scores::stride, weighted, Scores::stride, chunk_tokens);
   gram.add_product<false, true>(keys, stride, keys, stride, Tile<J>::width);
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      scores[Scores::row(i) * Scores::stride + Scores::column(j)] = -weights.cell[i][j] * gram.cell[i][j];
-  }
+  gram.each([&](float& cell, int i, int j) {
+    const int m = max(i, j);
+    scores[i * Scores::stride + j] = -later[m] * expf(gates.key[m] - gates.key[min(i, j)]) * cell;
+  });
   __syncthreads();
   dk.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
   if (s.decay_keys) subtract_overlap(dk, keys, stride, 0.5f, shares);
@@ -276,7 +267,7 @@ template <int J>
 void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                      const Dual& dual, const Sinks& out) {
   constexpr int dual_bytes = chebyshev_bytes<J>(2, 1, 1), reverse_bytes = chebyshev_bytes<J>(2, 0, 0),
-                finish_bytes = chebyshev_bytes<J>(3, 1, 2);
+                finish_bytes = chebyshev_bytes<J>(3, 1, 1);
   allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), dual_bytes, "Gated KalmaNet");
   allow_shared_memory(reinterpret_cast<const void*>(reverse_kernel<J>), reverse_bytes, "Gated KalmaNet");
   allow_shared_memory(reinterpret_cast<const void*>(finish_kernel<J>), finish_bytes, "Gated KalmaNet");

@@ -104,12 +104,13 @@ __global__ void __launch_bounds__(2 * W)
   load_panel<W>(s, at, io.x, left);
   load_panel<W>(s, at, dual.z, right, [&](const float4& z, int c, std::size_t, int) { return -expf(gate[c]) * z; });
   load_panel<W>(s, at, io.k, keys);
-  load_panel<W>(s, at, io.k, weighted, [&](const float4& k, int, std::size_t row, int) { return -dual.u[row] * k; });
+  load_panel<W>(s, at, io.k, weighted,
+                [&](const float4& k, int c, std::size_t row, int) { return -expf(gate[c]) * dual.later[row] * k; });
   __syncthreads();
   add_outer(left, right, sum);
   add_outer(right, left, sum);
   add_outer(keys, weighted, sum);
-  const float weight = dual.u[s.row(at.pair, at.first)] * expf(gate[0]);
+  const float weight = dual.later[s.row(at.pair, at.first)] * expf(2.0f * gate[0]);
   const Number* before = state_of<W>(io.H, blockIdx.x) + threadIdx.x / 32 * 16 * W;
   sum.each([&](float& cell, int half, int column) {
     cell -= weight * __bfloat162float(before[(threadIdx.x % 32 / 4 + 8 * half) * W + column]);
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
     finish_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  __shared__ float w[chunk_tokens], later[chunk_tokens], shares[chunk_tokens], sums[32];
+  __shared__ float later[chunk_tokens], shares[chunk_tokens], sums[32];
   auto* state = reinterpret_cast<Number*>(aligned);
   Number *keys = state + W * (W + 8), *left = keys + chunk_tokens * (W + 8), *right = left + chunk_tokens * (W + 8);
   auto* weights = reinterpret_cast<uint4*>(right + chunk_tokens * (W + 8));
@@ -200,22 +201,13 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   if (threadIdx.x < chunk_tokens) {
     const int c = static_cast<int>(threadIdx.x);
     const std::size_t row = s.row(at.pair, at.first + c);
-    w[c] = c < at.count ? dual.w[row] : 0.0f;
+    later[c] = c < at.count ? dual.later[row] : 0.0f;
     shares[c] = c < at.count ? dual.value_share[row] + (s.decay_keys ? dual.key_share[row] : 0.0f) : 0.0f;
   }
   load_state<W>(state_of<W>(dual.dH, blockIdx.x), state);
   load_panel<W>(s, at, io.k, keys);
   load_panel<W>(s, at, io.x, left);
   load_panel<W>(s, at, dual.z, right);
-  __syncthreads();
-  // M diag(w) M^T has the element e^{G_m - G_n} later_m, m the later of the two tokens.
-  if (threadIdx.x == 0) {
-    float sum = 0;
-    for (int c = chunk_tokens - 1; c >= 0; --c) {
-      if (c + 1 < chunk_tokens) sum *= expf(2.0f * (gates.key[c + 1] - gates.key[c]));
-      later[c] = sum += w[c];
-    }
-  }
   __syncthreads();
   matrix_units::Rows<W> gradient;
   Left<W> own_keys;
@@ -227,7 +219,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
     asked[half] = expf(gates.key[chunk_tokens - 1] - gates.key[c]);
-    before[half] = c < at.count ? -dual.u[s.row(at.pair, at.first + c)] : 0.0f;
+    before[half] = -expf(gates.key[c]) * later[c];
   }
   add_state<W, false>(own_keys, state, asked, gradient);
   weigh_future(weights, gates.key, -1.0f);

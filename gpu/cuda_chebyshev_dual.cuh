@@ -5,10 +5,11 @@
 
 namespace afterglow::device {
 
-/// The workspace: z [B,T,H,D]; w, u_j = sum_{c>=j} w_c e^{G_c} e^{G_c - G_j} and the tokens' shares of the gates
-/// [B,T,H]; and what the chunks behind ask of the states after each chunk [B,H,N,D,D], that of H doubled (dH + dH^T).
+/// The workspace: z [B,T,H,D]; later_i = sum_{c>=i} w_c e^{2 (G_c - G_i)} over the rest of a token's chunk and the
+/// tokens' shares of the gates [B,T,H]; and what the chunks behind ask of the states after each chunk [B,H,N,D,D], that
+/// of H doubled (dH + dH^T).
 struct Dual {
-  float *z, *w, *u, *key_share, *value_share, *dH, *dS;
+  float *z, *later, *key_share, *value_share, *dH, *dS;
 };
 
 struct Sinks {
@@ -25,27 +26,22 @@ __device__ inline float put_shares(const ChebyshevShape& s, const Dual& dual, co
                                    float fro, const TokenShares& shares) {
   const bool through_lambda = s.lambda_grad && s.fixed_lambda <= 0.0f && fro > 0.0f;
   const float w = through_lambda ? 2.0f * s.ridge * shares.overlap / fro : 0.0f;
-  dual.w[row] = w;
   dual.key_share[row] = -shares.image - 0.5f * w * fro * fro;
   dual.value_share[row] = shares.value;
   if (out.alpha.wanted()) out.alpha.put(static_cast<unsigned>(row), shares.alpha);
   return w;
 }
 
-/// u from w by u_j = w_j e^{G_j} + e^{G_{j+1} - G_j} u_{j+1}; w and u [64] in shared memory, barriers inside.
-__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at, const float* gate, const float* w,
-                                   float* u, const Dual& dual) {
+/// `later` from w [64] in shared memory, which is used up; barriers inside.
+__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at, const float* gate, float* w,
+                                   const Dual& dual) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    float sum = 0;
-    for (int c = chunk_tokens - 1; c >= 0; --c) {
-      if (c + 1 < chunk_tokens) sum *= expf(gate[c + 1] - gate[c]);
-      u[c] = sum += w[c] * expf(gate[c]);
-    }
+    for (int c = chunk_tokens - 2; c >= 0; --c) w[c] += expf(2.0f * (gate[c + 1] - gate[c])) * w[c + 1];
   }
   __syncthreads();
   const int c = static_cast<int>(threadIdx.x);
-  if (c < at.count) dual.u[s.row(at.pair, at.first + c)] = u[c];
+  if (c < at.count) dual.later[s.row(at.pair, at.first + c)] = w[c];
 }
 
 // The same on matrix units, with bfloat16 operands, float32 sums and states kept as bfloat16, for heads of width 32, 64

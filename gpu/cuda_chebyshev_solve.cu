@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
     dual_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  __shared__ float w[chunk_tokens], u[chunk_tokens];
+  __shared__ float w[chunk_tokens];
   auto* state = reinterpret_cast<Number*>(aligned);
   Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
   auto* weights = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
                              row_sum(dalpha[half])};
     if (threadIdx.x % 4 == 0) w[c] = c < at.count ? put_shares(s, dual, out, row, fro[half], shares) : 0.0f;
   }
-  put_weights(s, at, gates.key, w, u, dual);
+  put_weights(s, at, gates.key, w, dual);
 }
 
 template <int W>

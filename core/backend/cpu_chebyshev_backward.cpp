@@ -17,12 +17,12 @@ using namespace chebyshev;
 
 struct Reverse {};
 
-/// The workspace: z [B,T,H,D]; w and the tokens' own shares <own gradient, H>, <own gradient, S> [B,T,H]; the gradients
-/// of the states [B,H,N,D,D]: first what each chunk adds to the gradient of the state before it, then what the later
-/// chunks ask of the state after it. That of H is doubled: dH + dH^T.
+/// The workspace: z [B,T,H,D]; w, then its sums `later`, and the tokens' own shares <own gradient, H>, <own gradient,
+/// S> [B,T,H]; the gradients of the states [B,H,N,D,D]: first what each chunk adds to the gradient of the state before
+/// it, then what the later chunks ask of the state after it. That of H is doubled: dH + dH^T.
 template <class T>
 struct Workspace {
-  T *z, *w, *key_share, *value_share, *dH, *dS;
+  T *z, *later, *key_share, *value_share, *dH, *dS;
   static std::int64_t elements(const Sizes& s) {
     return s.rows() * (s.width + 3) + 2 * s.pieces() * s.width * s.width + 64;
   }
@@ -30,8 +30,8 @@ struct Workspace {
     dH = memory.as<T>();
     dS = dH + s.pieces() * s.width * s.width;
     z = dS + s.pieces() * s.width * s.width;
-    w = z + s.rows() * s.width;
-    key_share = w + s.rows();
+    later = z + s.rows() * s.width;
+    key_share = later + s.rows();
     value_share = key_share + s.rows();
   }
 };
@@ -57,7 +57,7 @@ void put_number(const Grad& grad, const Chunk<T>& chunk, std::int64_t c, T value
 template <class T>
 class ChunkReverse {
  public:
-  static std::int64_t memory(const Sizes& s) { return Chunk<T>::memory(s, 5, 3); }
+  static std::int64_t memory(const Sizes& s) { return Chunk<T>::memory(s, 5, 1); }
   ChunkReverse(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevSaved& saved, const Sizes& s,
                std::int64_t piece, const Tensor& dy, const Tensor& workspace)
       : config_(config),
@@ -81,9 +81,7 @@ class ChunkReverse {
         c_(panel()),
         d_(panel()),
         e_(panel()),
-        scores_(square()),
-        other_(square()),
-        weights_(square()) {}
+        scores_(square()) {}
 
   /// z, dq, dalpha, the shares of the tokens and what the chunk adds to the gradients of the states before it.
   void solve(const ChebyshevGrads& out) {
@@ -98,6 +96,7 @@ class ChunkReverse {
       put_number(out.alpha, chunk_, c, map_of(dp).row(c).dot(map_of(x_).row(c) - map_of(chunk_.q).row(c)));
     }
     put_rows(out.q, chunk_, d_);
+    sum_weights();
     give_to_keys();
     give_to_values();
   }
@@ -121,7 +120,8 @@ class ChunkReverse {
   Block<T> square() { return pieces_.block(chunk_.count, chunk_.count); }
   T scale() const { return static_cast<T>(config_.scale); }
   T alpha(std::int64_t c) const { return chunk_.alpha_of(in_.alpha, c); }
-  T& w(std::int64_t c) const { return work_.w[chunk_.place(c)]; }
+  T& w(std::int64_t c) const { return work_.later[chunk_.place(c)]; }
+  T& later(std::int64_t c) const { return work_.later[chunk_.place(c)]; }
   T& key_share(std::int64_t c) const { return work_.key_share[chunk_.place(c)]; }
   T& value_share(std::int64_t c) const { return work_.value_share[chunk_.place(c)]; }
 
@@ -135,20 +135,24 @@ class ChunkReverse {
     value_share(c) = map_of(a_).row(c).dot(q + alpha(c) * (x - q));
   }
 
-  /// sum_c e^{G_c} (dH_c + dH_c^T) = -(X^T e^G Z + Z^T e^G X) - H_0 sum_c w e^{2G} - K^T u K with
-  /// u_j = sum_{c>=j} w_c e^{G_c} e^{G_c - G_j}.
+  /// later_i = sum_{c>=i} w_c e^{2 (G_c - G_i)}, from which all that w_c H_c means for the chunk follows.
+  void sum_weights() {
+    T sum = 0;
+    for (std::int64_t c = n_ - 1; c >= 0; --c) {
+      if (c + 1 < n_) sum *= std::exp(T{2} * (chunk_.key_gate[c + 1] - chunk_.key_gate[c]));
+      later(c) = sum += w(c);
+    }
+  }
+
+  /// sum_c e^{G_c} (dH_c + dH_c^T) = -(X^T e^G Z + Z^T e^G X) - H_0 sum_c w_c e^{2 G_c} - sum_j e^{G_j} later_j k_j
+  /// k_j^T.
   void give_to_keys() {
-    T state_weight = 0;
     for (std::int64_t c = 0; c < n_; ++c) {
       const T gate = std::exp(chunk_.key_gate[c]);
-      state_weight += w(c) * gate * gate;
       map_of(c_).row(c) = -gate * map_of(z_).row(c);
-      T u = 0;
-      for (std::int64_t later = c; later < n_; ++later)
-        u += w(later) * std::exp(chunk_.key_gate[later]) * map_of(chunk_.key_mask)(later, c);
-      map_of(d_).row(c) = -u * map_of(chunk_.k).row(c);
+      map_of(d_).row(c) = -gate * later(c) * map_of(chunk_.k).row(c);
     }
-    map_of(dH_) = -state_weight * map_of(chunk_.H0);
+    map_of(dH_) = -later(0) * std::exp(T{2} * chunk_.key_gate[0]) * map_of(chunk_.H0);
     product(true, false, c_, x_, true, dH_);
     product(true, false, x_, c_, true, dH_);
     product(true, false, d_, chunk_.k, true, dH_);
@@ -186,17 +190,14 @@ class ChunkReverse {
     from_state(chunk_.key_gate, chunk_.k, dH_, false, dk);
     from_later(mask, x_, chunk_.k, z_, T{-1}, dk);
     from_later(mask, z_, chunk_.k, x_, T{-1}, dk);
-    // b_i = sum_{c>=i} e^{G_c - G_i} w_c e^{G_c} and M_w = M diag(w) M^T.
-    for (std::int64_t c = 0; c < n_; ++c) map_of(other_).row(c) = w(c) * map_of(mask).row(c);
-    for (std::int64_t i = 0; i < n_; ++i) {
-      T b = 0;
-      for (std::int64_t c = i; c < n_; ++c) b += map_of(other_)(c, i) * std::exp(chunk_.key_gate[c]);
-      map_of(d_).row(i) = -b * map_of(chunk_.k).row(i);
-    }
+    // The coefficients of H_0 are b_i = e^{G_i} later_i; M diag(w) M^T has e^{G_m - G_n} later_m, m the later token.
+    for (std::int64_t i = 0; i < n_; ++i)
+      map_of(d_).row(i) = -std::exp(chunk_.key_gate[i]) * later(i) * map_of(chunk_.k).row(i);
     product(false, false, d_, chunk_.H0, true, dk);
-    product(true, false, mask, other_, false, weights_);
     product(false, true, chunk_.k, chunk_.k, false, scores_);
-    map_of(scores_).array() *= -map_of(weights_).array();
+    for (std::int64_t i = 0; i < n_; ++i)
+      for (std::int64_t j = 0; j < n_; ++j)
+        scores_.data[i * n_ + j] *= -later(std::max(i, j)) * mask.data[std::max(i, j) * n_ + std::min(i, j)];
     product(false, false, scores_, chunk_.k, true, dk);
   }
 
@@ -235,7 +236,7 @@ class ChunkReverse {
   Chunk<T> chunk_;
   std::int64_t n_;
   Block<T> dy_, x_, z_, dH_, dS_;
-  Block<T> a_, b_, c_, d_, e_, scores_, other_, weights_;
+  Block<T> a_, b_, c_, d_, e_, scores_;
 };
 
 /// From what the chunks add to what the later chunks ask: R_n = e^{G of chunk n+1} R_{n+1} + added_{n+1}.

@@ -3,6 +3,8 @@
 
 #include "core/layers/file_run.h"
 #include "core/layers/forecaster_file.h"
+
+#include "core/layers/gka_file.h"
 #include "core/layers/kinds.h"
 #include "core/layers/kl_file.h"
 
@@ -32,6 +34,8 @@ const std::vector<FileKind>& file_kinds() {
       gla_core(),
       kl_decompose_file_kind(),
       spectral_memory_file_kind(),
+
+      gka_file_kind(),
   };
   return kinds;
 }

@@ -1,0 +1,144 @@
+// The layer and its exact twin, run from a file.
+#include "core/layers/gka_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/analysis/solvers.h"
+#include "core/analysis/spectrum.h"
+#include "core/layers/gka.h"
+#include "core/layers/host_probe.h"
+#include "core/layers/kinds.h"
+
+namespace afterglow {
+
+namespace {
+
+/// What the core saw, on the host; keys [B,T,H,D], the numbers [B,T,H].
+struct CoreValues {
+  std::vector<double> q, k, log_gate, lambda, fro;
+  std::int64_t batch, tokens, heads, width;
+  std::size_t row(std::int64_t b, std::int64_t t, std::int64_t h) const {
+    return static_cast<std::size_t>((b * tokens + t) * heads + h);
+  }
+};
+
+CoreValues download(Tape& tape) {
+  CoreValues values{};
+  for (const Probe& probe : tape.probes()) {
+    const auto host = [&] { return to_host(tape.backend(), probe.value); };
+    if (probe.name == "queries") {
+      values.q = host();
+      const Shape& shape = probe.value.shape;
+      values.batch = shape[0];
+      values.tokens = shape[1];
+      values.heads = shape[2];
+      values.width = shape[3];
+    }
+    if (probe.name == "keys") values.k = host();
+    if (probe.name == "log_gate") values.log_gate = host();
+    if (probe.name == "lambda") values.lambda = host();
+    if (probe.name == "fro") values.fro = host();
+  }
+  return values;
+}
+
+/// H_t of one head, token after token: see(t, H).
+template <class See>
+void walk(const CoreValues& values, bool decay, std::int64_t b, std::int64_t h, const See& see) {
+  const std::int64_t n = values.width;
+  std::vector<double> H(static_cast<std::size_t>(n * n), 0.0);
+  for (std::int64_t t = 0; t < values.tokens; ++t) {
+    const std::size_t row = values.row(b, t, h);
+    const double gate = decay && !values.log_gate.empty() ? std::exp(values.log_gate[row]) : 1.0;
+    const double* k = &values.k[row * static_cast<std::size_t>(n)];
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j) H[i * n + j] = gate * H[i * n + j] + k[i] * k[j];
+    see(t, H);
+  }
+}
+
+std::vector<double> condition_numbers(const CoreValues& values, bool decay) {
+  std::vector<double> kappa(values.lambda.size());
+  for (std::int64_t b = 0; b < values.batch; ++b) {
+    for (std::int64_t h = 0; h < values.heads; ++h) {
+      walk(values, decay, b, h, [&](std::int64_t t, const std::vector<double>& H) {
+        const SymmetricRange range = symmetric_range(H, static_cast<int>(values.width));
+        const double lambda = values.lambda[values.row(b, t, h)];
+        kappa[values.row(b, t, h)] = (range.largest + lambda) / (std::max(range.smallest, 0.0) + lambda);
+      });
+    }
+  }
+  return kappa;
+}
+
+class GkaFile final : public FileSubject {
+ public:
+  explicit GkaFile(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {}
+
+  void run(FileRun& run) override {
+    const Var x = run.input("x", {FileRun::any, FileRun::any, FileRun::any});
+    put_exact(run, x.value);
+    const Var y = layer_->forward(run.tape(), x, {});
+    const CoreValues values = download(run.tape());
+    run.output("probe.kappa", {values.batch, values.tokens, values.heads}, condition_numbers(values, decay()));
+    put_residuals(run, values);
+    run.output("y", y);
+  }
+
+ private:
+  const GkaConfig& config() const { return static_cast<const Gka&>(*layer_).config(); }
+  bool decay() const { return config().core.decay_keys; }
+
+  void put_residuals(FileRun& run, const CoreValues& values) const {
+    const int iterations = config().core.iterations;
+    constexpr std::pair<const char*, SolverKind> solvers[] = {{"probe.residual_cheb", SolverKind::chebyshev},
+                                                              {"probe.residual_gd", SolverKind::gradient_descent},
+                                                              {"probe.residual_agd", SolverKind::nesterov},
+                                                              {"probe.residual_cg", SolverKind::conjugate_gradient}};
+    for (const auto& [name, solver] : solvers) {
+      std::vector<double> residuals;
+      walk(values, decay(), 0, 0, [&](std::int64_t t, const std::vector<double>& H) {
+        const std::size_t row = values.row(0, t, 0);
+        const auto q = values.q.begin() + static_cast<std::ptrdiff_t>(row) * values.width;
+        const double lambda = values.lambda[row];
+        const RidgeProblem problem{H, {q, q + values.width}, lambda, lambda, values.fro[row] + lambda};
+        SolverRun found = run_solver(solver, problem, iterations, Arithmetic::fp64);
+        found.residuals.resize(static_cast<std::size_t>(iterations) + 1, 0.0);
+        residuals.insert(residuals.end(), found.residuals.begin(), found.residuals.end());
+      });
+      run.output(name, {values.tokens, iterations + 1}, residuals);
+    }
+  }
+
+  /// The error falls by e^-2/sqrt(kappa) with each step.
+  void put_exact(FileRun& run, const Tensor& x) {
+    const int iterations = config().core.iterations;
+    const double needed = 20.0 * std::sqrt(kappa_bound(config().core.ridge));
+    layer_->set("r", std::isfinite(needed) ? std::clamp(std::ceil(needed), 0.0, 4000.0) : 4000.0);
+    Arena arena(run.tape().backend());
+    Tape tape(run.tape().backend(), arena);
+    tape.begin(true);
+    const Var input = tape.input(x), y = layer_->forward(tape, input, {});
+    run.output("probe.y_exact", y.shape(), to_host(tape.backend(), y.value));
+    if (run.has("grad_y")) {
+      const std::vector<double> upstream = run.numbers("grad_y", y.shape());
+      tape.backward(y, to_device(tape, y.shape(), run.dtype(), upstream));
+      run.output("probe.grad_x_exact", x.shape, to_host(tape.backend(), tape.gradient_of(input)));
+    }
+    layer_->set("r", iterations);
+  }
+
+  std::unique_ptr<Layer> layer_;
+};
+
+}  // namespace
+
+FileKind gka_file_kind() {
+  return {"gka", [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<FileSubject> {
+            return std::make_unique<GkaFile>(gka_kind().make(config, parameters));
+          }};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,12 @@
+// Gated KalmaNet from a file: the layer, and beside it what an exact solver would have answered.
+#pragma once
+#include "core/layers/file_run.h"
+
+namespace afterglow {
+
+/// Beside the layer's own probes: `kappa` [B,T,H], the condition numbers of H_t + lambda_t I; for the first head of the
+/// first sequence `residual_cheb`, `residual_gd`, `residual_agd`, `residual_cg` [T, num_iter + 1], in float64; and
+/// `y_exact` and, given `grad_y`, `grad_x_exact`, with so many iterations that nothing is left to solve.
+FileKind gka_file_kind();
+
+}  // namespace afterglow
