@@ -139,6 +139,11 @@ constexpr LayerCase layer_cases[] = {
     {"layer mamba3 B16 T64 d128", "mamba3", R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64, 128},
     {"layer attention B16 T64 d128", "attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
     {"layer linear_attention B16 T64 d128", "linear_attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
+    {"layer deltanet B8 T2048 d448", "deltanet", R"({"d":448,"H":7})", 8, 2048, 448},
+    {"layer gated_deltanet B8 T2048 d448", "gated_deltanet", R"({"d":448,"H":7})", 8, 2048, 448},
+    {"layer gla B8 T2048 d448", "gla", R"({"d":448,"H":7})", 8, 2048, 448},
+    {"layer gated_deltanet B16 T64 d128", "gated_deltanet", R"({"d":128,"H":4})", 16, 64, 128},
+    {"layer kalman B16 T64 d128", "kalman", R"({"d":128,"H":4})", 16, 64, 128},
     {"layer koopman_mlp B16 T64 d128", "koopman_mlp", R"({"d":128})", 16, 64, 128},
     {"layer swiglu B16 T64 d128", "swiglu", R"({"d":128,"d_ff":384})", 16, 64, 128}};
 

@@ -1,6 +1,8 @@
-// Token weights of SKA, softmax attention, linear attention, Mamba-2 and Mamba-3.
+// Token weights of SKA, softmax attention, linear attention, Mamba-2 and Mamba-3, the delta-rule family and the Kalman
+// recursion.
 #include "core/analysis/token_weights.h"
 
+#include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -126,6 +128,52 @@ WeightMatrix trapezoid_token_weights(std::span<const double> keys, std::span<con
   }
   clear_future(*weights);
   return finished(*weights);
+}
+
+// Row t of the weights by walking back from the query: before token s it has passed the corrections and decays of all
+// tokens between s and t.
+WeightMatrix delta_token_weights(const DeltaTokens& head) {
+  if (!scores(head.keys, head.queries, head.tokens, 1.0)) return {};
+  const Eigen::Index T = head.tokens, width = static_cast<Eigen::Index>(head.keys.size()) / T;
+  const auto fits = [&](std::span<const double> values, Eigen::Index count) {
+    return static_cast<Eigen::Index>(values.size()) == count && is_finite(values);
+  };
+  const bool by_channel = head.log_decay.size() == head.keys.size() && width > 1;
+  if (!head.beta.empty() && !fits(head.beta, T)) return {};
+  if (!head.log_decay.empty() && !fits(head.log_decay, by_channel ? T * width : T)) return {};
+  const View keys(head.keys.data(), T, width), queries(head.queries.data(), T, width);
+  RowMajor decays = RowMajor::Ones(T, width);
+  if (by_channel) decays = View(head.log_decay.data(), T, width).array().exp();
+  if (!by_channel && !head.log_decay.empty())
+    decays = View(head.log_decay.data(), T, 1).array().exp().matrix().replicate(1, width);
+  RowMajor weights = RowMajor::Zero(T, T);
+  for (Eigen::Index t = 0; t < T; ++t) {
+    Eigen::RowVectorXd reader = head.scale * queries.row(t);
+    for (Eigen::Index s = t; s >= 0; --s) {
+      const double read = reader.dot(keys.row(s)) * (head.beta.empty() ? 1.0 : head.beta[static_cast<std::size_t>(s)]);
+      weights(t, s) = read;
+      if (!head.beta.empty()) reader -= read * keys.row(s);
+      reader = reader.cwiseProduct(decays.row(s));
+    }
+  }
+  return finished(weights);
+}
+
+WeightMatrix kalman_token_weights(std::span<const double> keys, std::span<const double> queries,
+                                  std::span<const double> weights, double ridge, int tokens) {
+  if (!scores(keys, queries, tokens, 1.0) || !(ridge > 0)) return {};
+  if (!weights.empty() && (weights.size() != static_cast<std::size_t>(tokens) || !is_finite(weights))) return {};
+  const Eigen::Index width = static_cast<Eigen::Index>(keys.size()) / tokens;
+  const View key(keys.data(), tokens, width), query(queries.data(), tokens, width);
+  Eigen::MatrixXd gram = ridge * Eigen::MatrixXd::Identity(width, width);
+  RowMajor result = RowMajor::Zero(tokens, tokens);
+  for (int t = 0; t < tokens; ++t) {
+    gram += (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(t)]) * key.row(t).transpose() * key.row(t);
+    const Eigen::VectorXd solution = gram.ldlt().solve(query.row(t).transpose());
+    result.row(t).head(t + 1) = (key.topRows(t + 1) * solution).transpose();
+  }
+  for (int s = 0; s < tokens && !weights.empty(); ++s) result.col(s) *= weights[static_cast<std::size_t>(s)];
+  return finished(result);
 }
 
 }  // namespace afterglow

@@ -49,4 +49,21 @@ WeightMatrix trapezoid_token_weights(std::span<const double> keys, std::span<con
                                      std::span<const double> dt, std::span<const double> lag,
                                      std::span<const double> log_decay_cumsum, int tokens);
 
+/// One head of the delta-rule family (core/backend/delta.h), what enters its core.
+struct DeltaTokens {
+  int tokens = 0;
+  std::span<const double> keys, queries;  ///< [T*K]
+  std::span<const double> beta;           ///< [T]; empty: a sum without correction
+  std::span<const double> log_decay;      ///< [T], or [T*K] by channel, or empty for none
+  double scale = 1.0;
+};
+/// w_ts = scale beta_s q_t^T (prod_{u = s+1..t} (I - beta_u k_u k_u^T) D_u) k_s for s <= t, D_u the decay; without beta
+/// scale q_t^T (prod D_u) k_s. y_t = sum_s w_ts v_s, exactly: the rules are linear in the values.
+WeightMatrix delta_token_weights(const DeltaTokens& head);
+
+/// w_ts = weight_s q_t^T Phi_t k_s for s <= t with Phi_t = (lambda I + sum_{s <= t} weight_s k_s k_s^T)^-1, the Kalman
+/// recursion's. keys, queries [T*K], weights [T] or empty for 1.
+WeightMatrix kalman_token_weights(std::span<const double> keys, std::span<const double> queries,
+                                  std::span<const double> weights, double ridge, int tokens);
+
 }  // namespace afterglow

@@ -94,6 +94,9 @@ struct ChebyshevGrads;
 struct ChebyshevState;
 struct DeltaInputs;  // delta.h
 struct DeltaGrads;
+struct KalmanInputs;  // kalman.h
+struct KalmanState;
+struct KalmanGrads;
 struct FeedbackInputs;  // feedback.h
 struct FeedbackSaved;
 struct FeedbackGrads;
@@ -276,6 +279,11 @@ class Backend {
   virtual void delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
                                    const DeltaGrads& out) = 0;
   virtual std::int64_t delta_scan_workspace(const DeltaInputs& in) const = 0;
+  /// Recursive least squares; y [B,T,H,P]; `state` is read when `resume`, and written where defined.
+  virtual void kalman_scan(const KalmanInputs& in, const Tensor& y, const KalmanState& state, bool resume) = 0;
+  virtual void kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor& workspace,
+                                    const KalmanGrads& out) = 0;
+  virtual std::int64_t kalman_scan_workspace(const KalmanInputs& in) const = 0;
 
   // Sessa: s [B,T,F] of (I - B_fb) s = f with the feedback softmax on the fly, see feedback.h.
   virtual void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) = 0;

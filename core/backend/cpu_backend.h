@@ -104,6 +104,10 @@ class CpuBackend final : public Backend {
   void delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
                            const DeltaGrads& out) override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
+  void kalman_scan(const KalmanInputs& in, const Tensor& y, const KalmanState& state, bool resume) override;
+  void kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor& workspace,
+                            const KalmanGrads& out) override;
+  std::int64_t kalman_scan_workspace(const KalmanInputs& in) const override;
   void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) override;
   void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved, const Tensor& ds,
                                const Tensor& u, const FeedbackGrads& out) override;

@@ -60,8 +60,11 @@ nlohmann::json race_layer_config(std::string_view kind, std::int64_t width) {
     return {{"d_model", width}, {"d_state", 16}, {"expand", 2}, {"headdim", head}};
   if (kind == "sessa") return {{"D", width}, {"n_heads", heads}};
   if (kind == "gka") return {{"hidden_size", width}, {"head_dim", head}, {"num_heads", heads}};
-  for (const char* plain : {"attention", "linear_attention", "gla", "deltanet", "gated_deltanet"}) {
+  for (const char* plain : {"attention", "linear_attention"}) {
     if (kind == plain) return {{"d", width}, {"n_heads", heads}};
+  }
+  for (const char* rule : {"gla", "deltanet", "gated_deltanet", "kalman"}) {
+    if (kind == rule) return {{"d", width}, {"H", heads}};
   }
   return nullptr;
 }

@@ -8,6 +8,7 @@
 #include "core/analysis/token_weights.h"
 #include "core/engine/probe_reader.h"
 #include "core/engine/trainer.h"
+#include "core/layers/delta_net.h"
 #include "core/layers/ska.h"
 
 namespace afterglow {
@@ -139,6 +140,23 @@ WeightMatrix mamba3_weights(const Source& source, int head) {
                                  source.of_head("log_decay_cumsum", head), source.tokens());
 }
 
+WeightMatrix delta_net_weights(const Source& source, int head) {
+  const DeltaNetConfig& config = static_cast<const DeltaNet&>(source.layer()).config();
+  const std::vector<double> keys = source.of_head("keys", head), queries = source.of_head("queries", head);
+  const std::vector<double> beta = config.has_beta() ? source.of_head("beta", head) : std::vector<double>();
+  const std::vector<double> log_decay = config.fades() ? source.of_head("log_decay", head) : std::vector<double>();
+  if (config.rule == MemoryRule::kalman)
+    return kalman_token_weights(keys, queries, beta, config.ridge, source.tokens());
+  DeltaTokens of;
+  of.tokens = source.tokens();
+  of.keys = keys;
+  of.queries = queries;
+  of.beta = beta;
+  of.log_decay = log_decay;
+  of.scale = 1.0 / std::sqrt(static_cast<double>(config.keys));
+  return delta_token_weights(of);
+}
+
 struct Reader {
   std::string_view kind;
   WeightMatrix (*weights)(const Source& source, int head);
@@ -148,7 +166,11 @@ constexpr std::array readers{Reader{"ska", ska_weights},
                              Reader{"linear_attention", linear_attention_weights},
                              Reader{"mamba2", mamba2_weights},
                              Reader{"sessa", sessa_weights},
-                             Reader{"mamba3", mamba3_weights}};
+                             Reader{"mamba3", mamba3_weights},
+                             Reader{"deltanet", delta_net_weights},
+                             Reader{"gated_deltanet", delta_net_weights},
+                             Reader{"gla", delta_net_weights},
+                             Reader{"kalman", delta_net_weights}};
 
 const Reader* find_reader(std::string_view kind) {
   for (const Reader& reader : readers) {

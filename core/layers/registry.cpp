@@ -10,8 +10,9 @@ namespace afterglow {
 
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds{
-      ska_kind(), koopman_mlp_kind(), mamba2_kind(), mamba3_kind(), linear_attention_kind(),
-      gka_kind(), attention_kind(), swiglu_kind(), sessa_kind(),
+      ska_kind(),       koopman_mlp_kind(),    mamba2_kind(),   mamba3_kind(), linear_attention_kind(),
+      gka_kind(),       gated_deltanet_kind(), deltanet_kind(), gla_kind(),    kalman_kind(),
+      attention_kind(), swiglu_kind(),         sessa_kind(),
   };
   return kinds;
 }

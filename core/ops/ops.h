@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/autograd/tape.h"
+#include "core/backend/kalman.h"
 
 namespace afterglow {
 
@@ -87,6 +88,14 @@ Var turned_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, c
 Var pair_squares(Tape& tape, const Var& x, const PairSquares& squares);
 /// x [B,T,H,P] times silu(z [B,T,H P]); with weight [H P] x is normed over each head first.
 Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
+
+// kalman_scan.cpp
+struct KalmanVars {
+  Var q, k, v, weight;  ///< weight may be absent
+  double ridge = 1.0;   ///< lambda
+};
+/// y [B,T,H,P], see core/backend/kalman.h; `state` is read when `resume` and written where defined.
+Var kalman_scan(Tape& tape, const KalmanVars& in, const KalmanState& state, bool resume = false);
 
 // ridge_readout.cpp
 struct RidgeVars {

@@ -206,5 +206,91 @@ TEST_F(Identities, AttentionWithEqualScoresAverages) {
   }
 }
 
+// With keys of length 1 the key scale m of SKA is 1, so that its ridge is lambda.
+TEST_F(Identities, TheKalmanRecursionIsRidgeRegressionWhichIsKoopmanAttentionWithoutItsPowers) {
+  const std::int64_t length = 37, heads = 2, keys = 6, width = 5;
+  const double ridge = 0.03;
+  const auto vars = [&](std::int64_t columns) { return tape_.constant(random_tensor({1, length, heads, columns})); };
+  const Var q = unit_norm(tape_, vars(keys), 0.0), k = unit_norm(tape_, vars(keys), 0.0), v = vars(width);
+  const Values exact = read(kalman_scan(tape_, {q, k, v, {}, ridge}, {}));
+  RidgeConfig config;
+  config.mode = RidgeConfig::Mode::recurrent;
+  config.power = 0;
+  config.ridge = ridge;
+  const Var ones = tape_.constant(host_.f64({heads}, Values(heads, 1.0)));
+  EXPECT_LE(relative_error(read(ridge_readout(tape_, config, {k, q, v, ones, ones, {}})), exact), 1e-12);
+}
+
+TEST_F(Identities, TheKalmanRecursionGoesOnFromItsState) {
+  const std::int64_t length = 9, keys = 4, width = 3;
+  const Tensor q = random_tensor({1, length, 1, keys}), k = random_tensor({1, length, 1, keys}),
+               v = random_tensor({1, length, 1, width});
+  const auto part = [&](const Tensor& x, std::int64_t begin, std::int64_t count) {
+    return tape_.constant(Tensor(x.as<double>() + begin * x.columns(), {1, count, 1, x.columns()}, DType::f64));
+  };
+  const KalmanState state{host_.f64({1, 1, keys, keys}, Values(16, 7.0)),
+                          host_.f64({1, 1, keys, width}, Values(12, 7.0))};
+  const auto scan = [&](std::int64_t begin, std::int64_t count, bool resume) {
+    return read(kalman_scan(tape_, {part(q, begin, count), part(k, begin, count), part(v, begin, count), {}, 0.5},
+                            state, resume));
+  };
+  const Values whole = scan(0, length, false);
+  Values pieces = scan(0, 4, false);
+  const Values rest = scan(4, 5, true);
+  pieces.insert(pieces.end(), rest.begin(), rest.end());
+  EXPECT_LE(relative_error(pieces, whole), 1e-13);
+}
+
+TEST_F(Identities, TheDeltaRuleStoresOrthonormalKeysExactlyAndOverwritesThem) {
+  const std::int64_t keys = 4;
+  Values unit(2 * keys * keys, 0.0);  // the unit vectors, twice
+  for (std::int64_t t = 0; t < 2 * keys; ++t) unit[t * keys + t % keys] = 1.0;
+  const Var k = tape_.constant(host_.f64({1, 2 * keys, 1, keys}, unit));
+  const Tensor v = random_tensor({1, 2 * keys, 1, 3});
+  const Var beta = tape_.constant(host_.f64({1, 2 * keys, 1}, Values(2 * keys, 1.0)));
+  const Values y = read(delta_scan(tape_, {k, k, tape_.constant(v), beta, {}, 1.0}));
+  // What was written is read, also where an older value had been.
+  EXPECT_LE(relative_error(y, host_.read<double>(v)), 1e-15);
+}
+
+TEST_F(Identities, AGateThatNeverClosesLeavesDeltaNetAndLinearAttention) {
+  const std::int64_t length = 33, heads = 2, keys = 5, width = 4;
+  const Var q = tape_.constant(random_tensor({1, length, heads, keys})),
+            k = unit_norm(tape_, tape_.constant(random_tensor({1, length, heads, keys})), 0.0),
+            v = tape_.constant(random_tensor({1, length, heads, width}));
+  const Var beta = unary(tape_, Unary::sigmoid, tape_.constant(random_tensor({1, length, heads})));
+  const Var open = tape_.constant(host_.f64({1, length, heads}, Values(length * heads, 0.0)));
+  const Var channels = tape_.constant(host_.f64({1, length, heads, keys}, Values(length * heads * keys, 0.0)));
+  EXPECT_EQ(read(delta_scan(tape_, {q, k, v, beta, open, 0.5})), read(delta_scan(tape_, {q, k, v, beta, {}, 0.5})));
+  ScanVars sum;
+  sum.x = v;
+  sum.B = k;
+  sum.C = q;
+  sum.heads = sum.groups = heads;
+  EXPECT_LE(relative_error(read(delta_scan(tape_, {q, k, v, {}, channels, 1.0})), read(ssd_scan(tape_, sum))), 1e-14);
+}
+
+TEST_F(Identities, TheDeltaRuleGoesOnFromItsState) {
+  const std::int64_t length = 40, keys = 3, width = 5;
+  const Tensor x = random_tensor({1, length, 1, keys}), v = random_tensor({1, length, 1, width});
+  const Values g_values(static_cast<std::size_t>(length), -0.2);
+  const Tensor g = host_.f64({1, length, 1}, g_values);
+  const auto part = [&](const Tensor& of, std::int64_t begin, std::int64_t count) {
+    Shape shape = of.shape;
+    shape = shape.rank() == 3 ? Shape{1, count, 1} : Shape{1, count, 1, of.columns()};
+    return tape_.constant(Tensor(of.as<double>() + begin * of.columns(), shape, DType::f64));
+  };
+  const Tensor state = host_.f64({1, 1, keys, width}, Values(15, 7.0));
+  const auto scan = [&](std::int64_t begin, std::int64_t count, bool resume) {
+    const Var k = part(x, begin, count);
+    return read(delta_scan(tape_, {k, k, part(v, begin, count), {}, part(g, begin, count), 1.0}, state, resume));
+  };
+  const Values whole = scan(0, length, false);
+  Values pieces = scan(0, 33, false);
+  const Values rest = scan(33, 7, true);
+  pieces.insert(pieces.end(), rest.begin(), rest.end());
+  EXPECT_LE(relative_error(pieces, whole), 1e-14);
+}
+
 }  // namespace
 }  // namespace afterglow::testing

@@ -1,0 +1,246 @@
+// DeltaNet, gated DeltaNet, gated linear attention and the Kalman recursion.
+#include "core/layers/delta_net.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/json_file.h"
+#include "core/layers/kinds.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double unit_eps = 1e-6;
+constexpr double gla_temperature = 16.0;  // divides gla's log gate: memories start long
+
+const char* name_of(MemoryRule rule) {
+  switch (rule) {
+    case MemoryRule::deltanet:
+      return "deltanet";
+    case MemoryRule::gated_deltanet:
+      return "gated_deltanet";
+    case MemoryRule::gla:
+      return "gla";
+    default:
+      return "kalman";
+  }
+}
+
+DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
+  const std::string where = name_of(rule);
+  std::vector<std::string> known{"d", "H", "Dk", "Dv", "conv_size", "use_gate", "norm_eps"};
+  if (rule == MemoryRule::gla) known.emplace_back("gate_rank");
+  if (rule == MemoryRule::kalman) known.emplace_back("ridge");
+  refuse_unknown_keys(config, known, where);
+  DeltaNetConfig c;
+  c.rule = rule;
+  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+  c.heads = get_integer(config, "H", 1, 1, 4096, where);
+  c.keys = get_integer(config, "Dk", std::max<std::int64_t>(1, c.width / c.heads), 1, 65536, where);
+  c.value = get_integer(config, "Dv", c.keys, 1, 65536, where);
+  c.convolution = get_integer(config, "conv_size", 4, 1, 64, where);
+  c.output_gate = get_bool(config, "use_gate", true, where);
+  c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
+  c.gate_rank = get_integer(config, "gate_rank", 16, 1, 65536, where);
+  c.ridge = get_number(config, "ridge", 0.1, 1e-6, 1e6, where);
+  return c;
+}
+
+const Parameter* add_taps(const DeltaNetConfig& config, const ParameterScope& parameters, const char* name,
+                          std::int64_t columns) {
+  if (config.convolution == 1) return nullptr;
+  return &parameters.add(name, {columns, 1, config.convolution}, fan_in_uniform());
+}
+
+}  // namespace
+
+DeltaNet::DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters)
+    : config_(config),
+      q_proj_(parameters.add("q_proj.weight", {config.key_columns(), config.width}, fan_in_uniform())),
+      k_proj_(parameters.add("k_proj.weight", {config.key_columns(), config.width}, fan_in_uniform())),
+      v_proj_(parameters.add("v_proj.weight", {config.value_columns(), config.width}, fan_in_uniform())),
+      q_conv_(add_taps(config, parameters, "q_conv1d.weight", config.key_columns())),
+      k_conv_(add_taps(config, parameters, "k_conv1d.weight", config.key_columns())),
+      v_conv_(add_taps(config, parameters, "v_conv1d.weight", config.value_columns())),
+      gates_(add_gates(config, parameters)),
+      o_norm_(parameters.add("o_norm.weight", {config.value}, constant(1.0))),
+      o_proj_(parameters.add("o_proj.weight", {config.width, config.value_columns()}, fan_in_uniform())) {}
+
+// Start values as usual: A uniform in (0, 16], time steps log-uniform in [0.001, 0.1].
+DeltaNet::Gates DeltaNet::add_gates(const DeltaNetConfig& config, const ParameterScope& parameters) {
+  Gates gates;
+  const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+    return &parameters.add(name, {rows, columns}, fan_in_uniform());
+  };
+  if (config.has_beta()) gates.b_proj = matrix("b_proj.weight", config.heads, config.width);
+  if (config.rule == MemoryRule::gated_deltanet) {
+    gates.a_proj = matrix("a_proj.weight", config.heads, config.width);
+    gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
+    gates.dt_bias = &parameters.add("dt_bias", {config.heads}, time_step_bias(1e-3, 1e-1));
+  }
+  if (config.rule == MemoryRule::gla) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(config.gate_rank));
+    gates.gk_down = matrix("gk_proj.0.weight", config.gate_rank, config.width);
+    gates.gk_up = matrix("gk_proj.1.weight", config.key_columns(), config.gate_rank);
+    gates.gk_bias = &parameters.add("gk_proj.1.bias", {config.key_columns()}, uniform(-bound, bound));
+  }
+  if (config.output_gate) gates.g_proj = matrix("g_proj.weight", config.value_columns(), config.width);
+  return gates;
+}
+
+std::string_view DeltaNet::kind() const { return name_of(config_.rule); }
+
+Var DeltaNet::projected(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps,
+                        const Tensor& history, std::int64_t head_width) const {
+  Var y = linear(tape, x, tape.parameter(projection));
+  y = taps ? causal_conv(tape, y, tape.parameter(*taps), {}, history) : unary(tape, Unary::silu, y);
+  return tape.reshape(y, {x.shape()[0], x.shape()[1], config_.heads, head_width});
+}
+
+Var DeltaNet::log_gate(Tape& tape, const Var& x) const {
+  if (config_.rule == MemoryRule::gated_deltanet) {
+    return log_decay(tape, linear(tape, x, tape.parameter(*gates_.a_proj)), tape.parameter(*gates_.A_log),
+                     tape.parameter(*gates_.dt_bias));
+  }
+  const Var low = linear(tape, x, tape.parameter(*gates_.gk_down));
+  const Var gate = linear(tape, low, tape.parameter(*gates_.gk_up), tape.parameter(*gates_.gk_bias));
+  // log sigmoid(z) = -softplus(-z)
+  const Var logarithm = scale(tape, unary(tape, Unary::softplus, scale(tape, gate, -1.0)), -1.0 / gla_temperature);
+  return tape.reshape(logarithm, {x.shape()[0], x.shape()[1], config_.heads, config_.keys});
+}
+
+DeltaVars DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
+  const auto history = [&](const char* name) { return state && q_conv_ ? state->get(name) : Tensor(); };
+  DeltaVars in;
+  in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
+  in.q = projected(tape, x, q_proj_, q_conv_, history("q_convolution"), config_.keys);
+  in.k = projected(tape, x, k_proj_, k_conv_, history("k_convolution"), config_.keys);
+  in.v = projected(tape, x, v_proj_, v_conv_, history("v_convolution"), config_.value);
+  if (config_.rule != MemoryRule::gla) {
+    in.q = unit_norm(tape, in.q, unit_eps);
+    in.k = unit_norm(tape, in.k, unit_eps);
+  }
+  if (config_.has_beta()) {
+    in.beta = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gates_.b_proj)));
+    if (config_.beta_factor != 1.0) in.beta = scale(tape, in.beta, config_.beta_factor);
+    tape.probe("beta", in.beta.value);
+  }
+  if (config_.fades()) {
+    in.g = log_gate(tape, x);
+    if (config_.fade != 1.0) in.g = scale(tape, in.g, config_.fade);
+    tape.probe("log_decay", in.g.value);
+  }
+  return in;
+}
+
+Var DeltaNet::read(Tape& tape, const DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const {
+  if (config_.rule != MemoryRule::kalman) return delta_scan(tape, in, state, resume);
+  return kalman_scan(tape, {in.q, in.k, in.v, in.beta, config_.ridge}, {covariance, state}, resume);
+}
+
+Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& heads) const {
+  tape.probe("queries", in.q.value);
+  tape.probe("keys", in.k.value);
+  tape.probe("values", in.v.value);
+  tape.probe("readout", heads.value);
+  Var y = rms_norm(tape, heads, tape.parameter(o_norm_), config_.norm_eps);
+  y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.value_columns()});
+  if (config_.output_gate) y = silu_multiply(tape, linear(tape, x, tape.parameter(*gates_.g_proj)), y);
+  return linear(tape, y, tape.parameter(o_proj_));
+}
+
+Var DeltaNet::forward(Tape& tape, const Var& x, const Tensor&) {
+  const DeltaVars in = core_inputs(tape, x, nullptr);
+  if (!tape.probing()) return finish(tape, x, in, read(tape, in, {}, {}, false));
+  const std::int64_t batch = x.shape()[0];
+  const Tensor state = tape.scratch({batch, config_.heads, config_.keys, config_.value}, x.value.dtype);
+  const Tensor covariance = config_.rule == MemoryRule::kalman
+                                ? tape.scratch({batch, config_.heads, config_.keys, config_.keys}, x.value.dtype)
+                                : Tensor();
+  const Var y = finish(tape, x, in, read(tape, in, state, covariance, false));
+  tape.probe("final_state", state);
+  return y;
+}
+
+LayerState DeltaNet::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  LayerState state(backend);
+  state.add("state", {batch, config_.heads, config_.keys, config_.value}, dtype);
+  if (config_.rule == MemoryRule::kalman)
+    state.add("covariance", {batch, config_.heads, config_.keys, config_.keys}, dtype);
+  if (!q_conv_) return state;
+  state.add("q_convolution", {batch, config_.convolution - 1, config_.key_columns()}, dtype);
+  state.add("k_convolution", {batch, config_.convolution - 1, config_.key_columns()}, dtype);
+  state.add("v_convolution", {batch, config_.convolution - 1, config_.value_columns()}, dtype);
+  return state;
+}
+
+// Every rule but kalman starts from zeros; its covariance starts from I / lambda.
+Var DeltaNet::step(Tape& tape, const Var& x, LayerState& state) {
+  const bool resume = state.position > 0;
+  ++state.position;
+  const DeltaVars in = core_inputs(tape, x, &state);
+  const Tensor covariance = config_.rule == MemoryRule::kalman ? state.get("covariance") : Tensor();
+  return finish(tape, x, in, read(tape, in, state.get("state"), covariance, resume));
+}
+
+std::int64_t DeltaNet::state_bytes(DType dtype, std::int64_t) const {
+  const std::int64_t covariance = config_.rule == MemoryRule::kalman ? config_.keys : 0;
+  const std::int64_t history = (config_.convolution - 1) * (2 * config_.key_columns() + config_.value_columns());
+  return (config_.key_columns() * (config_.value + covariance) + history) * static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::vector<LayerSetting> DeltaNet::settings() const {
+  std::vector<LayerSetting> all;
+  if (config_.has_beta()) {
+    all.push_back({"beta", "β factor", "every β times this; 1: as learned, 0: nothing is written", config_.beta_factor,
+                   0, 2, false, false});
+  }
+  if (config_.fades()) {
+    all.push_back({"fade", "Forgetting", "every log decay times this; 1: as learned, 0: nothing fades", config_.fade, 0,
+                   4, false, false});
+  }
+  if (config_.rule == MemoryRule::kalman) {
+    all.push_back({"ridge", "Ridge λ", "weight of |S|² against the errors; the covariance starts from I/λ",
+                   config_.ridge, 1e-4, 100, true, false});
+  }
+  return all;
+}
+
+void DeltaNet::set(std::string_view key, double value) {
+  if (key == "beta") config_.beta_factor = value;
+  if (key == "fade") config_.fade = value;
+  if (key == "ridge") config_.ridge = value;
+}
+
+namespace {
+
+template <MemoryRule rule>
+std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
+  return std::make_unique<DeltaNet>(read_config(rule, config), parameters);
+}
+
+}  // namespace
+
+LayerKind deltanet_kind() {
+  return {"deltanet", "DeltaNet: writes the difference between a value and what its key reads", true,
+          make<MemoryRule::deltanet>};
+}
+
+LayerKind gated_deltanet_kind() {
+  return {"gated_deltanet", "gated DeltaNet: the delta rule on a memory that fades", true,
+          make<MemoryRule::gated_deltanet>};
+}
+
+LayerKind gla_kind() {
+  return {"gla", "gated linear attention: a sum of v k^T whose channels fade at their own pace", true,
+          make<MemoryRule::gla>};
+}
+
+LayerKind kalman_kind() {
+  return {"kalman", "exact recursive least squares, token by token: what the delta rules approximate", true,
+          make<MemoryRule::kalman>};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,67 @@
+// DeltaNet, gated DeltaNet, gated linear attention and the exact Kalman recursion: four rules by which the same layer
+// writes keys and values into a matrix and reads it.
+#pragma once
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+enum class MemoryRule { deltanet, gated_deltanet, gla, kalman };
+
+struct DeltaNetConfig {
+  MemoryRule rule = MemoryRule::deltanet;
+  std::int64_t width = 0;            ///< d
+  std::int64_t heads = 1;            ///< H
+  std::int64_t keys = 0, value = 0;  ///< Dk, Dv of a head
+  std::int64_t convolution = 4;      ///< conv_size; 1: none
+  std::int64_t gate_rank = 16;       ///< of gla's gate
+  bool output_gate = true;           ///< use_gate
+  double norm_eps = 1e-5;
+  double ridge = 0.1;  ///< lambda of kalman
+  // Changed live.
+  double beta_factor = 1.0;  ///< on beta; 0 writes nothing
+  double fade = 1.0;         ///< on the logarithm of the decay; 0 never forgets
+  bool fades() const { return rule == MemoryRule::gated_deltanet || rule == MemoryRule::gla; }
+  bool has_beta() const { return rule != MemoryRule::gla; }
+  std::int64_t key_columns() const { return heads * keys; }
+  std::int64_t value_columns() const { return heads * value; }
+};
+
+/// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x);
+/// log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head (gated_deltanet) or logsigmoid(gk_proj x) / 16 a
+/// channel (gla). The core is core/backend/delta.h with scale Dk^-0.5; in `kalman` it is recursive least squares,
+/// S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and KF), y_t = S_t^T q_t. Then RMSNorm a head,
+/// times silu(g_proj x), o_proj. Probes: `queries`, `keys`, `values` as they enter the core, `beta`, `log_decay`,
+/// `readout`, `final_state` [B,H,Dk,Dv].
+class DeltaNet final : public Layer {
+ public:
+  DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters);
+  std::string_view kind() const override;
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// `state` [B,H,Dk,Dv]; `covariance` [B,H,Dk,Dk] of kalman; `q_convolution`, ...: what the convolutions still see.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  Var step(Tape& tape, const Var& x, LayerState& state) override;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+  std::vector<LayerSetting> settings() const override;
+  void set(std::string_view key, double value) override;
+  const DeltaNetConfig& config() const { return config_; }
+
+ private:
+  struct Gates {  // absent where the rule has none
+    const Parameter *b_proj = nullptr, *a_proj = nullptr, *A_log = nullptr, *dt_bias = nullptr, *gk_down = nullptr,
+                    *gk_up = nullptr, *gk_bias = nullptr, *g_proj = nullptr;
+  };
+  static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
+  Var projected(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps, const Tensor& history,
+                std::int64_t head_width) const;
+  struct DeltaVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
+  Var log_gate(Tape& tape, const Var& x) const;
+  Var read(Tape& tape, const struct DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const;
+  Var finish(Tape& tape, const Var& x, const struct DeltaVars& in, const Var& heads) const;
+
+  DeltaNetConfig config_;
+  const Parameter &q_proj_, &k_proj_, &v_proj_, *q_conv_, *k_conv_, *v_conv_;
+  const Gates gates_;
+  const Parameter &o_norm_, &o_proj_;
+};
+
+}  // namespace afterglow
