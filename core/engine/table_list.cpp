@@ -13,7 +13,14 @@ namespace afterglow {
 
 namespace {
 
-double held_out_accuracy(TrainingRun& run) { return run.trainer().evaluate(512); }
+/// Share of right answers when every sequence has so many pairs.
+TableMetric accuracy_at(int pairs) {
+  return {"accuracy at " + std::to_string(pairs) + " pairs", "", [pairs](TrainingRun& run) {
+            nlohmann::json task = run.recipe().task;
+            task["bindings"] = pairs;
+            return run.trainer().evaluate(512, make_task(task).get());
+          }};
+}
 
 /// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
 double steps_to_ninety_percent(TrainingRun& run) {
@@ -24,27 +31,32 @@ double steps_to_ninety_percent(TrainingRun& run) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// GKA fig. 3a in miniature: how many pairs do two blocks of one kind remember?
+/// GKA fig. 3a in miniature: how many pairs do two blocks of one kind remember, at which width?
 Table mqar_table() {
   Table table;
   table.name = "mqar";
   table.title = "Multi-query associative recall";
-  table.about = "two blocks of one mixer each, matched in size; accuracy on held-out sequences";
-  table.x_label = "pairs of key and value";
+  table.about = "two blocks of one mixer, trained on 4, 8 and 16 pairs in 64 tokens";
+  table.x_label = "model width";
   table.x_logarithmic = true;
   struct Series {
     const char *name, *kind, *preset;
   };
-  for (const Series& series :
-       {Series{"attention", "attention", "mqar-attention"}, {"Mamba-2", "mamba2", "mqar-mamba2"}}) {
-    for (const int pairs : {4, 8, 16})
+  for (const Series& series : {Series{"attention", "attention", "mqar-attention"},
+                               {"Gated KalmaNet", "gka", "mqar-gka"},
+                               {"gated DeltaNet", "gated_deltanet", "mqar-gated-deltanet"},
+                               {"DeltaNet", "deltanet", "mqar-deltanet"},
+                               {"GLA", "gla", "mqar-gla"},
+                               {"Mamba-2", "mamba2", "mqar-mamba2"}}) {
+    for (const int width : {16, 32, 64})
       table.rows.push_back({series.name,
                             series.kind,
-                            static_cast<double>(pairs),
+                            static_cast<double>(width),
                             series.preset,
-                            {"task.bindings=" + std::to_string(pairs)}});
+                            {"model.d_model=" + std::to_string(width)}});
   }
-  table.metrics = {{"accuracy", "", held_out_accuracy}, {"steps to 90 %", "steps", steps_to_ninety_percent}};
+  for (const int pairs : {4, 8, 16}) table.metrics.push_back(accuracy_at(pairs));
+  table.metrics.push_back({"steps to 90 %", "steps", steps_to_ninety_percent});
   return table;
 }
 

@@ -56,16 +56,16 @@ TEST_F(CommandLine, TrainAnswersWithOneObject) {
 
 TEST_F(CommandLine, TableTrainsWhatIsMissingAndWritesItsFiles) {
   const std::string command =
-      "table mqar --json --quiet --device cpu --only attention_4 --seeds 2 --set steps=2 --set batch=2 --out table";
+      "table mqar --json --quiet --device cpu --only attention_16 --seeds 2 --set steps=2 --set batch=2 --out table";
   const json first = parsed(run(command));
   ASSERT_EQ(first["runs"].size(), 2u);
   EXPECT_EQ(first["runs"][0]["series"], "attention");
   EXPECT_NE(first["runs"][0]["checksum"], first["runs"][1]["checksum"]);
   for (const json& file : first["files"]) EXPECT_TRUE(std::filesystem::exists(folder_ / file.get<std::string>()));
   EXPECT_EQ(read_csv(folder_ / "table/table_mqar.csv").rows(), 2u);
-  const auto written = std::filesystem::last_write_time(folder_ / "table/attention_4_seed7.json");
+  const auto written = std::filesystem::last_write_time(folder_ / "table/attention_16_seed7.json");
   EXPECT_EQ(parsed(run(command))["runs"], first["runs"]);
-  EXPECT_EQ(std::filesystem::last_write_time(folder_ / "table/attention_4_seed7.json"), written);
+  EXPECT_EQ(std::filesystem::last_write_time(folder_ / "table/attention_16_seed7.json"), written);
   EXPECT_EQ(run("table mqarr").code, 2);
 }
 

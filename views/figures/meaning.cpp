@@ -15,7 +15,6 @@ Ink layer_ink(std::string_view kind) {
   static constexpr std::array entries{Entry{"ska", 0},         Entry{"mamba2", 2},         Entry{"mamba3", 2},
                                       Entry{"koopman_mlp", 4}, Entry{"attention", 1},      Entry{"linear_attention", 5},
                                       Entry{"swiglu", 3},      Entry{"sessa", 4},          Entry{"gka", 3},
-
                                       Entry{"deltanet", 5},    Entry{"gated_deltanet", 4}, Entry{"gla", 5},
                                       Entry{"kalman", 3}};
   for (const Entry& entry : entries) {
