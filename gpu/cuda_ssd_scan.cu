@@ -7,7 +7,6 @@
 
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
-#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -122,7 +121,6 @@ __device__ void store_state(const float (&h)[4], float* to, int states, int firs
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(walkers)
     scan_kernel(ScanSizes s, ScanArrays in, float* y, float* state, bool resume) {
-  await_previous();
   using Tile = ScanTile<lanes, walkers, walk_tile>;
   struct Buffer {
     Tile xB;
@@ -212,7 +210,6 @@ constexpr int step_kinds = lagged ? 3 : 1;
 // h <- decay h + u s^T: forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
-  await_previous();
   using Tile = ScanTile<lanes, walkers, chunk>;
   struct Buffer {
     Tile us;
@@ -339,7 +336,6 @@ __device__ void load_chunk(ChunkMemory<lanes, lagged>& m, const ScanSizes& s, co
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(chunk_block<lanes>)
     scan_chunk_kernel(ScanSizes s, ScanArrays in, ScanWorkspace work, Sink dx) {
-  await_previous();
   using Memory = ChunkMemory<lanes, lagged>;
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
@@ -460,7 +456,6 @@ __device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std
 // Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
 template <int kinds>
 __global__ void __launch_bounds__(threads) scan_sum_kernel(ScanSizes s, ScanWorkspace work, ScanSinks out, int tiles) {
-  await_previous();
   __shared__ float sums[32];
   const int parts = s.heads * tiles;
   if (static_cast<int>(blockIdx.x) < s.heads) {
@@ -552,20 +547,20 @@ void launch_scan(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, 
   constexpr int bytes = 2 * (sizeof(Tile) + walk_tile * Tile::states * 4 + sizeof(ScalarTile<walk_tile>));
   allow_shared_memory(reinterpret_cast<const void*>(scan_kernel<lanes, lagged>), bytes, "ssd_scan");
   const unsigned tiles = blocks_for(s.width, Tile::channels);
-  launch(scan_kernel<lanes, lagged>, static_cast<unsigned>(s.batch * s.heads) * tiles, walkers, bytes, stream, s, in, y,
-         state, resume);
+  scan_kernel<lanes, lagged>
+      <<<static_cast<unsigned>(s.batch * s.heads) * tiles, walkers, bytes, stream>>>(s, in, y, state, resume);
 }
 
 template <int lanes, bool lagged>
 void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
                      const Sink& dx) {
   const auto pairs = static_cast<unsigned>(s.batch * s.heads);
-  launch(scan_states_kernel<lanes, lagged>, dim3(pairs * blocks_for(s.width, walkers / lanes), 2), walkers, 0, stream,
-         s, in, work);
+  scan_states_kernel<lanes, lagged>
+      <<<dim3(pairs * blocks_for(s.width, walkers / lanes), 2), walkers, 0, stream>>>(s, in, work);
   constexpr int bytes = sizeof(ChunkMemory<lanes, lagged>);
   allow_shared_memory(reinterpret_cast<const void*>(scan_chunk_kernel<lanes, lagged>), bytes, "ssd_scan_backward");
   const dim3 grid(pairs * static_cast<unsigned>(tiles_for(s)), static_cast<unsigned>(s.chunks));
-  launch(scan_chunk_kernel<lanes, lagged>, grid, chunk_block<lanes>, bytes, stream, s, in, work, dx);
+  scan_chunk_kernel<lanes, lagged><<<grid, chunk_block<lanes>, bytes, stream>>>(s, in, work, dx);
 }
 
 }  // namespace
@@ -631,8 +626,8 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
                         sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
   const auto sum = lagged ? scan_sum_kernel<step_kinds<true>> : scan_sum_kernel<step_kinds<false>>;
-  launch(sum, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream(), s, work, sinks,
-         tiles_for(s));
+  sum<<<static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream()>>>(s, work, sinks,
+                                                                                               tiles_for(s));
   launched("ssd_scan_backward sums");
 }
 

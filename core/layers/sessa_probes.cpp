@@ -34,13 +34,6 @@ void solve_jacobian(const double* alpha, const double* gamma, std::int64_t lengt
   }
 }
 
-/// Columns of a wider tensor, side by side.
-Tensor gathered(Tape& tape, const Tensor& columns) {
-  const Tensor whole = tape.scratch(columns.shape, columns.dtype);
-  tape.backend().copy(whole, columns);
-  return whole;
-}
-
 }  // namespace
 
 void probe_feedback(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& gamma, double scale) {
