@@ -1,11 +1,15 @@
 // The one table of formula cards, and how a card is drawn.
 #include "views/formula_cards.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <numbers>
 
 #include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+#include "views/figures/probe_figures.h"
 #include "views/figures/solver_figures.h"
 #include "views/widgets.h"
 
@@ -87,6 +91,22 @@ std::string accuracy_numbers(const Observation& o, const Selection&) {
   return "now " + number_text(o.runs.back().accuracy.back(), 4);
 }
 
+const TheoryView* theory_of(const Observation& o) { return o.probe ? o.probe->theory.get() : nullptr; }
+
+std::string vector_numbers(const Observation& o, const Selection&) {
+  const TheoryView* t = theory_of(o);
+  return t ? "κ(V) = " + number_text(t->eigenvector_condition, 3) + ", κ = " + number_text(t->kappa, 3) : "";
+}
+
+std::string memory_numbers(const Observation& o, const Selection&) {
+  const TheoryView* t = theory_of(o);
+  return t ? bytes_text(static_cast<std::int64_t>(t->state_bytes)) + " against " + number_text(t->cache_bytes, 4) +
+                 " B a token: equal after " + number_text(t->crossing, 4)
+           : "";
+}
+
+std::string probe_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
+
 constexpr std::array cards{
     FormulaCard{"training", "Training", "L = −mean log p(target)",
                 "Loss and accuracy are taken at the answers only; curves are smoothed with bias correction, raw values "
@@ -159,10 +179,6 @@ constexpr std::array cards{
         "Implicit: the same iteration solves for the gradient. Unrolled: the derivative of the iteration itself. "
         "For q Chebyshev gives the same by both (lemma 2), for H only when it has converged.",
         "Gated KalmaNet, section 4.2.2 and appendix C", nullptr},
-    FormulaCard{"token_weights", "Token weights", "y_t = η Σ_s w_ts v_s,  w_ts = z_sᵀ G̃⁻¹ Φ_K q_t",
-                "With what weight the value of token s enters the answer at token t. Softmax weights are shares; those "
-                "of SKA, linear attention (scale · q·k) and Mamba-2 (C·B, faded) may be negative.",
-                "Echo, eq. 13 and proposition I.8", nullptr},
     FormulaCard{"influence", "Influence tail", "|∂y_t/∂x_τ|₂ over the lag t − τ",
                 "How much an output still depends on an old token. A straight line on log-log axes is a power law, a "
                 "straight line on semi-log axes an exponential. ± is the 95 % interval of the slope.",
@@ -216,9 +232,112 @@ constexpr std::array cards{
                 "Transport of an impulse through k blocks of uniform routing with gain 1 − β and profile (t+1)^(1−β): "
                 "one block forgets, two keep, three amplify.",
                 "Sessa, theorem 12", nullptr},
+    FormulaCard{"token_weights", "Token weights", "y_t = η Σ_s w_ts v_s,  w_ts = z_sᵀ (G+εI)⁻¹ Φ_K q_t",
+                "With what weight the value of token s enters the answer at token t. Softmax weights are shares; those "
+                "of SKA, linear attention (scale · q·k) and Mamba-2 (C·B, faded) may be negative.",
+                "Echo, eq. 13 and proposition I.8", nullptr},
+    FormulaCard{"probe", "Probe", "y = (η/m) C L⁻ᵀ W L⁻¹ q,  W = A^K or what overrides make of it",
+                "The model answers one sequence, and a batch of held-out ones for the accuracy. Overrides act on this "
+                "look alone: training goes on unchanged. Grey is the model without them.",
+                "Echo, eq. 7", probe_numbers},
+    FormulaCard{"probe_answer", "Answer", "p = softmax(logits)",
+                "The most probable next tokens after the asked one; green is the right one.", "Echo, section 4",
+                probe_numbers},
+    FormulaCard{"probe_sources", "Token read", "w_ts = z_sᵀ (G+εI)⁻¹ Φ_K q_t",
+                "With what weight the value of each token enters what the head answers at the asked token.",
+                "Echo, eq. 13 and proposition I.8", nullptr},
+    FormulaCard{"perturbation", "Perturbation", "|Â − A| ≤ |E_M|/σ + |A| κ |E_G|/σ",
+                "Noise is added to G and M; solid is the worst of three draws, dashed what the theorems allow.",
+                "Echo, theorems C.1 and C.3", vector_numbers},
+    FormulaCard{
+        "perturbation_operator", "Change of the operator", "|Â − A|,  A = M (G+εI)⁻¹",
+        "σ is the smallest singular value of the noisy G + εI. The proof of C.1 loses a factor κ; without it the "
+        "dotted line holds.",
+        "Echo, theorem C.1", nullptr},
+    FormulaCard{
+        "perturbation_eigenvalues", "Change of the eigenvalues", "|λ′ − λ| ≤ κ(V) |Â − A|",
+        "How far the farthest eigenvalue moves. κ(V) is the condition number of the eigenvectors: 1 for a normal "
+        "operator.",
+        "Echo, theorem C.3 and corollary C.4", vector_numbers},
+    FormulaCard{
+        "filter_theory", "Filter, in theory", "|A^K| ≤ γ^K",
+        "The normalised operator never grows a vector; γ alone lifts. The filter pays with ridge loss and helps "
+        "where transient modes spoil the answer.",
+        "Echo, propositions D.2, D.3, I.10 and theorem I.11", gamma_numbers},
+    FormulaCard{"filter_norms", "Norm of the powers", "|A^K| = γ^K |Â^K|", "The largest factor on any whitened query.",
+                "Echo, propositions D.2 and D.3", gamma_numbers},
+    FormulaCard{
+        "filter_excess_risk", "Excess risk", "|B* (Φ_K − I) (G+εI)^½|² = |F (A^K − I)|²",
+        "How much the loss of ridge regression grows when its answer is filtered. At the dashed line the filter has "
+        "undone the regression.",
+        "Echo, proposition I.10", nullptr},
+    FormulaCard{
+        "filter_helps", "When K > 0 helps", "|y/η − F q_pers|",
+        "Distance of the answer from what the modes near 1 alone would say; below the value at K = 0 the filter "
+        "helps.",
+        "Echo, theorem I.11 and corollary I.12", nullptr},
+    FormulaCard{"linear_gap", "Linear attention's gap", "min_a |C q − a C (G+εI)⁻¹ q| ≤ |C| (κ − 1)/(κ + 1) |q|",
+                "How far linear attention is from ridge retrieval, up to one positive factor.", "Echo, theorem I.6",
+                kappa_numbers},
+    FormulaCard{"query_jacobian", "Query Jacobian", "∂y/∂q = η B_v L A^K L⁻¹",
+                "The statistics are held fixed, so the map is linear: the same for every query.",
+                "Echo, propositions J.4 to J.6", nullptr},
+    FormulaCard{
+        "memory", "Memory", "2 r² + P r + r + 1 numbers a head, against (r + P) T",
+        "The state stays as it is however long the sequence gets; a cache keeps a key and a value of each token.",
+        "Echo, section 3.5 and proposition I.14", memory_numbers, "bytes"},
+    FormulaCard{"step", "Training step", "n = 1, 2, ..", "One batch, one update of the weights.", "AdamW", nullptr,
+                "steps"},
+    FormulaCard{"token", "Token", "t = 0 .. T − 1", "Place in the sequence.", "Echo, section 3.2", nullptr, "tokens"},
+    FormulaCard{"eigenvalue", "Eigenvalue", "λ = Re λ + i Im λ",
+                "The complex plane: modulus is how long, angle how fast.", "Echo, section 3.2.3", modulus_numbers},
+    FormulaCard{"next_token", "Next token", "argmax p", "What may follow, likeliest first.", "Echo, section 4",
+                nullptr},
+    FormulaCard{"probability", "Probability", "p = softmax(logits)", "Of each token to come next.", "Echo, section 4",
+                nullptr},
+    FormulaCard{"lambda_min", "Smallest eigenvalue", "λ_min(G + εI)", "Never below the ridge ε.", "Echo, appendix C",
+                kappa_numbers},
+    FormulaCard{"power", "Power K", "A^K", "How often the operator acts on a query.", "Echo, eq. 7", gain_numbers},
+    FormulaCard{"noise", "Relative noise", "|E_G|/|G| = |E_M|/|M|", "Seeded Gaussian directions, scaled.",
+                "Echo, appendix C", nullptr},
+    FormulaCard{"matrix_entry", "Entry of the state", "G, M: r × r, C: P × r",
+                "Rows and columns count the coordinates of keys (r) and values (P).", "Echo, eqs. 4 to 6", nullptr},
+    FormulaCard{"singular_value", "Singular values", "σ_1 ≥ σ_2 ≥ ..",
+                "Directions of the query by how much they count.", "Echo, appendix J", nullptr},
 };
 
-void draw_card(const Frame& frame, const FormulaCard& card, const Rect& area) {
+/// What the labels of axes stand for, where the figure's own card does not say it.
+struct AxisCard {
+  std::string_view label, card;
+};
+constexpr std::array axis_cards{AxisCard{"step", "step"},
+                                AxisCard{"token", "token"},
+                                AxisCard{"tokens", "token"},
+                                AxisCard{"source token", "token"},
+                                AxisCard{"query token", "token"},
+                                AxisCard{"token read", "token"},
+                                AxisCard{"Re λ", "eigenvalue"},
+                                AxisCard{"Im λ", "eigenvalue"},
+                                AxisCard{"next token", "next_token"},
+                                AxisCard{"probability", "probability"},
+                                AxisCard{"modulus |λ| of A = γ A_w", "modulus"},
+                                AxisCard{"gain |λ|^K", "gain"},
+                                AxisCard{"weight", "token_weights"},
+                                AxisCard{"column", "matrix_entry"},
+                                AxisCard{"row", "matrix_entry"},
+                                AxisCard{"key", "matrix_entry"},
+                                AxisCard{"next key", "matrix_entry"},
+                                AxisCard{"key dimension", "matrix_entry"},
+                                AxisCard{"value dimension", "matrix_entry"},
+                                AxisCard{"κ(G + εI)", "conditioning"},
+                                AxisCard{"λ_min(G + εI)", "lambda_min"},
+                                AxisCard{"σ(A_w)", "sigma"},
+                                AxisCard{"power K", "power"},
+                                AxisCard{"relative noise in G and M", "noise"},
+                                AxisCard{"singular value", "singular_value"}};
+
+/// Returns the card's box; room for a button below the text where it is pinned.
+Rect draw_card(const Frame& frame, const FormulaCard& card, const Rect& area, bool is_pinned = false) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const Theme& theme = *frame.look.theme;
   struct Text {
@@ -237,8 +356,10 @@ void draw_card(const Frame& frame, const FormulaCard& card, const Rect& area) {
        wrapped_text(canvas, card.meaning, width - 2 * padding, frame.px(small_size), FontFace::regular, 6)) {
     lines.push_back({line, small_size, FontFace::regular, theme.dim, 17});
   }
+  if (!card.unit.empty())
+    lines.push_back({"in " + std::string(card.unit), small_size, FontFace::regular, theme.dim, 17});
   lines.push_back({std::string(card.source), tiny_size, FontFace::regular, theme.faint, 20});
-  double height = 2 * frame.px(10);
+  double height = frame.px(is_pinned ? 46 : 20);
   for (const Text& line : lines) height += frame.px(line.height);
   const Rect bounds = window_bounds();
   const double x = std::min(area.x, bounds.right() - width - frame.px(8));
@@ -255,6 +376,7 @@ void draw_card(const Frame& frame, const FormulaCard& card, const Rect& area) {
              {line.size, line.face, line.color, Anchor::start});
     top += frame.px(line.height);
   }
+  return box;
 }
 
 }  // namespace
@@ -268,18 +390,106 @@ const FormulaCard* find_card(std::string_view id) {
   return nullptr;
 }
 
+const FormulaCard* card_of_axis(const Figure& figure, std::string_view label) {
+  for (const AxisCard& axis : axis_cards) {
+    if (axis.label == label) return find_card(axis.card);
+  }
+  return find_card(figure.id);
+}
+
+std::string latex_of(std::string_view formula) {
+  struct Sign {
+    std::string_view text, latex;
+  };
+  static constexpr std::array signs{Sign{"⁻¹", "^{-1}"},
+                                    Sign{"⁻ᵀ", "^{-\\top}"},
+                                    Sign{"ᵀ", "^{\\top}"},
+                                    Sign{"²", "^{2}"},
+                                    Sign{"^½", "^{1/2}"},
+                                    Sign{"½", "\\tfrac{1}{2}"},
+                                    Sign{"Σ", "\\sum "},
+                                    Sign{"√", "\\sqrt "},
+                                    Sign{"∂", "\\partial "},
+                                    Sign{"γ", "\\gamma "},
+                                    Sign{"ε", "\\varepsilon "},
+                                    Sign{"η", "\\eta "},
+                                    Sign{"′", "'"},
+                                    Sign{"λ", "\\lambda "},
+                                    Sign{"κ", "\\kappa "},
+                                    Sign{"σ", "\\sigma "},
+                                    Sign{"φ", "\\varphi "},
+                                    Sign{"π", "\\pi "},
+                                    Sign{"Φ", "\\Phi "},
+                                    Sign{"θ", "\\theta "},
+                                    Sign{"Â", "\\hat{A}"},
+                                    Sign{"·", "\\cdot "},
+                                    Sign{"−", "-"},
+                                    Sign{"≤", "\\le "},
+                                    Sign{"≥", "\\ge "},
+                                    Sign{"×", "\\times "},
+                                    Sign{"⟨", "\\langle "},
+                                    Sign{"⟩", "\\rangle "},
+                                    Sign{"₊", "_{+}"}};
+  std::string latex;
+  while (!formula.empty()) {
+    const auto sign =
+        std::find_if(signs.begin(), signs.end(), [&](const Sign& s) { return formula.starts_with(s.text); });
+    if (sign != signs.end()) {
+      latex += sign->latex;
+      formula.remove_prefix(sign->text.size());
+    } else if (formula.size() > 1 && (formula[0] == '_' || formula[0] == '^') &&
+               std::isalnum(static_cast<unsigned char>(formula[1]))) {
+      // Everything of a word stands below or above.
+      std::size_t end = 1;
+      while (end < formula.size() && std::isalnum(static_cast<unsigned char>(formula[end]))) ++end;
+      latex += std::string(1, formula[0]) + "{" + std::string(formula.substr(1, end - 1)) + "}";
+      formula.remove_prefix(end);
+    } else {
+      latex += formula[0];
+      formula.remove_prefix(1);
+    }
+  }
+  return latex;
+}
+
+void draw_pinned_card(Frame& frame) {
+  const FormulaCard* card = find_card(frame.state.card.pinned);
+  if (!card) return;
+  const Rect box = draw_card(frame, *card, frame.state.card.beside, true);
+  const Rect all = window_bounds();
+  ImGui::SetNextWindowPos({static_cast<float>(box.x), static_cast<float>(box.bottom() - frame.px(34))});
+  ImGui::SetNextWindowSize({static_cast<float>(box.width), static_cast<float>(frame.px(32))});
+  ImGui::Begin("card", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav);
+  const Rect row{box.x, box.bottom() - frame.px(32), std::min(box.width, all.width), frame.px(26)};
+  FigureCanvas over(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  const double width = button_width(frame, "Copy formula", Icon::none);
+  const Rect area{row.right() - width - frame.px(10), row.y, width, row.height};
+  const Press press = press_area("copy", area);
+  over.fill_rect(area, frame.px(5), press.hovered ? frame.look.theme->hairline : frame.look.theme->raised);
+  row_text(frame.look, over, area, "Copy formula",
+           {small_size, FontFace::regular, frame.look.theme->text, Anchor::middle});
+  if (press.clicked) frame.commands.send("copy", {{"what", std::string("formula")}, {"card", frame.state.card.pinned}});
+  ImGui::End();
+}
+
 void card_target(Frame& frame, std::string_view id, const Rect& area) {
   CardState& state = frame.state.card;
   if (!area.contains(mouse_place()) || ImGui::IsMouseDown(0)) {
-    if (state.card == id) state = {};
+    if (state.card == id) state.card.clear();
     return;
   }
-  if (state.card != id) state = {std::string(id), frame.time};
+  if (state.card != id) {
+    state.card = id;
+    state.since = frame.time;
+  }
+  if (state.pinned.empty()) state.beside = area;
   const FormulaCard* card = find_card(id);
   if (!card) return;
   if (frame.time - state.since < rest_before_card) {
     ask_frame(frame.state, state.since + rest_before_card + 0.01);
-  } else {
+  } else if (state.pinned.empty()) {
     draw_card(frame, *card, area);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/engine/observation.h"
+#include "core/figure/canvas.h"
 #include "views/figures/selection.h"
 #include "views/plot_state.h"
 
@@ -50,6 +51,8 @@ struct EditState {
 struct CardState {
   std::string card;
   double since = 0;
+  std::string pinned;  ///< by F1; empty: none
+  Rect beside;         ///< where the pinned one was hovered
 };
 
 struct PageState {
@@ -65,11 +68,15 @@ struct PageState {
   std::string maximised;  ///< id of the panel that is shown alone
   std::map<std::string, PlotState> plots;
   Crosshair crosshair, next_crosshair;
+  std::string dragged_plot, dragged_point;  ///< a dot that is being moved; empty: none
   std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame
+  std::string focused_panel;                ///< chosen by Tab: counts as hovered while the pointer is over none
+  int shuttle = 0;                          ///< speed and direction of J K L
+  bool presenting = false;                  ///< no controls, large type
+  std::string theme_before;                 ///< to go back to afterwards
   TimeFocus time_focus = TimeFocus::steps;
   PaletteState palette;
   EditState edit;
-  std::string held_point;  ///< id of the dot that the pointer drags; empty: none
   CardState card;
   bool help_is_open = false;
   std::deque<Note> notes;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "views/figures/meaning.h"
+#include "views/figures/probe_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/plot_widget.h"
@@ -64,8 +65,8 @@ double draw_figure_chip(Frame& frame, const Panel& panel, const std::vector<Figu
   const ChipResult chip =
       header_chip(frame, "which", right, row, label, shown >= 0, "Show all plots, or one after the other");
   if (chip.clicked) {
-    frame.state.shown_figure[std::string(panel.kind->id)] =
-        shown + 1 < static_cast<int>(figures.size()) ? shown + 1 : -1;
+    const std::int64_t next = shown + 1 < static_cast<int>(figures.size()) ? shown + 1 : -1;
+    frame.commands.send("show", {{"panel", std::string(panel.kind->id)}, {"figure", next}});
   }
   return chip.left;
 }
@@ -131,7 +132,9 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
   if (figures.empty()) return draw_nothing_yet(frame, panel, area);
   const int chosen = shown_figure(frame, panel, figures.size());
   if (chosen >= 0) {
-    handle_mode_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(chosen)], area));
+    PlotOptions options;
+    options.moves_points = panel.moves_points;
+    handle_mode_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(chosen)], area, options));
     return;
   }
   const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height, frame.px(panel.figure_width),
@@ -142,6 +145,7 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
     // A figure that is alone is named by the panel's header.
     PlotOptions options;
     options.shows_caption = grid.count > 1 || figures.size() > 1;
+    options.moves_points = panel.moves_points;
     handle_mode_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(i)], cell, options));
   }
 }
@@ -150,7 +154,9 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   canvas.fill_rect(area, frame.px(8), theme.panel);
-  canvas.stroke_rect(area, frame.px(8), {theme.hairline, std::max(1.0, std::round(frame.px(1))), Dash::solid});
+  const bool is_focused = frame.state.focused_panel == panel.kind->id;
+  canvas.stroke_rect(area, frame.px(8),
+                     {is_focused ? theme.accent : theme.hairline, std::max(1.0, std::round(frame.px(1))), Dash::solid});
   if (area.contains(mouse_place()) &&
       ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows | ImGuiHoveredFlags_AllowWhenBlockedByActiveItem)) {
     frame.state.hovered_panel = panel.kind->id;
@@ -164,14 +170,43 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
   ImGui::PopID();
 }
 
+namespace {
+
+/// Drags and switches the mode under the pointer in the probe's operator.
+void interfere(Frame& frame, const PlotResponse& response, int (*identity)(const std::string&)) {
+  const HeadSpectrum* head = seen_head(frame.seen(), frame.state.selection);
+  const int wanted = identity(response.drag ? response.drag->point : response.switched_point);
+  if (!head || wanted < 0) return;
+  const auto found = std::find(head->identity.begin(), head->identity.end(), wanted);
+  const auto mode = static_cast<std::int64_t>(found - head->identity.begin());
+  if (found == head->identity.end()) return;
+  std::vector<CommandField> fields{
+      {"layer", std::int64_t{head->layer}}, {"head", std::int64_t{head->head}}, {"mode", mode}};
+  if (!response.drag) {
+    const ProbedHead* probed = probed_head(frame.seen(), *head);
+    const auto i = static_cast<std::size_t>(mode);
+    fields.emplace_back("off", !(probed && i < probed->is_off.size() && probed->is_off[i]));
+    return frame.commands.send("mode_off", fields);
+  }
+  const double scale = shown_scale(*head, frame.state.selection);
+  if (!(std::abs(scale) > 0)) return;
+  fields.emplace_back("re", std::clamp(response.drag->x / scale, -4.0, 4.0));
+  fields.emplace_back("im", std::clamp(response.drag->y / scale, -4.0, 4.0));
+  if (!response.drag->is_over) fields.emplace_back("live", true);
+  frame.commands.send("drag_mode", fields);
+}
+
+}  // namespace
+
 void handle_mode_response(Frame& frame, const PlotResponse& response) {
   const auto identity = [](const std::string& id) { return id.starts_with("mode ") ? std::atoi(id.c_str() + 5) : -1; };
   if (const int mode = identity(response.clicked_point); mode >= 0) {
     const bool is_chosen = frame.state.selection.mode == mode;
     frame.commands.send("select", {{"mode", std::int64_t{is_chosen ? -1 : mode}}});
   }
+  interfere(frame, response, identity);
   const int hovered = identity(response.hovered_point);
-  if (hovered < 0) return;
+  if (hovered < 0 || response.drag) return;
   Selection selection = frame.state.selection;
   selection.mode = hovered;
   std::vector<ReadingLine> lines;

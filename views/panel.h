@@ -17,6 +17,7 @@ struct Panel {
   double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;
   /// Smallest useful size of one of its figures in layout units.
   double figure_width = 280, figure_height = 150;
+  bool moves_points = false;  ///< dots of its figures can be dragged
 };
 
 /// Every panel, in the order of `plot_kinds()`.
@@ -37,7 +38,8 @@ struct ChipResult {
 ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
                        bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
 
-/// Clicks and hovers on a mode's dot: selects it, or shows what it stands for.
+/// Clicks and hovers on a mode's dot: selects it, or shows what it stands for. A drag moves the mode of the probe's
+/// operator, a right click switches it off or on.
 struct PlotResponse;
 void handle_mode_response(Frame& frame, const PlotResponse& response);
 

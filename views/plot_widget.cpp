@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "views/formula_cards.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -95,6 +96,26 @@ bool handle_gestures(const Frame& frame, const Figure& figure, const FigureGeome
   return released && !moved && !ImGui::IsMouseReleased(1);
 }
 
+/// A press on a dot takes it along once the pointer has moved; until then it may still be a click.
+void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geometry,
+                const std::optional<DrawnPoint>& point, PlotResponse& response) {
+  PageState& page = frame.state;
+  if (point && ImGui::IsItemActivated() && ImGui::IsMouseClicked(0) && !response.hovered_point.empty()) {
+    page.dragged_plot = figure.id;
+    page.dragged_point = response.hovered_point;
+  }
+  if (page.dragged_point.empty() || page.dragged_plot != figure.id) return;
+  const Point mouse = mouse_place(), start = press_place();
+  const bool is_over = !ImGui::IsMouseDown(0);
+  if (std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3)) {
+    const double x = std::clamp(mouse.x, geometry.plot.x, geometry.plot.right());
+    const double y = std::clamp(mouse.y, geometry.plot.y, geometry.plot.bottom());
+    response.drag = {page.dragged_point, geometry.x.to_data(x), geometry.y.to_data(y), is_over};
+    ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
+  }
+  if (is_over) page.dragged_point.clear();
+}
+
 void show_readings(const Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
                    bool hovered, bool over_point) {
   const Point mouse = mouse_place();
@@ -113,6 +134,17 @@ void show_readings(const Frame& frame, const Figure& figure, const FigureView& v
   const std::vector<ReadingLine> measured = measurement_lines(figure, view);
   if (!measured.empty())
     reading_box(frame, {geometry.plot.x - frame.px(6), geometry.plot.y - frame.px(6)}, measured, window_bounds());
+}
+
+/// The titles of the axes open the cards of what they show.
+void explain_axes(Frame& frame, const Figure& figure, const FigureGeometry& geometry, const Rect& body) {
+  const double line = frame.px(18);
+  const auto explain = [&](const std::string& label, const Rect& area) {
+    const FormulaCard* card = label.empty() ? nullptr : card_of_axis(figure, label);
+    if (card) card_target(frame, card->id, area);
+  };
+  explain(figure.x.label, {geometry.plot.x, body.bottom() - line, geometry.plot.width, line});
+  explain(figure.y.label, {body.x, geometry.plot.y, line, geometry.plot.height});
 }
 
 void draw_hidden_labels(const Frame& frame, const std::vector<HiddenLabel>& labels) {
@@ -176,15 +208,10 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   draw_hidden_labels(frame, hidden);
   const auto waiting = std::find_if(hidden.begin(), hidden.end(),
                                     [&](const HiddenLabel& h) { return response.hovered && h.rect.contains(mouse); });
-  std::string& held = frame.state.held_point;
-  if (ImGui::IsItemActivated()) held = options.moves_points && point ? response.hovered_point : "";
-  const bool is_moving = ImGui::IsItemActive() && !held.empty();
-  if (is_moving && ImGui::IsMouseDragging(0, static_cast<float>(frame.px(2)))) {
-    response.moved_point = held;
-    response.moved_to = geometry.y.to_data(std::clamp(mouse.y, geometry.plot.y, geometry.plot.bottom()));
-  }
+  if (options.moves_points) drag_point(frame, figure, geometry, point, response);
   const bool clicked =
-      !is_moving && handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
+      !response.drag && handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
+  if (point && ImGui::IsMouseReleased(1)) response.switched_point = response.hovered_point;
   const Rect follow = follow_button(frame, geometry);
   if (!state.follows()) draw_follow_button(frame, follow);
   if (clicked && !state.follows() && follow.contains(mouse)) {
@@ -205,6 +232,7 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
     }
   }
   show_readings(frame, figure, view, geometry, response.hovered, point.has_value());
+  explain_axes(frame, figure, geometry, body);
   return response;
 }
 

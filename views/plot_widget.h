@@ -1,5 +1,6 @@
 // A figure that one can touch: pan, zoom, fit, switch scales, hide series, read values, measure between two cursors.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "views/frame.h"
@@ -9,7 +10,7 @@ namespace afterglow {
 struct PlotOptions {
   double text_size = 11;      ///< layout units
   bool shows_caption = true;  ///< title and subtitle of the figure above the plot
-  bool moves_points = false;  ///< a drag that begins on a dot moves the dot instead of the view
+  bool moves_points = false;  ///< dots can be dragged; elsewhere a drag pans as usual
 };
 
 /// What happened on the plot in this frame.
@@ -17,9 +18,15 @@ struct PlotResponse {
   bool hovered = false;
   std::string clicked_point;  ///< id of the dot that was clicked: "mode 3"
   std::string hovered_point;
-  std::string moved_point;  ///< id of the dot that is being dragged, with `moves_points`
-  double moved_to = 0;      ///< where to, in units of the y axis
-  Point beside;             ///< where a readout of the hovered point may go
+  std::string switched_point;  ///< id of the dot that was clicked with the right button
+  /// The dot that is being dragged, where to in data units, and whether it was let go in this frame.
+  struct Drag {
+    std::string point;
+    double x = 0, y = 0;
+    bool is_over = false;
+  };
+  std::optional<Drag> drag;
+  Point beside;  ///< where a readout of the hovered point may go
 };
 
 /// Draws the figure into `area` of the current Dear ImGui window and changes its PlotState as the user asks:

@@ -10,7 +10,7 @@ namespace {
 
 const std::array list{
     Panel{find_plot_kind("training"), draw_figure_grid, draw_training_controls},
-    Panel{find_plot_kind("spectrum"), draw_spectrum, draw_spectrum_controls, 150, 150},
+    Panel{find_plot_kind("spectrum"), draw_spectrum, draw_spectrum_controls, 150, 150, true},
     Panel{find_plot_kind("power_filter"), draw_power_filter},
     Panel{find_plot_kind("stepper"), draw_stepper, draw_stepper_controls, 190, 150},
     Panel{find_plot_kind("conditioning"), draw_conditioning, draw_arithmetic_controls, 280, 210},
@@ -23,6 +23,12 @@ const std::array list{
     Panel{find_plot_kind("routing"), draw_figure_grid, draw_routing_controls, 230, 170},
     Panel{find_plot_kind("position_code"), draw_figure_grid},
     Panel{find_plot_kind("deep_profiles"), draw_figure_grid},
+    Panel{find_plot_kind("probe"), draw_probe, draw_probe_controls, 240, 150},
+    Panel{find_plot_kind("perturbation"), draw_figure_grid, nullptr, 260, 170},
+    Panel{find_plot_kind("filter_theory"), draw_figure_grid, nullptr, 240, 170},
+    Panel{find_plot_kind("linear_gap"), draw_figure_grid, nullptr, 240, 170},
+    Panel{find_plot_kind("query_jacobian"), draw_figure_grid, nullptr, 240, 170},
+    Panel{find_plot_kind("memory"), draw_figure_grid, nullptr, 240, 170},
 };
 
 }  // namespace

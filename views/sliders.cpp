@@ -1,4 +1,5 @@
-// A setting's value is sent once, when the slider is let go: one change, one mark on the curve, one step of undo.
+// A value is sent while the knob moves, marked as being on its way, and once more when it is let go: what follows is
+// seen at once, and all of it is one change, one mark on the curve, one step of undo.
 #include "views/sliders.h"
 
 #include <algorithm>
@@ -82,19 +83,21 @@ std::string setting_text(const Setting& s, double value) {
 namespace {
 
 /// The field in the place of the number. Enter or a click elsewhere settles it; what is no number is dropped.
-void draw_number_field(Frame& frame, const Setting& setting, const Rect& box) {
+void draw_number_field(Frame& frame, const Setting& setting, const Rect& box,
+                       const std::function<void(double, bool)>& send) {
   EditState& edit = frame.state.edit;
   const bool wants_focus = std::exchange(edit.wants_focus, false);
   const FieldResult field = text_field(frame.look, "##number", edit.text, box, small_size, FontFace::mono, wants_focus);
   if (!field.entered && !field.left) return;
   const double value = typed_value(setting, edit.text);
-  if (std::isfinite(value) && value != setting.value) frame.commands.send("set", {{"key", setting.key}, {"to", value}});
+  if (std::isfinite(value) && value != setting.value) send(value, false);
   edit = {};
 }
 
 }  // namespace
 
-double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
+double value_slider(Frame& frame, const Setting& setting, const Rect& area,
+                    const std::function<void(double value, bool is_live)>& send) {
   ImGui::PushID(setting.key.c_str());
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -114,7 +117,7 @@ double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
   const Rect field{row.right() - std::max(number + frame.px(8), frame.px(40)), row.y,
                    std::max(number + frame.px(8), frame.px(40)), row.height};
   if (is_mine && edit.is_typing) {
-    draw_number_field(frame, setting, {row.right() - frame.px(84), row.y, frame.px(84), row.height});
+    draw_number_field(frame, setting, {row.right() - frame.px(84), row.y, frame.px(84), row.height}, send);
   } else {
     const Press press = press_area("number", field);
     if (press.hovered) {
@@ -129,17 +132,28 @@ double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
   }
   const Rect track{area.x, row.bottom() - frame.px(3), area.width, frame.px(16)};
   const TrackResult result = slider_track(frame, "track", track, share_of(setting, value));
-  if (result.moved && !(is_mine && edit.is_typing))
-    edit = {setting.key, value_at(setting, result.share), false, false, "", -1};
+  if (result.moved && !(is_mine && edit.is_typing)) {
+    const double wanted = value_at(setting, result.share);
+    if (!result.released && wanted != value) send(wanted, true);
+    edit = {setting.key, wanted, false, false, "", -1};
+  }
   if (result.reset) {
-    if (setting.value != setting.initial) frame.commands.send("set", {{"key", setting.key}, {"to", setting.initial}});
+    if (setting.value != setting.initial) send(setting.initial, false);
     edit = {};
   } else if (result.released && edit.key == setting.key && !edit.is_typing) {
-    if (edit.value != setting.value) frame.commands.send("set", {{"key", setting.key}, {"to", edit.value}});
+    send(edit.value, false);
     edit.sent_at = frame.time;
   }
   ImGui::PopID();
   return frame.px(38);
+}
+
+double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
+  return value_slider(frame, setting, area, [&](double value, bool is_live) {
+    std::vector<CommandField> fields{{"key", setting.key}, {"to", value}};
+    if (is_live) fields.emplace_back("live", true);
+    frame.commands.send("set", fields);
+  });
 }
 
 }  // namespace afterglow

@@ -1,5 +1,7 @@
 // Sliders for settings: drag, wheel for fine steps, a click on the number to type it, a double click for the default.
 #pragma once
+#include <functional>
+
 #include "views/frame.h"
 
 namespace afterglow {
@@ -22,7 +24,11 @@ double typed_value(const Setting& setting, const std::string& text);
 /// As it is shown: few digits, "1.0e−3".
 std::string setting_text(const Setting& setting, double value);
 
-/// Label, value and track of one setting; sends `set` when a new value is settled. Returns the height used.
+/// Label, value and track of one number. `send(value, is_live)` gets each value on its way while the knob is dragged,
+/// and the one that settles with is_live false. Returns the height used.
+double value_slider(Frame& frame, const Setting& setting, const Rect& area,
+                    const std::function<void(double value, bool is_live)>& send);
+/// The same for a hyperparameter: sends `set`.
 double setting_slider(Frame& frame, const Setting& setting, const Rect& area);
 
 }  // namespace afterglow

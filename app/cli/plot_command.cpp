@@ -59,6 +59,9 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   for (const char* measured : {"influence", "race", "routing", "position_code"}) {
     if (options.kind == measured) watched.measure_influence();
   }
+  watched.update_probe();
+  watched.choose_theory(options.layer, options.head);
+  watched.update_theory();
   Observation observation = watched.describe();
   observation.checksum = watched.run().trainer().checksum();
   observation.checksum_step = observation.step;

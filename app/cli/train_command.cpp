@@ -128,6 +128,8 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   if (options.figures) {
     watched.update_spectra();
     watched.update_trace();
+    watched.update_probe();
+    watched.update_theory();
     Observation observation = watched.describe();
     observation.checksum = run.trainer().checksum();
     observation.checksum_step = run.step();

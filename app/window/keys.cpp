@@ -25,9 +25,15 @@ constexpr std::array values{
     ChordValue{"3", "maximise", R"({"number": 3})"},
     ChordValue{"4", "maximise", R"({"number": 4})"},
     ChordValue{"5", "maximise", R"({"number": 5})"},
+    ChordValue{"J", "shuttle", R"({"direction": -1})"},
+    ChordValue{"K", "shuttle", R"({"direction": 0})"},
+    ChordValue{"L", "shuttle", R"({"direction": 1})"},
+    ChordValue{"Shift+Tab", "focus", R"({"by": -1})"},
     ChordValue{"Ctrl+1", "workspace", R"({"number": 1})"},
     ChordValue{"Ctrl+2", "workspace", R"({"number": 2})"},
     ChordValue{"Ctrl+3", "workspace", R"({"number": 3})"},
+    ChordValue{"Ctrl+4", "workspace", R"({"number": 4})"},
+    ChordValue{"Ctrl+5", "workspace", R"({"number": 5})"},
 };
 
 }  // namespace

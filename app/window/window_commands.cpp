@@ -9,6 +9,7 @@
 #include "core/engine/solver_view.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "views/formula_cards.h"
 #include "views/page/page.h"
 #include "views/panel.h"
 
@@ -59,6 +60,7 @@ std::vector<const Figure*> meant_plots(CommandContext& context, const json& valu
 
 void select(CommandContext& context, const json& value) {
   Selection& s = context.page.selection;
+  const Selection before = s;
   constexpr std::int64_t most = 1 << 20;
   s.layer = static_cast<int>(integer(value, "layer", s.layer, -1, most));
   s.head = static_cast<int>(integer(value, "head", s.head, 0, most));
@@ -78,6 +80,8 @@ void select(CommandContext& context, const json& value) {
   }
   s.band = truth(value, "band", s.band);
   s.smoothing = number(value, "smoothing", s.smoothing, 0, 0.9999);
+  if (s.layer != before.layer || s.head != before.head)
+    context.engine.send("theory", {{"layer", std::int64_t{s.layer}}, {"head", std::int64_t{s.head}}});
 }
 
 void move_token(CommandContext& context, std::int64_t by) {
@@ -148,6 +152,8 @@ void race(CommandContext& context, const json& value) {
   context.page.maximised = is_on ? "" : "race";
 }
 
+void present(CommandContext& context, const json& value);
+
 /// One thing at a time: what lies on top closes first, then the enlarged panel, then the selection.
 void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
@@ -156,8 +162,14 @@ void restore(CommandContext& context, const json&) {
   if (page.palette.is_open || page.help_is_open) {
     page.palette = {};
     page.help_is_open = false;
+  } else if (!page.card.pinned.empty()) {
+    page.card.pinned.clear();
   } else if (!page.maximised.empty()) {
     page.maximised.clear();
+  } else if (page.presenting) {
+    present(context, {{"on", false}});
+  } else if (!page.focused_panel.empty()) {
+    page.focused_panel.clear();
   } else if (has_cursors) {
     for (auto& [name, plot] : page.plots) plot.mark_a = plot.mark_b = std::nullopt;
   } else if (!page.notes.empty()) {
@@ -235,7 +247,57 @@ void open_palette(CommandContext& context, const json&) {
   context.page.help_is_open = false;
 }
 
-void help(CommandContext& context, const json&) { context.page.help_is_open = !context.page.help_is_open; }
+/// F1 over a quantity keeps its card; over nothing it shows the keys.
+void help(CommandContext& context, const json&) {
+  CardState& card = context.page.card;
+  if (!card.pinned.empty()) {
+    card.pinned.clear();
+  } else if (!context.page.help_is_open && find_card(card.card)) {
+    card.pinned = card.card;
+  } else {
+    context.page.help_is_open = !context.page.help_is_open;
+  }
+}
+
+void copy(CommandContext& context, const json& value) { run_copy(context, {"copy", value.dump()}); }
+
+/// Training runs forward at its own speed; everything else moves by steps that double with each press.
+void shuttle(CommandContext& context, const json& value) {
+  constexpr int fastest = 64;
+  int& speed = context.page.shuttle;
+  const auto direction = static_cast<int>(integer(value, "direction", 0, -1, 1));
+  speed = direction == 0 ? 0 : direction * speed > 0 ? std::clamp(2 * speed, -fastest, fastest) : direction;
+  const bool is_of_tokens = moves_tokens(context);
+  if (speed < 0) return time_left(context, {{"count", -speed}});
+  if (speed > 0 && is_of_tokens) return time_right(context, {{"count", speed}});
+  context.engine.send(speed > 0 ? "run" : "pause");
+}
+
+void present(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  const bool on = truth(value, "on", !page.presenting);
+  if (on == page.presenting) return;
+  page.presenting = on;
+  if (on) page.theme_before = page.theme;
+  page.theme = on ? "projector" : page.theme_before;
+}
+
+void focus(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  std::vector<std::string> shown;
+  for (const Workspace& workspace : workspaces()) {
+    if (workspace.id != page.workspace) continue;
+    for (const WorkspaceRow& row : workspace.rows) {
+      for (const auto& [id, share] : row.panels) shown.emplace_back(id);
+    }
+  }
+  if (shown.empty()) return;
+  const auto size = static_cast<std::int64_t>(shown.size()), by = integer(value, "by", 1, -size, size);
+  const std::int64_t now = std::find(shown.begin(), shown.end(), page.focused_panel) - shown.begin();
+  const std::int64_t next = now < size ? now + by : by > 0 ? 0 : -1;
+  page.focused_panel = shown[static_cast<std::size_t>(((next % size) + size) % size)];
+  if (!page.maximised.empty()) page.maximised = page.focused_panel;
+}
 void full_screen(CommandContext& context, const json&) { context.actions.toggle_full_screen(); }
 void screenshot(CommandContext& context, const json& value) {
   context.actions.save_picture(word(value, "path", "window.png"));
@@ -268,6 +330,10 @@ constexpr std::array handlers{
     Handler{"zoom", zoom},
     Handler{"palette", open_palette},
     Handler{"help", help},
+    Handler{"copy", copy},
+    Handler{"shuttle", shuttle},
+    Handler{"present", present},
+    Handler{"focus", focus},
     Handler{"fullscreen", full_screen},
     Handler{"screenshot", screenshot},
     Handler{"quit", quit},

@@ -16,6 +16,7 @@ struct WindowActions {
   std::function<void()> toggle_full_screen = [] {};
   std::function<void(const std::string& path)> save_picture = [](const std::string&) {};
   std::function<void()> close = [] {};
+  std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
   std::string export_folder = ".";  ///< where figures go that have no path of their own
 };
 
@@ -35,5 +36,6 @@ void run_window_command(CommandContext& context, const Command& command);
 
 /// Handlers that live in files of their own.
 void run_export(CommandContext& context, const Command& command);
+void run_copy(CommandContext& context, const Command& command);
 
 }  // namespace afterglow

@@ -80,6 +80,7 @@ void WindowLoop::start_page() {
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
   actions_.close = [this] { window_.close(); };
+  actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
   window_.on_drop = [this](const std::string& path) { commands_.send("load", {{"path", path}}); };
   if (!options_.open_path.empty()) commands_.send("load", {{"path", options_.open_path}});

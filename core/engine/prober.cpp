@@ -9,6 +9,7 @@
 #include "core/engine/device_array.h"
 #include "core/engine/head_spectrum.h"
 #include "core/engine/layer_weights.h"
+#include "core/engine/theory.h"
 #include "core/io/error.h"
 #include "core/layers/host_probe.h"
 
@@ -180,8 +181,8 @@ double Prober::accuracy(const Edits& edits) {
   return counted > 0 ? static_cast<double>(correct) / counted : 0.0;
 }
 
-std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int traced, const Spectra* unedited) {
-  const Task& task = trainer_->task();
+/// Makes the batch once, and puts the sequence in its place.
+void Prober::load(const ProbeSetup& setup) {
   const Example example = sequence_of(setup);
   const auto length = static_cast<std::int64_t>(example.tokens.size());
   if (step_ != trainer_->finished_steps()) forget();
@@ -190,7 +191,7 @@ std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int trace
     const std::int64_t count = std::clamp<std::int64_t>(batch_tokens / length, 1, most_examples);
     sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
     batch_ = std::make_unique<Sequences>(trainer_->backend(), count, length);
-    fill_batch(task, trainer_->seed(), 0, static_cast<int>(count), batch_->tokens.host<std::int32_t>(),
+    fill_batch(trainer_->task(), trainer_->seed(), 0, static_cast<int>(count), batch_->tokens.host<std::int32_t>(),
                batch_->targets.host<std::int32_t>(), batch_->context.host<std::uint8_t>(), Split::held_out);
     batch_->upload();
   }
@@ -199,6 +200,24 @@ std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int trace
   std::copy(example.tokens.begin(), example.tokens.end(), sequence_->tokens.host<std::int32_t>());
   std::copy(example.context.begin(), example.context.end(), sequence_->context.host<std::uint8_t>());
   sequence_->upload();
+}
+
+std::shared_ptr<const TheoryView> Prober::theory(const ProbeSetup& setup, int layer, int head) {
+  if (overridable_.empty()) return nullptr;
+  const auto meant = std::find_if(overridable_.begin(), overridable_.end(),
+                                  [&](const OverridableLayer& known) { return known.layer == layer; });
+  const OverridableLayer& of = meant == overridable_.end() ? overridable_.front() : *meant;
+  load(setup);
+  forward(*sequence_, {}, true);
+  return std::make_shared<const TheoryView>(
+      read_theory(*trainer_, of.layer, std::clamp(head, 0, of.heads - 1), ProbeReader(tape_, trainer_->backend())));
+}
+
+std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int traced, const Spectra* unedited) {
+  const Task& task = trainer_->task();
+  const Example example = sequence_of(setup);
+  const auto length = static_cast<std::int64_t>(example.tokens.size());
+  load(setup);
   if (!plain_accuracy_) plain_accuracy_ = accuracy({});
   if (!plain_) plain_ = answers({});
 

@@ -26,6 +26,8 @@ class Prober {
   /// Answers, accuracy and operators. `traced` is the part whose token weights are wanted; `unedited` gives the modes
   /// of overridden heads their identities.
   std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* unedited);
+  /// The theorems beside one head of part `layer` (any other part: the first `ska`); nullptr without such a layer.
+  std::shared_ptr<const TheoryView> theory(const ProbeSetup& setup, int layer, int head);
   /// Weights or settings have changed: what was computed without overrides is no longer right.
   void forget();
 
@@ -36,6 +38,7 @@ class Prober {
     std::int64_t first = 0;  // token of the first row
     std::vector<double> probabilities;
   };
+  void load(const ProbeSetup& setup);
   Edits edits_of(const Overrides& overrides) const;
   Var forward(const Sequences& input, const Edits& edits, bool probing);
   Var stream_before(const Sequences& input, std::size_t branch);

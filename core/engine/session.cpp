@@ -27,8 +27,8 @@ constexpr std::size_t trail_length = 60;         // spectra kept for the trails
 constexpr std::size_t most_events = 50;          // messages kept
 constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
 // Looking may take at most this share of the worker's time.
-constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01, share_for_influence = 0.03;
-constexpr double share_for_solvers = 0.01;
+constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01, share_for_theory = 0.01;
+constexpr double share_for_influence = 0.03, share_for_solvers = 0.01;
 constexpr double share_for_edits = 0.5;  // while somebody drags: the picture follows
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -95,7 +95,8 @@ struct Session::Worker {
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
   Pace spectra_pace{share_for_spectra, 1.0 / 30}, trace_pace{share_for_traces, 0.25},
-      probe_pace{share_for_probes, 0.25}, influence_pace{share_for_influence, 0.0}, solver_pace{share_for_solvers, 0.5};
+      probe_pace{share_for_probes, 0.25}, theory_pace{share_for_theory, 1.0}, influence_pace{share_for_influence, 0.0},
+      solver_pace{share_for_solvers, 0.5};
   bool influence_failed = false;
   Clock::time_point last_publication{}, speed_start = Clock::now();
   std::int64_t speed_step = 0;
@@ -203,6 +204,7 @@ struct Session::Worker {
     trace_pace = Pace(share_for_traces, 0.25);
     probe_pace = Pace(share_for_probes, 0.25);
     solver_pace = Pace(share_for_solvers, 0.5);
+    theory_pace = Pace(share_for_theory, 1.0);
     stale = true;
   }
 
@@ -279,6 +281,12 @@ struct Session::Worker {
            w.look_afresh();
          }},
         {"solver_problem", [](Worker& w, const json& v) { w.watched->choose_problem(parse_made_problem(v)); }},
+        {"theory",
+         [](Worker& w, const json& v) {
+           constexpr std::int64_t most = 1 << 20;
+           w.watched->choose_theory(static_cast<int>(std::clamp<std::int64_t>(integer_in(v, "layer", -1), -1, most)),
+                                    static_cast<int>(std::clamp<std::int64_t>(integer_in(v, "head", 0), 0, most)));
+         }},
         {"trace", [](Worker& w, const json& v) {
            w.watched->choose_trace(static_cast<int>(std::clamp<std::int64_t>(integer_in(v, "layer", -1), -1, 1 << 20)));
            w.look_afresh();
@@ -318,7 +326,8 @@ struct Session::Worker {
         !value["to"].is_number()) {
       throw Error(ExitCode::bad_input, "set takes {\"key\": \"learning_rate\", \"to\": 0.001}");
     }
-    run().set(value["key"].get<std::string>(), value["to"].get<double>());
+    run().set(value["key"].get<std::string>(), value["to"].get<double>(),
+              value.contains("live") && value["live"] == true);
     watched->forget_looks();
     look_afresh();
   }
@@ -402,20 +411,26 @@ struct Session::Worker {
     same_as = !fresh && entry->second.first != run_number ? "run " + std::to_string(entry->second.first) : "";
   }
 
+  // At rest the step shows at once; what takes longer follows with the next publication.
   void look() {
     const bool resting = !running;
-    if (!watched->spectra_are_current() && (resting || spectra_pace.due()))
-      spectra_pace.timed([&] { watched->update_spectra(); });
-    if (!watched->trace_is_current() && (resting || trace_pace.due()))
-      trace_pace.timed([&] { watched->update_trace(); });
-    if (!watched->probe_is_current() && (resting || probe_pace.due())) {
-      probe_pace.timed([&] { watched->update_probe(); });
-      probe_pace.change_share(share_for_probes, 0.25);
-    }
-    if (!resting && !influence_failed && influence_pace.due()) influence_pace.timed([&] { measure_influence(); });
-    if (!watched->solvers_are_current() && (resting || solver_pace.due()))
-      solver_pace.timed([&] { watched->update_solvers(); });
+    bool looked = false;
+    const auto look_at = [&](bool is_current, Pace& pace, void (WatchedRun::*update)()) {
+      if (is_current || !(resting || pace.due())) return;
+      pace.timed([&] { (*watched.*update)(); });
+      looked = true;
+    };
+    look_at(watched->spectra_are_current(), spectra_pace, &WatchedRun::update_spectra);
+    look_at(watched->trace_is_current(), trace_pace, &WatchedRun::update_trace);
     if (resting) take_checksum();
+    if (!watched->probe_is_current() && !(resting && looked)) {
+      look_at(false, probe_pace, &WatchedRun::update_probe);
+      if (looked) probe_pace.change_share(share_for_probes, 0.25);
+    }
+    if (!(resting && looked)) look_at(watched->solvers_are_current(), solver_pace, &WatchedRun::update_solvers);
+    if (!(resting && looked)) look_at(watched->theory_is_current(), theory_pace, &WatchedRun::update_theory);
+    if (!resting && !influence_failed && influence_pace.due()) influence_pace.timed([&] { measure_influence(); });
+    stale = stale || (resting && looked);
   }
 
   void measure_speed() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "core/io/error.h"
 
@@ -17,8 +18,10 @@ std::string short_number(double value) {
   return text;
 }
 
-Command set_command(const std::string& key, double value) {
-  return {"set", nlohmann::json{{"key", key}, {"to", value}}.dump()};
+Command set_command(const std::string& key, double value, bool is_live = false) {
+  nlohmann::json fields{{"key", key}, {"to", value}};
+  if (is_live) fields["live"] = true;
+  return {"set", fields.dump()};
 }
 
 }  // namespace
@@ -101,16 +104,24 @@ void TrainingRun::truncate_curves(std::int64_t step) {
   trajectory_.truncate(step);
 }
 
-void TrainingRun::set(const std::string& key, double value) {
+void TrainingRun::set(const std::string& key, double value, bool is_live) {
   apply_due_commands();
-  const double from = trainer_->get(key);
+  const bool goes_on = is_live_ && !done_.empty() && done_.back().key == key;
+  const double from = goes_on ? done_.back().from : trainer_->get(key);
   trainer_->set(key, value);
   recipe_.commands.resize(next_command_);
-  recipe_.commands.push_back({step(), set_command(key, value)});
-  ++next_command_;
+  if (goes_on && done_.back().step == step()) recipe_.commands.pop_back();
+  recipe_.commands.push_back({step(), set_command(key, value, is_live)});
+  next_command_ = recipe_.commands.size();
   history_.forget_after(step());
-  done_.push_back({step(), key, from, value});
+  if (goes_on) {
+    done_.back().step = step();
+    done_.back().to = value;
+  } else {
+    done_.push_back({step(), step(), key, from, value});
+  }
   undone_.clear();
+  is_live_ = is_live;
 }
 
 // In front of all others, so that what undo takes back stays the last one.
@@ -132,7 +143,8 @@ bool TrainingRun::undo() {
   if (done_.empty()) return false;
   const Change last = done_.back();
   done_.pop_back();
-  const bool passed = last.step != step();
+  is_live_ = false;
+  const bool passed = last.first_step != step();
   trainer_->set(last.key, last.from);
   if (passed) {
     recipe_.commands.resize(next_command_);
@@ -174,6 +186,7 @@ void TrainingRun::go_to(std::int64_t target) {
     failure_.clear();
     done_.clear();
     undone_.clear();
+    is_live_ = false;
     trainer_->restore(*frame);
     rebuild_config(step());
     truncate_curves(step());
@@ -201,11 +214,16 @@ RunCurves TrainingRun::curves() const {
   curves.held_out_accuracy = held_out_accuracy_.view();
   for (std::size_t i = 0; i < layer_norms_.size(); ++i)
     curves.layer_gradient_norms.push_back({trainer_->parts()[i].label, layer_norms_[i].view()});
+  std::map<std::string, double> before;
+  for (const Setting& setting : trainer_->settings()) before[setting.key] = setting.initial;
   for (const TimedCommand& timed : recipe_.commands) {
     if (timed.command.name != "set" || timed.step > step()) continue;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);
-    curves.marks.push_back(
-        {timed.step, value.at("key").get<std::string>() + " → " + short_number(value.at("to").get<double>())});
+    if (value.value("live", false)) continue;
+    const auto key = value.at("key").get<std::string>();
+    const auto to = value.at("to").get<double>();
+    curves.marks.push_back({timed.step, key + " " + short_number(before[key]) + " → " + short_number(to)});
+    before[key] = to;
   }
   return curves;
 }

@@ -30,7 +30,9 @@ class TrainingRun {
   const std::string& failure() const { return failure_; }
 
   /// Changes a hyperparameter from the next step on and writes it into the recipe. A different future begins here.
-  void set(const std::string& key, double value);
+  /// A live value is one on its way (a slider that is being dragged): with those of the same key that follow, and the
+  /// one that settles, it is one change and one mark.
+  void set(const std::string& key, double value, bool is_live = false);
   /// Takes the last change at this step back, or makes it again; false when there is none.
   bool undo();
   bool redo();
@@ -64,11 +66,12 @@ class TrainingRun {
   std::size_t next_command_ = 0;
   std::string failure_;
   struct Change {
-    std::int64_t step;
+    std::int64_t first_step, step;  // of its first and last command; they differ where it was live
     std::string key;
     double from, to;
   };
   std::vector<Change> done_, undone_;
+  bool is_live_ = false;  // the last change has not settled
 
   std::int64_t first_step_ = 1;
   GrowingCurve loss_, accuracy_, learning_rate_, gradient_norm_, held_out_step_, held_out_accuracy_;

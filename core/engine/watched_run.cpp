@@ -62,6 +62,7 @@ void WatchedRun::go_to(std::int64_t step) {
     if (prober_) prober_->forget();
     influence_is_stale_ = true;
     solvers_.reset();
+    theory_is_stale_ = true;
     return;
   }
   while (run_->step() < step && train_step()) {
@@ -173,6 +174,7 @@ void WatchedRun::forget_looks() {
   probe_.reset();
   if (prober_) prober_->forget();
   solvers_.reset();
+  theory_is_stale_ = true;
 }
 
 bool WatchedRun::spectra_are_current() const { return forecasts() || (spectra_ && spectra_->step == run_->step()); }
@@ -229,6 +231,21 @@ void WatchedRun::measure_influence() {
   while (!influence_is_current()) advance_influence();
 }
 
+void WatchedRun::choose_theory(int part, int head) {
+  theory_is_stale_ = theory_is_stale_ || part != theory_part_ || head != theory_head_;
+  theory_part_ = part;
+  theory_head_ = head;
+}
+
+bool WatchedRun::theory_is_current() const {
+  return forecasts() || (!theory_is_stale_ && (!theory_ || theory_->step == run_->step()));
+}
+
+void WatchedRun::update_theory() {
+  if (prober_) theory_ = prober_->theory(history_.now(), theory_part_, theory_head_);
+  theory_is_stale_ = false;
+}
+
 Observation WatchedRun::describe() const {
   const Trainer& trainer = run_->trainer();
   const Recipe recipe = run_->recipe();
@@ -267,8 +284,12 @@ Observation WatchedRun::describe() const {
   if (influence_) now.influence = influence_->finished();
   now.trajectory = trajectory_;
   now.forecast = forecast_;
-  now.probe = probe_;
   now.solvers = solvers_;
+  if (probe_) {
+    auto probe = std::make_shared<ProbeView>(*probe_);
+    probe->theory = theory_;
+    now.probe = std::move(probe);
+  }
   now.recipe = to_json(recipe).dump();
   return now;
 }

@@ -57,6 +57,11 @@ class WatchedRun {
   void advance_influence();
   void measure_influence();
 
+  /// The head whose theory is looked at: of `part` where that is an `ska`, else of the first one.
+  void choose_theory(int part, int head);
+  bool theory_is_current() const;
+  void update_theory();
+
   /// Everything but what only a session knows (running, speed, earlier runs, events).
   Observation describe() const;
 
@@ -84,6 +89,9 @@ class WatchedRun {
   std::shared_ptr<const ProbeView> probe_;
   std::optional<MadeProblem> made_problem_;
   std::shared_ptr<const SolverView> solvers_;
+  int theory_part_ = -1, theory_head_ = 0;
+  std::shared_ptr<const TheoryView> theory_;
+  bool theory_is_stale_ = true;  // what is shown meanwhile is the last one
 };
 
 }  // namespace afterglow

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "core/engine/probe_view.h"
 #include "core/engine/solver_problems.h"
 #include "tests/support/sample_influence.h"
 
@@ -267,6 +268,78 @@ std::shared_ptr<const SolverView> solvers_of(std::int64_t step, int heads, int l
   return view;
 }
 
+std::shared_ptr<const TheoryView> theory_of(std::int64_t step) {
+  TheoryView t;
+  t.step = step;
+  t.layer = 3;
+  t.rank = t.value_width = 16;
+  t.heads = 4;
+  t.layers = 1;
+  t.ridge = 1e-3;
+  t.gamma = 1.24;
+  t.kappa = 412;
+  t.state_bytes = 12560;
+  t.cache_bytes = 512;
+  t.crossing = 24.5;
+  for (int i = 0; i <= 10; ++i) {
+    const double size = std::pow(10, -6 + 0.5 * i);
+    t.noise.push_back(size);
+    t.operator_change.push_back(3 * size);
+    t.sharp_operator_bound.push_back(40 * size);
+    t.operator_bound.push_back(900 * size);
+    t.eigenvalue_change.push_back(2 * size);
+    t.bauer_fike.push_back(24 * size);
+    t.combined_bound.push_back(9000 * size);
+    t.pencil_bound.push_back(300 * size);
+  }
+  t.eigenvector_condition = 11;
+  t.sigma = 0.94;
+  t.explained = 3.2;
+  t.persistent = 3;
+  t.transient = 13;
+  t.regime_applies = true;
+  for (int k = 0; k <= 8; ++k) {
+    t.norms.push_back(std::pow(0.94, k));
+    t.restored.push_back(std::pow(1.24 * 0.94, k));
+    t.paper_bounds.push_back(std::pow(1.24, k));
+    t.bounds.push_back(std::pow(1.24 * 0.95, k));
+    t.excess.push_back(0.3 * k);
+    t.excess_with_gain.push_back(0.2 + 0.35 * k);
+    t.regime_error.push_back(0.2 + 0.6 * std::pow(0.5, k) + 0.03 * k);
+    t.regime_bound.push_back(2 * (0.2 + 0.6 * std::pow(0.5, k) + 0.05 * k));
+  }
+  for (int i = 0; i < 16; ++i) {
+    t.gap.push_back(0.4 + 0.1 * noise(3, static_cast<std::uint64_t>(i)));
+    t.shared_gap.push_back(t.gap.back() + 0.2);
+    t.gap_bound.push_back(4);
+    t.jacobian.push_back(2 * std::pow(0.7, i));
+  }
+  t.jacobian_bound = 90;
+  t.jacobian_sharp_bound = 7;
+  t.jacobian_lower_bound = 1e-4;
+  return std::make_shared<const TheoryView>(std::move(t));
+}
+
+std::shared_ptr<ProbeView> probe_of(const Observation& o) {
+  auto view = std::make_shared<ProbeView>();
+  view->step = o.step;
+  view->tokens = o.trace->tokens;
+  view->labels = std::make_shared<const std::vector<std::string>>(o.trace->labels);
+  view->examples = 64;
+  view->accuracy_before = view->accuracy_after = 0.984;
+  for (std::size_t t = 0; t < view->tokens.size(); ++t) {
+    ProbeAnswer answer;
+    for (int i = 0; i < 6; ++i) {
+      answer.tokens.push_back(i + 3);
+      answer.before.push_back(0.62 * std::pow(0.4, i));
+    }
+    answer.after = answer.before;
+    view->answers.push_back(std::move(answer));
+  }
+  view->theory = theory_of(o.step);
+  return view;
+}
+
 Observation training(std::int64_t step, int heads, int rank, int length) {
   Observation o;
   o.preset = "tiny";
@@ -295,6 +368,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.token_weights = token_weights_of(*o.trace, heads, false);
   o.solvers = solvers_of(step, std::min(heads, 4), length);
   o.influence = influence_of(o);
+  o.probe = probe_of(o);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
 }
@@ -423,6 +497,60 @@ Observation many_heads() {
   return o;
 }
 
+Observation probed() {
+  Observation o = training_at(428);
+  auto view = probe_of(o);
+  LayerOverride& layer = view->setup.overrides.layers[3];
+  layer.power = 4;
+  layer.heads[0].modes[0] = {0, false, std::complex<double>(0.7, 0.6)};
+  layer.heads[0].modes[4] = {4, true, {}};
+  layer.heads[2].is_off = true;
+  for (const HeadSpectrum& head : o.spectra->heads) {
+    ProbedHead probed{head, std::vector<bool>(head.eigenvalues.size(), false), head.head == 2};
+    probed.spectrum.power = 4;
+    if (head.head == 0 && head.eigenvalues.size() > 4) {
+      const EditedModes modes =
+          edit_modes(head.eigenvalues, std::vector<ModeEdit>{layer.heads[0].modes[0], layer.heads[0].modes[4]});
+      probed.spectrum.eigenvalues = modes.eigenvalues;
+      probed.is_off = modes.is_off;
+    }
+    view->heads.push_back(std::move(probed));
+  }
+  for (ProbeAnswer& answer : view->answers) std::reverse(answer.after.begin(), answer.after.end());
+  view->accuracy_after = 0.61;
+  view->weights = *o.token_weights;
+  for (std::vector<float>& head : view->weights.weights) {
+    for (float& weight : head) weight *= 0.4f;
+  }
+  o.probe = view;
+  return o;
+}
+
+Observation broken_probe() {
+  Observation o = probed();
+  auto view = std::make_shared<ProbeView>(*o.probe);
+  view->labels = nullptr;
+  auto theory = std::make_shared<TheoryView>(*view->theory);
+  theory->layer = 99;
+  theory->operator_bound.clear();
+  theory->gap[3] = nan;
+  theory->gap_bound.resize(2);
+  theory->jacobian_bound = infinity;
+  theory->crossing = nan;
+  theory->kappa = -1;
+  view->theory = theory;
+  view->accuracy_after = nan;
+  view->heads[0].is_off.clear();
+  view->heads[0].spectrum.eigenvalues.resize(2);
+  view->heads[0].spectrum.scale = nan;
+  view->heads[1].spectrum.identity.clear();
+  view->weights.weights.resize(1);
+  view->weights.weights[0].resize(7);
+  view->answers.back() = {{1, -4, 9999999}, {nan, 2}, {infinity}, -1, -1};
+  o.probe = view;
+  return o;
+}
+
 Observation softmax_weights() {
   Observation o = training_at(428);
   o.model.layers[1] = {"0 attention", "layers.0.mixer", "attention", "H 2", 16384, 2, 32768};
@@ -470,6 +598,8 @@ const std::vector<Sample>& all() {
     add("several runs", several_runs());
     add("long texts", long_texts());
     add("many heads", many_heads());
+    add("probed", probed());
+    add("broken probe", broken_probe());
     add("attention trace", attention_trace());
     add("softmax weights", softmax_weights());
     return list;

@@ -22,6 +22,8 @@ Observation several_runs();     ///< two finished runs and a branch
 Observation long_texts();       ///< names and messages far longer than any label
 Observation many_heads();       ///< 16 heads of rank 64 and a trace of 700 tokens
 Observation softmax_weights();  ///< token weights of softmax attention, which are shares
+Observation probed();           ///< overrides in force: a moved mode, one switched off, a head off
+Observation broken_probe();     ///< a probe whose lists do not fit each other, with NaN in them
 Observation attention_trace();  ///< a trace of a layer that is no Koopman attention, with a growing state
 
 struct Sample {

@@ -43,7 +43,7 @@ TEST_F(WindowCommandsTest, EveryExampleOfTheTableRunsWithoutComplaint) {
   for (const CommandSpec& spec : command_table()) {
     if (spec.target != CommandTarget::window || spec.name == "export") continue;
     run(std::string(spec.name), std::string(spec.example));
-    EXPECT_TRUE(page.notes.empty()) << spec.name << ": " << page.notes.back().text;
+    for (const Note& note : page.notes) EXPECT_EQ(note.severity, Severity::info) << spec.name << ": " << note.text;
     page.notes.clear();
   }
 }
@@ -158,6 +158,80 @@ TEST_F(WindowCommandsTest, ActionsOfTheWindowSystemAreAskedFor) {
   EXPECT_EQ(picture, "a.png");
   EXPECT_EQ(closed, 1);
   EXPECT_EQ(full, 1);
+}
+
+TEST_F(WindowCommandsTest, AnotherHeadIsAnotherTheory) {
+  run("select", R"({"head": 2})");
+  EXPECT_EQ(followed(), "theory {\"head\":2,\"layer\":-1}\n");
+  run("select", R"({"head": 2, "mode": 1})");
+  EXPECT_EQ(followed(), "");
+}
+
+TEST_F(WindowCommandsTest, CopyWritesWhatAShellUnderstands) {
+  std::string text;
+  actions.copy_text = [&](const std::string& copied) { text = copied; };
+  Observation o = samples::mid_training();
+  o.recipe = R"({"name": "tiny", "seed": 9, "probe": {"index": 3}, "commands": []})";
+  observation = std::make_shared<const Observation>(o);
+  run("copy", R"({"what": "setup"})");
+  EXPECT_EQ(text, "afterglow train --preset tiny --seed 9 --set 'probe={\"index\":3}' --until 428");
+  page.selection.head = 2;
+  run("copy", R"({"panel": "spectrum"})");
+  EXPECT_EQ(text,
+            "afterglow plot spectrum --preset tiny --seed 9 --set 'probe={\"index\":3}' --steps 428 --head 2 --svg "
+            "spectrum.svg");
+  run("copy", R"({"what": "formula", "card": "half_life"})");
+  EXPECT_NE(text.find("\\lambda"), std::string::npos);
+  page.notes.clear();
+  run("copy", R"({"panel": "nothing"})");
+  EXPECT_EQ(page.notes.back().severity, Severity::warning);
+}
+
+TEST_F(WindowCommandsTest, TheShuttleDoublesAndStops) {
+  run("shuttle", R"({"direction": -1})");
+  run("shuttle", R"({"direction": -1})");
+  EXPECT_EQ(followed(), "rewind {\"step\":427}\nrewind {\"step\":426}\n");
+  run("shuttle", R"({"direction": 0})");
+  EXPECT_EQ(followed(), "pause {}\n");
+  run("shuttle", R"({"direction": 1})");
+  EXPECT_EQ(followed(), "run {}\n");
+  page.time_focus = TimeFocus::tokens;
+  page.selection.token = 10;
+  page.shuttle = 0;
+  for (int i = 0; i < 3; ++i) run("shuttle", R"({"direction": 1})");
+  EXPECT_EQ(page.selection.token, 17);
+}
+
+TEST_F(WindowCommandsTest, PresentingGoesThereAndBack) {
+  page.theme = "dark";
+  run("present");
+  EXPECT_TRUE(page.presenting);
+  EXPECT_EQ(page.theme, "projector");
+  run("restore");
+  EXPECT_FALSE(page.presenting);
+  EXPECT_EQ(page.theme, "dark");
+}
+
+TEST_F(WindowCommandsTest, TabGoesRoundThePanels) {
+  run("focus");
+  const std::string first = page.focused_panel;
+  EXPECT_FALSE(first.empty());
+  run("focus", R"({"by": -1})");
+  EXPECT_NE(page.focused_panel, first);
+  run("focus");
+  EXPECT_EQ(page.focused_panel, first);
+}
+
+TEST_F(WindowCommandsTest, HelpPinsTheCardUnderTheMouse) {
+  page.card.card = "half_life";
+  run("help");
+  EXPECT_EQ(page.card.pinned, "half_life");
+  EXPECT_FALSE(page.help_is_open);
+  run("help");
+  EXPECT_TRUE(page.card.pinned.empty());
+  page.card.card.clear();
+  run("help");
+  EXPECT_TRUE(page.help_is_open);
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/influence_figures.h"
 #include "views/figures/power_filter_figures.h"
+#include "views/figures/probe_figures.h"
 #include "views/figures/solver_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
+#include "views/figures/theory_figures.h"
 #include "views/figures/token_weights_figures.h"
 #include "views/figures/training_figures.h"
 
@@ -45,6 +47,19 @@ constexpr std::array kinds{
              position_code_subtitle, position_code_figures},
     PlotKind{"deep_profiles", "Deep profiles", "Decaying, frozen and increasing influence of 1, 2 and 3 blocks.",
              deep_profiles_subtitle, deep_profiles_figures},
+    PlotKind{"probe", "Probe", "What a sequence is answered, which tokens speak for it, and what overrides change.",
+             probe_subtitle, probe_figures},
+    PlotKind{"perturbation", "Perturbation",
+             "What noise in the statistics does to operator and eigenvalues, with bounds.", theory_subtitle,
+             perturbation_figures},
+    PlotKind{"filter_theory", "Filter, in theory", "Norms of the powers, what the filter costs, and when it helps.",
+             theory_subtitle, filter_theory_figures},
+    PlotKind{"linear_gap", "Linear attention", "How far linear attention is from ridge retrieval, with the bound.",
+             theory_subtitle, linear_gap_figures},
+    PlotKind{"query_jacobian", "Query Jacobian", "How the answer moves with its query, with the bounds.",
+             theory_subtitle, query_jacobian_figures},
+    PlotKind{"memory", "Memory", "Bytes of the state against a key-value cache, and where they cross.", theory_subtitle,
+             memory_figures},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
+#include "views/figures/probe_figures.h"
 
 namespace afterglow {
 
@@ -39,12 +40,13 @@ struct Mode {
 };
 
 /// Pairs count once, with the energy of both: they have the same modulus and the same gain.
-std::vector<Mode> merged_modes(const HeadSpectrum& head) {
+std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed) {
   std::vector<Mode> modes;
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
     const double modulus = std::abs(head.scale * head.eigenvalues[i]);
     if (!std::isfinite(modulus)) continue;
     const double energy = i < head.energy.size() && std::isfinite(head.energy[i]) ? head.energy[i] : 0;
+    if (probed && (probed->head_is_off || (i < probed->is_off.size() && probed->is_off[i]))) continue;
     const int identity = i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
     const auto partner =
         std::find_if(modes.begin(), modes.end(), [&](const Mode& m) { return m.identity == identity; });
@@ -60,16 +62,19 @@ std::vector<Mode> merged_modes(const HeadSpectrum& head) {
 }  // namespace
 
 std::string power_filter_subtitle(const Observation& observation, const Selection& selection) {
-  const HeadSpectrum* head = selected_head(observation, selection);
+  const HeadSpectrum* head = seen_head(observation, selection);
   if (!head) return "no Koopman operator in this model yet";
-  return "K = " + std::to_string(shown_power(*head, selection)) + " · bars: query energy before and after";
+  const std::string edited = probed_head(observation, *head) ? " · edited, grey: as trained" : "";
+  return "K = " + std::to_string(shown_power(*head, selection)) + edited + " · bars: query energy before and after";
 }
 
 std::vector<Figure> power_filter_figures(const Observation& observation, const Selection& selection, CurveStore&) {
-  const HeadSpectrum* head = selected_head(observation, selection);
-  if (!head) return {};
+  const HeadSpectrum* trained = selected_head(observation, selection);
+  if (!trained) return {};
+  const ProbedHead* probed = probed_head(observation, *trained);
+  const HeadSpectrum* head = probed ? &probed->spectrum : trained;
   const int power = shown_power(*head, selection);
-  const std::vector<Mode> modes = merged_modes(*head);
+  const std::vector<Mode> modes = merged_modes(*head, probed);
   double end = 1.0;
   for (const Mode& mode : modes) {
     while (end < mode.modulus && end < 1e30) end *= end < 2 ? 1.25 : 2;
@@ -98,8 +103,16 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
                               "mode " + std::to_string(mode.identity), ""});
   }
   figure.series.emplace_back(std::move(bars));
-  for (const int other : std::set<int>{1, 2, 4}) {
+  for (const int other : std::set<int>{1, 2, 4, std::clamp(trained->power, 0, 64)}) {
     if (other != power) figure.series.emplace_back(gain_line(other, end, false));
+  }
+  if (probed) {
+    Scatter ghosts;
+    ghosts.name = "as trained";
+    ghosts.marker = Marker::circle;
+    for (const Mode& mode : merged_modes(*trained, nullptr))
+      ghosts.points.push_back({mode.modulus, std::pow(mode.modulus, trained->power), 3, Role::faint, false, "", ""});
+    figure.series.emplace_back(std::move(ghosts));
   }
   figure.series.emplace_back(gain_line(power, end, true));
   figure.series.emplace_back(std::move(scatter));

@@ -7,6 +7,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
+#include "views/figures/probe_figures.h"
 
 namespace afterglow {
 
@@ -101,26 +102,65 @@ std::vector<Trail> mode_trails(const Observation& observation, const Selection& 
   return trails;
 }
 
-Figure head_figure(const Observation& observation, const Selection& selection, const HeadSpectrum& head) {
+ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, const Selection& selection) {
+  const std::complex<double> lambda = scale * head.eigenvalues[i];
+  const int identity = identity_of(head, i);
+  const double energy = i < head.energy.size() && head.energy[i] >= 0 ? std::min(1.0, head.energy[i]) : 0;
+  return {lambda.real(),
+          lambda.imag(),
+          2.6 + 12 * std::sqrt(energy),
+          mode_ink(identity),
+          identity == selection.mode && selection.mode >= 0,
+          "mode " + std::to_string(identity),
+          ""};
+}
+
+/// Grey where modes were before an override moved them or switched them off.
+Scatter ghosts_of(const HeadSpectrum& trained, const ProbedHead& probed, double scale) {
+  Scatter ghosts;
+  ghosts.name = "before the override";
+  ghosts.marker = Marker::circle;
+  for (std::size_t i = 0; i < trained.eigenvalues.size() && i < probed.spectrum.eigenvalues.size(); ++i) {
+    const std::complex<double> lambda = scale * trained.eigenvalues[i];
+    const bool is_same = std::abs(trained.eigenvalues[i] - probed.spectrum.eigenvalues[i]) < 1e-9;
+    if (std::isfinite(std::abs(lambda)) && !is_same)
+      ghosts.points.push_back({lambda.real(), lambda.imag(), 3, Role::faint, false, "", ""});
+  }
+  return ghosts;
+}
+
+Figure head_figure(const Observation& observation, const Selection& selection, const HeadSpectrum& trained) {
+  const ProbedHead* probed = probed_head(observation, trained);
+  const HeadSpectrum& head = probed ? probed->spectrum : trained;
   const double scale = shown_scale(head, selection);
   const std::string place = layer_name(observation, head.layer) + " · head " + std::to_string(head.head);
   Figure figure = plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head), place,
                         largest_modulus(head.eigenvalues, scale));
   figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
-  Scatter scatter;
+  Scatter scatter, switched_off;
   scatter.name = "eigenvalues";
   scatter.marker = Marker::circle;
-  std::vector<Trail> trails = mode_trails(observation, selection, head);
+  switched_off.name = "switched off";
+  switched_off.marker = Marker::diamond;
+  std::vector<Trail> trails = mode_trails(observation, selection, trained);
+  trails.resize(head.eigenvalues.size());
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
-    const std::complex<double> lambda = scale * head.eigenvalues[i];
-    if (!std::isfinite(std::abs(lambda))) continue;
-    const int identity = identity_of(head, i);
-    const double energy = i < head.energy.size() && head.energy[i] >= 0 ? std::min(1.0, head.energy[i]) : 0;
-    scatter.points.push_back({lambda.real(), lambda.imag(), 2.6 + 12 * std::sqrt(energy), mode_ink(identity),
-                              identity == selection.mode && selection.mode >= 0, "mode " + std::to_string(identity),
-                              ""});
-    trails[i].ink = mode_ink(identity);
+    if (!std::isfinite(scale * std::abs(head.eigenvalues[i]))) continue;
+    ScatterPoint point = mode_point(head, i, scale, selection);
+    if (probed && (probed->head_is_off || (i < probed->is_off.size() && probed->is_off[i]))) {
+      point.ink = Role::dim;
+      point.radius = 3;
+      switched_off.points.push_back(std::move(point));
+      continue;
+    }
+    trails[i].ink = point.ink;
+    scatter.points.push_back(std::move(point));
     if (trails[i].x.size() > 1) scatter.trails.push_back(std::move(trails[i]));
+  }
+  if (probed) {
+    figure.subtitle += " · edited";
+    figure.series.emplace_back(ghosts_of(trained, *probed, scale));
+    if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
   }
   figure.series.emplace_back(std::move(scatter));
   return figure;
@@ -173,6 +213,7 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
   const HeadSpectrum* head = selected_head(observation, selection);
   if (!head) return "no Koopman operator in this model yet";
   std::string text = layer_name(observation, head->layer);
+  if (probed_head(observation, *head)) text += " · edited";
   text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);
   const std::size_t trail = observation.spectra_trail.size() - trail_begin(observation);
   if (trail > 1) {
@@ -199,7 +240,7 @@ std::vector<Figure> spectrum_figures(const Observation& observation, const Selec
 }
 
 std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selection& selection) {
-  const HeadSpectrum* head = selected_head(observation, selection);
+  const HeadSpectrum* head = seen_head(observation, selection);
   const int mode = head ? selected_mode(*head, selection) : -1;
   if (mode < 0) return {};
   const auto i = static_cast<std::size_t>(mode);

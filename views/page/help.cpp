@@ -23,9 +23,11 @@ constexpr std::array mouse_lines{
     KeyLine{"Ctrl + click", "Measuring cursors A, then B, then none"},
     KeyLine{"Click a name", "Hide or show a curve"},
     KeyLine{"Click a dot", "Select a mode in every panel"},
+    KeyLine{"Drag a dot", "Move the eigenvalue: probe with another operator"},
+    KeyLine{"Right click a dot", "Switch the mode off or on"},
     KeyLine{"Click a number", "Type the exact value"},
     KeyLine{"Double click a slider", "Back to the default"},
-    KeyLine{"Rest on a title", "Formula card"},
+    KeyLine{"Rest on a title or axis", "Formula card; F1 keeps it"},
 };
 
 std::vector<KeyLine> key_lines() {

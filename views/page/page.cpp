@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "views/formula_cards.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -34,9 +35,10 @@ void draw_page(Frame& frame) {
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
                    ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoNav);
   const auto whole = [](double v) { return std::round(v); };
-  const double top = whole(frame.px(44)), status = whole(frame.px(26)), time = whole(frame.px(84));
+  const double top = state.presenting ? 0 : whole(frame.px(44)), status = whole(frame.px(26)),
+               time = whole(frame.px(84));
   // A small or enlarged window keeps its room for what the model does.
-  const double side = all.width < frame.px(760) ? 0 : whole(frame.px(264));
+  const double side = state.presenting || all.width < frame.px(760) ? 0 : whole(frame.px(264));
   const Rect top_bar{0, 0, all.width, top}, status_bar{0, all.height - status, all.width, status};
   const Rect time_bar{0, status_bar.y - time, all.width, time};
   const double middle = std::max(1.0, time_bar.y - top);
@@ -47,7 +49,8 @@ void draw_page(Frame& frame) {
   for (const Rect& bar : {top_bar, column, time_bar, status_bar}) canvas.fill_rect(bar, 0, theme.panel);
   draw_workspace(frame, centre);
   if (side > 0) draw_side_column(frame, column);
-  draw_top_bar(frame, top_bar);
+  if (!state.presenting) draw_top_bar(frame, top_bar);
+  if (state.hovered_panel.empty()) state.hovered_panel = state.focused_panel;
   draw_time_bar(frame, time_bar);
   draw_status_bar(frame, status_bar);
   const double hair = std::max(1.0, whole(frame.px(1)));
@@ -58,6 +61,7 @@ void draw_page(Frame& frame) {
   ImGui::End();
 
   draw_notes(frame, centre);
+  draw_pinned_card(frame);
   draw_help(frame);
   draw_palette(frame);
   // Every plot sees a moved crosshair in the next frame, so there has to be one.

@@ -128,6 +128,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
   for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
   y += frame.px(14);
   if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);
+  if (const double used = draw_interference(frame, rest()); used > 0) y += used + frame.px(14);
   if (!o.settings.empty()) y += section_head(frame, rest(), "Training");
   for (const Setting& setting : o.settings) y += setting_slider(frame, setting, rest());
   // Tells Dear ImGui how long the column is, so that it scrolls when it has to.

@@ -5,6 +5,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
 #include "views/page/page.h"
+#include "views/token_chip.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -21,37 +22,13 @@ struct TokenRow {
 /// Chips of all tokens where they fit, else of those around the selected one.
 TokenRow token_row(const Frame& frame, int tokens, int selected, double room) {
   TokenRow row;
-  row.gap = room / tokens > frame.px(12) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
+  // Where chips get narrow the room goes to their text.
+  row.gap = room / tokens > frame.px(24) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
   const double least = frame.px(2.5);
   row.count = std::clamp(static_cast<int>(room / least), 1, tokens);
   row.width = std::min(frame.px(25), room / row.count - row.gap);
   row.first = std::clamp(selected - row.count / 2, 0, tokens - row.count);
   return row;
-}
-
-void draw_token(Frame& frame, Canvas& canvas, const TokenView& token, const Rect& chip, bool is_selected,
-                bool is_hovered) {
-  const Theme& theme = *frame.look.theme;
-  const Ink ink = token_ink(token.role);
-  const bool is_quiet = ink.role == Role::faint;
-  const double radius = std::min(frame.px(4), chip.width / 3);
-  Color fill = is_quiet ? theme.raised : mixed(theme.raised, ink_color(theme, ink), 0.35);
-  if (is_hovered) fill = mixed(fill, theme.text, 0.12);
-  canvas.fill_rect(chip, radius, fill);
-  // Narrow chips get smaller letters, very narrow ones none: the colour still says what they are.
-  const double needed = canvas.text_width(token.label, frame.px(tiny_size), FontFace::mono);
-  const double size = tiny_size * std::min(1.0, (chip.width - frame.px(3)) / std::max(needed, 1.0));
-  if (size >= 8) {
-    canvas.text({chip.x + chip.width / 2, chip.y + chip.height / 2 + 0.355 * frame.px(size)}, token.label,
-                {frame.px(size), FontFace::mono, is_quiet ? theme.dim : theme.text, Anchor::middle, 0});
-  }
-  if (token.target >= 0)
-    canvas.fill_rect({chip.x, chip.bottom() + frame.px(2), chip.width, frame.px(2)}, frame.px(1), theme.accent);
-  if (is_selected) {
-    const double out = frame.px(1);
-    canvas.stroke_rect({chip.x - out, chip.y - out, chip.width + 2 * out, chip.height + 2 * out}, radius + out,
-                       {theme.text, frame.px(2), Dash::solid});
-  }
 }
 
 std::string label_of(const Trace& trace, int id) {
@@ -94,8 +71,8 @@ void draw_tokens(Frame& frame, const Rect& area) {
           : -1;
   for (int i = 0; i < row.count; ++i) {
     const int t = row.first + i;
-    draw_token(frame, canvas, trace->tokens[static_cast<std::size_t>(t)],
-               {strip.x + i * pitch, area.y, row.width, area.height}, t == selected, t == under);
+    draw_token_chip(frame, canvas, trace->tokens[static_cast<std::size_t>(t)],
+                    {strip.x + i * pitch, area.y, row.width, area.height}, {t == selected, t == under});
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
   if (press.started) frame.state.time_focus = TimeFocus::tokens;

@@ -24,10 +24,7 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
     const bool is_on = frame.state.workspace == workspace.id;
     const ButtonResult tab = button(frame, workspace.id.data(), x, row, workspace.title, Icon::none,
                                     is_on ? ButtonKind::chosen : ButtonKind::quiet);
-    if (tab.clicked) {
-      frame.state.workspace = workspace.id;
-      frame.state.maximised.clear();
-    }
+    if (tab.clicked) frame.commands.send("workspace", {{"name", std::string(workspace.id)}});
     x += tab.width + frame.px(2);
   }
 }

@@ -21,6 +21,8 @@ void draw_conditioning(Frame& frame, const Panel& panel, const std::vector<Figur
 double draw_influence_controls(Frame& frame, const Rect& row);
 double draw_race_controls(Frame& frame, const Rect& row);
 double draw_routing_controls(Frame& frame, const Rect& row);
+void draw_probe(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+double draw_probe_controls(Frame& frame, const Rect& row);
 
 double draw_training_controls(Frame& frame, const Rect& row);
 

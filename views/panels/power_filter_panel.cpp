@@ -1,7 +1,8 @@
-// The filter's plot above a slider for K: a look at other powers, the model keeps its own.
+// The filter's plot above a slider for K: the probe then reads through another power, training keeps its own.
 #include <algorithm>
 #include <cmath>
 
+#include "views/figures/probe_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/sliders.h"
@@ -17,7 +18,7 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
   constexpr int most_powers = 8;
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  const int power = frame.state.selection.power >= 0 ? frame.state.selection.power : head->power;
+  const int power = seen_head(frame.seen(), frame.state.selection)->power;
   const Rect row{area.x + frame.px(12), area.bottom() - slider, area.width - frame.px(24), slider};
   const double label =
       row_text(frame.look, canvas, row, "K", {body_size, FontFace::regular, theme.dim, Anchor::start}) + frame.px(12);
@@ -27,12 +28,11 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
   const Rect track{row.x + label, row.y, row.width - label - value_width - frame.px(12), row.height};
   const TrackResult result =
       slider_track(frame, "K", track, static_cast<double>(std::min(power, most_powers)) / most_powers);
-  if (result.reset) {
-    frame.commands.send("select", {{"power", std::int64_t{-1}}});
-  } else if (result.moved) {
-    const auto chosen = static_cast<std::int64_t>(std::lround(result.share * most_powers));
-    if (chosen != power) frame.commands.send("select", {{"power", chosen}});
-  }
+  const double wanted = result.reset ? head->power : std::round(result.share * most_powers);
+  if (!result.reset && !(result.moved && static_cast<int>(wanted) != power) && !result.released) return;
+  std::vector<CommandField> fields{{"layer", std::int64_t{head->layer}}, {"key", std::string("K")}, {"to", wanted}};
+  if (result.held) fields.emplace_back("live", true);
+  frame.commands.send("override", fields);
 }
 
 }  // namespace afterglow

@@ -39,11 +39,11 @@ double draw_advice(const Frame& frame, const std::string& advice, const Rect& ar
 void move_eigenvalue(Frame& frame, const PlotResponse& response) {
   constexpr std::string_view prefix = "eigenvalue ";
   const auto& view = frame.seen().solvers;
-  if (!response.moved_point.starts_with(prefix) || !view || !view->made_of) return;
+  if (!response.drag || !response.drag->point.starts_with(prefix) || !view || !view->made_of) return;
   nlohmann::json value{{"eigenvalues", view->made_of->eigenvalues}};
-  const auto index = static_cast<std::size_t>(std::atoi(response.moved_point.c_str() + prefix.size()));
-  if (index >= view->made_of->eigenvalues.size() || !(response.moved_to > 0)) return;
-  value["eigenvalues"][index] = response.moved_to;
+  const auto index = static_cast<std::size_t>(std::atoi(response.drag->point.c_str() + prefix.size()));
+  if (index >= view->made_of->eigenvalues.size() || !(response.drag->y > 0)) return;
+  value["eigenvalues"][index] = response.drag->y;
   if (view->made_of->mu > 0) value["mu"] = view->made_of->mu;
   if (view->made_of->L > 0) value["L"] = view->made_of->L;
   frame.commands.send({"solver_problem", value.dump()});

@@ -24,8 +24,13 @@ double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rec
     if (i == 0) {
       row_text(frame.look, canvas, row, rows[i].label, {small_size, FontFace::semibold, theme.text, Anchor::start});
     } else {
+      // Where both do not fit, the label counts for more than the unit, which its card names.
+      std::string text = rows[i].value;
+      const double needed = canvas.text_width(rows[i].label, frame.px(small_size), FontFace::regular) + frame.px(6) +
+                            canvas.text_width(text, frame.px(tiny_size), FontFace::mono);
+      if (needed > row.width) text = text.substr(0, text.find(' '));
       const double value =
-          row_text(frame.look, canvas, row, rows[i].value, {tiny_size, FontFace::mono, theme.text, Anchor::end});
+          row_text(frame.look, canvas, row, text, {tiny_size, FontFace::mono, theme.text, Anchor::end});
       row_text(frame.look, canvas, {row.x, row.y, row.width - value - frame.px(6), row.height}, rows[i].label,
                {small_size, FontFace::regular, theme.dim, Anchor::start});
     }

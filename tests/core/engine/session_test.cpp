@@ -9,6 +9,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/engine/probe_view.h"
 #include "core/engine/training_run.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -70,6 +71,31 @@ TEST(Session, StepsRewindsAndResets) {
   EXPECT_EQ(again->runs.size(), 2u);
   session.send({"reseed", R"({"seed": 99})"});
   EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.seed == 99; })->step, 0);
+}
+
+TEST(Session, ProbesWithOverridesAndTakesThemBack) {
+  Session session(small_recipe_json().dump(), resting());
+  session.send({"step", R"({"count": 12})"});
+  const auto is_probed = [](const Observation& now) {
+    return now.step == 12 && !now.running && now.checksum_step == 12 && now.probe && now.probe->step == 12;
+  };
+  const Seen before = wait_for(session, is_probed);
+  session.send({"mode_off", R"({"head": 0})"});
+  session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.5, "live": true})"});
+  session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.75})"});
+  const Seen dragged = wait_for(session, [&](const Observation& now) {
+    return is_probed(now) && !now.probe->setup.overrides.empty() &&
+           now.probe->setup.overrides.layers.begin()->second.heads.size() == 2;
+  });
+  EXPECT_EQ(dragged->checksum, before->checksum);
+  EXPECT_NE(dragged->recipe, before->recipe);
+  session.send({"undo", "{}"});
+  session.send({"undo", "{}"});
+  const Seen back =
+      wait_for(session, [&](const Observation& now) { return is_probed(now) && !now.probe->is_edited(); });
+  EXPECT_EQ(back->checksum, before->checksum);
+  EXPECT_EQ(back->recipe, before->recipe);
+  EXPECT_EQ(back->probe->accuracy_after, before->probe->accuracy_after);
 }
 
 TEST(Session, EveryEngineCommandIsUnderstood) {

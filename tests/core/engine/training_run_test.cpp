@@ -238,5 +238,44 @@ TEST(WatchedRun, LookingDoesNotChangeTheRun) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(std::abs(recurrent[i]), std::abs(whole[i]), 2e-3);
 }
 
+TEST(TrainingRun, ALiveChangeIsOneChange) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  run.go_to(3);
+  run.set("learning_rate", 0.002, true);
+  run.set("learning_rate", 0.004, true);
+  run.go_to(5);
+  run.set("learning_rate", 0.005, true);
+  run.set("learning_rate", 0.006);
+  EXPECT_EQ(run.recipe().commands.size(), 2u) << "one for each step that saw another value";
+  ASSERT_EQ(run.curves().marks.size(), 1u);
+  EXPECT_EQ(run.curves().marks[0].text, "learning_rate 0.003 → 0.006");
+  run.go_to(8);
+  // The recipe makes the same run again.
+  Recipe recipe = run.recipe();
+  TrainingRun again(recipe, *backend);
+  again.go_to(8);
+  EXPECT_EQ(again.trainer().checksum(), run.trainer().checksum());
+  ASSERT_TRUE(run.undo());
+  EXPECT_EQ(run.trainer().get("learning_rate"), 0.003);
+  EXPECT_FALSE(run.undo());
+}
+
+TEST(TrainingRun, ALiveChangeOfOneMomentIsTakenOutOfTheRecipe) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  run.go_to(3);
+  const std::string checksum = run.trainer().checksum();
+  for (const double rate : {0.001, 0.002, 0.004}) run.set("learning_rate", rate, true);
+  run.set("learning_rate", 0.004);
+  EXPECT_EQ(run.recipe().commands.size(), 1u);
+  ASSERT_TRUE(run.undo());
+  EXPECT_TRUE(run.recipe().commands.empty());
+  EXPECT_EQ(run.trainer().checksum(), checksum);
+  run.set("clip", 2, true);
+  run.set("batch", 2, true);
+  EXPECT_EQ(run.recipe().commands.size(), 2u) << "another key is another change";
+}
+
 }  // namespace
 }  // namespace afterglow

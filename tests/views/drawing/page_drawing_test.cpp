@@ -119,6 +119,33 @@ TEST(FormulaCards, EveryPanelFigureAndReadoutHasOne) {
   }
 }
 
+TEST(FormulaCards, EveryAxisAndColourBarHasOne) {
+  for (const samples::Sample& sample : samples::all()) {
+    CurveStore curves;
+    for (const PlotKind& kind : plot_kinds()) {
+      for (const Figure& figure : kind.prepare(*sample.observation, {}, curves)) {
+        std::vector<std::string> labels{figure.x.label, figure.y.label};
+        for (const Series& series : figure.series) {
+          if (const auto* map = std::get_if<HeatMap>(&series)) labels.push_back(map->value.label);
+        }
+        for (const std::string& label : labels)
+          EXPECT_TRUE(label.empty() || card_of_axis(figure, label))
+              << "no card for \"" << label << "\" of " << figure.id;
+      }
+    }
+  }
+}
+
+TEST(FormulaCards, GoToLatex) {
+  EXPECT_EQ(latex_of("A_w = L⁻¹ M L⁻ᵀ,  G + εI = L Lᵀ"),
+            "A_{w} = L^{-1} M L^{-\\top},  G + \\varepsilon I = L L^{\\top}");
+  EXPECT_EQ(latex_of("|γ λ|^K"), "|\\gamma  \\lambda |^{K}");
+  for (const FormulaCard& card : formula_cards()) {
+    for (const char c : latex_of(card.formula))
+      EXPECT_LT(static_cast<unsigned char>(c), 128) << card.id << ": " << card.formula;
+  }
+}
+
 TEST(Panels, EveryPlotHasAPanelAndEveryWorkspaceNamesPanels) {
   for (const PlotKind& kind : plot_kinds()) EXPECT_NE(find_panel(kind.id), nullptr) << kind.id;
   for (const Workspace& workspace : workspaces()) {

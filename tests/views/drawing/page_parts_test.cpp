@@ -45,7 +45,7 @@ struct SliderTest : testing::Test {
   }
 };
 
-TEST_F(SliderTest, ADragSendsOneValueWhenItIsLetGo) {
+TEST_F(SliderTest, ADragSendsLiveValuesAndSettlesOnTheLast) {
   window.mouse(150, 37);
   draw(2);
   window.button(true);
@@ -53,14 +53,20 @@ TEST_F(SliderTest, ADragSendsOneValueWhenItIsLetGo) {
   for (int x = 150; x <= 250; x += 20) {
     window.mouse(x, 37);
     draw();
-    EXPECT_TRUE(window.commands.waiting().empty());
   }
+  const auto live = window.commands.take();
+  ASSERT_GE(live.size(), 4u);
+  for (const Command& command : live)
+    EXPECT_NE(command.value.find("\"live\":true"), std::string::npos) << command.value;
+  draw(3);
+  EXPECT_TRUE(window.commands.take().empty()) << "a knob at rest says nothing";
   window.button(false);
   draw(2);
-  const auto sent = window.commands.take();
-  ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].name, "set");
-  EXPECT_NE(sent[0].value.find("learning_rate"), std::string::npos);
+  const auto settled = window.commands.take();
+  ASSERT_EQ(settled.size(), 1u);
+  EXPECT_EQ(settled[0].name, "set");
+  EXPECT_NE(settled[0].value.find("learning_rate"), std::string::npos);
+  EXPECT_EQ(settled[0].value.find("live"), std::string::npos);
 }
 
 TEST_F(SliderTest, ADoubleClickGivesTheDefault) {

@@ -1,0 +1,87 @@
+// Ctrl+C: the present moment as a line for a shell, a panel as the command that writes it, a formula for LaTeX.
+#include <nlohmann/json.hpp>
+
+#include "app/window/window_commands.h"
+#include "core/engine/recipe.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "views/formula_cards.h"
+#include "views/panel.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+/// What the recipe has and its preset has not, as --set arguments.
+std::string start_arguments(const json& recipe) {
+  const std::string name = recipe.value("name", "");
+  json preset = json::object();
+  std::string text;
+  for (const Preset& known : presets()) {
+    if (known.name != name) continue;
+    preset = to_json(parse_recipe(known.text, "preset"));
+    text = " --preset " + name;
+  }
+  const std::uint64_t seed = recipe.value("seed", std::uint64_t{7});
+  if (seed != preset.value("seed", std::uint64_t{7})) text += " --seed " + std::to_string(seed);
+  for (const char* part : {"model", "task", "training", "commands", "precision", "probe"}) {
+    if (!recipe.contains(part) || recipe[part] == preset.value(part, json())) continue;
+    if (recipe[part].empty()) continue;
+    text += " --set " + quoted(std::string(part) + "=" + recipe[part].dump());
+  }
+  return text;
+}
+
+std::string plot_command(const CommandContext& context, const json& recipe, const std::string& panel) {
+  const Selection& s = context.page.selection;
+  std::string text = "afterglow plot " + panel + start_arguments(recipe);
+  text += " --steps " + std::to_string(context.observation->step);
+  if (s.layer >= 0) text += " --layer " + std::to_string(s.layer);
+  if (s.head > 0) text += " --head " + std::to_string(s.head);
+  if (s.token >= 0) text += " --token " + std::to_string(s.token);
+  if (s.power >= 0) text += " --power " + std::to_string(s.power);
+  if (s.all_heads) text += " --all-heads";
+  const auto shown = context.page.shown_figure.find(panel);
+  if (shown != context.page.shown_figure.end() && shown->second > 0)
+    text += " --figure " + std::to_string(shown->second);
+  return text + " --svg " + panel + ".svg";
+}
+
+}  // namespace
+
+void run_copy(CommandContext& context, const Command& command) {
+  const std::string where = "the value of copy";
+  const json value = parse_json(command.value, where);
+  const std::string hovered = context.page.maximised.empty() ? context.page.hovered_panel : context.page.maximised;
+  const std::string panel = get_string(value, "panel", hovered, where);
+  const std::string what =
+      get_choice(value, "what", {"setup", "command", "formula"}, panel.empty() ? "setup" : "command", where);
+  if (what == "formula") {
+    const std::string id = get_string(value, "card", context.page.card.card, where);
+    const FormulaCard* card = find_card(id);
+    if (!card) throw Error(ExitCode::bad_input, "there is no formula card \"" + id + "\"");
+    context.actions.copy_text(latex_of(card->formula));
+    return add_note(context.page, Severity::info, "formula copied as LaTeX", context.time);
+  }
+  const json recipe =
+      parse_json(context.observation->recipe.empty() ? "{}" : context.observation->recipe, "the recipe");
+  if (what == "command") {
+    if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
+    context.actions.copy_text(plot_command(context, recipe, panel));
+    return add_note(context.page, Severity::info, "command copied: it writes this panel without a window",
+                    context.time);
+  }
+  context.actions.copy_text("afterglow train" + start_arguments(recipe) + " --until " +
+                            std::to_string(context.observation->step));
+  add_note(context.page, Severity::info, "set-up line copied: it makes this moment again", context.time);
+}
+
+}  // namespace afterglow

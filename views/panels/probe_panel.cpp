@@ -1,0 +1,96 @@
+// The probe sequence as chips that can be rewritten, and below it what the model answers.
+#include <algorithm>
+#include <cmath>
+
+#include "views/figures/probe_figures.h"
+#include "views/formula_cards.h"
+#include "views/panels/panel_draws.h"
+#include "views/text_field.h"
+#include "views/token_chip.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr int most_chip_rows = 3;
+
+std::string edit_key(int token) { return "token " + std::to_string(token); }
+
+/// The field in the place of a chip. Enter writes the token into the sequence; anything else leaves it.
+void draw_token_field(Frame& frame, int token, const Rect& chip) {
+  EditState& edit = frame.state.edit;
+  const bool wants_focus = std::exchange(edit.wants_focus, false);
+  const Rect box{chip.x - frame.px(4), chip.y, chip.width + frame.px(20), chip.height};
+  FigureCanvas canvas = frame.look.canvas();
+  canvas.fill_rect(box, frame.px(4), frame.look.theme->raised);
+  const FieldResult field = text_field(frame.look, "##chip", edit.text, box, small_size, FontFace::mono, wants_focus);
+  if (!field.entered && !field.left) return;
+  if (field.entered && !edit.text.empty())
+    frame.commands.send("probe_sequence", {{"at", std::int64_t{token}}, {"label", edit.text}});
+  edit = {};
+}
+
+/// Chips in up to three rows around the asked token; returns the height used.
+double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& area) {
+  const double pitch = frame.px(27), height = frame.px(23), line = height + frame.px(7);
+  const int columns = std::max(1, static_cast<int>(area.width / pitch));
+  const int tokens = static_cast<int>(probe.tokens.size());
+  const int rows = std::clamp((tokens + columns - 1) / columns, 1, most_chip_rows);
+  const int most = rows * columns;
+  const int first = std::clamp(asked - most / 2, 0, std::max(0, tokens - most));
+  FigureCanvas canvas = frame.look.canvas();
+  for (int i = 0; i < most && first + i < tokens; ++i) {
+    const int token = first + i;
+    const Rect chip{area.x + i % columns * pitch, area.y + i / columns * line, pitch - frame.px(3), height};
+    if (frame.state.edit.key == edit_key(token)) {
+      draw_token_field(frame, token, chip);
+      continue;
+    }
+    ImGui::PushID(token);
+    const Press press = press_area("chip", chip);
+    ImGui::PopID();
+    draw_token_chip(frame, canvas, probe.tokens[static_cast<std::size_t>(token)], chip,
+                    {token == asked, press.hovered});
+    if (press.hovered)
+      hint_box(frame, chip, "Token " + std::to_string(token) + ": click asks here, click again rewrites");
+    if (!press.clicked) continue;
+    if (token == asked) {
+      frame.state.edit = {edit_key(token), 0, true, true, probe.tokens[static_cast<std::size_t>(token)].label, -1};
+    } else {
+      frame.commands.send("select", {{"token", std::int64_t{token}}});
+    }
+  }
+  return rows * line;
+}
+
+}  // namespace
+
+void draw_probe(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const int asked = asked_token(frame.seen(), frame.state.selection);
+  if (asked < 0 || area.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, area);
+  const double chips = draw_chips(frame, *frame.seen().probe, asked,
+                                  {area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), 0});
+  const double top = chips + frame.px(6);
+  draw_figure_grid(frame, panel, figures, {area.x, area.y + top, area.width, area.height - top});
+}
+
+double draw_probe_controls(Frame& frame, const Rect& row) {
+  const auto& probe = frame.seen().probe;
+  if (!probe || row.width < frame.px(150)) return row.right();
+  const auto index = static_cast<std::int64_t>(probe->setup.index);
+  const ChipResult next = header_chip(frame, "next", row.right(), row, "new", false, "Another sequence: the next seed");
+  if (next.clicked) frame.commands.send("probe", {{"index", index + 1}});
+  const bool is_rewritten = !probe->setup.tokens.empty();
+  const std::string name = "sequence " + std::to_string(index) + (is_rewritten ? ", rewritten" : "");
+  const ChipResult own = header_chip(frame, "own", next.left, row, name, is_rewritten,
+                                     is_rewritten ? "Back to the sequence as it was" : "Back to sequence 0");
+  if (own.clicked) frame.commands.send("probe", {{"index", is_rewritten ? index : std::int64_t{0}}});
+  if (!probe->is_edited()) return own.left;
+  const ChipResult edited =
+      header_chip(frame, "edited", own.left, row, "edited ×", true, "Clear all overrides  Ctrl Z takes back one");
+  if (edited.clicked) frame.commands.send("clear_overrides");
+  return edited.left;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,14 @@
+// A token as a small coloured chip with its text.
+#pragma once
+#include "views/frame.h"
+
+namespace afterglow {
+
+struct ChipState {
+  bool is_selected = false, is_hovered = false;
+};
+/// Narrow chips get smaller letters, very narrow ones none: the colour still says what they are. A line under the chip
+/// marks a token after which an answer is asked.
+void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token, const Rect& chip, ChipState state);
+
+}  // namespace afterglow
