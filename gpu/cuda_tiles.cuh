@@ -142,12 +142,15 @@ __device__ void load(const Tile<columns>& to, const Operand& from, std::size_t f
 }
 
 // Fragments of the matrix units: m16n8k8.
+/// The units ignore the last 13 bits. Rounding by half of what they ignore costs less than the conversion instruction.
 template <bool exact, int count>
 struct Fragment {
   std::uint32_t big[count], rest[count];
   __device__ void set(int i, float x) {
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(big[i]) : "f"(x));
-    if (exact) rest[i] = __float_as_uint(x - __uint_as_float(big[i]));
+    big[i] = __float_as_uint(x) + 0x1000u;
+    if (!exact) return;
+    big[i] &= 0xffffe000u;
+    rest[i] = __float_as_uint(x - __uint_as_float(big[i]));
   }
 };
 
@@ -158,13 +161,21 @@ __device__ inline void multiply_units(float (&sum)[4], const std::uint32_t (&a)[
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-template <bool exact>
-__device__ void multiply(float (&sum)[4], const Fragment<exact, 4>& a, const Fragment<exact, 2>& b) {
+/// sum[i][first + n] += a[i] b[n]. Products that add to the same sum are kept apart: each waits for the one before.
+template <bool exact, int parts, int count>
+__device__ void multiply(Accumulator<parts>& sum, int first, const Fragment<exact, 4> (&a)[2],
+                         const Fragment<exact, 2> (&b)[count]) {
+  const auto each = [&](const auto& step) {
+#pragma unroll
+    for (int n = 0; n < count; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) step(sum.value[i][first + n], a[i], b[n]);
+  };
   if (exact) {
-    multiply_units(sum, a.rest, b.big);
-    multiply_units(sum, a.big, b.rest);
+    each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.rest, r.big); });
+    each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.rest); });
   }
-  multiply_units(sum, a.big, b.big);
+  each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.big); });
 }
 
 /// Four 8 x 4 matrices of floats; lane l names row l % 8 of matrix l / 8 and receives element (l / 4, l % 4) of each.
@@ -213,10 +224,7 @@ __device__ void dot_rows(const Tile<columns>& a, const Tile<columns>& b, Accumul
           rows_of_b[n].set(0, next[from]);
           rows_of_b[n].set(1, next[from + 1]);
         }
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-#pragma unroll
-          for (int n = 0; n < parts; ++n) multiply<exact>(part.value[i][n], rows_of_a[i], rows_of_b[n]);
+        multiply<exact>(part, 0, rows_of_a, rows_of_b);
       }
     }
     sum.add(part);
@@ -245,13 +253,16 @@ __device__ void add_rows(const Weights<depth>& weights, const Tile<columns>& b, 
       rows_of_a[i].set(2, upper.y);
       rows_of_a[i].set(3, lower.y);
     }
+    constexpr int together = parts < 4 ? parts : 4;
 #pragma unroll
-    for (int n = 0; n < parts; ++n) {
-      Fragment<exact, 2> rows_of_b;
-      rows_of_b.set(0, right[k * Tile<columns>::stride + 8 * n]);
-      rows_of_b.set(1, right[(k + 1) * Tile<columns>::stride + 8 * n]);
+    for (int first = 0; first < parts; first += together) {
+      Fragment<exact, 2> rows_of_b[together];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) multiply<exact>(part.value[i][n], rows_of_a[i], rows_of_b);
+      for (int n = 0; n < together; ++n) {
+        rows_of_b[n].set(0, right[k * Tile<columns>::stride + 8 * (first + n)]);
+        rows_of_b[n].set(1, right[(k + 1) * Tile<columns>::stride + 8 * (first + n)]);
+      }
+      multiply<exact>(part, first, rows_of_a, rows_of_b);
     }
   }
   sum.add(part);
