@@ -81,7 +81,8 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--png", options.png, "File to write");
   command->add_option("--csv", options.csv, "File to write");
   command->add_option("--size", options.size, "column (85 mm), page (178 mm) or slide (16:9)");
-  command->add_option("--figure", options.number, "Which figure of the panel, from 0");
+  command->add_option("--figure", options.number,
+                      "Which figure of the panel, from 0; of a paper's figure all without it");
   command->add_option("--layer", options.layer, "Selected layer, as listed in the window");
   command->add_option("--head", options.head, "Selected head");
   command->add_option("--token", options.token, "Selected token");

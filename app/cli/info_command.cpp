@@ -10,6 +10,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"
+#include "views/figures/paper_plots.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {
@@ -108,6 +109,10 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   for (const PlotKind& kind : plot_kinds()) {
     result["plots"].push_back({{"name", kind.id}, {"about", kind.about}});
     listed(std::string(kind.id), std::string(kind.about));
+  }
+  for (const PaperPlot& plot : paper_plots()) {
+    result["plots"].push_back({{"name", plot.id}, {"about", plot.about}});
+    listed(std::string(plot.id), std::string(plot.about));
   }
   output.line("commands");
   for (const CommandSpec& spec : command_table()) {

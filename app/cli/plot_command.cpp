@@ -7,6 +7,7 @@
 #include "core/figure/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "views/figures/paper_plots.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {
@@ -29,14 +30,64 @@ int arithmetic_of_name(const std::string& name) {
   throw Error(ExitCode::usage, "--arithmetic " + name + ": choose bf16, tf32, fp32 or fp64");
 }
 
+/// Writes a figure to every path that was given, `suffix` behind the stem; returns the paths.
+nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, const CommonOptions& common,
+                              const std::string& suffix, Output& output) {
+  nlohmann::json written = nlohmann::json::array();
+  WriteOptions write_options;
+  write_options.overwrite = common.force;
+  for (const std::string* path : {&options.svg, &options.pdf, &options.png, &options.csv}) {
+    if (path->empty()) continue;
+    std::filesystem::path place = *path;
+    place.replace_filename(place.stem().string() + suffix + place.extension().string());
+    for (const auto& file : write_figure(figure, place, {}, size_of_name(options.size), write_options)) {
+      written.push_back(file.string());
+      output.line("written  " + file.string());
+    }
+  }
+  return written;
+}
+
+void require_path(const PlotOptions& options) {
+  if (options.svg.empty() && options.pdf.empty() && options.png.empty() && options.csv.empty())
+    throw Error(ExitCode::usage, "say where the plot goes: --svg, --pdf, --png or --csv FILE");
+}
+
+/// One figure of a paper, or all of its parts, each in a file with its letter.
+nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, const CommonOptions& common,
+                          Output& output) {
+  require_path(options);
+  const PaperSettings settings = parse_paper_settings(options.start.assignments);
+  if (options.number >= static_cast<int>(plot.figures)) {
+    throw Error(ExitCode::failure,
+                "plot " + options.kind + " has " + std::to_string(plot.figures) + " figures; --figure counts from 0");
+  }
+  nlohmann::json written = nlohmann::json::array();
+  for (std::size_t number = 0; number < plot.figures; ++number) {
+    if (options.number >= 0 && static_cast<std::size_t>(options.number) != number) continue;
+    const Figure figure = plot.make(number, settings, [&](double share) {
+      output.progress(std::string(plot.id), (static_cast<double>(number) + share) / static_cast<double>(plot.figures),
+                      [&] { return std::to_string(number + 1) + "/" + std::to_string(plot.figures); });
+    });
+    output.end_progress();
+    const bool has_parts = plot.figures > 1 && options.number < 0;
+    const std::string suffix = has_parts ? std::string("_") + static_cast<char>('a' + number) : "";
+    for (const auto& file : write_to_paths(figure, options, common, suffix, output)) written.push_back(file);
+  }
+  return {{"plot", options.kind}, {"files", written}};
+}
+
 }  // namespace
 
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
+  if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
   const PlotKind* kind = find_plot_kind(options.kind);
   if (!kind) {
     std::string names;
-    for (const PlotKind& known : plot_kinds()) names += (names.empty() ? "" : ", ") + std::string(known.id);
-    throw Error(ExitCode::usage, "there is no plot \"" + options.kind + "\"; there are " + names);
+    for (const PaperPlot& known : paper_plots()) names += std::string(known.id) + ", ";
+    for (const PlotKind& known : plot_kinds()) names += std::string(known.id) + ", ";
+    throw Error(ExitCode::usage,
+                "there is no plot \"" + options.kind + "\"; there are " + names.substr(0, names.size() - 2));
   }
   const Moment moment = start_moment(options.start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
@@ -76,22 +127,14 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   selection.arithmetic = arithmetic_of_name(options.arithmetic);
   CurveStore curves;
   const std::vector<Figure> figures = prepared_figures(*kind, observation, selection, curves);
-  if (options.number < 0 || static_cast<std::size_t>(options.number) >= figures.size()) {
+  const auto number = static_cast<std::size_t>(std::max(0, options.number));
+  if (number >= figures.size()) {
     throw Error(ExitCode::failure, "plot " + options.kind + " has " + std::to_string(figures.size()) +
                                        " figures for this model; --figure counts from 0");
   }
-  const Figure& figure = figures[static_cast<std::size_t>(options.number)];
-  nlohmann::json written = nlohmann::json::array();
-  WriteOptions write_options;
-  write_options.overwrite = common.force;
-  for (const std::string* path : {&options.svg, &options.pdf, &options.png, &options.csv}) {
-    if (path->empty()) continue;
-    for (const auto& file : write_figure(figure, *path, {}, size_of_name(options.size), write_options)) {
-      written.push_back(file.string());
-      output.line("written  " + file.string());
-    }
-  }
-  if (written.empty()) throw Error(ExitCode::usage, "say where the plot goes: --svg, --pdf, --png or --csv FILE");
+  require_path(options);
+  const Figure& figure = figures[number];
+  const nlohmann::json written = write_to_paths(figure, options, common, "", output);
   return {{"plot", options.kind},
           {"figure", figure.id},
           {"step", observation.step},

@@ -161,6 +161,12 @@ SolveGradient gradient_in(SolverKind kind, GradientRoute route, const RidgeProbl
   return gradient;
 }
 
+template <class Number>
+std::vector<double> solution_in(SolverKind kind, const RidgeProblem& problem, int iterations, Arithmetic arithmetic) {
+  const Vector<Number> x = last_iterate(kind, Matrix<Number>(problem, arithmetic), problem, iterations);
+  return {x.begin(), x.end()};
+}
+
 double relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size() || a.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::vector<double> rest = a;
@@ -215,13 +221,15 @@ std::vector<double> solve_sequence(const KeySequence& sequence, SolverKind kind,
   for (std::size_t t = 0; t < static_cast<std::size_t>(sequence.tokens); ++t) {
     add_key(H, sequence.keys.data() + t * width, width, 1);
     const double* q = sequence.queries.data() + t * width;
-    const SolverRun run = run_solver(kind, bounded_problem(H, {q, q + width}, sequence.strength * frobenius_norm(H)),
-                                     iterations, arithmetic);
-    if (run.solution.empty()) {
+    const RidgeProblem problem = bounded_problem(H, {q, q + width}, sequence.strength * frobenius_norm(H));
+    const std::vector<double> x = arithmetic == Arithmetic::fp64
+                                      ? solution_in<double>(kind, problem, iterations, arithmetic)
+                                      : solution_in<float>(kind, problem, iterations, arithmetic);
+    if (x.empty()) {
       solutions.resize(width * static_cast<std::size_t>(sequence.tokens), std::numeric_limits<double>::quiet_NaN());
       return solutions;
     }
-    solutions.insert(solutions.end(), run.solution.begin(), run.solution.end());
+    solutions.insert(solutions.end(), x.begin(), x.end());
   }
   return solutions;
 }

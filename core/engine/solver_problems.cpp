@@ -85,6 +85,61 @@ double ska_systems(const Source& source, std::span<const int> tokens, const See&
   return 0;
 }
 
+double setting_of(const Layer& layer, std::string_view key) {
+  for (const LayerSetting& setting : layer.settings()) {
+    if (setting.key == key) return setting.value;
+  }
+  return 0;
+}
+
+/// Log decays of one head, no less than the floor that the layer sets; zeros without a gate.
+std::vector<double> gka_decay(const Source& source, int head) {
+  std::vector<double> decay(static_cast<std::size_t>(source.tokens()), 0.0);
+  if (source.read.values(source.name("log_gate")).empty()) return decay;
+  const double floor = setting_of(source.layer(), "gate_floor");
+  for (int t = 0; t < source.tokens(); ++t) {
+    const double g = source.row("log_gate", t, head).front();
+    decay[static_cast<std::size_t>(t)] = floor > 0 ? std::max(g, std::log(floor)) : g;
+  }
+  return decay;
+}
+
+/// H_t of every token in turn: H_t = e^g H_{t-1} + k k^T.
+template <class Visit>
+void walk_keys(const Source& source, int head, const std::vector<double>& decay, const Visit& visit) {
+  const std::size_t width = source.row("keys", 0, head).size();
+  std::vector<double> H(width * width, 0.0);
+  for (int t = 0; t < source.tokens(); ++t) {
+    const std::vector<double> k = source.row("keys", t, head);
+    const double kept = std::exp(decay[static_cast<std::size_t>(t)]);
+    for (std::size_t i = 0; i < H.size(); ++i) H[i] = kept * H[i] + k[i / width] * k[i % width];
+    visit(t, H);
+  }
+}
+
+double gka_systems(const Source& source, std::span<const int> tokens, const See& see) {
+  for (int head = 0; head < source.part.heads; ++head) {
+    std::vector<double> decay = gka_decay(source, head);
+    // Whether the gate acts on the keys, too, is an option of the layer; |H_t|_F tells.
+    double norm = 0;
+    walk_keys(source, head, decay, [&](int, const std::vector<double>& H) { norm = frobenius_norm(H); });
+    const double probed = source.row("fro", source.tokens() - 1, head).front();
+    if (std::abs(norm - probed) > 1e-2 * probed) std::fill(decay.begin(), decay.end(), 0.0);
+    walk_keys(source, head, decay, [&](int token, const std::vector<double>& H) {
+      if (!std::binary_search(tokens.begin(), tokens.end(), token)) return;
+      see(head, token,
+          bounded_problem(H, source.row("queries", token, head), source.row("lambda", token, head).front()));
+    });
+  }
+  return setting_of(source.layer(), "lambda") > 0 ? 0 : setting_of(source.layer(), "a");
+}
+
+std::vector<HeadGate> gka_gates(const Source& source) {
+  std::vector<HeadGate> gates;
+  for (int head = 0; head < source.part.heads; ++head) gates.push_back({head, gka_decay(source, head)});
+  return gates;
+}
+
 struct Reader {
   std::string_view kind;
   double (*systems)(const Source& source, std::span<const int> tokens, const See& see);
@@ -103,7 +158,8 @@ std::vector<HeadGate> mamba2_gates(const Source& source) {
   return gates;
 }
 
-constexpr std::array readers{Reader{"ska", ska_systems, nullptr}, Reader{"mamba2", nullptr, mamba2_gates}};
+constexpr std::array readers{Reader{"ska", ska_systems, nullptr}, Reader{"gka", gka_systems, gka_gates},
+                             Reader{"mamba2", nullptr, mamba2_gates}};
 
 const Reader* find_reader(std::string_view kind) {
   for (const Reader& reader : readers) {

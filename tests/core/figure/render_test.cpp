@@ -102,6 +102,15 @@ TEST(RenderFigure, LabelsCurvesAtTheirEndsWithTheirColour) {
   EXPECT_EQ(g.label_at({-5, -5}), std::nullopt);
 }
 
+TEST(RenderFigure, NamesNoQuietLine) {
+  Figure figure = training_figure();
+  std::get<Line>(figure.series[0]).is_quiet = true;
+  RecordingCanvas canvas;
+  EXPECT_EQ(render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, canvas).labels.size(), 1u);
+  figure.labels = LabelPlacement::legend;
+  EXPECT_EQ(render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, canvas).labels.size(), 1u);
+}
+
 TEST(RenderFigure, FallsBackToALegendWhereThereIsNoRoom) {
   Figure figure;
   for (int i = 0; i < 12; ++i) {

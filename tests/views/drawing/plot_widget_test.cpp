@@ -63,6 +63,46 @@ struct PlotWidgetTest : testing::Test {
   }
 };
 
+TEST_F(PlotWidgetTest, MovesADotInsteadOfTheViewWhereItMay) {
+  Scatter dots;
+  dots.points.push_back({1, 5, 8, 0, false, "eigenvalue 0", ""});
+  figure.series = {dots};
+  figure.x.range = Range{0, 2};
+  figure.y.range = Range{0, 10};
+  PlotResponse response;
+  PlotOptions options;
+  options.moves_points = true;
+  const auto draw_dots = [&] {
+    window.draw([&](Frame& frame) { response = plot_widget(frame, figure, {0, 0, 800, 600}, options); });
+  };
+  Point dot{-1, -1};
+  for (double x = 380; x < 480 && dot.x < 0; x += 6) {
+    for (double y = 250; y < 350 && dot.x < 0; y += 6) {
+      window.mouse(x, y);
+      draw_dots();
+      draw_dots();
+      if (response.hovered_point == "eigenvalue 0") dot = {x, y};
+    }
+  }
+  ASSERT_GE(dot.x, 0);
+  window.button(true);
+  draw_dots();
+  EXPECT_TRUE(response.moved_point.empty());
+  window.mouse(dot.x, dot.y - 60);
+  draw_dots();
+  EXPECT_EQ(response.moved_point, "eigenvalue 0");
+  EXPECT_GT(response.moved_to, 5.5);
+  EXPECT_LT(response.moved_to, 7);
+  window.mouse(dot.x, -50);
+  draw_dots();
+  EXPECT_NEAR(response.moved_to, 10, 1e-9);  // not beyond what the axis shows
+  window.button(false);
+  draw_dots();
+  draw_dots();
+  EXPECT_TRUE(response.moved_point.empty());
+  EXPECT_TRUE(state.follows());
+}
+
 TEST_F(PlotWidgetTest, FollowsUntilItIsTouched) {
   draw(2);
   EXPECT_TRUE(state.follows());

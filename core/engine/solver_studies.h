@@ -1,0 +1,46 @@
+// Studies of solvers that need no run: random regression problems, one layer and a small network that solves ridge
+// systems, as in Gated KalmaNet's figures 1 and 8.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/analysis/gradient_check.h"
+
+namespace afterglow {
+
+struct StudySize {
+  int batch = 2, tokens = 96, heads = 2, width = 16;  ///< B, T, H, D
+  int layers = 5, vocabulary = 64;                    ///< of the network, whose width is H D and whose batch is 1
+  int iterations = 30;
+};
+/// Figure 1's own sizes: B 8, T 2048, H 8, D 128; for the network T 2048, H 2, D 128, 5 layers, vocabulary 5000.
+StudySize full_size(bool network);
+
+struct StudyCurve {
+  std::string name;
+  SolverKind solver = SolverKind::chebyshev;
+  bool is_dashed = false;
+  std::vector<double> x, y;
+};
+/// Called with the share that is done.
+using StudyProgress = std::function<void(double)>;
+
+/// Largest |(H + λI) x_i - q| at each iteration over all problems of random unit keys and queries: H the sum of the
+/// keys so far divided by its Frobenius norm, λ = strength (appendix D).
+std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, double strength, Arithmetic arithmetic,
+                                    std::uint64_t seed, const StudyProgress& progress);
+
+/// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries, as relative differences
+/// from Cholesky in float64, by iteration count (figure 1b, d).
+std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind solver, double strength,
+                                             Arithmetic arithmetic, std::uint64_t seed, const StudyProgress& progress);
+
+/// The same for all weights of a network of `layers` blocks (norm, ridge layer y_t = U_t x_t, norm, SwiGLU) that
+/// predicts random tokens (figure 1c, e). All but the solves is in float64.
+std::vector<StudyCurve> network_gradient_study(const StudySize& size, SolverKind solver, double strength,
+                                               Arithmetic arithmetic, std::uint64_t seed,
+                                               const StudyProgress& progress);
+
+}  // namespace afterglow

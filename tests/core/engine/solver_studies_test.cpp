@@ -1,0 +1,80 @@
+// The studies of solvers: gradients of the network against differences of its loss, and what the paper's figures say.
+#include "core/engine/solver_studies.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/engine/ridge_network.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+namespace {
+
+const StudyProgress silent = [](double) {};
+
+TEST(RidgeNetwork, GradientIsTheSlopeOfItsLoss) {
+  RidgeNetwork network({2, 9, 2, 4, 11}, 5);
+  for (const RidgeWay& way :
+       {RidgeWay{SolverKind::cholesky, GradientRoute::implicit, 0, Arithmetic::fp64, 0.05},
+        RidgeWay{SolverKind::chebyshev, GradientRoute::unrolled, 3, Arithmetic::fp64, 0.05},
+        RidgeWay{SolverKind::conjugate_gradient, GradientRoute::unrolled, 2, Arithmetic::fp64, 0.05}}) {
+    const std::vector<double> gradient = network.gradient(way);
+    Random random(3);
+    std::size_t first = 0;
+    for (const Parameter& parameter : network.parameters().all()) {
+      // Along a random direction of each weight.
+      const std::vector<double> start = network.parameters().download(parameter.value);
+      std::vector<double> up = start, down = start;
+      double slope = 0;
+      constexpr double h = 1e-5;
+      for (std::size_t i = 0; i < start.size(); ++i) {
+        const double direction = random.normal();
+        slope += direction * gradient[first + i];
+        up[i] += h * direction;
+        down[i] -= h * direction;
+      }
+      network.parameters().upload(parameter, up);
+      const double above = network.loss(way);
+      network.parameters().upload(parameter, down);
+      const double difference = (above - network.loss(way)) / (2 * h);
+      network.parameters().upload(parameter, start);
+      EXPECT_NEAR(slope, difference, 1e-6 * (1 + std::abs(difference))) << parameter.name;
+      first += start.size();
+    }
+    EXPECT_EQ(first, gradient.size());
+  }
+}
+
+TEST(SolverStudies, ChebyshevsGradientsReachTheExactOnes) {
+  StudySize size{1, 24, 2, 8, 2, 16, 60};
+  for (const auto& curves : {layer_gradient_study(size, SolverKind::chebyshev, 0.05, Arithmetic::fp64, 3, silent),
+                             network_gradient_study(size, SolverKind::chebyshev, 0.05, Arithmetic::fp64, 3, silent)}) {
+    ASSERT_EQ(curves.size(), 2u);
+    EXPECT_EQ(curves[0].name, "Chebyshev, implicit");
+    EXPECT_TRUE(curves[1].is_dashed);
+    for (const StudyCurve& curve : curves) {
+      ASSERT_EQ(curve.x.back(), 60);
+      for (std::size_t i = 1; i < curve.y.size(); ++i) EXPECT_LT(curve.y[i], curve.y[i - 1]);
+      EXPECT_LT(curve.y.back(), 1e-6);
+    }
+  }
+}
+
+TEST(SolverStudies, StrongerRidgesConvergeFaster) {
+  StudySize size{2, 40, 2, 8, 0, 0, 20};
+  double before = 1e300;
+  for (const double strength : {0.01, 0.02, 0.05, 0.1}) {
+    const std::vector<double> worst =
+        worst_residuals(size, SolverKind::chebyshev, strength, Arithmetic::fp64, 7, silent);
+    ASSERT_EQ(worst.size(), 21u);
+    EXPECT_LT(worst.back(), before);
+    EXPECT_LE(worst.back(), residual_bound(SolverKind::chebyshev, strength, 1 + strength, 20));
+    before = worst.back();
+  }
+  EXPECT_EQ(worst_residuals(size, SolverKind::nesterov, 0.02, Arithmetic::bf16, 7, silent),
+            worst_residuals(size, SolverKind::nesterov, 0.02, Arithmetic::bf16, 7, silent));
+}
+
+}  // namespace
+}  // namespace afterglow

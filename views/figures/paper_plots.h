@@ -1,0 +1,33 @@
+// Figures of the papers that need no run of a model: made anew from their own random problems.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/solver_studies.h"
+#include "core/figure/figure.h"
+
+namespace afterglow {
+
+struct PaperSettings {
+  bool is_full_size = false;  ///< the paper's sizes instead of some that take seconds
+  Arithmetic arithmetic = Arithmetic::fp32;
+  std::uint64_t seed = 7;
+};
+/// "size=full", "size=reduced", "arithmetic=bf16", "seed=3". Throws Error(bad_input) for anything else.
+PaperSettings parse_paper_settings(std::span<const std::string> assignments);
+
+struct PaperPlot {
+  std::string_view id;  ///< of `afterglow plot gka_figure1`
+  std::string_view title, about;
+  std::size_t figures;
+  /// Figure `number` of this plot, from 0.
+  Figure (*make)(std::size_t number, const PaperSettings& settings, const StudyProgress& progress);
+};
+std::span<const PaperPlot> paper_plots();
+/// nullptr when there is no such plot.
+const PaperPlot* find_paper_plot(std::string_view id);
+
+}  // namespace afterglow
