@@ -34,6 +34,9 @@ constexpr std::array values{
     ChordValue{"Ctrl+3", "workspace", R"({"number": 3})"},
     ChordValue{"Ctrl+4", "workspace", R"({"number": 4})"},
     ChordValue{"Ctrl+5", "workspace", R"({"number": 5})"},
+    ChordValue{"Ctrl+6", "workspace", R"({"number": 6})"},
+    ChordValue{"Ctrl+7", "workspace", R"({"number": 7})"},
+    ChordValue{"Ctrl+8", "workspace", R"({"number": 8})"},
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/influence.h"
+#include "core/engine/influence_theory.h"
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
 
@@ -49,15 +49,14 @@ Line tail_line(const std::string& name, const InfluenceTail& tail, double scale,
   return line;
 }
 
-template <class Law>
-Line theory_line(const std::string& name, const InfluenceTail& tail, double lowest, const Law& law) {
+Line theory_line(const std::string& name, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory) {
   std::vector<double> x, y;
   std::size_t anchor = 0;
   while (anchor + 1 < tail.lags.size() && tail.lags[anchor] < anchor_lag) ++anchor;
-  for (std::size_t i = 0; i < tail.lags.size(); ++i) {
-    const double value = tail.values[anchor] * law(tail.lags[i]) / law(tail.lags[anchor]);
+  for (const double lag : tail.lags) {
+    const double value = tail.values[anchor] * theory.at(lag) / theory.at(tail.lags[anchor]);
     if (!(value >= lowest)) continue;
-    x.push_back(tail.lags[i]);
+    x.push_back(lag);
     y.push_back(value);
   }
   Line line;
@@ -66,7 +65,7 @@ Line theory_line(const std::string& name, const InfluenceTail& tail, double lowe
   line.curve.y = std::move(y);
   line.dash = Dash::dashed;
   line.width = 1.3;
-  line.ink = tail.kind == "stack" ? Ink(Role::text) : layer_ink(tail.kind);
+  line.ink = layer_ink(tail.kind);
   return line;
 }
 
@@ -80,12 +79,6 @@ double largest_value(const std::vector<InfluenceTail>& tails) {
   return largest;
 }
 
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double v : values) sum += v;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
 const RoutingView* routing_of_layer(const InfluenceView& view, int layer) {
   for (const RoutingView& routing : view.routing) {
     if (routing.layer == layer) return &routing;
@@ -93,24 +86,18 @@ const RoutingView* routing_of_layer(const InfluenceView& view, int layer) {
   return nullptr;
 }
 
-/// What theory says of a layer with this routing (SPEC: diffuse attention, uniform feedback, mean decay).
+std::string theory_text(const InfluenceTheory& theory) {
+  if (theory.law == TheoryLaw::uniform_feedback) return "uniform routing, γ = " + number_text(theory.parameter, 2);
+  if (theory.law == TheoryLaw::decaying_state) return "exp(−" + number_text(theory.parameter, 2) + " lag)";
+  return "diffuse: 1 / (τ + lag + 1)";
+}
+
 void add_theory(Figure& figure, const InfluenceView& view, const InfluenceTail& tail, double lowest) {
   const RoutingView* routing = tail.layer >= 0 ? routing_of_layer(view, tail.layer) : nullptr;
   if (!routing || tail.lags.size() < 2 || tail.is_silent) return;
-  const double source = mean_of({view.sources.begin(), view.sources.end()});
-  const std::string of = " (" + tail.label + ")";
-  if (!routing->gain.empty()) {
-    const double gain = mean_of(routing->gain);
-    figure.series.emplace_back(theory_line("uniform routing, γ = " + number_text(gain, 2) + of, tail, lowest,
-                                           [&](double lag) { return uniform_routing_influence(gain, source, lag); }));
-  } else if (routing->mean_rate > 0) {
-    const double rate = routing->mean_rate;
-    figure.series.emplace_back(theory_line("exp(−" + number_text(rate, 2) + " lag)" + of, tail, lowest,
-                                           [&](double lag) { return std::exp(-rate * lag); }));
-  } else if (!routing->effective.empty()) {
-    figure.series.emplace_back(theory_line("diffuse: 1 / (τ + lag + 1)" + of, tail, lowest,
-                                           [&](double lag) { return 1 / (source + lag + 1); }));
-  }
+  const InfluenceTheory theory = theory_of(*routing, view.sources);
+  if (theory.law == TheoryLaw::none) return;
+  figure.series.emplace_back(theory_line(theory_text(theory) + " (" + tail.label + ")", tail, lowest, theory));
 }
 
 Figure tails_of(const Observation& observation, const std::vector<InfluenceTail>& tails, Figure figure) {
@@ -252,8 +239,8 @@ Figure race_column(const RaceView& race, std::size_t column) {
 std::string law_text(const InfluenceFit& fit) {
   if (fit.law == InfluenceLaw::power) {
     const double half = 0.5 * (fit.power.slope_high - fit.power.slope_low);
-    return "lag^" + number_text(fit.power.slope, 3) +
-           (std::isfinite(half) ? " ± " + number_text(half, 1) : std::string());
+    const bool is_worth_saying = std::isfinite(half) && half >= 1e-3 * std::abs(fit.power.slope);
+    return "lag^" + number_text(fit.power.slope, 3) + (is_worth_saying ? " ± " + number_text(half, 1) : std::string());
   }
   if (fit.law == InfluenceLaw::exponential && std::isfinite(fit.half_life))
     return "half-life " + number_text(fit.half_life, 3);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/analysis/influence.h"
+#include "core/engine/influence_theory.h"
 #include "core/figure/axis.h"
 #include "views/figures/influence_figures.h"
 #include "views/figures/meaning.h"
@@ -127,16 +127,8 @@ Figure spread_figure(const RoutingView& routing) {
   return figure;
 }
 
-double mean_gain(const RoutingView& routing) {
-  double sum = 0;
-  for (const double g : routing.gain) sum += g;
-  return routing.gain.empty() ? 0 : sum / static_cast<double>(routing.gain.size());
-}
-
 Line code_of_uniform(double gamma, int tokens) {
-  std::vector<double> code;
-  for (int t = 0; t < tokens; ++t) code.push_back(uniform_position_code(gamma, t));
-  Line line = token_line("uniform routing, γ = " + number_text(gamma, 2), code, Role::dim);
+  Line line = token_line("uniform routing, γ = " + number_text(gamma, 2), uniform_code(gamma, tokens), Role::dim);
   line.dash = Dash::dashed;
   line.width = 1.4;
   return line;
@@ -230,21 +222,19 @@ std::vector<Figure> deep_profiles_figures(const Observation&, const Selection&, 
     figure.labels = LabelPlacement::automatic;
     constexpr const char* regimes[] = {"decaying", "frozen", "increasing"};
     for (const int blocks : {1, 2, 3}) {
-      const InfluenceProfile profile = spread_profile(uniform_stack_profile(blocks, 1 - beta, 0, tokens), 12);
-      const InfluenceFit fit = fit_influence(profile.lags, profile.values, 1e3);
-      const double exponent = deep_exponent(blocks, beta);
+      const DeepProfile deep = deep_profile(blocks, beta, tokens);
       Line line;
       line.name = "k = " + std::to_string(blocks) + ", " + regimes[blocks - 1] + ": lag^" +
-                  number_text(std::abs(fit.power.slope) < 5e-3 ? 0 : fit.power.slope, 2);
-      line.curve.x = profile.lags;
-      line.curve.y = profile.values;
+                  number_text(std::abs(deep.measured) < 5e-3 ? 0 : deep.measured, 2);
+      line.curve.x = deep.lags;
+      line.curve.y = deep.values;
       line.ink = blocks - 1;
       line.dash = Dash::solid;
       Line theory = line;
-      theory.name = "theory " + number_text(exponent, 2) + ", k = " + std::to_string(blocks);
+      theory.name = "theory " + number_text(deep.theory, 2) + ", k = " + std::to_string(blocks);
       std::vector<double> values;
-      for (const double lag : profile.lags)
-        values.push_back(profile.values.back() * std::pow(lag / profile.lags.back(), exponent));
+      for (const double lag : deep.lags)
+        values.push_back(deep.values.back() * std::pow(lag / deep.lags.back(), deep.theory));
       theory.curve.y = std::move(values);
       theory.dash = Dash::dashed;
       theory.width = 1.2;
