@@ -21,6 +21,7 @@ struct TableMetric {
   std::string name, unit;  ///< "accuracy", ""
   /// Of a run that has been trained to its end; NaN where there is no answer ("never").
   std::function<double(TrainingRun& run)> measure;
+  bool is_share = false;  ///< between 0 and 1, which is then the figure's axis
 };
 
 /// One recipe: a point of one curve in the figure.

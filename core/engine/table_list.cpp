@@ -15,11 +15,13 @@ namespace {
 
 /// Share of right answers when every sequence has so many pairs.
 TableMetric accuracy_at(int pairs) {
-  return {"accuracy at " + std::to_string(pairs) + " pairs", "", [pairs](TrainingRun& run) {
+  return {"accuracy at " + std::to_string(pairs) + " pairs", "",
+          [pairs](TrainingRun& run) {
             nlohmann::json task = run.recipe().task;
             task["bindings"] = pairs;
             return run.trainer().evaluate(512, make_task(task).get());
-          }};
+          },
+          true};
 }
 
 /// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
@@ -48,12 +50,16 @@ Table mqar_table() {
                                {"DeltaNet", "deltanet", "mqar-deltanet"},
                                {"GLA", "gla", "mqar-gla"},
                                {"Mamba-2", "mamba2", "mqar-mamba2"}}) {
-    for (const int width : {16, 32, 64})
-      table.rows.push_back({series.name,
-                            series.kind,
-                            static_cast<double>(width),
-                            series.preset,
-                            {"model.d_model=" + std::to_string(width)}});
+    for (const int width : {16, 32, 64}) {
+      TableRow row{series.name,
+                   series.kind,
+                   static_cast<double>(width),
+                   series.preset,
+                   {"model.d_model=" + std::to_string(width)}};
+      // The others' heads follow the width by themselves.
+      if (row.kind == "gka") row.changes.push_back("model.blocks.0.mixer.head_dim=" + std::to_string(width / 2));
+      table.rows.push_back(std::move(row));
+    }
   }
   for (const int pairs : {4, 8, 16}) table.metrics.push_back(accuracy_at(pairs));
   table.metrics.push_back({"steps to 90 %", "steps", steps_to_ninety_percent});

@@ -15,6 +15,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t parts_in_all = 20, train_parts = 12, validation_parts = 4;
+constexpr const char* built_in = "built-in";
 constexpr std::int64_t hours_in_ett = 20 * 30 * 24;
 
 class Forecast final : public Task {
@@ -83,13 +84,13 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::int64_t length = fields.integer("length"), horizon = fields.integer("horizon");
   const std::string path = fields.text("path");
   SeriesWindows windows =
-      path.empty() ? built_in_series(length, horizon) : read_series(path, fields.integer("rows"), length, horizon);
+      path == built_in ? built_in_series(length, horizon) : read_series(path, fields.integer("rows"), length, horizon);
   for (const SeriesPart part : {SeriesPart::train, SeriesPart::validation, SeriesPart::test}) {
     if (windows.count(part) < 1)
       fields.refuse("the series is too short for " + std::to_string(length) + " rows in and " +
                     std::to_string(horizon) + " ahead. Make 'length' or 'horizon' smaller.");
   }
-  const std::string source = path.empty() ? "a built-in series" : std::filesystem::path(path).filename().string();
+  const std::string source = path == built_in ? "a built-in series" : std::filesystem::path(path).filename().string();
   return std::make_unique<Forecast>(source, std::move(windows));
 }
 
@@ -154,9 +155,9 @@ TaskKind forecast_kind() {
   return {{"forecast",
            "windows of a series: say how every channel goes on",
            {{"path",
-             "a CSV file in the ETT form (header, a column of times, columns of numbers); empty: a built-in "
+             "a CSV file in the ETT form (header, a column of times, columns of numbers); built-in: a "
              "series with several seasons",
-             TaskParameter::Type::text, "\"\""},
+             TaskParameter::Type::text, "\"built-in\""},
             {"length", "rows that the model sees", TaskParameter::Type::integer, "96", 2, 65536},
             {"horizon", "rows that it forecasts", TaskParameter::Type::integer, "96", 1, 65536},
             {"rows", "most rows used, 12 of 20 for training, 4 for validation, 4 for the test",

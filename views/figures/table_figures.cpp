@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "views/figures/meaning.h"
+#include <cstdio>
 
 namespace afterglow {
 
@@ -18,37 +17,45 @@ std::vector<std::string> series_of(const Table& table) {
   return names;
 }
 
-/// Means of one series, and its runs as quiet dots.
-void add_series(Figure& figure, const Table& table, const std::vector<TableResult>& results, const std::string& name,
-                int index, std::size_t metric) {
-  std::vector<double> x, y;
+bool has_several_seeds(const std::vector<TableResult>& results) {
+  return std::any_of(results.begin(), results.end(),
+                     [&](const TableResult& result) { return result.seed != results.front().seed; });
+}
+
+/// A small dot for each run; a single one lies on its mean and is left out.
+Scatter runs_of(const Table& table, const std::vector<TableResult>& results, const std::vector<std::string>& names,
+                std::size_t metric) {
   Scatter runs;
-  runs.name = name + ", runs";
+  runs.name = "single runs";
+  for (const TableResult& result : results) {
+    const TableRow& row = table.rows[result.row];
+    if (!std::isfinite(result.values[metric])) continue;
+    ScatterPoint point;
+    point.x = row.x;
+    point.y = result.values[metric];
+    point.radius = 2;
+    point.ink = Ink(static_cast<int>(std::find(names.begin(), names.end(), row.series) - names.begin()));
+    runs.points.push_back(point);
+  }
+  return runs;
+}
+
+Line means_of(const Table& table, const std::vector<TableResult>& results, const std::string& name, int index,
+              std::size_t metric) {
+  std::vector<double> x, y;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    if (table.rows[row].series != name) continue;
     const TableSummary summary = summary_of(results, row, metric);
-    if (summary.runs == 0) continue;
+    if (table.rows[row].series != name || summary.runs == 0) continue;
     x.push_back(table.rows[row].x);
     y.push_back(summary.mean);
-    for (const TableResult& result : results) {
-      if (result.row != row || !std::isfinite(result.values[metric])) continue;
-      ScatterPoint point;
-      point.x = table.rows[row].x;
-      point.y = result.values[metric];
-      point.radius = 2;
-      point.ink = Ink(index);
-      runs.points.push_back(point);
-    }
   }
-  if (x.empty()) return;
   Line line;
   line.name = name;
   line.curve.x = x;
   line.curve.y = y;
   line.ink = Ink(index);
   line.marker = Marker::automatic;
-  figure.series.emplace_back(std::move(line));
-  figure.series.emplace_back(std::move(runs));
+  return line;
 }
 
 std::vector<AxisTick> ticks_of(const Table& table) {
@@ -75,8 +82,14 @@ std::vector<Figure> table_figures(const Table& table, const std::vector<TableRes
     figure.x.scale = table.x_logarithmic ? Scale::log : Scale::linear;
     figure.x.ticks = ticks_of(table);
     figure.y = {table.metrics[metric].name, table.metrics[metric].unit};
-    int index = 0;
-    for (const std::string& name : series_of(table)) add_series(figure, table, results, name, index++, metric);
+    if (table.metrics[metric].is_share) figure.y.range = Range{0, 1.02};
+    const std::vector<std::string> names = series_of(table);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      Line line = means_of(table, results, names[i], static_cast<int>(i), metric);
+      if (!line.curve.x.empty()) figure.series.emplace_back(std::move(line));
+    }
+    if (!figure.series.empty() && has_several_seeds(results))
+      figure.series.emplace_back(runs_of(table, results, names, metric));
     if (!figure.series.empty()) figures.push_back(std::move(figure));
   }
   return figures;

@@ -27,7 +27,7 @@ TEST(RidgeNetwork, GradientIsTheSlopeOfItsLoss) {
       const std::vector<double> start = network.parameters().download(parameter.value);
       std::vector<double> up = start, down = start;
       double slope = 0;
-      constexpr double h = 1e-5;
+      constexpr double h = 1e-6;
       for (std::size_t i = 0; i < start.size(); ++i) {
         const double direction = random.normal();
         slope += direction * gradient[first + i];
@@ -39,7 +39,8 @@ TEST(RidgeNetwork, GradientIsTheSlopeOfItsLoss) {
       network.parameters().upload(parameter, down);
       const double difference = (above - network.loss(way)) / (2 * h);
       network.parameters().upload(parameter, start);
-      EXPECT_NEAR(slope, difference, 1e-6 * (1 + std::abs(difference))) << parameter.name;
+      EXPECT_NEAR(slope, difference, 1e-6 * (1 + std::abs(difference)))
+          << parameter.name << ", " << name_of(way.solver);
       first += start.size();
     }
     EXPECT_EQ(first, gradient.size());
@@ -69,7 +70,7 @@ TEST(SolverStudies, StrongerRidgesConvergeFaster) {
         worst_residuals(size, SolverKind::chebyshev, strength, Arithmetic::fp64, 7, silent);
     ASSERT_EQ(worst.size(), 21u);
     EXPECT_LT(worst.back(), before);
-    EXPECT_LE(worst.back(), residual_bound(SolverKind::chebyshev, strength, 1 + strength, 20));
+    EXPECT_LE(worst.back(), residual_bound(SolverKind::chebyshev, strength, 1 + strength, 20) * (1 + 1e-9));
     before = worst.back();
   }
   EXPECT_EQ(worst_residuals(size, SolverKind::nesterov, 0.02, Arithmetic::bf16, 7, silent),
