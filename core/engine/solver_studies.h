@@ -32,8 +32,8 @@ using StudyProgress = std::function<void(double)>;
 std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, double strength, Arithmetic arithmetic,
                                     std::uint64_t seed, const StudyProgress& progress);
 
-/// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries, as relative differences
-/// from Cholesky in float64, by iteration count (figure 1b, d).
+/// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries (batch 1), as relative
+/// differences from Cholesky in float64, by iteration count (figure 1b, d).
 std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind solver, double strength,
                                              Arithmetic arithmetic, std::uint64_t seed, const StudyProgress& progress);
 

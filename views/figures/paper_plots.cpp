@@ -66,7 +66,8 @@ Figure residuals(const PaperSettings& settings, const StudyProgress& progress) {
 Figure gradients(std::size_t number, const PaperSettings& settings, const StudyProgress& progress) {
   const bool is_network = number == 2 || number == 4;
   const SolverKind solver = number <= 2 ? SolverKind::conjugate_gradient : SolverKind::chebyshev;
-  const StudySize size = size_of(settings, is_network);
+  StudySize size = size_of(settings, is_network);
+  size.batch = 1;
   const std::string place = is_network ? "gradients of the weights" : "gradients of q and k";
   Figure figure = iteration_figure("gka_figure1" + std::string(1, static_cast<char>('a' + number)),
                                    std::string(name_of(solver)) + ", " + place, settings, size, is_network,
