@@ -28,7 +28,7 @@ using matrix_units::weigh_future;
 
 /// sum += left^T right over the 64 tokens of two panels: the warp's 16 rows of a [W,W] matrix.
 template <int W>
-__device__ void add_outer(const Number* left, const Number* right, matrix_units::Rows<W>& sum) {
+__device__ __forceinline__ void add_outer(const Number* left, const Number* right, matrix_units::Rows<W>& sum) {
   const int row0 = static_cast<int>(threadIdx.x) / 32 * 16;
 #pragma unroll
   for (int k = 0; k < chunk_tokens / 16; ++k) {
@@ -45,7 +45,7 @@ __device__ void add_outer(const Number* left, const Number* right, matrix_units:
 }
 
 template <int W>
-__device__ void store_state(const matrix_units::Rows<W>& sum, float* states, std::size_t piece) {
+__device__ __forceinline__ void store_state(const matrix_units::Rows<W>& sum, float* states, std::size_t piece) {
   const int lane = static_cast<int>(threadIdx.x) % 32, row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
   Number* to = reinterpret_cast<Number*>(states) + piece * W * W + row * W + lane % 4 * 2;
 #pragma unroll
@@ -167,8 +167,8 @@ __device__ float overlap_of(const float* a, const float* b, std::size_t piece_a,
 
 /// Writes the rows as a gradient and takes their products with `own`, times `factor`, from the tokens' shares.
 template <int W>
-__device__ void take_overlap(const ChebyshevShape& s, const ChunkPlace& at, const float* own, float factor,
-                             matrix_units::Rows<W>& gradient, float* shares) {
+__device__ __forceinline__ void take_overlap(const ChebyshevShape& s, const ChunkPlace& at, const float* own,
+                                             float factor, matrix_units::Rows<W>& gradient, float* shares) {
   float overlap[2] = {};
   each_inside(s, at, gradient, [&](float cell, std::size_t row, int column, int half) {
     overlap[half] += cell * own[row * W + column];
@@ -180,8 +180,8 @@ __device__ void take_overlap(const ChebyshevShape& s, const ChunkPlace& at, cons
   }
 }
 template <int W>
-__device__ void put_rows(const ChebyshevShape& s, const ChunkPlace& at, const Sink& out,
-                         matrix_units::Rows<W>& gradient) {
+__device__ __forceinline__ void put_rows(const ChebyshevShape& s, const ChunkPlace& at, const Sink& out,
+                                         matrix_units::Rows<W>& gradient) {
   if (!out.wanted()) return;
   each_inside(s, at, gradient, [&](float cell, std::size_t row, int column, int) { out.put(row, column, cell); });
 }

@@ -47,11 +47,14 @@ __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&left
 /// Two right operands [16,8] from shared memory: inner numbers inner .. inner + 15, columns column .. column + 15. The
 /// matrix lies there as [column][inner], or as [inner][column] when `by_inner`.
 template <bool by_inner>
-__device__ void load_right(std::uint32_t (&right)[4], const Number* matrix, int stride, int inner, int column) {
+__device__ __forceinline__ void load_right(std::uint32_t (&right)[4], const Number* matrix, int stride, int inner,
+                                           int column) {
   const int lane = static_cast<int>(threadIdx.x) % 32, part = lane / 8, row = lane % 8;
-  const Number* address = by_inner ? matrix + (inner + part % 2 * 8 + row) * stride + column + part / 2 * 8
-                                   : matrix + (column + part / 2 * 8 + row) * stride + inner + part % 2 * 8;
-  const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(address));
+  const int place = by_inner ? (inner + part % 2 * 8 + row) * stride + column + part / 2 * 8
+                             : (column + part / 2 * 8 + row) * stride + inner + part % 2 * 8;
+  // The lane's own share of the address is the same in every call; the rest are constants.
+  const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(matrix)) +
+                      static_cast<std::uint32_t>(place * static_cast<int>(sizeof(Number)));
   if (by_inner) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(right[0]), "=r"(right[1]), "=r"(right[2]), "=r"(right[3])
@@ -80,7 +83,7 @@ struct Rows {
 
   /// body(cell, 0 for row g or 1 for row g + 8, column).
   template <class Body>
-  __device__ void each(const Body& body) {
+  __device__ __forceinline__ void each(const Body& body) {
     const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
     for (int n = 0; n < W / 8; ++n) {
@@ -100,7 +103,7 @@ struct Left {
 
   /// make(old value, result cell, 0 or 1 for the row) for every number; what was rounded goes to see(value, n, e).
   template <class Make, class See>
-  __device__ void update(const Make& make, const See& see) {
+  __device__ __forceinline__ void update(const Make& make, const See& see) {
 #pragma unroll
     for (int n = 0; n < W / 8; ++n) {
 #pragma unroll
@@ -112,7 +115,7 @@ struct Left {
       }
     }
   }
-  __device__ void round(const Rows<W>& rows) {
+  __device__ __forceinline__ void round(const Rows<W>& rows) {
 #pragma unroll
     for (int n = 0; n < W / 8; ++n) {
 #pragma unroll
@@ -146,38 +149,51 @@ __device__ inline void weigh_future(uint4* weights, const float* gate, float fac
 
 /// result_c += factor_c (in_c op(state)). `state` [W,W] lies as [column][inner], or [inner][column] when `by_inner`.
 template <int W, bool by_inner>
-__device__ void add_state(const Left<W>& in, const Number* state, const float (&factor)[2], Rows<W>& result) {
+__device__ __forceinline__ void add_state(const Left<W>& in, const Number* state, const float (&factor)[2],
+                                          Rows<W>& result) {
+  constexpr int columns = 32;  // four sums in flight
 #pragma unroll
-  for (int n = 0; n < W / 16; ++n) {
-    float sums[2][4] = {};
+  for (int first = 0; first < W; first += columns) {
+    float sums[columns / 8][4] = {};
 #pragma unroll
     for (int k = 0; k < W / 16; ++k) {
-      std::uint32_t numbers[4];
-      load_right<by_inner>(numbers, state, W + 8, 16 * k, 16 * n);
-      multiply_add(sums[0], in.pair[k], numbers[0], numbers[1]);
-      multiply_add(sums[1], in.pair[k], numbers[2], numbers[3]);
+#pragma unroll
+      for (int two = 0; two < columns / 16; ++two) {
+        std::uint32_t numbers[4];
+        load_right<by_inner>(numbers, state, W + 8, 16 * k, first + 16 * two);
+        multiply_add(sums[2 * two], in.pair[k], numbers[0], numbers[1]);
+        multiply_add(sums[2 * two + 1], in.pair[k], numbers[2], numbers[3]);
+      }
     }
 #pragma unroll
-    for (int side = 0; side < 2; ++side) {
+    for (int n = 0; n < columns / 8; ++n) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) result.cell[2 * n + side][e] += factor[e / 2] * sums[side][e];
+      for (int e = 0; e < 4; ++e) result.cell[first / 8 + n][e] += factor[e / 2] * sums[n][e];
     }
   }
 }
 
 /// result_c += sum_j weight_cj (in_c . left_j) right_j over the tokens of the groups `first` to `last`; panels [64,W].
 template <int W>
-__device__ void add_tokens(const Left<W>& in, const Number* left, const Number* right, const uint4* weights, int first,
-                           int last, Rows<W>& result) {
+__device__ __forceinline__ void add_tokens(const Left<W>& in, const Number* left, const Number* right,
+                                           const uint4* weights, int first, int last, Rows<W>& result) {
 #pragma unroll 1
   for (int block = first; block <= last; ++block) {
-    float sums[2][4] = {};
+    float sums[2][4] = {}, more[2][4] = {};  // of every other inner step: four sums in flight
 #pragma unroll
-    for (int k = 0; k < W / 16; ++k) {
-      std::uint32_t numbers[4];
+    for (int k = 0; k < W / 16; k += 2) {
+      std::uint32_t numbers[4], others[4];
       load_right<false>(numbers, left, W + 8, 16 * k, 16 * block);
+      load_right<false>(others, left, W + 8, 16 * k + 16, 16 * block);
       multiply_add(sums[0], in.pair[k], numbers[0], numbers[1]);
       multiply_add(sums[1], in.pair[k], numbers[2], numbers[3]);
+      multiply_add(more[0], in.pair[k + 1], others[0], others[1]);
+      multiply_add(more[1], in.pair[k + 1], others[2], others[3]);
+    }
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[side][e] += more[side][e];
     }
     const uint4 weight = weights[block * threads + threadIdx.x];
     const std::uint32_t scores[4] = {packed(sums[0][0] * low_of(weight.x), sums[0][1] * high_of(weight.x)),
@@ -206,8 +222,8 @@ struct Past {
   }
   /// result += e^{G_c} in op(state) + sum_{j<=c} e^{G_c - G_j} (in_c . left_j) right_j.
   template <int W, bool state_by_inner>
-  __device__ void read(const Left<W>& in, const Number* state, const Number* left, const Number* right,
-                       Rows<W>& result) const {
+  __device__ __forceinline__ void read(const Left<W>& in, const Number* state, const Number* left, const Number* right,
+                                       Rows<W>& result) const {
     add_tokens(in, left, right, weights, 0, token_group(), result);
     add_state<W, state_by_inner>(in, state, faded, result);
   }
@@ -217,8 +233,9 @@ struct Past {
 /// up. The same iteration as of single iterates, written for their differences d: x and the residual follow the rounded
 /// d, so that rounding it costs nothing but a slightly different path.
 template <int W>
-__device__ void solve_rows(int iterations, const float (&fro)[2], const float (&lambda)[2], const Number* state,
-                           const Number* keys, const Past& past, Rows<W>& residual, Rows<W>& x) {
+__device__ __forceinline__ void solve_rows(int iterations, const float (&fro)[2], const float (&lambda)[2],
+                                           const Number* state, const Number* keys, const Past& past, Rows<W>& residual,
+                                           Rows<W>& x) {
   float step[2], rho[2], omega[2] = {2.0f, 2.0f};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -248,6 +265,7 @@ __device__ void solve_rows(int iterations, const float (&fro)[2], const float (&
   }
 }
 
+/// What no thread of the kernel writes is read as constant, so that reads need not wait for stores to shared memory.
 /// A panel to shared memory, rounded; value(four numbers, token) may change them. Zero behind the end.
 template <int W, class Value>
 __device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, Number* panel,
@@ -258,7 +276,7 @@ __device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const 
     float4 four = {};
     if (c < at.count) {
       const std::size_t row = s.row(at.pair, at.first + c);
-      four = value(*reinterpret_cast<const float4*>(from + row * W + column), c, row, column);
+      four = value(__ldg(reinterpret_cast<const float4*>(from + row * W + column)), c, row, column);
     }
     *reinterpret_cast<uint2*>(panel + c * (W + 8) + column) = {packed(four.x, four.y), packed(four.z, four.w)};
   }
@@ -276,7 +294,7 @@ __device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io,
                            const Factor& factor) {
   load_panel<W>(s, at, io.x, panel, [&](const float4& x, int c, std::size_t row, int column) {
     const float alpha = io.alpha ? io.alpha[row] : s.alpha, f = factor(c);
-    const float4 q = *reinterpret_cast<const float4*>(io.q + row * W + column);
+    const float4 q = __ldg(reinterpret_cast<const float4*>(io.q + row * W + column));
     return float4{f * (q.x + alpha * (x.x - q.x)), f * (q.y + alpha * (x.y - q.y)), f * (q.z + alpha * (x.z - q.z)),
                   f * (q.w + alpha * (x.w - q.w))};
   });
@@ -292,7 +310,7 @@ __device__ void load_state(const Number* from, Number* state) {
 #pragma unroll 8
   for (int i = threadIdx.x; i < W * W / 8; i += blockDim.x) {
     const int row = i / (W / 8), column = i % (W / 8) * 8;
-    *reinterpret_cast<uint4*>(state + row * (W + 8) + column) = reinterpret_cast<const uint4*>(from)[i];
+    *reinterpret_cast<uint4*>(state + row * (W + 8) + column) = __ldg(reinterpret_cast<const uint4*>(from) + i);
   }
 }
 
@@ -304,7 +322,8 @@ __device__ inline float row_sum(float value) {
 
 /// body(number, row of its token in [B,T,H,.], column, half) for the numbers of tokens before the chunk's end.
 template <int W, class Body>
-__device__ void each_inside(const ChebyshevShape& s, const ChunkPlace& at, Rows<W>& rows, const Body& body) {
+__device__ __forceinline__ void each_inside(const ChebyshevShape& s, const ChunkPlace& at, Rows<W>& rows,
+                                            const Body& body) {
   rows.each([&](float& cell, int half, int column) {
     const int c = token_of(half);
     if (c < at.count) body(cell, s.row(at.pair, at.first + c), column, half);
@@ -312,8 +331,8 @@ __device__ void each_inside(const ChebyshevShape& s, const ChunkPlace& at, Rows<
 }
 /// Rows of a tensor [B,T,H,D] times a factor; zero behind the end.
 template <int W>
-__device__ void load_rows(const ChebyshevShape& s, const ChunkPlace& at, const float* from, float factor,
-                          Rows<W>& rows) {
+__device__ __forceinline__ void load_rows(const ChebyshevShape& s, const ChunkPlace& at, const float* from,
+                                          float factor, Rows<W>& rows) {
   rows.clear();
   each_inside(s, at, rows,
               [&](float& cell, std::size_t row, int column, int) { cell = factor * from[row * W + column]; });

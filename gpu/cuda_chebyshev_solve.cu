@@ -35,8 +35,8 @@ __device__ float squares_of(const Number* state) {
 
 /// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
 template <int W>
-__device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, const Gates& gates,
-                        float square, matrix_units::Rows<W>& product) {
+__device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                        const Gates& gates, float square, matrix_units::Rows<W>& product) {
   __shared__ float terms[chunk_tokens], faded[chunk_tokens], sums[32];
   float overlap[2] = {}, own[2] = {};
   each_inside(s, at, product, [&](float cell, std::size_t row, int column, int half) {

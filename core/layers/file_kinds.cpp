@@ -3,7 +3,6 @@
 
 #include "core/layers/file_run.h"
 #include "core/layers/forecaster_file.h"
-
 #include "core/layers/gka_file.h"
 #include "core/layers/kinds.h"
 #include "core/layers/kl_file.h"
@@ -29,13 +28,8 @@ class LayerSubject final : public FileSubject {
 
 const std::vector<FileKind>& file_kinds() {
   static const std::vector<FileKind> kinds{
-      deltanet_core(),
-      gated_deltanet_core(),
-      gla_core(),
-      kl_decompose_file_kind(),
-      spectral_memory_file_kind(),
-
-      gka_file_kind(),
+      deltanet_core(),          gated_deltanet_core(),       gla_core(),
+      kl_decompose_file_kind(), spectral_memory_file_kind(), gka_file_kind(),
   };
   return kinds;
 }

@@ -40,6 +40,8 @@ class Gka final : public Layer {
   /// Iterations, ridge strength, a fixed lambda, the smallest gate, alpha.
   std::vector<LayerSetting> settings() const override;
   void set(std::string_view key, double value) override;
+  /// Whether the gradient follows lambda into H, in the place of bp_lambda.
+  void follow_lambda(bool follow) { config_.core.lambda_grad = follow; }
 
  private:
   /// Present where an option asks for them.

@@ -88,15 +88,15 @@ class GkaFile final : public FileSubject {
   }
 
  private:
-  const GkaConfig& config() const { return static_cast<const Gka&>(*layer_).config(); }
+  Gka& gka() const { return static_cast<Gka&>(*layer_); }
+  const GkaConfig& config() const { return gka().config(); }
   bool decay() const { return config().core.decay_keys; }
 
   void put_residuals(FileRun& run, const CoreValues& values) const {
     const int iterations = config().core.iterations;
     constexpr std::pair<const char*, SolverKind> solvers[] = {{"probe.residual_cheb", SolverKind::chebyshev},
                                                               {"probe.residual_gd", SolverKind::gradient_descent},
-                                                              {"probe.residual_agd", SolverKind::nesterov},
-                                                              {"probe.residual_cg", SolverKind::conjugate_gradient}};
+                                                              {"probe.residual_agd", SolverKind::nesterov}};
     for (const auto& [name, solver] : solvers) {
       std::vector<double> residuals;
       walk(values, decay(), 0, 0, [&](std::int64_t t, const std::vector<double>& H) {
@@ -115,6 +115,8 @@ class GkaFile final : public FileSubject {
   /// The error falls by e^-2/sqrt(kappa) with each step.
   void put_exact(FileRun& run, const Tensor& x) {
     const int iterations = config().core.iterations;
+    const bool follows = config().core.lambda_grad;
+    gka().follow_lambda(true);
     const double needed = 20.0 * std::sqrt(kappa_bound(config().core.ridge));
     layer_->set("r", std::isfinite(needed) ? std::clamp(std::ceil(needed), 0.0, 4000.0) : 4000.0);
     Arena arena(run.tape().backend());
@@ -128,6 +130,7 @@ class GkaFile final : public FileSubject {
       run.output("probe.grad_x_exact", x.shape, to_host(tape.backend(), tape.gradient_of(input)));
     }
     layer_->set("r", iterations);
+    gka().follow_lambda(follows);
   }
 
   std::unique_ptr<Layer> layer_;

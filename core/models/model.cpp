@@ -17,7 +17,6 @@ using nlohmann::json;
 // The field by which a layer calls the model's width (golden/README.md keeps the papers' names).
 const char* width_field(const std::string& kind) {
   if (kind == "sessa") return "D";
-
   if (kind == "gka") return "hidden_size";
   return kind.rfind("mamba", 0) == 0 ? "d_model" : "d";
 }
