@@ -137,7 +137,7 @@ std::string entry_name(const RaceView& race, const RaceEntry& entry) {
 
 std::string one_percent_text(const RaceView& race, const InfluenceTail& tail) {
   if (std::isnan(tail.one_percent_lag)) return "no influence";
-  if (std::isinf(tail.one_percent_lag)) return "1 % beyond " + grouped_number(race.tokens - 1 - race.source);
+  if (std::isinf(tail.one_percent_lag)) return "1 % > " + grouped_number(race.tokens - 1 - race.source);
   return "1 % at " + number_text(tail.one_percent_lag, 3);
 }
 
@@ -146,7 +146,7 @@ double first_value(const InfluenceTail& tail) {
 }
 
 Figure race_axes(const RaceView& race, const std::string& id, const std::string& title) {
-  Figure figure = tail_figure(id, title, "influence / influence at lag 1");
+  Figure figure = tail_figure(id, title, "share of lag 1");
   double highest = 1;
   for (const RaceEntry& entry : race.entries) {
     for (const double v : entry.tail.values) {
@@ -164,10 +164,9 @@ Figure race_overlay(const RaceView& race) {
   figure.subtitle = "one input of " + grouped_number(race.tokens) + " tokens, seed " + std::to_string(race.seed);
   std::size_t place = 0;
   for (const RaceEntry& entry : race.entries) {
-    const std::string law = law_text(entry.tail.fit);
-    Line line = tail_line(entry_name(race, entry) + ": " + one_percent_text(race, entry.tail) +
-                              (law.empty() ? "" : ", " + law) + ", " + bytes_text(entry.state_bytes),
-                          entry.tail, 1 / first_value(entry.tail), 1e-9);
+    Line line = tail_line(
+        entry_name(race, entry) + ": " + one_percent_text(race, entry.tail) + ", " + bytes_text(entry.state_bytes),
+        entry.tail, 1 / first_value(entry.tail), 1e-9);
     line.ink = layer_ink(entry.tail.kind);
     line.marker = markers[place++ % std::size(markers)];
     figure.series.emplace_back(std::move(line));
@@ -205,8 +204,9 @@ Figure race_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure =
       race_axes(race, "race_" + std::to_string(column + 1) + "_" + entry.tail.kind, entry_name(race, entry));
-  figure.subtitle = one_percent_text(race, entry.tail) + " · " + bytes_text(entry.state_bytes) + " · " +
-                    number_text(entry.step_ms, 2) + " ms per token";
+  const std::string law = law_text(entry.tail.fit);
+  figure.subtitle = (law.empty() ? "" : law + " · ") + one_percent_text(race, entry.tail) + " · " +
+                    bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms per token";
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column) continue;
@@ -221,11 +221,11 @@ Figure race_column(const RaceView& race, std::size_t column) {
     InfluenceTail fitted = tail;
     for (std::size_t i = 0; i < fitted.lags.size(); ++i)
       fitted.values[i] = fitted_influence(tail.fit, tail.fit.law, fitted.lags[i]);
-    Line law = tail_line("fit: " + law_text(tail.fit), fitted, 1 / first_value(tail), 1e-9);
-    law.ink = Role::dim;
-    law.dash = Dash::dashed;
-    law.width = 1.3;
-    figure.series.emplace_back(std::move(law));
+    Line fit = tail_line("fit: " + law, fitted, 1 / first_value(tail), 1e-9);
+    fit.ink = Role::dim;
+    fit.dash = Dash::dashed;
+    fit.width = 1.3;
+    figure.series.emplace_back(std::move(fit));
   }
   Line own = tail_line(entry_name(race, entry), tail, 1 / first_value(tail), 1e-9);
   own.ink = layer_ink(tail.kind);

@@ -33,8 +33,10 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
   for (std::size_t i = 0; i < cells.size() && i < matrix.size(); ++i) {
     if (i % T > i / T) continue;
     cells[i] = matrix[i];
-    // The diagonal of a resolvent is 1 and would leave no colour for the rest.
-    if (std::isfinite(matrix[i]) && i % T != i / T) largest = std::max(largest, std::abs(cells[i]));
+    // The diagonal of a resolvent is 1, and the first tokens have few others to read: they would leave no colour for
+    // the rest.
+    if (std::isfinite(matrix[i]) && i % T != i / T && i / T >= std::min<std::size_t>(8, T - 1))
+      largest = std::max(largest, std::abs(cells[i]));
   }
   const double reach = colour_reach(largest);
   map.map = has_signs ? ColourMap::diverging : ColourMap::sequential;
@@ -217,7 +219,7 @@ std::vector<Figure> deep_profiles_figures(const Observation&, const Selection&, 
     figure.subtitle = "impulse at token 0, dashed: the theorem's exponents";
     figure.x.label = "lag";
     figure.x.unit = "tokens";
-    figure.y.label = "transport of the impulse";
+    figure.y.label = "transport";
     figure.x.scale = figure.y.scale = Scale::log;
     figure.labels = LabelPlacement::automatic;
     constexpr const char* regimes[] = {"decaying", "frozen", "increasing"};
