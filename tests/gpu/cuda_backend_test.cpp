@@ -389,7 +389,7 @@ TEST_F(CudaBackendTest, RefusesSizesItHasNoKernelFor) {
   Tape tape(*cuda_, arena);
   tape.begin(false);
   HostValues host(*cuda_);
-  const Var q = tape.constant(host.f32({1, 1, 1, 200}, random_floats(200, 1)));
+  const Var q = tape.constant(host.f32({1, 1, 1, 300}, random_floats(300, 1)));
   EXPECT_THROW(causal_attention(tape, q, q, q, 1.0), Error);
 }
 
