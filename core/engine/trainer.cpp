@@ -234,6 +234,12 @@ std::string Trainer::diagnose() {
   return where.empty() ? "the global gradient norm overflowed" : where;
 }
 
+Model& Trainer::model() const {
+  if (Model* model = objective_->model()) return *model;
+  throw Error(ExitCode::bad_input,
+              "a forecast has no model of tokens, and this asks for one; choose a preset of tokens");
+}
+
 TrainerState Trainer::save() const {
   const auto bytes_of = [&](const Tensor& tensor) {
     std::vector<std::byte> bytes(tensor.bytes());

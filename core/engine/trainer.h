@@ -76,7 +76,7 @@ class Trainer {
   std::string checksum() const;
 
   /// The stack of layers; only where `forecast()` is null.
-  Model& model() const { return *objective_->model(); }
+  Model& model() const;
   /// The forecaster that is trained; null in a run on tokens.
   ForecastObjective* forecast() const { return objective_->forecast(); }
   /// Test errors of the run's own data set; every window where `most` is 0. Only of a forecaster.
