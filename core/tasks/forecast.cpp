@@ -40,18 +40,19 @@ class Forecast final : public Task {
   SeriesWindows windows_;
 };
 
-/// Two seasons of each channel that beat against each other, a slow drift, and noise.
+/// Two seasons of each channel that beat against each other, a slow drift, and noise; long enough for the horizon.
 SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
-  constexpr int rows = 2400, channels = 3;
+  constexpr int channels = 3;
+  const std::int64_t rows = std::max<std::int64_t>(2400, 6 * horizon);
   const double periods[channels][2] = {{24, 168}, {24, 56}, {12, 100}};
   std::vector<double> values;
   Random random(7, task_design_stream, 0);
   double walk[channels] = {};
-  for (int t = 0; t < rows; ++t) {
+  for (std::int64_t t = 0; t < rows; ++t) {
     for (int c = 0; c < channels; ++c) {
       walk[c] = 0.99 * walk[c] + 0.05 * random.normal();
-      const double day = std::sin(2 * std::numbers::pi * t / periods[c][0]);
-      const double week = std::cos(2 * std::numbers::pi * t / periods[c][1]);
+      const double day = std::sin(2 * std::numbers::pi * static_cast<double>(t) / periods[c][0]);
+      const double week = std::cos(2 * std::numbers::pi * static_cast<double>(t) / periods[c][1]);
       values.push_back(10.0 * (c + 1) + (1.0 + 0.5 * week) * day + 0.8 * week + walk[c] + 0.1 * random.normal());
     }
   }
@@ -82,9 +83,10 @@ SeriesWindows read_series(const std::string& path, std::int64_t most, std::int64
 
 std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::int64_t length = fields.integer("length"), horizon = fields.integer("horizon");
+  const std::int64_t most = fields.integer("rows");
   const std::string path = fields.text("path");
   SeriesWindows windows =
-      path == built_in ? built_in_series(length, horizon) : read_series(path, fields.integer("rows"), length, horizon);
+      path == built_in ? built_in_series(length, horizon) : read_series(path, most, length, horizon);
   for (const SeriesPart part : {SeriesPart::train, SeriesPart::validation, SeriesPart::test}) {
     if (windows.count(part) < 1)
       fields.refuse("the series is too short for " + std::to_string(length) + " rows in and " +

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/core/io/counted_memory.h"
@@ -108,8 +107,13 @@ TEST_F(Safetensors, ReadsEveryGoldenFile) {
     SCOPED_TRACE(item.path().filename());
     const TensorFile file = read_safetensors(item.path());
     EXPECT_EQ(file.metadata.at("format"), "afterglow-golden/1");
-    for (const std::string& output : nlohmann::json::parse(file.metadata.at("outputs")))
-      EXPECT_EQ(require_tensor(file, output, "it").type, StoredType::f64);
+    int outputs = 0;
+    for (const HostTensor& tensor : file.tensors) {
+      if (file.metadata.at("outputs").find('"' + tensor.name + '"') == std::string::npos) continue;
+      EXPECT_EQ(tensor.type, StoredType::f64);
+      ++outputs;
+    }
+    EXPECT_GT(outputs, 0);
     write_safetensors(folder_ / "copy", file);
     EXPECT_EQ(read_safetensors(folder_ / "copy").tensors.size(), file.tensors.size());
     ++files;

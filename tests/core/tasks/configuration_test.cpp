@@ -39,6 +39,7 @@ TEST(Configuration, EveryKindHasDefaultsThatWork) {
     EXPECT_EQ(task->name(), info.kind);
     EXPECT_FALSE(task->describe().empty());
     EXPECT_FALSE(info.description.empty());
+    if (info.kind == "forecast") continue;  // numbers, no tokens
     EXPECT_FALSE(answer_places(task->example(1, 0)).empty());
   }
 }

@@ -87,19 +87,24 @@ TEST_F(PlotWidgetTest, MovesADotInsteadOfTheViewWhereItMay) {
   ASSERT_GE(dot.x, 0);
   window.button(true);
   draw_dots();
-  EXPECT_TRUE(response.moved_point.empty());
+  EXPECT_FALSE(response.drag);
   window.mouse(dot.x, dot.y - 60);
   draw_dots();
-  EXPECT_EQ(response.moved_point, "eigenvalue 0");
-  EXPECT_GT(response.moved_to, 5.5);
-  EXPECT_LT(response.moved_to, 7);
+  ASSERT_TRUE(response.drag);
+  EXPECT_EQ(response.drag->point, "eigenvalue 0");
+  EXPECT_GT(response.drag->y, 5.5);
+  EXPECT_LT(response.drag->y, 7);
+  EXPECT_FALSE(response.drag->is_over);
   window.mouse(dot.x, -50);
   draw_dots();
-  EXPECT_NEAR(response.moved_to, 10, 1e-9);  // not beyond what the axis shows
+  ASSERT_TRUE(response.drag);
+  EXPECT_NEAR(response.drag->y, 10, 1e-9);  // not beyond what the axis shows
   window.button(false);
   draw_dots();
+  ASSERT_TRUE(response.drag);
+  EXPECT_TRUE(response.drag->is_over);
   draw_dots();
-  EXPECT_TRUE(response.moved_point.empty());
+  EXPECT_FALSE(response.drag);
   EXPECT_TRUE(state.follows());
 }
 
