@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/engine/forecast_view.h"
+#include "core/engine/trajectory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
 #include "views/figures/probe_figures.h"
@@ -106,6 +108,26 @@ std::string memory_numbers(const Observation& o, const Selection&) {
 }
 
 std::string probe_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
+
+std::string trajectory_numbers(const Observation& o, const Selection&) {
+  if (!o.trajectory || o.trajectory->explained.empty()) return "";
+  const std::vector<double>& explained = o.trajectory->explained;
+  const std::size_t last = std::min<std::size_t>(explained.size(), 3);
+  return number_text(100 * explained[last - 1], 3) + " % of the variance in " + std::to_string(last) +
+         (last == 1 ? " mode" : " modes");
+}
+
+std::string forecast_numbers(const Observation& o, const Selection&) {
+  if (!o.forecast || o.forecast->windows.empty()) return "";
+  const ForecastWindow& window = o.forecast->windows.front();
+  return "MSE " + number_text(window.mse, 4) + ", MAE " + number_text(window.mae, 4);
+}
+
+std::string memory_token_numbers(const Observation& o, const Selection&) {
+  return o.forecast ? "M = " + std::to_string(o.forecast->memory_tokens) + ", " +
+                          grouped_number(o.forecast->history_rows) + " rows of history"
+                    : "";
+}
 
 constexpr std::array cards{
     FormulaCard{"training", "Training", "L = −mean log p(target)",
@@ -286,6 +308,58 @@ constexpr std::array cards{
         "memory", "Memory", "2 r² + P r + r + 1 numbers a head, against (r + P) T",
         "The state stays as it is however long the sequence gets; a cache keeps a key and a value of each token.",
         "Echo, section 3.5 and proposition I.14", memory_numbers, "bytes"},
+    FormulaCard{"trajectory", "Trajectory", "Hc = H − mean,  path_k = √(T λ_k) φ_k",
+                "Every recorded step leaves one vector, a row of H: what the model made of that batch. Seen along the "
+                "directions in which training moved most, it is a path. A click on it goes back to that step.",
+                "Spectral Memory, section 3.3", trajectory_numbers},
+    FormulaCard{"trajectory_12", "Modes 1 and 2", "path_k = √(T λ_k) φ_k",
+                "Coordinates of the recorded vectors along the two strongest directions. % is the share of the "
+                "variance that lies along an axis.",
+                "Spectral Memory, section 3.3", trajectory_numbers},
+    FormulaCard{"trajectory_13", "Modes 1 and 3", "path_k = √(T λ_k) φ_k",
+                "The same path, seen along the first and the third direction.", "Spectral Memory, section 3.3",
+                trajectory_numbers},
+    FormulaCard{"kl_spectrum", "K-L spectrum", "C = Hc Hcᵀ/T,  C φ_k = λ_k φ_k",
+                "Strategy A takes the covariance between steps as it is measured; B a kernel that only knows how far "
+                "apart two steps are. No choice of k modes rebuilds the path better than A.",
+                "Spectral Memory, section 3.3", trajectory_numbers},
+    FormulaCard{"kl_eigenvalues", "Eigenvalues", "C φ_k = λ_k φ_k",
+                "Each divided by the largest one: those of B belong to its kernel, not to the path.",
+                "Spectral Memory, section 3.3", nullptr},
+    FormulaCard{"kl_explained", "Explained variance", "1 − |Hc − P_k Hc|² / |Hc|²",
+                "Share of the path's variance that its first k modes keep; for A that is Σ λ_k of them over Σ λ.",
+                "Spectral Memory, section 3.3", trajectory_numbers},
+    FormulaCard{"kl_error", "Reconstruction error", "|Hc − P_k Hc| / |Hc|",
+                "What is lost when the path is rebuilt from its first k modes, in Frobenius norms.",
+                "Spectral Memory, section 3.3", nullptr},
+    FormulaCard{"temporal_modes", "Temporal modes", "C φ_k = λ_k φ_k,  |φ_k| = 1",
+                "When training moved along a mode: flat where it rests, steep where it learns. The sign of a mode is "
+                "free.",
+                "Spectral Memory, section 3.3", nullptr},
+    FormulaCard{"modes_kept", "Modes", "k = 1 .. K", "How many modes are kept, strongest first.",
+                "Spectral Memory, section 3.3", nullptr},
+    FormulaCard{"forecast", "Forecast", "L = mean (prediction − truth)²",
+                "The model sees the input and tells the next values of every channel at once. Errors are those of the "
+                "standardised series, values are in its own units.",
+                "Spectral Memory, section 4.1", forecast_numbers},
+    FormulaCard{"forecast_errors", "Error of every window", "MSE = mean (prediction − truth)²",
+                "Of the standardised series, for each channel and window.", "Spectral Memory, section 4.1",
+                forecast_numbers},
+    FormulaCard{"forecast_time", "Time", "0 is the last input", "Left of 0 is seen, right of 0 is forecast.",
+                "Spectral Memory, section 4.1", nullptr},
+    FormulaCard{"memory_tokens", "Memory tokens", "Z = LayerNorm(W_2 gelu(W_1 vec(√λ_k φ_kᵀ Hc)))",
+                "The history of training, decomposed, becomes a few tokens in front of the input. They read the series "
+                "and are read by it like any other token.",
+                "Spectral Memory, sections 3.4 and 3.5", memory_token_numbers},
+    FormulaCard{"memory_reads", "What memory reads", "softmax(q_m · k_t / √d)",
+                "Weight that a memory token gives to each input position, mean over heads.",
+                "Spectral Memory, section 3.5", memory_token_numbers},
+    FormulaCard{"memory_is_read", "Who reads memory", "softmax(q_t · k_m / √d)",
+                "Weight that each input position gives to a memory token, mean over heads; dotted is 1/(M + L).",
+                "Spectral Memory, section 3.5", memory_token_numbers},
+    FormulaCard{"memory_buffer", "What the buffer holds", "λ_k / Σ λ",
+                "The buffer keeps a summary of each batch that was trained on; its strongest modes feed the tokens.",
+                "Spectral Memory, sections 3.2 and 3.3", nullptr},
     FormulaCard{"step", "Training step", "n = 1, 2, ..", "One batch, one update of the weights.", "AdamW", nullptr,
                 "steps"},
     FormulaCard{"token", "Token", "t = 0 .. T − 1", "Place in the sequence.", "Echo, section 3.2", nullptr, "tokens"},
@@ -334,7 +408,31 @@ constexpr std::array axis_cards{AxisCard{"step", "step"},
                                 AxisCard{"σ(A_w)", "sigma"},
                                 AxisCard{"power K", "power"},
                                 AxisCard{"relative noise in G and M", "noise"},
-                                AxisCard{"singular value", "singular_value"}};
+                                AxisCard{"singular value", "singular_value"},
+                                AxisCard{"eigenvalue", "solver_race"},
+                                AxisCard{"λ_i(H + λI)", "solver_race"},
+                                AxisCard{"precision", "solver_race"},
+                                AxisCard{"solver", "solver_race"},
+                                AxisCard{"log₁₀ |r| / |q|", "solver_race"},
+                                AxisCard{"gate e^g", "gate"},
+                                AxisCard{"reach back", "gate"},
+                                AxisCard{"lag", "influence"},
+                                AxisCard{"influence / influence at lag 1", "race_tails"},
+                                AxisCard{"iterate i", "gradient_check"},
+                                AxisCard{"iterations", "gradient_check"},
+                                AxisCard{"relative difference", "gradient_check"},
+                                AxisCard{"relative error", "gradient_check"},
+                                AxisCard{"κ(H_t + λI)", "conditioning"},
+                                AxisCard{"κ(H_t + λ_t I)", "conditioning"},
+                                AxisCard{"λ_t", "conditioning"},
+                                AxisCard{"modes k", "modes_kept"},
+                                AxisCard{"mode φ_k", "temporal_modes"},
+                                AxisCard{"time after the last input", "forecast_time"},
+                                AxisCard{"value", "forecast"},
+                                AxisCard{"MSE, standardised", "forecast_errors"},
+                                AxisCard{"input position", "forecast_time"},
+                                AxisCard{"memory token", "memory_tokens"},
+                                AxisCard{"softmax weight", "memory_tokens"}};
 
 /// Returns the card's box; room for a button below the text where it is pinned.
 Rect draw_card(const Frame& frame, const FormulaCard& card, const Rect& area, bool is_pinned = false) {
@@ -401,35 +499,25 @@ std::string latex_of(std::string_view formula) {
   struct Sign {
     std::string_view text, latex;
   };
-  static constexpr std::array signs{Sign{"⁻¹", "^{-1}"},
-                                    Sign{"⁻ᵀ", "^{-\\top}"},
-                                    Sign{"ᵀ", "^{\\top}"},
-                                    Sign{"²", "^{2}"},
-                                    Sign{"^½", "^{1/2}"},
-                                    Sign{"½", "\\tfrac{1}{2}"},
-                                    Sign{"Σ", "\\sum "},
-                                    Sign{"√", "\\sqrt "},
-                                    Sign{"∂", "\\partial "},
-                                    Sign{"γ", "\\gamma "},
-                                    Sign{"ε", "\\varepsilon "},
-                                    Sign{"η", "\\eta "},
-                                    Sign{"′", "'"},
-                                    Sign{"λ", "\\lambda "},
-                                    Sign{"κ", "\\kappa "},
-                                    Sign{"σ", "\\sigma "},
-                                    Sign{"φ", "\\varphi "},
-                                    Sign{"π", "\\pi "},
-                                    Sign{"Φ", "\\Phi "},
-                                    Sign{"θ", "\\theta "},
-                                    Sign{"Â", "\\hat{A}"},
-                                    Sign{"·", "\\cdot "},
-                                    Sign{"−", "-"},
-                                    Sign{"≤", "\\le "},
-                                    Sign{"≥", "\\ge "},
-                                    Sign{"×", "\\times "},
-                                    Sign{"⟨", "\\langle "},
-                                    Sign{"⟩", "\\rangle "},
-                                    Sign{"₊", "_{+}"}};
+  static constexpr std::array signs{Sign{"⁻¹", "^{-1}"},     Sign{"⁻ᵀ", "^{-\\top}"},
+                                    Sign{"ᵀ", "^{\\top}"},   Sign{"²", "^{2}"},
+                                    Sign{"^½", "^{1/2}"},    Sign{"½", "\\tfrac{1}{2}"},
+                                    Sign{"Σ", "\\sum "},     Sign{"√", "\\sqrt "},
+                                    Sign{"∂", "\\partial "}, Sign{"α", "\\alpha "},
+                                    Sign{"β", "\\beta "},    Sign{"γ", "\\gamma "},
+                                    Sign{"Δ", "\\Delta "},   Sign{"τ", "\\tau "},
+                                    Sign{"ρ", "\\rho "},     Sign{"ω", "\\omega "},
+                                    Sign{"Π", "\\prod "},    Sign{"…", "\\dots "},
+                                    Sign{"₂", "_{2}"},       Sign{"ε", "\\varepsilon "},
+                                    Sign{"η", "\\eta "},     Sign{"′", "'"},
+                                    Sign{"λ", "\\lambda "},  Sign{"κ", "\\kappa "},
+                                    Sign{"σ", "\\sigma "},   Sign{"φ", "\\varphi "},
+                                    Sign{"π", "\\pi "},      Sign{"Φ", "\\Phi "},
+                                    Sign{"θ", "\\theta "},   Sign{"Â", "\\hat{A}"},
+                                    Sign{"·", "\\cdot "},    Sign{"−", "-"},
+                                    Sign{"≤", "\\le "},      Sign{"≥", "\\ge "},
+                                    Sign{"×", "\\times "},   Sign{"⟨", "\\langle "},
+                                    Sign{"⟩", "\\rangle "},  Sign{"₊", "_{+}"}};
   std::string latex;
   while (!formula.empty()) {
     const auto sign =

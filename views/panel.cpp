@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/figure/axis.h"
 #include "views/figures/meaning.h"
 #include "views/figures/probe_figures.h"
 #include "views/figures/spectrum_figures.h"
+#include "views/figures/trajectory_figures.h"
 #include "views/formula_cards.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"
@@ -46,8 +48,14 @@ Grid best_grid(int figures, double width, double height, double least_width, dou
 void draw_nothing_yet(const Frame& frame, const Panel& panel, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const std::string text = panel.kind->subtitle(frame.seen(), frame.state.selection);
-  row_text(frame.look, canvas, {area.x + frame.px(16), area.y, area.width - frame.px(32), area.height}, text,
-           {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
+  const double width = area.width - frame.px(32), height = frame.px(20);
+  const std::vector<std::string> lines = wrapped_text(canvas, text, width, frame.px(body_size), FontFace::regular, 4);
+  double y = area.y + (area.height - static_cast<double>(lines.size()) * height) / 2;
+  for (const std::string& line : lines) {
+    row_text(frame.look, canvas, {area.x + frame.px(16), y, width, height}, line,
+             {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
+    y += height;
+  }
 }
 
 int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
@@ -134,7 +142,7 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
   if (chosen >= 0) {
     PlotOptions options;
     options.moves_points = panel.moves_points;
-    handle_mode_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(chosen)], area, options));
+    handle_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(chosen)], area, options));
     return;
   }
   const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height, frame.px(panel.figure_width),
@@ -146,7 +154,7 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
     PlotOptions options;
     options.shows_caption = grid.count > 1 || figures.size() > 1;
     options.moves_points = panel.moves_points;
-    handle_mode_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(i)], cell, options));
+    handle_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(i)], cell, options));
   }
 }
 
@@ -196,7 +204,25 @@ void interfere(Frame& frame, const PlotResponse& response, int (*identity)(const
   frame.commands.send("drag_mode", fields);
 }
 
+/// The path of training: a click on a recorded step goes back there.
+void handle_step_response(Frame& frame, const PlotResponse& response) {
+  if (const std::int64_t step = step_of_point(response.clicked_point); step >= 0)
+    frame.commands.send("rewind", {{"step", step}});
+  const std::int64_t hovered = step_of_point(response.hovered_point);
+  if (hovered < 0) return;
+  std::vector<ReadingLine> lines{{"step", grouped_number(hovered), Ink(0), true}};
+  if (const double loss = loss_at(frame.seen(), hovered); std::isfinite(loss))
+    lines.push_back({"loss", number_text(loss, 4), Ink(0), false});
+  lines.push_back({"click", "go back there", Ink(0), false});
+  reading_box(frame, response.beside, lines, window_bounds());
+}
+
 }  // namespace
+
+void handle_response(Frame& frame, const PlotResponse& response) {
+  handle_mode_response(frame, response);
+  handle_step_response(frame, response);
+}
 
 void handle_mode_response(Frame& frame, const PlotResponse& response) {
   const auto identity = [](const std::string& id) { return id.starts_with("mode ") ? std::atoi(id.c_str() + 5) : -1; };

@@ -42,5 +42,7 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
 /// operator, a right click switches it off or on.
 struct PlotResponse;
 void handle_mode_response(Frame& frame, const PlotResponse& response);
+/// The same for dots of every kind: those of modes, and those of recorded steps, to which a click rewinds.
+void handle_response(Frame& frame, const PlotResponse& response);
 
 }  // namespace afterglow

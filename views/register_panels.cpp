@@ -29,6 +29,11 @@ const std::array list{
     Panel{find_plot_kind("linear_gap"), draw_figure_grid, nullptr, 240, 170},
     Panel{find_plot_kind("query_jacobian"), draw_figure_grid, nullptr, 240, 170},
     Panel{find_plot_kind("memory"), draw_figure_grid, nullptr, 240, 170},
+    Panel{find_plot_kind("trajectory"), draw_figure_grid, nullptr, 250, 190},
+    Panel{find_plot_kind("kl_spectrum"), draw_figure_grid, nullptr, 170, 150},
+    Panel{find_plot_kind("temporal_modes"), draw_figure_grid, nullptr, 250, 150},
+    Panel{find_plot_kind("forecast"), draw_figure_grid, draw_forecast_controls, 215, 130},
+    Panel{find_plot_kind("memory_tokens"), draw_figure_grid, nullptr, 240, 130},
 };
 
 }  // namespace

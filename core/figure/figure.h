@@ -111,6 +111,7 @@ struct ScatterPoint {
   bool ring = false;    ///< drawn with a ring around it: selected
   std::string id{};     ///< stable name for hits and selection, for example "mode 3"
   std::string label{};  ///< optional text beside the dot
+  double presence = 1;  ///< 0 to 1: how much of its colour a dot keeps, for dots that are a thing of the past
 };
 
 /// Where a dot came from, oldest place first; fades towards the past.

@@ -276,7 +276,9 @@ void draw_scatter(const Painter& p, std::size_t series, FigureGeometry& geometry
     }
     if (!p.layout.plot.contains(place)) continue;
     const double radius = std::clamp(std::isfinite(point.radius) ? point.radius : 4.0, 0.5, 60.0) * p.m.unit;
-    draw_dot(p, point, scatter.marker, place, radius, p.is_stressed(point.id) ? 1 : p.strength(scatter.name));
+    const double presence = std::isfinite(point.presence) ? std::clamp(point.presence, 0.0, 1.0) : 1.0;
+    draw_dot(p, point, scatter.marker, place, radius,
+             p.is_stressed(point.id) ? 1 : presence * p.strength(scatter.name));
     geometry.points.push_back({series, i, place, radius});
   }
 }

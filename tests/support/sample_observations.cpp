@@ -6,8 +6,10 @@
 #include <functional>
 #include <limits>
 
+#include "core/engine/forecast_view.h"
 #include "core/engine/probe_view.h"
 #include "core/engine/solver_problems.h"
+#include "core/engine/trajectory_view.h"
 #include "tests/support/sample_influence.h"
 
 namespace afterglow::samples {
@@ -340,6 +342,87 @@ std::shared_ptr<ProbeView> probe_of(const Observation& o) {
   return view;
 }
 
+TrajectoryModes temporal_modes(const std::string& strategy, int rows, double loss_of_error) {
+  TrajectoryModes modes;
+  modes.strategy = strategy;
+  modes.reconstruction_error = {1};
+  for (int k = 0; k < 12; ++k) {
+    modes.eigenvalues.push_back(9 * std::pow(0.3, k));
+    modes.reconstruction_error.push_back(std::pow(0.3, 0.5 * loss_of_error * (k + 1)));
+    if (k >= 8) continue;
+    std::vector<double>& mode = modes.modes.emplace_back();
+    for (int t = 0; t < rows; ++t)
+      mode.push_back(std::sqrt(2.0 / rows) * std::cos(3.14159265 * (k + 1) * (t + 0.5) / rows));
+  }
+  return modes;
+}
+
+/// A row every fourth step; one row only for a run of fewer than eight steps.
+std::shared_ptr<TrajectoryView> trajectory_of(std::int64_t step) {
+  auto view = std::make_shared<TrajectoryView>();
+  view->summary = "mean last hidden state of a batch";
+  for (std::int64_t at = 4; at <= std::max<std::int64_t>(4, step) && view->steps.size() < 256; at += 4)
+    view->steps.push_back(at);
+  view->step = view->steps.back();
+  const int rows = static_cast<int>(view->steps.size());
+  if (rows < 2) return view;
+  view->width = 64;
+  view->empirical = temporal_modes("A: covariance", rows, 1);
+  view->kernel = temporal_modes("B: exponential kernel, τ 64 rows", rows, 0.6);
+  for (const double eigenvalue : view->empirical.eigenvalues) view->variance += eigenvalue;
+  for (const double error : view->empirical.reconstruction_error) view->explained.push_back(1 - error * error);
+  view->explained.erase(view->explained.begin());
+  for (std::size_t k = 0; k < 3; ++k) {
+    std::vector<double>& coordinate = view->path.emplace_back(view->empirical.modes[k]);
+    for (double& value : coordinate) value *= std::sqrt(rows * view->empirical.eigenvalues[k]);
+  }
+  return view;
+}
+
+std::shared_ptr<ForecastView> forecast_of(std::int64_t step) {
+  auto view = std::make_shared<ForecastView>();
+  view->step = step;
+  view->input_length = 72;
+  view->horizon = 24;
+  view->time_unit = "h";
+  for (int w = 0; w < 4; ++w) {
+    ForecastWindow& window = view->windows.emplace_back();
+    window.index = 100 * w;
+    window.first = "2018-02-20 00:00";
+    window.last = "2018-02-23 23:00";
+    window.mse = 0.4 + 0.1 * w;
+    window.mae = 0.3 + 0.1 * w;
+    for (const char* name : {"HUFL", "daily + weekly", "OT"}) {
+      ForecastChannel& channel = window.channels.emplace_back();
+      channel.name = name;
+      channel.mse = 0.3 + 0.1 * w;
+      channel.mae = 0.2;
+      const auto value = [&](int t) { return 10 + 4 * std::sin(0.26 * t + w) + noise(w, static_cast<unsigned>(t)); };
+      for (int t = 0; t < view->input_length; ++t) channel.input.push_back(value(t));
+      for (int t = 0; t < view->horizon; ++t) {
+        channel.truth.push_back(value(view->input_length + t));
+        channel.prediction.push_back(channel.truth.back() + noise(9, static_cast<unsigned>(t)));
+      }
+    }
+  }
+  view->memory_tokens = 4;
+  view->history_rows = step;
+  for (int k = 0; k < 8; ++k) {
+    view->memory_eigenvalues.push_back(std::pow(0.5, k));
+    view->memory_explained.push_back(1 - std::pow(0.5, k + 1));
+  }
+  MemoryAttention& attention = view->attention.emplace_back();
+  attention.reads.assign(4, std::vector<double>(72));
+  attention.is_read.assign(72, std::vector<double>(4));
+  for (std::size_t m = 0; m < 4; ++m) {
+    for (std::size_t t = 0; t < 72; ++t) {
+      attention.reads[m][t] = (1 + noise(m, t)) / 76;
+      attention.is_read[t][m] = (1 + noise(m + 4, t)) / 76;
+    }
+  }
+  return view;
+}
+
 Observation training(std::int64_t step, int heads, int rank, int length) {
   Observation o;
   o.preset = "tiny";
@@ -369,6 +452,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.solvers = solvers_of(step, std::min(heads, 4), length);
   o.influence = influence_of(o);
   o.probe = probe_of(o);
+  o.trajectory = trajectory_of(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
 }
@@ -551,6 +635,49 @@ Observation broken_probe() {
   return o;
 }
 
+Observation forecast() {
+  Observation o = training_at(428);
+  o.preset = "forecast";
+  o.task = "forecast · built-in · 72 → 24";
+  o.spectra = nullptr;
+  o.spectra_trail.clear();
+  o.trace = nullptr;
+  o.token_weights = nullptr;
+  o.solvers = nullptr;
+  o.influence = nullptr;
+  o.probe = nullptr;
+  o.forecast = forecast_of(428);
+  return o;
+}
+
+Observation broken_forecast() {
+  Observation o = forecast();
+  auto path = trajectory_of(428);
+  path->step = 12;
+  path->path[1].resize(5);
+  path->path[0][2] = path->empirical.modes[1][4] = nan;
+  path->path[2].clear();
+  path->explained = {nan, infinity};
+  path->empirical.eigenvalues[0] = 0;
+  path->empirical.eigenvalues[1] = nan;
+  path->empirical.modes[0].resize(3);
+  path->kernel = {};
+  o.trajectory = path;
+  auto view = forecast_of(400);
+  ForecastWindow& window = view->windows.front();
+  window.channels[0] = {};
+  window.channels[1].prediction[3] = nan;
+  window.channels[2].truth.clear();
+  window.mse = infinity;
+  view->windows[1].channels.clear();
+  view->attention[0].reads[1].clear();
+  view->attention[0].is_read.resize(3, {nan});
+  view->attention.push_back({});
+  view->memory_explained.resize(1, nan);
+  o.forecast = view;
+  return o;
+}
+
 Observation softmax_weights() {
   Observation o = training_at(428);
   o.model.layers[1] = {"0 attention", "layers.0.mixer", "attention", "H 2", 16384, 2, 32768};
@@ -602,6 +729,8 @@ const std::vector<Sample>& all() {
     add("broken probe", broken_probe());
     add("attention trace", attention_trace());
     add("softmax weights", softmax_weights());
+    add("forecast", forecast());
+    add("broken forecast", broken_forecast());
     return list;
   }();
   return samples;

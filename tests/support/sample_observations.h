@@ -24,6 +24,8 @@ Observation many_heads();       ///< 16 heads of rank 64 and a trace of 700 toke
 Observation softmax_weights();  ///< token weights of softmax attention, which are shares
 Observation probed();           ///< overrides in force: a moved mode, one switched off, a head off
 Observation broken_probe();     ///< a probe whose lists do not fit each other, with NaN in them
+Observation forecast();         ///< a forecasting run with memory: no tokens, no spectra
+Observation broken_forecast();  ///< paths and forecasts whose lists do not fit each other, with NaN in them
 Observation attention_trace();  ///< a trace of a layer that is no Koopman attention, with a growing state
 
 struct Sample {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "views/figures/conditioning_figures.h"
+#include "views/figures/forecast_figures.h"
 #include "views/figures/influence_figures.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/probe_figures.h"
@@ -13,6 +14,7 @@
 #include "views/figures/theory_figures.h"
 #include "views/figures/token_weights_figures.h"
 #include "views/figures/training_figures.h"
+#include "views/figures/trajectory_figures.h"
 
 namespace afterglow {
 
@@ -60,6 +62,16 @@ constexpr std::array kinds{
              theory_subtitle, query_jacobian_figures},
     PlotKind{"memory", "Memory", "Bytes of the state against a key-value cache, and where they cross.", theory_subtitle,
              memory_figures},
+    PlotKind{"trajectory", "Trajectory", "The path of training in its first three modes; a click goes back there.",
+             trajectory_subtitle, trajectory_figures},
+    PlotKind{"kl_spectrum", "K-L spectrum", "How few modes hold the path of training, by both strategies.",
+             kl_spectrum_subtitle, kl_spectrum_figures},
+    PlotKind{"temporal_modes", "Temporal modes", "The first modes of training over its steps.", temporal_modes_subtitle,
+             temporal_modes_figures},
+    PlotKind{"forecast", "Forecast", "Input, truth and prediction of a window, channel by channel.", forecast_subtitle,
+             forecast_figures},
+    PlotKind{"memory_tokens", "Memory tokens", "What the memory of training reads in a window, and who reads it.",
+             memory_tokens_subtitle, memory_tokens_figures},
 };
 
 }  // namespace

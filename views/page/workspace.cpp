@@ -102,6 +102,10 @@ std::span<const Workspace> workspaces() {
        "Influence",
        {{1.15, {{"influence", 1.25}, {"race", 1}}},
         {1, {{"routing", 1.5}, {"position_code", 0.75}, {"deep_profiles", 0.75}}}}},
+      {"memory",
+       "Memory",
+       {{1, {{"trajectory", 1.3}, {"kl_spectrum", 1}}},
+        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}, {"memory_tokens", 1}}}}},
   };
   return list;
 }

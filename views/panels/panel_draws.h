@@ -25,6 +25,7 @@ void draw_probe(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
 double draw_probe_controls(Frame& frame, const Rect& row);
 
 double draw_training_controls(Frame& frame, const Rect& row);
+double draw_forecast_controls(Frame& frame, const Rect& row);
 
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen);

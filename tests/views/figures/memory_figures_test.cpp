@@ -1,0 +1,158 @@
+// What the figures of training's memory and of forecasts say about views whose numbers are known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/figure/decimate.h"
+#include "tests/support/sample_observations.h"
+#include "views/figures/forecast_figures.h"
+#include "views/figures/trajectory_figures.h"
+
+namespace afterglow {
+namespace {
+
+template <class T>
+T series(const Figure& figure, const std::string& name) {
+  for (const Series& s : figure.series) {
+    if (std::holds_alternative<T>(s) && series_name(s) == name) return std::get<T>(s);
+  }
+  throw std::runtime_error("no series " + name + " in " + figure.id);
+}
+
+TEST(TrajectoryFigures, DotsAreTheRecordedStepsAndGrowStronger) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  const auto figures = trajectory_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(figures[0].id, "trajectory_12");
+  EXPECT_EQ(figures[1].id, "trajectory_13");
+  EXPECT_EQ(figures[0].x.label, "mode 1 · 70 %");
+  const Scatter path = series<Scatter>(figures[1], "path of training");
+  ASSERT_EQ(path.points.size(), o.trajectory->steps.size());
+  for (std::size_t t = 0; t < path.points.size(); ++t) {
+    EXPECT_EQ(step_of_point(path.points[t].id), o.trajectory->steps[t]);
+    EXPECT_EQ(path.points[t].x, o.trajectory->path[0][t]);
+    EXPECT_EQ(path.points[t].y, o.trajectory->path[2][t]);
+    EXPECT_EQ(path.points[t].ring, t + 1 == path.points.size());
+    EXPECT_TRUE(t < 2 || path.points[t].presence > path.points[t - 1].presence);
+  }
+  EXPECT_EQ(path.points.front().label, "start");
+  EXPECT_EQ(path.points.back().presence, 1);
+}
+
+TEST(TrajectoryFigures, OnlyNamesOfStepsAreSteps) {
+  EXPECT_EQ(step_of_point("step 120"), 120);
+  EXPECT_EQ(step_of_point("mode 3"), -1);
+  EXPECT_EQ(step_of_point("step 12x"), -1);
+  EXPECT_EQ(step_of_point("step "), -1);
+  EXPECT_EQ(step_of_point(""), -1);
+}
+
+TEST(TrajectoryFigures, LossOfAStepIsItsOwn) {
+  Observation o = samples::mid_training();
+  EXPECT_EQ(loss_at(o, 1), o.runs.back().loss[0]);
+  EXPECT_EQ(loss_at(o, 428), o.runs.back().loss[427]);
+  EXPECT_TRUE(std::isnan(loss_at(o, 0)));
+  EXPECT_TRUE(std::isnan(loss_at(o, 429)));
+  o.runs.back().first_step = 301;
+  EXPECT_EQ(loss_at(o, 301), o.runs.back().loss[0]);
+}
+
+TEST(KlSpectrumFigures, BothStrategiesBesideEachOther) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  const auto figures = kl_spectrum_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 3u);
+  EXPECT_EQ(figures[0].y.scale, Scale::log);
+  const Line eigenvalues = series<Line>(figures[0], "A");
+  EXPECT_EQ(CurveView(eigenvalues.curve).x(0), 1);
+  EXPECT_EQ(CurveView(eigenvalues.curve).y(0), 1);
+  EXPECT_NEAR(CurveView(eigenvalues.curve).y(2), 0.09, 1e-12);
+  const Line a = series<Line>(figures[1], "A"), b = series<Line>(figures[1], "B");
+  EXPECT_EQ(CurveView(a.curve).x(0), 0);
+  EXPECT_EQ(CurveView(a.curve).y(0), 1);
+  EXPECT_NEAR(CurveView(a.curve).y(2), 0.3, 1e-12);
+  EXPECT_GT(CurveView(b.curve).y(2), CurveView(a.curve).y(2));
+  const Line kept = series<Line>(figures[2], "A");
+  for (std::size_t k = 0; k < o.trajectory->explained.size(); ++k)
+    EXPECT_NEAR(CurveView(kept.curve).y(k + 1), o.trajectory->explained[k], 1e-12);
+  EXPECT_NE(kl_spectrum_subtitle(o, {}).find("95 % of the variance in 3 modes"), std::string::npos);
+}
+
+TEST(TemporalModesFigures, StandOverTheirSteps) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  const auto figures = temporal_modes_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 2u);
+  const Line mode = series<Line>(figures[0], "mode 2");
+  const CurveView seen(mode.curve);
+  ASSERT_EQ(seen.size(), o.trajectory->steps.size());
+  EXPECT_EQ(seen.x(5), static_cast<double>(o.trajectory->steps[5]));
+  EXPECT_EQ(seen.y(5), o.trajectory->empirical.modes[1][5]);
+}
+
+TEST(TrajectoryFigures, WaitForTheSecondRecordedStep) {
+  CurveStore curves;
+  for (const Observation& o : {samples::nothing(), samples::one_step()}) {
+    EXPECT_TRUE(trajectory_figures(o, {}, curves).empty());
+    EXPECT_TRUE(kl_spectrum_figures(o, {}, curves).empty());
+    EXPECT_TRUE(temporal_modes_figures(o, {}, curves).empty());
+    EXPECT_NE(trajectory_subtitle(o, {}).find("second recorded step"), std::string::npos);
+  }
+}
+
+TEST(ForecastFigures, InputEndsAtZeroAndTruthGoesOn) {
+  CurveStore curves;
+  const Observation o = samples::forecast();
+  const auto figures = forecast_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 4u);
+  EXPECT_EQ(figures[1].title, "daily + weekly");
+  const ForecastChannel& channel = o.forecast->windows[0].channels[1];
+  const Line input = series<Line>(figures[1], "input"), truth = series<Line>(figures[1], "truth"),
+             prediction = series<Line>(figures[1], "prediction");
+  EXPECT_EQ(CurveView(input.curve).x(0), -71);
+  EXPECT_EQ(CurveView(input.curve).x(71), 0);
+  EXPECT_EQ(CurveView(truth.curve).x(0), 0);
+  EXPECT_EQ(CurveView(truth.curve).y(0), channel.input.back());
+  EXPECT_EQ(CurveView(truth.curve).y(24), channel.truth.back());
+  EXPECT_EQ(CurveView(prediction.curve).x(0), 1);
+  EXPECT_EQ(CurveView(prediction.curve).y(23), channel.prediction.back());
+  EXPECT_EQ(figures[1].x.range, (Range{-71, 24}));
+  const HeatMap errors = series<HeatMap>(figures[3], "MSE");
+  EXPECT_EQ(errors.rows, 3);
+  EXPECT_EQ(errors.cols, 4);
+  EXPECT_EQ(errors.cells[4 + 2], o.forecast->windows[2].channels[1].mse);
+}
+
+TEST(MemoryTokensFigures, ShowBothDirectionsOfTheAttention) {
+  CurveStore curves;
+  const Observation o = samples::forecast();
+  const auto figures = memory_tokens_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 3u);
+  const HeatMap reads = series<HeatMap>(figures[0], "weight");
+  EXPECT_EQ(reads.rows, 4);
+  EXPECT_EQ(reads.cells[72 + 5], o.forecast->attention[0].reads[1][5]);
+  const Line is_read = series<Line>(figures[1], "memory 3");
+  EXPECT_EQ(CurveView(is_read.curve).y(7), o.forecast->attention[0].is_read[7][3]);
+  EXPECT_NEAR(figures[1].reference_lines.front().at, 1.0 / 76, 1e-15);
+  const Line alone = series<Line>(figures[2], "mode k alone");
+  EXPECT_NEAR(CurveView(alone.curve).y(1), 0.25, 1e-12);
+}
+
+TEST(ForecastFigures, SayQuietlyWhatTheyWouldShow) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  EXPECT_TRUE(forecast_figures(o, {}, curves).empty());
+  EXPECT_TRUE(memory_tokens_figures(o, {}, curves).empty());
+  EXPECT_NE(forecast_subtitle(o, {}).find("input, truth and prediction"), std::string::npos);
+  EXPECT_NE(memory_tokens_subtitle(o, {}).find("no forecast here"), std::string::npos);
+  Observation without = samples::forecast();
+  auto view = std::make_shared<ForecastView>(*without.forecast);
+  view->memory_tokens = 0;
+  view->attention.clear();
+  without.forecast = view;
+  EXPECT_EQ(memory_tokens_subtitle(without, {}), "this model has no memory tokens");
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,207 @@
+// Time counts from the last input: what the model sees lies left of 0, what it is to tell right of it.
+#include "views/figures/forecast_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/figure/axis.h"
+#include "views/figures/meaning.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string age_text(const Observation& observation, const ForecastView& view) {
+  return view.step == observation.step ? "" : " · as of step " + grouped_number(view.step);
+}
+
+Line time_line(const std::string& name, const std::vector<double>& values, double first, Ink ink) {
+  std::vector<double> x;
+  for (std::size_t t = 0; t < values.size(); ++t) x.push_back(first + static_cast<double>(t));
+  Line line;
+  line.name = name;
+  line.ink = ink;
+  line.curve.x = std::move(x);
+  line.curve.y = values;
+  return line;
+}
+
+Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, std::size_t c) {
+  Figure figure;
+  figure.id = "forecast_" + std::to_string(c + 1);
+  figure.title = channel.name.empty() ? "channel " + std::to_string(c + 1) : channel.name;
+  figure.subtitle = "MSE " + number_text(channel.mse, 3) + " · MAE " + number_text(channel.mae, 3);
+  figure.x.label = "time after the last input";
+  figure.x.unit = view.time_unit == "row" ? "rows" : view.time_unit;
+  figure.x.range = Range{1 - static_cast<double>(std::max<std::size_t>(channel.input.size(), 1)),
+                         static_cast<double>(std::max<std::size_t>(channel.truth.size(), 1))};
+  figure.y.label = "value";
+  Line input = time_line("input", channel.input, 1 - static_cast<double>(channel.input.size()), Role::dim);
+  input.width = 1.5;
+  // What came then goes on from where the input ends.
+  std::vector<double> continued = channel.truth;
+  if (!channel.input.empty()) continued.insert(continued.begin(), channel.input.back());
+  Line truth = time_line("truth", continued, channel.input.empty() ? 1 : 0, 0);
+  Line prediction = time_line("prediction", channel.prediction, 1, 1);
+  prediction.width = 2.4;
+  figure.series.emplace_back(std::move(input));
+  figure.series.emplace_back(std::move(truth));
+  figure.series.emplace_back(std::move(prediction));
+  figure.reference_lines.push_back({Orientation::vertical, 0, "", Role::faint, Dash::solid});
+  return figure;
+}
+
+Figure errors_figure(const ForecastView& view) {
+  Figure figure;
+  figure.id = "forecast_errors";
+  figure.title = "Error of every window";
+  figure.subtitle = "first the probe window, then evenly spaced ones of the held-out part";
+  figure.x.label = "window";
+  figure.y.label = "channel";
+  HeatMap map;
+  map.name = "MSE";
+  map.value.label = "MSE, standardised";
+  map.rows = static_cast<int>(view.windows.front().channels.size());
+  map.cols = static_cast<int>(view.windows.size());
+  std::vector<double> cells;
+  double largest = 0;
+  for (std::size_t c = 0; c < view.windows.front().channels.size(); ++c) {
+    map.row_labels.push_back(view.windows.front().channels[c].name);
+    for (const ForecastWindow& window : view.windows) {
+      cells.push_back(c < window.channels.size() ? window.channels[c].mse : std::nan(""));
+      if (std::isfinite(cells.back())) largest = std::max(largest, cells.back());
+    }
+  }
+  for (const ForecastWindow& window : view.windows) map.col_labels.push_back(std::to_string(window.index));
+  map.value.range = Range{0, colour_reach(largest)};
+  map.cells = std::move(cells);
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
+/// "" or " of layer 1": only where there are several encoder layers.
+std::string of_layer(const ForecastView& view, std::size_t layer) {
+  return view.attention.size() < 2 ? "" : ", layer " + std::to_string(layer);
+}
+
+std::string numbered(const std::string& id, std::size_t layer) {
+  return layer == 0 ? id : id + "_" + std::to_string(layer);
+}
+
+/// Rows are memory tokens, columns input positions.
+Figure reads_figure(const ForecastView& view, std::size_t layer) {
+  const MemoryAttention& attention = view.attention[layer];
+  Figure figure;
+  figure.id = numbered("memory_reads", layer);
+  figure.title = "What memory reads" + of_layer(view, layer);
+  figure.x.label = "input position";
+  figure.x.integer_ticks = true;
+  figure.y.label = "memory token";
+  HeatMap map;
+  map.name = "weight";
+  map.value.label = "softmax weight";
+  map.rows = static_cast<int>(attention.reads.size());
+  map.cols = std::max(view.input_length, 0);
+  std::vector<double> cells;
+  for (std::size_t m = 0; m < attention.reads.size(); ++m) {
+    map.row_labels.push_back(std::to_string(m));
+    for (std::size_t t = 0; t < static_cast<std::size_t>(map.cols); ++t) {
+      cells.push_back(t < attention.reads[m].size() ? attention.reads[m][t] : std::nan(""));
+    }
+  }
+  map.cells = std::move(cells);
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
+Figure is_read_figure(const ForecastView& view, std::size_t layer) {
+  const MemoryAttention& attention = view.attention[layer];
+  Figure figure;
+  figure.id = numbered("memory_is_read", layer);
+  figure.title = "Who reads memory" + of_layer(view, layer);
+  figure.subtitle = "dotted: attention that is the same for all";
+  figure.x.label = "input position";
+  figure.x.integer_ticks = true;
+  figure.y.label = "softmax weight";
+  for (int m = 0; m < view.memory_tokens; ++m) {
+    std::vector<double> weights;
+    for (const std::vector<double>& row : attention.is_read) {
+      const auto place = static_cast<std::size_t>(m);
+      weights.push_back(place < row.size() ? row[place] : std::numeric_limits<double>::quiet_NaN());
+    }
+    figure.series.emplace_back(time_line("memory " + std::to_string(m), weights, 0, m));
+  }
+  const double tokens = static_cast<double>(view.memory_tokens) + std::max(view.input_length, 0);
+  figure.reference_lines.push_back({Orientation::horizontal, 1 / tokens, "", Role::dim, Dash::dotted});
+  return figure;
+}
+
+Figure buffer_figure(const ForecastView& view) {
+  Figure figure;
+  figure.id = "memory_buffer";
+  figure.title = "What the buffer holds";
+  figure.subtitle = grouped_number(view.history_rows) + " rows";
+  figure.x.label = "modes k";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{1, std::max(2.0, static_cast<double>(view.memory_eigenvalues.size()))};
+  figure.y.label = "share of the variance";
+  figure.y.range = Range{0, 1.04};
+  std::vector<double> single;
+  double before = 0;
+  for (const double sum : view.memory_explained) {
+    single.push_back(sum - before);
+    before = sum;
+  }
+  Line explained = time_line("first k modes", view.memory_explained, 1, 0);
+  Line alone = time_line("mode k alone", single, 1, 1);
+  explained.marker = alone.marker = Marker::automatic;
+  figure.series.emplace_back(std::move(explained));
+  figure.series.emplace_back(std::move(alone));
+  return figure;
+}
+
+}  // namespace
+
+std::string forecast_subtitle(const Observation& observation, const Selection&) {
+  const ForecastView* view = observation.forecast.get();
+  if (!view) return "no forecast here: input, truth and prediction · preset forecast";
+  if (view->windows.empty()) return "no window has been forecast yet";
+  const ForecastWindow& window = view->windows.front();
+  const std::string when = window.first.empty() ? "" : " · " + window.first + " to " + window.last;
+  return "window " + grouped_number(window.index) + when + " · MSE " + number_text(window.mse, 3) +
+         age_text(observation, *view);
+}
+
+std::vector<Figure> forecast_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const ForecastView* view = observation.forecast.get();
+  if (!view || view->windows.empty()) return {};
+  std::vector<Figure> figures;
+  const std::vector<ForecastChannel>& channels = view->windows.front().channels;
+  for (std::size_t c = 0; c < channels.size(); ++c) figures.push_back(channel_figure(*view, channels[c], c));
+  if (!channels.empty()) figures.push_back(errors_figure(*view));
+  return figures;
+}
+
+std::string memory_tokens_subtitle(const Observation& observation, const Selection&) {
+  const ForecastView* view = observation.forecast.get();
+  if (!view) return "no forecast here: what memory tokens read and who reads them";
+  if (view->memory_tokens == 0) return "this model has no memory tokens";
+  return std::to_string(view->memory_tokens) + " tokens · mean over heads · first channel" +
+         age_text(observation, *view);
+}
+
+std::vector<Figure> memory_tokens_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const ForecastView* view = observation.forecast.get();
+  if (!view || view->memory_tokens <= 0) return {};
+  std::vector<Figure> figures;
+  for (std::size_t layer = 0; layer < view->attention.size(); ++layer) {
+    figures.push_back(reads_figure(*view, layer));
+    figures.push_back(is_read_figure(*view, layer));
+  }
+  if (!view->memory_explained.empty())
+    figures.insert(figures.begin() + std::min<std::ptrdiff_t>(2, std::ssize(figures)), buffer_figure(*view));
+  return figures;
+}
+
+}  // namespace afterglow
