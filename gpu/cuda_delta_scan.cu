@@ -324,8 +324,8 @@ __global__ void __launch_bounds__(threads)
 DeltaSizes sizes_of(const DeltaInputs& in) {
   const Shape& q = in.q.shape;
   if (q[3] > 32 * held || in.v.shape[3] > 32 * held) {
-    throw Error(ExitCode::bad_input, "the delta rule has keys of width " + std::to_string(q[3]) + " and values of width " +
-                                         std::to_string(in.v.shape[3]) +
+    throw Error(ExitCode::bad_input, "the delta rule has keys of width " + std::to_string(q[3]) +
+                                         " and values of width " + std::to_string(in.v.shape[3]) +
                                          ", but the GPU kernel holds at most 256; use more heads, or the CPU");
   }
   return {static_cast<int>(q[0]),
@@ -378,8 +378,8 @@ void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tenso
   const DeltaSizes s = sizes_of(in);
   with_lanes(s.keys, [&](auto lanes) {
     const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, block_threads / lanes());
-    delta_kernel<lanes()><<<blocks, block_threads, 0, stream()>>>(s, arrays_of(in, {}), y.as<float>(),
-                                                                 state.as<float>(), resume, {});
+    delta_kernel<lanes()>
+        <<<blocks, block_threads, 0, stream()>>>(s, arrays_of(in, {}), y.as<float>(), state.as<float>(), resume, {});
   });
   launched("delta_scan");
 }

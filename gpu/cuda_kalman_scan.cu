@@ -21,7 +21,7 @@ struct KalmanArrays {
 
 /// One head's matrices and one token's vectors, in shared memory.
 struct KalmanMemory {
-  float *square, *matrix;              // [K,K], [K,P]
+  float *square, *matrix;                // [K,K], [K,P]
   float *q, *k, *gain, *v, *error, *dy;  // [K], [K], [K], [P], [P], [P]
 
   __device__ KalmanMemory(float* memory, const KalmanSizes& s) {
@@ -108,8 +108,7 @@ __global__ void __launch_bounds__(threads)
     const std::size_t row = place.row(s, t);
     load_token(m, s, in, row);
     update(m, s, in.weight != nullptr ? in.weight[row] : 1.0f);
-    for (int p = first(); p < s.width; p += threads)
-      y[row * s.width + p] = product(m.matrix + p, m.q, s.keys, s.width);
+    for (int p = first(); p < s.width; p += threads) y[row * s.width + p] = product(m.matrix + p, m.q, s.keys, s.width);
   }
   for (int at = first(); covariance != nullptr && at < s.keys * s.keys; at += threads)
     covariance[head * s.keys * s.keys + at] = m.square[at];
@@ -157,14 +156,13 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
     for (int p = first(); out.v.wanted() && p < s.width; p += threads)
       out.v.put(row, static_cast<unsigned>(p), weight * product(m.matrix + p, m.k, s.keys, s.width));
-    if (out.weight.wanted() && first() == 0)
-      out.weight.put(static_cast<unsigned>(row), product(m.k, m.gain, s.keys));
+    if (out.weight.wanted() && first() == 0) out.weight.put(static_cast<unsigned>(row), product(m.k, m.gain, s.keys));
   }
 }
 
 KalmanSizes sizes_of(const KalmanInputs& in) {
   const Shape& q = in.q.shape;
-  const KalmanSizes s{static_cast<int>(q[0]), static_cast<int>(q[1]),           static_cast<int>(q[2]),
+  const KalmanSizes s{static_cast<int>(q[0]), static_cast<int>(q[1]),          static_cast<int>(q[2]),
                       static_cast<int>(q[3]), static_cast<int>(in.v.shape[3]), static_cast<float>(in.ridge)};
   if (KalmanMemory::bytes(s) > 200 * 1024) {
     throw Error(ExitCode::bad_input, "the Kalman recursion has keys of width " + std::to_string(s.keys) +

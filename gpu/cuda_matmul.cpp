@@ -40,9 +40,9 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
                                       : precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                       : CUBLAS_COMPUTE_32F_PEDANTIC;
   const cublasStatus_t status =
-      cublasGemmEx(lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, columns,
-                   rows, depth, &alpha32, right.data, type, right.stride, left.data, type, left.stride, &beta32, c.data,
-                   CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT);
+      cublasGemmEx(lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                   columns, rows, depth, &alpha32, right.data, type, right.stride, left.data, type, left.stride,
+                   &beta32, c.data, CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT);
   if (status != CUBLAS_STATUS_SUCCESS) {
     check_cuda(cudaGetLastError(), "multiplying matrices");
     throw Error(ExitCode::no_gpu, std::string("cuBLAS failed to multiply matrices (") + cublasGetStatusString(status) +

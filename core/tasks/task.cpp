@@ -18,7 +18,7 @@ const std::vector<TaskKind>& kinds() {
       multihop_kind(),       commonword_kind(), mixed_kind(),           toolcall_kind(),
       economy_kind(),        cot_recall_kind(), specific_recall_kind(), copy_kind(),
       selective_copy_kind(), induction_kind(),  symbolsoup_kind(),      diffuse_mqar_kind(),
-      text_kind(),           stories_kind(),   forecast_kind()};
+      text_kind(),           stories_kind(),    forecast_kind()};
   return all;
 }
 
