@@ -37,6 +37,7 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
   figure.x.range = Range{1 - static_cast<double>(std::max<std::size_t>(channel.input.size(), 1)),
                          static_cast<double>(std::max<std::size_t>(channel.truth.size(), 1))};
   figure.y.label = "value";
+  figure.labels = LabelPlacement::legend;
   Line input = time_line("input", channel.input, 1 - static_cast<double>(channel.input.size()), Role::dim);
   input.width = 1.5;
   // What came then goes on from where the input ends.
@@ -56,7 +57,7 @@ Figure errors_figure(const ForecastView& view) {
   Figure figure;
   figure.id = "forecast_errors";
   figure.title = "Error of every window";
-  figure.subtitle = "first the probe window, then evenly spaced ones of the held-out part";
+  figure.subtitle = "left: this one";
   figure.x.label = "window";
   figure.y.label = "channel";
   HeatMap map;

@@ -6,6 +6,7 @@
 #include "views/figures/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panel.h"
+#include "views/plot_widget.h"
 
 namespace afterglow {
 namespace {
@@ -144,6 +145,18 @@ TEST(FormulaCards, GoToLatex) {
     for (const char c : latex_of(card.formula))
       EXPECT_LT(static_cast<unsigned char>(c), 128) << card.id << ": " << card.formula;
   }
+}
+
+TEST(Panels, AClickOnARecordedStepRewinds) {
+  NullWindow window(800, 600);
+  window.show(samples::mid_training());
+  PlotResponse response;
+  response.clicked_point = response.hovered_point = "step 120";
+  window.draw([&](Frame& frame) { handle_response(frame, response); });
+  const auto sent = window.commands.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].name, "rewind");
+  EXPECT_EQ(sent[0].value, "{\"step\":120}");
 }
 
 TEST(Panels, EveryPlotHasAPanelAndEveryWorkspaceNamesPanels) {
