@@ -357,6 +357,11 @@ constexpr std::array cards{
     FormulaCard{"memory_is_read", "Who reads memory", "softmax(q_t · k_m / √d)",
                 "Weight that each input position gives to a memory token, mean over heads; dotted is 1/(M + L).",
                 "Spectral Memory, section 3.5", memory_token_numbers},
+    FormulaCard{
+        "memory_off", "Without memory", "MSE(tokens = 0) / MSE − 1",
+        "What the memory is worth: the same windows with zeros for its tokens, as the model sees them before the "
+        "history is long enough.",
+        "Spectral Memory, section 3.5", memory_token_numbers},
     FormulaCard{"memory_buffer", "What the buffer holds", "λ_k / Σ λ",
                 "The buffer keeps a summary of each batch that was trained on; its strongest modes feed the tokens.",
                 "Spectral Memory, sections 3.2 and 3.3", nullptr},

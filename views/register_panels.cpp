@@ -33,7 +33,7 @@ const std::array list{
     Panel{find_plot_kind("kl_spectrum"), draw_figure_grid, nullptr, 170, 150},
     Panel{find_plot_kind("temporal_modes"), draw_figure_grid, nullptr, 250, 150},
     Panel{find_plot_kind("forecast"), draw_figure_grid, draw_forecast_controls, 215, 130},
-    Panel{find_plot_kind("memory_tokens"), draw_figure_grid, nullptr, 240, 130},
+    Panel{find_plot_kind("memory_tokens"), draw_figure_grid, nullptr, 195, 140},
 };
 
 }  // namespace

@@ -252,8 +252,26 @@ std::shared_ptr<const ForecastView> ForecastObjective::view(Tape& tape, DType dt
       view->memory_explained.push_back(kl.variance > 0 ? std::min(1.0, sum / kl.variance) : 0.0);
     }
     add_attention(tape, *view);
+    if (memory->usable()) add_errors_without_memory(tape, windows, places, *view);
   }
   return view;
+}
+
+// The same windows once more, with zeros for memory tokens.
+void ForecastObjective::add_errors_without_memory(Tape& tape, Windows& windows, std::span<const std::int64_t> places,
+                                                  ForecastView& view) {
+  model_->memory()->switch_off(true);
+  predict(tape, windows, SeriesPart::validation, places, false);
+  model_->memory()->switch_off(false);
+  const std::size_t numbers = windows.truths.size() / places.size();
+  for (std::size_t w = 0; w < places.size(); ++w) {
+    double sum = 0;
+    for (std::size_t i = w * numbers; i < (w + 1) * numbers; ++i) {
+      const double apart = number_of(windows.prediction, static_cast<std::int64_t>(i)) - windows.truths[i];
+      sum += apart * apart;
+    }
+    view.windows[w].mse_without_memory = sum / static_cast<double>(numbers);
+  }
 }
 
 // Softmax of q . k / sqrt(width) of the first sequence, from the probes of each encoder layer.

@@ -48,6 +48,8 @@ class ForecastObjective final : public Objective {
   void predict(Tape& tape, Windows& windows, SeriesPart part, std::span<const std::int64_t> which, bool probing);
   void refresh_memory(Backend& backend, DType dtype);
   void add_attention(Tape& tape, ForecastView& view) const;
+  void add_errors_without_memory(Tape& tape, Windows& windows, std::span<const std::int64_t> places,
+                                 ForecastView& view);
 
   std::unique_ptr<Task> task_;
   const SeriesWindows* windows_;

@@ -2,6 +2,7 @@
 // `forecast`; the pointer in Observation is null for every other task.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ForecastWindow {
   std::int64_t index = 0;   ///< of the window in the held-out part
   std::string first, last;  ///< time stamps of the first input and the last forecast row, as in the file
   double mse = 0, mae = 0;  ///< over all channels
+  double mse_without_memory = std::numeric_limits<double>::quiet_NaN();  ///< memory tokens as zeros; NaN: none usable
   std::vector<ForecastChannel> channels;
 };
 

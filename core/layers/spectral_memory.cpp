@@ -56,7 +56,7 @@ bool SpectralMemory::refresh(Backend& backend, DType dtype) {
 
 Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
   const Shape shape{config_.tokens, config_.width};
-  if (!usable_) {
+  if (!usable_ || is_off_) {
     const Tensor nothing = tape.scratch(shape, pooling_weight_.value.dtype);
     tape.backend().fill(nothing, 0.0);
     return tape.constant(nothing);

@@ -40,7 +40,11 @@ class SpectralMemory {
   /// Of the last `refresh`; empty while unusable.
   const KlDecomposition& decomposition() const { return decomposition_; }
 
-  /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14), zeros while unusable. Gradients end at the components.
+  /// Takes the memory out of what is computed from now on, and puts it back: its tokens are zeros, as while unusable.
+  void switch_off(bool is_off) { is_off_ = is_off; }
+
+  /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14), zeros while unusable or switched off. Gradients end at the
+  /// components.
   Var memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const;
   /// [1,d]: mean over sequences of the sums of x [N,L,d] weighted by softmax over L of the pooling layer (eq. 3 to 5).
   /// Takes no gradient.
@@ -50,7 +54,7 @@ class SpectralMemory {
   SpectralMemoryConfig config_;
   KlHistory history_;
   KlDecomposition decomposition_;
-  bool usable_ = false;
+  bool usable_ = false, is_off_ = false;
   Backend* backend_ = nullptr;
   Tensor components_;  // [1, K d] in the back end's memory
   const Parameter &expand_weight_, &expand_bias_, &project_weight_, &project_bias_, &norm_weight_, &norm_bias_;

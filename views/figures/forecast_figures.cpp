@@ -12,6 +12,8 @@ namespace afterglow {
 
 namespace {
 
+constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
+
 std::string age_text(const Observation& observation, const ForecastView& view) {
   return view.step == observation.step ? "" : " · as of step " + grouped_number(view.step);
 }
@@ -131,7 +133,7 @@ Figure is_read_figure(const ForecastView& view, std::size_t layer) {
       const auto place = static_cast<std::size_t>(m);
       weights.push_back(place < row.size() ? row[place] : std::numeric_limits<double>::quiet_NaN());
     }
-    figure.series.emplace_back(time_line("memory " + std::to_string(m), weights, 0, m));
+    figure.series.emplace_back(time_line("m" + std::to_string(m), weights, 0, m));
   }
   const double tokens = static_cast<double>(view.memory_tokens) + std::max(view.input_length, 0);
   figure.reference_lines.push_back({Orientation::horizontal, 1 / tokens, "", Role::dim, Dash::dotted});
@@ -159,6 +161,30 @@ Figure buffer_figure(const ForecastView& view) {
   explained.marker = alone.marker = Marker::automatic;
   figure.series.emplace_back(std::move(explained));
   figure.series.emplace_back(std::move(alone));
+  return figure;
+}
+
+/// By how much the error of each window grows when the memory is switched off.
+Figure switched_off_figure(const ForecastView& view) {
+  Figure figure;
+  figure.id = "memory_off";
+  figure.title = "Without memory";
+  figure.subtitle = "zeros for tokens";
+  figure.x.label = "window";
+  figure.y.label = "change of the MSE";
+  figure.y.unit = "%";
+  figure.labels = LabelPlacement::none;
+  Bars bars;
+  bars.name = "without memory";
+  for (std::size_t w = 0; w < view.windows.size(); ++w) {
+    const ForecastWindow& window = view.windows[w];
+    const auto x = static_cast<double>(w);
+    bars.bars.push_back({x, 100 * (window.mse_without_memory / window.mse - 1), no_ghost, Ink(1)});
+    figure.x.ticks.push_back({x, std::to_string(window.index)});
+  }
+  figure.x.range = Range{-0.6, static_cast<double>(view.windows.size()) - 0.4};
+  figure.series.emplace_back(std::move(bars));
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   return figure;
 }
 
@@ -200,8 +226,11 @@ std::vector<Figure> memory_tokens_figures(const Observation& observation, const 
     figures.push_back(reads_figure(*view, layer));
     figures.push_back(is_read_figure(*view, layer));
   }
-  if (!view->memory_explained.empty())
-    figures.insert(figures.begin() + std::min<std::ptrdiff_t>(2, std::ssize(figures)), buffer_figure(*view));
+  // The attention of deeper layers comes last.
+  auto place = figures.begin() + std::min<std::ptrdiff_t>(2, std::ssize(figures));
+  if (!view->windows.empty() && !std::isnan(view->windows.front().mse_without_memory))
+    place = figures.insert(place, switched_off_figure(*view)) + 1;
+  if (!view->memory_explained.empty()) figures.insert(place, buffer_figure(*view));
   return figures;
 }
 

@@ -96,6 +96,14 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
     EXPECT_GT(row[0] + row[1], 0.0);
     EXPECT_LT(row[0] + row[1], 1.0);
   }
+  for (const ForecastWindow& window : view.windows) {
+    EXPECT_TRUE(std::isfinite(window.mse_without_memory));
+    EXPECT_NE(window.mse_without_memory, window.mse) << "the tokens take part";
+  }
+  const std::string before = watched.run().trainer().checksum();
+  watched.update_trace();
+  EXPECT_EQ(watched.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
+  EXPECT_EQ(watched.run().trainer().checksum(), before);
   watched.choose_probe(5);
   watched.update_trace();
   EXPECT_EQ(watched.describe().forecast->windows[0].index, 5);

@@ -128,14 +128,17 @@ TEST(MemoryTokensFigures, ShowBothDirectionsOfTheAttention) {
   CurveStore curves;
   const Observation o = samples::forecast();
   const auto figures = memory_tokens_figures(o, {}, curves);
-  ASSERT_EQ(figures.size(), 3u);
+  ASSERT_EQ(figures.size(), 4u);
   const HeatMap reads = series<HeatMap>(figures[0], "weight");
   EXPECT_EQ(reads.rows, 4);
   EXPECT_EQ(reads.cells[72 + 5], o.forecast->attention[0].reads[1][5]);
-  const Line is_read = series<Line>(figures[1], "memory 3");
+  const Line is_read = series<Line>(figures[1], "m3");
   EXPECT_EQ(CurveView(is_read.curve).y(7), o.forecast->attention[0].is_read[7][3]);
   EXPECT_NEAR(figures[1].reference_lines.front().at, 1.0 / 76, 1e-15);
-  const Line alone = series<Line>(figures[2], "mode k alone");
+  const Bars off = series<Bars>(figures[2], "without memory");
+  ASSERT_EQ(off.bars.size(), 4u);
+  EXPECT_NEAR(off.bars[1].value, 40, 1e-9);
+  const Line alone = series<Line>(figures[3], "mode k alone");
   EXPECT_NEAR(CurveView(alone.curve).y(1), 0.25, 1e-12);
 }
 
