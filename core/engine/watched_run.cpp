@@ -217,6 +217,7 @@ bool WatchedRun::influence_is_current() const {
 
 // While training goes on a measurement is finished before the next begins; one of other settings is dropped.
 void WatchedRun::advance_influence() {
+  if (forecasts()) return;
   if (!influence_) influence_ = std::make_unique<InfluenceLab>(run_->recipe().model, run_->trainer());
   if (influence_->working() && !influence_is_stale_) {
     influence_->advance();
