@@ -6,7 +6,7 @@
 
 namespace afterglow {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int threads) : pool_(threads) {}
 

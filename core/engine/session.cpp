@@ -106,7 +106,7 @@ struct Session::Worker {
 
   void serve() {
     guarded([&] {
-      backend = make_backend(options.device, options.threads);
+      backend = options.make_backend(options.device, options.threads);
       open({parse_recipe(first_recipe, "recipe"), std::nullopt});
       running = running || options.start_running;
     });
@@ -140,7 +140,9 @@ struct Session::Worker {
       work();
     } catch (const Error& error) {
       running = false;
-      report(Severity::failure, error.what());
+      const bool has_lost_gpu = error.code() == ExitCode::no_gpu && watched && backend && backend->name() != "cpu";
+      report(Severity::failure,
+             error.what() + std::string(has_lost_gpu ? "; the command device cpu goes on here" : ""));
     } catch (const std::bad_alloc&) {
       running = false;
       report(Severity::failure, "not enough memory for this model; choose a smaller preset or batch");
@@ -318,7 +320,7 @@ struct Session::Worker {
   }
 
   void change_device(const std::string& name) {
-    move_to(make_backend(name, options.threads), run().recipe().precision);
+    move_to(options.make_backend(name, options.threads), run().recipe().precision);
   }
 
   void change(const json& value) {
@@ -378,9 +380,20 @@ struct Session::Worker {
   }
 
   // The present moment goes on elsewhere; what came before stays as an earlier run.
+  /// The run as it is; where the device no longer answers, as it was kept last.
+  Snapshot present_moment() {
+    try {
+      return make_snapshot(run().recipe(), run().trainer());
+    } catch (const Error& error) {
+      const TrainerState* kept = run().history().before(run().step());
+      if (error.code() != ExitCode::no_gpu || !kept) throw;
+      report(Severity::warning, "the device no longer answers; going on from step " + std::to_string(kept->step));
+      return make_snapshot(run().recipe(), run().trainer().parameters(), *kept);
+    }
+  }
   void move_to(std::unique_ptr<Backend> target, Precision precision) {
     const bool was_running = running;
-    Snapshot snapshot = make_snapshot(run().recipe(), run().trainer());
+    Snapshot snapshot = present_moment();
     snapshot.recipe.precision = precision;
     take_over(std::make_unique<WatchedRun>(Moment{snapshot.recipe, snapshot}, *target));
     backend = std::move(target);
@@ -391,7 +404,7 @@ struct Session::Worker {
     if (!backend->set_precision(precision)) {
       throw Error(ExitCode::bad_input, backend->description() + " computes in fp32 only; switch to a GPU first");
     }
-    move_to(make_backend(backend->name(), options.threads), precision);
+    move_to(options.make_backend(backend->name(), options.threads), precision);
   }
 
   void save(const json& value) {

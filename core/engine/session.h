@@ -1,10 +1,12 @@
 // The worker thread: owns model, trainer and back end, takes commands between steps and publishes observations at
 // display rate. The window and the headless program use the same session.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "core/engine/command.h"
+#include "core/engine/moment.h"
 #include "core/engine/observation.h"
 
 namespace afterglow {
@@ -14,6 +16,9 @@ struct SessionOptions {
   int threads = 0;              ///< CPU threads, 0: all cores
   bool start_running = true;
   double publish_hz = 60.0;
+  /// Makes the back end of a name (`make_backend`); tests give their own.
+  std::function<std::unique_ptr<Backend>(const std::string& device, int threads)> make_backend =
+      afterglow::make_backend;
 };
 
 class Session {

@@ -35,25 +35,28 @@ std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
 }  // namespace
 
 Snapshot make_snapshot(const Recipe& recipe, const Trainer& trainer) {
-  Snapshot snapshot{"this run", recipe, trainer.finished_steps(), trainer.checksum(), {}};
+  return make_snapshot(recipe, trainer.parameters(), trainer.save());
+}
+
+Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const TrainerState& state) {
+  Snapshot snapshot{"this run", recipe, state.step, checksum_of(state), {}};
   TensorFile& file = snapshot.file;
   file.metadata = {{"format", "afterglow"},
                    {"version", "1"},
                    {"step", std::to_string(snapshot.step)},
                    {"checksum", snapshot.checksum},
                    {"afterglow.recipe", to_json(recipe).dump()}};
-  const ParameterStore& store = trainer.parameters();
-  const Tensor buffers[] = {store.values(), store.first_moments(), store.second_moments()};
+  const std::vector<std::byte>* buffers[] = {&state.weights, &state.first_moments, &state.second_moments};
   for (int group = 0; group < 3; ++group) {
-    std::vector<float> flat(static_cast<std::size_t>(buffers[group].elements()));
-    trainer.backend().download(flat.data(), buffers[group]);
+    std::vector<float> flat(buffers[group]->size() / sizeof(float));
+    std::memcpy(flat.data(), buffers[group]->data(), buffers[group]->size());
     for (const Parameter& parameter : store.all()) {
       const std::span<const float> values(flat.data() + parameter.offset,
                                           static_cast<std::size_t>(parameter.shape.elements()));
       file.tensors.push_back(make_tensor(groups[group] + parameter.name, parameter.shape.extents(), values));
     }
   }
-  const TrainingMemory memory = trainer.memory();
+  const TrainingMemory& memory = state.memory;
   if (memory.appended > 0) {
     file.metadata["memory.appended"] = std::to_string(memory.appended);
     file.tensors.push_back(make_tensor(memory_rows, {static_cast<std::int64_t>(memory.rows.size())},

@@ -18,6 +18,8 @@ struct Snapshot {
 
 /// The present moment of a trainer, as a file would hold it.
 Snapshot make_snapshot(const Recipe& recipe, const Trainer& trainer);
+/// The same of a kept state, without asking the device.
+Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const TrainerState& state);
 /// Parameters under their own names, moments under "optim.first_moment.<name>" and "optim.second_moment.<name>";
 /// metadata: format, version, step, checksum, afterglow.recipe (JSON). Atomic.
 void write_snapshot(const std::filesystem::path& path, const Recipe& recipe, const Trainer& trainer);

@@ -259,12 +259,16 @@ void Trainer::restore(const TrainerState& state) {
 }
 
 std::string Trainer::checksum() const {
-  std::vector<std::byte> bytes(parameters_.values().bytes());
-  backend_->download(bytes.data(), parameters_.values());
-  const TrainingMemory memory = objective_->memory();
-  const std::span<const std::byte> rows = std::as_bytes(std::span(memory.rows));
+  std::vector<std::byte> weights(parameters_.values().bytes());
+  backend_->download(weights.data(), parameters_.values());
+  return checksum_of({step_, std::move(weights), {}, {}, objective_->memory()});
+}
+
+std::string checksum_of(const TrainerState& state) {
+  std::vector<std::byte> bytes = state.weights;
+  const std::span<const std::byte> rows = std::as_bytes(std::span(state.memory.rows));
   bytes.insert(bytes.end(), rows.begin(), rows.end());
-  return hex16(afterglow::checksum(bytes));
+  return hex16(checksum(bytes));
 }
 
 }  // namespace afterglow

@@ -35,6 +35,9 @@ struct TrainerState {
   }
 };
 
+/// 16 hex digits over all weights, and the memory of training where there is one.
+std::string checksum_of(const TrainerState& state);
+
 class Trainer {
  public:
   /// Builds the model and its start weights. `backend` must outlive the trainer. Throws Error for an impossible recipe.

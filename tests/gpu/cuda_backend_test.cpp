@@ -335,7 +335,7 @@ TEST_F(CudaBackendTest, TakesWideStates) {
     c.inputs = {{"x", {1, 37, 2, 65}},        {"B", {1, 37, 1, states}}, {"C", {1, 37, 1, states}},
                 {"dt", {1, 37, 2}, 0.1, 0.8}, {"A_log", {2}, -1, 1},     {"D", {2}}};
     c.run = [](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
-      ScanVars vars{in[0], in[3], in[4], in[1], in[2], in[5]};
+      ScanVars vars{in[0], in[3], in[4], in[1], in[2], in[5], {}, {}};
       vars.heads = 2;
       return ssd_scan(tape, vars);
     };

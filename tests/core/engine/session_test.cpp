@@ -4,13 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <thread>
 
+#include "core/backend/cpu_backend.h"
 #include "core/engine/probe_view.h"
 #include "core/engine/training_run.h"
+#include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -172,6 +175,53 @@ TEST(Session, MovesToAnotherDeviceAtTheSameStep) {
   session.send({"device", R"({"name": "toaster"})"});
   wait_for(session, [](const Observation& now) { return now.events.size() == 2; });
   session.send({"step", R"({"count": 7})"});
+  const Seen twelve =
+      wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
+  EXPECT_EQ(twelve->checksum, checksum_without_session(12));
+}
+
+/// A device that stops answering.
+class FadingBackend final : public CpuBackend {
+ public:
+  explicit FadingBackend(std::shared_ptr<std::atomic<bool>> gone) : CpuBackend(1), gone_(std::move(gone)) {}
+  std::string name() const override { return "fading"; }
+  void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+            const Tensor& c) override {
+    answer();
+    CpuBackend::gemm(transpose_a, transpose_b, alpha, a, b, beta, c);
+  }
+  void download(void* destination, const Tensor& source) override {
+    answer();
+    CpuBackend::download(destination, source);
+  }
+
+ private:
+  void answer() const {
+    if (*gone_) throw Error(ExitCode::no_gpu, "the GPU failed or was lost");
+  }
+  std::shared_ptr<std::atomic<bool>> gone_;
+};
+
+TEST(Session, GoesOnElsewhereWhenItsDeviceIsLost) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  SessionOptions options = resting();
+  options.device = "fading";
+  options.make_backend = [gone](const std::string& device, int threads) -> std::unique_ptr<Backend> {
+    if (device == "fading") return std::make_unique<FadingBackend>(gone);
+    return make_backend(device, threads);
+  };
+  Session session(small_recipe_json().dump(), options);
+  session.send({"step", R"({"count": 9})"});
+  wait_for(session, [](const Observation& now) { return now.step == 9 && now.checksum_step == 9; });
+  *gone = true;
+  session.send({"step", R"({"count": 5})"});
+  const Seen lost = wait_for(session, [](const Observation& now) { return !now.events.empty() && !now.running; });
+  EXPECT_THAT(lost->events.front().text, testing::HasSubstr("device cpu"));
+  session.send({"device", R"({"name": "cpu"})"});
+  const Seen moved =
+      wait_for(session, [](const Observation& now) { return now.device.find("CPU") == 0 && now.runs.size() == 2; });
+  EXPECT_LE(moved->step, 9);
+  session.send({"rewind", R"({"step": 12})"});
   const Seen twelve =
       wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
   EXPECT_EQ(twelve->checksum, checksum_without_session(12));
