@@ -79,7 +79,8 @@ class GkaFile final : public FileSubject {
 
   void run(FileRun& run) override {
     const Var x = run.input("x", {FileRun::any, FileRun::any, FileRun::any});
-    put_exact(run, x.value);
+    // In float32 what an exact solver would change drowns in rounding.
+    if (x.value.dtype == DType::f64) put_exact(run, x.value);
     const Var y = layer_->forward(run.tape(), x, {});
     const CoreValues values = download(run.tape());
     run.output("probe.kappa", {values.batch, values.tokens, values.heads}, condition_numbers(values, decay()));

@@ -91,7 +91,7 @@ void scan(benchmark::State& state, std::int64_t batch, std::int64_t length, std:
       bench.tensor({batch, length, heads, 64}), bench.tensor({batch, length, heads}, 0.1, 0.8), bench.tensor({heads}),
       bench.tensor({batch, length, 1, states}), bench.tensor({batch, length, 1, states}),       bench.tensor({heads})};
   bench.run(state, inputs, state.range(0) != 0, [&](Tape& tape, const std::vector<Var>& in) {
-    ScanVars vars{in[0], in[1], in[2], in[3], in[4], in[5]};
+    ScanVars vars{in[0], in[1], in[2], in[3], in[4], in[5], {}, {}};
     vars.heads = heads;
     return ssd_scan(tape, vars);
   });
