@@ -98,6 +98,7 @@ struct Session::Worker {
       probe_pace{share_for_probes, 0.25}, theory_pace{share_for_theory, 1.0}, influence_pace{share_for_influence, 0.0},
       solver_pace{share_for_solvers, 0.5};
   bool influence_failed = false;
+  bool device_is_lost = false;  // nothing is asked of it until the run has moved
   Clock::time_point last_publication{}, speed_start = Clock::now();
   std::int64_t speed_step = 0;
   double steps_per_second = 0;
@@ -119,7 +120,7 @@ struct Session::Worker {
 
   // While training rests, the measurement gets all the time there is, a piece at a time.
   bool has_influence_to_measure() const {
-    return watched && !running && !influence_failed && !watched->influence_is_current();
+    return watched && !running && !device_is_lost && !influence_failed && !watched->influence_is_current();
   }
 
   // A measurement that fails is told once and given up; it never stops the training.
@@ -141,6 +142,7 @@ struct Session::Worker {
     } catch (const Error& error) {
       running = false;
       const bool has_lost_gpu = error.code() == ExitCode::no_gpu && watched && backend && backend->name() != "cpu";
+      device_is_lost = device_is_lost || has_lost_gpu;
       report(Severity::failure,
              error.what() + std::string(has_lost_gpu ? "; the command device cpu goes on here" : ""));
     } catch (const std::bad_alloc&) {
@@ -397,6 +399,7 @@ struct Session::Worker {
     snapshot.recipe.precision = precision;
     take_over(std::make_unique<WatchedRun>(Moment{snapshot.recipe, snapshot}, *target));
     backend = std::move(target);
+    device_is_lost = false;
     running = was_running;
   }
 
@@ -426,6 +429,7 @@ struct Session::Worker {
 
   // At rest the step shows at once; what takes longer follows with the next publication.
   void look() {
+    if (device_is_lost) return;
     const bool resting = !running;
     bool looked = false;
     const auto look_at = [&](bool is_current, Pace& pace, void (WatchedRun::*update)()) {
