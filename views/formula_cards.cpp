@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "core/engine/forecast_view.h"
+#include "core/engine/theory_view.h"
 #include "core/engine/trajectory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
@@ -93,7 +94,7 @@ std::string accuracy_numbers(const Observation& o, const Selection&) {
   return "now " + number_text(o.runs.back().accuracy.back(), 4);
 }
 
-const TheoryView* theory_of(const Observation& o) { return o.probe ? o.probe->theory.get() : nullptr; }
+const TheoryView* theory_of(const Observation& o) { return o.theory.get(); }
 
 std::string vector_numbers(const Observation& o, const Selection&) {
   const TheoryView* t = theory_of(o);

@@ -7,7 +7,6 @@
 
 #include "core/engine/observation.h"
 #include "core/engine/probe_setup.h"
-#include "core/engine/theory_view.h"
 
 namespace afterglow {
 
@@ -35,7 +34,6 @@ struct ProbeView {
   double accuracy_before = 0, accuracy_after = 0;          ///< share of right answers on them
   std::vector<ProbedHead> heads;                           ///< of overridden layers only
   TokenWeights weights;                                    ///< of the traced layer, overrides in force
-  std::shared_ptr<const TheoryView> theory;                ///< of the chosen head as trained; may be older than `step`
   bool is_edited() const { return !setup.overrides.empty(); }
 };
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/solver_problems.h"
+#include "core/engine/theory_view.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -53,16 +54,7 @@ void WatchedRun::go_to(std::int64_t step) {
   if (step < run_->step()) {
     run_->go_to(step);
     while (!trail_.empty() && trail_.back()->step > step) trail_.pop_back();
-    spectra_.reset();
-    trace_.reset();
-    token_weights_.reset();
-    trajectory_.reset();
-    forecast_.reset();
-    probe_.reset();
-    if (prober_) prober_->forget();
-    influence_is_stale_ = true;
-    solvers_.reset();
-    theory_is_stale_ = true;
+    forget_moment();
     return;
   }
   while (run_->step() < step && train_step()) {
@@ -129,23 +121,20 @@ void WatchedRun::take_setup(const ProbeSetup& before) {
 }
 
 bool WatchedRun::undo() {
-  if (!history_.can_undo(run_->undoable())) {
-    forget_looks();
-    return run_->undo();
-  }
-  const ProbeSetup before = history_.now();
-  history_.undo();
-  take_setup(before);
-  return true;
+  if (history_.can_undo(run_->undoable())) return turn_setup(&ProbeHistory::undo);
+  forget_looks();
+  return run_->undo();
 }
 
 bool WatchedRun::redo() {
-  if (!history_.can_redo(run_->undoable())) {
-    forget_looks();
-    return run_->redo();
-  }
+  if (history_.can_redo(run_->undoable())) return turn_setup(&ProbeHistory::redo);
+  forget_looks();
+  return run_->redo();
+}
+
+bool WatchedRun::turn_setup(void (ProbeHistory::*turn)()) {
   const ProbeSetup before = history_.now();
-  history_.redo();
+  (history_.*turn)();
   take_setup(before);
   return true;
 }
@@ -164,8 +153,13 @@ void WatchedRun::choose_problem(std::optional<MadeProblem> problem) {
 }
 
 void WatchedRun::forget_looks() {
-  influence_is_stale_ = true;
   trail_.clear();
+  forget_moment();
+}
+
+// What was seen of the present step alone.
+void WatchedRun::forget_moment() {
+  influence_is_stale_ = true;
   spectra_.reset();
   trace_.reset();
   token_weights_.reset();
@@ -286,11 +280,8 @@ Observation WatchedRun::describe() const {
   now.trajectory = trajectory_;
   now.forecast = forecast_;
   now.solvers = solvers_;
-  if (probe_) {
-    auto probe = std::make_shared<ProbeView>(*probe_);
-    probe->theory = theory_;
-    now.probe = std::move(probe);
-  }
+  now.probe = probe_;
+  if (probe_) now.theory = theory_;
   now.recipe = to_json(recipe).dump();
   return now;
 }

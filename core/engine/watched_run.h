@@ -66,6 +66,8 @@ class WatchedRun {
   Observation describe() const;
 
  private:
+  void forget_moment();
+  bool turn_setup(void (ProbeHistory::*turn)());
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
   void record_trail();
   void take_setup(const ProbeSetup& before);

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "core/engine/forecast_view.h"
 #include "core/engine/probe_view.h"
 #include "core/engine/solver_problems.h"
+#include "core/engine/theory_view.h"
 #include "core/engine/trajectory_view.h"
 #include "tests/support/sample_influence.h"
 
@@ -338,7 +340,6 @@ std::shared_ptr<ProbeView> probe_of(const Observation& o) {
     answer.after = answer.before;
     view->answers.push_back(std::move(answer));
   }
-  view->theory = theory_of(o.step);
   return view;
 }
 
@@ -453,6 +454,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.solvers = solvers_of(step, std::min(heads, 4), length);
   o.influence = influence_of(o);
   o.probe = probe_of(o);
+  o.theory = theory_of(o.step);
   o.trajectory = trajectory_of(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
@@ -615,7 +617,7 @@ Observation broken_probe() {
   Observation o = probed();
   auto view = std::make_shared<ProbeView>(*o.probe);
   view->labels = nullptr;
-  auto theory = std::make_shared<TheoryView>(*view->theory);
+  auto theory = std::make_shared<TheoryView>(*o.theory);
   theory->layer = 99;
   theory->operator_bound.clear();
   theory->gap[3] = nan;
@@ -623,7 +625,7 @@ Observation broken_probe() {
   theory->jacobian_bound = infinity;
   theory->crossing = nan;
   theory->kappa = -1;
-  view->theory = theory;
+  o.theory = theory;
   view->accuracy_after = nan;
   view->heads[0].is_off.clear();
   view->heads[0].spectrum.eigenvalues.resize(2);
@@ -647,6 +649,7 @@ Observation forecast() {
   o.solvers = nullptr;
   o.influence = nullptr;
   o.probe = nullptr;
+  o.theory = nullptr;
   o.forecast = forecast_of(428);
   return o;
 }
@@ -711,29 +714,31 @@ Observation attention_trace() {
   return o;
 }
 
+std::shared_ptr<const Observation> Sample::observation() const {
+  static std::map<std::string, std::shared_ptr<const Observation>> made;
+  std::shared_ptr<const Observation>& mine = made[name];
+  if (!mine) mine = std::make_shared<const Observation>(make());
+  return mine;
+}
+
 const std::vector<Sample>& all() {
-  static const std::vector<Sample> samples = [] {
-    std::vector<Sample> list;
-    const auto add = [&](const char* name, Observation o) {
-      list.push_back({name, std::make_shared<const Observation>(std::move(o))});
-    };
-    add("nothing", nothing());
-    add("one step", one_step());
-    add("mid training", mid_training());
-    add("non-finite", non_finite());
-    add("huge values", huge_values());
-    add("million points", million_points());
-    add("several runs", several_runs());
-    add("long texts", long_texts());
-    add("many heads", many_heads());
-    add("probed", probed());
-    add("broken probe", broken_probe());
-    add("attention trace", attention_trace());
-    add("softmax weights", softmax_weights());
-    add("forecast", forecast());
-    add("broken forecast", broken_forecast());
-    return list;
-  }();
+  static const std::vector<Sample> samples{
+      {"nothing", nothing},
+      {"one step", one_step},
+      {"mid training", mid_training},
+      {"non-finite", non_finite},
+      {"huge values", huge_values},
+      {"million points", million_points},
+      {"several runs", several_runs},
+      {"long texts", long_texts},
+      {"many heads", many_heads},
+      {"probed", probed},
+      {"broken probe", broken_probe},
+      {"attention trace", attention_trace},
+      {"softmax weights", softmax_weights},
+      {"forecast", forecast},
+      {"broken forecast", broken_forecast},
+  };
   return samples;
 }
 

@@ -30,7 +30,9 @@ Observation attention_trace();  ///< a trace of a layer that is no Koopman atten
 
 struct Sample {
   std::string name;
-  std::shared_ptr<const Observation> observation;
+  Observation (*make)();
+  /// Made when it is asked for, once: a test that looks at one need not wait for all.
+  std::shared_ptr<const Observation> observation() const;
 };
 /// All of the above.
 const std::vector<Sample>& all();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/engine/probe_view.h"
+#include "core/engine/theory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/meaning.h"
 
@@ -11,9 +12,7 @@ namespace afterglow {
 
 namespace {
 
-const TheoryView* theory_of(const Observation& observation) {
-  return observation.probe ? observation.probe->theory.get() : nullptr;
-}
+const TheoryView* theory_of(const Observation& observation) { return observation.theory.get(); }
 
 std::string place_of(const Observation& observation, const TheoryView& theory) {
   return layer_name(observation, theory.layer) + " · head " + std::to_string(theory.head);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/engine/probe_view.h"
+#include "core/engine/theory_view.h"
 #include "core/engine/watched_run.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -21,8 +22,8 @@ TEST(Theory, HoldsOnALiveHead) {
     watched.update_theory();
     EXPECT_TRUE(watched.theory_is_current());
     const Observation seen = watched.describe();
-    ASSERT_TRUE(seen.probe && seen.probe->theory);
-    const TheoryView& t = *seen.probe->theory;
+    ASSERT_TRUE(seen.probe && seen.theory);
+    const TheoryView& t = *seen.theory;
     EXPECT_EQ(t.step, 10);
     EXPECT_EQ(t.head, head);
     EXPECT_EQ(seen.model.layers[static_cast<std::size_t>(t.layer)].kind, "ska");
@@ -59,7 +60,8 @@ TEST(Theory, IsNoneWithoutAnSkaLayer) {
   watched.update_probe();
   watched.update_theory();
   EXPECT_TRUE(watched.theory_is_current());
-  EXPECT_FALSE(watched.describe().probe->theory);
+  ASSERT_TRUE(watched.describe().probe);
+  EXPECT_FALSE(watched.describe().theory);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class PageDrawing : public testing::TestWithParam<Size> {};
 TEST_P(PageDrawing, EverySampleOnEveryWorkspace) {
   NullWindow window(GetParam().width, GetParam().height, GetParam().theme, GetParam().scale);
   for (const samples::Sample& sample : samples::all()) {
-    window.show(sample.observation);
+    window.show(sample.observation());
     for (const Workspace& workspace : workspaces()) {
       window.state.workspace = workspace.id;
       window.draw_page(3);
@@ -40,7 +40,7 @@ TEST_P(PageDrawing, EverySampleOnEveryWorkspace) {
 TEST_P(PageDrawing, EveryPanelAlone) {
   NullWindow window(GetParam().width, GetParam().height, GetParam().theme, GetParam().scale);
   for (const samples::Sample& sample : samples::all()) {
-    window.show(sample.observation);
+    window.show(sample.observation());
     for (const Panel& panel : panels()) {
       window.state.maximised = panel.kind->id;
       window.state.selection.all_heads = !window.state.selection.all_heads;
@@ -55,7 +55,7 @@ TEST_P(PageDrawing, MouseAnywhereDoesNoHarm) {
   NullWindow window(GetParam().width, GetParam().height, GetParam().theme, GetParam().scale);
   for (const char* name : {"mid training", "non-finite", "many heads", "nothing"}) {
     for (const samples::Sample& sample : samples::all()) {
-      if (sample.name == name) window.show(sample.observation);
+      if (sample.name == name) window.show(sample.observation());
     }
     for (int i = 0; i < 60; ++i) {
       window.mouse(GetParam().width * ((i * 37) % 60) / 60.0, GetParam().height * ((i * 23) % 60) / 60.0);
@@ -116,7 +116,7 @@ TEST(FormulaCards, EveryPanelFigureAndReadoutHasOne) {
     EXPECT_FALSE(card.source.empty()) << card.id;
     if (!card.numbers) continue;
     EXPECT_FALSE(card.numbers(o, {}).empty() && card.numbers(of_series, {}).empty()) << card.id;
-    for (const samples::Sample& sample : samples::all()) card.numbers(*sample.observation, {});
+    for (const samples::Sample& sample : samples::all()) card.numbers(*sample.observation(), {});
   }
 }
 
@@ -124,7 +124,7 @@ TEST(FormulaCards, EveryAxisAndColourBarHasOne) {
   for (const samples::Sample& sample : samples::all()) {
     CurveStore curves;
     for (const PlotKind& kind : plot_kinds()) {
-      for (const Figure& figure : kind.prepare(*sample.observation, {}, curves)) {
+      for (const Figure& figure : kind.prepare(*sample.observation(), {}, curves)) {
         std::vector<std::string> labels{figure.x.label, figure.y.label};
         for (const Series& series : figure.series) {
           if (const auto* map = std::get_if<HeatMap>(&series)) labels.push_back(map->value.label);

@@ -49,14 +49,14 @@ TEST_P(FiguresOfSamples, CanAlwaysBePreparedAndHaveNamesAndAxes) {
   for (const Selection& selection : selections()) {
     CurveStore curves;
     std::set<std::string> ids;
-    EXPECT_FALSE(kind->subtitle(*sample.observation, selection).empty());
-    for (const Figure& figure : prepared_figures(*kind, *sample.observation, selection, curves)) {
+    EXPECT_FALSE(kind->subtitle(*sample.observation(), selection).empty());
+    for (const Figure& figure : prepared_figures(*kind, *sample.observation(), selection, curves)) {
       EXPECT_TRUE(ids.insert(figure.id).second) << "two figures are called " << figure.id;
       EXPECT_FALSE(figure.title.empty());
       EXPECT_FALSE(figure.x.label.empty()) << figure.id;
       EXPECT_FALSE(figure.y.label.empty()) << figure.id;
       EXPECT_FALSE(figure.provenance.empty());
-      EXPECT_EQ(figure.recipe, sample.observation->recipe);
+      EXPECT_EQ(figure.recipe, sample.observation()->recipe);
       std::set<std::string> names;
       for (const Series& series : figure.series)
         EXPECT_TRUE(names.insert(series_name(series)).second) << figure.id << ": " << series_name(series);
@@ -74,8 +74,8 @@ TEST_P(FiguresOfSamples, DependOnObservationAndSelectionAlone) {
   for (int round = 0; round < 2; ++round) {
     for (const Selection& selection : selections()) {
       CurveStore fresh;
-      const auto first = prepared_figures(*kind, *sample.observation, selection, kept);
-      const auto second = prepared_figures(*kind, *sample.observation, selection, fresh);
+      const auto first = prepared_figures(*kind, *sample.observation(), selection, kept);
+      const auto second = prepared_figures(*kind, *sample.observation(), selection, fresh);
       ASSERT_EQ(first.size(), second.size());
       for (std::size_t i = 0; i < first.size(); ++i) {
         const PageSize page = page_size(SizePreset::one_column, first[i]);

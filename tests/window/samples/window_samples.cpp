@@ -35,7 +35,7 @@ class SampleSource final : public ObservationSource {
 
 std::shared_ptr<const Observation> sample_named(const std::string& name) {
   for (const samples::Sample& sample : samples::all()) {
-    if (sample.name == name) return sample.observation;
+    if (sample.name == name) return sample.observation();
   }
   throw Error(ExitCode::usage, "there is no sample \"" + name + "\"");
 }
