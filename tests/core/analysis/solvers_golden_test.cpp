@@ -1,7 +1,6 @@
 // Solvers against residuals that were computed independently of this project: the golden files of Gated KalmaNet.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/solvers.h"
@@ -35,18 +34,7 @@ class GoldenKalman {
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
 
   std::vector<double> numbers(const std::string& name) const {
-    const HostTensor& tensor = require_tensor(file_, name, "golden file");
-    std::vector<double> result(static_cast<std::size_t>(tensor.elements()));
-    if (tensor.type == StoredType::f64) {
-      std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
-      return result;
-    }
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      float value = 0;
-      std::memcpy(&value, tensor.bytes.data() + i * sizeof(float), sizeof(float));
-      result[i] = static_cast<double>(value);
-    }
-    return result;
+    return to_doubles(require_tensor(file_, name, "golden file"));
   }
 
   /// The problems (H_t + λ_t I) x = q_t of one head, one for each token.

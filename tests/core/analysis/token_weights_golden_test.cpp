@@ -1,7 +1,6 @@
 // Token weights of SKA against outputs that were computed independently of this project: the golden files of the layer.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/token_weights.h"
@@ -40,18 +39,7 @@ class GoldenSka {
 
  private:
   std::vector<double> numbers(const std::string& name) const {
-    const HostTensor& tensor = require_tensor(file_, name, "golden file");
-    std::vector<double> result(static_cast<std::size_t>(tensor.elements()));
-    if (tensor.type == StoredType::f64) {
-      std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
-      return result;
-    }
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      float value = 0;
-      std::memcpy(&value, tensor.bytes.data() + i * sizeof(float), sizeof(float));
-      result[i] = static_cast<double>(value);
-    }
-    return result;
+    return to_doubles(require_tensor(file_, name, "golden file"));
   }
   /// Part `index` of a probe that has `parts` of them: the groups of one batch entry and head.
   std::vector<double> part(const std::string& name, int index, int parts) const {

@@ -7,6 +7,7 @@
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
+#include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/meaning.h"
 #include "views/figures/power_filter_figures.h"
@@ -17,14 +18,6 @@
 
 namespace afterglow {
 namespace {
-
-template <class T>
-T series(const Figure& figure, const std::string& name) {
-  for (const Series& s : figure.series) {
-    if (std::holds_alternative<T>(s) && series_name(s) == name) return std::get<T>(s);
-  }
-  throw std::runtime_error("no series " + name + " in " + figure.id);
-}
 
 PublishedCurve published(const std::vector<double>& values) {
   GrowingCurve curve;

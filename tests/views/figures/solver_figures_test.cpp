@@ -8,18 +8,11 @@
 #include "core/engine/solver_problems.h"
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
+#include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
 
 namespace afterglow {
 namespace {
-
-template <class T>
-T series(const Figure& figure, const std::string& name) {
-  for (const Series& s : figure.series) {
-    if (std::holds_alternative<T>(s) && series_name(s) == name) return std::get<T>(s);
-  }
-  throw std::runtime_error("no series " + name + " in " + figure.id);
-}
 
 Observation with_spectrum(const MadeProblem& made) {
   Observation o = samples::mid_training();
