@@ -17,6 +17,15 @@ const std::vector<GradientLine>& gradients_of(const SolverView& view) {
   return view.made ? view.made_gradients : view.gradients;
 }
 
+Line line_of(std::string name, Ink ink, Dash dash, std::vector<double> x, std::vector<double> y) {
+  Line line;
+  line.name = std::move(name);
+  line.ink = ink;
+  line.dash = dash;
+  line.curve = {std::move(x), std::move(y), nullptr};
+  return line;
+}
+
 Line check_line(std::string name, Ink ink, Dash dash, const std::vector<GradientCheck>& checks,
                 double (*value)(const GradientCheck&)) {
   std::vector<double> x, y;
@@ -24,12 +33,7 @@ Line check_line(std::string name, Ink ink, Dash dash, const std::vector<Gradient
     x.push_back(check.iterations);
     y.push_back(std::max(value(check), floor_of_axis));
   }
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.dash = dash;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  return line;
+  return line_of(std::move(name), ink, dash, std::move(x), std::move(y));
 }
 
 Figure gradient_figure(const Observation& observation, const Selection& selection, SolverKind solver, std::string id) {
@@ -67,12 +71,7 @@ Line error_line(std::string name, Ink ink, Dash dash, const std::vector<double>&
     x.push_back(static_cast<double>(i));
     y.push_back(errors[i]);
   }
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.dash = dash;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  return line;
+  return line_of(std::move(name), ink, dash, std::move(x), std::move(y));
 }
 
 Figure reversal_figure(const Observation& observation, const Selection& selection) {
