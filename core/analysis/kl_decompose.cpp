@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "core/analysis/symmetric_eigen.h"
+#include "core/analysis/toeplitz_eigen.h"
 
 namespace afterglow {
 
@@ -65,31 +66,28 @@ struct Modes {
   Eigen::MatrixXd coefficients;  // [d, K] = Hc^T modes
 };
 
+/// The element of the kernel matrix between rows so far apart, without its factor; `ratio` in length scales.
 double kernel_value(KlKernel kernel, double ratio) {
-  switch (kernel) {
-    case KlKernel::gauss:
-      return std::exp(-0.5 * ratio * ratio);
-    case KlKernel::matern:
-      return (1.0 + ratio) * std::exp(-ratio);
-    case KlKernel::exponential:
-      break;
-  }
-  return std::exp(-ratio);
+  return kernel == KlKernel::gauss ? std::exp(-0.5 * ratio * ratio) : (1.0 + ratio) * std::exp(-ratio);
 }
 
+/// Equally spaced times make a Toeplitz matrix.
 Pairs kernel_pairs(const KlConfig& config, Eigen::Index rows, Eigen::Index count) {
   const double intervals = static_cast<double>(std::max<Eigen::Index>(1, rows - 1));
-  const double scale = config.tau / static_cast<double>(rows);
+  const double ratio = static_cast<double>(rows) / (intervals * config.tau);  // of neighbours
   const double jitter = rows > 2048 ? 1e-6 : 1e-8;
-  RowMajor matrix(rows, rows);
-  for (Eigen::Index i = 0; i < rows; ++i) {
-    for (Eigen::Index j = 0; j <= i; ++j) {
-      const double distance = static_cast<double>(i - j) / intervals;
-      matrix(j, i) = matrix(i, j) = config.tau / intervals * kernel_value(config.kernel, distance / scale);
-    }
-    matrix(i, i) += jitter;
+  ToeplitzPairs found;
+  if (config.kernel == KlKernel::exponential) {
+    found = exponential_pairs(ratio, rows, count);
+  } else {
+    std::vector<double> column(static_cast<std::size_t>(rows));
+    for (std::size_t i = 0; i < column.size(); ++i)
+      column[i] = kernel_value(config.kernel, ratio * static_cast<double>(i));
+    found = toeplitz_pairs(column, count);
   }
-  return largest_pairs(matrix, count);
+  // The factor and the jitter move eigenvalues only; below zero is rounding.
+  const Eigen::VectorXd values = config.tau / intervals * found.values.array().max(0.0) + jitter;
+  return {values, std::move(found.vectors)};
 }
 
 Modes modes_of(Pairs pairs, const RowMajor& centred) {
@@ -102,7 +100,10 @@ Modes modes_over_time(const RowMajor& centred, Eigen::Index count) {
   return modes_of(largest_pairs(centred * centred.transpose() / static_cast<double>(centred.rows()), count), centred);
 }
 
-/// By the covariance of the features [d, d]: its eigenvector v gives the mode Hc v / |Hc v|, which finds |Hc v| v.
+/// The covariance of the features [d, d] has the same eigenvalues; its eigenvector v stands for the mode
+/// Hc v / |Hc v|, which finds |Hc v| v. Below this eigenvalue a direction has no variance.
+double null_eigenvalue(const Pairs& features) { return null_share * features.values[0]; }
+
 /// `project` answers Hc V for columns V.
 template <class Project>
 Modes modes_over_features(const RowMajor& covariance, Eigen::Index rows, Eigen::Index count, const Project& project) {
@@ -112,10 +113,9 @@ Modes modes_over_features(const RowMajor& covariance, Eigen::Index rows, Eigen::
   Modes result{Eigen::VectorXd::Zero(count), Eigen::MatrixXd::Zero(rows, count), Eigen::MatrixXd::Zero(width, count)};
   result.eigenvalues.head(known) = features.values;
   result.modes.leftCols(known) = project(features.vectors);
-  const double null = null_share * features.values[0];
   for (Eigen::Index k = 0; k < count; ++k) {
     const double norm = result.modes.col(k).norm();
-    if (result.eigenvalues[k] > null && norm > 0) {
+    if (result.eigenvalues[k] > null_eigenvalue(features) && norm > 0) {
       result.modes.col(k) /= norm;
       result.coefficients.col(k) = norm * features.vectors.col(k);
     } else {
@@ -125,13 +125,26 @@ Modes modes_over_features(const RowMajor& covariance, Eigen::Index rows, Eigen::
   return result;
 }
 
-KlDecomposition finished(const KlConfig& config, double variance, Modes found) {
+/// The same without the modes: |Hc v|^2 is T times the eigenvalue.
+Modes coefficients_over_features(const Pairs& features, Eigen::Index rows, Eigen::Index count) {
+  const Eigen::Index width = features.vectors.rows(), known = features.values.size();
+  Modes result{Eigen::VectorXd::Zero(count), {}, Eigen::MatrixXd::Zero(width, count)};
+  result.eigenvalues.head(known) = features.values;
+  for (Eigen::Index k = 0; k < known; ++k) {
+    if (features.values[k] > null_eigenvalue(features))
+      result.coefficients.col(k) = std::sqrt(static_cast<double>(rows) * features.values[k]) * features.vectors.col(k);
+  }
+  return result;
+}
+
+KlDecomposition finished(const KlConfig& config, double variance, Eigen::Index rows, Modes found,
+                         const std::vector<bool>& has_wrong_sign) {
   KlDecomposition kl;
-  const Eigen::Index count = found.eigenvalues.size(), rows = found.modes.rows(), width = found.coefficients.rows();
+  const Eigen::Index count = found.eigenvalues.size(), width = found.coefficients.rows();
   if (count == 0) return kl;
   for (Eigen::Index k = 0; k < count; ++k) {
-    if (!has_wrong_sign(found.modes.col(k))) continue;
-    found.modes.col(k) *= -1;
+    if (!has_wrong_sign[static_cast<std::size_t>(k)]) continue;
+    if (found.modes.size() > 0) found.modes.col(k) *= -1;
     found.coefficients.col(k) *= -1;
   }
   if (config.lambda_scaling) {
@@ -143,9 +156,16 @@ KlDecomposition finished(const KlConfig& config, double variance, Modes found) {
   kl.components.assign(found.coefficients.data(), found.coefficients.data() + found.coefficients.size());
   kl.eigenvalues.assign(found.eigenvalues.begin(), found.eigenvalues.end());
   kl.modes.resize(static_cast<std::size_t>(found.modes.size()));
-  Eigen::Map<RowMajor>(kl.modes.data(), rows, count) = found.modes;
+  if (found.modes.size() > 0) Eigen::Map<RowMajor>(kl.modes.data(), rows, count) = found.modes;
   kl.variance = variance;
   return kl;
+}
+
+KlDecomposition finished(const KlConfig& config, double variance, Modes found) {
+  std::vector<bool> wrong;
+  for (Eigen::Index k = 0; k < found.modes.cols(); ++k) wrong.push_back(has_wrong_sign(found.modes.col(k)));
+  const Eigen::Index rows = found.modes.rows();
+  return finished(config, variance, rows, std::move(found), wrong);
 }
 
 /// Mean and centred second moment sum (x - mean)(x - mean)^T of some rows; two of them merge into that of both without
@@ -215,60 +235,131 @@ std::vector<double> kl_reconstruction_errors(const KlDecomposition& kl, std::spa
 
 struct KlHistory::State {
   static constexpr std::int64_t block = 64;  // rows
+  // Sums over whole blocks, pairs of blocks, pairs of those and so on, as many as lie inside the window. Blocks are
+  // counted from the first row ever, so that what is merged with what does not depend on when it was asked for.
+  struct Level {
+    std::int64_t first = 0;  // index of the front
+    std::deque<Moments> sums;
+    std::int64_t end() const { return first + static_cast<std::int64_t>(sums.size()); }
+  };
   int width, capacity;
   std::int64_t appended = 0;
-  std::deque<Moments> blocks;   // the whole blocks inside the window; blocks are counted from the first row ever
+  std::vector<Level> levels;
   RowMajor ring;                // row i lies at i % capacity
   mutable Pairs cached_kernel;  // they depend on the number of rows alone
   mutable KlConfig cached_for;
 
   State(int w, int c) : width(w), capacity(c), ring(RowMajor::Zero(c, w)) {}
   std::int64_t first() const { return std::max<std::int64_t>(0, appended - capacity); }
+  std::int64_t rows() const { return appended - first(); }
+
+  /// Calls use(row of the window, rows of the ring) for each stretch that lies in one piece, at most `most` rows long.
+  template <class Use>
+  void each_stretch(std::int64_t begin, std::int64_t end, std::int64_t most, const Use& use) const {
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t slot = i % capacity, run = std::min({end - i, capacity - slot, most});
+      use(i - begin, ring.middleRows(slot, run));
+      i += run;
+    }
+  }
 
   RowMajor range(std::int64_t begin, std::int64_t end) const {
     RowMajor rows(end - begin, width);
-    for (std::int64_t i = begin; i < end;) {
-      const std::int64_t slot = i % capacity, run = std::min<std::int64_t>(end - i, capacity - slot);
-      rows.middleRows(i - begin, run) = ring.middleRows(slot, run);
-      i += run;
-    }
+    each_stretch(begin, end, end - begin,
+                 [&](std::int64_t at, const auto& part) { rows.middleRows(at, part.rows()) = part; });
     return rows;
   }
 
   /// Hc V, straight from the ring.
   Eigen::MatrixXd project(const Eigen::MatrixXd& vectors, const Eigen::VectorXd& mean) const {
-    Eigen::MatrixXd result(appended - first(), vectors.cols());
-    for (std::int64_t i = first(); i < appended;) {
-      const std::int64_t slot = i % capacity, run = std::min<std::int64_t>(appended - i, capacity - slot);
-      result.middleRows(i - first(), run).noalias() = ring.middleRows(slot, run) * vectors;
-      i += run;
-    }
+    Eigen::MatrixXd result(rows(), vectors.cols());
+    each_stretch(first(), appended, rows(), [&](std::int64_t at, const auto& part) {
+      result.middleRows(at, part.rows()).noalias() = part * vectors;
+    });
     result.rowwise() -= (mean.transpose() * vectors).eval();
     return result;
   }
 
-  void append(std::span<const double> row) {
-    ring.row(appended % capacity) = Eigen::Map<const Eigen::RowVectorXd>(row.data(), width);
-    const std::int64_t was_first = (first() + block - 1) / block;
-    ++appended;
-    if ((first() + block - 1) / block > was_first && !blocks.empty()) blocks.pop_front();
-    if (appended % block == 0 && appended - block >= first()) blocks.emplace_back(range(appended - block, appended));
+  /// has_wrong_sign of the columns of Hc V. Found in float32, whose rounding is bounded; what could be the deciding
+  /// entry is looked at in float64.
+  std::vector<bool> wrong_signs(const Eigen::MatrixXd& vectors, const Eigen::VectorXd& mean) const {
+    constexpr std::int64_t at_once = 128;  // rows, so that they stay in the cache
+    const Eigen::MatrixXf narrow = vectors.cast<float>();
+    Eigen::MatrixXf entries(rows(), vectors.cols());
+    float longest = 0;
+    each_stretch(first(), appended, at_once, [&](std::int64_t at, const auto& part) {
+      const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> centred =
+          (part.rowwise() - mean.transpose()).template cast<float>();
+      longest = std::max(longest, centred.rowwise().squaredNorm().maxCoeff());
+      entries.middleRows(at, part.rows()).noalias() = centred * narrow;
+    });
+    // A product of float32 numbers rounds once an addition, and so do its factors.
+    const float rounding = static_cast<float>(width + 8) * 0x1p-24f * std::sqrt(longest);
+    std::vector<bool> wrong;
+    for (Eigen::Index k = 0; k < vectors.cols(); ++k) {
+      const float largest = entries.col(k).cwiseAbs().maxCoeff();
+      const float least = static_cast<float>(nearly_largest) * (largest - rounding) - 2.0f * rounding;
+      std::vector<double> candidates;
+      for (Eigen::Index t = 0; t < entries.rows(); ++t) {
+        if (std::abs(entries(t, k)) >= least)
+          candidates.push_back((ring.row((first() + t) % capacity) - mean.transpose()).dot(vectors.col(k)));
+      }
+      const auto number = static_cast<Eigen::Index>(candidates.size());
+      wrong.push_back(has_wrong_sign(Eigen::Map<const Eigen::VectorXd>(candidates.data(), number)));
+    }
+    return wrong;
   }
 
-  void rebuild_blocks() {
-    blocks.clear();
+  void append(std::span<const double> row) {
+    ring.row(appended % capacity) = Eigen::Map<const Eigen::RowVectorXd>(row.data(), width);
+    ++appended;
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      while (!levels[l].sums.empty() && levels[l].first * (block << l) < first()) {
+        levels[l].sums.pop_front();
+        ++levels[l].first;
+      }
+    }
+    if (appended % block == 0 && appended - block >= first())
+      add_sum(0, appended / block - 1, Moments(range(appended - block, appended)));
+  }
+
+  /// Where a pair is complete, its sum follows.
+  void add_sum(std::size_t l, std::int64_t index, Moments sum) {
+    if (levels.size() <= l) levels.emplace_back();
+    if (levels[l].sums.empty()) levels[l].first = index;
+    levels[l].sums.push_back(std::move(sum));
+    if (index % 2 == 0 || levels[l].sums.size() < 2) return;
+    Moments pair = levels[l].sums[levels[l].sums.size() - 2];
+    pair.merge(levels[l].sums.back());
+    add_sum(l + 1, index / 2, std::move(pair));
+  }
+
+  void rebuild_sums() {
+    levels.clear();
     for (std::int64_t begin = (first() + block - 1) / block * block; begin + block <= appended; begin += block)
-      blocks.emplace_back(range(begin, begin + block));
+      add_sum(0, begin / block, Moments(range(begin, begin + block)));
+  }
+
+  /// The longest sum that begins at this row, which begins a block; nullptr when there is none.
+  const Moments* longest_sum(std::int64_t begin) const {
+    const Moments* found = nullptr;
+    for (std::size_t l = 0; l < levels.size() && begin % (block << l) == 0; ++l) {
+      const std::int64_t index = begin / (block << l);
+      if (index < levels[l].first || index >= levels[l].end()) break;
+      found = &levels[l].sums[static_cast<std::size_t>(index - levels[l].first)];
+    }
+    return found;
   }
 
   Moments moments() const {
     Moments all(width);
-    const std::int64_t whole = (first() + block - 1) / block * block;  // where the first whole block begins
-    const std::int64_t begin = std::min(whole, appended);
+    std::int64_t begin = std::min((first() + block - 1) / block * block, appended);
     if (begin > first()) all.merge(Moments(range(first(), begin)));
-    for (const Moments& part : blocks) all.merge(part);
-    const std::int64_t done = begin + static_cast<std::int64_t>(blocks.size()) * block;
-    if (appended > done) all.merge(Moments(range(done, appended)));
+    while (const Moments* part = longest_sum(begin)) {
+      all.merge(*part);
+      begin += static_cast<std::int64_t>(part->count);
+    }
+    if (appended > begin) all.merge(Moments(range(begin, appended)));
     return all;
   }
 
@@ -284,7 +375,7 @@ struct KlHistory::State {
 
 KlHistory::KlHistory(int width, int capacity) : state_(std::make_unique<State>(width, capacity)) {}
 KlHistory::~KlHistory() = default;
-int KlHistory::rows() const { return static_cast<int>(state_->appended - state_->first()); }
+int KlHistory::rows() const { return static_cast<int>(state_->rows()); }
 int KlHistory::width() const { return state_->width; }
 int KlHistory::capacity() const { return state_->capacity; }
 std::int64_t KlHistory::appended() const { return state_->appended; }
@@ -297,7 +388,7 @@ void KlHistory::assign(std::span<const double> rows, std::int64_t appended) {
         Eigen::Map<const Eigen::RowVectorXd>(rows.data() + i * state_->width, state_->width);
   }
   state_->appended = appended;
-  state_->rebuild_blocks();
+  state_->rebuild_sums();
 }
 
 std::vector<double> KlHistory::values() const {
@@ -320,6 +411,24 @@ KlDecomposition KlHistory::decompose(const KlConfig& config) const {
   centred.rowwise() -= moments.mean.transpose();
   if (config.strategy == KlStrategy::empirical) return finished(config, variance, modes_over_time(centred, count));
   return finished(config, variance, modes_of(state_->kernel(config, count_rows, count), centred));
+}
+
+KlDecomposition KlHistory::components(const KlConfig& config) const {
+  const Eigen::Index count_rows = rows(), count = std::min<Eigen::Index>(config.components, count_rows);
+  if (config.strategy == KlStrategy::kernel || count_rows <= width()) {
+    KlDecomposition whole = decompose(config);
+    whole.modes.clear();
+    return whole;
+  }
+  const Moments moments = state_->moments();
+  if (!moments.second.allFinite()) return {};
+  const RowMajor covariance = moments.second / static_cast<double>(count_rows);
+  const Pairs features = largest_pairs(covariance, std::min<Eigen::Index>(count, width()));
+  if (features.values.size() == 0) return {};
+  std::vector<bool> wrong = state_->wrong_signs(features.vectors, moments.mean);
+  wrong.resize(static_cast<std::size_t>(count), false);
+  return finished(config, covariance.trace(), count_rows, coefficients_over_features(features, count_rows, count),
+                  wrong);
 }
 
 }  // namespace afterglow

@@ -36,7 +36,7 @@ SpectralMemory::~SpectralMemory() {
 bool SpectralMemory::refresh(Backend& backend, DType dtype) {
   const bool was_usable = usable_;
   decomposition_ = {};
-  if (history_.rows() >= std::max(least_rows, config_.kl.components)) decomposition_ = history_.decompose(config_.kl);
+  if (history_.rows() >= std::max(least_rows, config_.kl.components)) decomposition_ = history_.components(config_.kl);
   usable_ = decomposition_.count > 0;
   if (usable_) {
     if (!components_.defined()) {

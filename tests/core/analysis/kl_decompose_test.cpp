@@ -205,6 +205,79 @@ TEST(KlHistory, IsAFunctionOfItsRowsAlone) {
   }
 }
 
+/// Rows whose spectrum falls by a factor of `fall` from one direction to the next, far from zero.
+std::vector<double> falling_noise(int rows, int width, double fall) {
+  std::vector<double> values = noise(rows, width, 19);
+  for (int t = 0; t < rows; ++t) {
+    for (int c = 0; c < width; ++c) values[t * width + c] = 50.0 + values[t * width + c] * std::pow(fall, c);
+  }
+  return values;
+}
+
+TEST(KlHistory, ComponentsAreThoseOfTheWholeDecomposition) {
+  for (const double fall : {1.0, 0.3, 0.01, 0.0}) {  // 0.01: the last directions lie below float32's rounding
+    constexpr int width = 6, capacity = 500;
+    const std::vector<double> all = falling_noise(1300, width, fall);
+    KlHistory history(width, capacity);
+    KlConfig config;
+    config.components = 8;  // more than the width: the last two hold nothing
+    for (int t = 0; t < 1300; ++t) {
+      history.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+      if (t % 37 != 0 && t != 1299) continue;
+      const KlDecomposition whole = history.decompose(config), part = history.components(config);
+      ASSERT_EQ(part.count, whole.count);
+      ASSERT_EQ(part.rows, whole.rows);
+      EXPECT_TRUE(part.modes.empty());
+      EXPECT_LE(distance(part.eigenvalues, whole.eigenvalues), 1e-14) << t;
+      EXPECT_DOUBLE_EQ(part.variance, whole.variance);
+      for (int k = 0; k < part.count; ++k) {
+        // Each row on its own, so that a wrong sign of a small one shows.
+        const std::vector<double> a(part.components.begin() + k * width, part.components.begin() + (k + 1) * width);
+        const std::vector<double> b(whole.components.begin() + k * width, whole.components.begin() + (k + 1) * width);
+        const double floor = 1e-13 * std::abs(whole.components[0]);
+        for (int c = 0; c < width; ++c)
+          EXPECT_NEAR(a[c], b[c], 1e-4 * distance(b, std::vector<double>(b.size())) + floor);
+      }
+    }
+  }
+}
+
+TEST(KlHistory, ComponentsOfStrategyBAndOfShortHistoriesAreTheSame) {
+  const std::vector<double> all = noise(12, 5, 23);
+  for (const KlStrategy strategy : {KlStrategy::empirical, KlStrategy::kernel}) {
+    KlHistory history(5, 12);
+    KlConfig config;
+    config.strategy = strategy;
+    config.components = 4;
+    EXPECT_EQ(history.components(config).count, 0);
+    for (int t = 0; t < 12; ++t) {
+      history.append(std::span(all).subspan(static_cast<std::size_t>(t) * 5, 5));
+      EXPECT_LE(distance(history.components(config).components, history.decompose(config).components), 1e-12);
+    }
+  }
+}
+
+TEST(KlHistory, SumsOfPairsOfBlocksAreAFunctionOfTheRows) {
+  constexpr int width = 3;
+  const std::vector<double> all = noise(3000, width, 29, 7.0);
+  for (const int capacity : {129, 700, 1024}) {
+    KlHistory grown(width, capacity);
+    KlConfig config;
+    config.components = 3;
+    for (int t = 0; t < 3000; ++t) {
+      grown.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+      if (t % 211 != 0) continue;
+      KlHistory restored(width, capacity);
+      restored.assign(grown.values(), grown.appended());
+      ASSERT_EQ(grown.components(config).components, restored.components(config).components) << t;
+      const KlDecomposition plain = kl_decompose(config, grown.values(), grown.rows(), width);
+      if (grown.rows() > width) {
+        EXPECT_LE(distance(grown.decompose(config).components, plain.components), 1e-10) << t;
+      }
+    }
+  }
+}
+
 TEST(KlHistory, KernelModesFollowTheNumberOfRows) {
   constexpr int width = 3;
   const std::vector<double> all = noise(30, width, 17);

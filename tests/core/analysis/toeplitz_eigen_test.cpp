@@ -1,0 +1,100 @@
+// Largest eigenpairs of Toeplitz matrices: the definition A v = lambda v, a general solver, and closed forms.
+#include "core/analysis/toeplitz_eigen.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "core/analysis/symmetric_eigen.h"
+
+namespace afterglow {
+namespace {
+
+std::vector<double> column_of(int n, const std::function<double(int lag)>& kernel) {
+  std::vector<double> column;
+  for (int lag = 0; lag < n; ++lag) column.push_back(kernel(lag));
+  return column;
+}
+
+Eigen::MatrixXd matrix_of(const std::vector<double>& column) {
+  const auto n = static_cast<int>(column.size());
+  Eigen::MatrixXd matrix(n, n);
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < n; ++j) matrix(i, j) = column[static_cast<std::size_t>(std::abs(i - j))];
+  }
+  return matrix;
+}
+
+/// The pairs are orthonormal, solve A v = lambda v, and there is no larger eigenvalue.
+void expect_pairs(const ToeplitzPairs& pairs, const std::vector<double>& column, int count) {
+  const auto n = static_cast<int>(column.size());
+  const Eigen::MatrixXd matrix = matrix_of(column);
+  ASSERT_EQ(pairs.values.size(), count);
+  ASSERT_EQ(pairs.vectors.cols(), count);
+  ASSERT_EQ(pairs.vectors.rows(), n);
+  const SymmetricEigen all = symmetric_eigen({matrix.data(), column.size() * column.size()}, n);
+  const double largest = all.values.back();
+  for (int k = 0; k < count; ++k) {
+    EXPECT_NEAR(pairs.values[k], all.values[static_cast<std::size_t>(n - 1 - k)], 2e-13 * largest) << k;
+    const Eigen::VectorXd v = pairs.vectors.col(k);
+    EXPECT_LE((matrix * v - pairs.values[k] * v).norm(), 1e-12 * largest) << k;
+  }
+  const Eigen::MatrixXd gram = pairs.vectors.transpose() * pairs.vectors;
+  EXPECT_LE((gram - Eigen::MatrixXd::Identity(count, count)).cwiseAbs().maxCoeff(), 1e-12);
+}
+
+TEST(ToeplitzEigen, ExponentialPairsSolveTheirMatrix) {
+  for (const double rate : {1.0 / 64, 0.001, 0.4, 5.0, 40.0}) {
+    for (const int n : {1, 2, 3, 16, 37, 300}) {
+      SCOPED_TRACE(std::to_string(rate) + ", " + std::to_string(n));
+      const int count = std::min(n, 16);
+      expect_pairs(exponential_pairs(rate, n, count), column_of(n, [&](int lag) { return std::exp(-rate * lag); }),
+                   count);
+    }
+  }
+}
+
+TEST(ToeplitzEigen, LanczosFindsThePairsOfSmoothAndRoughKernels) {
+  for (const double scale : {64.0, 5.0, 1000.0, 0.05}) {
+    for (const int n : {1, 2, 3, 16, 37, 300}) {
+      SCOPED_TRACE(std::to_string(scale) + ", " + std::to_string(n));
+      const int count = std::min(n, 16);
+      const auto gauss = column_of(n, [&](int lag) { return std::exp(-0.5 * lag * lag / (scale * scale)); });
+      expect_pairs(toeplitz_pairs(gauss, count), gauss, count);
+      const auto matern = column_of(n, [&](int lag) { return (1 + lag / scale) * std::exp(-lag / scale); });
+      expect_pairs(toeplitz_pairs(matern, count), matern, count);
+    }
+  }
+}
+
+TEST(ToeplitzEigen, LanczosAgreesWithTheClosedFormOfThreeThousandRows) {
+  constexpr int n = 3000, count = 16;
+  const double rate = 1.0 / 64;
+  const ToeplitzPairs closed = exponential_pairs(rate, n, count);
+  const ToeplitzPairs found = toeplitz_pairs(column_of(n, [&](int lag) { return std::exp(-rate * lag); }), count);
+  for (int k = 0; k < count; ++k) {
+    EXPECT_NEAR(found.values[k] / closed.values[k], 1.0, 1e-12) << k;
+    EXPECT_NEAR(std::abs(found.vectors.col(k).dot(closed.vectors.col(k))), 1.0, 1e-12) << k;
+  }
+}
+
+// The second difference, 2 on the diagonal and -1 beside it, has eigenvalues 2 - 2 cos(k pi / (n + 1)).
+TEST(ToeplitzEigen, LanczosFindsTheSpectrumOfTheSecondDifference) {
+  constexpr int n = 101, count = 7;
+  const ToeplitzPairs found =
+      toeplitz_pairs(column_of(n, [](int lag) { return lag == 0   ? 2.0
+                                                       : lag == 1 ? -1.0
+                                                                  : 0.0; }), count);
+  for (int k = 0; k < count; ++k)
+    EXPECT_NEAR(found.values[k], 2.0 - 2.0 * std::cos((n - k) * M_PI / (n + 1)), 1e-12) << k;
+}
+
+TEST(ToeplitzEigen, AMultipleOfTheIdentityHasAnyOrthonormalVectors) {
+  const auto column = column_of(50, [](int lag) { return lag == 0 ? 3.0 : 0.0; });
+  expect_pairs(toeplitz_pairs(column, 12), column, 12);
+}
+
+}  // namespace
+}  // namespace afterglow
