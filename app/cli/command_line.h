@@ -58,6 +58,7 @@ struct LayerOptions {
 struct TableOptions {
   std::string name, only;
   int seeds = 0;  ///< runs of each row; 0: as many as the table says
+  int jobs = 1;   ///< runs side by side
   std::vector<std::string> assignments;
   std::string data;  ///< a file for the tasks, as task.path
   std::filesystem::path out;

@@ -1,6 +1,11 @@
 // `afterglow table NAME`: trains the runs of a comparison that are not there yet, prints the table, and writes CSV and
 // figures. Stopped at any time, it goes on where it was.
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
@@ -31,14 +36,97 @@ std::vector<TableCell> wanted_cells(const Table& table, const TableOptions& opti
   return cells;
 }
 
-/// Trains one run to its end; false when interrupted.
-template <class Progress>
-bool train_to_end(TrainingRun& run, const Interruption& interruption, const Progress& progress) {
-  while (!run.finished() && run.train_step()) {
-    if (interruption.wanted()) return false;
-    progress(static_cast<double>(run.step()) / static_cast<double>(run.trainer().config().steps));
+/// Trains the runs that have no result in the folder yet, several side by side: each thread has a back end of its own.
+class TableTraining {
+ public:
+  TableTraining(const Table& table, std::vector<TableCell> cells, std::filesystem::path folder, Output& output)
+      : table_(table), cells_(std::move(cells)), folder_(std::move(folder)), output_(output), results_(cells_.size()) {}
+
+  void read_finished() {
+    for (std::size_t i = 0; i < cells_.size(); ++i) results_[i] = read_result(folder_, table_, cells_[i]);
   }
-  return true;
+  /// One thread for each back end. Throws what the first run that failed threw, and Error(interrupted).
+  void train(const std::vector<std::unique_ptr<Backend>>& backends) {
+    const auto missing = std::count(results_.begin(), results_.end(), std::nullopt);
+    steps_left_ = 0;
+    for (std::size_t i = 0; i < cells_.size(); ++i)
+      if (!results_[i]) steps_left_ += cells_[i].recipe.training.steps;
+    total_steps_ = steps_left_;
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < std::min<std::size_t>(backends.size(), static_cast<std::size_t>(missing)); ++i)
+      threads.emplace_back([this, &backend = *backends[i]] { work(backend); });
+    work(*backends.front());
+    for (std::thread& thread : threads) thread.join();
+    if (failure_) std::rethrow_exception(failure_);
+    if (std::count(results_.begin(), results_.end(), std::nullopt) > 0)
+      throw Error(ExitCode::interrupted,
+                  "interrupted before all runs were trained; the same command goes on with those that are missing");
+  }
+  std::vector<TableResult> results() const {
+    std::vector<TableResult> all;
+    for (const std::optional<TableResult>& result : results_) all.push_back(*result);
+    return all;
+  }
+
+ private:
+  void work(Backend& backend) {
+    try {
+      for (std::size_t i = next_++; i < cells_.size() && !must_stop(); i = next_++)
+        if (!results_[i]) train_cell(i, backend);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      is_over_ = true;
+    }
+  }
+
+  void train_cell(std::size_t index, Backend& backend) {
+    const TableCell& cell = cells_[index];
+    TrainingRun run(cell.recipe, backend, 0);
+    while (!run.finished() && run.train_step()) {
+      if (must_stop()) return;
+      show_progress(cell.file);
+    }
+    results_[index] = measure(table_, cell, run);
+    write_result(folder_, table_, cell, *results_[index]);
+    if (run.failure().empty()) return;
+    const std::lock_guard lock(mutex_);
+    output_.message(cell.file + ": " + run.failure());
+  }
+
+  void show_progress(const std::string& file) {
+    const double done = 1.0 - static_cast<double>(--steps_left_) / static_cast<double>(total_steps_);
+    const std::unique_lock lock(mutex_, std::try_to_lock);  // another thread draws: this step need not be shown
+    if (lock) output_.progress(table_.name, done, [&] { return file; });
+  }
+
+  bool must_stop() const { return is_over_ || interruption_.wanted(); }
+
+  const Table& table_;
+  std::vector<TableCell> cells_;
+  std::filesystem::path folder_;
+  Output& output_;
+  std::vector<std::optional<TableResult>> results_;
+  const Interruption interruption_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<std::int64_t> steps_left_ = 0;
+  std::int64_t total_steps_ = 0;
+  std::atomic<bool> is_over_ = false;
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+/// On the CPU the runs share the processors.
+std::vector<std::unique_ptr<Backend>> make_backends(const CommonOptions& common, int jobs) {
+  std::vector<std::unique_ptr<Backend>> all;
+  all.push_back(make_backend(common.device, common.threads));
+  int threads = common.threads;
+  if (jobs > 1 && threads == 0 && all.front()->name() == "cpu") {
+    threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / jobs);
+    all.front() = make_backend("cpu", threads);
+  }
+  while (static_cast<int>(all.size()) < jobs) all.push_back(make_backend(all.front()->name(), threads));
+  return all;
 }
 
 std::vector<std::filesystem::path> write_files(const Table& table, const std::vector<TableResult>& results,
@@ -82,30 +170,17 @@ nlohmann::json table(const TableOptions& options, const CommonOptions& common, O
   if (failed)
     throw Error(ExitCode::bad_input,
                 folder.string() + ": cannot make this folder (" + failed.message() + "); choose another with --out");
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const std::vector<std::unique_ptr<Backend>> backends =
+      make_backends(common, std::min(options.jobs, static_cast<int>(cells.size())));
   output.message(table.title + ": " + table.about + " · " + std::to_string(cells.size()) + " runs · " +
-                 backend->description());
-  const Interruption interruption;
-  std::vector<TableResult> results;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    TableCell& cell = cells[i];
-    if (!common.precision.empty()) cell.recipe.precision = parse_precision(common.precision);
-    std::optional<TableResult> result = common.force ? std::nullopt : read_result(folder, table, cell);
-    if (!result) {
-      TrainingRun run(cell.recipe, *backend, 0);
-      const bool finished = train_to_end(run, interruption, [&](double share) {
-        output.progress(table.name, (static_cast<double>(i) + share) / static_cast<double>(cells.size()),
-                        [&] { return std::to_string(i + 1) + "/" + std::to_string(cells.size()) + "  " + cell.file; });
-      });
-      if (!finished)
-        throw Error(ExitCode::interrupted, "interrupted in run " + std::to_string(i + 1) + " of " +
-                                               std::to_string(cells.size()) + "; the same command goes on with it");
-      result = measure(table, cell, run);
-      write_result(folder, table, cell, *result);
-      if (!run.failure().empty()) output.message(cell.file + ": " + run.failure());
-    }
-    results.push_back(*result);
+                 backends.front()->description());
+  if (!common.precision.empty()) {
+    for (TableCell& cell : cells) cell.recipe.precision = parse_precision(common.precision);
   }
+  TableTraining training(table, std::move(cells), folder, output);
+  if (!common.force) training.read_finished();
+  training.train(backends);
+  const std::vector<TableResult> results = training.results();
   output.end_progress();
   for (const std::string& line : text_of(table, results)) output.line(line);
   nlohmann::json files = nlohmann::json::array();
@@ -113,7 +188,8 @@ nlohmann::json table(const TableOptions& options, const CommonOptions& common, O
     files.push_back(file.string());
     output.line("written  " + file.string());
   }
-  return {{"table", table.name}, {"device", backend->name()}, {"runs", rows_of(table, results)}, {"files", files}};
+  return {
+      {"table", table.name}, {"device", backends.front()->name()}, {"runs", rows_of(table, results)}, {"files", files}};
 }
 
 }  // namespace afterglow

@@ -67,6 +67,7 @@ TEST_F(CommandLine, TableTrainsWhatIsMissingAndWritesItsFiles) {
   EXPECT_EQ(parsed(run(command))["runs"], first["runs"]);
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / "table/attention_16_seed7.json"), written);
   EXPECT_EQ(run("table mqarr").code, 2);
+  EXPECT_EQ(parsed(run(command + "_beside --jobs 2"))["runs"], first["runs"]);
 }
 
 TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
