@@ -40,5 +40,7 @@ struct CudaMemory {
 };
 /// Zeros for other back ends.
 CudaMemory cuda_memory(const Backend& backend);
+/// Of GPU `device`, whoever uses it, with nothing held; zeros where there is none.
+CudaMemory cuda_device_memory(int device);
 
 }  // namespace afterglow

@@ -317,4 +317,13 @@ CudaMemory cuda_memory(const Backend& backend) {
   return cuda != nullptr ? cuda->memory() : CudaMemory{};
 }
 
+CudaMemory cuda_device_memory(int device) {
+  CudaMemory memory;
+  if (cudaSetDevice(device) != cudaSuccess || cudaMemGetInfo(&memory.free, &memory.total) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  return memory;
+}
+
 }  // namespace afterglow

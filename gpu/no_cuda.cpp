@@ -21,6 +21,7 @@ std::unique_ptr<Backend> make_cuda_backend(int, std::string* why_not) {
 }
 
 CudaMemory cuda_memory(const Backend&) { return {}; }
+CudaMemory cuda_device_memory(int) { return {}; }
 
 bool cuda_symmetric_eigen(int, double*, double*) { return false; }
 

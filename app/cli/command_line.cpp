@@ -93,6 +93,12 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_flag("--all-heads", options.all_heads, "Every head of the layer");
 }
 
+void add_soak(CLI::App& app, SoakOptions& options) {
+  CLI::App* command = app.add_subcommand("soak", "Train and look for minutes; fails when memory grows");
+  add_start(*command, options.start);
+  command->add_option("--seconds", options.seconds, "How long [600]")->check(CLI::Range(1.0, 1e6));
+}
+
 void add_layer(CLI::App& app, LayerOptions& options) {
   CLI::App* command = app.add_subcommand("layer", "Run one layer of a file forward and backward");
   command->add_option("file", options.file, "safetensors with param.*, x, grad_y and metadata layer, config")
@@ -165,7 +171,7 @@ json open_window(const std::vector<std::string>& files, WindowOptions& options, 
   options.session.threads = common.threads;
   options.recipe = find_preset("tiny").text;
   if (!files.empty()) {
-    const std::vector<std::string> commands = {"train", "eval", "plot", "info", "bench", "layer", "table"};
+    const std::vector<std::string> commands = {"train", "eval", "plot", "info", "bench", "soak", "layer", "table"};
     const std::string advice = did_you_mean(files.front(), commands);
     if (!advice.empty() && !std::filesystem::exists(files.front())) {
       throw Error(ExitCode::usage, "there is no command or file \"" + files.front() + "\"" + advice);
@@ -213,6 +219,7 @@ int run_command_line(int argc, char** argv) {
   PlotOptions plot_options;
   InfoOptions info_options;
   BenchOptions bench_options;
+  SoakOptions soak_options;
   LayerOptions layer_options;
   TableOptions table_options;
   add_train(app, train_options);
@@ -224,6 +231,7 @@ int run_command_line(int argc, char** argv) {
   bench_command->add_option("name", bench_options.name, "Only benchmarks with this in their name");
   bench_command->add_option("--repeats", bench_options.repeats, "Repeats, the median counts [15]")
       ->check(CLI::Range(1, 10000));
+  add_soak(app, soak_options);
   add_layer(app, layer_options);
   add_table(app, table_options);
 
@@ -244,6 +252,7 @@ int run_command_line(int argc, char** argv) {
     if (chosen("plot")) return plot(plot_options, common, output);
     if (chosen("info")) return info(info_options, common, output);
     if (chosen("bench")) return bench(bench_options, common, output);
+    if (chosen("soak")) return soak(soak_options, common, output);
     if (chosen("layer")) return layer(layer_options, common, output);
     if (chosen("table")) return table(table_options, common, output);
     return open_window(files, window, common);

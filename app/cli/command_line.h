@@ -51,6 +51,10 @@ struct BenchOptions {
   std::string name;
   int repeats = 15;
 };
+struct SoakOptions {
+  StartOptions start;
+  double seconds = 600;
+};
 struct LayerOptions {
   std::string file, out;
   bool float64 = false;
@@ -70,6 +74,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json info(const InfoOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json bench(const BenchOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 

@@ -70,6 +70,20 @@ TEST_F(CommandLine, TableTrainsWhatIsMissingAndWritesItsFiles) {
   EXPECT_EQ(parsed(run(command + "_beside --jobs 2"))["runs"], first["runs"]);
 }
 
+TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {
+  const json result = json::parse(run("soak --seconds 3 --json --device cpu --threads 1").out);
+  if (result["ok"] == false) {  // three seconds may be too few for all looks to have been taken once
+    EXPECT_EQ(result["code"], 7);
+    EXPECT_THAT(result["error"].get<std::string>(), testing::StartsWith("memory grew over"));
+    return;
+  }
+  EXPECT_THAT(result["verdict"].get<std::string>(), testing::StartsWith("memory stayed over"));
+  ASSERT_EQ(result["samples"].size(), 6u);
+  EXPECT_GE(result["samples"].back()["seconds"], 3.0);
+  EXPECT_GT(result["samples"].back()["step"], result["samples"].front()["step"]);
+  EXPECT_GT(result["samples"].front()["host_bytes"], 1 << 20);
+}
+
 TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
   const std::string whole = train("--threads 1")["checksum"];
   EXPECT_EQ(train("--threads 2")["checksum"], whole);

@@ -1,0 +1,103 @@
+// `afterglow soak`: trains and looks as the window does, for as long as it is told, and watches memory.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "app/cli/command_line.h"
+#include "app/cli/interruption.h"
+#include "app/cli/start.h"
+#include "core/engine/session.h"
+#include "core/engine/soak.h"
+#include "core/io/error.h"
+#include "gpu/cuda.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double longest_interval = 60;  // seconds between samples
+constexpr int fewest_intervals = 5;
+constexpr double endless = 1e8;  // steps: more than any soak reaches
+
+/// Resident memory of this program, from the kernel's own account; 0 where there is none.
+std::int64_t resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmRSS:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+SoakSample sample_of(const Observation& now, double seconds, bool is_on_gpu) {
+  const CudaMemory gpu = is_on_gpu ? cuda_device_memory(0) : CudaMemory{};
+  return {seconds,          now.step,
+          resident_bytes(), kept_bytes_of(now),
+          now.device_bytes, static_cast<std::int64_t>(gpu.total - gpu.free)};
+}
+
+void print_sample(const SoakSample& sample, const Output& output) {
+  char line[200];
+  std::snprintf(line, sizeof line, "%7.1f s  step %-9lld host %11s (kept %11s)  back end %11s", sample.seconds,
+                static_cast<long long>(sample.step), memory_text(sample.host_bytes).c_str(),
+                memory_text(sample.kept_bytes).c_str(), memory_text(sample.device_bytes).c_str());
+  output.line(line + (sample.gpu_bytes > 0 ? "  GPU " + memory_text(sample.gpu_bytes) : ""));
+}
+
+nlohmann::json json_of(const SoakSample& sample) {
+  return {{"seconds", sample.seconds},           {"step", sample.step},
+          {"host_bytes", sample.host_bytes},     {"kept_bytes", sample.kept_bytes},
+          {"device_bytes", sample.device_bytes}, {"gpu_bytes", sample.gpu_bytes}};
+}
+
+/// Throws what stopped the training.
+void require_training(const Observation& now) {
+  for (const Event& event : now.events) {
+    if (event.severity == Severity::failure)
+      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure,
+                  "step " + std::to_string(event.step) + ": " + event.text);
+  }
+}
+
+}  // namespace
+
+nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Output& output) {
+  using Clock = std::chrono::steady_clock;
+  Recipe recipe = start_moment(options.start, common, "tiny").recipe;
+  recipe.training.steps = static_cast<std::int64_t>(endless);
+  // Made once before, so that a missing GPU is told as every command tells it.
+  const bool is_on_gpu = make_backend(common.device, common.threads)->name() == "cuda";
+  SessionOptions session_options;
+  session_options.device = common.device;
+  session_options.threads = common.threads;
+  const Interruption interruption;
+  Session session(to_json(recipe).dump(), session_options);
+  const auto start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const double interval = std::min(longest_interval, options.seconds / fewest_intervals);
+  std::vector<SoakSample> samples;
+  for (double due = 0; !interruption.wanted();) {
+    const std::shared_ptr<const Observation> now = session.observe();
+    require_training(*now);
+    if (now->step > 0 && seconds() >= due) {
+      if (samples.empty()) output.message(recipe.name + ": " + recipe.title + " · " + now->device);
+      samples.push_back(sample_of(*now, seconds(), is_on_gpu));
+      print_sample(samples.back(), output);
+      if (seconds() >= options.seconds) break;
+      due = std::min(due + interval, options.seconds);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const SoakVerdict verdict = judge_soak(samples);
+  if (interruption.wanted()) throw Error(ExitCode::interrupted, "interrupted; so far: " + verdict.text);
+  if (!verdict.passed) throw Error(ExitCode::check_failed, verdict.text);
+  output.line(verdict.text);
+  nlohmann::json rows = nlohmann::json::array();
+  for (const SoakSample& sample : samples) rows.push_back(json_of(sample));
+  return {{"preset", recipe.name}, {"device", session.observe()->device}, {"verdict", verdict.text}, {"samples", rows}};
+}
+
+}  // namespace afterglow
