@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -71,6 +72,39 @@ std::vector<std::string> write_figures(const Observation& observation, const std
   return written;
 }
 
+/// One JSON line of the step that has just been trained.
+void print_step(const TrainingRun& run) {
+  const RunCurves curves = run.curves();
+  const nlohmann::json line{{"step", run.step()},
+                            {"loss", json_number(curves.loss.back())},
+                            {"accuracy", json_number(curves.accuracy.back())}};
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+}
+
+/// Trains to the step `last` or an interruption; false after a step that was not finite.
+bool train_until(WatchedRun& watched, std::int64_t last, const Interruption& interruption, bool follow,
+                 const std::function<void()>& show) {
+  while (watched.run().step() < last && !interruption.wanted()) {
+    const bool finite = watched.train_step();
+    show();
+    if (!finite) return false;
+    if (follow) print_step(watched.run());
+  }
+  return true;
+}
+
+/// After the device was lost: writes the state that was kept last, and throws `error` with the way on.
+[[noreturn]] void keep_what_is_left(const TrainingRun& run, const std::filesystem::path& folder, bool force,
+                                    const Error& error) {
+  const std::optional<Snapshot> kept = run.kept_moment();
+  if (!kept) throw error;
+  const auto path = output_path(folder / (moment_stem(kept->recipe, kept->step) + ".safetensors"), force);
+  write_snapshot(path, *kept);
+  throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) +
+                                " is kept; go on with: afterglow train --resume " + path.string() + " --device cpu");
+}
+
 }  // namespace
 
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
@@ -97,19 +131,15 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
     return static_cast<double>(run.step() - first) / std::max(seconds, 1e-9);
   };
   bool finite = true;
-  while (finite && run.step() < last && !interruption->wanted()) {
-    finite = watched.train_step();
-    const double share = static_cast<double>(run.step()) / static_cast<double>(last);
-    output.progress(recipe.name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
-    if (options.follow && finite) {
-      const RunCurves curves = run.curves();
-      std::printf("%s\n", nlohmann::json{{"step", run.step()},
-                                         {"loss", json_number(curves.loss.back())},
-                                         {"accuracy", json_number(curves.accuracy.back())}}
-                              .dump()
-                              .c_str());
-      std::fflush(stdout);
-    }
+  try {
+    finite = train_until(watched, last, *interruption, options.follow, [&] {
+      const double share = static_cast<double>(run.step()) / static_cast<double>(last);
+      output.progress(recipe.name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
+    });
+  } catch (const Error& error) {
+    output.end_progress();
+    if (error.code() == ExitCode::no_gpu) keep_what_is_left(run, options.out, common.force, error);
+    throw;
   }
   output.end_progress();
   const double steps_per_second = speed();

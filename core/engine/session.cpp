@@ -387,10 +387,10 @@ struct Session::Worker {
     try {
       return make_snapshot(run().recipe(), run().trainer());
     } catch (const Error& error) {
-      const TrainerState* kept = run().history().before(run().step());
-      if (error.code() != ExitCode::no_gpu || !kept) throw;
+      std::optional<Snapshot> kept = error.code() == ExitCode::no_gpu ? run().kept_moment() : std::nullopt;
+      if (!kept) throw;
       report(Severity::warning, "the device no longer answers; going on from step " + std::to_string(kept->step));
-      return make_snapshot(run().recipe(), run().trainer().parameters(), *kept);
+      return *kept;
     }
   }
   void move_to(std::unique_ptr<Backend> target, Precision precision) {

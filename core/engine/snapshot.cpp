@@ -66,7 +66,11 @@ Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const 
 }
 
 void write_snapshot(const std::filesystem::path& path, const Recipe& recipe, const Trainer& trainer) {
-  write_safetensors(path, make_snapshot(recipe, trainer).file);
+  write_snapshot(path, make_snapshot(recipe, trainer));
+}
+
+void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot) {
+  write_safetensors(path, snapshot.file);
 }
 
 Snapshot read_snapshot(const std::filesystem::path& path) {

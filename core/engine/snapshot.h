@@ -23,6 +23,7 @@ Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const 
 /// Parameters under their own names, moments under "optim.first_moment.<name>" and "optim.second_moment.<name>";
 /// metadata: format, version, step, checksum, afterglow.recipe (JSON). Atomic.
 void write_snapshot(const std::filesystem::path& path, const Recipe& recipe, const Trainer& trainer);
+void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot);
 /// Throws Error(bad_input) naming file, field and remedy for anything that is no snapshot.
 Snapshot read_snapshot(const std::filesystem::path& path);
 /// Compares the file's tensors with the parameters that its recipe declares, before memory is reserved; refuses missing

@@ -202,6 +202,12 @@ Recipe TrainingRun::recipe() const {
   return now;
 }
 
+std::optional<Snapshot> TrainingRun::kept_moment() const {
+  const TrainerState* kept = history_.before(step());
+  if (kept == nullptr) return std::nullopt;
+  return make_snapshot(recipe(), trainer_->parameters(), *kept);
+}
+
 RunCurves TrainingRun::curves() const {
   RunCurves curves;
   curves.run = name;

@@ -1,6 +1,7 @@
 // A run: a trainer that follows its recipe, with curves, marks and a past to go back to. It is driven from one thread.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ class TrainingRun {
 
   RunCurves curves() const;
   const History& history() const { return history_; }
+  /// The last kept state at or before the present step, without asking the device: what is left when it was lost.
+  /// Nothing where no state has been kept yet.
+  std::optional<Snapshot> kept_moment() const;
   /// Where training went, as far back as the curves reach.
   const Trajectory& trajectory() const { return trajectory_; }
   std::string name = "run 1";

@@ -11,10 +11,10 @@
 #include <functional>
 #include <thread>
 
-#include "core/backend/cpu_backend.h"
 #include "core/engine/probe_view.h"
 #include "core/engine/training_run.h"
 #include "core/io/error.h"
+#include "tests/core/engine/fading_backend.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -180,28 +180,6 @@ TEST(Session, MovesToAnotherDeviceAtTheSameStep) {
       wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
   EXPECT_EQ(twelve->checksum, checksum_without_session(12));
 }
-
-/// A device that stops answering.
-class FadingBackend final : public CpuBackend {
- public:
-  explicit FadingBackend(std::shared_ptr<std::atomic<bool>> gone) : CpuBackend(1), gone_(std::move(gone)) {}
-  std::string name() const override { return "fading"; }
-  void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
-            const Tensor& c) override {
-    answer();
-    CpuBackend::gemm(transpose_a, transpose_b, alpha, a, b, beta, c);
-  }
-  void download(void* destination, const Tensor& source) override {
-    answer();
-    CpuBackend::download(destination, source);
-  }
-
- private:
-  void answer() const {
-    if (*gone_) throw Error(ExitCode::no_gpu, "the GPU failed or was lost");
-  }
-  std::shared_ptr<std::atomic<bool>> gone_;
-};
 
 TEST(Session, GoesOnElsewhereWhenItsDeviceIsLost) {
   const auto gone = std::make_shared<std::atomic<bool>>(false);

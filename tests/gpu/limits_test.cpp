@@ -1,0 +1,68 @@
+// What happens at the ends: more asked for than the GPU has, and a GPU that stops answering.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/engine/training_run.h"
+#include "core/io/error.h"
+#include "gpu/cuda.h"
+#include "tests/core/engine/small_recipe.h"
+#include "tests/gpu/gpu_test.h"
+
+namespace afterglow {
+namespace {
+
+using ::testing::HasSubstr;
+
+class GpuLimits : public testing::GpuTest {};
+
+TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
+  nlohmann::json json = nlohmann::json::parse(find_preset("tiny").text);
+  apply_assignment(json, "batch=4096");
+  apply_assignment(json, "task.length=16384");  // 17 GB for a single tensor of activations
+  const std::size_t before = cuda_memory(*cuda_).held;
+  try {
+    Trainer trainer(parse_recipe(json, "too large"), *cuda_);
+    trainer.step();
+    FAIL() << "67 million tokens went through";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::out_of_memory);
+    EXPECT_THAT(error.what(), HasSubstr("the GPU has too little memory"));
+    EXPECT_THAT(error.what(), HasSubstr("take a smaller batch"));
+  }
+  EXPECT_EQ(cuda_memory(*cuda_).held, before) << "what was allocated until then went back";
+  TrainingRun small(small_recipe(), *cuda_);
+  EXPECT_TRUE(small.train_step());
+}
+
+/// Writes where there is no memory, which takes the GPU from this process for good; then says what is left.
+[[noreturn]] void lose_the_gpu() {
+  const std::unique_ptr<Backend> cuda = make_cuda_backend(0, nullptr);
+  TrainingRun run(small_recipe(), *cuda);
+  run.go_to(10);
+  const std::string checksum = run.trainer().checksum();
+  try {
+    cuda->fill(Tensor(reinterpret_cast<void*>(std::uintptr_t{4096}), {1024}, DType::f32), 1.0);
+    run.train_step();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    const std::optional<Snapshot> kept = run.kept_moment();
+    const std::unique_ptr<Backend> cpu = make_cpu_backend(1);
+    const bool is_usable = kept && TrainingRun(*kept, *cpu).trainer().checksum() == kept->checksum;
+    std::fprintf(stderr, "%s\n",
+                 is_usable && kept->checksum == checksum ? "the tenth step is kept" : "nothing is left");
+    std::_Exit(static_cast<int>(error.code()));
+  }
+  std::_Exit(0);
+}
+
+TEST(GpuLossDeathTest, EndsWithCodeFourAndTheLastStateIsKept) {
+  if (cuda_devices().devices.empty()) GTEST_SKIP() << cuda_devices().why_none;
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, whose GPU may be lost
+  EXPECT_EXIT(lose_the_gpu(), ::testing::ExitedWithCode(4), "the GPU failed or was lost.*\n.*the tenth step is kept");
+}
+
+}  // namespace
+}  // namespace afterglow
