@@ -1,11 +1,29 @@
 // The moment a command starts from.
 #include "app/cli/start.h"
 
+#include <algorithm>
+
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {
+
+namespace {
+
+/// As commands at the moment of the snapshot, behind those of its past.
+void add_layer_settings(Snapshot& snapshot, const std::vector<std::string>& assignments) {
+  nlohmann::json changes = nlohmann::json::object();
+  for (const std::string& assignment : assignments) apply_assignment(changes, assignment);
+  std::vector<TimedCommand>& commands = snapshot.recipe.commands;
+  for (const nlohmann::json& change : changes.value("commands", nlohmann::json::array())) {
+    const auto later = std::find_if(commands.begin(), commands.end(),
+                                    [&](const TimedCommand& command) { return command.step > snapshot.step; });
+    commands.insert(later, {snapshot.step, parse_command(change)});
+  }
+}
+
+}  // namespace
 
 Moment start_moment(const StartOptions& options, const CommonOptions& common, const std::string& fallback) {
   const int named = !options.preset.empty() + !options.recipe.empty() + !options.snapshot.empty();
@@ -13,10 +31,13 @@ Moment start_moment(const StartOptions& options, const CommonOptions& common, co
   Moment moment;
   if (!options.snapshot.empty()) {
     moment = open_moment(options.snapshot);
-    if (!options.assignments.empty() || options.seed >= 0) {
+    const bool are_live = std::all_of(options.assignments.begin(), options.assignments.end(), is_layer_setting);
+    if (!are_live || options.seed >= 0) {
       throw Error(ExitCode::usage,
-                  "a snapshot goes on as it was: --set and --seed belong to a new run (--preset or --recipe)");
+                  "a snapshot goes on as it was: --set and --seed belong to a new run (--preset or --recipe), but for "
+                  "numbers of layers such as --set layers.0.gka.r=10");
     }
+    add_layer_settings(*moment.snapshot, options.assignments);
   } else if (!options.recipe.empty()) {
     moment = open_moment(options.recipe);
   } else {

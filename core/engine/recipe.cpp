@@ -186,6 +186,23 @@ json to_json(const Recipe& recipe) {
   return result;
 }
 
+bool is_layer_setting(const std::string& assignment) { return assignment.starts_with("layers."); }
+
+namespace {
+
+/// "layers.0.gka.r=5": a change before the first step, as the window's slider makes it.
+void add_layer_setting(json& recipe, const std::string& key, const json& value) {
+  if (!value.is_number())
+    throw Error(ExitCode::usage, "--set " + key + "=" + value.dump() + ": a number of a layer is a number");
+  json& commands = recipe["commands"];
+  if (!commands.is_array()) commands = json::array();
+  const auto later =
+      std::find_if(commands.begin(), commands.end(), [](const json& command) { return command.value("step", 0) > 0; });
+  commands.insert(later, json{{"step", 0}, {"name", "set"}, {"value", {{"key", key}, {"to", value}}}});
+}
+
+}  // namespace
+
 void apply_assignment(json& recipe, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -195,6 +212,7 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   const std::string text = assignment.substr(equals + 1);
   json value = json::parse(text, nullptr, false);
   if (value.is_discarded()) value = text;
+  if (is_layer_setting(assignment)) return add_layer_setting(recipe, key, value);
   for (const SettingSpec& spec : training_settings()) {
     if (key == spec.key) key = "training." + key;
   }

@@ -66,8 +66,11 @@ Recipe parse_recipe(const nlohmann::json& json, const std::string& where);
 Recipe parse_recipe(const std::string& text, const std::string& where);
 nlohmann::json to_json(const Recipe& recipe);
 /// "learning_rate=1e-3", "task.bindings=8", "model.d_model=64", "seed=3": one change of a recipe, as on the command
-/// line.
+/// line. "layers.0.gka.r=5" changes a number of a layer before the first step, as a slider of the window does.
 void apply_assignment(nlohmann::json& recipe, const std::string& assignment);
+
+/// Whether an assignment changes a number of a layer, which may be done at any moment.
+bool is_layer_setting(const std::string& assignment);
 
 struct Preset {
   std::string name, title, about, text;  ///< text is the recipe's JSON

@@ -33,6 +33,7 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
       layer_norms_(trainer_->parts().size()),
       trajectory_(recipe_.training.steps) {
   history_.keep(trainer_->save());
+  apply_due_commands();  // they count for who only looks, too
 }
 
 TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit)
@@ -44,6 +45,7 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   rebuild_config(step());
   history_.keep(trainer_->save());
   first_step_ = step() + 1;
+  apply_due_commands();
 }
 
 void TrainingRun::apply(const Command& command) {
