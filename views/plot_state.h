@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/figure/render.h"
+#include "core/figure/thinned_curves.h"
 
 namespace afterglow {
 
@@ -13,6 +14,7 @@ struct PlotState {
   std::optional<Scale> x_scale, y_scale;  ///< what was switched to
   std::set<std::string> hidden;
   std::optional<double> mark_a, mark_b;  ///< measuring cursors in data units
+  ThinnedCurves thinned;                 ///< of the last frame
 
   /// True while the plot shows all data and moves with new ones.
   bool follows() const { return !x && !y; }

@@ -181,6 +181,7 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   const Rect body{area.x, area.y + caption, area.width, area.height - caption};
 
   FigureView view = view_of(state, frame.look.figure_text(options.text_size));
+  view.thinned = &state.thinned;
   if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
     view.cursor_x = frame.state.crosshair.x;
   if (frame.state.selection.mode >= 0) view.selected = "mode " + std::to_string(frame.state.selection.mode);

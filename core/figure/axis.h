@@ -57,6 +57,7 @@ class AxisTransform {
   double threshold() const { return threshold_; }
   /// Place of a value on the unwarped axis: value, log10(value) or asinh(value / threshold).
   double warped(double value) const;
+  bool operator==(const AxisTransform&) const = default;
 
  private:
   double unwarped(double place) const;

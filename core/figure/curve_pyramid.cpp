@@ -3,60 +3,89 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
+#include <limits>
 
 #include "core/figure/decimate.h"
 
 namespace afterglow {
 namespace {
 
-// One more point, or one more stretch, seen after what `s` already knows.
-void note(Summary& s, std::size_t i, double x, double y, auto&& y_at) {
-  if (!std::isfinite(x) || !std::isfinite(y)) {
-    if (s.first_flaw == Summary::none) s.first_flaw = i;
-    return;
-  }
-  if (s.lowest == Summary::none || y < y_at(s.lowest)) s.lowest = i;
-  if (s.highest == Summary::none || y > y_at(s.highest)) s.highest = i;
-  if (y <= 0) {
-    if (s.first_non_positive == Summary::none) s.first_non_positive = i;
-  } else if (s.lowest_positive == Summary::none || y < y_at(s.lowest_positive)) {
-    s.lowest_positive = i;
-  }
-}
+/// A summary with the values at its places, so that joining two looks nothing up.
+struct Extremes {
+  Summary at;
+  double lowest = infinity, highest = -infinity, lowest_positive = infinity;
 
-void merge(Summary& s, const Summary& later, std::size_t offset, auto&& y_at) {
-  constexpr std::size_t none = Summary::none;
-  const auto moved = [offset](std::size_t i) { return i == none ? none : i + offset; };
-  const auto better = [&](std::size_t& kept, std::size_t candidate, auto&& beats) {
-    if (candidate != none && (kept == none || beats(y_at(candidate), y_at(kept)))) kept = candidate;
-  };
-  better(s.lowest, moved(later.lowest), std::less<>{});
-  better(s.highest, moved(later.highest), std::greater<>{});
-  better(s.lowest_positive, moved(later.lowest_positive), std::less<>{});
-  if (s.first_flaw == none) s.first_flaw = moved(later.first_flaw);
-  if (s.first_non_positive == none) s.first_non_positive = moved(later.first_non_positive);
-}
+  /// One more point, after everything that is known.
+  void add(std::size_t i, double x, double y) {
+    if (!std::isfinite(x) || !std::isfinite(y)) {
+      if (at.first_flaw == Summary::none) at.first_flaw = i;
+      return;
+    }
+    take(at.lowest, lowest, i, y, y < lowest);
+    take(at.highest, highest, i, y, y > highest);
+    if (y > 0) {
+      take(at.lowest_positive, lowest_positive, i, y, y < lowest_positive);
+    } else if (at.first_non_positive == Summary::none) {
+      at.first_non_positive = i;
+    }
+  }
+
+  /// One more stretch, whose places count from `offset`.
+  void add(const Extremes& later, std::size_t offset) {
+    take(at.lowest, lowest, later.at.lowest + offset, later.lowest, later.lowest < lowest);
+    take(at.highest, highest, later.at.highest + offset, later.highest, later.highest > highest);
+    take(at.lowest_positive, lowest_positive, later.at.lowest_positive + offset, later.lowest_positive,
+         later.lowest_positive < lowest_positive);
+    const auto keep_first = [offset](std::size_t& kept, std::size_t candidate) {
+      if (kept == Summary::none && candidate != Summary::none) kept = candidate + offset;
+    };
+    keep_first(at.first_flaw, later.at.first_flaw);
+    keep_first(at.first_non_positive, later.at.first_non_positive);
+  }
+
+  /// The points [first, last) of two arrays, which are those from `offset` on of the curve.
+  void add(std::span<const double> x, std::span<const double> y, std::size_t first, std::size_t last,
+           std::size_t offset) {
+    for (std::size_t i = first; i < last; ++i) add(i + offset, x[i], y[i]);
+  }
+
+ private:
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+  static void take(std::size_t& place, double& value, std::size_t i, double candidate, bool is_better) {
+    if (!is_better) return;
+    place = i;
+    value = candidate;
+  }
+};
 
 }  // namespace
 
 Summary summary_of(std::span<const double> x, std::span<const double> y, std::size_t first, std::size_t last) {
-  Summary s;
-  for (std::size_t i = first; i < last; ++i) note(s, i, x[i], y[i], [y](std::size_t k) { return y[k]; });
-  return s;
+  Extremes all;
+  all.add(x, y, first, last, 0);
+  return all.at;
 }
 
 struct CurvePyramid::Block {
   std::array<double, block_size> x, y;
-  std::array<Summary, block_size / run_size> runs;  ///< indices within the block
-  Summary whole;
+  std::array<Extremes, block_size / run_size> runs;  ///< places within the block
+  Extremes whole;
 
   Block(std::span<const double> xs, std::span<const double> ys) {
     std::copy_n(xs.begin(), block_size, x.begin());
     std::copy_n(ys.begin(), block_size, y.begin());
-    const auto y_at = [this](std::size_t i) { return y[i]; };
-    for (std::size_t i = 0; i < block_size; ++i) note(runs[i / run_size], i, x[i], y[i], y_at);
-    for (const Summary& run : runs) merge(whole, run, 0, y_at);
+    for (std::size_t i = 0; i < block_size; ++i) runs[i / run_size].add(i, x[i], y[i]);
+    for (const Extremes& run : runs) whole.add(run, 0);
+  }
+
+  /// Adds the points [first, last) of the block, which begins at `start`.
+  void add_to(Extremes& all, std::size_t first, std::size_t last, std::size_t start) const {
+    if (first == 0 && last == block_size) return all.add(whole, start);
+    const std::size_t first_run = (first + run_size - 1) / run_size, last_run = last / run_size;
+    if (first_run >= last_run) return all.add(x, y, first, last, start);
+    all.add(x, y, first, first_run * run_size, start);
+    for (std::size_t run = first_run; run < last_run; ++run) all.add(runs[run], start);
+    all.add(x, y, last_run * run_size, last, start);
   }
 };
 
@@ -90,8 +119,7 @@ double CurvePyramid::y(std::size_t i) const {
   return block < sealed_.size() ? sealed_[block]->y[i % block_size] : tail_y_[i % block_size];
 }
 
-std::size_t CurvePyramid::first_not_below(double value) const {
-  std::size_t low = 0, high = size();
+std::size_t CurvePyramid::bisected(double value, std::size_t low, std::size_t high) const {
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
     if (x(middle) < value) {
@@ -103,29 +131,43 @@ std::size_t CurvePyramid::first_not_below(double value) const {
   return low;
 }
 
-Summary CurvePyramid::summary_within_block(std::size_t block, std::size_t first, std::size_t last) const {
-  if (block == sealed_.size()) return summary_of(tail_x_, tail_y_, first, last);
-  const Block& b = *sealed_[block];
-  if (first == 0 && last == block_size) return b.whole;
-  const auto y_at = [&b](std::size_t i) { return b.y[i]; };
-  const std::size_t first_run = (first + run_size - 1) / run_size, last_run = last / run_size;
-  if (first_run >= last_run) return summary_of(b.x, b.y, first, last);
-  Summary s = summary_of(b.x, b.y, first, first_run * run_size);
-  for (std::size_t run = first_run; run < last_run; ++run) merge(s, b.runs[run], 0, y_at);
-  merge(s, summary_of(b.x, b.y, last_run * run_size, last), 0, y_at);
-  return s;
+std::size_t CurvePyramid::first_not_below(double value) const { return bisected(value, 0, size()); }
+
+// Doubles its reach until the place lies between.
+std::size_t CurvePyramid::first_not_below(double value, std::size_t guess) const {
+  std::size_t low = std::min(guess, size()), high = low, reach = 2;
+  for (; low > 0 && !(x(low - 1) < value); reach *= 2) {
+    high = low;
+    low -= std::min(low, reach);
+  }
+  for (; high < size() && x(high) < value; reach *= 2) {
+    low = high;
+    high = std::min(size(), high + reach);
+  }
+  return bisected(value, low, high);
 }
 
 Summary CurvePyramid::summary(std::size_t first, std::size_t last) const {
-  Summary s;
+  Extremes all;
   last = std::min(last, size());
   while (first < last) {
     const std::size_t block = first / block_size, start = block * block_size;
     const std::size_t end = std::min(last, start + block_size);
-    merge(s, summary_within_block(block, first - start, end - start), start, [this](std::size_t i) { return y(i); });
+    if (block < sealed_.size()) {
+      sealed_[block]->add_to(all, first - start, end - start, start);
+    } else {
+      all.add(tail_x_, tail_y_, first - start, end - start, start);
+    }
     first = end;
   }
-  return s;
+  return all.at;
+}
+
+// Copies share their leading blocks, and what was sealed never changes: the last block that is one tells of all before.
+std::size_t CurvePyramid::shared_points(const CurvePyramid& other) const {
+  std::size_t blocks = std::min(sealed_.size(), other.sealed_.size());
+  while (blocks > 0 && sealed_[blocks - 1] != other.sealed_[blocks - 1]) --blocks;
+  return blocks * block_size;
 }
 
 }  // namespace afterglow

@@ -76,28 +76,26 @@ class PieceBuilder {
   bool has_last_ = false, pending_single_ = false, open_ = false;
 };
 
-class Thinner {
+/// Cuts the visible part of a curve into columns.
+class ColumnCutter {
  public:
-  Thinner(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, double column)
-      : curve_(curve), x_(x), y_(y), column_(std::max(column, 1e-3)), pieces_(out_, box(x, y)) {}
+  ColumnCutter(const CurveView& curve, const AxisTransform& x, double column)
+      : curve_(curve), x_(x), column_(std::max(column, 1e-3)) {}
 
-  CanvasCurve run() {
+  std::vector<CurveColumn> run(std::vector<CurveColumn> columns) const {
     auto [first, last] = visible();
+    if (!columns.empty()) first = columns.back().last;
+    std::size_t length = columns.empty() ? 1 : columns.back().last - columns.back().first;
     while (first < last) {
-      const std::size_t end = run_end(first, last);
-      add_run(first, end);
+      const std::size_t end = column_end(first, last, length);
+      columns.push_back({first, end, curve_.summary(first, end)});
+      length = end - first;
       first = end;
     }
-    pieces_.gap();
-    return std::move(out_);
+    return columns;
   }
 
  private:
-  static Box box(const AxisTransform& x, const AxisTransform& y) {
-    return {std::min(x.from(), x.to()) - air, std::min(y.from(), y.to()) - air, std::max(x.from(), x.to()) + air,
-            std::max(y.from(), y.to()) + air};
-  }
-
   // One neighbour on either side belongs to it, so that the curve enters and leaves through the edges.
   std::pair<std::size_t, std::size_t> visible() const {
     if (!curve_.is_sorted()) return {0, curve_.size()};
@@ -109,16 +107,49 @@ class Thinner {
 
   double column_of(std::size_t i) const { return std::floor((x_.to_canvas(curve_.x(i)) - x_.from()) / column_); }
 
-  std::size_t run_end(std::size_t first, std::size_t last) const {
+  // Neighbouring columns hold about as many points: `length` is that of the last one.
+  std::size_t column_end(std::size_t first, std::size_t last, std::size_t length) const {
     const double column = column_of(first);
     if (!std::isfinite(column)) return first + 1;
     if (curve_.is_sorted()) {
-      const std::size_t end = curve_.first_not_below(x_.to_data(x_.from() + (column + 1) * column_));
-      return std::clamp(end, first + 1, last);
+      const double edge = x_.to_data(x_.from() + (column + 1) * column_);
+      return std::clamp(rounded(first, curve_.first_not_below(edge, first + length)), first + 1, last);
     }
     std::size_t end = first + 1;
     while (end < last && column_of(end) == column) ++end;
     return end;
+  }
+
+  // Edges between runs are cheap, as a pyramid knows what whole runs and blocks contain.
+  static std::size_t rounded(std::size_t first, std::size_t end) {
+    for (const std::size_t step : {CurvePyramid::block_size, CurvePyramid::run_size}) {
+      if (end >= first + 8 * step) return (end + step - 1) / step * step;
+    }
+    return end;
+  }
+
+  const CurveView& curve_;
+  const AxisTransform& x_;
+  double column_;
+};
+
+/// Puts the points of columns in their places on the canvas.
+class Placer {
+ public:
+  Placer(const CurveView& curve, const AxisTransform& x, const AxisTransform& y)
+      : curve_(curve), x_(x), y_(y), pieces_(out_, box(x, y)) {}
+
+  CanvasCurve run(std::span<const CurveColumn> columns) {
+    out_.points.reserve(2 * columns.size());
+    for (const CurveColumn& column : columns) add(column);
+    pieces_.gap();
+    return std::move(out_);
+  }
+
+ private:
+  static Box box(const AxisTransform& x, const AxisTransform& y) {
+    return {std::min(x.from(), x.to()) - air, std::min(y.from(), y.to()) - air, std::max(x.from(), x.to()) + air,
+            std::max(y.from(), y.to()) + air};
   }
 
   bool is_log() const { return y_.scale() == Scale::log; }
@@ -130,10 +161,11 @@ class Thinner {
 
   Point place(std::size_t i) const { return {x_.to_canvas(curve_.x(i)), y_.to_canvas(curve_.y(i))}; }
 
-  void add_run(std::size_t first, std::size_t last) {
-    const Summary s = curve_.summary(first, last);
-    if (!has_place(first)) pieces_.gap();
-    std::array<std::size_t, 4> kept = {first, is_log() ? s.lowest_positive : s.lowest, s.highest, last - 1};
+  void add(const CurveColumn& column) {
+    const Summary& s = column.summary;
+    if (!has_place(column.first)) pieces_.gap();
+    std::array<std::size_t, 4> kept = {column.first, is_log() ? s.lowest_positive : s.lowest, s.highest,
+                                       column.last - 1};
     std::sort(kept.begin(), kept.end());
     const auto end = std::unique(kept.begin(), kept.end());
     for (auto i = kept.begin(); i != end; ++i) {
@@ -144,7 +176,7 @@ class Thinner {
     }
     if (s.first_flaw != Summary::none) mark(s.first_flaw);
     if (is_log() && s.first_non_positive != Summary::none) mark(s.first_non_positive);
-    if (!has_place(last - 1)) pieces_.gap();
+    if (!has_place(column.last - 1)) pieces_.gap();
   }
 
   static Flaw flaw_of(double x, double y) {
@@ -171,7 +203,6 @@ class Thinner {
   const CurveView& curve_;
   const AxisTransform& x_;
   const AxisTransform& y_;
-  double column_;
   CanvasCurve out_;
   PieceBuilder pieces_;
   Point last_place_;
@@ -199,6 +230,10 @@ CurveView::CurveView(std::span<const double> x, std::span<const double> y)
 std::size_t CurveView::first_not_below(double value) const {
   if (pyramid_) return pyramid_->first_not_below(value);
   return static_cast<std::size_t>(std::lower_bound(x_.begin(), x_.begin() + size_, value) - x_.begin());
+}
+
+std::size_t CurveView::first_not_below(double value, std::size_t guess) const {
+  return pyramid_ ? pyramid_->first_not_below(value, guess) : first_not_below(value);
 }
 
 Summary CurveView::summary(std::size_t first, std::size_t last) const {
@@ -229,8 +264,18 @@ std::span<const Point> CanvasCurve::piece(std::size_t i) const {
   return std::span(points).subspan(starts[i], end - starts[i]);
 }
 
+std::vector<CurveColumn> curve_columns(const CurveView& curve, const AxisTransform& x, double column,
+                                       std::vector<CurveColumn> known) {
+  return ColumnCutter(curve, x, column).run(std::move(known));
+}
+
+CanvasCurve placed_columns(const CurveView& curve, std::span<const CurveColumn> columns, const AxisTransform& x,
+                           const AxisTransform& y) {
+  return Placer(curve, x, y).run(columns);
+}
+
 CanvasCurve thinned_curve(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, double column) {
-  return Thinner(curve, x, y, column).run();
+  return placed_columns(curve, curve_columns(curve, x, column), x, y);
 }
 
 }  // namespace afterglow

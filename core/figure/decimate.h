@@ -44,8 +44,12 @@ class CurvePyramid {
   bool is_sorted() const { return is_sorted_; }  ///< x never decreases and is never NaN
   /// Index of the first point with x >= value; size() when there is none. Needs `is_sorted()`.
   std::size_t first_not_below(double value) const;
+  /// The same, for a value whose place is likely to be near `guess`.
+  std::size_t first_not_below(double value, std::size_t guess) const;
   /// Points [first, last), in O(last - first) / 1024 + a constant.
   Summary summary(std::size_t first, std::size_t last) const;
+  /// How many leading points are known to be those of `other` too, because both share their storage.
+  std::size_t shared_points(const CurvePyramid& other) const;
   const Extent& x_extent() const { return x_extent_; }
   const Extent& y_extent() const { return y_extent_; }
 
@@ -55,7 +59,8 @@ class CurvePyramid {
  private:
   struct Block;
   void seal();
-  Summary summary_within_block(std::size_t block, std::size_t first, std::size_t last) const;
+  /// The boundary between values below and not below within [low, high).
+  std::size_t bisected(double value, std::size_t low, std::size_t high) const;
 
   std::vector<std::shared_ptr<const Block>> sealed_;
   std::vector<double> tail_x_, tail_y_;
@@ -74,9 +79,10 @@ class CurveView {
   double y(std::size_t i) const { return pyramid_ ? pyramid_->y(i) : y_[i]; }
   bool is_sorted() const { return is_sorted_; }
   std::size_t first_not_below(double value) const;
-  Summary summary(std::size_t first, std::size_t last) const;  ///< of points [first, last)
-  Extent x_extent() const;                                     ///< of the points whose y is finite
-  Extent y_extent() const;                                     ///< of the points whose x is finite
+  std::size_t first_not_below(double value, std::size_t guess) const;  ///< quick where the guess is near
+  Summary summary(std::size_t first, std::size_t last) const;          ///< of points [first, last)
+  Extent x_extent() const;                                             ///< of the points whose y is finite
+  Extent y_extent() const;                                             ///< of the points whose x is finite
 
  private:
   const CurvePyramid* pyramid_ = nullptr;
@@ -109,7 +115,20 @@ struct CanvasCurve {
   std::span<const Point> piece(std::size_t i) const;
 };
 
-/// Thins the visible part of a curve to columns of `column` canvas units. The transforms say where the plot is.
+/// The points [first, last) of a curve that share a column of the canvas, and what they contain.
+struct CurveColumn {
+  std::size_t first = 0, last = 0;
+  Summary summary;
+};
+
+/// The visible part of a curve in columns of `column` canvas units; where a column holds hundreds of points its edge
+/// may lie an eighth of a column beside. `known`: leading columns of the same curve and axis that need no second look.
+std::vector<CurveColumn> curve_columns(const CurveView& curve, const AxisTransform& x, double column,
+                                       std::vector<CurveColumn> known = {});
+/// First, lowest, highest and last point of every column in their places.
+CanvasCurve placed_columns(const CurveView& curve, std::span<const CurveColumn> columns, const AxisTransform& x,
+                           const AxisTransform& y);
+/// Both: thins the visible part of a curve. The transforms say where the plot is.
 CanvasCurve thinned_curve(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, double column);
 
 }  // namespace afterglow

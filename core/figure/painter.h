@@ -32,7 +32,7 @@ struct Painter {
 /// A line thinned for this canvas.
 struct DrawnLine {
   std::size_t series = 0;
-  CanvasCurve curve, raw;
+  std::shared_ptr<const CanvasCurve> curve, raw;  ///< never null
 };
 
 /// A label or legend entry with its place.

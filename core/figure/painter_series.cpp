@@ -289,10 +289,10 @@ void draw_line(const Painter& p, const DrawnLine& drawn) {
   const Color color = faded(ink_color(p.theme, line.ink), strength);
   const double width = std::clamp(line.width, 0.1, 40.0) * p.m.line * (p.is_stressed(line.name) ? 1.35 : 1);
   p.canvas.begin_group("series " + std::to_string(drawn.series));
-  draw_pieces(p, drawn.raw, {faded(color, 0.35), p.m.line, Dash::solid});
-  draw_pieces(p, drawn.curve, {color, width, line.dash == Dash::automatic ? ink_dash(line.ink) : line.dash});
+  draw_pieces(p, *drawn.raw, {faded(color, 0.35), p.m.line, Dash::solid});
+  draw_pieces(p, *drawn.curve, {color, width, line.dash == Dash::automatic ? ink_dash(line.ink) : line.dash});
   draw_line_markers(p, line, color);
-  for (const CanvasCurve* curve : {&drawn.curve, &drawn.raw}) {
+  for (const auto& curve : {drawn.curve, drawn.raw}) {
     for (const FlawMark& mark : curve->flaws) draw_flaw(p, mark, line.ink);
   }
   p.canvas.end_group();

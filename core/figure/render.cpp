@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "core/figure/painter.h"
+#include "core/figure/thinned_curves.h"
 
 namespace afterglow {
 namespace {
@@ -202,8 +203,11 @@ std::vector<DrawnLine> thin_lines(const Painter& p) {
   for (std::size_t i = 0; i < p.figure.series.size(); ++i) {
     const auto* line = std::get_if<Line>(&p.figure.series[i]);
     if (!line || !is_shown(p.figure.series[i], p.view)) continue;
-    lines.push_back({i, thinned_curve(CurveView(line->curve), p.layout.x, p.layout.y, column),
-                     thinned_curve(CurveView(line->raw), p.layout.x, p.layout.y, column)});
+    const auto thinned = [&](const Curve& curve) {
+      if (p.view.thinned) return p.view.thinned->get(i, curve, p.layout.x, p.layout.y, column);
+      return std::make_shared<const CanvasCurve>(thinned_curve(CurveView(curve), p.layout.x, p.layout.y, column));
+    };
+    lines.push_back({i, thinned(line->curve), thinned(line->raw)});
   }
   return lines;
 }
@@ -211,7 +215,7 @@ std::vector<DrawnLine> thin_lines(const Painter& p) {
 Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines) {
   Occupancy ink(p.layout.plot, 0.22 * p.m.text);
   for (const DrawnLine& line : lines) {
-    for (const CanvasCurve* curve : {&line.curve, &line.raw}) {
+    for (const auto& curve : {line.curve, line.raw}) {
       for (std::size_t i = 0; i < curve->pieces(); ++i) ink.add_polyline(curve->piece(i));
     }
   }
@@ -246,6 +250,7 @@ std::optional<std::size_t> FigureGeometry::label_at(Point place) const {
 
 FigureGeometry render_figure(const Figure& figure, const Theme& theme, const FigureView& view, Rect area,
                              Canvas& canvas) {
+  if (view.thinned) view.thinned->begin_drawing();
   canvas.push_clip(area);
   FigureGeometry geometry = Renderer(figure, theme, view, area, canvas).run();
   canvas.pop_clip();

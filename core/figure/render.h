@@ -10,6 +10,8 @@
 
 namespace afterglow {
 
+class ThinnedCurves;  // core/figure/thinned_curves.h
+
 /// How one looks at a figure, without changing it: zoom, scale, what is hidden or stressed, where the cursors are.
 struct FigureView {
   std::optional<Range> x{}, y{};              ///< visible range; otherwise the figure's own or fitted one
@@ -21,6 +23,7 @@ struct FigureView {
   std::optional<double> mark_a{}, mark_b{};   ///< the two measuring cursors
   bool show_title = false;                    ///< files: yes; the window writes titles on the panel itself
   double text_size = 12;                      ///< in canvas units; widths and radii grow with it
+  ThinnedCurves* thinned = nullptr;           ///< kept by who draws again and again; only saves work
 };
 
 /// A text in the legend or at a curve that stands for a series: hover and click targets.

@@ -21,13 +21,15 @@ bool continues(const PublishedCurve& seen, const PublishedCurve& now) {
 Curve CurveStore::raw(const std::string& key, const CurveSource& source) { return grown(key, source, 0); }
 
 Curve CurveStore::smoothed(const std::string& key, const CurveSource& source, double smoothing) {
-  return grown(key + " smoothed " + std::to_string(smoothing), source, smoothing);
+  return grown(key + " smoothed", source, smoothing);
 }
 
 Curve CurveStore::grown(const std::string& key, const CurveSource& source, double smoothing) {
   Kept& kept = kept_[key];
-  if (kept.first_x != source.first_x || !continues(kept.seen, source.values)) kept = Kept{};
+  if (kept.first_x != source.first_x || kept.smoothing != smoothing || !continues(kept.seen, source.values))
+    kept = Kept{};
   kept.first_x = source.first_x;
+  kept.smoothing = smoothing;
   const std::size_t size =
       source.abscissa.empty() ? source.values.size : std::min(source.values.size, source.abscissa.size);
   for (std::size_t i = kept.pyramid.size(); i < size; ++i) {

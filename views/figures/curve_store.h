@@ -30,7 +30,7 @@ class CurveStore {
  private:
   struct Kept {
     PublishedCurve seen;
-    double first_x = 1;
+    double first_x = 1, smoothing = 0;
     CurvePyramid pyramid;
     double average = 0, weight = 1;  ///< weight: a^n
     std::shared_ptr<const CurvePyramid> shared;

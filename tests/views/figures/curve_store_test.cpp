@@ -47,6 +47,17 @@ TEST(CurveStore, CurvesHandedOutEarlierStayAsTheyWere) {
   EXPECT_EQ(CurveView(early).size(), 10u);
 }
 
+TEST(CurveStore, AnotherSmoothingReplacesTheLast) {
+  CurveStore store;
+  GrowingCurve grown;
+  for (int i = 0; i < 3000; ++i) grown.append(std::cos(0.3 * i));
+  for (const double smoothing : {0.9, 0.5, 0.99, 0.9}) {
+    CurveStore fresh;
+    EXPECT_EQ(ys(store.smoothed("a", {grown.view(), 1, {}}, smoothing)),
+              ys(fresh.smoothed("a", {grown.view(), 1, {}}, smoothing)));
+  }
+}
+
 TEST(CurveStore, AnAbscissaOfItsOwn) {
   CurveStore store;
   GrowingCurve steps, values;
