@@ -212,6 +212,13 @@ void InfluenceLab::enter_race() {
   }
 }
 
+void InfluenceLab::show_part() {
+  if (finished_) return;
+  auto part = std::make_shared<InfluenceView>(*view_);
+  part->race = std::make_shared<RaceView>(race_->view());
+  partial_ = std::move(part);
+}
+
 bool InfluenceLab::advance() {
   if (!working_) return false;
   if (!jobs_.empty()) {
@@ -220,11 +227,16 @@ bool InfluenceLab::advance() {
     fill_tail(job.tail, job.blocks, job.measure->norms());
     view_->blocks.push_back(std::move(job.tail));
     jobs_.pop_front();
+    show_part();
     return true;
   }
-  if (race_->advance()) return true;
+  if (race_->advance()) {
+    show_part();
+    return true;
+  }
   view_->race = std::make_shared<RaceView>(race_->view());
   finished_ = view_;
+  partial_.reset();
   working_ = false;
   return false;
 }

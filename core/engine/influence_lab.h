@@ -44,6 +44,8 @@ class InfluenceLab {
   std::int64_t step() const { return view_ ? view_->step : -1; }
   /// The last measurement that is complete; null before.
   std::shared_ptr<const InfluenceView> finished() const { return finished_; }
+  /// The same; while the first one is under way, what is there of it.
+  std::shared_ptr<const InfluenceView> newest() const { return finished_ ? finished_ : partial_; }
 
  private:
   struct Sequence {
@@ -58,6 +60,7 @@ class InfluenceLab {
   void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
                std::size_t last);
   void enter_race();
+  void show_part();
 
   Trainer* trainer_;
   ParameterStore store_;
@@ -73,7 +76,7 @@ class InfluenceLab {
   std::unique_ptr<LayerRace> race_;
   bool working_ = false;
   std::shared_ptr<InfluenceView> view_;
-  std::shared_ptr<const InfluenceView> finished_;
+  std::shared_ptr<const InfluenceView> finished_, partial_;
 };
 
 }  // namespace afterglow

@@ -29,6 +29,7 @@ constexpr std::int64_t checksum_interval = 100;  // steps between checksums that
 // Looking may take at most this share of the worker's time.
 constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01, share_for_theory = 0.01;
 constexpr double share_for_influence = 0.03, share_for_solvers = 0.01;
+constexpr double share_for_first_influence = 0.3;  // while there is nothing to see of it yet
 constexpr double share_for_edits = 0.5;  // while somebody drags: the picture follows
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -131,7 +132,7 @@ struct Session::Worker {
       influence_failed = true;
       report(Severity::warning, std::string("the influence cannot be measured: ") + error.what());
     }
-    if (watched->influence_is_current()) stale = true;
+    if (watched->influence_is_current() || !watched->has_measured_influence()) stale = true;
   }
 
   // An error of the work becomes an event to show; the worker lives on.
@@ -446,6 +447,7 @@ struct Session::Worker {
     }
     if (!(resting && looked)) look_at(watched->solvers_are_current(), solver_pace, &WatchedRun::update_solvers);
     if (!(resting && looked)) look_at(watched->theory_is_current(), theory_pace, &WatchedRun::update_theory);
+    influence_pace.change_share(watched->has_measured_influence() ? share_for_influence : share_for_first_influence, 0);
     if (!resting && !influence_failed && influence_pace.due()) influence_pace.timed([&] { measure_influence(); });
     stale = stale || (resting && looked);
   }

@@ -209,6 +209,8 @@ bool WatchedRun::influence_is_current() const {
   return influence_ && !influence_is_stale_ && !influence_->working() && influence_->step() == run_->step();
 }
 
+bool WatchedRun::has_measured_influence() const { return forecasts() || (influence_ && influence_->finished()); }
+
 // While training goes on a measurement is finished before the next begins; one of other settings is dropped.
 void WatchedRun::advance_influence() {
   if (forecasts()) return;
@@ -276,7 +278,7 @@ Observation WatchedRun::describe() const {
   if (spectra_ && (trail_.empty() || trail_.back()->step < spectra_->step)) now.spectra_trail.push_back(spectra_);
   now.trace = trace_;
   now.token_weights = token_weights_;
-  if (influence_) now.influence = influence_->finished();
+  if (influence_) now.influence = influence_->newest();
   now.trajectory = trajectory_;
   now.forecast = forecast_;
   now.solvers = solvers_;

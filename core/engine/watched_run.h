@@ -53,6 +53,8 @@ class WatchedRun {
   /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_influence(const nlohmann::json& value);
   bool influence_is_current() const;
+  /// Whether one measurement is complete; parts of the first one are shown as they come.
+  bool has_measured_influence() const;
   /// One piece of the measurement that is under way, or the begin of one of this moment.
   void advance_influence();
   void measure_influence();

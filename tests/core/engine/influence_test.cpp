@@ -216,6 +216,28 @@ TEST(InfluenceLab, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
   EXPECT_TRUE(seen->routing[1].decay.empty());
 }
 
+TEST(InfluenceLab, ShowsTheFirstMeasurementAsItComes) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Trainer trainer(small_recipe(), *backend);
+  InfluenceLab lab(small_recipe().model, trainer);
+  lab.config = small_config();
+  lab.begin(0);
+  EXPECT_FALSE(lab.newest());
+  std::size_t blocks = 0;
+  while (lab.advance()) {
+    if (!lab.newest()) continue;
+    EXPECT_FALSE(lab.finished());
+    EXPECT_GE(lab.newest()->blocks.size(), blocks);
+    blocks = lab.newest()->blocks.size();
+  }
+  EXPECT_EQ(blocks, 3u) << "every tail was there before the race had ended";
+  EXPECT_EQ(lab.newest(), lab.finished());
+  const auto first = lab.finished();
+  lab.begin(1);
+  lab.advance();
+  EXPECT_EQ(lab.newest(), first) << "later the last complete one stays until the next is";
+}
+
 TEST(InfluenceLab, FindsAZeroProjectionSilent) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Trainer trainer(small_recipe(), *backend);
