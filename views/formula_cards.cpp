@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/engine/depth_view.h"
 #include "core/engine/forecast_view.h"
 #include "core/engine/theory_view.h"
 #include "core/engine/trajectory_view.h"
@@ -99,6 +100,13 @@ const TheoryView* theory_of(const Observation& o) { return o.theory.get(); }
 std::string vector_numbers(const Observation& o, const Selection&) {
   const TheoryView* t = theory_of(o);
   return t ? "κ(V) = " + number_text(t->eigenvector_condition, 3) + ", κ = " + number_text(t->kappa, 3) : "";
+}
+
+std::string depth_numbers(const Observation& o, const Selection&) {
+  const DepthView* depth = o.depth.get();
+  if (!depth || depth->gradient.empty() || depth->residual_bound.empty()) return "";
+  return "|g_0| = " + number_text(depth->gradient.front(), 3) + " ≤ " + number_text(depth->residual_bound.front(), 3) +
+         ",  |g_m| = " + number_text(depth->gradient.back(), 3);
 }
 
 std::string memory_numbers(const Observation& o, const Selection&) {
@@ -305,6 +313,15 @@ constexpr std::array cards{
     FormulaCard{"query_jacobian", "Query Jacobian", "∂y/∂q = η B_v L A^K L⁻¹",
                 "The statistics are held fixed, so the map is linear: the same for every query.",
                 "Echo, propositions J.4 to J.6", nullptr},
+    FormulaCard{"gradient_depth", "Gradient by depth", "g_l = g_{l+1} + J_lᵀ g_{l+1},  |g_l| ≤ |g_m| Π (1 + |J_j|)",
+                "How the gradient of the probe sequence's loss grows or fades on its way down. Theorem J.9 follows the "
+                "branches alone; a residual model passes its gradient beside them, too, so its bound has 1 + |J|.",
+                "Echo, propositions J.7, J.8 and theorem J.9", depth_numbers},
+    FormulaCard{
+        "branch_norms", "Branch norms", "|J_l| = max |J_lᵀ u|,  |u| = 1",
+        "The most that a branch, without its residual, can lengthen a gradient; found by a power iteration that "
+        "starts at the gradient itself.",
+        "Echo, theorem J.9", nullptr},
     FormulaCard{
         "memory", "Memory", "2 r² + P r + r + 1 numbers a head, against (r + P) T",
         "The state stays as it is however long the sequence gets; a cache keeps a key and a value of each token.",

@@ -137,6 +137,7 @@ struct Setting {
 
 struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without overrides
 struct TheoryView;      ///< theory_view.h: theorems of one head held against measurements
+struct DepthView;       ///< depth_view.h: gradients in front of every layer and their bounds
 struct InfluenceView;   ///< influence_view.h: influence against lag of the layers compared
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
@@ -164,6 +165,7 @@ struct Observation {
   std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
   std::shared_ptr<const ProbeView> probe;
   std::shared_ptr<const TheoryView> theory;  ///< of the chosen head as trained; may be older than the probe
+  std::shared_ptr<const DepthView> depth;    ///< of the model as trained; may be older than the probe
   std::shared_ptr<const InfluenceView> influence;
   std::shared_ptr<const SolverView> solvers;
   std::shared_ptr<const TrajectoryView> trajectory;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
+#include "core/engine/depth_measure.h"
 #include "core/engine/device_array.h"
 #include "core/engine/head_spectrum.h"
 #include "core/engine/layer_weights.h"
@@ -211,6 +212,10 @@ std::shared_ptr<const TheoryView> Prober::theory(const ProbeSetup& setup, int la
   forward(*sequence_, {}, true);
   return std::make_shared<const TheoryView>(
       read_theory(*trainer_, of.layer, std::clamp(head, 0, of.heads - 1), ProbeReader(tape_, trainer_->backend())));
+}
+
+std::shared_ptr<const DepthView> Prober::depth(const ProbeSetup& setup) {
+  return std::make_shared<const DepthView>(measure_depth(*trainer_, tape_, sequence_of(setup)));
 }
 
 std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int traced, const Spectra* unedited) {

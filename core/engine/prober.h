@@ -28,6 +28,8 @@ class Prober {
   std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* unedited);
   /// The theorems beside one head of part `layer` (any other part: the first `ska`); nullptr without such a layer.
   std::shared_ptr<const TheoryView> theory(const ProbeSetup& setup, int layer, int head);
+  /// The gradient of the sequence's loss at every depth, and its bounds.
+  std::shared_ptr<const DepthView> depth(const ProbeSetup& setup);
   /// Weights or settings have changed: what was computed without overrides is no longer right.
   void forget();
 

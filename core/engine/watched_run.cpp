@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/depth_view.h"
 #include "core/engine/solver_problems.h"
 #include "core/engine/theory_view.h"
 #include "core/io/error.h"
@@ -235,12 +236,14 @@ void WatchedRun::choose_theory(int part, int head) {
 }
 
 bool WatchedRun::theory_is_current() const {
-  return forecasts() || (!theory_is_stale_ && (!theory_ || theory_->step == run_->step()));
+  return forecasts() || (!theory_is_stale_ && depth_ && depth_->step == run_->step());
 }
 
 void WatchedRun::update_theory() {
-  if (prober_) theory_ = prober_->theory(history_.now(), theory_part_, theory_head_);
   theory_is_stale_ = false;
+  if (!prober_) return;
+  theory_ = prober_->theory(history_.now(), theory_part_, theory_head_);
+  depth_ = prober_->depth(history_.now());
 }
 
 Observation WatchedRun::describe() const {
@@ -283,7 +286,10 @@ Observation WatchedRun::describe() const {
   now.forecast = forecast_;
   now.solvers = solvers_;
   now.probe = probe_;
-  if (probe_) now.theory = theory_;
+  if (probe_) {
+    now.theory = theory_;
+    now.depth = depth_;
+  }
   now.recipe = to_json(recipe).dump();
   return now;
 }

@@ -95,6 +95,7 @@ class WatchedRun {
   std::shared_ptr<const SolverView> solvers_;
   int theory_part_ = -1, theory_head_ = 0;
   std::shared_ptr<const TheoryView> theory_;
+  std::shared_ptr<const DepthView> depth_;
   bool theory_is_stale_ = true;  // what is shown meanwhile is the last one
 };
 

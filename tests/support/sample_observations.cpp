@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "core/engine/depth_view.h"
 #include "core/engine/forecast_view.h"
 #include "core/engine/probe_view.h"
 #include "core/engine/solver_problems.h"
@@ -272,6 +273,18 @@ std::shared_ptr<const SolverView> solvers_of(std::int64_t step, int heads, int l
   return view;
 }
 
+std::shared_ptr<const DepthView> depth_of(std::int64_t step) {
+  DepthView d;
+  d.step = step;
+  d.layers = {1, 2, 3, 4};
+  d.branch_norms = {1.4, 0.8, 2.1, 0.9};
+  d.gradient = {0.31, 0.22, 0.17, 0.09, 0.07};
+  d.residual_bound = {1.61, 0.67, 0.41, 0.13, 0.07};
+  d.residual_floor = {0, 0, 0, 0.007, 0.07};
+  d.branch_product = {0.15, 0.106, 0.13, 0.063, 0.07};
+  return std::make_shared<const DepthView>(d);
+}
+
 std::shared_ptr<const TheoryView> theory_of(std::int64_t step) {
   TheoryView t;
   t.step = step;
@@ -455,6 +468,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.influence = influence_of(o);
   o.probe = probe_of(o);
   o.theory = theory_of(o.step);
+  o.depth = depth_of(o.step);
   o.trajectory = trajectory_of(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
@@ -618,6 +632,12 @@ Observation broken_probe() {
   auto view = std::make_shared<ProbeView>(*o.probe);
   view->labels = nullptr;
   auto theory = std::make_shared<TheoryView>(*o.theory);
+  auto depth = std::make_shared<DepthView>(*o.depth);
+  depth->layers = {1, 99, 3, 4};
+  depth->gradient[2] = nan;
+  depth->residual_bound.resize(1);
+  depth->branch_norms[0] = infinity;
+  o.depth = depth;
   theory->layer = 99;
   theory->operator_bound.clear();
   theory->gap[3] = nan;
@@ -650,6 +670,7 @@ Observation forecast() {
   o.influence = nullptr;
   o.probe = nullptr;
   o.theory = nullptr;
+  o.depth = nullptr;
   o.forecast = forecast_of(428);
   return o;
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "views/figures/conditioning_figures.h"
+#include "views/figures/depth_figures.h"
 #include "views/figures/forecast_figures.h"
 #include "views/figures/influence_figures.h"
 #include "views/figures/power_filter_figures.h"
@@ -60,6 +61,9 @@ constexpr std::array kinds{
              theory_subtitle, linear_gap_figures},
     PlotKind{"query_jacobian", "Query Jacobian", "How the answer moves with its query, with the bounds.",
              theory_subtitle, query_jacobian_figures},
+    PlotKind{"gradient_depth", "Gradient by depth",
+             "Norms of the loss' gradient in front of every layer, with the bounds over depth.", depth_subtitle,
+             depth_figures},
     PlotKind{"memory", "Memory", "Bytes of the state against a key-value cache, and where they cross.", theory_subtitle,
              memory_figures},
     PlotKind{"trajectory", "Trajectory", "The path of training in its first three modes; a click goes back there.",

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/engine/probe_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
+#include "views/figures/depth_figures.h"
 #include "views/figures/meaning.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/spectrum_figures.h"
@@ -379,6 +381,28 @@ TEST(Colours, ReachIsARoundNumberThatCovers) {
   EXPECT_DOUBLE_EQ(colour_reach(7e-5), 1e-4);
   EXPECT_DOUBLE_EQ(colour_reach(0.0), 1.0);
   EXPECT_DOUBLE_EQ(colour_reach(INFINITY), 1.0);
+}
+
+TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
+  const Observation o = samples::mid_training();
+  CurveStore curves;
+  const auto figures = depth_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 2u);
+  const Figure& gradient = figures[0];
+  ASSERT_EQ(gradient.series.size(), 4u);
+  const CurveView measured(std::get<Line>(gradient.series[0]).curve), bound(std::get<Line>(gradient.series[1]).curve),
+      floor(std::get<Line>(gradient.series[2]).curve);
+  ASSERT_EQ(measured.size(), o.depth->gradient.size());
+  for (std::size_t l = 0; l < measured.size(); ++l) {
+    EXPECT_EQ(measured.x(l), static_cast<double>(l));
+    EXPECT_LE(measured.y(l), bound.y(l));
+    EXPECT_GE(measured.y(l), floor.y(l));
+  }
+  EXPECT_EQ(gradient.x.ticks.front().label, o.model.layers[1].label);
+  EXPECT_EQ(gradient.x.ticks.back().label, "head");
+  EXPECT_EQ(std::get<Bars>(figures[1].series[0]).bars.size(), o.depth->branch_norms.size());
+  EXPECT_TRUE(depth_figures(samples::nothing(), {}, curves).empty());
+  EXPECT_NE(depth_subtitle(samples::nothing(), {}).find("not measured yet"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+// How the gradient of the probe sequence's loss grows or fades on its way down the layers, beside Echo's bounds
+// (appendix J); plain numbers for figures.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace afterglow {
+
+/// Place l = 0 is the embedding's output, l = m what the head reads; branch l lies between l and l + 1.
+struct DepthView {
+  std::int64_t step = 0;               ///< training step of the weights
+  std::vector<int> layers;             ///< [m] index of each branch into ModelSummary::layers, lowest first
+  std::vector<double> gradient;        ///< [m+1] |∂L/∂h_l| over all tokens of the probe sequence
+  std::vector<double> branch_norms;    ///< [m] |J_l| of each branch without its residual, by power iteration
+  std::vector<double> residual_bound;  ///< [m+1] |g_m| prod (1 + |J_j|), j >= l: holds for residual models
+  std::vector<double> residual_floor;  ///< [m+1] |g_m| prod max(0, 1 - |J_j|): no gradient falls below
+  std::vector<double> branch_product;  ///< [m+1] |g_m| prod |J_j|: theorem J.9 as printed, along the branches alone
+};
+
+}  // namespace afterglow

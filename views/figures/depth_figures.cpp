@@ -1,0 +1,103 @@
+// Lines over depth from a DepthView.
+#include "views/figures/depth_figures.h"
+
+#include <algorithm>
+
+#include "core/engine/depth_view.h"
+#include "views/figures/meaning.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t most_ticks = 9;
+
+const DepthView* depth_of(const Observation& observation) { return observation.depth.get(); }
+
+/// One tick for each layer, or for every second, third, .. of a deep model; what comes last is always named.
+std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthView& depth, bool with_head) {
+  std::vector<AxisTick> ticks;
+  const std::size_t count = depth.layers.size(), stride = (count + most_ticks - 1) / most_ticks;
+  for (std::size_t l = 0; l < count; l += std::max<std::size_t>(1, stride))
+    ticks.push_back({static_cast<double>(l), layer_name(observation, depth.layers[l])});
+  if (with_head) ticks.push_back({static_cast<double>(count), "head"});
+  return ticks;
+}
+
+Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
+  Line line;
+  std::vector<double> x;
+  for (std::size_t l = 0; l < values.size(); ++l) x.push_back(static_cast<double>(l));
+  line.name = std::move(name);
+  line.curve.x = std::move(x);
+  line.curve.y = values;
+  line.ink = ink;
+  line.dash = dash;
+  line.width = dash == Dash::solid ? 2.2 : 1.5;
+  if (dash == Dash::solid) line.marker = Marker::circle;
+  return line;
+}
+
+Figure gradient_figure(const Observation& observation, const DepthView& depth) {
+  Figure figure;
+  figure.id = "gradient_depth";
+  figure.title = "Gradient by depth";
+  figure.subtitle = "loss of the probe sequence, down from the head";
+  figure.x.label = "in front of";
+  figure.x.ticks = layer_ticks(observation, depth, true);
+  figure.y.label = "gradient norm |∂L/∂h|";
+  figure.y.scale = Scale::log;
+  figure.series.emplace_back(over_depth("measured", depth.gradient, 0, Dash::solid));
+  figure.series.emplace_back(over_depth("bound Π(1 + |J|)", depth.residual_bound, Role::warning, Dash::dashed));
+  figure.series.emplace_back(over_depth("floor Π(1 − |J|)", depth.residual_floor, Role::dim, Dash::short_dash));
+  figure.series.emplace_back(over_depth("Π|J| alone, J.9", depth.branch_product, 2, Dash::dotted));
+  return figure;
+}
+
+Figure branch_figure(const Observation& observation, const DepthView& depth) {
+  Figure figure;
+  figure.id = "branch_norms";
+  figure.title = "Branch norms";
+  figure.subtitle = "Jacobian of each branch, without its residual";
+  figure.x.label = "layer";
+  figure.x.ticks = layer_ticks(observation, depth, false);
+  figure.y.label = "norm of the branch |J|";
+  Bars bars;
+  bars.name = "|J|";
+  for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {
+    const auto layer = static_cast<std::size_t>(depth.layers[l]);
+    const std::string kind = layer < observation.model.layers.size() ? observation.model.layers[layer].kind : "";
+    Bar bar;
+    bar.x = static_cast<double>(l);
+    bar.value = depth.branch_norms[l];
+    bar.ink = layer_ink(kind);
+    bars.bars.push_back(bar);
+  }
+  figure.series.emplace_back(std::move(bars));
+  return figure;
+}
+
+/// Whether the lists belong together and hold anything.
+bool is_whole(const DepthView& depth) {
+  const std::size_t branches = depth.layers.size();
+  return branches > 0 && depth.branch_norms.size() == branches && depth.gradient.size() == branches + 1;
+}
+
+}  // namespace
+
+std::string depth_subtitle(const Observation& observation, const Selection&) {
+  const DepthView* depth = depth_of(observation);
+  if (!depth) return "not measured yet: it follows the spectra within seconds";
+  if (!is_whole(*depth)) return "nothing to measure: the probe asks no answer, or a number is not finite";
+  std::string text = "solid: measured, dashed: bound";
+  if (depth->step != observation.step) text += " · as of step " + grouped_number(depth->step);
+  return text;
+}
+
+std::vector<Figure> depth_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const DepthView* depth = depth_of(observation);
+  if (!depth || !is_whole(*depth)) return {};
+  return {gradient_figure(observation, *depth), branch_figure(observation, *depth)};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,16 @@
+// The gradient on its way down the layers: measured norms beside Echo's bounds over depth (appendix J).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/figure/figure.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/selection.h"
+
+namespace afterglow {
+
+std::string depth_subtitle(const Observation& observation, const Selection& selection);
+/// |∂L/∂h| in front of every layer with the bounds of theorem J.9, and the norms of the branches that they are made of.
+std::vector<Figure> depth_figures(const Observation& observation, const Selection& selection, CurveStore&);
+
+}  // namespace afterglow
