@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -25,12 +26,13 @@ using nlohmann::json;
 
 constexpr std::size_t trail_length = 60;         // spectra kept for the trails
 constexpr std::size_t most_events = 50;          // messages kept
+constexpr std::size_t most_earlier_runs = 32;    // curves of former runs kept
 constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
 // Looking may take at most this share of the worker's time.
 constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01, share_for_theory = 0.01;
 constexpr double share_for_influence = 0.03, share_for_solvers = 0.01;
 constexpr double share_for_first_influence = 0.3;  // while there is nothing to see of it yet
-constexpr double share_for_edits = 0.5;  // while somebody drags: the picture follows
+constexpr double share_for_edits = 0.5;            // while somebody drags: the picture follows
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -88,6 +90,7 @@ struct Session::Worker {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<WatchedRun> watched;
   std::vector<RunCurves> earlier_runs;
+  std::optional<RunCurves> abandoned;  // what a rewind took back, until it is trained again as it was
   int run_number = 1;
   bool running = false, stopped_non_finite = false;
   std::int64_t pause_at = -1;  // -1: the recipe's last step
@@ -191,8 +194,11 @@ struct Session::Worker {
   }
 
   void take_over(std::unique_ptr<WatchedRun> fresh) {
-    if (watched && !run().curves().loss.empty()) earlier_runs.push_back(run().curves());
-    run_number = static_cast<int>(earlier_runs.size()) + 1;
+    if (watched && !run().curves().loss.empty()) {
+      keep_earlier(run().curves());
+      ++run_number;
+    }
+    abandoned.reset();
     fresh->run().name = "run " + std::to_string(run_number);
     watched = std::move(fresh);
     influence_failed = false;
@@ -202,6 +208,24 @@ struct Session::Worker {
   }
 
   TrainingRun& run() { return watched->run(); }
+
+  void keep_earlier(RunCurves curves) {
+    earlier_runs.push_back(std::move(curves));
+    if (earlier_runs.size() > most_earlier_runs) earlier_runs.erase(earlier_runs.begin());
+  }
+
+  static std::int64_t last_step(const RunCurves& curves) {
+    return curves.first_step - 1 + static_cast<std::int64_t>(curves.loss.size);
+  }
+
+  // Training again after a rewind gives the same curve, but not after a change: then the former one stays to compare.
+  void keep_what_a_change_replaces() {
+    if (abandoned && last_step(*abandoned) > run().step()) {
+      abandoned->run = run().name + " before the change at " + std::to_string(run().step());
+      keep_earlier(*abandoned);
+    }
+    abandoned.reset();
+  }
 
   void look_afresh() {
     checksum_step = -1;
@@ -333,6 +357,7 @@ struct Session::Worker {
     }
     run().set(value["key"].get<std::string>(), value["to"].get<double>(),
               value.contains("live") && value["live"] == true);
+    keep_what_a_change_replaces();
     watched->forget_looks();
     look_afresh();
   }
@@ -341,6 +366,7 @@ struct Session::Worker {
   void go_to(std::int64_t step) {
     if (step > run().step()) return start(step);
     running = false;
+    if (!abandoned || last_step(*abandoned) < run().step()) abandoned = run().curves();
     watched->go_to(std::max<std::int64_t>(0, step));
     stopped_non_finite = !run().failure().empty();
     restart_clock();
@@ -358,9 +384,9 @@ struct Session::Worker {
 
   // The present run stays as it is, in grey; a copy goes on from here.
   void branch() {
-    const RunCurves past = run().curves();
-    earlier_runs.push_back(past);
-    run_number = static_cast<int>(earlier_runs.size()) + 1;
+    keep_earlier(run().curves());
+    abandoned.reset();
+    ++run_number;
     run().name = "run " + std::to_string(run_number) + ", branched at " + std::to_string(run().step());
     report(Severity::info, "branched at step " + std::to_string(run().step()));
   }

@@ -4,6 +4,13 @@
 
 namespace afterglow {
 
+/// How earlier runs and branches are shown beside the current one.
+enum class EarlierRuns {
+  grey,  ///< as ghosts
+  coloured,
+  hidden
+};
+
 struct Selection {
   int layer = -1;          ///< index into ModelSummary::layers; -1: the first layer that has something to show
   int head = 0;            ///< of that layer
@@ -15,6 +22,7 @@ struct Selection {
   bool change = false;     ///< stepper: what the token changed instead of what is there
   int arithmetic = -1;     ///< solvers: index into all_arithmetics; -1: the one that the run computes in
   bool band = true;        ///< solvers: every token and head of the layer instead of one system
+  EarlierRuns earlier = EarlierRuns::grey;
   double smoothing = 0.9;  ///< weight of the past in smoothed curves, in [0, 1)
   bool operator==(const Selection&) const = default;
 };

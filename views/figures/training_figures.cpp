@@ -48,21 +48,43 @@ std::string run_name(const Observation& observation, std::size_t r, const char* 
   return observation.runs.size() == 1 ? alone : observation.runs[r].run;
 }
 
+constexpr std::size_t most_earlier_runs = 6;
+
+/// The runs that are shown: the current one, and the newest of the earlier ones unless they are hidden.
+std::vector<std::size_t> shown_runs(const Observation& observation, const Selection& selection) {
+  std::vector<std::size_t> shown;
+  const std::size_t runs = observation.runs.size();
+  const std::size_t earlier = selection.earlier == EarlierRuns::hidden ? 0 : std::min(runs - 1, most_earlier_runs);
+  for (std::size_t r = runs - 1 - earlier; r < runs; ++r) shown.push_back(r);
+  return shown;
+}
+
+/// Colour, dash and width of a run's lines: earlier ones are ghosts, told apart by their dashes, or have colours of
+/// their own.
+void dress_run(Line& line, const Observation& observation, const Selection& selection, std::size_t r) {
+  const std::size_t age = observation.runs.size() - 1 - r;
+  static constexpr Dash ghost_dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
+  const bool is_ghost = age > 0 && selection.earlier == EarlierRuns::grey;
+  line.ink = is_ghost ? Ink(Role::faint) : run_ink(r);
+  line.dash = is_ghost ? ghost_dashes[(age - 1) % 4] : age == 0 ? Dash::solid : Dash::automatic;
+  line.width = age == 0 ? 2.2 : 1.5;
+}
+
 /// One smoothed line per run with its raw values behind, the current run strongest.
 void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
               PublishedCurve RunCurves::*member, const char* alone) {
-  for (std::size_t r = 0; r < observation.runs.size(); ++r) {
+  for (const std::size_t r : shown_runs(observation, selection)) {
     const RunCurves& run = observation.runs[r];
+    const bool is_current = r + 1 == observation.runs.size();
     const CurveSource source{run.*member, static_cast<double>(run.first_step), {}};
     const std::string key = figure.id + "/" + std::to_string(r);
     Line line;
     line.name = run_name(observation, r, alone);
-    line.ink = run_ink(r);
-    line.dash = r == 0 ? Dash::solid : Dash::automatic;
-    line.width = r + 1 == observation.runs.size() ? 2.2 : 1.5;
+    dress_run(line, observation, selection, r);
     line.curve = curves.smoothed(key, source, selection.smoothing);
-    if (selection.smoothing > 0) line.raw = curves.raw(key, source);
-    if (line.curve.pyramid->size())
+    if (selection.smoothing > 0 && (is_current || selection.earlier == EarlierRuns::coloured))
+      line.raw = curves.raw(key, source);
+    if (is_current && line.curve.pyramid->size())
       line.end_value = number_text(line.curve.pyramid->y(line.curve.pyramid->size() - 1), 3);
     figure.series.emplace_back(std::move(line));
   }
@@ -130,14 +152,25 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
         static_cast<int>(l) == selection.layer ? 2.4 : 1.4);
   }
   add("all", run.gradient_norm, Role::text, Dash::solid, 1.8);
+  for (const std::size_t r : shown_runs(observation, selection)) {
+    const RunCurves& earlier = observation.runs[r];
+    if (r + 1 == observation.runs.size()) break;
+    Line line;
+    line.name = "all, " + earlier.run;
+    dress_run(line, observation, selection, r);
+    line.curve =
+        curves.smoothed(figure.id + "/all/" + std::to_string(r),
+                        {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection.smoothing);
+    figure.series.emplace_back(std::move(line));
+  }
   add_marks(figure, observation);
   return figure;
 }
 
-Figure rate_figure(const Observation& observation, CurveStore& curves) {
+Figure rate_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
   Figure figure = step_figure(observation, "learning_rate", "Learning rate");
   figure.y.label = "learning rate";
-  Selection unsmoothed;
+  Selection unsmoothed = selection;
   unsmoothed.smoothing = 0;
   add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
   add_marks(figure, observation);
@@ -150,13 +183,14 @@ std::string training_subtitle(const Observation& observation, const Selection& s
   if (observation.runs.empty()) return "no step yet";
   std::string text = "accuracy and loss";
   if (selection.smoothing > 0) text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
+  if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";
   return text;
 }
 
 std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves) {
   if (observation.runs.empty()) return {};
   return {accuracy_figure(observation, selection, curves), loss_figure(observation, selection, curves),
-          gradient_figure(observation, selection, curves), rate_figure(observation, curves)};
+          gradient_figure(observation, selection, curves), rate_figure(observation, selection, curves)};
 }
 
 }  // namespace afterglow

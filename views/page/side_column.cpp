@@ -97,8 +97,9 @@ double draw_task(Frame& frame, const Rect& area) {
   for (std::size_t r = o.runs.size(); r-- > 0 && o.runs.size() - r <= 4;) {
     if (o.runs[r].accuracy.empty()) continue;
     const bool is_current = r + 1 == o.runs.size();
+    const Ink ink = is_current || frame.state.selection.earlier == EarlierRuns::coloured ? run_ink(r) : Role::faint;
     y += draw_fact(frame, rest(), is_current ? "accuracy" : o.runs[r].run,
-                   number_text(recent_mean(o.runs[r].accuracy), 3), ink_color(theme, run_ink(r)), FontFace::mono);
+                   number_text(recent_mean(o.runs[r].accuracy), 3), ink_color(theme, ink), FontFace::mono);
   }
   if (!o.runs.empty() && !o.runs.back().held_out_accuracy.empty()) {
     y += draw_fact(frame, rest(), "held out", number_text(o.runs.back().held_out_accuracy.back(), 3), theme.text,

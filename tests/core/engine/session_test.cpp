@@ -77,6 +77,34 @@ TEST(Session, StepsRewindsAndResets) {
   EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.seed == 99; })->step, 0);
 }
 
+TEST(Session, KeepsTheCurveThatAChangeReplaces) {
+  Session session(small_recipe_json().dump(), resting());
+  const auto at_rest = [](std::int64_t step) {
+    return [step](const Observation& now) { return now.step == step && !now.running && now.checksum_step == step; };
+  };
+  const auto go = [&](const char* name, const std::string& value, std::int64_t step) {
+    session.send({name, value});
+    return wait_for(session, at_rest(step));
+  };
+  const Seen before = go("step", R"({"count": 15})", 15);
+  go("rewind", R"({"step": 10})", 10);
+  EXPECT_EQ(go("step", R"({"count": 5})", 15)->runs.size(), 1u)
+      << "trained again as it was there is nothing to compare";
+  go("rewind", R"({"step": 8})", 8);
+  for (const char* value :
+       {R"({"key": "learning_rate", "to": 0.01, "live": true})",
+        R"({"key": "learning_rate", "to": 0.02, "live": true})", R"({"key": "learning_rate", "to": 0.02})"})
+    session.send({"set", value});
+  const Seen after = go("step", R"({"count": 7})", 15);
+  ASSERT_EQ(after->runs.size(), 2u) << "one change, one former curve";
+  EXPECT_EQ(after->runs[0].run, "run 1 before the change at 8");
+  ASSERT_EQ(after->runs[0].loss.size, 15u);
+  for (std::size_t i = 0; i < 15; ++i) EXPECT_EQ(after->runs[0].loss[i], before->runs[0].loss[i]) << i;
+  EXPECT_NE(after->runs[1].loss.back(), before->runs[0].loss.back());
+  session.send({"reset", "{}"});
+  EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.step == 0; })->runs.back().run, "run 2");
+}
+
 TEST(Session, ProbesWithOverridesAndTakesThemBack) {
   Session session(small_recipe_json().dump(), resting());
   session.send({"step", R"({"count": 12})"});

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <set>
 
 #include "core/engine/probe_view.h"
 #include "core/figure/axis.h"
@@ -88,7 +89,9 @@ TEST(TrainingFigures, NonFiniteValuesStayInTheCurveAndOutOfTheAverage) {
 
 TEST(TrainingFigures, MarksAndRunsAreThere) {
   CurveStore curves;
-  const auto figures = training_figures(samples::several_runs(), {}, curves);
+  Selection selection;
+  selection.earlier = EarlierRuns::coloured;
+  const auto figures = training_figures(samples::several_runs(), selection, curves);
   const Figure& accuracy = figures[0];
   EXPECT_EQ(series<Line>(accuracy, "run 1").ink, Ink(0));
   EXPECT_EQ(series<Line>(accuracy, "run 2 · without SKA").ink, Ink(1));
@@ -381,6 +384,44 @@ TEST(Colours, ReachIsARoundNumberThatCovers) {
   EXPECT_DOUBLE_EQ(colour_reach(7e-5), 1e-4);
   EXPECT_DOUBLE_EQ(colour_reach(0.0), 1.0);
   EXPECT_DOUBLE_EQ(colour_reach(INFINITY), 1.0);
+}
+
+TEST(TrainingFigures, EarlierRunsAreGreyColouredOrHidden) {
+  const Observation o = samples::several_runs();
+  CurveStore curves;
+  Selection selection;
+  const auto inks = [&] {
+    std::vector<Ink> found;
+    for (const Series& series : training_figures(o, selection, curves)[1].series)
+      found.push_back(std::get<Line>(series).ink);
+    return found;
+  };
+  EXPECT_EQ(inks(), (std::vector<Ink>{Role::faint, Role::faint, run_ink(2)}));
+  selection.earlier = EarlierRuns::coloured;
+  EXPECT_EQ(inks(), (std::vector<Ink>{run_ink(0), run_ink(1), run_ink(2)}));
+  selection.earlier = EarlierRuns::hidden;
+  EXPECT_EQ(inks(), (std::vector<Ink>{run_ink(2)}));
+}
+
+TEST(TrainingFigures, GhostsHaveNamesAndDashesOfTheirOwnAndStayFew) {
+  Observation o = samples::several_runs();
+  for (int i = 0; i < 20; ++i) {
+    o.runs.insert(o.runs.begin(), o.runs.front());
+    o.runs.front().run = "older run " + std::to_string(i);
+  }
+  CurveStore curves;
+  for (const Figure& figure : training_figures(o, {}, curves)) {
+    std::set<std::string> names;
+    int ghosts = 0;
+    for (const Series& series : figure.series) {
+      const Line& line = std::get<Line>(series);
+      EXPECT_TRUE(names.insert(line.name).second) << figure.id << ": " << line.name;
+      if (line.ink != Ink(Role::faint) || line.name.find("run") == std::string::npos) continue;
+      ++ghosts;
+      EXPECT_LT(line.width, 2) << "a ghost is thinner than what it is compared to";
+    }
+    EXPECT_EQ(ghosts, 6) << figure.id;
+  }
 }
 
 TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
