@@ -7,9 +7,26 @@ namespace {
 constexpr std::size_t most_notes = 3;
 }
 
+const ShownPlot* meant_plot(const PageState& state) {
+  const std::string& panel = state.hovered_panel.empty() ? state.maximised : state.hovered_panel;
+  const ShownPlot* first = nullptr;
+  for (const ShownPlot& shown : state.shown_plots) {
+    if (!state.hovered_plot.empty() && shown.plot == state.hovered_plot) return &shown;
+    if (!first && shown.panel == panel) first = &shown;
+  }
+  return state.hovered_plot.empty() ? first : nullptr;
+}
+
 void add_note(PageState& state, Severity severity, std::string text, double now) {
   state.notes.push_back({severity, std::move(text), now});
   while (state.notes.size() > most_notes) state.notes.pop_front();
+}
+
+void note_deed(PageState& state, const Command& command) {
+  if (command.name == "drag_mode") state.hints.is_drag_due = false;
+  for (const char* deed : {"toggle_run", "pause", "time_left", "rewind"}) {
+    if (command.name == deed) state.hints.is_time_due = false;
+  }
 }
 
 void note_events(PageState& state, const Observation& observation, double now) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/command.h"
 #include "core/engine/observation.h"
 #include "core/figure/canvas.h"
 #include "views/figures/selection.h"
@@ -36,6 +37,42 @@ struct PaletteState {
   std::string text;
   int chosen = 0;      ///< line of the list
   int generation = 0;  ///< of the field: one that is being typed in keeps its own copy of the text
+};
+
+/// What a panel offers on a right click or the menu key.
+struct MenuItem {
+  std::string title;
+  std::string keys;
+  Command command;
+  bool is_on = false;  ///< a switch that is on: with a tick
+};
+struct MenuState {
+  bool is_open = false;
+  std::string panel, plot;      ///< of which; `plot` is empty for the panel as a whole
+  std::optional<double> x;      ///< where the plot was clicked, in data units
+  Point at;                     ///< upper left corner
+  int chosen = -1;              ///< line of the list; -1: none yet
+  std::vector<MenuItem> items;  ///< as drawn last
+};
+
+/// A plot of the last frame, for commands that come from keys.
+struct ShownPlot {
+  std::string panel, plot;
+  Rect area;   ///< of the plot with its axes
+  Range x, y;  ///< what is visible
+  Scale x_scale = Scale::linear, y_scale = Scale::linear;
+  std::string x_label;
+  bool has_lines = false;
+};
+struct ShownPanel {
+  std::string panel;
+  Rect area;
+};
+
+/// The two hints of a first start; each goes once its deed is done and does not come back by itself.
+struct HintState {
+  bool is_drag_due = false, is_time_due = false;
+  std::optional<Point> dot;  ///< a slow mode of the last frame, where it can be dragged
 };
 
 /// A slider or number that is being changed; its new value is sent when it is let go.
@@ -71,9 +108,21 @@ struct PageState {
   std::string dragged_plot, dragged_point;  ///< a dot that is being moved; empty: none
   std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame
   std::string focused_panel;                ///< chosen by Tab: counts as hovered while the pointer is over none
-  int shuttle = 0;                          ///< speed and direction of J K L
-  bool presenting = false;                  ///< no controls, large type
-  std::string theme_before;                 ///< to go back to afterwards
+  std::string focused_plot;                 ///< of that panel; empty: its first
+  std::string focused_slider;               ///< key of the setting that the arrow keys move; empty: none
+  bool slider_is_sought = false;            ///< it was chosen just now: the column scrolls there
+  int slider_steps = 0;                     ///< how far it shall move, in hundredths of its track
+  Crosshair key_crosshair;                  ///< moved by keys; the pointer over a plot ends it
+  std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; so the next two
+  std::vector<ShownPlot> shown_plots;
+  std::vector<std::string> shown_sliders;
+  std::string drawn_panel;            ///< the one that is being drawn
+  bool right_click_is_taken = false;  ///< in this frame, by a dot or a plot
+  MenuState menu;
+  HintState hints;
+  int shuttle = 0;           ///< speed and direction of J K L
+  bool presenting = false;   ///< no controls, large type
+  std::string theme_before;  ///< to go back to afterwards
   TimeFocus time_focus = TimeFocus::steps;
   PaletteState palette;
   EditState edit;
@@ -89,7 +138,12 @@ struct PageState {
 /// Asks for another frame at this time, or at once.
 inline void ask_frame(PageState& state, double at = 0) { state.wake_at = std::min(state.wake_at, at); }
 
+/// The plot under the pointer or chosen by keys in the last frame; nullptr without one.
+const ShownPlot* meant_plot(const PageState& state);
+
 void add_note(PageState& state, Severity severity, std::string text, double now);
+/// A command of the user: the hint that asked for it is no longer due.
+void note_deed(PageState& state, const Command& command);
 /// Turns events that were not seen yet into notes; only the newest few are kept.
 void note_events(PageState& state, const Observation& observation, double now);
 

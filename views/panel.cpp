@@ -115,6 +115,15 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   card_target(frame, panel.kind->id, title_row);
 }
 
+/// Anywhere on the panel where nothing else has a use for the right button.
+void open_menu_on_right_click(Frame& frame, const Panel& panel) {
+  if (!ImGui::IsMouseReleased(1) || frame.state.right_click_is_taken) return;
+  const ImVec2 start = ImGui::GetIO().MouseClickedPos[1];
+  const Point mouse = mouse_place();
+  if (std::hypot(mouse.x - static_cast<double>(start.x), mouse.y - static_cast<double>(start.y)) > frame.px(3)) return;
+  frame.commands.send("menu", {{"panel", std::string(panel.kind->id)}});
+}
+
 }  // namespace
 
 ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
@@ -169,6 +178,8 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
       ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows | ImGuiHoveredFlags_AllowWhenBlockedByActiveItem)) {
     frame.state.hovered_panel = panel.kind->id;
   }
+  frame.state.shown_panels.push_back({std::string(panel.kind->id), area});
+  frame.state.drawn_panel = panel.kind->id;
   ImGui::PushID(panel.kind->id.data());
   const std::vector<Figure>& figures = frame.figures.figures(*panel.kind, frame.observation, frame.state.selection);
   draw_header(frame, panel, figures, area);
@@ -176,6 +187,7 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
                   area.height - frame.px(header_height) - frame.px(6)};
   if (body.width > frame.px(60) && body.height > frame.px(40)) panel.draw(frame, panel, figures, body);
   ImGui::PopID();
+  if (frame.state.hovered_panel == panel.kind->id) open_menu_on_right_click(frame, panel);
 }
 
 namespace {

@@ -116,6 +116,34 @@ void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geomet
   if (is_over) page.dragged_point.clear();
 }
 
+/// A right click that moved nothing: on a dot with a name it is that dot's, elsewhere it opens the menu.
+void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotResponse& response) {
+  const Point mouse = mouse_place(), start = press_place();
+  if (!response.hovered || !ImGui::IsMouseReleased(1)) return;
+  frame.state.right_click_is_taken = true;
+  if (std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3)) return;
+  if (!response.hovered_point.empty()) {
+    response.switched_point = response.hovered_point;
+    return;
+  }
+  std::vector<CommandField> fields{{"plot", figure.id}};
+  if (geometry.plot.contains(mouse)) fields.emplace_back("x", geometry.x.to_data(mouse.x));
+  frame.commands.send("menu", fields);
+}
+
+/// The dot that lies farthest out, for the hint that asks to drag it: it stands for the longest memory.
+void note_slow_dot(Frame& frame, const Figure& figure, const FigureGeometry& geometry) {
+  if (frame.state.hints.dot) return;
+  double farthest = 0;
+  for (const DrawnPoint& drawn : geometry.points) {
+    const ScatterPoint& point = std::get<Scatter>(figure.series[drawn.series]).points[drawn.point];
+    const double distance = std::hypot(point.x, point.y);
+    if (!point.id.starts_with("mode ") || point.presence < 1 || distance <= farthest) continue;
+    farthest = distance;
+    frame.state.hints.dot = Point{drawn.place.x, drawn.place.y + drawn.radius};
+  }
+}
+
 void show_readings(const Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
                    bool hovered, bool over_point) {
   const Point mouse = mouse_place();
@@ -209,10 +237,11 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   draw_hidden_labels(frame, hidden);
   const auto waiting = std::find_if(hidden.begin(), hidden.end(),
                                     [&](const HiddenLabel& h) { return response.hovered && h.rect.contains(mouse); });
+  if (options.moves_points) note_slow_dot(frame, figure, geometry);
   if (options.moves_points) drag_point(frame, figure, geometry, point, response);
   const bool clicked =
       !response.drag && handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
-  if (point && ImGui::IsMouseReleased(1)) response.switched_point = response.hovered_point;
+  handle_right_click(frame, figure, geometry, response);
   const Rect follow = follow_button(frame, geometry);
   if (!state.follows()) draw_follow_button(frame, follow);
   if (clicked && !state.follows() && follow.contains(mouse)) {
@@ -226,6 +255,8 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   } else if (clicked && point) {
     response.clicked_point = response.hovered_point;
   }
+  frame.state.shown_plots.push_back({frame.state.drawn_panel, figure.id, body, geometry.x.range(), geometry.y.range(),
+                                     geometry.x.scale(), geometry.y.scale(), figure.x.label, is_line_plot(figure)});
   if (response.hovered) {
     frame.state.hovered_plot = figure.id;
     if (geometry.plot.contains(mouse) && is_line_plot(figure)) {

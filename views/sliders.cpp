@@ -94,6 +94,28 @@ void draw_number_field(Frame& frame, const Setting& setting, const Rect& box,
   edit = {};
 }
 
+/// The arrow keys on the chosen slider; whole numbers move by at least one.
+void move_by_keys(Frame& frame, const Setting& setting, double value, const Rect& area,
+                  const std::function<void(double, bool)>& send) {
+  PageState& state = frame.state;
+  state.shown_sliders.push_back(setting.key);
+  if (state.focused_slider != setting.key) return;
+  FigureCanvas canvas = frame.look.canvas();
+  const double rim = frame.px(4);
+  canvas.stroke_rect({area.x - rim, area.y - frame.px(1), area.width + 2 * rim, frame.px(36)}, frame.px(5),
+                     {frame.look.theme->accent, std::max(1.0, frame.px(1)), Dash::solid});
+  if (std::exchange(state.slider_is_sought, false)) ImGui::SetScrollHereY();
+  const int steps = std::exchange(state.slider_steps, 0);
+  if (steps == 0) return;
+  const double share = std::clamp(share_of(setting, value) + 0.01 * steps, 0.0, 1.0);
+  double wanted = value_at(setting, share);
+  if (setting.integer && wanted == value)
+    wanted = std::clamp(value + (steps > 0 ? 1 : -1), setting.minimum, setting.maximum);
+  if (wanted == value) return;
+  send(wanted, false);
+  state.edit = {setting.key, wanted, false, false, "", frame.time};
+}
+
 }  // namespace
 
 double value_slider(Frame& frame, const Setting& setting, const Rect& area,
@@ -144,6 +166,7 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
     send(edit.value, false);
     edit.sent_at = frame.time;
   }
+  if (!(is_mine && edit.is_typing)) move_by_keys(frame, setting, value, area, send);
   ImGui::PopID();
   return frame.px(38);
 }

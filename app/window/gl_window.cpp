@@ -23,11 +23,13 @@ struct KeyName {
   const char* name;
 };
 constexpr KeyName key_names[] = {
-    {GLFW_KEY_SPACE, "Space"},    {GLFW_KEY_LEFT, "Left"},         {GLFW_KEY_RIGHT, "Right"}, {GLFW_KEY_UP, "Up"},
-    {GLFW_KEY_DOWN, "Down"},      {GLFW_KEY_HOME, "Home"},         {GLFW_KEY_END, "End"},     {GLFW_KEY_ENTER, "Enter"},
-    {GLFW_KEY_KP_ENTER, "Enter"}, {GLFW_KEY_ESCAPE, "Escape"},     {GLFW_KEY_TAB, "Tab"},     {GLFW_KEY_KP_ADD, "+"},
-    {GLFW_KEY_KP_SUBTRACT, "-"},  {GLFW_KEY_EQUAL, "+"},           {GLFW_KEY_MINUS, "-"},     {GLFW_KEY_KP_0, "0"},
-    {GLFW_KEY_PAGE_UP, "PageUp"}, {GLFW_KEY_PAGE_DOWN, "PageDown"}};
+    {GLFW_KEY_SPACE, "Space"},   {GLFW_KEY_LEFT, "Left"},      {GLFW_KEY_RIGHT, "Right"},
+    {GLFW_KEY_UP, "Up"},         {GLFW_KEY_DOWN, "Down"},      {GLFW_KEY_HOME, "Home"},
+    {GLFW_KEY_END, "End"},       {GLFW_KEY_ENTER, "Enter"},    {GLFW_KEY_KP_ENTER, "Enter"},
+    {GLFW_KEY_ESCAPE, "Escape"}, {GLFW_KEY_TAB, "Tab"},        {GLFW_KEY_KP_ADD, "+"},
+    {GLFW_KEY_KP_SUBTRACT, "-"}, {GLFW_KEY_EQUAL, "+"},        {GLFW_KEY_MINUS, "-"},
+    {GLFW_KEY_KP_0, "0"},        {GLFW_KEY_PAGE_UP, "PageUp"}, {GLFW_KEY_PAGE_DOWN, "PageDown"},
+    {GLFW_KEY_MENU, "Menu"}};
 
 /// Letters and signs by what the keyboard's layout makes of them, so that Ctrl+Z is where it is written.
 std::string name_of_key(int key, int scancode) {

@@ -29,6 +29,31 @@ constexpr std::array values{
     ChordValue{"K", "shuttle", R"({"direction": 0})"},
     ChordValue{"L", "shuttle", R"({"direction": 1})"},
     ChordValue{"Shift+Tab", "focus", R"({"by": -1})"},
+    ChordValue{"Shift+P", "focus_plot", R"({"by": -1})"},
+    ChordValue{"Alt+Left", "crosshair", R"({"by": -1})"},
+    ChordValue{"Alt+Home", "crosshair", R"({"to": 0})"},
+    ChordValue{"Alt+End", "crosshair", R"({"to": 1})"},
+    ChordValue{"Alt+Shift+Left", "pan_plot", R"({"x": -0.1})"},
+    ChordValue{"Alt+Shift+Right", "pan_plot", R"({"x": 0.1})"},
+    ChordValue{"Alt+Shift+Up", "pan_plot", R"({"y": 0.1})"},
+    ChordValue{"Alt+Shift+Down", "pan_plot", R"({"y": -0.1})"},
+    ChordValue{"Alt+Up", "zoom_plot", R"({"factor": 0.8})"},
+    ChordValue{"Alt+Down", "zoom_plot", R"({"factor": 1.25})"},
+    ChordValue{"M", "next", R"({"what": "mode", "by": 1})"},
+    ChordValue{"Shift+M", "next", R"({"what": "mode", "by": -1})"},
+    ChordValue{"H", "next", R"({"what": "head", "by": 1})"},
+    ChordValue{"Shift+H", "next", R"({"what": "head", "by": -1})"},
+    ChordValue{"N", "next", R"({"what": "layer", "by": 1})"},
+    ChordValue{"Shift+N", "next", R"({"what": "layer", "by": -1})"},
+    ChordValue{"Ctrl+Left", "nudge_mode", R"({"re": -0.02})"},
+    ChordValue{"Ctrl+Right", "nudge_mode", R"({"re": 0.02})"},
+    ChordValue{"Ctrl+Up", "nudge_mode", R"({"im": 0.02})"},
+    ChordValue{"Ctrl+Down", "nudge_mode", R"({"im": -0.02})"},
+    ChordValue{"Shift+S", "slider", R"({"by": -1})"},
+    ChordValue{"Up", "nudge", R"({"by": 1})"},
+    ChordValue{"Down", "nudge", R"({"by": -1})"},
+    ChordValue{"Shift+Up", "nudge", R"({"by": 10})"},
+    ChordValue{"Shift+Down", "nudge", R"({"by": -10})"},
     ChordValue{"Ctrl+1", "workspace", R"({"number": 1})"},
     ChordValue{"Ctrl+2", "workspace", R"({"number": 2})"},
     ChordValue{"Ctrl+3", "workspace", R"({"number": 3})"},
@@ -91,6 +116,9 @@ std::optional<Command> command_for(const Chord& chord) {
 bool acts_while_typing(const Chord& chord) {
   // What a text field itself does with Ctrl stays with it.
   if (chord.ctrl && !chord.shift && (chord.key == "Z" || chord.key == "Y")) return false;
+  for (const std::string_view arrow : {"Left", "Right", "Up", "Down"}) {
+    if (chord.key == arrow) return false;
+  }
   return chord.ctrl || (chord.key.size() >= 2 && chord.key[0] == 'F' && chord.key[1] >= '1' && chord.key[1] <= '9');
 }
 

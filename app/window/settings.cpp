@@ -64,6 +64,7 @@ WindowSettings read_settings(const std::filesystem::path& path, std::vector<std:
     if (const auto field = object.find("workspace"); field != object.end() && field->is_string())
       settings.workspace = *field;
     take_splits(object, settings.splits);
+    settings.is_first_start = false;
     if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
       for (const auto& [panel, index] : field->items()) {
         if (index.is_number_integer()) settings.shown_figure[panel] = std::clamp(index.get<int>(), -1, 63);
@@ -99,10 +100,11 @@ void apply_settings(const WindowSettings& settings, PageState& page) {
   page.workspace = settings.workspace;
   page.splits = settings.splits;
   page.shown_figure = settings.shown_figure;
+  page.hints.is_drag_due = page.hints.is_time_due = settings.is_first_start;
 }
 
 WindowSettings settings_of(const PageState& page, int width, int height) {
-  return {page.theme, page.zoom, width, height, page.workspace, page.splits, page.shown_figure};
+  return {page.theme, page.zoom, width, height, page.workspace, page.splits, page.shown_figure, false};
 }
 
 }  // namespace afterglow

@@ -15,6 +15,7 @@ struct WindowSettings {
   std::string workspace = "koopman";
   std::map<std::string, std::vector<double>> splits;
   std::map<std::string, int> shown_figure;
+  bool is_first_start = true;  ///< hints are due
 };
 
 /// Where the settings live: settings.json in the folder for configuration.

@@ -5,10 +5,15 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
+#include "core/engine/probe_view.h"
 #include "core/engine/solver_view.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "views/figures/probe_figures.h"
+#include "views/figures/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/page/page.h"
 #include "views/panel.h"
@@ -79,6 +84,11 @@ void select(CommandContext& context, const json& value) {
     }
   }
   s.band = truth(value, "band", s.band);
+  if (value.contains("earlier")) {
+    const std::string name =
+        get_choice(value, "earlier", {"grey", "coloured", "hidden"}, "grey", "the command's value");
+    s.earlier = name == "grey" ? EarlierRuns::grey : name == "coloured" ? EarlierRuns::coloured : EarlierRuns::hidden;
+  }
   s.smoothing = number(value, "smoothing", s.smoothing, 0, 0.9999);
   if (s.layer != before.layer || s.head != before.head)
     context.engine.send("theory", {{"layer", std::int64_t{s.layer}}, {"head", std::int64_t{s.head}}});
@@ -157,19 +167,28 @@ void present(CommandContext& context, const json& value);
 /// One thing at a time: what lies on top closes first, then the enlarged panel, then the selection.
 void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
+  const bool had_hints = page.hints.is_drag_due || page.hints.is_time_due;
   const bool has_cursors =
       std::any_of(page.plots.begin(), page.plots.end(), [](const auto& p) { return p.second.mark_a.has_value(); });
-  if (page.palette.is_open || page.help_is_open) {
+  if (page.palette.is_open || page.help_is_open || page.menu.is_open) {
     page.palette = {};
     page.help_is_open = false;
+    page.menu = {};
   } else if (!page.card.pinned.empty()) {
     page.card.pinned.clear();
+  } else if (had_hints) {
+    page.hints.is_drag_due = page.hints.is_time_due = false;
   } else if (!page.maximised.empty()) {
     page.maximised.clear();
   } else if (page.presenting) {
     present(context, {{"on", false}});
+  } else if (!page.focused_slider.empty()) {
+    page.focused_slider.clear();
+  } else if (!page.key_crosshair.axis.empty()) {
+    page.key_crosshair = {};
   } else if (!page.focused_panel.empty()) {
     page.focused_panel.clear();
+    page.focused_plot.clear();
   } else if (has_cursors) {
     for (auto& [name, plot] : page.plots) plot.mark_a = plot.mark_b = std::nullopt;
   } else if (!page.notes.empty()) {
@@ -208,6 +227,205 @@ void cursor(CommandContext& context, const json& value) {
     if (value.contains("at") || context.page.crosshair.plot == figure->id)
       place_cursor(context.page.plots[figure->id], at);
   }
+}
+
+/// The plots of `meant_plots` that were drawn in the last frame; without a name the one that the keyboard is on.
+std::vector<const ShownPlot*> meant_shown(CommandContext& context, const json& value) {
+  const bool is_named = value.contains("plot") || value.contains("panel");
+  std::vector<const ShownPlot*> found;
+  if (!is_named) {
+    if (const ShownPlot* plot = meant_plot(context.page)) found.push_back(plot);
+    return found;
+  }
+  for (const Figure* figure : meant_plots(context, value)) {
+    for (const ShownPlot& shown : context.page.shown_plots) {
+      if (shown.plot == figure->id) found.push_back(&shown);
+    }
+  }
+  return found;
+}
+
+void follow(CommandContext& context, const json& value) {
+  if (truth(value, "on", true)) {
+    for (const Figure* figure : meant_plots(context, value)) context.page.plots[figure->id].fit();
+    return;
+  }
+  for (const ShownPlot* shown : meant_shown(context, value)) {
+    context.page.plots[shown->plot].x = shown->x;
+    context.page.plots[shown->plot].y = shown->y;
+  }
+}
+
+void hide(CommandContext& context, const json& value) {
+  const std::string series = word(value, "series", "");
+  const bool hides = truth(value, "on", true);
+  for (const Figure* figure : meant_plots(context, value)) {
+    const bool is_there = std::any_of(figure->series.begin(), figure->series.end(),
+                                      [&](const Series& s) { return series_name(s) == series; });
+    if (!is_there) throw Error(ExitCode::bad_input, figure->id + " has no curve \"" + series + "\"");
+    std::set<std::string>& hidden = context.page.plots[figure->id].hidden;
+    hides ? void(hidden.insert(series)) : void(hidden.erase(series));
+  }
+}
+
+/// What a plot shows as the canvas would: one unit wide and high, so that gestures are shares of it.
+FigureGeometry unit_geometry(const ShownPlot& plot) {
+  FigureGeometry geometry;
+  geometry.plot = {0, 0, 1, 1};
+  geometry.x = AxisTransform(plot.x_scale, plot.x, 0, 1);
+  geometry.y = AxisTransform(plot.y_scale, plot.y, 1, 0);
+  return geometry;
+}
+
+void crosshair(CommandContext& context, const json& value) {
+  const ShownPlot* plot = meant_plot(context.page);
+  if (!plot || !plot->has_lines) return;
+  const AxisTransform axis = unit_geometry(*plot).x;
+  const Crosshair& now = context.page.crosshair;
+  const bool goes_on = now.axis == plot->x_label;
+  const double place = goes_on ? axis.to_canvas(now.x) : 0.5;
+  const double moved =
+      value.contains("to") ? number(value, "to", 0, 0, 1) : place + 0.01 * number(value, "by", 1, -100, 100);
+  context.page.key_crosshair = {plot->x_label, plot->plot, axis.to_data(std::clamp(moved, 0.0, 1.0))};
+  context.page.crosshair = context.page.key_crosshair;
+}
+
+void pan_plot(CommandContext& context, const json& value) {
+  const double x = number(value, "x", 0, -10, 10), y = number(value, "y", 0, -10, 10);
+  for (const ShownPlot* plot : meant_shown(context, value))
+    pan(context.page.plots[plot->plot], unit_geometry(*plot), -x, y);
+}
+
+void zoom_plot(CommandContext& context, const json& value) {
+  const double factor = number(value, "factor", 0.8, 0.01, 100);
+  for (const ShownPlot* plot : meant_shown(context, value)) {
+    const FigureGeometry geometry = unit_geometry(*plot);
+    Point at{0.5, 0.5};
+    if (context.page.crosshair.axis == plot->x_label) at.x = geometry.x.to_canvas(context.page.crosshair.x);
+    zoom_at(context.page.plots[plot->plot], geometry, at, factor, {true, true});
+  }
+}
+
+/// The place `by` further in a round of `count`, from `now`; from outside the round at its begin or end.
+std::int64_t further(std::int64_t now, std::int64_t by, std::int64_t count) {
+  if (now < 0 || now >= count) return by > 0 ? 0 : count - 1;
+  return ((now + by) % count + count) % count;
+}
+
+void focus_plot(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  if (page.focused_panel.empty()) page.focused_panel = page.hovered_panel;
+  std::vector<std::string> plots;
+  for (const ShownPlot& shown : page.shown_plots) {
+    if (page.focused_panel.empty()) page.focused_panel = shown.panel;
+    if (shown.panel == page.focused_panel) plots.push_back(shown.plot);
+  }
+  if (plots.empty()) return;
+  const auto size = static_cast<std::int64_t>(plots.size()), by = integer(value, "by", 1, -size, size);
+  const auto now = std::find(plots.begin(), plots.end(), page.focused_plot) - plots.begin();
+  page.focused_plot = plots[static_cast<std::size_t>(further(now < size ? now : by > 0 ? 0 : -1, by, size))];
+}
+
+void menu(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  MenuState opened;
+  opened.plot = word(value, "plot", value.contains("panel") ? "" : page.hovered_plot);
+  for (const ShownPlot& shown : page.shown_plots) {
+    if (shown.plot != opened.plot) continue;
+    opened.panel = shown.panel;
+    opened.at = {shown.area.x + shown.area.width / 3, shown.area.y + shown.area.height / 3};
+  }
+  if (opened.panel.empty()) opened.panel = meant_panel(context, value);
+  if (opened.panel.empty() && !page.shown_panels.empty()) opened.panel = page.shown_panels.front().panel;
+  if (opened.panel.empty()) return;
+  for (const ShownPanel& shown : page.shown_panels) {
+    if (shown.panel == opened.panel && opened.plot.empty())
+      opened.at = {shown.area.x + shown.area.width / 3, shown.area.y + shown.area.height / 4};
+  }
+  if (value.contains("x")) opened.x = number(value, "x", 0, -1e300, 1e300);
+  opened.is_open = true;
+  page.menu = std::move(opened);
+}
+
+void next(CommandContext& context, const json& value) {
+  const std::string what = get_choice(value, "what", {"mode", "head", "layer"}, "mode", "the command's value");
+  const std::int64_t by = integer(value, "by", 1, -1000, 1000);
+  const Selection& s = context.page.selection;
+  const HeadSpectrum* head = selected_head(*context.observation, s);
+  if (what == "layer") {
+    const auto layers = static_cast<std::int64_t>(context.observation->model.layers.size());
+    if (layers > 0) select(context, {{"layer", further(s.layer, by, layers)}});
+  } else if (what == "head" && head) {
+    std::int64_t heads = 0;
+    for (const HeadSpectrum& other : context.observation->spectra->heads) heads += other.layer == head->layer;
+    select(context, {{"head", further(head->head, by, heads)}});
+  } else if (head && !head->identity.empty()) {
+    // Conjugates share an identity: both are one mode.
+    std::vector<int> modes;
+    for (const int identity : head->identity) {
+      if (std::find(modes.begin(), modes.end(), identity) == modes.end()) modes.push_back(identity);
+    }
+    const auto now = std::find(modes.begin(), modes.end(), s.mode) - modes.begin();
+    select(context,
+           {{"mode", modes[static_cast<std::size_t>(further(now, by, static_cast<std::int64_t>(modes.size())))]}});
+  }
+}
+
+/// Head and index of the mode that keys act on: the selected one.
+struct MeantMode {
+  const HeadSpectrum* head = nullptr;
+  std::size_t index = 0;
+};
+std::optional<MeantMode> meant_mode(CommandContext& context) {
+  const HeadSpectrum* head = seen_head(*context.observation, context.page.selection);
+  const auto end = head ? head->identity.end() : std::vector<int>::const_iterator{};
+  const auto found = head ? std::find(head->identity.begin(), head->identity.end(), context.page.selection.mode) : end;
+  if (!head || found == end || static_cast<std::size_t>(found - head->identity.begin()) >= head->eigenvalues.size()) {
+    add_note(context.page, Severity::info, "Select a mode first: M takes the next one.", context.time);
+    return std::nullopt;
+  }
+  return MeantMode{head, static_cast<std::size_t>(found - head->identity.begin())};
+}
+
+std::vector<CommandField> fields_of(const MeantMode& mode) {
+  return {{"layer", std::int64_t{mode.head->layer}},
+          {"head", std::int64_t{mode.head->head}},
+          {"mode", static_cast<std::int64_t>(mode.index)}};
+}
+
+void switch_mode(CommandContext& context, const json&) {
+  const auto mode = meant_mode(context);
+  if (!mode) return;
+  const ProbedHead* probed = probed_head(*context.observation, *mode->head);
+  std::vector<CommandField> fields = fields_of(*mode);
+  fields.emplace_back("off", !(probed && mode->index < probed->is_off.size() && probed->is_off[mode->index]));
+  context.engine.send("mode_off", fields);
+}
+
+void nudge_mode(CommandContext& context, const json& value) {
+  const auto mode = meant_mode(context);
+  if (!mode) return;
+  const std::complex<double> now = mode->head->eigenvalues[mode->index];
+  std::vector<CommandField> fields = fields_of(*mode);
+  fields.emplace_back("re", std::clamp(now.real() + number(value, "re", 0, -4, 4), -4.0, 4.0));
+  fields.emplace_back("im", std::clamp(now.imag() + number(value, "im", 0, -4, 4), -4.0, 4.0));
+  context.engine.send("drag_mode", fields);
+}
+
+void slider(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  const auto size = static_cast<std::int64_t>(page.shown_sliders.size());
+  if (size == 0) return;
+  const auto now =
+      std::find(page.shown_sliders.begin(), page.shown_sliders.end(), page.focused_slider) - page.shown_sliders.begin();
+  page.focused_slider =
+      page.shown_sliders[static_cast<std::size_t>(further(now, integer(value, "by", 1, -size, size), size))];
+  page.slider_is_sought = true;
+}
+
+void nudge(CommandContext& context, const json& value) {
+  if (context.page.focused_slider.empty()) slider(context, {{"by", 1}});
+  context.page.slider_steps += static_cast<int>(integer(value, "by", 1, -100, 100));
 }
 
 void show(CommandContext& context, const json& value) {
@@ -254,9 +472,15 @@ void help(CommandContext& context, const json&) {
     card.pinned.clear();
   } else if (!context.page.help_is_open && find_card(card.card)) {
     card.pinned = card.card;
+  } else if (!context.page.help_is_open && find_card(context.page.focused_panel)) {
+    card.pinned = context.page.focused_panel;
   } else {
     context.page.help_is_open = !context.page.help_is_open;
   }
+}
+
+void hints(CommandContext& context, const json& value) {
+  context.page.hints.is_drag_due = context.page.hints.is_time_due = truth(value, "on", true);
 }
 
 void copy(CommandContext& context, const json& value) { run_copy(context, {"copy", value.dump()}); }
@@ -282,20 +506,30 @@ void present(CommandContext& context, const json& value) {
   page.theme = on ? "projector" : page.theme_before;
 }
 
-void focus(CommandContext& context, const json& value) {
-  PageState& page = context.page;
-  std::vector<std::string> shown;
+/// Panels of the last frame in reading order; before the first one those of the workspace.
+std::vector<std::string> focusable_panels(const PageState& page) {
+  std::vector<std::string> panels;
+  for (const ShownPanel& shown : page.shown_panels) panels.push_back(shown.panel);
   for (const Workspace& workspace : workspaces()) {
-    if (workspace.id != page.workspace) continue;
+    const bool is_alone = page.shown_panels.size() == 1;
+    if (workspace.id != page.workspace || (!panels.empty() && !is_alone)) continue;
+    panels.clear();
     for (const WorkspaceRow& row : workspace.rows) {
-      for (const auto& [id, share] : row.panels) shown.emplace_back(id);
+      for (const auto& [id, share] : row.panels) panels.emplace_back(id);
     }
   }
-  if (shown.empty()) return;
-  const auto size = static_cast<std::int64_t>(shown.size()), by = integer(value, "by", 1, -size, size);
-  const std::int64_t now = std::find(shown.begin(), shown.end(), page.focused_panel) - shown.begin();
-  const std::int64_t next = now < size ? now + by : by > 0 ? 0 : -1;
-  page.focused_panel = shown[static_cast<std::size_t>(((next % size) + size) % size)];
+  return panels;
+}
+
+void focus(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  const std::vector<std::string> panels = focusable_panels(page);
+  if (panels.empty()) return;
+  const auto size = static_cast<std::int64_t>(panels.size());
+  const auto now = std::find(panels.begin(), panels.end(), page.focused_panel) - panels.begin();
+  page.focused_panel = panels[static_cast<std::size_t>(further(now, integer(value, "by", 1, -size, size), size))];
+  page.focused_plot.clear();
+  page.key_crosshair = {};
   if (!page.maximised.empty()) page.maximised = page.focused_panel;
 }
 void full_screen(CommandContext& context, const json&) { context.actions.toggle_full_screen(); }
@@ -324,12 +558,25 @@ constexpr std::array handlers{
     Handler{"fit", fit},
     Handler{"axis_scale", axis_scale},
     Handler{"cursor", cursor},
+    Handler{"follow", follow},
+    Handler{"hide", hide},
+    Handler{"crosshair", crosshair},
+    Handler{"pan_plot", pan_plot},
+    Handler{"zoom_plot", zoom_plot},
+    Handler{"focus_plot", focus_plot},
+    Handler{"menu", menu},
+    Handler{"next", next},
+    Handler{"switch_mode", switch_mode},
+    Handler{"nudge_mode", nudge_mode},
+    Handler{"slider", slider},
+    Handler{"nudge", nudge},
     Handler{"show", show},
     Handler{"workspace", workspace},
     Handler{"theme", theme},
     Handler{"zoom", zoom},
     Handler{"palette", open_palette},
     Handler{"help", help},
+    Handler{"hints", hints},
     Handler{"copy", copy},
     Handler{"shuttle", shuttle},
     Handler{"present", present},

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "app/window/key_routing.h"
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
@@ -57,12 +58,18 @@ bool is_automatic(const WindowOptions& options) {
   return options.exit_after_frames > 0 || !options.screenshot.empty() || !options.script.empty();
 }
 
+WindowSettings plain_settings() {
+  WindowSettings settings;
+  settings.is_first_start = false;
+  return settings;
+}
+
 }  // namespace
 
 WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
     : options_(options),
       source_(source),
-      settings_(is_automatic(options) ? WindowSettings{} : read_settings(settings_path(), warnings_)),
+      settings_(is_automatic(options) ? plain_settings() : read_settings(settings_path(), warnings_)),
       keeps_settings_(!is_automatic(options)),
       window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
       observation_(source.observe()) {
@@ -86,19 +93,7 @@ void WindowLoop::start_page() {
   if (!options_.open_path.empty()) commands_.send("load", {{"path", options_.open_path}});
 }
 
-void WindowLoop::handle_key(const Chord& chord) {
-  if (page_.palette.is_open) {
-    const bool is_plain = !chord.ctrl && !chord.alt;
-    if (is_plain && chord.key == "Up") palette_key(page_, commands_, PaletteKey::up);
-    if (is_plain && chord.key == "Down") palette_key(page_, commands_, PaletteKey::down);
-    if (is_plain && chord.key == "Enter") palette_key(page_, commands_, PaletteKey::accept);
-    if (is_plain && chord.key == "Escape") palette_key(page_, commands_, PaletteKey::leave);
-    if (!acts_while_typing(chord)) return;
-  } else if (ImGui::GetIO().WantTextInput && !acts_while_typing(chord)) {
-    return;
-  }
-  if (const auto command = command_for(chord)) commands_.send(*command);
-}
+void WindowLoop::handle_key(const Chord& chord) { route_key(page_, commands_, chord, ImGui::GetIO().WantTextInput); }
 
 void WindowLoop::refresh_look() {
   const Theme& theme = theme_named(page_.theme);
@@ -140,6 +135,7 @@ void WindowLoop::wait_for_reason() {
 }
 
 void WindowLoop::give(const Command& command) {
+  note_deed(page_, command);
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
     source_.send(command);

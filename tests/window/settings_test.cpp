@@ -77,5 +77,14 @@ TEST_F(SettingsTest, AFolderThatCannotBeWrittenIsToldNotThrown) {
   EXPECT_NE(write_settings(path, {}), "");
 }
 
+TEST_F(SettingsTest, OnlyAFirstStartHasHints) {
+  PageState page;
+  apply_settings(read_settings(path, warnings), page);
+  EXPECT_TRUE(page.hints.is_drag_due && page.hints.is_time_due);
+  ASSERT_EQ(write_settings(path, settings_of(page, 800, 600)), "");
+  apply_settings(read_settings(path, warnings), page);
+  EXPECT_FALSE(page.hints.is_drag_due || page.hints.is_time_due);
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -222,6 +222,13 @@ TEST_F(WindowCommandsTest, TabGoesRoundThePanels) {
   EXPECT_EQ(page.focused_panel, first);
 }
 
+TEST_F(WindowCommandsTest, EscapeSendsTheHintsAway) {
+  run("hints");
+  EXPECT_TRUE(page.hints.is_drag_due && page.hints.is_time_due);
+  run("restore");
+  EXPECT_FALSE(page.hints.is_drag_due || page.hints.is_time_due);
+}
+
 TEST_F(WindowCommandsTest, HelpPinsTheCardUnderTheMouse) {
   page.card.card = "half_life";
   run("help");

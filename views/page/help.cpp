@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "views/page/page.h"
 #include "views/widgets.h"
@@ -11,11 +14,11 @@ namespace afterglow {
 namespace {
 
 struct KeyLine {
-  std::string_view keys, meaning;
+  std::string keys, meaning;
 };
 
 // What the mouse does on plots; the keys come from the table of commands.
-constexpr std::array mouse_lines{
+const std::array mouse_lines{
     KeyLine{"Drag", "Move the view"},
     KeyLine{"Wheel", "Zoom at the pointer; over an axis: that axis"},
     KeyLine{"Shift + drag", "Zoom to a box"},
@@ -25,24 +28,32 @@ constexpr std::array mouse_lines{
     KeyLine{"Click a dot", "Select a mode in every panel"},
     KeyLine{"Drag a dot", "Move the eigenvalue: probe with another operator"},
     KeyLine{"Right click a dot", "Switch the mode off or on"},
+    KeyLine{"Right click elsewhere", "Menu of the plot or panel"},
     KeyLine{"Click a number", "Type the exact value"},
     KeyLine{"Double click a slider", "Back to the default"},
     KeyLine{"Rest on a title or axis", "Formula card; F1 keeps it"},
 };
 
+/// "Ctrl+1 … Ctrl+8" where a command has many keys.
+std::string short_keys(std::string_view keys) {
+  const std::size_t first = keys.find(' '), last = keys.rfind(' ');
+  if (first == last) return std::string(keys);
+  return std::string(keys.substr(0, first)) + " … " + std::string(keys.substr(last + 1));
+}
+
 std::vector<KeyLine> key_lines() {
   std::vector<KeyLine> lines;
   for (const CommandSpec& spec : command_table()) {
-    if (!spec.keys.empty()) lines.push_back({spec.keys, spec.title});
+    if (!spec.keys.empty()) lines.push_back({short_keys(spec.keys), std::string(spec.title)});
   }
   return lines;
 }
 
 void draw_column(const Frame& frame, Canvas& canvas, const Rect& area, std::string_view head,
-                 const std::vector<KeyLine>& lines) {
+                 std::span<const KeyLine> lines, double row) {
   const Theme& theme = *frame.look.theme;
   double y = area.y + section_head(frame, area, head);
-  const double keys = std::min(frame.px(172), area.width * 0.45), row = frame.px(24);
+  const double keys = std::min(frame.px(150), area.width * 0.48);
   for (const KeyLine& line : lines) {
     row_text(frame.look, canvas, {area.x, y, keys - frame.px(8), row}, line.keys,
              {tiny_size, FontFace::mono, theme.text, Anchor::start});
@@ -59,9 +70,12 @@ void draw_help(Frame& frame) {
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
   const std::vector<KeyLine> keys = key_lines();
-  const double row = frame.px(24), width = std::min(frame.px(960), all.width - frame.px(32));
-  const double height = std::min(all.height - frame.px(32),
-                                 frame.px(90) + row * static_cast<double>(std::max(keys.size(), mouse_lines.size())));
+  // Two columns of keys beside one of the mouse; rows get closer where the window is low.
+  const std::size_t half = (keys.size() + 1) / 2, most = std::max(half, mouse_lines.size());
+  const double head = frame.px(98), width = std::min(frame.px(1240), all.width - frame.px(16));
+  const double room = (all.height - frame.px(16) - head) / static_cast<double>(most);
+  const double row = std::clamp(room, frame.px(14), frame.px(24));
+  const double height = std::min(all.height - frame.px(16), head + row * static_cast<double>(most));
   const Rect box{std::round((all.width - width) / 2), std::round((all.height - height) / 2), width, height};
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
@@ -78,10 +92,12 @@ void draw_help(Frame& frame) {
            {15, FontFace::semibold, theme.text, Anchor::start});
   row_text(frame.look, canvas, {inside.x, inside.y, inside.width, frame.px(22)}, "F1 or Esc closes",
            {small_size, FontFace::regular, theme.faint, Anchor::end});
-  const double gap = frame.px(32), half = (inside.width - gap) / 2, top = inside.y + frame.px(38);
-  draw_column(frame, canvas, {inside.x, top, half, height}, "Keys", keys);
-  draw_column(frame, canvas, {inside.x + half + gap, top, half, height}, "Mouse",
-              {mouse_lines.begin(), mouse_lines.end()});
+  const double gap = frame.px(24), column = (inside.width - 2 * gap) / 3, top = inside.y + frame.px(38);
+  const auto place = [&](int i) { return Rect{inside.x + i * (column + gap), top, column, height}; };
+  const std::span<const KeyLine> all_keys(keys);
+  draw_column(frame, canvas, place(0), "Keys", all_keys.first(half), row);
+  draw_column(frame, canvas, place(1), "", all_keys.subspan(half), row);
+  draw_column(frame, canvas, place(2), "Mouse", mouse_lines, row);
   if (ImGui::IsMouseClicked(0)) frame.state.help_is_open = false;
   ImGui::End();
 }

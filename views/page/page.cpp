@@ -17,6 +17,17 @@ void draw_edge(Canvas& canvas, const Theme& theme, double width, Point from, Poi
   canvas.polyline(line, {theme.hairline, width, Dash::solid});
 }
 
+/// The chosen plot of the focused panel, or its first one.
+std::string focused_plot(const PageState& state) {
+  std::string first;
+  for (const ShownPlot& shown : state.shown_plots) {
+    if (shown.panel != state.focused_panel) continue;
+    if (shown.plot == state.focused_plot) return shown.plot;
+    if (first.empty()) first = shown.plot;
+  }
+  return first;
+}
+
 }  // namespace
 
 void draw_page(Frame& frame) {
@@ -26,6 +37,11 @@ void draw_page(Frame& frame) {
   state.next_crosshair = {};
   state.hovered_panel.clear();
   state.hovered_plot.clear();
+  state.shown_panels.clear();
+  state.shown_plots.clear();
+  state.shown_sliders.clear();
+  state.right_click_is_taken = false;
+  state.hints.dot.reset();
   note_events(state, frame.seen(), frame.time);
 
   ImGui::SetNextWindowPos({0, 0});
@@ -50,7 +66,10 @@ void draw_page(Frame& frame) {
   draw_workspace(frame, centre);
   if (side > 0) draw_side_column(frame, column);
   if (!state.presenting) draw_top_bar(frame, top_bar);
-  if (state.hovered_panel.empty()) state.hovered_panel = state.focused_panel;
+  if (state.hovered_panel.empty()) {
+    state.hovered_panel = state.focused_panel;
+    state.hovered_plot = focused_plot(state);
+  }
   draw_time_bar(frame, time_bar);
   draw_status_bar(frame, status_bar);
   const double hair = std::max(1.0, whole(frame.px(1)));
@@ -64,7 +83,14 @@ void draw_page(Frame& frame) {
   draw_pinned_card(frame);
   draw_help(frame);
   draw_palette(frame);
+  draw_menu(frame);
+  draw_call_outs(frame, top_bar);
   // Every plot sees a moved crosshair in the next frame, so there has to be one.
+  if (state.next_crosshair.axis.empty()) {
+    state.next_crosshair = state.key_crosshair;
+  } else {
+    state.key_crosshair = {};
+  }
   const Crosshair& next = state.next_crosshair;
   if (next.axis != state.crosshair.axis || next.x != state.crosshair.x) ask_frame(state);
   state.crosshair = next;

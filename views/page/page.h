@@ -24,6 +24,10 @@ void draw_status_bar(Frame& frame, const Rect& area);
 void draw_notes(Frame& frame, const Rect& centre);
 void draw_palette(Frame& frame);
 void draw_help(Frame& frame);
+/// The hints of a first start that are still due, over everything.
+void draw_call_outs(Frame& frame, const Rect& top_bar);
+/// What the panel or plot of `PageState::menu` offers, as a list beside the pointer.
+void draw_menu(Frame& frame);
 
 /// Panels of a workspace in rows; the numbers are their usual shares of the room.
 struct WorkspaceRow {
@@ -36,9 +40,10 @@ struct Workspace {
 };
 std::span<const Workspace> workspaces();
 
-/// Keys that move in the palette's list.
-enum class PaletteKey { up, down, accept, leave };
-void palette_key(PageState& state, CommandQueue& commands, PaletteKey key);
+/// Keys that move in the list of the palette or of the menu.
+enum class ListKey { up, down, accept, leave };
+void palette_key(PageState& state, CommandQueue& commands, ListKey key);
+void menu_key(PageState& state, CommandQueue& commands, ListKey key);
 /// Commands that match what was typed, best first: every word must occur in name, title or meaning.
 std::vector<const CommandSpec*> palette_matches(std::string_view text);
 

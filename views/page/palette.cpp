@@ -104,12 +104,12 @@ std::vector<const CommandSpec*> palette_matches(std::string_view text) {
   return list;
 }
 
-void palette_key(PageState& state, CommandQueue& commands, PaletteKey key) {
+void palette_key(PageState& state, CommandQueue& commands, ListKey key) {
   const int last = static_cast<int>(palette_matches(state.palette.text).size()) - 1;
-  if (key == PaletteKey::up) state.palette.chosen = std::max(0, state.palette.chosen - 1);
-  if (key == PaletteKey::down) state.palette.chosen = std::clamp(state.palette.chosen + 1, 0, std::max(0, last));
-  if (key == PaletteKey::accept) accept(state, commands);
-  if (key == PaletteKey::leave) close(state);
+  if (key == ListKey::up) state.palette.chosen = std::max(0, state.palette.chosen - 1);
+  if (key == ListKey::down) state.palette.chosen = std::clamp(state.palette.chosen + 1, 0, std::max(0, last));
+  if (key == ListKey::accept) accept(state, commands);
+  if (key == ListKey::leave) close(state);
 }
 
 void draw_palette(Frame& frame) {

@@ -107,23 +107,23 @@ TEST(Palette, RunsCommandsAndAsksForValues) {
   CommandQueue commands;
   state.palette.is_open = true;
   state.palette.text = "toggle_run";
-  palette_key(state, commands, PaletteKey::accept);
+  palette_key(state, commands, ListKey::accept);
   EXPECT_FALSE(state.palette.is_open);
   EXPECT_EQ(commands.take().at(0).name, "toggle_run");
 
   state.palette.is_open = true;
   state.palette.text = "step";
-  palette_key(state, commands, PaletteKey::accept);
+  palette_key(state, commands, ListKey::accept);
   EXPECT_TRUE(state.palette.is_open) << "a value is needed first";
   EXPECT_EQ(state.palette.text, "step {\"count\": 1}");
-  palette_key(state, commands, PaletteKey::accept);
+  palette_key(state, commands, ListKey::accept);
   EXPECT_EQ(commands.take().at(0).value, "{\"count\": 1}");
 
   state.palette.is_open = true;
   state.palette.text = "step {\"count\": ";
-  palette_key(state, commands, PaletteKey::accept);
+  palette_key(state, commands, ListKey::accept);
   EXPECT_TRUE(state.palette.is_open) << "half a value runs nothing";
-  palette_key(state, commands, PaletteKey::leave);
+  palette_key(state, commands, ListKey::leave);
   EXPECT_FALSE(state.palette.is_open);
   EXPECT_TRUE(commands.take().empty());
 }
@@ -132,9 +132,9 @@ TEST(Palette, ArrowsStayInsideTheList) {
   PageState state;
   CommandQueue commands;
   state.palette.is_open = true;
-  palette_key(state, commands, PaletteKey::up);
+  palette_key(state, commands, ListKey::up);
   EXPECT_EQ(state.palette.chosen, 0);
-  for (int i = 0; i < 500; ++i) palette_key(state, commands, PaletteKey::down);
+  for (int i = 0; i < 500; ++i) palette_key(state, commands, ListKey::down);
   EXPECT_EQ(state.palette.chosen, static_cast<int>(command_table().size()) - 1);
 }
 

@@ -1,0 +1,32 @@
+// Lists first, then fields, then commands.
+#include "app/window/key_routing.h"
+
+#include <optional>
+
+#include "views/page/page.h"
+
+namespace afterglow {
+
+namespace {
+
+std::optional<ListKey> list_key_of(const Chord& chord) {
+  if (chord.ctrl || chord.alt) return std::nullopt;
+  if (chord.key == "Up") return ListKey::up;
+  if (chord.key == "Down") return ListKey::down;
+  if (chord.key == "Enter") return ListKey::accept;
+  if (chord.key == "Escape") return ListKey::leave;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool is_typing) {
+  const std::optional<ListKey> list_key = list_key_of(chord);
+  if (page.menu.is_open && list_key) return menu_key(page, commands, *list_key);
+  if (page.palette.is_open && list_key) return palette_key(page, commands, *list_key);
+  if ((page.palette.is_open || is_typing) && !acts_while_typing(chord)) return;
+  page.menu = {};
+  if (const auto command = command_for(chord)) commands.send(*command);
+}
+
+}  // namespace afterglow
