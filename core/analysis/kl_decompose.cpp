@@ -77,17 +77,19 @@ Pairs kernel_pairs(const KlConfig& config, Eigen::Index rows, Eigen::Index count
   const double ratio = static_cast<double>(rows) / (intervals * config.tau);  // of neighbours
   const double jitter = rows > 2048 ? 1e-6 : 1e-8;
   ToeplitzPairs found;
+  const auto n = static_cast<int>(rows), wanted = static_cast<int>(count);
   if (config.kernel == KlKernel::exponential) {
-    found = exponential_pairs(ratio, rows, count);
+    found = exponential_pairs(ratio, n, wanted);
   } else {
     std::vector<double> column(static_cast<std::size_t>(rows));
     for (std::size_t i = 0; i < column.size(); ++i)
       column[i] = kernel_value(config.kernel, ratio * static_cast<double>(i));
-    found = toeplitz_pairs(column, count);
+    found = toeplitz_pairs(column, wanted);
   }
   // The factor and the jitter move eigenvalues only; below zero is rounding.
-  const Eigen::VectorXd values = config.tau / intervals * found.values.array().max(0.0) + jitter;
-  return {values, std::move(found.vectors)};
+  const Eigen::Map<const Eigen::ArrayXd> values(found.values.data(), count);
+  return {config.tau / intervals * values.max(0.0) + jitter,
+          Eigen::Map<const Eigen::MatrixXd>(found.vectors.data(), rows, count)};
 }
 
 Modes modes_of(Pairs pairs, const RowMajor& centred) {

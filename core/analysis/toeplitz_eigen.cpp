@@ -1,6 +1,7 @@
 // The closed form of the exponential kernel, and Lanczos for every other one.
 #include "core/analysis/toeplitz_eigen.h"
 
+#include <Eigen/Core>
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
@@ -185,23 +186,25 @@ std::vector<Candidate> best_candidates(const Krylov::Ritz (&ritz)[2], Index coun
 
 }  // namespace
 
-ToeplitzPairs exponential_pairs(double rate, Index n, Index count) {
-  ToeplitzPairs pairs{Eigen::VectorXd(count), Eigen::MatrixXd(n, count)};
+ToeplitzPairs exponential_pairs(double rate, int n, int count) {
+  ToeplitzPairs pairs;
   const double rho = std::exp(-rate), distance = -std::expm1(-rate), middle = 0.5 * static_cast<double>(n - 1);
-  for (Index k = 0; k < count; ++k) {
+  for (int k = 0; k < count; ++k) {
     const double angle = exponential_angle(rate, n, k + 1), half = std::sin(0.5 * angle);
-    pairs.values[k] = distance * (1.0 + rho) / (distance * distance + 4.0 * rho * half * half);
+    pairs.values.push_back(distance * (1.0 + rho) / (distance * distance + 4.0 * rho * half * half));
+    Eigen::VectorXd vector(n);
     for (Index i = 0; i < (n + 1) / 2; ++i) {
       const double phase = (static_cast<double>(i) - middle) * angle;
-      pairs.vectors(i, k) = k % 2 == 0 ? std::cos(phase) : std::sin(phase);
-      pairs.vectors(n - 1 - i, k) = k % 2 == 0 ? pairs.vectors(i, k) : -pairs.vectors(i, k);
+      vector[i] = k % 2 == 0 ? std::cos(phase) : std::sin(phase);
+      vector[n - 1 - i] = k % 2 == 0 ? vector[i] : -vector[i];
     }
-    pairs.vectors.col(k).normalize();
+    vector.normalize();
+    pairs.vectors.insert(pairs.vectors.end(), vector.begin(), vector.end());
   }
   return pairs;
 }
 
-ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, Index count) {
+ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, int count) {
   const auto rows = static_cast<Index>(first_column.size());
   ToeplitzProduct product(first_column);
   Krylov spaces[] = {{rows, 1.0, count}, {rows, -1.0, count}};
@@ -226,11 +229,11 @@ ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, Index count) 
     });
     if (is_over || has_converged) break;
   }
-  ToeplitzPairs pairs{Eigen::VectorXd(count), Eigen::MatrixXd(rows, count)};
-  for (Index k = 0; k < count; ++k) {
-    const Candidate& from = best[static_cast<std::size_t>(k)];
-    pairs.values[k] = from.value;
-    pairs.vectors.col(k) = spaces[from.parity].vector(ritz[from.parity].vectors.col(from.place));
+  ToeplitzPairs pairs;
+  for (const Candidate& from : best) {
+    pairs.values.push_back(from.value);
+    const Eigen::VectorXd vector = spaces[from.parity].vector(ritz[from.parity].vectors.col(from.place));
+    pairs.vectors.insert(pairs.vectors.end(), vector.begin(), vector.end());
   }
   return pairs;
 }

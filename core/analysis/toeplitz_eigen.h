@@ -1,24 +1,24 @@
 // Largest eigenpairs of symmetric Toeplitz matrices, whose element (i, j) depends on |i - j| alone: what a kernel over
 // equally spaced times gives. In float64; a matrix of n rows is never formed.
 #pragma once
-#include <Eigen/Core>
 #include <span>
+#include <vector>
 
 namespace afterglow {
 
 /// By falling eigenvalue.
 struct ToeplitzPairs {
-  Eigen::VectorXd values;   ///< [count]
-  Eigen::MatrixXd vectors;  ///< [n, count], orthonormal columns
+  std::vector<double> values;   ///< [count]
+  std::vector<double> vectors;  ///< [count, n], orthonormal, one after the other
 };
 
 /// Of e^(-rate |i - j|), the matrix of Kac, Murdock and Szego, n > 0 rows, rate > 0, count <= n. In closed form up to
 /// one root a pair: O(n count).
-ToeplitzPairs exponential_pairs(double rate, Eigen::Index n, Eigen::Index count);
+ToeplitzPairs exponential_pairs(double rate, int n, int count);
 
 /// Of the matrix with this first column (not empty, finite), count <= its length: Lanczos with full
 /// reorthogonalisation, on even and odd vectors apart, products by Fourier transforms. Residuals are at most 1e-13 of
 /// the largest eigenvalue; the steps taken grow as the wanted eigenvalues crowd together.
-ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, Eigen::Index count);
+ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, int count);
 
 }  // namespace afterglow
