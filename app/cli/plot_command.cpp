@@ -95,12 +95,13 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (!moment.snapshot) {
     const std::int64_t last = options.until >= 0 ? options.until : moment.recipe.shown_step;
     const std::int64_t target = last >= 0 ? last : watched.run().trainer().config().steps;
-    while (watched.run().step() < target) {
+    while (watched.run().step() < target && (last >= 0 || !watched.run().finished())) {
       if (!watched.train_step()) throw Error(ExitCode::non_finite, watched.run().failure());
       output.progress(moment.recipe.name, static_cast<double>(watched.run().step()) / static_cast<double>(target),
                       [&] { return std::to_string(watched.run().step()) + "/" + std::to_string(target); });
     }
     output.end_progress();
+    if (last < 0) watched.go_to(watched.run().chosen_step());
   }
   watched.update_spectra();
   if (options.layer >= 0) watched.choose_trace(options.layer);

@@ -87,6 +87,8 @@ class TableTraining {
       if (must_stop()) return;
       show_progress(cell.file);
     }
+    steps_left_ -= cell.recipe.training.steps - run.step();
+    run.go_to(run.chosen_step());
     results_[index] = measure(table_, cell, run);
     write_result(folder_, table_, cell, *results_[index]);
     if (run.failure().empty()) return;

@@ -39,8 +39,9 @@ void write_metrics(const std::filesystem::path& path, const RunCurves& curves) {
   for (std::size_t i = 0; i < curves.loss.size; ++i)
     steps.push_back(static_cast<double>(curves.first_step) + static_cast<double>(i));
   for (std::size_t i = 0; i < curves.held_out_step.size; ++i) {
-    held_out[static_cast<std::size_t>(curves.held_out_step[i]) - static_cast<std::size_t>(curves.first_step)] =
-        curves.held_out_accuracy[i];
+    const auto step = static_cast<std::int64_t>(curves.held_out_step[i]);
+    if (step >= curves.first_step)  // a resumed run remembers evaluations from before
+      held_out[static_cast<std::size_t>(step - curves.first_step)] = curves.held_out_accuracy[i];
   }
   std::vector<CsvColumn> columns = {{"step", steps},
                                     {"loss [nat]", column(curves.loss)},
@@ -85,7 +86,7 @@ void print_step(const TrainingRun& run) {
 /// Trains to the step `last` or an interruption; false after a step that was not finite.
 bool train_until(WatchedRun& watched, std::int64_t last, const Interruption& interruption, bool follow,
                  const std::function<void()>& show) {
-  while (watched.run().step() < last && !interruption.wanted()) {
+  while (watched.run().step() < last && !watched.run().finished() && !interruption.wanted()) {
     const bool finite = watched.train_step();
     show();
     if (!finite) return false;
@@ -145,13 +146,20 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   const double steps_per_second = speed();
   const bool interrupted = interruption->wanted();
   interruption.reset();
+  const RunCurves curves = run.curves();
+  const double loss = curves.loss.empty() ? NAN : curves.loss.back();
+  if (run.chosen_step() != run.step()) {
+    output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
+                std::to_string(run.chosen_step()) + ", which counts");
+    watched.go_to(run.chosen_step());
+  }
 
   const std::string stem = moment_stem(recipe, run.step());
   const auto snapshot = output_path(options.out / (stem + ".safetensors"), common.force);
-  write_snapshot(snapshot, run.recipe(), run.trainer());
+  write_snapshot(snapshot, run.snapshot());
   if (!finite) throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + snapshot.string());
   const auto metrics = output_path(options.out / ("metrics_" + stem + ".csv"), common.force);
-  write_metrics(metrics, run.curves());
+  write_metrics(metrics, curves);
   const auto recipe_file = output_path(options.out / ("recipe_" + stem + ".json"), common.force);
   write_json(recipe_file, to_json(run.recipe()));
   std::vector<std::string> figures;
@@ -166,8 +174,6 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
     figures = write_figures(observation, options.out, stem, common.force);
   }
 
-  const RunCurves curves = run.curves();
-  const double loss = curves.loss.empty() ? NAN : curves.loss.back();
   const double accuracy = run.trainer().evaluate(run.trainer().config().evaluate_examples);
   const std::string checksum = run.trainer().checksum();
   char summary[200];

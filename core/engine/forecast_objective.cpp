@@ -151,8 +151,16 @@ TrainingMemory ForecastObjective::memory() const {
   return {memory->history().appended(), memory->history().values()};
 }
 
-void ForecastObjective::restore_memory(const TrainingMemory& memory) {
+void ForecastObjective::restore_memory(const TrainingMemory& memory, std::int64_t step) {
   if (model_->memory() == nullptr) return;
+  const SpectralMemoryConfig& config = model_->memory()->config();
+  const std::int64_t wanted = std::min(step, config.depth) * config.width;
+  if (memory.appended != step || static_cast<std::int64_t>(memory.rows.size()) != wanted) {
+    throw Error(ExitCode::bad_input, "the memory of training holds " + std::to_string(memory.rows.size()) +
+                                         " numbers of " + std::to_string(memory.appended) + " steps, but after " +
+                                         std::to_string(step) + " steps it has " + std::to_string(wanted) +
+                                         "; the file was changed by hand or is damaged");
+  }
   model_->memory()->assign(memory.rows, memory.appended);
   memory_is_fresh_ = false;
 }

@@ -35,7 +35,7 @@ class ForecastObjective final : public Objective {
   void keep() override;
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
   TrainingMemory memory() const override;
-  void restore_memory(const TrainingMemory& memory) override;
+  void restore_memory(const TrainingMemory& memory, std::int64_t step) override;
 
   /// Over at most `most` windows of a part, evenly spaced, the first one included; with more than there are over all.
   ForecastScore score(Tape& tape, DType dtype, SeriesPart part, std::int64_t most);

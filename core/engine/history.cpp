@@ -17,17 +17,22 @@ bool History::wants(std::int64_t step, std::size_t state_bytes) const {
 }
 
 void History::keep(TrainerState state) {
+  const auto place = std::lower_bound(frames_.begin(), frames_.end(), state.step,
+                                      [](const TrainerState& frame, std::int64_t step) { return frame.step < step; });
+  if (place != frames_.end() && place->step == state.step) return;
   bytes_ += state.bytes();
-  frames_.push_back(std::move(state));
-  while (bytes_ > limit_ && frames_.size() > 2) thin_out();
+  frames_.insert(place, std::move(state));
+  while (bytes_ > limit_ && thin_out()) {
+  }
 }
 
-// Drops the frame whose absence hurts least: the gap it leaves, measured against its age.
-void History::thin_out() {
+// Drops the frame whose absence hurts least: the gap it leaves, measured against its age. False when none may go.
+bool History::thin_out() {
   const std::int64_t newest = frames_.back().step;
-  std::size_t victim = 1;
+  std::size_t victim = 0;
   double least = -1;
   for (std::size_t i = 1; i + 1 < frames_.size(); ++i) {
+    if (frames_[i].step == pinned_) continue;
     const double gap = static_cast<double>(frames_[i + 1].step - frames_[i - 1].step);
     const double harm = gap / static_cast<double>(newest - frames_[i].step + 1);
     if (least < 0 || harm < least) {
@@ -35,8 +40,10 @@ void History::thin_out() {
       victim = i;
     }
   }
+  if (victim == 0) return false;
   bytes_ -= frames_[victim].bytes();
   frames_.erase(frames_.begin() + static_cast<std::ptrdiff_t>(victim));
+  return true;
 }
 
 const TrainerState* History::before(std::int64_t step) const {

@@ -17,8 +17,11 @@ class History {
 
   /// Whether the state after `step` should be kept, given the size of a state.
   bool wants(std::int64_t step, std::size_t state_bytes) const;
-  /// Keeps a state; older ones may go to stay within the limit, the first one always stays.
+  /// Keeps a state, unless one of the same step is there; older ones may go to stay within the limit, the first one
+  /// always stays.
   void keep(TrainerState state);
+  /// The state kept after `step` stays whatever the limit, until another one is pinned or its future is forgotten.
+  void pin(std::int64_t step) { pinned_ = step; }
   /// The last kept state at or before `step`; nullptr when there is none.
   const TrainerState* before(std::int64_t step) const;
   /// Forgets what comes after `step`: that future no longer belongs to this run.
@@ -28,9 +31,10 @@ class History {
   std::size_t frames() const { return frames_.size(); }
 
  private:
-  void thin_out();
+  bool thin_out();
   std::size_t limit_;
   std::size_t bytes_ = 0;
+  std::int64_t pinned_ = -1;
   std::vector<TrainerState> frames_;  // ascending by step
 };
 

@@ -68,7 +68,8 @@ class Objective {
   virtual double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
 
   virtual TrainingMemory memory() const { return {}; }
-  virtual void restore_memory(const TrainingMemory& /*memory*/) {}
+  /// Of the state after `step`. Throws Error(bad_input) where the rows do not fit model and step.
+  virtual void restore_memory(const TrainingMemory& /*memory*/, std::int64_t /*step*/) {}
 
   /// The stack of layers, where that is what is trained.
   virtual Model* model() { return nullptr; }

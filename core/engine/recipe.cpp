@@ -39,6 +39,7 @@ auto* count_of(Config& config, std::string_view key) {
   if (key == "warmup") found = &config.warmup;
   if (key == "evaluate_every") found = &config.evaluate_every;
   if (key == "evaluate_examples") found = &config.evaluate_examples;
+  if (key == "patience") found = &config.patience;
   return found;
 }
 
@@ -98,7 +99,10 @@ const std::vector<SettingSpec>& training_settings() {
       {"epsilon", "ε", "AdamW's guard against division by zero", 1e-16, 1, true, false},
       {"evaluate_every", "evaluate every", "steps between held-out evaluations; 0: never", 0,
        static_cast<double>(most_steps), false, true},
-      {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", 1, 65536, false, true}};
+      {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", 1, 65536, false, true},
+      {"patience", "patience",
+       "held-out evaluations in a row without a better one after which training ends, at the best; 0: train all steps",
+       0, 1000, false, true}};
   return specs;
 }
 

@@ -22,6 +22,9 @@ struct TrainingConfig {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   std::int64_t evaluate_every = 50;  ///< steps between held-out evaluations; 0: never
   std::int64_t evaluate_examples = 64;
+  /// Held-out evaluations in a row without a better result after which training ends, and it ends at the step of the
+  /// best one (TrainingRun::chosen_step); 0: all steps are trained and the last one counts.
+  std::int64_t patience = 0;
 
   /// Learning rate of step `step` (the first is 1): warm-up, then cosine from the peak to final_rate of it.
   double rate_at(std::int64_t step) const;

@@ -244,7 +244,7 @@ struct Session::Worker {
 
   void train() {
     const std::int64_t last = pause_at >= 0 ? pause_at : run().trainer().config().steps;
-    if (run().step() >= last) {
+    if (run().step() >= last || (pause_at < 0 && run().finished())) {
       running = false;
       stale = true;
       return;
@@ -253,11 +253,19 @@ struct Session::Worker {
       running = false;
       stopped_non_finite = true;
       report(Severity::failure, run().failure());
-    } else if (run().step() >= last) {
+    } else if (run().step() >= last || (pause_at < 0 && run().finished())) {
       running = false;
+      tell_the_best();
     }
     if (run().step() % checksum_interval == 0) take_checksum();
     stale = true;
+  }
+
+  /// A run with patience counts by its best evaluation; the moment stays where training ended, and rewinding is exact.
+  void tell_the_best() {
+    if (run().chosen_step() == run().step()) return;
+    report(Severity::info, "the held-out result was best at step " + std::to_string(run().chosen_step()) +
+                               "; rewind there to use that model");
   }
 
   void start(std::int64_t until) {
@@ -412,7 +420,7 @@ struct Session::Worker {
   /// The run as it is; where the device no longer answers, as it was kept last.
   Snapshot present_moment() {
     try {
-      return make_snapshot(run().recipe(), run().trainer());
+      return run().snapshot();
     } catch (const Error& error) {
       std::optional<Snapshot> kept = error.code() == ExitCode::no_gpu ? run().kept_moment() : std::nullopt;
       if (!kept) throw;
@@ -442,7 +450,7 @@ struct Session::Worker {
                                  ? value["path"].get<std::string>()
                                  : run().recipe().name + "_seed" + std::to_string(run().recipe().seed) + "_step" +
                                        std::to_string(run().step()) + ".safetensors";
-    write_snapshot(path, run().recipe(), run().trainer());
+    write_snapshot(path, run().snapshot());
     report(Severity::info, "snapshot written: " + path);
   }
 

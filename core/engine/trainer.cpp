@@ -254,7 +254,7 @@ void Trainer::restore(const TrainerState& state) {
   backend_->upload(parameters_.values(), state.weights.data());
   backend_->upload(parameters_.first_moments(), state.first_moments.data());
   backend_->upload(parameters_.second_moments(), state.second_moments.data());
-  objective_->restore_memory(state.memory);
+  objective_->restore_memory(state.memory, state.step);
   step_ = state.step;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 
 #include "core/io/error.h"
@@ -41,8 +42,13 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   const auto check = [&](const ParameterStore& store) { check_weights(snapshot, store); };
   trainer_ = std::make_unique<Trainer>(recipe_, backend, DType::f32, check);
   layer_norms_.resize(trainer_->parts().size());
-  trainer_->restore(trainer_state(snapshot, trainer_->parameters()));
+  try {
+    trainer_->restore(trainer_state(snapshot, trainer_->parameters()));
+  } catch (const Error& error) {
+    throw Error(error.code(), snapshot.where + ": " + error.what());
+  }
   rebuild_config(step());
+  if (const auto record = held_out_record(snapshot, trainer_->parameters())) take_record(*record);
   history_.keep(trainer_->save());
   first_step_ = step() + 1;
   apply_due_commands();
@@ -73,13 +79,77 @@ bool TrainingRun::train_step() {
   failure_.clear();
   trajectory_.record(step(), result.summary);
   const TrainingConfig& config = trainer_->config();
-  if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) {
-    held_out_step_.append(static_cast<double>(step()));
-    held_out_accuracy_.append(trainer_->evaluate(config.evaluate_examples));
-  }
+  if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) evaluate();
   const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
   if (history_.wants(step(), state_bytes)) history_.keep(trainer_->save());
   return true;
+}
+
+void TrainingRun::evaluate() {
+  const TrainingConfig& config = trainer_->config();
+  held_out_step_.append(static_cast<double>(step()));
+  held_out_accuracy_.append(trainer_->evaluate(config.evaluate_examples));
+  if (config.patience == 0 || best_step() != step()) return;
+  history_.keep(trainer_->save());
+  history_.pin(step());
+}
+
+std::int64_t TrainingRun::best_step() const {
+  const PublishedCurve steps = held_out_step_.view(), values = held_out_accuracy_.view();
+  std::int64_t best = -1;
+  double most = -std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < values.size; ++i) {
+    if (!(values[i] > most)) continue;
+    most = values[i];
+    best = static_cast<std::int64_t>(steps[i]);
+  }
+  return best;
+}
+
+bool TrainingRun::is_out_of_patience() const {
+  const std::int64_t patience = trainer_->config().patience;
+  if (patience == 0) return false;
+  const PublishedCurve steps = held_out_step_.view();
+  const std::int64_t best = best_step();
+  const auto worse = std::count_if(steps.values.get(), steps.values.get() + steps.size,
+                                   [&](double step) { return step > static_cast<double>(best); });
+  return worse >= patience;
+}
+
+std::int64_t TrainingRun::chosen_step() const {
+  const bool counts_by_best = trainer_->config().patience > 0 && finished() && best_step() >= 0;
+  return counts_by_best ? best_step() : step();
+}
+
+Snapshot TrainingRun::snapshot_of(const TrainerState& state) const {
+  return make_snapshot(recipe(), trainer_->parameters(), state, record_until(state.step));
+}
+
+/// Nothing where the best state is not at hand: patience was asked for only later.
+std::optional<HeldOutRecord> TrainingRun::record_until(std::int64_t step) const {
+  const PublishedCurve steps = held_out_step_.view(), values = held_out_accuracy_.view();
+  const std::int64_t best = best_step();
+  if (trainer_->config().patience == 0 || best < 0 || best > step) return std::nullopt;
+  HeldOutRecord record;
+  record.best_step = best;
+  for (std::size_t i = 0; i < steps.size && steps[i] <= static_cast<double>(step); ++i) {
+    record.steps.push_back(steps[i]);
+    record.values.push_back(values[i]);
+  }
+  const TrainerState* kept = history_.before(best);
+  if (best == step) return record;
+  if (kept == nullptr || kept->step != best) return std::nullopt;
+  record.best = *kept;
+  return record;
+}
+
+void TrainingRun::take_record(const HeldOutRecord& record) {
+  for (std::size_t i = 0; i < record.steps.size(); ++i) {
+    held_out_step_.append(record.steps[i]);
+    held_out_accuracy_.append(record.values[i]);
+  }
+  if (record.best) history_.keep(*record.best);
+  history_.pin(record.best_step);
 }
 
 void TrainingRun::append(const StepResult& result) {
@@ -207,7 +277,7 @@ Recipe TrainingRun::recipe() const {
 std::optional<Snapshot> TrainingRun::kept_moment() const {
   const TrainerState* kept = history_.before(step());
   if (kept == nullptr) return std::nullopt;
-  return make_snapshot(recipe(), trainer_->parameters(), *kept);
+  return snapshot_of(*kept);
 }
 
 RunCurves TrainingRun::curves() const {

@@ -22,7 +22,12 @@ class TrainingRun {
   Trainer& trainer() { return *trainer_; }
   const Trainer& trainer() const { return *trainer_; }
   std::int64_t step() const { return trainer_->finished_steps(); }
-  bool finished() const { return step() >= trainer_->config().steps; }
+  bool finished() const { return step() >= trainer_->config().steps || is_out_of_patience(); }
+  /// The step whose model counts: of a finished run with patience that of the best held-out evaluation, which `go_to`
+  /// reaches exactly; otherwise the present one.
+  std::int64_t chosen_step() const;
+  /// Step of the best held-out evaluation so far, the first of equal ones; -1 before the first.
+  std::int64_t best_step() const;
 
   /// Applies the recipe's commands of this moment, then trains one step and appends to the curves. After a non-finite
   /// step nothing has changed and `failure` says what happened.
@@ -47,6 +52,8 @@ class TrainingRun {
   void go_to(std::int64_t step);
   /// The recipe that makes the present moment again: all commands so far.
   Recipe recipe() const;
+  /// The present moment, to be written or to go on elsewhere.
+  Snapshot snapshot() const { return snapshot_of(trainer_->save()); }
 
   RunCurves curves() const;
   const History& history() const { return history_; }
@@ -63,6 +70,11 @@ class TrainingRun {
   void rebuild_config(std::int64_t step);
   void append(const StepResult& result);
   void truncate_curves(std::int64_t step);
+  void evaluate();
+  bool is_out_of_patience() const;
+  Snapshot snapshot_of(const TrainerState& state) const;
+  std::optional<HeldOutRecord> record_until(std::int64_t step) const;
+  void take_record(const HeldOutRecord& record);
 
   Recipe recipe_;
   std::unique_ptr<Trainer> trainer_;

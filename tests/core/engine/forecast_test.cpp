@@ -43,7 +43,7 @@ TEST(Forecast, RewindsAndResumesExactlyWithItsMemory) {
   TrainingRun run(small_forecast(), *backend);
   train_to(run, 9);
   const std::string at_nine = run.trainer().checksum();
-  const Snapshot snapshot = make_snapshot(run.recipe(), run.trainer());
+  const Snapshot snapshot = run.snapshot();
   train_to(run, 30);
   const std::string at_thirty = run.trainer().checksum();
   run.go_to(3);

@@ -49,5 +49,27 @@ TEST(History, AStateLargerThanTheLimitIsStillReachable) {
   EXPECT_EQ(history.before(25)->step, 20);
 }
 
+TEST(History, APinnedStateStaysWhateverTheLimit) {
+  History history(10);
+  for (const std::int64_t step : {0, 10, 20}) history.keep(state(step, 1000));
+  history.pin(20);
+  for (const std::int64_t step : {30, 40}) history.keep(state(step, 1000));
+  EXPECT_EQ(history.frames(), 3u) << "the first, the pinned one, the newest";
+  EXPECT_EQ(history.before(29)->step, 20);
+  history.pin(40);
+  history.keep(state(50, 1000));
+  EXPECT_EQ(history.before(39)->step, 0);
+  EXPECT_EQ(history.before(49)->step, 40);
+}
+
+TEST(History, KeepsAStateOfTheMiddleInItsPlaceAndOnce) {
+  History history;
+  for (const std::int64_t step : {0, 30, 10, 10}) history.keep(state(step, 8));
+  EXPECT_EQ(history.frames(), 3u);
+  EXPECT_EQ(history.bytes(), 24u);
+  EXPECT_EQ(history.before(29)->step, 10);
+  EXPECT_EQ(history.before(30)->step, 30);
+}
+
 }  // namespace
 }  // namespace afterglow

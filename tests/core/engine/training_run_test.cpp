@@ -175,7 +175,7 @@ TEST(Snapshot, ResumedHalfWayEqualsTheUnbrokenRun) {
   {
     TrainingRun run(small_recipe(), *backend);
     train_to(run, 20);
-    write_snapshot(path, run.recipe(), run.trainer());
+    write_snapshot(path, run.snapshot());
   }
   const Snapshot snapshot = read_snapshot(path);
   EXPECT_EQ(snapshot.step, 20);
