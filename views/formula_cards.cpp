@@ -9,6 +9,7 @@
 
 #include "core/engine/depth_view.h"
 #include "core/engine/forecast_view.h"
+#include "core/engine/memory_view.h"
 #include "core/engine/theory_view.h"
 #include "core/engine/trajectory_view.h"
 #include "core/figure/axis.h"
@@ -133,9 +134,8 @@ std::string forecast_numbers(const Observation& o, const Selection&) {
 }
 
 std::string memory_token_numbers(const Observation& o, const Selection&) {
-  return o.forecast ? "M = " + std::to_string(o.forecast->memory_tokens) + ", " +
-                          grouped_number(o.forecast->history_rows) + " rows of history"
-                    : "";
+  if (!o.memory) return "";
+  return "M = " + std::to_string(o.memory->tokens) + ", " + grouped_number(o.memory->history_rows) + " rows of history";
 }
 
 constexpr std::array cards{

@@ -59,6 +59,7 @@ ForecastObjective::ForecastObjective(const Recipe& recipe, std::unique_ptr<Task>
       windows_(task_->windows()),
       model_(make_forecaster(recipe.model, windows_->length(), windows_->horizon(), windows_->channels(),
                              ParameterScope(store, ""))),
+      keeper_(model_->memory()),
       seed_(recipe.seed) {}
 
 ForecastObjective::~ForecastObjective() = default;
@@ -95,16 +96,7 @@ bool ForecastObjective::load(std::int64_t step) {
   put(batch_->input, inputs_);
   put(batch_->truth, truths_);
   batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
-  refresh_memory(*batch_->owner, batch_->input.device().dtype);
-  const bool changed = form_changed_;
-  form_changed_ = false;
-  return changed;
-}
-
-void ForecastObjective::refresh_memory(Backend& backend, DType dtype) {
-  if (memory_is_fresh_ || model_->memory() == nullptr) return;
-  if (model_->memory()->refresh(backend, dtype)) form_changed_ = true;
-  memory_is_fresh_ = true;
+  return keeper_.take_change();
 }
 
 void ForecastObjective::queue_uploads() {
@@ -137,32 +129,14 @@ void ForecastObjective::read_summary(std::span<double> summary) const {
 }
 
 void ForecastObjective::keep() {
-  SpectralMemory* memory = model_->memory();
-  if (memory == nullptr) return;
+  if (model_->memory() == nullptr) return;
   std::vector<double> summary(static_cast<std::size_t>(model_->width()));
   read_summary(summary);
-  memory->append(summary);
-  memory_is_fresh_ = false;
-}
-
-TrainingMemory ForecastObjective::memory() const {
-  const SpectralMemory* memory = model_->memory();
-  if (memory == nullptr) return {};
-  return {memory->history().appended(), memory->history().values()};
+  keeper_.keep(*batch_->owner, batch_->input.device().dtype, summary);
 }
 
 void ForecastObjective::restore_memory(const TrainingMemory& memory, std::int64_t step) {
-  if (model_->memory() == nullptr) return;
-  const SpectralMemoryConfig& config = model_->memory()->config();
-  const std::int64_t wanted = std::min(step, config.depth) * config.width;
-  if (memory.appended != step || static_cast<std::int64_t>(memory.rows.size()) != wanted) {
-    throw Error(ExitCode::bad_input, "the memory of training holds " + std::to_string(memory.rows.size()) +
-                                         " numbers of " + std::to_string(memory.appended) + " steps, but after " +
-                                         std::to_string(step) + " steps it has " + std::to_string(wanted) +
-                                         "; the file was changed by hand or is damaged");
-  }
-  model_->memory()->assign(memory.rows, memory.appended);
-  memory_is_fresh_ = false;
+  keeper_.restore(*batch_->owner, batch_->input.device().dtype, memory, step);
 }
 
 // Forecasts the windows `which`, at most as many as `windows` holds.
@@ -175,7 +149,6 @@ void ForecastObjective::predict(Tape& tape, Windows& windows, SeriesPart part, s
     windows_->write(part, which[i], windows.inputs.data() + i * in, windows.truths.data() + i * out);
   put(windows.input, windows.inputs);
   windows.input.queue_upload();
-  refresh_memory(tape.backend(), windows.input.device().dtype);
   tape.begin(false);
   tape.set_probing(probing);
   const ForecastPass pass = model_->forward(tape, tape.constant(windows.input.device()), {});
@@ -250,16 +223,10 @@ std::shared_ptr<const ForecastView> ForecastObjective::view(Tape& tape, DType dt
     }
   }
   if (const SpectralMemory* memory = model_->memory()) {
-    view->memory_tokens = static_cast<int>(memory->config().tokens);
-    view->history_rows = memory->history().rows();
-    const KlDecomposition& kl = memory->decomposition();
-    view->memory_eigenvalues = kl.eigenvalues;
-    double sum = 0;
-    for (const double eigenvalue : kl.eigenvalues) {
-      sum += eigenvalue;
-      view->memory_explained.push_back(kl.variance > 0 ? std::min(1.0, sum / kl.variance) : 0.0);
-    }
-    add_attention(tape, *view);
+    auto own = std::make_shared<MemoryView>(view_of_history(*memory, step));
+    own->input_length = view->input_length;
+    add_attention(tape, *own);
+    view->memory = std::move(own);
     if (memory->usable()) add_errors_without_memory(tape, windows, places, *view);
   }
   return view;
@@ -283,14 +250,15 @@ void ForecastObjective::add_errors_without_memory(Tape& tape, Windows& windows, 
 }
 
 // Softmax of q . k / sqrt(width) of the first sequence, from the probes of each encoder layer.
-void ForecastObjective::add_attention(Tape& tape, ForecastView& view) const {
+void ForecastObjective::add_attention(Tape& tape, MemoryView& view) const {
   const ProbeReader read(tape, tape.backend());
-  const int memory = view.memory_tokens, tokens = memory + view.input_length;
+  const int memory = view.tokens, tokens = memory + view.input_length;
   for (const ForecasterPart& part : model_->parts()) {
     if (part.kind != "attention") continue;
     const std::vector<double>&q = read.values(part.scope + ".q"), &k = read.values(part.scope + ".k");
     const int heads = part.heads, width = static_cast<int>(read.shape(part.scope + ".q").last());
     MemoryAttention& attention = view.attention.emplace_back();
+    attention.layer = part.label;
     attention.reads.assign(static_cast<std::size_t>(memory),
                            std::vector<double>(static_cast<std::size_t>(view.input_length)));
     attention.is_read.assign(static_cast<std::size_t>(view.input_length),

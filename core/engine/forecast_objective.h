@@ -1,7 +1,8 @@
 // A forecaster trained on windows of a series by its mean squared error, with the memory of training that it may keep.
 #pragma once
 #include "core/engine/forecast_view.h"
-#include "core/engine/objective.h"
+#include "core/engine/memory_keeper.h"
+#include "core/engine/memory_view.h"
 #include "core/layers/forecaster.h"
 #include "core/ops/ops.h"
 #include "core/tasks/series_windows.h"
@@ -34,7 +35,7 @@ class ForecastObjective final : public Objective {
   void read_summary(std::span<double> summary) const override;
   void keep() override;
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
-  TrainingMemory memory() const override;
+  TrainingMemory memory() const override { return keeper_.state(); }
   void restore_memory(const TrainingMemory& memory, std::int64_t step) override;
 
   /// Over at most `most` windows of a part, evenly spaced, the first one included; with more than there are over all.
@@ -46,20 +47,19 @@ class ForecastObjective final : public Objective {
   struct Batch;
   struct Windows;
   void predict(Tape& tape, Windows& windows, SeriesPart part, std::span<const std::int64_t> which, bool probing);
-  void refresh_memory(Backend& backend, DType dtype);
-  void add_attention(Tape& tape, ForecastView& view) const;
+  void add_attention(Tape& tape, MemoryView& view) const;
   void add_errors_without_memory(Tape& tape, Windows& windows, std::span<const std::int64_t> places,
                                  ForecastView& view);
 
   std::unique_ptr<Task> task_;
   const SeriesWindows* windows_;
   std::unique_ptr<Forecaster> model_;
+  MemoryKeeper keeper_;
   std::uint64_t seed_;
   std::unique_ptr<Batch> batch_;
   std::vector<float> inputs_, truths_;  // drawn ahead of time
   SquaredError last_;
   ForecastPass pass_;
-  bool memory_is_fresh_ = false, form_changed_ = false;
 };
 
 }  // namespace afterglow

@@ -1,8 +1,8 @@
-// Forecasts of probe windows, and what the memory tokens of the forecasting model do in them. Only for the task
-// `forecast`; the pointer in Observation is null for every other task.
+// Forecasts of probe windows. Only for the task `forecast`; the pointer in Observation is null for every other task.
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,25 +26,14 @@ struct ForecastWindow {
   std::vector<ForecastChannel> channels;
 };
 
-/// What the first memory tokens and the series read of each other in one encoder layer, mean over heads, of the first
-/// channel of the first window.
-struct MemoryAttention {
-  /// [M][L]: softmax weight that memory token m gives to input position t.
-  std::vector<std::vector<double>> reads;
-  /// [L][M]: softmax weight that input position t gives to memory token m.
-  std::vector<std::vector<double>> is_read;
-};
+struct MemoryView;
 
 struct ForecastView {
   std::int64_t step = 0;  ///< training step of the weights
   int input_length = 0, horizon = 0;
-  std::string time_unit;                   ///< "h" for hourly rows, "row" where the file does not tell
-  std::vector<ForecastWindow> windows;     ///< the probe window first, then evenly spaced ones of the held-out part
-  int memory_tokens = 0;                   ///< M; 0: a model without memory, and what follows is empty
-  std::int64_t history_rows = 0;           ///< rows in the memory's buffer
-  std::vector<double> memory_eigenvalues;  ///< [K] of that buffer, falling; empty while it is too short to be used
-  std::vector<double> memory_explained;    ///< [K] share of its variance in the first k modes
-  std::vector<MemoryAttention> attention;  ///< one for each encoder layer
+  std::string time_unit;                     ///< "h" for hourly rows, "row" where the file does not tell
+  std::vector<ForecastWindow> windows;       ///< the probe window first, then evenly spaced ones of the held-out part
+  std::shared_ptr<const MemoryView> memory;  ///< memory_view.h; null for a model without
 };
 
 }  // namespace afterglow

@@ -96,6 +96,10 @@ std::vector<int> InfluenceLab::sources() const {
 
 void InfluenceLab::copy_weights() {
   trainer_->backend().copy(store_.values(), trainer_->parameters().values());
+  if (const SpectralMemory* memory = trainer_->model().memory()) {
+    model_->memory()->assign(memory->history().values(), memory->history().appended());
+    model_->memory()->refresh(trainer_->backend(), trainer_->dtype());
+  }
   for (std::size_t i = 0; i < model_->branches().size(); ++i) {
     for (const LayerSetting& setting : trainer_->model().branches()[i].layer->settings())
       model_->branches()[i].layer->set(setting.key, setting.value);

@@ -142,6 +142,7 @@ struct InfluenceView;   ///< influence_view.h: influence against lag of the laye
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
 struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
 
 struct Observation {
   std::string preset, title;
@@ -170,6 +171,7 @@ struct Observation {
   std::shared_ptr<const SolverView> solvers;
   std::shared_ptr<const TrajectoryView> trajectory;
   std::shared_ptr<const ForecastView> forecast;
+  std::shared_ptr<const MemoryView> memory;
   std::vector<Event> events;
   std::string recipe;  ///< JSON text that makes this moment again
 };

@@ -32,6 +32,30 @@ std::vector<int> spread_tokens(int tokens, int count) {
   return places;
 }
 
+/// From what each token reads of each, [tokens, tokens] a head, the first of them the places of memory.
+MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights, int places, std::size_t tokens) {
+  const auto memory = static_cast<std::size_t>(places);
+  const auto mean = [&](std::size_t reader, std::size_t read) {
+    double sum = 0;
+    for (const std::vector<float>& head : weights) sum += head.empty() ? NAN : head[reader * tokens + read];
+    return sum / static_cast<double>(weights.size());
+  };
+  MemoryAttention attention;
+  bool sees_input = false;
+  attention.reads.assign(memory, {});
+  for (std::size_t t = memory; t < tokens; ++t) {
+    std::vector<double>& row = attention.is_read.emplace_back();
+    for (std::size_t m = 0; m < memory; ++m) {
+      row.push_back(mean(t, m));
+      attention.reads[m].push_back(mean(m, t));
+      // What a causal layer cannot see has no weight: NaN.
+      sees_input = sees_input || (std::isfinite(attention.reads[m].back()) && attention.reads[m].back() != 0);
+    }
+  }
+  if (!sees_input) attention.reads.clear();
+  return attention;
+}
+
 /// The part itself if it will do, else the first that does; -1 without any.
 int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(std::string_view)) {
   if (wanted >= 0 && wanted < static_cast<int>(parts.size()) && will_do(parts[static_cast<std::size_t>(wanted)].kind))
@@ -125,6 +149,32 @@ std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
   result->weights = layer_weights(*trainer_, part, ProbeReader(tape_, trainer_->backend()), context);
   result->heads = static_cast<int>(result->weights.size());
   return result;
+}
+
+std::shared_ptr<const MemoryView> Observer::memory() {
+  constexpr std::size_t most_tokens = 256;
+  constexpr int examples = 32;
+  SpectralMemory* memory = trainer_->model().memory();
+  if (memory == nullptr) return nullptr;
+  auto view = std::make_shared<MemoryView>(view_of_history(*memory, trainer_->finished_steps()));
+  const std::size_t shown = std::min(most_tokens, example_.tokens.size());
+  view->input_length = static_cast<int>(shown) - view->tokens;
+  probe_sequence();
+  const ProbeReader read(tape_, trainer_->backend());
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (!has_layer_weights(parts[part].kind)) continue;
+    view->attention.push_back(
+        memory_attention(layer_weights(*trainer_, part, read, {example_.context.data(), shown}), view->tokens, shown));
+    view->attention.back().layer = parts[part].label;
+  }
+  if (!memory->usable()) return view;
+  view->examples = examples;
+  view->accuracy = trainer_->evaluate(examples);
+  memory->switch_off(true);
+  view->without = trainer_->evaluate(examples);
+  memory->switch_off(false);
+  return view;
 }
 
 std::shared_ptr<const SolverView> Observer::solvers(int layer) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 
+#include "core/engine/memory_view.h"
 #include "core/engine/observation.h"
 #include "core/engine/solver_view.h"
 #include "core/engine/trainer.h"
@@ -27,6 +28,8 @@ class Observer {
   std::shared_ptr<const TokenWeights> token_weights(int layer);
   /// Ridge systems of part `layer`, or of the first part that solves any, raced; gates.
   std::shared_ptr<const SolverView> solvers(int layer);
+  /// The memory of training in the probe sequence; null for a model without one.
+  std::shared_ptr<const MemoryView> memory();
   /// First part of kind `ska`, or -1.
   int first_ska() const;
 

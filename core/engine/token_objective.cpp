@@ -2,9 +2,10 @@
 #include <algorithm>
 
 #include "core/engine/device_array.h"
-#include "core/engine/objective.h"
+#include "core/engine/memory_keeper.h"
 #include "core/io/error.h"
 #include "core/ops/ops.h"
+#include "core/tasks/placed_task.h"
 
 namespace afterglow {
 
@@ -21,19 +22,26 @@ struct TokenBatch {
         targets(backend, {batch, length}, DType::i32),
         context(backend, {batch, length}, DType::u8),
         summary(backend, {width}, dtype),
+        counter(backend, {1}, DType::i32),
         correct(backend, {1}, DType::i32),
-        counted(backend, {1}, DType::i32) {}
-  PinnedArray tokens, targets, context, summary, correct, counted;
+        counted(backend, {1}, DType::i32),
+        owner(&backend) {}
+  PinnedArray tokens, targets, context, summary, counter, correct, counted;
+  Backend* owner;
 };
 
 class TokenObjective final : public Objective {
  public:
   TokenObjective(const Recipe& recipe, std::unique_ptr<Task> task, ParameterStore& store)
-      : task_(std::move(task)), model_(recipe.model, store) {
+      : task_(std::move(task)), model_(recipe.model, store), keeper_(model_.memory()), seed_(recipe.seed) {
     if (task_->vocab() > model_.vocab()) {
       throw Error(ExitCode::bad_input, "the task uses " + std::to_string(task_->vocab()) +
                                            " different tokens but model.vocab is " + std::to_string(model_.vocab()) +
                                            "; raise model.vocab");
+    }
+    if (model_.places() > 0) {
+      const auto places = static_cast<int>(model_.places());
+      task_ = std::make_unique<PlacedTask>(std::move(task_), places);
     }
   }
 
@@ -51,11 +59,18 @@ class TokenObjective final : public Objective {
       parts.push_back(
           {branches[i].label, branches[i].scope, kind, branches[i].detail, branches[i].heads, static_cast<int>(i), 0});
     }
+    if (model_.memory() != nullptr) {
+      const SpectralMemoryConfig& memory = model_.memory()->config();
+      parts.push_back({"memory", "memory", "spectral_memory",
+                       "K " + std::to_string(memory.kl.components) + " · M " + std::to_string(memory.tokens), 0, -1,
+                       0});
+    }
     parts.push_back({"head", "head", "head", "V " + std::to_string(model_.vocab()), 0, -1, 0});
     std::size_t part = 0;
     for (const Parameter& parameter : store.all()) {
       const bool starts_branch = part < branches.size() && branches[part].first == &parameter;
-      if (starts_branch || parameter.name == "norm.weight") parts[++part].offset = parameter.offset;
+      const bool starts_memory = parameter.name == "memory.projection_mlp.0.weight";
+      if (starts_branch || starts_memory || parameter.name == "norm.weight") parts[++part].offset = parameter.offset;
       parts[part].parameters += parameter.shape.elements();
     }
     return parts;
@@ -94,19 +109,23 @@ class TokenObjective final : public Objective {
                tokens_.data(), targets_.data(), context_.data());
   }
 
-  bool load(std::int64_t) override {
+  bool load(std::int64_t step) override {
+    batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
     std::copy(tokens_.begin(), tokens_.end(), batch_->tokens.host<std::int32_t>());
     std::copy(targets_.begin(), targets_.end(), batch_->targets.host<std::int32_t>());
     std::copy(context_.begin(), context_.end(), batch_->context.host<std::uint8_t>());
-    return false;
+    return keeper_.take_change();
   }
 
   void queue_uploads() override {
     for (PinnedArray* input : {&batch_->tokens, &batch_->targets, &batch_->context}) input->queue_upload();
+    if (model_.memory() != nullptr) batch_->counter.queue_upload();
   }
 
   Var loss(Tape& tape) override {
-    const Var logits = model_.forward(tape, batch_->tokens.device(), batch_->context.device());
+    const DropoutSource dropped{model_.memory_dropout(), seed_, batch_->counter.device()};
+    const Var logits = model_.forward(tape, batch_->tokens.device(), batch_->context.device(), dropped);
+    if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
     const Tape::Scope scope(tape, "loss");
     last_ = cross_entropy(tape, logits, batch_->targets.device());
     return last_.loss;
@@ -115,6 +134,10 @@ class TokenObjective final : public Objective {
   void queue_results(Backend& backend) override {
     backend.queue_download(batch_->correct.host<void>(), last_.correct);
     backend.queue_download(batch_->counted.host<void>(), last_.counted);
+    if (model_.memory() != nullptr) {
+      backend.queue_download(batch_->summary.host<void>(), pooled_);
+      return;
+    }
     const Tensor& hidden = model_.last_hidden();
     backend.sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {batch_->summary.device(), false});
     batch_->summary.queue_download();
@@ -126,24 +149,42 @@ class TokenObjective final : public Objective {
   }
 
   void read_summary(std::span<double> summary) const override {
-    const auto tokens = static_cast<double>(tokens_.size());
+    const double tokens = model_.memory() != nullptr ? 1.0 : static_cast<double>(tokens_.size());
     for (std::size_t i = 0; i < summary.size(); ++i)
       summary[i] = number_of(batch_->summary, static_cast<std::int64_t>(i)) / tokens;
+  }
+
+  void keep() override {
+    if (model_.memory() == nullptr) return;
+    std::vector<double> summary(static_cast<std::size_t>(width()));
+    read_summary(summary);
+    keeper_.keep(*batch_->owner, batch_->summary.device().dtype, summary);
+  }
+  TrainingMemory memory() const override { return keeper_.state(); }
+  void restore_memory(const TrainingMemory& memory, std::int64_t step) override {
+    keeper_.restore(*batch_->owner, batch_->summary.device().dtype, memory, step);
   }
 
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
 
  private:
-  std::unique_ptr<Task> task_;
+  std::unique_ptr<Task> task_;  // with the model's places
   Model model_;
+  MemoryKeeper keeper_;
+  std::uint64_t seed_;
   std::unique_ptr<TokenBatch> batch_;
   std::vector<std::int32_t> tokens_, targets_;  // drawn ahead of time
   std::vector<std::uint8_t> context_;
   CrossEntropy last_;
+  Tensor pooled_;  // summary of the step, where there is a memory
 };
 
 double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
-  const Task& source = other ? *other : *task_;
+  const auto borrowed = [](const Task* task) {
+    return std::shared_ptr<const Task>(std::shared_ptr<const Task>(), task);
+  };
+  const PlacedTask others(borrowed(other ? other : task_.get()), other ? static_cast<int>(model_.places()) : 0);
+  const Task& source = others;
   Backend& backend = tape.backend();
   const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, 4096 / source.length()));
   PinnedArray tokens(backend, {most, source.length()}, DType::i32),

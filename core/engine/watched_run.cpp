@@ -166,6 +166,7 @@ void WatchedRun::forget_moment() {
   token_weights_.reset();
   trajectory_.reset();
   forecast_.reset();
+  memory_.reset();
   probe_.reset();
   if (prober_) prober_->forget();
   solvers_.reset();
@@ -184,12 +185,15 @@ void WatchedRun::update_spectra() {
 void WatchedRun::update_trace() {
   if (forecasts()) {
     forecast_ = run_->trainer().forecast_view(static_cast<std::int64_t>(history_.now().index));
+    memory_ = forecast_->memory;
     trajectory_ = run_->trajectory().view("pooled summary of a batch");
     return;
   }
   trace_ = observer_->trace(traced_part_);
   token_weights_ = observer_->token_weights(traced_part_);
-  trajectory_ = run_->trajectory().view("mean last hidden state of a batch");
+  const bool has_memory = run_->trainer().model().memory() != nullptr;
+  trajectory_ = run_->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch");
+  memory_ = observer_->memory();
 }
 void WatchedRun::update_probe() {
   if (prober_) probe_ = prober_->look(history_.now(), traced_part_, spectra_.get());
@@ -284,6 +288,7 @@ Observation WatchedRun::describe() const {
   if (influence_) now.influence = influence_->newest();
   now.trajectory = trajectory_;
   now.forecast = forecast_;
+  now.memory = memory_;
   now.solvers = solvers_;
   now.probe = probe_;
   if (probe_) {

@@ -8,6 +8,7 @@
 
 #include "core/engine/forecast_view.h"
 #include "core/engine/influence_lab.h"
+#include "core/engine/memory_view.h"
 #include "core/engine/moment.h"
 #include "core/engine/observer.h"
 #include "core/engine/probe_setup.h"
@@ -90,6 +91,7 @@ class WatchedRun {
   std::shared_ptr<const TokenWeights> token_weights_;
   std::shared_ptr<const TrajectoryView> trajectory_;
   std::shared_ptr<const ForecastView> forecast_;
+  std::shared_ptr<const MemoryView> memory_;
   std::shared_ptr<const ProbeView> probe_;
   std::optional<MadeProblem> made_problem_;
   std::shared_ptr<const SolverView> solvers_;

@@ -18,14 +18,12 @@ namespace afterglow {
 namespace {
 
 constexpr double series_eps = 1e-5, norm_eps = 1e-5;
-constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components", "kl_lambda_scale"};
 
 struct EncoderConfig {
   std::int64_t length = 96, horizon = 96, channels = 7;  // L, P, C
   std::int64_t width = 64, heads = 4, hidden = 256, layers = 2;
   double dropout = 0.1;
-  std::int64_t memory_tokens = 4, memory_depth = 3000;
-  KlConfig kl;
+  SpectralMemoryConfig memory;  // with no tokens there is none
 };
 
 /// Weight and bias of a linear map.
@@ -103,10 +101,8 @@ class SpectralForecaster final : public Forecaster {
       const ParameterScope scope = root.scope("encoder.layers." + std::to_string(i));
       layers_.emplace_back(config, scope, static_cast<std::uint32_t>(1 + i * EncoderLayer::sites));
     }
-    if (config.memory_tokens > 0) {
-      memory_ = std::make_unique<SpectralMemory>(
-          SpectralMemoryConfig{config.kl, config.width, config.memory_tokens, config.memory_depth},
-          root.scope("memory"), root.scope("pooling_layer"));
+    if (config.memory.tokens > 0) {
+      memory_ = std::make_unique<SpectralMemory>(config.memory, root.scope("memory"), root.scope("pooling_layer"));
     }
     head_ = std::make_unique<Map>(root, "head", Shape{config.horizon, config.length * config.width});
   }
@@ -145,9 +141,10 @@ class SpectralForecaster final : public Forecaster {
                        static_cast<int>(config_.heads), scope + ".self_attn.in_proj_weight"});
     }
     if (memory_) {
-      parts.push_back({"memory", "memory", "spectral_memory",
-                       "K " + std::to_string(config_.kl.components) + " · M " + std::to_string(config_.memory_tokens),
-                       0, "memory.projection_mlp.0.weight"});
+      parts.push_back(
+          {"memory", "memory", "spectral_memory",
+           "K " + std::to_string(config_.memory.kl.components) + " · M " + std::to_string(config_.memory.tokens), 0,
+           "memory.projection_mlp.0.weight"});
     }
     parts.push_back({"head", "head", "head", "P " + std::to_string(config_.horizon), 0, "head.weight"});
     return parts;
@@ -165,7 +162,7 @@ class SpectralForecaster final : public Forecaster {
 
   /// [N, L d], contiguous.
   Var without_memory(Tape& tape, const Var& tokens, std::int64_t count) const {
-    const std::int64_t front = config_.memory_tokens * config_.width, rest = config_.length * config_.width;
+    const std::int64_t front = config_.memory.tokens * config_.width, rest = config_.length * config_.width;
     const Var flat = tape.reshape(tokens, {count, front + rest});
     if (front == 0) return flat;
     const std::int64_t widths[] = {front, rest};
@@ -255,10 +252,12 @@ class DLinear final : public Forecaster {
 };
 
 const std::vector<std::string>& encoder_fields() {
-  static const std::vector<std::string> fields{
-      "d_model", "n_heads",         "d_ff",         "e_layers",      "dropout",      "kl_strategy", "kl_kernel",
-      "kl_tau",  "kl_lambda_scale", "n_components", "memory_tokens", "memory_depth", "mode_sign"};
-  return fields;
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> fields{"d_model", "n_heads", "d_ff", "e_layers", "dropout", "mode_sign"};
+    fields.insert(fields.end(), spectral_memory_fields().begin(), spectral_memory_fields().end());
+    return fields;
+  }();
+  return all;
 }
 
 EncoderConfig read_encoder(const nlohmann::json& config, const std::string& where) {
@@ -268,9 +267,7 @@ EncoderConfig read_encoder(const nlohmann::json& config, const std::string& wher
   c.hidden = get_integer(config, "d_ff", c.hidden, 1, 65536, where);
   c.layers = get_integer(config, "e_layers", c.layers, 1, 64, where);
   c.dropout = get_number(config, "dropout", c.dropout, 0.0, 0.95, where);
-  c.kl = read_kl_config(config, kl_fields, where);
-  c.memory_tokens = get_integer(config, "memory_tokens", c.memory_tokens, 0, 1024, where);
-  c.memory_depth = get_integer(config, "memory_depth", c.memory_depth, 1, 100000, where);
+  c.memory = read_spectral_memory(config, c.width, 0, where);
   check_mode_sign(config, where);
   if (c.width % c.heads != 0)
     throw Error(ExitCode::bad_input, where + ": d_model must be a multiple of n_heads; change one of them");
@@ -288,18 +285,18 @@ class ForecasterSubject final : public FileSubject {
     SpectralMemory& memory = *model_.memory();
     const std::vector<double> rows = run.numbers("history", {FileRun::any, config_.width});
     const std::int64_t count = run.shape_of("history")[0];
-    if (count > config_.memory_depth)
+    if (count > config_.memory.depth)
       throw Error(ExitCode::bad_input, "spectral_memory: history has " + std::to_string(count) +
                                            " rows, more than memory_depth; raise memory_depth");
     memory.assign(rows, count);
     memory.refresh(run.tape().backend(), run.dtype());
     const ForecastPass pass = model_.forward(run.tape(), x, {});
     run.output("y", pass.y);
-    run.output("memory_tokens", {config_.memory_tokens, config_.width},
+    run.output("memory_tokens", {config_.memory.tokens, config_.width},
                to_host(run.tape().backend(), pass.memory_tokens));
     if (memory.usable()) {
-      run.output("probe.components", {config_.kl.components, config_.width}, memory.decomposition().components);
-      run.output("probe.eigenvalues", {config_.kl.components}, memory.decomposition().eigenvalues);
+      run.output("probe.components", {config_.memory.kl.components, config_.width}, memory.decomposition().components);
+      run.output("probe.eigenvalues", {config_.memory.kl.components}, memory.decomposition().eigenvalues);
     }
     if (training_) {
       const std::vector<double> summary = to_host(run.tape().backend(), pass.summary);
@@ -355,7 +352,7 @@ FileKind spectral_memory_file_kind() {
             c.channels = get_integer(config, "enc_in", std::nullopt, 1, 65536, where);
             if (get_integer(config, "c_out", c.channels, 1, 65536, where) != c.channels)
               throw Error(ExitCode::bad_input, where + ": c_out must equal enc_in, every channel forecasts itself");
-            if (c.memory_tokens == 0)
+            if (c.memory.tokens == 0)
               throw Error(ExitCode::bad_input, where + ".memory_tokens must be at least 1 in a file");
             return std::make_unique<ForecasterSubject>(c, get_bool(config, "training", false, where), parameters);
           }};

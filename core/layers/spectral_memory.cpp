@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "core/io/json_file.h"
+#include "core/layers/kl_file.h"
+
 namespace afterglow {
 
 namespace {
@@ -10,7 +13,25 @@ namespace {
 constexpr int least_rows = 4;
 constexpr double norm_eps = 1e-5;
 
+constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components", "kl_lambda_scale"};
+
 }  // namespace
+
+const std::vector<std::string>& spectral_memory_fields() {
+  static const std::vector<std::string> fields{"memory_tokens", "memory_depth", "n_components",   "kl_strategy",
+                                               "kl_kernel",     "kl_tau",       "kl_lambda_scale"};
+  return fields;
+}
+
+SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t least_tokens,
+                                          const std::string& where) {
+  SpectralMemoryConfig memory;
+  memory.kl = read_kl_config(config, kl_fields, where);
+  memory.width = width;
+  memory.tokens = get_integer(config, "memory_tokens", memory.tokens, least_tokens, 1024, where);
+  memory.depth = get_integer(config, "memory_depth", memory.depth, 1, 100000, where);
+  return memory;
+}
 
 SpectralMemory::SpectralMemory(const SpectralMemoryConfig& config, const ParameterScope& memory,
                                const ParameterScope& pooling)

@@ -52,7 +52,7 @@ std::size_t ModelState::bytes() const {
 
 Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   const std::string where = "model";
-  refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks"}, where);
+  refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks", "memory"}, where);
   width_ = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
   vocab_ = get_integer(config, "vocab", std::nullopt, 2, 1 << 20, where);
   norm_eps_ = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
@@ -73,9 +73,19 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
       }
     }
   }
+  if (config.contains("memory")) add_memory(config["memory"], where + ".memory", root);
   norm_ = &root.add("norm.weight", {width_}, constant(1.0));
   const bool tied = get_bool(config, "tie_embedding", false, where);
   head_ = tied ? embedding_ : &root.add("head.weight", {vocab_, width_}, normal(0.02));
+}
+
+void Model::add_memory(const json& config, const std::string& where, const ParameterScope& root) {
+  std::vector<std::string> fields = spectral_memory_fields();
+  fields.emplace_back("dropout");
+  refuse_unknown_keys(config, fields, where);
+  memory_dropout_ = get_number(config, "dropout", memory_dropout_, 0.0, 0.95, where);
+  memory_ = std::make_unique<SpectralMemory>(read_spectral_memory(config, width_, 1, where), root.scope("memory"),
+                                             root.scope("pooling_layer"));
 }
 
 void Model::add_branch(const json& config, const std::string& where, int block, const char* role,
@@ -116,9 +126,45 @@ Var Model::run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, 
   return x;
 }
 
-Var Model::embed(Tape& tape, const Tensor& tokens) {
+Var Model::look_up(Tape& tape, const Tensor& tokens) const {
   const Tape::Scope scope(tape, "embedding");
   return embedding(tape, tokens, tape.parameter(*embedding_));
+}
+
+// The embeddings at the places are computed and not used, so that all shapes are those of the sequence.
+Var Model::embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped) {
+  if (!memory_) return look_up(tape, tokens);
+  if (tokens.shape[1] <= places()) {
+    throw Error(ExitCode::bad_input, "a sequence of " + std::to_string(tokens.shape[1]) +
+                                         " tokens leaves nothing behind " + std::to_string(places()) +
+                                         " memory tokens; make it longer");
+  }
+  return prepend_tokens(tape, memory_->memory_tokens(tape, dropped, 0), behind_places(tape, look_up(tape, tokens)));
+}
+
+/// x [B,T,d] without its first M positions.
+Var Model::behind_places(Tape& tape, const Var& x) const {
+  const std::int64_t count = x.shape()[0], front = places(), rest = x.shape()[1] - front;
+  const std::int64_t widths[] = {front * width_, rest * width_};
+  Var parts[2];
+  tape.split_columns(tape.reshape(x, {count, (front + rest) * width_}), widths, parts);
+  return tape.reshape(contiguous(tape, parts[1]), {count, rest, width_});
+}
+
+/// The memory token of a place, for each of `count` sequences: [count,1,d].
+Var Model::place(Tape& tape, std::int64_t position, std::int64_t count) const {
+  const Var tokens = tape.reshape(memory_->memory_tokens(tape, {}, 0), {1, places() * width_});
+  const std::vector<std::int64_t> widths(static_cast<std::size_t>(places()), width_);
+  std::vector<Var> parts(widths.size());
+  tape.split_columns(tokens, widths, parts);
+  const Var own = tape.reshape(contiguous(tape, parts[static_cast<std::size_t>(position)]), {width_});
+  const Tensor nothing = tape.scratch({count, width_}, own.value.dtype);
+  tape.backend().fill(nothing, 0.0);
+  return tape.reshape(add_bias(tape, tape.constant(nothing), own), {count, 1, width_});
+}
+
+Tensor Model::memory_summary(Tape& tape) const {
+  return memory_->summary(tape, behind_places(tape, tape.constant(last_hidden_)).value);
 }
 
 Var Model::read_out(Tape& tape, const Var& x) {
@@ -133,8 +179,8 @@ Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::s
                       [&](std::size_t i, const Var& in) { return branches_[i].layer->forward(tape, in, mask); });
 }
 
-Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask) {
-  return read_out(tape, forward_branches(tape, embed(tape, tokens), mask, 0, branches_.size()));
+Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped) {
+  return read_out(tape, forward_branches(tape, embed(tape, tokens, dropped), mask, 0, branches_.size()));
 }
 
 Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,
@@ -149,7 +195,10 @@ ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) 
 }
 
 Var Model::step(Tape& tape, const Tensor& tokens, ModelState& state) {
-  return read_out(tape, run_branches(tape, embed(tape, tokens), 0, branches_.size(), [&](std::size_t i, const Var& in) {
+  const bool is_place = state.position < places();
+  const Var x = is_place ? place(tape, state.position, tokens.shape[0]) : look_up(tape, tokens);
+  ++state.position;
+  return read_out(tape, run_branches(tape, x, 0, branches_.size(), [&](std::size_t i, const Var& in) {
                     return branches_[i].layer->step(tape, in, state.layers[i]);
                   }));
 }

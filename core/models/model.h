@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/layers/layer.h"
+#include "core/layers/spectral_memory.h"
 
 namespace afterglow {
 
@@ -26,6 +27,7 @@ struct Branch {
 /// States of all branches, in their order.
 struct ModelState {
   std::vector<LayerState> layers;
+  std::int64_t position = 0;  ///< tokens seen, places of memory tokens among them
   std::size_t bytes() const;
 };
 
@@ -33,17 +35,29 @@ class Model {
  public:
   /// config: {"d_model": 64, "vocab": 128, "tie_embedding": false, "blocks": [{"mixer": {"kind": "mamba2", ..},
   /// "mlp": {"kind": "swiglu", ..}, "repeat": 2}, ..]}. Each block may leave out one of the two. The width is filled
-  /// in. Anything unknown or impossible is an Error(bad_input) that names block and field.
+  /// in. Anything unknown or impossible is an Error(bad_input) that names block and field. With "memory":
+  /// {"n_components": 16, "memory_tokens": 4, ..} (the fields of read_spectral_memory, and `dropout`) the first M
+  /// positions of every sequence are places: whatever token is given there, the memory tokens of training stand in its
+  /// stead.
   Model(const nlohmann::json& config, ParameterStore& store);
 
   std::int64_t width() const { return width_; }
   std::int64_t vocab() const { return vocab_; }
   const std::vector<Branch>& branches() const { return branches_; }
 
-  /// tokens i32 [B,T] -> logits [B,T,V]. `mask` u8 [B,T] or undefined, see Layer::forward.
-  Var forward(Tape& tape, const Tensor& tokens, const Tensor& mask);
+  /// The memory of training; null without one.
+  SpectralMemory* memory() const { return memory_.get(); }
+  /// Places in front of every sequence, M; 0 without memory.
+  std::int64_t places() const { return memory_ ? memory_->config().tokens : 0; }
+  double memory_dropout() const { return memory_dropout_; }
+
+  /// tokens i32 [B,T] -> logits [B,T,V]. `mask` u8 [B,T] or undefined, see Layer::forward. `dropped` acts in the
+  /// projection of the memory. With places T must be larger than their number.
+  Var forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped = {});
   /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
-  Var embed(Tape& tape, const Tensor& tokens);
+  Var embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped = {});
+  /// [1,d]: what the last pass leaves in the memory's history, pooled over the normed states behind the places.
+  Tensor memory_summary(Tape& tape) const;
   /// The stream behind branches [first, last) when x [B,T,d] is the stream before them.
   Var forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
   /// The normed state [B,T,d] that the head read in the last pass; valid until the tape begins anew.
@@ -57,11 +71,15 @@ class Model {
   Var step(Tape& tape, const Tensor& tokens, ModelState& state);
 
  private:
+  void add_memory(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
   void add_branch(const nlohmann::json& config, const std::string& where, int block, const char* role,
                   const ParameterScope& root);
   template <class Apply>
   Var run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, const Apply& apply);
   Var read_out(Tape& tape, const Var& x);
+  Var look_up(Tape& tape, const Tensor& tokens) const;
+  Var behind_places(Tape& tape, const Var& x) const;
+  Var place(Tape& tape, std::int64_t position, std::int64_t count) const;
 
   ParameterStore* store_;
   std::int64_t width_ = 0, vocab_ = 0;
@@ -70,6 +88,8 @@ class Model {
   const Parameter* norm_ = nullptr;
   const Parameter* head_ = nullptr;
   std::vector<Branch> branches_;
+  std::unique_ptr<SpectralMemory> memory_;
+  double memory_dropout_ = 0.1;
   Tensor last_hidden_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/engine/depth_view.h"
 #include "core/engine/forecast_view.h"
+#include "core/engine/memory_view.h"
 #include "core/engine/probe_view.h"
 #include "core/engine/solver_problems.h"
 #include "core/engine/theory_view.h"
@@ -420,11 +421,18 @@ std::shared_ptr<ForecastView> forecast_of(std::int64_t step) {
       }
     }
   }
-  view->memory_tokens = 4;
+  return view;
+}
+
+std::shared_ptr<MemoryView> memory_of(std::int64_t step) {
+  auto view = std::make_shared<MemoryView>();
+  view->step = step;
+  view->tokens = 4;
+  view->input_length = 72;
   view->history_rows = step;
   for (int k = 0; k < 8; ++k) {
-    view->memory_eigenvalues.push_back(std::pow(0.5, k));
-    view->memory_explained.push_back(1 - std::pow(0.5, k + 1));
+    view->eigenvalues.push_back(std::pow(0.5, k));
+    view->explained.push_back(1 - std::pow(0.5, k + 1));
   }
   MemoryAttention& attention = view->attention.emplace_back();
   attention.reads.assign(4, std::vector<double>(72));
@@ -672,6 +680,7 @@ Observation forecast() {
   o.theory = nullptr;
   o.depth = nullptr;
   o.forecast = forecast_of(428);
+  o.memory = memory_of(428);
   return o;
 }
 
@@ -695,11 +704,13 @@ Observation broken_forecast() {
   window.channels[2].truth.clear();
   window.mse = infinity;
   view->windows[1].channels.clear();
-  view->attention[0].reads[1].clear();
-  view->attention[0].is_read.resize(3, {nan});
-  view->attention.push_back({});
-  view->memory_explained.resize(1, nan);
   o.forecast = view;
+  auto memory = memory_of(400);
+  memory->attention[0].reads[1].clear();
+  memory->attention[0].is_read.resize(3, {nan});
+  memory->attention.push_back({});
+  memory->explained.resize(1, nan);
+  o.memory = memory;
   return o;
 }
 

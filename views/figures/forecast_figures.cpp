@@ -14,8 +14,8 @@ namespace {
 
 constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
 
-std::string age_text(const Observation& observation, const ForecastView& view) {
-  return view.step == observation.step ? "" : " · as of step " + grouped_number(view.step);
+std::string age_text(const Observation& observation, std::int64_t step) {
+  return step == observation.step ? "" : " · as of step " + grouped_number(step);
 }
 
 Line time_line(const std::string& name, const std::vector<double>& values, double first, Ink ink) {
@@ -83,9 +83,11 @@ Figure errors_figure(const ForecastView& view) {
   return figure;
 }
 
-/// "" or " of layer 1": only where there are several encoder layers.
-std::string of_layer(const ForecastView& view, std::size_t layer) {
-  return view.attention.size() < 2 ? "" : ", layer " + std::to_string(layer);
+/// "" or ", layer 1": only where there are several layers.
+std::string of_layer(const MemoryView& view, std::size_t layer) {
+  if (view.attention.size() < 2) return "";
+  const std::string& label = view.attention[layer].layer;
+  return ", layer " + (label.empty() ? std::to_string(layer) : label);
 }
 
 std::string numbered(const std::string& id, std::size_t layer) {
@@ -93,7 +95,7 @@ std::string numbered(const std::string& id, std::size_t layer) {
 }
 
 /// Rows are memory tokens, columns input positions.
-Figure reads_figure(const ForecastView& view, std::size_t layer) {
+Figure reads_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
   Figure figure;
   figure.id = numbered("memory_reads", layer);
@@ -118,16 +120,17 @@ Figure reads_figure(const ForecastView& view, std::size_t layer) {
   return figure;
 }
 
-Figure is_read_figure(const ForecastView& view, std::size_t layer) {
+/// Where memory sees the input all tokens see each other, and equal attention is the same everywhere.
+Figure is_read_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
+  const bool sees_all = !attention.reads.empty();
   Figure figure;
   figure.id = numbered("memory_is_read", layer);
   figure.title = "Who reads memory" + of_layer(view, layer);
-  figure.subtitle = "dotted: attention that is the same for all";
   figure.x.label = "input position";
   figure.x.integer_ticks = true;
-  figure.y.label = "softmax weight";
-  for (int m = 0; m < view.memory_tokens; ++m) {
+  figure.y.label = sees_all ? "softmax weight" : "weight";
+  for (int m = 0; m < view.tokens; ++m) {
     std::vector<double> weights;
     for (const std::vector<double>& row : attention.is_read) {
       const auto place = static_cast<std::size_t>(m);
@@ -135,28 +138,30 @@ Figure is_read_figure(const ForecastView& view, std::size_t layer) {
     }
     figure.series.emplace_back(time_line("m" + std::to_string(m), weights, 0, m));
   }
-  const double tokens = static_cast<double>(view.memory_tokens) + std::max(view.input_length, 0);
+  if (!sees_all) return figure;
+  figure.subtitle = "dotted: attention that is the same for all";
+  const double tokens = static_cast<double>(view.tokens) + std::max(view.input_length, 0);
   figure.reference_lines.push_back({Orientation::horizontal, 1 / tokens, "", Role::dim, Dash::dotted});
   return figure;
 }
 
-Figure buffer_figure(const ForecastView& view) {
+Figure buffer_figure(const MemoryView& view) {
   Figure figure;
   figure.id = "memory_buffer";
   figure.title = "What the buffer holds";
   figure.subtitle = grouped_number(view.history_rows) + " rows";
   figure.x.label = "modes k";
   figure.x.integer_ticks = true;
-  figure.x.range = Range{1, std::max(2.0, static_cast<double>(view.memory_eigenvalues.size()))};
+  figure.x.range = Range{1, std::max(2.0, static_cast<double>(view.eigenvalues.size()))};
   figure.y.label = "share of the variance";
   figure.y.range = Range{0, 1.04};
   std::vector<double> single;
   double before = 0;
-  for (const double sum : view.memory_explained) {
+  for (const double sum : view.explained) {
     single.push_back(sum - before);
     before = sum;
   }
-  Line explained = time_line("first k modes", view.memory_explained, 1, 0);
+  Line explained = time_line("first k modes", view.explained, 1, 0);
   Line alone = time_line("mode k alone", single, 1, 1);
   explained.marker = alone.marker = Marker::automatic;
   figure.series.emplace_back(std::move(explained));
@@ -197,7 +202,7 @@ std::string forecast_subtitle(const Observation& observation, const Selection&) 
   const ForecastWindow& window = view->windows.front();
   const std::string when = window.first.empty() ? "" : " · " + window.first + " to " + window.last;
   return "window " + grouped_number(window.index) + when + " · MSE " + number_text(window.mse, 3) +
-         age_text(observation, *view);
+         age_text(observation, view->step);
 }
 
 std::vector<Figure> forecast_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -211,27 +216,31 @@ std::vector<Figure> forecast_figures(const Observation& observation, const Selec
 }
 
 std::string memory_tokens_subtitle(const Observation& observation, const Selection&) {
-  const ForecastView* view = observation.forecast.get();
-  if (!view) return "no forecast here: what memory tokens read and who reads them";
-  if (view->memory_tokens == 0) return "this model has no memory tokens";
-  return std::to_string(view->memory_tokens) + " tokens · mean over heads · first channel" +
-         age_text(observation, *view);
+  const MemoryView* view = observation.memory.get();
+  if (!view) return "this model has no memory tokens: what they read and who reads them · preset forecast";
+  std::string text = std::to_string(view->tokens) + " tokens · mean over heads";
+  if (observation.forecast) text += " · first channel";
+  if (std::isfinite(view->accuracy))
+    text += " · accuracy " + number_text(view->accuracy, 3) + ", " + number_text(view->without, 3) + " without";
+  return text + age_text(observation, view->step);
 }
 
 std::vector<Figure> memory_tokens_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const ForecastView* view = observation.forecast.get();
-  if (!view || view->memory_tokens <= 0) return {};
-  std::vector<Figure> figures;
+  const MemoryView* view = observation.memory.get();
+  const ForecastView* forecast = observation.forecast.get();
+  if (!view || view->tokens <= 0) return {};
+  std::vector<Figure> first, deeper;
   for (std::size_t layer = 0; layer < view->attention.size(); ++layer) {
-    figures.push_back(reads_figure(*view, layer));
+    std::vector<Figure>& figures = layer == 0 ? first : deeper;
+    if (!view->attention[layer].reads.empty()) figures.push_back(reads_figure(*view, layer));
     figures.push_back(is_read_figure(*view, layer));
   }
+  if (forecast && !forecast->windows.empty() && !std::isnan(forecast->windows.front().mse_without_memory))
+    first.push_back(switched_off_figure(*forecast));
+  if (!view->explained.empty()) first.push_back(buffer_figure(*view));
   // The attention of deeper layers comes last.
-  auto place = figures.begin() + std::min<std::ptrdiff_t>(2, std::ssize(figures));
-  if (!view->windows.empty() && !std::isnan(view->windows.front().mse_without_memory))
-    place = figures.insert(place, switched_off_figure(*view)) + 1;
-  if (!view->memory_explained.empty()) figures.insert(place, buffer_figure(*view));
-  return figures;
+  for (Figure& figure : deeper) first.push_back(std::move(figure));
+  return first;
 }
 
 }  // namespace afterglow

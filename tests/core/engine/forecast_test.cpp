@@ -88,11 +88,12 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   EXPECT_EQ(view.windows[0].channels[0].input.size(), 24u);
   EXPECT_EQ(view.windows[0].channels[0].prediction.size(), 6u);
   EXPECT_NEAR(view.windows[0].channels[1].input[0], 20.0, 8.0) << "in the series' own unit";
-  EXPECT_EQ(view.memory_tokens, 2);
-  EXPECT_EQ(view.history_rows, 12);
-  EXPECT_EQ(view.memory_eigenvalues.size(), 4u);
-  ASSERT_EQ(view.attention.size(), 1u);
-  for (const std::vector<double>& row : view.attention[0].is_read) {
+  ASSERT_TRUE(now.memory);
+  EXPECT_EQ(now.memory->tokens, 2);
+  EXPECT_EQ(now.memory->history_rows, 12);
+  EXPECT_EQ(now.memory->eigenvalues.size(), 4u);
+  ASSERT_EQ(now.memory->attention.size(), 1u);
+  for (const std::vector<double>& row : now.memory->attention[0].is_read) {
     EXPECT_GT(row[0] + row[1], 0.0);
     EXPECT_LT(row[0] + row[1], 1.0);
   }

@@ -124,9 +124,9 @@ TEST(MemoryTokensFigures, ShowBothDirectionsOfTheAttention) {
   ASSERT_EQ(figures.size(), 4u);
   const HeatMap reads = series<HeatMap>(figures[0], "weight");
   EXPECT_EQ(reads.rows, 4);
-  EXPECT_EQ(reads.cells[72 + 5], o.forecast->attention[0].reads[1][5]);
+  EXPECT_EQ(reads.cells[72 + 5], o.memory->attention[0].reads[1][5]);
   const Line is_read = series<Line>(figures[1], "m3");
-  EXPECT_EQ(CurveView(is_read.curve).y(7), o.forecast->attention[0].is_read[7][3]);
+  EXPECT_EQ(CurveView(is_read.curve).y(7), o.memory->attention[0].is_read[7][3]);
   EXPECT_NEAR(figures[1].reference_lines.front().at, 1.0 / 76, 1e-15);
   const Bars off = series<Bars>(figures[2], "without memory");
   ASSERT_EQ(off.bars.size(), 4u);
@@ -141,13 +141,33 @@ TEST(ForecastFigures, SayQuietlyWhatTheyWouldShow) {
   EXPECT_TRUE(forecast_figures(o, {}, curves).empty());
   EXPECT_TRUE(memory_tokens_figures(o, {}, curves).empty());
   EXPECT_NE(forecast_subtitle(o, {}).find("input, truth and prediction"), std::string::npos);
-  EXPECT_NE(memory_tokens_subtitle(o, {}).find("no forecast here"), std::string::npos);
+  EXPECT_NE(memory_tokens_subtitle(o, {}).find("this model has no memory tokens"), std::string::npos);
   Observation without = samples::forecast();
-  auto view = std::make_shared<ForecastView>(*without.forecast);
-  view->memory_tokens = 0;
-  view->attention.clear();
-  without.forecast = view;
-  EXPECT_EQ(memory_tokens_subtitle(without, {}), "this model has no memory tokens");
+  without.memory.reset();
+  EXPECT_TRUE(memory_tokens_figures(without, {}, curves).empty());
+}
+
+// In a causal stack memory stands first and reads nothing of the sequence; there is no window to forecast.
+TEST(MemoryTokensFigures, ShowWhoReadsTheMemoryOfATokenModel) {
+  CurveStore curves;
+  Observation o = samples::forecast();
+  auto memory = std::make_shared<MemoryView>(*o.memory);
+  memory->attention[0].layer = "0 attention";
+  memory->attention[0].reads.clear();
+  memory->attention.push_back(memory->attention[0]);
+  memory->attention[1].layer = "1 ska";
+  memory->accuracy = 0.75;
+  memory->without = 0.5;
+  o.memory = memory;
+  o.forecast.reset();
+  const auto figures = memory_tokens_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 3u);
+  EXPECT_EQ(figures[0].title, "Who reads memory, layer 0 attention");
+  EXPECT_TRUE(figures[0].reference_lines.empty());
+  EXPECT_EQ(figures[1].id, "memory_buffer");
+  EXPECT_EQ(figures[2].title, "Who reads memory, layer 1 ska");
+  EXPECT_NE(memory_tokens_subtitle(o, {}).find("accuracy 0.75, 0.5 without"), std::string::npos)
+      << memory_tokens_subtitle(o, {});
 }
 
 }  // namespace

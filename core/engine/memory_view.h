@@ -1,0 +1,39 @@
+// What the memory tokens of a model do in the probe sequence, and what their history holds. The pointer in Observation
+// is null for a model without memory.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace afterglow {
+
+/// What the M memory tokens and the positions of the sequence read of each other in one layer, mean over heads.
+struct MemoryAttention {
+  std::string layer;  ///< "1 attention"
+  /// [M][L]: weight that memory token m gives to input position t; empty where memory comes first and sees nothing.
+  std::vector<std::vector<double>> reads;
+  /// [L][M]: weight that input position t gives to memory token m.
+  std::vector<std::vector<double>> is_read;
+};
+
+struct MemoryView {
+  std::int64_t step = 0;  ///< training step of the weights
+  int tokens = 0;         ///< M
+  int input_length = 0;   ///< L, positions shown
+  std::int64_t history_rows = 0;
+  std::vector<double> eigenvalues;  ///< [K] of the history, falling; empty while it is too short to be used
+  std::vector<double> explained;    ///< [K] share of its variance in the first k modes
+  /// Of a forecast: of the first channel of the first window. Weights are softmax weights, but for layers that weigh
+  /// tokens otherwise (core/analysis/token_weights.h), which may be negative.
+  std::vector<MemoryAttention> attention;
+  /// Of tokens: share of right answers on `examples` held-out sequences, with the tokens and with zeros in their place;
+  /// NaN while the memory is not in use. A forecast has the error of each window (ForecastWindow::mse_without_memory).
+  double accuracy = std::numeric_limits<double>::quiet_NaN(), without = std::numeric_limits<double>::quiet_NaN();
+  int examples = 0;
+};
+
+/// The part that depends on the history alone.
+MemoryView view_of_history(const class SpectralMemory& memory, std::int64_t step);
+
+}  // namespace afterglow

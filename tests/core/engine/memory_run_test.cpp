@@ -1,0 +1,171 @@
+// Runs on tokens with a memory of training: learning, exact repetition, snapshots, what is shown of them.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/watched_run.h"
+#include "core/io/error.h"
+#include "core/tasks/placed_task.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+
+Recipe with_memory() {
+  return parse_recipe(
+      {{"seed", 3},
+       {"model",
+        {{"d_model", 16},
+         {"vocab", 128},
+         {"blocks",
+          {{{"mixer", {{"kind", "attention"}, {"n_heads", 2}}}, {"mlp", {{"kind", "swiglu"}, {"d_ff", 16}}}},
+           {{"mixer", {{"kind", "ska"}, {"H", 2}, {"r", 4}, {"P", 8}, {"mode", "masked"}}}}}},
+         {"memory", {{"memory_tokens", 3}, {"n_components", 4}, {"memory_depth", 10}}}}},
+       {"task", {{"kind", "sysprompt"}, {"bindings", 2}, {"length", 12}}},
+       {"training", {{"steps", 60}, {"batch", 8}, {"learning_rate", 0.003}, {"warmup", 5}, {"evaluate_every", 20}}}},
+      "test");
+}
+
+void train_to(TrainingRun& run, std::int64_t step) {
+  while (run.step() < step) ASSERT_TRUE(run.train_step()) << run.failure();
+}
+
+TEST(PlacedTask, MovesEverySequenceBehindItsPlaces) {
+  const std::shared_ptr<const Task> inner = make_task({{"kind", "sysprompt"}, {"bindings", 2}, {"length", 12}});
+  const PlacedTask placed(inner, 3);
+  EXPECT_EQ(placed.length(), 15);
+  EXPECT_EQ(placed.vocab(), inner->vocab());
+  for (const Split split : {Split::train, Split::held_out}) {
+    for (std::uint64_t index = 0; index < 20; ++index) {
+      const Example own = inner->example(7, index, split), moved = placed.example(7, index, split);
+      ASSERT_EQ(moved.tokens.size(), 15u);
+      for (std::size_t t = 0; t < 3; ++t) {
+        EXPECT_EQ(moved.tokens[t], 0);
+        EXPECT_EQ(moved.targets[t], -1);
+        EXPECT_EQ(moved.context[t], 1);
+      }
+      for (std::size_t t = 0; t < 12; ++t) {
+        EXPECT_EQ(moved.tokens[t + 3], own.tokens[t]);
+        EXPECT_EQ(moved.targets[t + 3], own.targets[t]);
+        EXPECT_EQ(moved.context[t + 3], own.context[t]);
+      }
+      ASSERT_EQ(moved.sources.size(), own.sources.size());
+      for (std::size_t i = 0; i < own.sources.size(); ++i) EXPECT_EQ(moved.sources[i], own.sources[i] + 3);
+    }
+  }
+}
+
+TEST(MemoryRun, SameRecipeSameBitsForAnyNumberOfThreads) {
+  std::string first;
+  for (const int threads : {1, 2, 3}) {
+    const auto backend = make_cpu_backend(threads);
+    TrainingRun run(with_memory(), *backend);
+    train_to(run, 15);
+    if (first.empty()) first = run.trainer().checksum();
+    EXPECT_EQ(run.trainer().checksum(), first);
+    EXPECT_EQ(run.trainer().memory().appended, 15);
+    EXPECT_EQ(run.trainer().memory().rows.size(), 10u * 16u);
+  }
+}
+
+TEST(MemoryRun, RewindsAndResumesExactlyWithItsMemory) {
+  const auto backend = make_cpu_backend(2);
+  TrainingRun run(with_memory(), *backend);
+  train_to(run, 9);
+  const std::string at_nine = run.trainer().checksum();
+  const Snapshot snapshot = run.snapshot();
+  train_to(run, 25);
+  const std::string at_end = run.trainer().checksum();
+  run.go_to(2);
+  run.go_to(9);
+  EXPECT_EQ(run.trainer().checksum(), at_nine);
+  run.go_to(25);
+  EXPECT_EQ(run.trainer().checksum(), at_end);
+  TrainingRun resumed(snapshot, *backend);
+  EXPECT_EQ(resumed.trainer().checksum(), at_nine);
+  EXPECT_EQ(resumed.trainer().evaluate(16), [&] {
+    run.go_to(9);
+    return run.trainer().evaluate(16);
+  }()) << "the tokens are those of the file before anything is trained";
+  train_to(resumed, 25);
+  EXPECT_EQ(resumed.trainer().checksum(), at_end);
+}
+
+TEST(MemoryRun, ASnapshotWithoutItsHistoryIsRefused) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(with_memory(), *backend);
+  train_to(run, 6);
+  Snapshot bad = run.snapshot();
+  bad.file.metadata.erase("memory.appended");
+  EXPECT_THROW(TrainingRun(bad, *backend), Error);
+}
+
+TEST(MemoryRun, TheMemoryBelongsToTheRunAndItsParts) {
+  const auto backend = make_cpu_backend(2);
+  TrainingRun run(with_memory(), *backend);
+  std::int64_t sum = 0, memory = 0;
+  for (const ModelPart& part : run.trainer().parts()) {
+    sum += part.parameters;
+    if (part.kind == "spectral_memory") memory = part.parameters;
+  }
+  EXPECT_EQ(sum, run.trainer().parameters().count());
+  // 64 -> 128 -> 48 with biases, the norm, and the pooling of width 16.
+  EXPECT_EQ(memory, 64 * 128 + 128 + 128 * 48 + 48 + 2 * 16 + 16 + 1);
+  EXPECT_EQ(run.trainer().task().length(), 15);
+  train_to(run, 12);
+  const auto other = make_task({{"kind", "sysprompt"}, {"bindings", 1}, {"length", 20}});
+  const double accuracy = run.trainer().evaluate(16, other.get());
+  EXPECT_GE(accuracy, 0.0);
+  EXPECT_LE(accuracy, 1.0);
+}
+
+TEST(MemoryRun, ShowsWhoReadsTheTokens) {
+  const auto backend = make_cpu_backend(2);
+  WatchedRun watched({with_memory(), std::nullopt}, *backend);
+  watched.go_to(12);
+  watched.update_spectra();
+  watched.update_trace();
+  watched.update_probe();
+  const Observation now = watched.describe();
+  ASSERT_TRUE(now.memory && now.trajectory && now.trace);
+  EXPECT_FALSE(now.forecast);
+  EXPECT_EQ(now.trajectory->summary, "pooled summary of a batch");
+  EXPECT_EQ(now.trace->steps.size(), 15u);
+  const MemoryView& view = *now.memory;
+  EXPECT_EQ(view.step, 12);
+  EXPECT_EQ(view.tokens, 3);
+  EXPECT_EQ(view.input_length, 12);
+  EXPECT_EQ(view.history_rows, 10);
+  EXPECT_EQ(view.eigenvalues.size(), 4u);
+  EXPECT_TRUE(std::isfinite(view.accuracy));
+  EXPECT_TRUE(std::isfinite(view.without));
+  ASSERT_EQ(view.attention.size(), 2u);
+  EXPECT_EQ(view.attention[0].layer, "0 attention");
+  EXPECT_TRUE(view.attention[0].reads.empty()) << "causal: memory comes first";
+  ASSERT_EQ(view.attention[0].is_read.size(), 12u);
+  for (const std::vector<double>& row : view.attention[0].is_read) {
+    EXPECT_GT(row[0] + row[1] + row[2], 0.0);
+    EXPECT_LT(row[0] + row[1] + row[2], 1.0);
+  }
+  const std::string before = watched.run().trainer().checksum();
+  watched.update_trace();
+  EXPECT_EQ(watched.describe().memory->accuracy, view.accuracy) << "the memory is back";
+  EXPECT_EQ(watched.run().trainer().checksum(), before);
+  watched.measure_influence();
+  EXPECT_TRUE(watched.describe().influence);
+}
+
+TEST(MemoryRun, AModelWithoutMemoryHasNoView) {
+  const auto backend = make_cpu_backend(1);
+  Recipe recipe = with_memory();
+  recipe.model.erase("memory");
+  WatchedRun watched({recipe, std::nullopt}, *backend);
+  watched.update_trace();
+  EXPECT_FALSE(watched.describe().memory);
+  EXPECT_EQ(watched.run().trainer().task().length(), 12);
+}
+
+}  // namespace
+}  // namespace afterglow
