@@ -1,4 +1,4 @@
-// Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the block. The gradient
+// Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the warp. The gradient
 // computes them again. Products run on the tensor cores, see cuda_tiles.cuh.
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_pairs.cuh"
@@ -10,110 +10,122 @@ using namespace device::tiles;
 
 namespace {
 
-constexpr int quarters = 4;  // warps that share a row
-
 template <int columns>
-constexpr int forward_bytes = (3 * Tile<columns>::size + Weights<rows>::size) * 4;
+constexpr int forward_bytes = 3 * tile_bytes<columns>;
 
-/// The largest, or the sum, of a row's numbers in the four lanes that share it.
-__device__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(full_warp, x, 1));
-  return fmaxf(x, __shfl_xor_sync(full_warp, x, 2));
+/// Largest score (a power of two) and sum of weights of a thread's two rows.
+struct Softmax {
+  float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
+  /// What a weight is relative to; no key seen yet: anything finite.
+  __device__ float base(int r) const { return largest[r] == -INFINITY ? 0.0f : largest[r]; }
+};
+
+/// Turns scores into weights and shrinks what was summed so far to the new largest score.
+template <int width, int columns>
+__device__ void take_scores(Share<width>& score, Softmax& softmax, Share<columns>& sum) {
+  float shrink[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float top = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < width / 8; ++n) top = fmaxf(top, fmaxf(score.at(n, r, 0), score.at(n, r, 1)));
+    const float before = softmax.largest[r];
+    softmax.largest[r] = fmaxf(before, quad_max(top));
+    shrink[r] = exp2f(before - softmax.base(r));
+    softmax.total[r] *= shrink[r];
+  }
+  score.each([&](int, int r, int, float value) {
+    const float weight = exp2f(value - softmax.base(r));
+    softmax.total[r] += weight;
+    return weight;
+  });
+  sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
 }
-__device__ float quad_sum(float x) {
-  x += __shfl_xor_sync(full_warp, x, 1);
-  return x + __shfl_xor_sync(full_warp, x, 2);
+
+/// Brings both groups' sums to one largest score and adds them; the first group then has the whole.
+template <int columns>
+__device__ void join_softmax(const Lane& lane, Softmax& softmax, Share<columns>& sum, std::byte* memory) {
+  __shared__ float largest[2][rows], totals[2][rows];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (lane.part != 0) continue;
+    largest[lane.group][lane.row_of(r)] = softmax.largest[r];
+    totals[lane.group][lane.row_of(r)] = softmax.total[r];
+  }
+  __syncthreads();
+  float shrink[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane.row_of(r), other = 1 - lane.group;
+    const float before = softmax.largest[r];
+    softmax.largest[r] = fmaxf(before, largest[other][row]);
+    shrink[r] = exp2f(before - softmax.base(r));
+    softmax.total[r] = softmax.total[r] * shrink[r] + totals[other][row] * exp2f(largest[other][row] - softmax.base(r));
+  }
+  sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
+  join_groups(lane, sum, memory);
 }
 
 template <int columns, bool exact>
-__global__ void __launch_bounds__(block, columns <= 64 ? 2 : 1)
-    attention_kernel(Pairs in, Target to, float* log_sum, unsigned own_tiles) {
+__global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
+    attention_kernel(Pairs in, Target to, float* log_sum) {
+  await_previous();
+  constexpr int width = rows / groups_of<columns>;
   extern __shared__ float4 memory[];
-  __shared__ float shared_rows[quarters][rows];
-  float* shared = reinterpret_cast<float*>(memory);
-  const Tile<columns> q{shared}, k{shared + Tile<columns>::size}, v{shared + 2 * Tile<columns>::size};
-  const Weights<rows> weights{shared + 3 * Tile<columns>::size};
+  std::byte* const q = reinterpret_cast<std::byte*>(memory);
+  std::byte* const k = q + tile_bytes<columns>;
+  std::byte* const v = k + tile_bytes<columns>;
   const Lane lane;
-  const int sequence = static_cast<int>(blockIdx.x / own_tiles), b = sequence / in.heads, h = sequence % in.heads;
-  const int key_head = h / (in.heads / in.key_heads);
+  const int share = lane.group * width;  // of the streamed rows
+  const int sequences = in.batch * in.heads, place = static_cast<int>(blockIdx.x), sequence = place % sequences;
+  const int b = sequence / in.heads, h = sequence % in.heads, key_head = h / (in.heads / in.key_heads);
   // Late queries see the most keys: they start first.
-  const int first = static_cast<int>(own_tiles - 1 - blockIdx.x % own_tiles) * rows;
+  const int first = ((in.queries - 1) / rows - place / sequences) * rows;
   const int count = min(rows, in.queries - first), limit = in.seen(first + count - 1);
-  const std::size_t own_row = static_cast<std::size_t>(b) * in.queries + first;
-  const auto begin_load = [&](const Tile<columns>& tile, const Operand& from, int key) {
-    if (key < limit)
-      load<rows>(tile, from, static_cast<std::size_t>(b) * in.keys + key, key_head, min(rows, in.keys - key));
+  const auto begin_copy = [&](std::byte* tile, const Tiles& from, int key) {
+    if (key < limit) copy<tile_bytes<columns>>(tile, from.at<columns>(b, key_head, key));
     commit();
   };
-  load<rows>(q, in.q, own_row, h, count);
-  begin_load(k, in.k, 0);
-  begin_load(v, in.v, 0);
-  Accumulator<columns / 32> sum;
+  copy<tile_bytes<columns>>(q, in.q.at<columns>(b, h, first));
+  begin_copy(k, in.k, 0);
+  begin_copy(v, in.v, 0);
+  Share<columns> sum;
   sum.clear();
-  float largest[4], total[4];
-#pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    largest[r] = -INFINITY;
-    total[r] = 0;
-  }
+  Softmax softmax;
   for (int key = 0; key < limit; key += rows) {
     wait<1>();
     __syncthreads();
-    Accumulator<2> score;
-    dot_rows<exact, rows>(q, k, score);
-    float top[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-    score.each(lane, [&](int r, int column, float value) {
-      value = key + column < in.seen(first + lane.row_of(r)) ? value * in.scale : -INFINITY;
-      top[r] = fmaxf(top[r], value);
-      return value;
-    });
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      top[r] = quad_max(top[r]);
-      if (lane.part == 0) shared_rows[lane.quarter][lane.row_of(r)] = top[r];
-    }
+    Share<width> score;
+    dot<exact, columns>(lane, q, k + share * row_bytes<columns>, in.power_scale(), score);
     __syncthreads();
-    begin_load(k, in.k, key + rows);
-    float shrink[4];
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      const float before = largest[r];
-#pragma unroll
-      for (int w = 0; w < quarters; ++w) largest[r] = fmaxf(largest[r], shared_rows[w][lane.row_of(r)]);
-      shrink[r] = largest[r] == -INFINITY ? 1.0f : expf(before - largest[r]);
-      total[r] *= shrink[r];
+    begin_copy(k, in.k, key + rows);
+    if (key + rows > in.seen(first)) {
+      score.each([&](int n, int r, int e, float value) {
+        return key + share + lane.column_of(n, e) < in.seen(first + lane.row_of(r)) ? value : -INFINITY;
+      });
     }
-    score.each(lane, [&](int r, int, float value) {
-      const float weight = largest[r] == -INFINITY ? 0.0f : expf(value - largest[r]);
-      total[r] += weight;
-      return weight;
-    });
-    sum.each(lane, [&](int r, int, float value) { return value * shrink[r]; });
-    score.store(lane, weights);
+    take_scores(score, softmax, sum);
     wait<1>();
     __syncthreads();
-    add_rows<exact, rows>(weights, v, sum);
+    spread<exact, columns>(lane, score, v + share * row_bytes<columns>, 0, sum);
     __syncthreads();
-    begin_load(v, in.v, key + rows);
+    begin_copy(v, in.v, key + rows);
   }
   wait<0>();
-#pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    total[r] = quad_sum(total[r]);
-    if (lane.part == 0) shared_rows[lane.quarter][lane.row_of(r)] = total[r];
-  }
   __syncthreads();
 #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    const int row = lane.row_of(r);
-    total[r] = 0;
+  for (int r = 0; r < 2; ++r) softmax.total[r] = quad_sum(softmax.total[r]);
+  if constexpr (groups_of<columns> == 2) join_softmax(lane, softmax, sum, q);
+  if (lane.group == 1) return;
 #pragma unroll
-    for (int w = 0; w < quarters; ++w) total[r] += shared_rows[w][row];
-    if (row < count && lane.quarter == 0 && lane.part == 0)
-      log_sum[in.statistic(b, h, first + row)] = largest[r] + logf(total[r]);
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane.row_of(r);
+    if (row < count && lane.part == 0)
+      log_sum[(static_cast<std::size_t>(b) * in.heads + h) * in.queries + first + row] =
+          (softmax.largest[r] + log2f(softmax.total[r])) * 0.693147181f;
   }
-  sum.each(lane, [&](int r, int, float value) { return total[r] > 0 ? value / total[r] : 0.0f; });
-  to.put(lane, sum, own_row, h, count);
+  sum.each([&](int, int r, int, float value) { return softmax.total[r] > 0 ? value / softmax.total[r] : 0.0f; });
+  to.put(lane, sum, static_cast<std::size_t>(b) * in.queries + first, h, count);
 }
 
 /// Heads [B,T,H,D] as rows of all heads.
@@ -127,11 +139,8 @@ Target target_of(const Grad& grad, int width) {
   return {grad.wanted() ? sink_of({joined(grad.tensor), grad.accumulate}) : Sink{}, width};
 }
 
-Pairs attention_pairs(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal) {
+Pairs attention_pairs(const Tensor& q, const Tensor& k, double scale, bool causal) {
   Pairs in{};
-  in.q = heads_operand(q);
-  in.k = heads_operand(k);
-  in.v = heads_operand(v);
   in.batch = static_cast<int>(q.shape[0]);
   in.queries = static_cast<int>(q.shape[1]);
   in.keys = static_cast<int>(k.shape[1]);
@@ -142,58 +151,36 @@ Pairs attention_pairs(const Tensor& q, const Tensor& k, const Tensor& v, double 
   return in;
 }
 
+/// Rows of tiles for queries (`of_queries` operands) and for keys (two).
+std::size_t rows_for(const Pairs& in, int of_queries) {
+  return of_queries * padded_rows(in.batch, in.heads, in.queries) + 2 * padded_rows(in.batch, in.key_heads, in.keys);
+}
+
 template <int columns, bool exact>
 void launch_forward(cudaStream_t stream, const Pairs& in, const Target& to, float* log_sum) {
   constexpr int bytes = forward_bytes<columns>;
   const auto kernel = attention_kernel<columns, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "attention");
-  const unsigned tiles = blocks_for(in.queries, rows);
-  kernel<<<tiles* static_cast<unsigned>(in.batch * in.heads), block, bytes, stream>>>(in, to, log_sum, tiles);
+  const unsigned tiles = blocks_for(in.queries, rows) * static_cast<unsigned>(in.batch * in.heads);
+  launch(kernel, tiles, threads_of<columns>, bytes, stream, in, to, log_sum);
 }
-
-struct AttentionTargets {
-  Target q, k, v;
-};
 
 template <int columns, bool exact>
-void launch_backward(cudaStream_t stream, const Pairs& in, const AttentionTargets& out) {
+void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets& to) {
   constexpr const char* what = "attention_backward";
-  if (out.q.wanted()) launch_gradients<columns, exact, false, false>(stream, in, out.q, {}, what);
   if constexpr (columns <= 128) {
-    if (out.k.wanted() || out.v.wanted()) launch_gradients<columns, exact, true, true>(stream, in, out.k, out.v, what);
-  } else {
-    if (out.k.wanted()) launch_gradients<columns, exact, true, false>(stream, in, out.k, {}, what);
-    if (!out.v.wanted()) return;
-    constexpr int bytes = gradient_bytes<columns, false>;
-    const auto kernel = value_gradient_kernel<columns, exact>;
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, what);
-    const unsigned tiles = blocks_for(in.keys, rows);
-    kernel<<<tiles* static_cast<unsigned>(in.batch * in.key_heads), block, bytes, stream>>>(in, out.v, tiles);
+    launch_gradients<columns, exact, Sums::both>(stream, in, to, what);
+  } else {  // too many sums for the registers of one pass
+    launch_gradients<columns, exact, Sums::slopes>(stream, in, {to.q, to.k, {}}, what);
+    launch_gradients<columns, exact, Sums::weights>(stream, in, {{}, {}, to.v}, what);
   }
 }
 
-/// Calls launch(width, exact) with constants: the head width rounded up to what the kernels are made for.
 template <class Launch>
-void with_width(int width, bool exact, const Launch& launch) {
-  const auto with_exact = [&](auto columns) {
-    if (exact) {
-      launch(columns, std::true_type{});
-    } else {
-      launch(columns, std::false_type{});
-    }
-  };
-  if (width <= 32) {
-    with_exact(std::integral_constant<int, 32>{});
-  } else if (width <= 64) {
-    with_exact(std::integral_constant<int, 64>{});
-  } else if (width <= 128) {
-    with_exact(std::integral_constant<int, 128>{});
-  } else if (width <= 256) {
-    with_exact(std::integral_constant<int, 256>{});
-  } else {
+void with_head_width(int width, bool exact, const Launch& launch) {
+  if (!with_columns<32, 64, 128, 256>(width, exact, launch))
     throw Error(ExitCode::failure, "the GPU's attention takes heads up to 256 wide, and these have " +
                                        std::to_string(width) + "; use more heads or --device cpu");
-  }
 }
 
 }  // namespace
@@ -201,9 +188,15 @@ void with_width(int width, bool exact, const Launch& launch) {
 void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
                             const Tensor& y, const Tensor& log_sum) {
   if (q.elements() == 0) return;
-  const Pairs in = attention_pairs(q, k, v, scale, causal);
-  const Target to = target_of({y, false}, in.q.width);
-  with_width(in.q.width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+  Pairs in = attention_pairs(q, k, scale, causal);
+  const Target to = target_of({y, false}, static_cast<int>(q.shape[3]));
+  with_head_width(to.width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+    constexpr int row = row_bytes<columns()>;
+    Makings makings(in.batch, operand_memory(rows_for(in, 1) * row));
+    in.q = makings.add(heads_operand(q), in.heads, in.queries, row).to;
+    in.k = makings.add(heads_operand(k), in.key_heads, in.keys, row).to;
+    in.v = makings.add(heads_operand(v), in.key_heads, in.keys, row).to;
+    make<columns(), exact()>(stream(), makings);
     launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
   });
   launched("attention");
@@ -213,17 +206,23 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
                                      const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
                                      const Grad& dk, const Grad& dv) {
   if (q.elements() == 0) return;
-  Pairs in = attention_pairs(q, k, v, scale, causal);
-  const unsigned count = static_cast<unsigned>(in.batch) * in.heads * in.queries;
-  float* means = scratch(count);
-  in.dy = heads_operand(dy);
-  in.log_sum = log_sum.as<float>();
-  in.mean = means;
-  mean_kernel<<<blocks_for(count, threads / 32), threads, 0, stream()>>>(in.dy, heads_operand(y), in.queries, in.heads,
-                                                                         count, means);
-  const AttentionTargets out{target_of(dq, in.q.width), target_of(dk, in.q.width), target_of(dv, in.q.width)};
-  with_width(in.q.width, precision_ == Precision::fp32,
-             [&](auto columns, auto exact) { launch_backward<columns(), exact()>(stream(), in, out); });
+  Pairs in = attention_pairs(q, k, scale, causal);
+  const int width = static_cast<int>(q.shape[3]);
+  const GradientTargets out{target_of(dq, width), target_of(dk, width), target_of(dv, width)};
+  with_head_width(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+    constexpr int row = row_bytes<columns()>;
+    Makings makings(in.batch, operand_memory(rows_for(in, 2) * row));
+    Making& queries = makings.add(heads_operand(q), in.heads, in.queries, row);
+    queries.log_sum = log_sum.as<float>();
+    in.q = queries.to;
+    Making& upstream = makings.add(heads_operand(dy), in.heads, in.queries, row);
+    upstream.output = heads_operand(y);
+    in.dy = upstream.to;
+    in.k = makings.add(heads_operand(k), in.key_heads, in.keys, row).to;
+    in.v = makings.add(heads_operand(v), in.key_heads, in.keys, row).to;
+    make<columns(), exact()>(stream(), makings);
+    launch_backward<columns(), exact()>(stream(), in, out);
+  });
   launched("attention_backward");
 }
 

@@ -1,102 +1,93 @@
-// Products of 64-row tiles on the tensor cores, for kernels that work through pairs of tokens (attention, Sessa's
-// feedback). A block has 8 warps: 2 groups of 32 rows by 4 groups of columns. Operands are float32 in shared memory;
-// the matrix units take tf32. `exact` splits every operand into a tf32 number and the rest and adds three products,
-// which is as accurate as float32 arithmetic; otherwise one product of rounded operands. The matrix units cut what
-// does not fit their sums, always towards zero, so sums are kept short (64 terms) and added by ordinary float32.
+// Products of tiles on the tensor cores, for kernels that work through pairs of tokens (attention, Sessa's feedback).
+// A block owns 64 rows, a warp 16 of them; groups of four warps share the streamed rows between them. Weights stay in
+// the registers of the warp that computed them, so warps wait for one another only when a tile changes.
+// Operands are made once (cuda_operands.cuh) and come in two forms. `exact`: a number is a half and a half of what the
+// first one left, after its row was scaled by a power of two; three products are as accurate as float32 arithmetic.
+// Otherwise it is rounded to tf32 and there is one product. The matrix units cut what does not fit their sums, always
+// towards zero, so sums are kept short (64 numbers) and added by ordinary float32.
 #pragma once
+#include <cuda_fp16.h>
+
+#include <cstddef>
 #include <cstdint>
 
 #include "gpu/cuda_device.cuh"
 
 namespace afterglow::device::tiles {
 
-constexpr int rows = 64;    // tokens of a tile
-constexpr int block = 256;  // threads
+constexpr int rows = 64;            // tokens of a tile
+constexpr int group_threads = 128;  // four warps: the rows of a tile
 
-/// Where a thread's numbers lie: its warp's 32 rows and quarter of the columns, and its row and column in a fragment.
-struct Lane {
-  int row, quarter, part;
-  __device__ Lane()
-      : row(static_cast<int>(threadIdx.x / 128 * 32 + threadIdx.x % 32 / 4)),
-        quarter(static_cast<int>(threadIdx.x / 32 % 4)),
-        part(static_cast<int>(threadIdx.x % 4)) {}
-  /// Row in the tile of entry `r` in [0, 4) of a thread's rows.
-  __device__ int row_of(int r) const { return row + 8 * r; }
-};
-
-/// A tile in shared memory whose rows are read in fours (first operand of both products) or in columns; no conflicts.
+/// A row of a tile: `columns` numbers of either form, then its Notes. An odd number of 16 bytes: no conflicts.
 template <int columns>
-struct Tile {
-  static constexpr int stride = columns + 4;
-  static constexpr int size = rows * stride;
-  float* data;
-  __device__ float* row(int i) const { return data + i * stride; }
+constexpr int row_bytes = columns * 4 + 16;
+template <int columns>
+constexpr int tile_bytes = rows* row_bytes<columns>;
+
+/// What is known of a row: its numbers are to be multiplied by `unit`; of a query the logarithm (base 2) of the
+/// softmax's denominator and its gain; of an upstream gradient its product with the output.
+struct Notes {
+  float unit, log_sum, mean, gain;
+};
+template <int columns>
+__device__ const Notes& notes_of(const std::byte* tile, int row) {
+  return *reinterpret_cast<const Notes*>(tile + row * row_bytes<columns> + columns * 4);
+}
+
+/// Where a thread's numbers lie: rows `row` and `row` + 8, pairs of columns from 2 `part`.
+struct Lane {
+  int group, warp_row, row, part;
+  __device__ Lane()
+      : group(static_cast<int>(threadIdx.x / group_threads)),
+        warp_row(static_cast<int>(threadIdx.x / 32 % 4 * 16)),
+        row(warp_row + static_cast<int>(threadIdx.x % 32 / 4)),
+        part(static_cast<int>(threadIdx.x % 4)) {}
+  __device__ int row_of(int r) const { return row + 8 * r; }
+  __device__ int column_of(int n, int e) const { return 8 * n + 2 * part + e; }
 };
 
-/// Weights [own row][streamed row], written and read in pairs; no conflicts.
-template <int depth>
-struct Weights {
-  static constexpr int stride = depth + 8;
-  static constexpr int size = rows * stride;
-  float* data;
-  __device__ float* row(int i) const { return data + i * stride; }
-};
+/// A thread's share of its warp's 16 rows by `width` columns: entry (n, r, e) is row lane.row_of(r), column
+/// lane.column_of(n, e).
+template <int width>
+struct Share {
+  float value[width / 8][4];
 
-/// A thread's share of 64 rows by 32 * parts columns: entry (r, n, e) is row lane.row_of(r), column
-/// quarter * 8 * parts + 8 n + 2 part + e.
-template <int parts>
-struct Accumulator {
-  float value[2][parts][4];
-
-  __device__ float& at(int r, int n, int e) { return value[r / 2][n][r % 2 * 2 + e]; }
-  __device__ float at(int r, int n, int e) const { return value[r / 2][n][r % 2 * 2 + e]; }
-  __device__ static int column(const Lane& lane, int n, int e) {
-    return lane.quarter * 8 * parts + 8 * n + 2 * lane.part + e;
+  __device__ float& at(int n, int r, int e) { return value[n][2 * r + e]; }
+  __device__ float at(int n, int r, int e) const { return value[n][2 * r + e]; }
+  /// change(n, r, e, number) -> number for every entry.
+  template <class Change>
+  __device__ void each(const Change& change) {
+#pragma unroll
+    for (int n = 0; n < width / 8; ++n)
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) at(n, r, e) = change(n, r, e, at(n, r, e));
   }
   __device__ void clear() {
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int n = 0; n < parts; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) value[i][n][e] = 0;
-  }
-  __device__ void add(const Accumulator& other) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int n = 0; n < parts; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) value[i][n][e] += other.value[i][n][e];
-  }
-  /// change(r, column, number) -> number for every entry.
-  template <class Change>
-  __device__ void each(const Lane& lane, const Change& change) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int n = 0; n < parts; ++n)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) at(r, n, e) = change(r, column(lane, n, e), at(r, n, e));
-  }
-  template <class Rows>
-  __device__ void store(const Lane& lane, const Rows& to) const {
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
-      for (int n = 0; n < parts; ++n) {
-        *reinterpret_cast<float2*>(to.row(lane.row_of(r)) + column(lane, n, 0)) = make_float2(at(r, n, 0), at(r, n, 1));
-      }
+    each([](int, int, int, float) { return 0.0f; });
   }
 };
+
+/// The largest, or the sum, of a row's numbers in the four lanes that share it.
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(full_warp, x, 1));
+  return fmaxf(x, __shfl_xor_sync(full_warp, x, 2));
+}
+__device__ inline float quad_sum(float x) {
+  x += __shfl_xor_sync(full_warp, x, 1);
+  return x + __shfl_xor_sync(full_warp, x, 2);
+}
 
 // Copies to shared memory that go on while the block computes.
 __device__ inline unsigned shared_address(const void* address) {
   return static_cast<unsigned>(__cvta_generic_to_shared(address));
 }
-__device__ inline void copy_four(float* to, const float* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0)
-               : "memory");
+/// Begins to copy; reads past the first cache: another block may have written just now.
+template <int bytes>
+__device__ void copy(std::byte* to, const std::byte* from) {
+  for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += static_cast<int>(blockDim.x) * 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(from + i) : "memory");
 }
 __device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int pending>
@@ -104,168 +95,251 @@ __device__ void wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-/// Rows of `width` numbers in global memory; several heads lie side by side in a row.
-struct Operand {
-  const float* data = nullptr;
-  std::size_t stride = 0;
-  int width = 0;
-  bool aligned = false;  // four numbers at a time
-  __device__ const float* at(std::size_t row, int head) const {
-    return data + row * stride + std::size_t(head) * width;
+/// The power of two that brings numbers up to `peak` just below 2^15, where a half has 11 bits above 2^-14 and its rest
+/// reaches down to 2^-24; and its inverse.
+struct Scale {
+  float up, down;
+  __device__ explicit Scale(float peak) {
+    const int exponent = min(268 - static_cast<int>(__float_as_uint(peak) >> 23), 253);
+    up = __uint_as_float(static_cast<unsigned>(exponent) << 23);
+    down = __uint_as_float(static_cast<unsigned>(254 - exponent) << 23);
   }
 };
 
-inline Operand operand_of(const Tensor& tensor, std::int64_t row_stride, int width) {
-  const auto* data = tensor.as<float>();
-  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && row_stride % 4 == 0 && width % 4 == 0;
-  return {data, static_cast<std::size_t>(row_stride), width, aligned};
+/// Two scaled numbers as halves and the halves of what those left.
+__device__ inline void split(float x, float y, std::uint32_t& big, std::uint32_t& rest) {
+  const __half2 first = __floats2half2_rn(x, y);
+  const float2 taken = __half22float2(first);
+  const __half2 second = __floats2half2_rn(x - taken.x, y - taken.y);
+  big = reinterpret_cast<const std::uint32_t&>(first);
+  rest = reinterpret_cast<const std::uint32_t&>(second);
 }
-
-/// Begins to copy `count` rows of one head; the other rows and columns of the tile become zero. Reads past the first
-/// cache: another block may have written just now.
-template <int tile_rows, int columns>
-__device__ void load(const Tile<columns>& to, const Operand& from, std::size_t first, int head, int count) {
-  const float* base = from.at(first, head);
-  if (from.aligned) {
-    constexpr int fours = columns / 4;
-    for (int i = static_cast<int>(threadIdx.x); i < tile_rows * fours; i += block) {
-      const int row = i / fours, column = i % fours * 4;
-      const bool valid = row < count && column < from.width;
-      copy_four(to.row(row) + column, valid ? base + row * from.stride + column : from.data, valid);
-    }
-  } else {
-    for (int i = static_cast<int>(threadIdx.x); i < tile_rows * columns; i += block) {
-      const int row = i / columns, column = i % columns;
-      to.row(row)[column] = row < count && column < from.width ? __ldcg(base + row * from.stride + column) : 0.0f;
-    }
-  }
+__device__ inline float2 joined_halves(std::uint32_t big, std::uint32_t rest) {
+  const float2 a = __half22float2(reinterpret_cast<const __half2&>(big)),
+               b = __half22float2(reinterpret_cast<const __half2&>(rest));
+  return make_float2(a.x + b.x, a.y + b.y);
 }
-
-// Fragments of the matrix units: m16n8k8.
 /// The units ignore the last 13 bits. Rounding by half of what they ignore costs less than the conversion instruction.
-template <bool exact, int count>
-struct Fragment {
-  std::uint32_t big[count], rest[count];
-  __device__ void set(int i, float x) {
-    big[i] = __float_as_uint(x) + 0x1000u;
-    if (!exact) return;
-    big[i] &= 0xffffe000u;
-    rest[i] = __float_as_uint(x - __uint_as_float(big[i]));
+__device__ inline std::uint32_t tf32_of(float x) { return __float_as_uint(x) + 0x1000u; }
+
+using Left = std::uint32_t[4];
+
+template <bool exact>
+__device__ void multiply(float (&sum)[4], const Left& a, std::uint32_t b0, std::uint32_t b1) {
+  if constexpr (exact) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+/// Four matrices of 8 rows of 16 bytes; lane l names row l % 8 of matrix l / 8.
+__device__ inline void load_matrices(unsigned address, std::uint32_t (&value)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ inline void load_transposed(unsigned address, std::uint32_t (&value)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// sum + small += 64 (or all) numbers of a_i . b_j, without the rows' units; `small` takes the products with rests and
+/// may be `sum`. The addresses are the lane's own.
+template <bool exact, int columns, int width>
+__device__ void dot_piece(unsigned left, unsigned right, Share<width>& sum, Share<width>& small) {
+  constexpr int numbers = columns < 64 ? columns : 64, step = 32;  // bytes: 16 halves or 8 tf32 numbers
+  constexpr int second = columns * 2, together = width < 32 ? 1 : 2;
+#pragma unroll
+  for (int k = 0; k < numbers * (exact ? 2 : 4); k += step) {
+    Left a, a_rest;
+    load_matrices(left + k, a);
+    if (exact) load_matrices(left + k + second, a_rest);
+#pragma unroll
+    for (int n = 0; n < width / 16; n += together) {
+      std::uint32_t b[together][4], b_rest[together][4];
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        const unsigned from = right + (n + i) * 16 * row_bytes<columns> + k;
+        load_matrices(from, b[i]);
+        if (exact) load_matrices(from + second, b_rest[i]);
+      }
+      // Products that add to the same sum are kept apart: each waits for the one before.
+      const auto each = [&](Share<width>& to, const Left& l, const auto& r) {
+#pragma unroll
+        for (int i = 0; i < 2 * together; ++i)
+          multiply<exact>(to.value[2 * n + i], l, r[i / 2][i % 2 * 2], r[i / 2][i % 2 * 2 + 1]);
+      };
+      if (exact) {
+        each(small, a_rest, b);
+        each(small, a, b_rest);
+      }
+      each(sum, a, b);
+    }
+  }
+}
+
+/// score_ij = factor_i (a_i . b_j) for the warp's 16 rows of `own` and `width` rows from `streamed` on.
+template <bool exact, int columns, int width>
+__device__ void dot(const Lane& lane, const std::byte* own, const std::byte* streamed, float factor,
+                    Share<width>& score) {
+  constexpr int row = row_bytes<columns>, piece = 64 * (exact ? 2 : 4);
+  const int place = static_cast<int>(threadIdx.x % 32);
+  const unsigned left = shared_address(own + (lane.warp_row + place % 16) * row + place / 16 * 16);
+  const unsigned right = shared_address(streamed + (place % 8 + place / 16 * 8) * row + place / 8 % 2 * 16);
+  score.clear();
+  if constexpr (columns <= 64) {
+    dot_piece<exact, columns>(left, right, score, score);
+  } else {
+    // Few sums would wait for one another: the small products then have sums of their own.
+    constexpr bool apart = exact && width == 16;
+    Share<apart ? width : 8> small;
+    small.clear();
+#pragma unroll 1
+    for (int begin = 0; begin < columns / 64 * piece; begin += piece) {
+      Share<width> part;
+      part.clear();
+      if constexpr (apart) {
+        dot_piece<exact, columns>(left + begin, right + begin, part, small);
+      } else {
+        dot_piece<exact, columns>(left + begin, right + begin, part, part);
+      }
+      score.each([&](int n, int r, int e, float value) { return value + part.at(n, r, e); });
+    }
+    if constexpr (apart) score.each([&](int n, int r, int e, float value) { return value + small.at(n, r, e); });
+  }
+  if constexpr (exact) {
+    float units[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) units[r] = factor * notes_of<columns>(own, lane.row_of(r)).unit;
+    score.each([&](int n, int r, int e, float value) {
+      return value * units[r] * notes_of<columns>(streamed, lane.column_of(n, e)).unit;
+    });
+  } else {
+    score.each([&](int, int, int, float value) { return value * factor; });
+  }
+}
+
+/// The first operand of products with `width` streamed rows, from weights in registers. For tf32 slot s of the units'
+/// inner axis is row 2 s, slot s + 4 is row 2 s + 1: so a thread's own numbers are the ones that it has to give.
+template <bool exact, int width>
+struct Weights {
+  static constexpr int steps = width / (exact ? 16 : 8);
+  Left big[steps], rest[exact ? steps : 1];
+  float back[2];
+
+  /// `streamed`: the rows that the weights belong to; their units become part of the weights.
+  template <int columns>
+  __device__ void take(const Lane& lane, Share<width> weights, const std::byte* streamed) {
+    if constexpr (exact) {
+      float peak[2] = {0, 0};
+      weights.each([&](int n, int r, int e, float value) {
+        value *= notes_of<columns>(streamed, lane.column_of(n, e)).unit;
+        peak[r] = fmaxf(peak[r], fabsf(value));
+        return value;
+      });
+      float up[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const Scale scale(quad_max(peak[r]));
+        up[r] = scale.up;
+        back[r] = scale.down;
+      }
+#pragma unroll
+      for (int n = 0; n < width / 8; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          split(weights.at(n, r, 0) * up[r], weights.at(n, r, 1) * up[r], big[n / 2][n % 2 * 2 + r],
+                rest[n / 2][n % 2 * 2 + r]);
+    } else {
+      weights.each([&](int n, int r, int e, float value) {
+        big[n][2 * e + r] = tf32_of(value);
+        return value;
+      });
+    }
   }
 };
 
-__device__ inline void multiply_units(float (&sum)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-/// sum[i][first + n] += a[i] b[n]. Products that add to the same sum are kept apart: each waits for the one before.
-template <bool exact, int parts, int count>
-__device__ void multiply(Accumulator<parts>& sum, int first, const Fragment<exact, 4> (&a)[2],
-                         const Fragment<exact, 2> (&b)[count]) {
-  const auto each = [&](const auto& step) {
+/// 32 columns of the products: part += weights times rows, from the lane's own address.
+template <int row, int width>
+__device__ void add_products(const Weights<true, width>& weights, unsigned from, int second, Share<32>& part) {
 #pragma unroll
-    for (int n = 0; n < count; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) step(sum.value[i][first + n], a[i], b[n]);
-  };
-  if (exact) {
-    each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.rest, r.big); });
-    each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.rest); });
-  }
-  each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.big); });
-}
-
-/// Four 8 x 4 matrices of floats; lane l names row l % 8 of matrix l / 8 and receives element (l / 4, l % 4) of each.
-__device__ inline void load_four(const float* row, float (&value)[4]) {
-  std::uint32_t bits[4];
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
-               : "r"(shared_address(row))
-               : "memory");
-#pragma unroll
-  for (int i = 0; i < 4; ++i) value[i] = __uint_as_float(bits[i]);
-}
-
-/// sum[i][j] = a_i . b_j for the 64 rows of `a` and the `streamed` (32 or 64) rows of `b`.
-template <bool exact, int streamed, int columns>
-__device__ void dot_rows(const Tile<columns>& a, const Tile<columns>& b, Accumulator<streamed / 32>& sum) {
-  constexpr int parts = streamed / 32, piece = columns < 64 ? columns : 64;
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const float* left = a.row(warp / 4 * 32 + lane % 16) + lane / 16 * 4;
-  // With two column tiles matrices 2 and 3 belong to the second; with one they are the next 8 numbers of the same rows.
-  const float* right = parts == 2 ? b.row(warp % 4 * 16 + lane % 8 + lane / 16 * 8) + lane / 8 % 2 * 4
-                                  : b.row(warp % 4 * 8 + lane % 8) + lane / 8 * 4;
-  sum.clear();
-#pragma unroll 1
-  for (int begin = 0; begin < columns; begin += piece) {
-    Accumulator<parts> part;
-    part.clear();
-#pragma unroll 2
-    for (int pair = 0; pair < piece; pair += 16) {
-      float next[4];
-#pragma unroll
-      for (int k = pair; k < pair + 16; k += 8) {
-        Fragment<exact, 4> rows_of_a[2];
-        Fragment<exact, 2> rows_of_b[parts];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float value[4];
-          load_four(left + i * 16 * Tile<columns>::stride + begin + k, value);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) rows_of_a[i].set(e, value[e]);
-        }
-        if (parts == 2 || k == pair) load_four(right + begin + k, next);
-#pragma unroll
-        for (int n = 0; n < parts; ++n) {
-          const int from = parts == 2 ? 2 * n : (k - pair) / 4;
-          rows_of_b[n].set(0, next[from]);
-          rows_of_b[n].set(1, next[from + 1]);
-        }
-        multiply<exact>(part, 0, rows_of_a, rows_of_b);
-      }
-    }
-    sum.add(part);
-  }
-}
-
-/// sum[i][.] += sum over j of weights[i][j] b_j, for `depth` (32 or 64) rows of b. Slot s of the units' inner axis is
-/// row 2 s, slot s + 4 is row 2 s + 1: that order reads both operands without conflicts.
-template <bool exact, int depth, int columns>
-__device__ void add_rows(const Weights<depth>& weights, const Tile<columns>& b, Accumulator<columns / 32>& sum) {
-  constexpr int parts = columns / 32;
-  const Lane lane;
-  const float* left = weights.row(lane.row) + 2 * lane.part;
-  const float* right = b.row(2 * lane.part) + lane.quarter * 8 * parts + threadIdx.x % 32 / 4;
-  Accumulator<parts> part;
-  part.clear();
-#pragma unroll 2
-  for (int k = 0; k < depth; k += 8) {
-    Fragment<exact, 4> rows_of_a[2];
+  for (int k = 0; k < width / 16; ++k) {
+    std::uint32_t b[2][4], b_rest[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float2 upper = *reinterpret_cast<const float2*>(left + 16 * i * Weights<depth>::stride + k);
-      const float2 lower = *reinterpret_cast<const float2*>(left + (16 * i + 8) * Weights<depth>::stride + k);
-      rows_of_a[i].set(0, upper.x);
-      rows_of_a[i].set(1, lower.x);
-      rows_of_a[i].set(2, upper.y);
-      rows_of_a[i].set(3, lower.y);
+      load_transposed(from + k * 16 * row + i * 32, b[i]);
+      load_transposed(from + k * 16 * row + i * 32 + second, b_rest[i]);
     }
-    constexpr int together = parts < 4 ? parts : 4;
+    const auto each = [&](const Left& l, const auto& r) {
 #pragma unroll
-    for (int first = 0; first < parts; first += together) {
-      Fragment<exact, 2> rows_of_b[together];
-#pragma unroll
-      for (int n = 0; n < together; ++n) {
-        rows_of_b[n].set(0, right[k * Tile<columns>::stride + 8 * (first + n)]);
-        rows_of_b[n].set(1, right[(k + 1) * Tile<columns>::stride + 8 * (first + n)]);
-      }
-      multiply<exact>(part, first, rows_of_a, rows_of_b);
-    }
+      for (int i = 0; i < 4; ++i) multiply<true>(part.value[i], l, r[i / 2][i % 2 * 2], r[i / 2][i % 2 * 2 + 1]);
+    };
+    each(weights.rest[k], b);
+    each(weights.big[k], b_rest);
+    each(weights.big[k], b);
   }
-  sum.add(part);
+}
+template <int row, int width>
+__device__ void add_products(const Weights<false, width>& weights, const std::byte* from, Share<32>& part) {
+#pragma unroll
+  for (int k = 0; k < width / 8; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::byte* b = from + k * 8 * row + i * 32;
+      multiply<false>(part.value[i], weights.big[k], *reinterpret_cast<const std::uint32_t*>(b),
+                      *reinterpret_cast<const std::uint32_t*>(b + row));
+    }
+}
+
+/// sum_i += sum over j of weight_ij x_j, for `width` rows x from `streamed` on and `count` columns from `first` on.
+template <bool exact, int columns, int width, int count>
+__device__ void spread(const Lane& lane, const Share<width>& weights, const std::byte* streamed, int first,
+                       Share<count>& sum) {
+  constexpr int row = row_bytes<columns>;
+  const int place = static_cast<int>(threadIdx.x % 32);
+  Weights<exact, width> left;
+  left.template take<columns>(lane, weights, streamed);
+#pragma unroll
+  for (int c = 0; c < count; c += 32) {
+    Share<32> part;
+    part.clear();
+    if constexpr (exact) {
+      const unsigned from = shared_address(streamed + place % 16 * row + place / 16 * 16 + (first + c) * 2);
+      add_products<row>(left, from, columns * 2, part);
+    } else {
+      add_products<row>(left, streamed + 2 * lane.part * row + (first + c + place / 4) * 4, part);
+    }
+    part.each([&](int n, int r, int e, float value) {
+      float& to = sum.at(c / 8 + n, r, e);
+      to = exact ? fmaf(value, left.back[r], to) : to + value;
+      return value;
+    });
+  }
+}
+
+/// Adds what the second group of warps has to what the first has. `memory`: 256 bytes a column; the whole block calls.
+template <int count>
+__device__ void join_groups(const Lane& lane, Share<count>& sum, std::byte* memory) {
+  float* numbers = reinterpret_cast<float*>(memory) + threadIdx.x % group_threads;
+  if (lane.group == 1) {
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) numbers[i * group_threads] = sum.value[i / 4][i % 4];
+  }
+  __syncthreads();
+  if (lane.group == 0) {
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) sum.value[i / 4][i % 4] += numbers[i * group_threads];
+  }
 }
 
 }  // namespace afterglow::device::tiles
