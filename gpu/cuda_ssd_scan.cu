@@ -7,6 +7,7 @@
 
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow {
 
@@ -14,9 +15,8 @@ using namespace device;
 
 namespace {
 
-constexpr int walkers = 128;   // threads of a block that walks along the sequence
-constexpr int walk_tile = 32;  // tokens in shared memory at a time
-constexpr int chunk = 16;      // tokens between kept states; their states fit in registers
+constexpr int walkers = 128;  // threads that walk along the sequence, side by side over channels
+constexpr int chunk = 16;     // tokens between kept states; their states fit in registers
 
 struct ScanSizes {
   int batch, length, heads, groups, width, states;
@@ -32,40 +32,46 @@ struct Walk {
   int b, h, p, lane, state;  // this thread: batch, head, channel, place in its group, first of its four states
 };
 
+/// Of thread `own` of those that walk the block's channels.
 template <int lanes>
-__device__ Walk walk_of(const ScanSizes& s, int block, int tile_width) {
+__device__ Walk walk_of(const ScanSizes& s, int block, int tile_width, int own) {
   const int tiles = (s.width + tile_width - 1) / tile_width;
-  const int pair = block / tiles, lane = static_cast<int>(threadIdx.x) % lanes;
-  return {pair / s.heads, pair % s.heads, block % tiles * tile_width + static_cast<int>(threadIdx.x) / lanes, lane,
-          4 * lane};
+  const int pair = block / tiles, lane = own % lanes;
+  return {pair / s.heads, pair % s.heads, block % tiles * tile_width + own / lanes, lane, 4 * lane};
 }
 
 __device__ float rate_of(const ScanArrays& a, int h) { return a.A_log != nullptr ? expf(a.A_log[h]) : 0.0f; }
 
-/// Tokens in shared memory: `first` is x or dy [steps][channels], then the rows of B or C it meets.
-template <int lanes, int block, int steps>
+/// Tokens in shared memory: `u` is x or dy [steps][channels], `s` the rows of B or C it meets.
+template <int lanes, int steps>
 struct ScanTile {
-  static constexpr int channels = block / lanes, states = 4 * lanes;
+  static constexpr int channels = walkers / lanes, states = 4 * lanes;
   float u[steps][channels];
   float s[steps][states];
 };
 
-/// Starts the copy of tokens [begin, begin + steps); what lies outside stays as it was (zero).
-template <int lanes, int block, int steps>
-__device__ void fetch(ScanTile<lanes, block, steps>& to, const ScanSizes& s, const float* u, std::size_t u_stride,
-                      int channel, const Rows<float>& states, int state, int begin) {
-  using Tile = ScanTile<lanes, block, steps>;
-  const auto valid = [&](int step) { return begin + step >= 0 && begin + step < s.length; };
-  for (int i = static_cast<int>(threadIdx.x); i < steps * Tile::channels; i += block) {
-    const int step = i / Tile::channels, c = i % Tile::channels;
-    if (valid(step) && channel + c < s.width) {
-      __pipeline_memcpy_async(&to.u[step][c], u + (begin + step) * u_stride + channel + c, 4);
-    }
-  }
-  for (int i = static_cast<int>(threadIdx.x); i < steps * Tile::states; i += block) {
-    const int step = i / Tile::states, n = i % Tile::states;
-    if (valid(step) && n < s.states) {
-      __pipeline_memcpy_async(&to.s[step][n], states.data + (begin + step) * states.stride + state + n, 4);
+/// Where rows of numbers begin, how far apart they are, and how many numbers of a row count.
+struct Strip {
+  const float* data;
+  std::size_t stride;
+  int width;
+};
+
+/// Starts the copy of rows [begin, begin + steps) by the whole block; what lies outside of [0, length) and of the width
+/// becomes zero.
+template <int steps, int columns>
+__device__ void fetch(float (&to)[steps][columns], const Strip& from, int begin, int length) {
+  const bool fours =
+      from.width % 4 == 0 && from.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(from.data) % 16 == 0;
+  const int each = fours ? 4 : 1;
+  for (int i = static_cast<int>(threadIdx.x) * each; i < steps * columns; i += static_cast<int>(blockDim.x) * each) {
+    const int step = i / columns, n = i % columns;
+    const bool valid = begin + step >= 0 && begin + step < length && n < from.width;
+    const float* source = valid ? from.data + (begin + step) * from.stride + n : from.data;
+    if (fours) {
+      __pipeline_memcpy_async(&to[step][n], source, 16, valid ? 0 : 16);
+    } else {
+      __pipeline_memcpy_async(&to[step][n], source, 4, valid ? 0 : 4);
     }
   }
 }
@@ -93,12 +99,6 @@ __device__ void fetch(ScalarTile<steps>& to, const ScanSizes& s, const ScanArray
   }
 }
 
-template <class T>
-__device__ void zero(T& memory, int block) {
-  float* words = reinterpret_cast<float*>(&memory);
-  for (int i = static_cast<int>(threadIdx.x); i < static_cast<int>(sizeof(T) / 4); i += block) words[i] = 0.0f;
-}
-
 template <int lanes>
 __device__ float sum_of_group(float x) {
 #pragma unroll
@@ -117,82 +117,133 @@ __device__ void store_state(const float (&h)[4], float* to, int states, int firs
   }
 }
 
-// Forward: the block's channels of one head, from the first token to the last.
+constexpr int segments = 4;  // of a tile of tokens: they answer side by side
+constexpr int segment = 16;  // tokens of each
+constexpr int forward_tile = segments * segment;
+
+/// Adds `count` numbers over the lanes of a group. Halves change hands, so that a lane ends with count / lanes of the
+/// sums, at least one; `first` is the number of the first of them.
+template <int lanes, int count>
+__device__ int sum_over_lanes(float (&v)[count]) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  int first = 0, left = count;
+#pragma unroll
+  for (int offset = lanes / 2; offset > 0; offset /= 2) {
+    if (left == 1) {
+      v[0] += __shfl_xor_sync(full_warp, v[0], offset);
+      continue;
+    }
+    left /= 2;
+    const bool upper = (lane & offset) != 0;
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) {
+      if (i >= left) break;
+      const float low = v[i], high = v[i + left];
+      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
+    }
+    if (upper) first += left;
+  }
+  return first;
+}
+
+// Forward: the block's channels of one head, a tile of tokens after the other. The threads of a segment walk the tokens
+// before it without answering, in the order in which one walk would: the bits do not depend on where tiles begin.
 template <int lanes, bool lagged>
-__global__ void __launch_bounds__(walkers)
+__global__ void __launch_bounds__(segments* walkers)
     scan_kernel(ScanSizes s, ScanArrays in, float* y, float* state, bool resume) {
-  using Tile = ScanTile<lanes, walkers, walk_tile>;
+  await_previous();
   struct Buffer {
-    Tile xB;
-    float C[walk_tile][Tile::states];
-    ScalarTile<walk_tile> scalars;
+    ScanTile<lanes, forward_tile> xB;
+    float C[forward_tile][4 * lanes];
+    ScalarTile<forward_tile> scalars;
   };
   extern __shared__ float4 memory[];
   Buffer* buffers = reinterpret_cast<Buffer*>(memory);
-  __shared__ float decays[walk_tile], steps[walk_tile];
-  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Tile::channels);
-  const int channel = w.p - static_cast<int>(threadIdx.x) / lanes, group = w.h / s.group;
+  __shared__ float decays[forward_tile], steps[forward_tile], lates[forward_tile];
+  __shared__ float4 carry[walkers];
+  const int own = static_cast<int>(threadIdx.x) % walkers, part = static_cast<int>(threadIdx.x) / walkers;
+  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, own);
+  const int p = own / lanes, group = w.h / s.group;
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length;
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
-  zero(buffers[0], walkers);
-  zero(buffers[1], walkers);
-  __syncthreads();
+  const Strip x{&in.x.at(row, w.h * s.width + w.p - p), in.x.stride, s.width - (w.p - p)};
+  const Strip B{&in.B.at(row, group * s.states), in.B.stride, s.states};
+  const Strip C{&in.C.at(row, group * s.states), in.C.stride, s.states};
   const auto start = [&](int begin, Buffer& to) {
-    fetch<lanes, walkers, walk_tile>(to.xB, s, &in.x.at(row, w.h * s.width), in.x.stride, channel,
-                                     {&in.B.at(row, 0), 1, in.B.stride, false}, group * s.states, begin);
-    for (int i = static_cast<int>(threadIdx.x); i < walk_tile * Tile::states; i += walkers) {
-      const int step = i / Tile::states, n = i % Tile::states;
-      if (begin + step < s.length && n < s.states) {
-        __pipeline_memcpy_async(&to.C[step][n], &in.C.at(row + begin + step, group * s.states + n), 4);
-      }
-    }
+    fetch(to.xB.u, x, begin, s.length);
+    fetch(to.xB.s, B, begin, s.length);
+    fetch(to.C, C, begin, s.length);
     fetch<lagged>(to.scalars, s, in, row, w.h, begin);
     __pipeline_commit();
   };
-  float h[4] = {};
   float* kept = state + ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.width + w.p) * s.states;
-  if (resume && w.p < s.width) load_state(h, kept, s.states, w.state);
+  float h[4] = {};
+  if (part == 0) {
+    if (resume && w.p < s.width) load_state(h, kept, s.states, w.state);
+    carry[own] = make_float4(h[0], h[1], h[2], h[3]);
+  }
   start(0, buffers[0]);
-  for (int begin = 0, turn = 0; begin < s.length; begin += walk_tile, turn ^= 1) {
-    if (begin + walk_tile < s.length) {
-      start(begin + walk_tile, buffers[turn ^ 1]);
+  for (int begin = 0, turn = 0; begin < s.length; begin += forward_tile, turn ^= 1) {
+    if (begin + forward_tile < s.length) {
+      start(begin + forward_tile, buffers[turn ^ 1]);
       __pipeline_wait_prior(1);
     } else {
       __pipeline_wait_prior(0);
     }
     __syncthreads();
     const Buffer& tile = buffers[turn];
-    if (threadIdx.x < walk_tile) {
-      const float dt = in.dt.data != nullptr ? tile.scalars.dt[threadIdx.x] : 1.0f;
-      steps[threadIdx.x] = dt;
-      decays[threadIdx.x] = expf(lagged ? tile.scalars.log_decay[threadIdx.x] : -rate * dt);
+    const int count = min(forward_tile, s.length - begin);
+    if (threadIdx.x < forward_tile) {
+      const int t = static_cast<int>(threadIdx.x);
+      const float dt = in.dt.data != nullptr ? tile.scalars.dt[t] : 1.0f;
+      steps[t] = t < count ? dt : 0.0f;
+      lates[t] = lagged && t < count ? tile.scalars.late[t] : 0.0f;
+      decays[t] = t < count ? expf(lagged ? tile.scalars.log_decay[t] : -rate * dt) : 1.0f;
     }
     __syncthreads();
-    const int count = min(walk_tile, s.length - begin), p = static_cast<int>(threadIdx.x) / lanes;
-#pragma unroll 4
-    for (int step = 0; step < count; ++step) {
-      const float x = tile.xB.u[step][p], input = x * steps[step], decay = decays[step];
-      const float4 B = *reinterpret_cast<const float4*>(&tile.xB.s[step][w.state]);
-      const float4 C = *reinterpret_cast<const float4*>(&tile.C[step][w.state]);
-      h[0] = decay * h[0] + input * B.x;
-      h[1] = decay * h[1] + input * B.y;
-      h[2] = decay * h[2] + input * B.z;
-      h[3] = decay * h[3] + input * B.w;
-      const float out = sum_of_group<lanes>(h[0] * C.x + h[1] * C.y + h[2] * C.z + h[3] * C.w);
-      if (lagged) {
-        const float late = x * tile.scalars.late[step];
-        h[0] += late * B.x;
-        h[1] += late * B.y;
-        h[2] += late * B.z;
-        h[3] += late * B.w;
-      }
-      if (w.lane == 0 && w.p < s.width) {
-        y[((row + begin + step) * s.heads + w.h) * s.width + w.p] = out + skip * x;
+    const auto walk = [&](float(&to)[4], int t, float decay, float weight) {
+      const float input = tile.xB.u[t][p] * weight;
+      const float4 b = *reinterpret_cast<const float4*>(&tile.xB.s[t][w.state]);
+      to[0] = fmaf(decay, to[0], input * b.x);
+      to[1] = fmaf(decay, to[1], input * b.y);
+      to[2] = fmaf(decay, to[2], input * b.z);
+      to[3] = fmaf(decay, to[3], input * b.w);
+    };
+    const auto pass = [&](int t) {
+      walk(h, t, decays[t], steps[t]);
+      if (lagged) walk(h, t, 1.0f, lates[t]);
+    };
+    const int first = part * segment;
+    const float4 from = carry[own];
+    h[0] = from.x;
+    h[1] = from.y;
+    h[2] = from.z;
+    h[3] = from.w;
+#pragma unroll 8
+    for (int t = 0; t < first; ++t) pass(t);
+    float answers[segment];
+#pragma unroll
+    for (int i = 0; i < segment; ++i) {
+      walk(h, first + i, decays[first + i], steps[first + i]);
+      const float4 c = *reinterpret_cast<const float4*>(&tile.C[first + i][w.state]);
+      answers[i] = h[0] * c.x + h[1] * c.y + h[2] * c.z + h[3] * c.w;
+      if (lagged) walk(h, first + i, 1.0f, lates[first + i]);
+    }
+    const int mine = first + sum_over_lanes<lanes>(answers);
+    constexpr int held = segment > lanes ? segment / lanes : 1, holders = lanes > segment ? lanes / segment : 1;
+    const bool writes = w.p < s.width && w.lane % holders == 0;
+#pragma unroll
+    for (int i = 0; i < held; ++i) {
+      const int t = mine + i;
+      if (writes && t < count) {
+        y[((row + begin + t) * s.heads + w.h) * s.width + w.p] = answers[i] + skip * tile.xB.u[t][p];
       }
     }
     __syncthreads();
+    if (part == segments - 1) carry[own] = make_float4(h[0], h[1], h[2], h[3]);
   }
-  if (state != nullptr && w.p < s.width) store_state(h, kept, s.states, w.state);
+  // Behind the last token decays are one and inputs zero, so that the last segment ends with the last state.
+  if (part == segments - 1 && state != nullptr && w.p < s.width) store_state(h, kept, s.states, w.state);
 }
 
 /// What the gradient keeps between its launches, in the caller's workspace.
@@ -210,26 +261,24 @@ constexpr int step_kinds = lagged ? 3 : 1;
 // h <- decay h + u s^T: forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
-  using Tile = ScanTile<lanes, walkers, chunk>;
+  await_previous();
   struct Buffer {
-    Tile us;
+    ScanTile<lanes, chunk> us;
     ScalarTile<chunk> scalars;
   };
   __shared__ __align__(16) Buffer buffers[2];
   const bool back = blockIdx.y == 1;
-  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Tile::channels);
+  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, static_cast<int>(threadIdx.x));
   const int channel = w.p - static_cast<int>(threadIdx.x) / lanes, group = w.h / s.group;
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length;
   const float rate = rate_of(in, w.h);
-  zero(buffers[0], walkers);
-  zero(buffers[1], walkers);
-  __syncthreads();
-  const float* u = back ? in.dy + (row * s.heads + w.h) * s.width : &in.x.at(row, w.h * s.width);
-  const std::size_t u_stride = back ? static_cast<std::size_t>(s.heads) * s.width : in.x.stride;
-  const Rows<float> states = back ? Rows<float>{&in.C.at(row, 0), 1, in.C.stride, false}
-                                  : Rows<float>{&in.B.at(row, 0), 1, in.B.stride, false};
+  const Strip u{back ? in.dy + (row * s.heads + w.h) * s.width + channel : &in.x.at(row, w.h * s.width + channel),
+                back ? static_cast<std::size_t>(s.heads) * s.width : in.x.stride, s.width - channel};
+  const Strip states{back ? &in.C.at(row, group * s.states) : &in.B.at(row, group * s.states),
+                     back ? in.C.stride : in.B.stride, s.states};
   const auto start = [&](int c, Buffer& to) {
-    fetch<lanes, walkers, chunk>(to.us, s, u, u_stride, channel, states, group * s.states, c * chunk);
+    fetch(to.us.u, u, c * chunk, s.length);
+    fetch(to.us.s, states, c * chunk, s.length);
     fetch<lagged>(to.scalars, s, in, row, w.h, c * chunk);
     __pipeline_commit();
   };
@@ -290,113 +339,158 @@ __device__ int sum_over_channels(float (&v)[8]) {
   return first;
 }
 
-template <int lanes>
-constexpr int chunk_block = lanes >= 16 ? 128 : 256;
+constexpr int most_sections = 4;  // chunks of a sequence that one block can do side by side
 
-template <int lanes, bool lagged>
+/// Threads for one chunk, when a block does `sections` of them.
+template <int lanes, int sections>
+constexpr int chunk_block = lanes >= 16 || sections > 1 ? 128 : 256;
+
+template <int lanes, bool lagged, int sections>
 struct ChunkMemory {
-  static constexpr int block = chunk_block<lanes>, channels = block / lanes, states = 4 * lanes, warps = block / 32;
-  float x[chunk][channels], dy[chunk][channels];
-  float B[chunk][states], C[chunk][states];
-  float dt[chunk], decay[chunk], late[chunk];
-  float shared[warps][chunk][2 * states];
-  float steps[warps][chunk][step_kinds<lagged>];
+  static constexpr int block = chunk_block<lanes, sections>, tokens = sections * chunk;
+  static constexpr int channels = block / lanes, states = 4 * lanes, warps = block / 32;
+  float x[tokens][channels], dy[tokens][channels];
+  float B[tokens][states], C[tokens][states];
+  float dt[tokens], decay[tokens], late[tokens];
+  float4 ends[sections][block], flows[sections][block];  // where walks from zero end
+  float fades[sections];
+  float shared[sections][warps][chunk][2 * states];
+  float steps[sections][warps][chunk][step_kinds<lagged>];
   float sums[32];
 };
 
-template <int lanes, bool lagged>
-__device__ void load_chunk(ChunkMemory<lanes, lagged>& m, const ScanSizes& s, const ScanArrays& in, int b, int h,
-                           int channel, int begin) {
-  using Memory = ChunkMemory<lanes, lagged>;
-  const std::size_t row = static_cast<std::size_t>(b) * s.length + begin;
-  const int count = min(chunk, s.length - begin), group = h / s.group;
-  for (int i = static_cast<int>(threadIdx.x); i < chunk * Memory::channels; i += Memory::block) {
-    const int step = i / Memory::channels, c = i % Memory::channels;
-    const bool inside = step < count && channel + c < s.width;
-    m.x[step][c] = inside ? in.x.at(row + step, h * s.width + channel + c) : 0.0f;
-    m.dy[step][c] = inside ? in.dy[((row + step) * s.heads + h) * s.width + channel + c] : 0.0f;
+template <int lanes, bool lagged, int sections>
+__device__ void load_chunk(ChunkMemory<lanes, lagged, sections>& m, const ScanSizes& s, const ScanArrays& in, int b,
+                           int h, int channel, int begin) {
+  using Memory = ChunkMemory<lanes, lagged, sections>;
+  const std::size_t row = static_cast<std::size_t>(b) * s.length;
+  const int group = h / s.group, width = s.width - channel;
+  fetch(m.x, {&in.x.at(row, h * s.width + channel), in.x.stride, width}, begin, s.length);
+  fetch(m.dy, {in.dy + (row * s.heads + h) * s.width + channel, static_cast<std::size_t>(s.heads) * s.width, width},
+        begin, s.length);
+  fetch(m.B, {&in.B.at(row, group * s.states), in.B.stride, s.states}, begin, s.length);
+  fetch(m.C, {&in.C.at(row, group * s.states), in.C.stride, s.states}, begin, s.length);
+  __pipeline_commit();
+  if (threadIdx.x < Memory::tokens) {
+    const int own = static_cast<int>(threadIdx.x), t = begin + own;
+    const bool inside = t < s.length;
+    const float dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row + t, h) : 1.0f;
+    m.dt[own] = dt;
+    m.decay[own] = expf(!lagged ? -rate_of(in, h) * dt : inside ? in.log_decay.at(row + t, h) : 0.0f);
+    m.late[own] = lagged && t + 1 < s.length ? in.lag.at(row + t + 1, h) : 0.0f;
   }
-  for (int i = static_cast<int>(threadIdx.x); i < chunk * Memory::states; i += Memory::block) {
-    const int step = i / Memory::states, n = i % Memory::states;
-    const bool inside = step < count && n < s.states;
-    m.B[step][n] = inside ? in.B.at(row + step, group * s.states + n) : 0.0f;
-    m.C[step][n] = inside ? in.C.at(row + step, group * s.states + n) : 0.0f;
+  __pipeline_wait_prior(0);
+  __syncthreads();
+}
+
+__device__ void fade_and_add(float (&h)[4], float fade, const float4& end) {
+  h[0] = fade * h[0] + end.x;
+  h[1] = fade * h[1] + end.y;
+  h[2] = fade * h[2] + end.z;
+  h[3] = fade * h[3] + end.w;
+}
+
+/// The state before a section and what flows into it from behind, when the block holds the whole sequence: both walks
+/// from zero first, then what the other sections hand on.
+template <int lanes, bool lagged, int sections>
+__device__ void enter_section(ChunkMemory<lanes, lagged, sections>& m, int section, int own, const Walk& w,
+                              float (&h)[4], float (&flow)[4]) {
+  const int p = own / lanes, first = section * chunk;
+  float end[4] = {}, back[4] = {}, fade = 1;
+#pragma unroll
+  for (int t = first; t < first + chunk; ++t) {
+    const float input = m.x[t][p] * (lagged ? m.dt[t] + m.late[t] : m.dt[t]), decay = m.decay[t];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) end[i] = decay * end[i] + input * m.B[t][w.state + i];
+    fade *= decay;
   }
-  if (threadIdx.x < chunk) {
-    const bool inside = static_cast<int>(threadIdx.x) < count;
-    const float dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row + threadIdx.x, h) : 1.0f;
-    m.dt[threadIdx.x] = dt;
-    m.decay[threadIdx.x] = expf(!lagged ? -rate_of(in, h) * dt : inside ? in.log_decay.at(row + threadIdx.x, h) : 0.0f);
-    const bool enters_late = lagged && begin + static_cast<int>(threadIdx.x) + 1 < s.length;
-    m.late[threadIdx.x] = enters_late && inside ? in.lag.at(row + threadIdx.x + 1, h) : 0.0f;
+#pragma unroll
+  for (int t = first + chunk - 1; t >= first; --t) {
+    const float dy = m.dy[t][p], decay = m.decay[t];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) back[i] = decay * (back[i] + dy * m.C[t][w.state + i]);
+  }
+  m.ends[section][own] = make_float4(end[0], end[1], end[2], end[3]);
+  m.flows[section][own] = make_float4(back[0], back[1], back[2], back[3]);
+  if (own == 0) m.fades[section] = fade;
+  __syncthreads();
+  for (int before = 0; before < section; ++before) fade_and_add(h, m.fades[before], m.ends[before][own]);
+  for (int behind = sections - 1; behind > section; --behind) {
+    fade_and_add(flow, m.fades[behind], m.flows[behind][own]);
   }
 }
 
-// One chunk of one head's channels: the states again, kept in registers, then back through them.
-template <int lanes, bool lagged>
-__global__ void __launch_bounds__(chunk_block<lanes>)
+// Chunks of one head's channels, one or all of a short sequence: the states again, kept in registers, then back through
+// them.
+template <int lanes, bool lagged, int sections>
+__global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
     scan_chunk_kernel(ScanSizes s, ScanArrays in, ScanWorkspace work, Sink dx) {
-  using Memory = ChunkMemory<lanes, lagged>;
+  await_previous();
+  using Memory = ChunkMemory<lanes, lagged, sections>;
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels);
+  const int own = static_cast<int>(threadIdx.x) % Memory::block,
+            section = static_cast<int>(threadIdx.x) / Memory::block;
+  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels, own);
   const int tiles = (s.width + Memory::channels - 1) / Memory::channels;
-  const int tile = static_cast<int>(blockIdx.x) % tiles, begin = static_cast<int>(blockIdx.y) * chunk;
-  const int p = static_cast<int>(threadIdx.x) / lanes, warp = static_cast<int>(threadIdx.x) / 32;
-  const int count = min(chunk, s.length - begin);
+  const int tile = static_cast<int>(blockIdx.x) % tiles, begin = static_cast<int>(blockIdx.y) * Memory::tokens;
+  const int p = own / lanes, warp = own / 32, first = section * chunk;
+  const int count = min(Memory::tokens, s.length - begin);
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length + begin;
-  load_chunk(m, s, in, w.b, w.h, tile * Memory::channels, begin);
   const bool inside = w.p < s.width;
   float h[4] = {}, flow[4] = {};
-  if (inside) {
+  if (sections == 1 && inside) {
     const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + blockIdx.y) * s.width + w.p;
     load_state(h, work.states + at * s.states, s.states, w.state);
     load_state(flow, work.flows + at * s.states, s.states, w.state);
   }
-  __syncthreads();
+  load_chunk(m, s, in, w.b, w.h, tile * Memory::channels, begin);
+  if (sections > 1) enter_section(m, section, own, w, h, flow);
 
   float before[chunk][4];
 #pragma unroll
-  for (int t = 0; t < chunk; ++t) {
+  for (int i = 0; i < chunk; ++i) {
+    const int t = first + i;
     const float input = m.x[t][p] * (lagged ? m.dt[t] + m.late[t] : m.dt[t]), decay = m.decay[t];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      before[t][i] = h[i];
-      h[i] = decay * h[i] + input * m.B[t][w.state + i];
+    for (int k = 0; k < 4; ++k) {
+      before[i][k] = h[k];
+      h[k] = decay * h[k] + input * m.B[t][w.state + k];
     }
   }
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
   constexpr int kinds = step_kinds<lagged>;
   float to_steps[chunk][kinds], to_A_log = 0, to_D = 0;
 #pragma unroll
-  for (int t = chunk - 1; t >= 0; --t) {
+  for (int i = chunk - 1; i >= 0; --i) {
+    const int t = first + i;
     const float x = m.x[t][p], dy = m.dy[t][p], dt = m.dt[t], decay = m.decay[t];
     float v[8], along = 0, along_late = 0, dlog = 0;
     const float late = lagged ? m.late[t] : 0.0f;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float B = m.B[t][w.state + i];
-      const float g = flow[i] + dy * m.C[t][w.state + i];
-      v[i] = g * (x * dt);
-      v[4 + i] = dy * (decay * before[t][i] + x * dt * B);
+    for (int k = 0; k < 4; ++k) {
+      const float B = m.B[t][w.state + k];
+      const float g = flow[k] + dy * m.C[t][w.state + k];
+      v[k] = g * (x * dt);
+      v[4 + k] = dy * (decay * before[i][k] + x * dt * B);
       along += g * B;
       if (lagged) {
-        v[i] += flow[i] * (x * late);
-        along_late += flow[i] * B;
+        v[k] += flow[k] * (x * late);
+        along_late += flow[k] * B;
       }
-      flow[i] = decay * g;
-      dlog += flow[i] * before[t][i];
+      flow[k] = decay * g;
+      dlog += flow[k] * before[i][k];
     }
-    const int first = sum_over_channels<lanes>(v);
+    const int summed = sum_over_channels<lanes>(v);
 #pragma unroll
-    for (int i = 0; i < lanes / 4; ++i) {
-      const int number = first + i;
-      m.shared[warp][t][number / 4 * Memory::states + w.state + number % 4] = v[i];
+    for (int k = 0; k < lanes / 4; ++k) {
+      const int number = summed + k;
+      m.shared[section][warp][i][number / 4 * Memory::states + w.state + number % 4] = v[k];
     }
-    to_steps[t][0] = along * x - rate * dlog;
+    to_steps[i][0] = along * x - rate * dlog;
     if (lagged) {
-      to_steps[t][kinds / 2] = dlog;
-      to_steps[t][kinds - 1] = along_late * x;
+      to_steps[i][kinds / 2] = dlog;
+      to_steps[i][kinds - 1] = along_late * x;
     }
     to_A_log -= rate * dt * dlog;
     along = sum_of_group<lanes>(dt * along + late * along_late);
@@ -406,34 +500,36 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
     }
   }
 #pragma unroll
-  for (int t = 0; t < chunk; ++t) {
+  for (int kind = 0; kind < kinds; ++kind) {
+    float of_kind[chunk];
 #pragma unroll
-    for (int kind = 0; kind < kinds; ++kind) {
-      const float sum = warp_sum(to_steps[t][kind]);
-      if (threadIdx.x % 32 == 0) m.steps[warp][t][kind] = sum;
-    }
+    for (int i = 0; i < chunk; ++i) of_kind[i] = to_steps[i][kind];
+    const int summed = sum_over_lanes<32>(of_kind);
+    if (threadIdx.x % 2 == 0) m.steps[section][warp][summed][kind] = of_kind[0];
   }
   to_A_log = block_sum(to_A_log, m.sums);
   to_D = block_sum(to_D, m.sums);  // its barriers also end the writing of m.shared and m.steps
   const int parts = s.heads * tiles, part = w.h * tiles + tile;
-  for (int i = static_cast<int>(threadIdx.x); i < count * 2 * Memory::states; i += Memory::block) {
+  for (int i = static_cast<int>(threadIdx.x); i < count * 2 * Memory::states; i += sections * Memory::block) {
     const int t = i / (2 * Memory::states), number = i % (2 * Memory::states);
     const int n = number % Memory::states;
     float sum = 0;
-    for (int other = 0; other < Memory::warps; ++other) sum += m.shared[other][t][number];
+#pragma unroll
+    for (int other = 0; other < Memory::warps; ++other) sum += m.shared[t / chunk][other][t % chunk][number];
     if (n < s.states) {
       work.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
     }
   }
-  if (static_cast<int>(threadIdx.x) < count * kinds) {
-    const int t = static_cast<int>(threadIdx.x) / kinds, kind = static_cast<int>(threadIdx.x) % kinds;
+  for (int i = static_cast<int>(threadIdx.x); i < count * kinds; i += sections * Memory::block) {
+    const int t = i / kinds, kind = i % kinds;
     float sum = 0;
-    for (int other = 0; other < Memory::warps; ++other) sum += m.steps[other][t][kind];
+#pragma unroll
+    for (int other = 0; other < Memory::warps; ++other) sum += m.steps[t / chunk][other][t % chunk][kind];
     work.steps[((row + t) * parts + part) * kinds + kind] = sum;
   }
   if (threadIdx.x == 0) {
-    const std::size_t several = static_cast<std::size_t>(s.batch) * s.chunks * tiles;
-    const std::size_t at = (static_cast<std::size_t>(w.b) * s.chunks + blockIdx.y) * tiles + tile;
+    const std::size_t several = static_cast<std::size_t>(s.batch) * gridDim.y * tiles;
+    const std::size_t at = (static_cast<std::size_t>(w.b) * gridDim.y + blockIdx.y) * tiles + tile;
     work.scalars[w.h * 2 * several + at] = to_A_log;
     work.scalars[(w.h * 2 + 1) * several + at] = to_D;
   }
@@ -455,16 +551,17 @@ __device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std
 
 // Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
 template <int kinds>
-__global__ void __launch_bounds__(threads) scan_sum_kernel(ScanSizes s, ScanWorkspace work, ScanSinks out, int tiles) {
+__global__ void __launch_bounds__(threads)
+    scan_sum_kernel(ScanSizes s, ScanWorkspace work, ScanSinks out, int tiles, int several) {
+  await_previous();
   __shared__ float sums[32];
   const int parts = s.heads * tiles;
   if (static_cast<int>(blockIdx.x) < s.heads) {
     const int h = static_cast<int>(blockIdx.x);
-    const std::size_t several = static_cast<std::size_t>(s.batch) * s.chunks * tiles;
     for (int which = 0; which < 2; ++which) {
-      const float* from = work.scalars + (h * 2 + which) * several;
+      const float* from = work.scalars + (h * 2 + which) * static_cast<std::size_t>(several);
       float sum = 0;
-      for (std::size_t i = threadIdx.x; i < several; i += threads) sum += from[i];
+      for (int i = static_cast<int>(threadIdx.x); i < several; i += threads) sum += from[i];
       sum = block_sum(sum, sums);
       const Sink& to = which == 0 ? out.A_log : out.D;
       if (threadIdx.x == 0 && to.wanted()) to.put(static_cast<unsigned>(h), sum);
@@ -530,8 +627,14 @@ int lanes_for(int states) {
   return states <= 16 ? 4 : states <= 32 ? 8 : states <= 64 ? 16 : 32;
 }
 
+/// How many chunks a block does side by side on the way back: all of a short sequence, where they fit.
+int sections_for(const ScanSizes& s) {
+  return s.chunks > 1 && s.chunks <= most_sections && lanes_for(s.states) <= 8 ? most_sections : 1;
+}
+
 int tiles_for(const ScanSizes& s) {
-  const int lanes = lanes_for(s.states), channels = (lanes >= 16 ? 128 : 256) / lanes;
+  const int lanes = lanes_for(s.states);
+  const int channels = (sections_for(s) > 1 || lanes >= 16 ? 128 : 256) / lanes;
   return (s.width + channels - 1) / channels;
 }
 
@@ -543,24 +646,33 @@ std::int64_t part_rows(const ScanSizes& s) { return std::int64_t{s.batch} * s.le
 
 template <int lanes, bool lagged>
 void launch_scan(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, float* y, float* state, bool resume) {
-  using Tile = ScanTile<lanes, walkers, walk_tile>;
-  constexpr int bytes = 2 * (sizeof(Tile) + walk_tile * Tile::states * 4 + sizeof(ScalarTile<walk_tile>));
-  allow_shared_memory(reinterpret_cast<const void*>(scan_kernel<lanes, lagged>), bytes, "ssd_scan");
-  const unsigned tiles = blocks_for(s.width, Tile::channels);
-  scan_kernel<lanes, lagged>
-      <<<static_cast<unsigned>(s.batch * s.heads) * tiles, walkers, bytes, stream>>>(s, in, y, state, resume);
+  constexpr int buffer =
+      sizeof(ScanTile<lanes, forward_tile>) + forward_tile * 16 * lanes + sizeof(ScalarTile<forward_tile>);
+  allow_shared_memory(reinterpret_cast<const void*>(scan_kernel<lanes, lagged>), 2 * buffer, "ssd_scan");
+  const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes);
+  launch(scan_kernel<lanes, lagged>, blocks, segments * walkers, s.length > forward_tile ? 2 * buffer : buffer, stream,
+         s, in, y, state, resume);
+}
+
+template <int lanes, bool lagged, int sections>
+void launch_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
+                   const Sink& dx) {
+  constexpr int bytes = sizeof(ChunkMemory<lanes, lagged, sections>);
+  const auto kernel = scan_chunk_kernel<lanes, lagged, sections>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
+  const dim3 grid(static_cast<unsigned>(s.batch * s.heads * tiles_for(s)), blocks_for(s.chunks, sections));
+  launch(kernel, grid, sections * chunk_block<lanes, sections>, bytes, stream, s, in, work, dx);
 }
 
 template <int lanes, bool lagged>
 void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
                      const Sink& dx) {
-  const auto pairs = static_cast<unsigned>(s.batch * s.heads);
-  scan_states_kernel<lanes, lagged>
-      <<<dim3(pairs * blocks_for(s.width, walkers / lanes), 2), walkers, 0, stream>>>(s, in, work);
-  constexpr int bytes = sizeof(ChunkMemory<lanes, lagged>);
-  allow_shared_memory(reinterpret_cast<const void*>(scan_chunk_kernel<lanes, lagged>), bytes, "ssd_scan_backward");
-  const dim3 grid(pairs * static_cast<unsigned>(tiles_for(s)), static_cast<unsigned>(s.chunks));
-  scan_chunk_kernel<lanes, lagged><<<grid, chunk_block<lanes>, bytes, stream>>>(s, in, work, dx);
+  if constexpr (lanes <= 8) {
+    if (sections_for(s) > 1) return launch_chunks<lanes, lagged, most_sections>(stream, s, in, work, dx);
+  }
+  const dim3 grid(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes), 2);
+  launch(scan_states_kernel<lanes, lagged>, grid, walkers, 0, stream, s, in, work);
+  launch_chunks<lanes, lagged, 1>(stream, s, in, work, dx);
 }
 
 }  // namespace
@@ -626,8 +738,9 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
                         sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
   const auto sum = lagged ? scan_sum_kernel<step_kinds<true>> : scan_sum_kernel<step_kinds<false>>;
-  sum<<<static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream()>>>(s, work, sinks,
-                                                                                               tiles_for(s));
+  const int tiles = tiles_for(s), several = s.batch * static_cast<int>(blocks_for(s.chunks, sections_for(s))) * tiles;
+  launch(sum, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream(), s, work, sinks,
+         tiles, several);
   launched("ssd_scan_backward sums");
 }
 
