@@ -37,10 +37,41 @@ __global__ void __launch_bounds__(threads)
                [&](unsigned c, float total) { out.put(c, total); });
 }
 
+constexpr unsigned narrow_block = 1024, narrow_columns = 8, most_narrow_rows = 4096;
+
+/// The same for few rows, without partial sums: a block takes eight columns and all rows.
+template <class Value>
+__global__ void __launch_bounds__(narrow_block)
+    narrow_sum_kernel(unsigned rows, unsigned columns, Sink out, Value value) {
+  await_previous();
+  __shared__ float sums[32][narrow_columns];
+  constexpr unsigned step = narrow_block / narrow_columns;
+  const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
+  float sum = 0;
+  if (column < columns) {
+#pragma unroll 8
+    for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(row, column);
+  }
+  if (!out.wanted()) return;
+  for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+  if (threadIdx.x % 32 < narrow_columns) sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
+  __syncthreads();
+  if (threadIdx.x >= 32 * narrow_columns) return;
+  const float total = warp_sum(sums[threadIdx.x % 32][threadIdx.x / 32]);
+  const unsigned own = blockIdx.x * narrow_columns + threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0 && own < columns) out.put(own, total);
+}
+
 /// `partials` holds most_ranges numbers a column.
 template <class Value>
 void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
                  const Grad& out, const Value& value) {
+  if (columns == 0) return;
+  if (rows <= most_narrow_rows) {
+    launch(narrow_sum_kernel<Value>, blocks_for(columns, narrow_columns), narrow_block, 0, stream,
+           static_cast<unsigned>(rows), static_cast<unsigned>(columns), sink_of(out), value);
+    return;
+  }
   unsigned width = 4;
   while (width < columns && width < 32) width *= 2;
   const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 4), most_ranges) : 1;

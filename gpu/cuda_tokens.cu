@@ -22,37 +22,59 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// A block owns one row of the table, finds the places of its token in order, and adds their gradients in that order.
+constexpr unsigned scanned = 128;   // tokens that a warp looks through at a time
+constexpr unsigned together = 4;    // columns of a lane, a warp's width apart
+constexpr unsigned most_hits = 16;  // rows whose loads are in flight
+
+// A block owns one row of the table. Each warp looks through every eighth piece of the tokens, lists the places of its
+// token in order and adds their gradients in that order; the sums of the warps are added in order.
 __global__ void __launch_bounds__(threads)
     embedding_backward_kernel(const int* tokens, Rows<float> dy, unsigned count, Sink dtable) {
   await_previous();
-  __shared__ unsigned places[threads];
-  __shared__ unsigned warp_hits[warps];
+  __shared__ unsigned places[warps][scanned];
+  __shared__ float sums[warps][32 * together];
   const int token = static_cast<int>(blockIdx.x);
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned columns = dtable.rows.columns;
-  for (unsigned column_base = 0; column_base < columns; column_base += threads) {
-    const unsigned column = column_base + threadIdx.x;
-    float sum = 0;
-    for (unsigned begin = 0; begin < count; begin += threads) {
-      const unsigned row = begin + threadIdx.x;
-      const bool hit = row < count && tokens[row] == token;
-      const unsigned votes = __ballot_sync(full_warp, hit);
-      __syncthreads();
-      if (lane == 0) warp_hits[warp] = __popc(votes);
-      __syncthreads();
-      unsigned before = 0, hits = 0;
-      for (unsigned other = 0; other < warps; ++other) {
-        if (other < warp) before += warp_hits[other];
-        hits += warp_hits[other];
+  for (unsigned first = 0; first < columns; first += 32 * together) {
+    float sum[together] = {};
+    for (unsigned begin = warp * scanned; begin < count; begin += warps * scanned) {
+      int found[scanned / 32];
+#pragma unroll
+      for (unsigned k = 0; k < scanned / 32; ++k) {
+        const unsigned row = begin + 32 * k + lane;
+        found[k] = row < count ? tokens[row] : -1;
       }
-      if (hit) places[before + __popc(votes & ((1u << lane) - 1u))] = row;
-      __syncthreads();
-      if (column < columns) {
-        for (unsigned i = 0; i < hits; ++i) sum += dy.at(places[i], column);
+      unsigned hits = 0;
+#pragma unroll
+      for (unsigned k = 0; k < scanned / 32; ++k) {
+        const unsigned votes = __ballot_sync(full_warp, found[k] == token);
+        if (found[k] == token) places[warp][hits + __popc(votes & ((1u << lane) - 1u))] = begin + 32 * k + lane;
+        hits += __popc(votes);
       }
+      __syncwarp();
+#pragma unroll most_hits
+      for (unsigned i = 0; i < hits; ++i) {
+        const unsigned row = places[warp][i];
+#pragma unroll
+        for (unsigned k = 0; k < together; ++k) {
+          const unsigned column = first + lane + 32 * k;
+          if (column < columns) sum[k] += dy.at(row, column);
+        }
+      }
+      __syncwarp();
     }
-    if (column < columns) dtable.put(std::size_t{blockIdx.x}, column, sum);
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) sums[warp][lane + 32 * k] = sum[k];
+    __syncthreads();
+    const unsigned own = threadIdx.x, column = first + own;
+    if (own < 32 * together && column < columns) {
+      float total = 0;
+#pragma unroll
+      for (unsigned other = 0; other < warps; ++other) total += sums[other][own];
+      dtable.put(std::size_t{blockIdx.x}, column, total);
+    }
+    __syncthreads();
   }
 }
 
@@ -61,6 +83,8 @@ struct EntropyTargets {
   unsigned rows, columns;
 };
 
+constexpr unsigned held_logits = 4;
+
 // A warp takes a row: softmax, the loss of its target, and whether the largest logit (the first of equals) is it.
 __global__ void __launch_bounds__(threads)
     cross_entropy_kernel(Rows<float> logits, EntropyTargets in, Rows<float> probabilities, float* losses, int* hits,
@@ -68,15 +92,30 @@ __global__ void __launch_bounds__(threads)
   await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row < in.rows) {
+    // A lane holds its first logits, all loaded at once; only what is longer is read again.
+    float held[held_logits];
+#pragma unroll
+    for (unsigned k = 0; k < held_logits; ++k) {
+      const unsigned column = lane + 32 * k;
+      held[k] = column < in.columns ? logits.at(row, column) : 0.0f;
+    }
+    const auto each = [&](const auto& visit) {
+#pragma unroll
+      for (unsigned k = 0; k < held_logits; ++k) {
+        if (lane + 32 * k < in.columns) visit(lane + 32 * k, held[k]);
+      }
+      for (unsigned column = lane + 32 * held_logits; column < in.columns; column += 32) {
+        visit(column, logits.at(row, column));
+      }
+    };
     float largest = -INFINITY;
     unsigned place = in.columns;
-    for (unsigned column = lane; column < in.columns; column += 32) {
-      const float value = logits.at(row, column);
+    each([&](unsigned column, float value) {
       if (value > largest) {
         largest = value;
         place = column;
       }
-    }
+    });
     for (int offset = 16; offset > 0; offset /= 2) {
       const float other = __shfl_xor_sync(full_warp, largest, offset);
       const unsigned other_place = __shfl_xor_sync(full_warp, place, offset);
@@ -86,12 +125,10 @@ __global__ void __launch_bounds__(threads)
       }
     }
     float sum = 0;
-    for (unsigned column = lane; column < in.columns; column += 32) sum += expf(logits.at(row, column) - largest);
+    each([&](unsigned, float value) { sum += expf(value - largest); });
     sum = warp_sum(sum);
     const float inverse = 1.0f / sum;
-    for (unsigned column = lane; column < in.columns; column += 32) {
-      probabilities.at(row, column) = expf(logits.at(row, column) - largest) * inverse;
-    }
+    each([&](unsigned column, float value) { probabilities.at(row, column) = expf(value - largest) * inverse; });
     if (lane == 0) {
       const int target = in.targets[row];
       losses[row] = target >= 0 ? logf(sum) + largest - logits.at(row, target) : 0.0f;

@@ -15,18 +15,22 @@ bool starts_with(std::string_view text, const std::string& prefix) {
   return text.size() > prefix.size() && text.compare(0, prefix.size(), prefix) == 0 && text[prefix.size()] == '.';
 }
 
-// The step's input and output, in the back end's memory and in pinned host memory of the same layout.
+// The step's input and output, in the back end's memory and in pinned host memory of the same layout. The inputs lie
+// together, so that one transfer brings them: tokens, targets (both i32), context (u8).
 struct TokenBatch {
   TokenBatch(Backend& backend, std::int64_t batch, std::int64_t length, std::int64_t width, DType dtype)
-      : tokens(backend, {batch, length}, DType::i32),
-        targets(backend, {batch, length}, DType::i32),
-        context(backend, {batch, length}, DType::u8),
+      : inputs(backend, {batch * length * 9}, DType::u8),
+        tokens(inputs.device().data, {batch, length}, DType::i32),
+        targets(tokens.as<std::int32_t>() + batch * length, {batch, length}, DType::i32),
+        context(targets.as<std::int32_t>() + batch * length, {batch, length}, DType::u8),
         summary(backend, {width}, dtype),
         counter(backend, {1}, DType::i32),
         correct(backend, {1}, DType::i32),
         counted(backend, {1}, DType::i32),
         owner(&backend) {}
-  PinnedArray tokens, targets, context, summary, counter, correct, counted;
+  PinnedArray inputs;
+  Tensor tokens, targets, context;
+  PinnedArray summary, counter, correct, counted;
   Backend* owner;
 };
 
@@ -105,29 +109,30 @@ class TokenObjective final : public Objective {
   }
 
   void draw(std::uint64_t seed, std::int64_t first) override {
-    fill_batch(*task_, seed, static_cast<std::uint64_t>(first), static_cast<int>(batch_->tokens.device().shape[0]),
+    fill_batch(*task_, seed, static_cast<std::uint64_t>(first), static_cast<int>(batch_->tokens.shape[0]),
                tokens_.data(), targets_.data(), context_.data());
   }
 
   bool load(std::int64_t step) override {
     batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
-    std::copy(tokens_.begin(), tokens_.end(), batch_->tokens.host<std::int32_t>());
-    std::copy(targets_.begin(), targets_.end(), batch_->targets.host<std::int32_t>());
-    std::copy(context_.begin(), context_.end(), batch_->context.host<std::uint8_t>());
+    auto* numbers = batch_->inputs.host<std::int32_t>();
+    numbers = std::copy(tokens_.begin(), tokens_.end(), numbers);
+    numbers = std::copy(targets_.begin(), targets_.end(), numbers);
+    std::copy(context_.begin(), context_.end(), reinterpret_cast<std::uint8_t*>(numbers));
     return keeper_.take_change();
   }
 
   void queue_uploads() override {
-    for (PinnedArray* input : {&batch_->tokens, &batch_->targets, &batch_->context}) input->queue_upload();
+    batch_->inputs.queue_upload();
     if (model_.memory() != nullptr) batch_->counter.queue_upload();
   }
 
   Var loss(Tape& tape) override {
     const DropoutSource dropped{model_.memory_dropout(), seed_, batch_->counter.device()};
-    const Var logits = model_.forward(tape, batch_->tokens.device(), batch_->context.device(), dropped);
+    const Var logits = model_.forward(tape, batch_->tokens, batch_->context, dropped);
     if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
     const Tape::Scope scope(tape, "loss");
-    last_ = cross_entropy(tape, logits, batch_->targets.device());
+    last_ = cross_entropy(tape, logits, batch_->targets);
     return last_.loss;
   }
 

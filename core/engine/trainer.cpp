@@ -20,11 +20,11 @@ struct Trainer::Batch {
         offsets(backend, {static_cast<std::int64_t>(parts) + 1}, DType::f64),
         one(backend, {1}, dtype),
         loss(backend, {1}, dtype),
-        norms(backend, {static_cast<std::int64_t>(parts)}, dtype),
-        total_norm(backend, {1}, dtype) {
+        norms(backend, {static_cast<std::int64_t>(parts) + 1}, dtype) {
     backend.fill(one.device(), 1.0);
   }
-  PinnedArray hyperparameters, step, offsets, one, loss, norms, total_norm;
+  PinnedArray hyperparameters, step, offsets, one, loss;
+  PinnedArray norms;  // of each part, then of all
 };
 
 Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
@@ -127,13 +127,17 @@ void Trainer::run_step() {
   }
   tape_.backward(loss, batch.one.device());
   tape_.zero_untouched(parameters_);
-  backend_->gradient_norms(parameters_.gradients(), batch.offsets.device(), batch.norms.device(),
-                           batch.total_norm.device());
+  const auto parts = static_cast<std::int64_t>(parts_.size());
+  const Tensor all = batch.norms.device(), norms(all.data, {parts}, dtype_);
+  const Tensor total(all.as<std::byte>() + norms.bytes(), {1}, dtype_);
+  backend_->gradient_norms(parameters_.gradients(), batch.offsets.device(), norms, total);
+  {
+    const Beside beside(*backend_);
+    batch.norms.queue_download();
+  }
   backend_->adamw({parameters_.values(), parameters_.gradients(), parameters_.first_moments(),
                    parameters_.second_moments(), parameters_.decay_mask(), batch.hyperparameters.device(),
-                   batch.step.device(), batch.total_norm.device()});
-  batch.norms.queue_download();
-  batch.total_norm.queue_download();
+                   batch.step.device(), total});
 }
 
 void Trainer::prepare_batch() {
@@ -177,7 +181,7 @@ StepResult Trainer::end_step() {
   StepResult result;
   result.step = step_;
   result.loss = number_of(batch.loss, 0);
-  result.gradient_norm = number_of(batch.total_norm, 0);
+  result.gradient_norm = number_of(batch.norms, static_cast<std::int64_t>(parts_.size()));
   result.learning_rate = config_.rate_at(step_);
   result.accuracy = objective_->quality();
   result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
