@@ -81,8 +81,11 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   check_cuda(cudaGetDeviceProperties(&properties, device_), "reading the GPU's properties");
   description_ = properties.name;
   found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
-  open(main_);
-  open(beside_);
+  // What runs beside fills the multiprocessors that the main lane leaves free.
+  int least = 0, greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
+  open(main_, greatest);
+  open(beside_, least);
   enter(main_);
   synchronize();
 }
@@ -94,8 +97,8 @@ CudaBackend::~CudaBackend() {
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
 }
 
-void CudaBackend::open(Lane& lane) {
-  check_cuda(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream");
+void CudaBackend::open(Lane& lane, int priority) {
+  check_cuda(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking, priority), "making a stream");
   check_cuda(cudaEventCreateWithFlags(&lane.reached, cudaEventDisableTiming), "making an event");
   lane.scratch = static_cast<float*>(allocate(scratch_bytes));
   lane.tickets = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));

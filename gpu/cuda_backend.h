@@ -12,6 +12,10 @@ struct cublasContext;
 
 namespace afterglow {
 
+namespace device {
+struct Products;
+}
+
 /// Throws the Error that belongs to a CUDA status; `what` says what was being done.
 void check_cuda(cudaError_t status, const char* what);
 
@@ -52,6 +56,13 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Program> capture(std::function<void()> work) override;
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
+  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) override;
+  void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
+  void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) override;
+  void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                  const Tensor& h) override;
+  void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
+                           const Tensor& du) override;
   void fill(const Tensor& x, double value) override;
   void copy(const Tensor& destination, const Tensor& source) override;
   void accumulate(const Tensor& source, const Grad& destination) override;
@@ -76,8 +87,10 @@ class CudaBackend final : public Backend {
   void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) override;
   void sum_rows(const Tensor& x, const Grad& out) override;
   void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) override;
-  void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy, const Grad& dx,
-                         const Grad& dweight) override;
+  void add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
+                    const Tensor& y, const Tensor& inverse) override;
+  void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
+                         const Tensor& base, const Grad& dx, const Grad& dweight) override;
   void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                       const Tensor& inverse) override;
   void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
@@ -88,7 +101,8 @@ class CudaBackend final : public Backend {
                      const Tensor& correct, const Tensor& counted) override;
   void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
                               const Tensor& dloss, const Grad& dlogits) override;
-  void rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) override;
+  void rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+              std::span<const Grad> y) override;
   void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
                    const Tensor& before, const Tensor& y) override;
   void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
@@ -185,7 +199,11 @@ class CudaBackend final : public Backend {
   void round_to_bf16(const Tensor& matrix, void* to);
   /// Fixed scratch for partial sums; kernels of one lane take turns with it.
   float* scratch(std::size_t elements) const;
-  /// A product by tiles of our own; false when cuBLAS suits its size better.
+  /// Products by tiles of our own (cuda_product.cu); false when cuBLAS suits their size better.
+  template <bool a_deep, bool b_deep>
+  bool multiply_tiles(device::Products& products);
+  /// Whether so many products may be one launch.
+  bool can_group(std::size_t count) const;
   bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
 
@@ -199,7 +217,7 @@ class CudaBackend final : public Backend {
     void* operands = nullptr;
     std::size_t operand_bytes = 0;
   };
-  void open(Lane& lane);
+  void open(Lane& lane, int priority);
   void close(Lane& lane);
   void enter(Lane& lane);
 

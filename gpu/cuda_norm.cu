@@ -15,121 +15,229 @@ namespace {
 
 constexpr unsigned warps = threads / 32;
 
+/// What is normalised: x, x + z, or x silu(z).
+enum class Kind { plain, sum, gated };
+
 struct NormInputs {
   Rows<float> x, z, dy;
+  Rows<float> sum;   // where x + z goes
+  Rows<float> base;  // added to dx where there is one
   const float* weight;
   float* inverse;
   unsigned rows, columns;
 };
 
-/// The number that is normalised: x, or x silu(z).
-template <bool gated>
-__device__ float normalised(const NormInputs& in, unsigned row, unsigned column) {
-  const float x = in.x.at(row, column);
-  return gated ? x * silu(in.z.at(row, column)) : x;
+template <Kind kind>
+__device__ float normalised(float x, float z) {
+  return kind == Kind::plain ? x : kind == Kind::sum ? x + z : x * silu(z);
 }
 
-// A lane holds up to `held` numbers of its row, so that a row is read once; the loops end early where columns do.
-template <bool gated, unsigned held>
+/// Neighbouring numbers of a row, one or four, read at once.
+template <unsigned width>
+struct Piece {
+  float v[width];
+  __device__ static Piece of(const Rows<float>& rows, unsigned row, unsigned column, bool inside) {
+    return of(rows.data + row * rows.stride + column, inside);
+  }
+  __device__ static Piece of(const float* from, bool inside) {
+    Piece piece = {};
+    if constexpr (width == 4) {
+      const float4 four = inside ? *reinterpret_cast<const float4*>(from) : float4{};
+      piece.v[0] = four.x;
+      piece.v[1] = four.y;
+      piece.v[2] = four.z;
+      piece.v[3] = four.w;
+    } else {
+      piece.v[0] = inside ? *from : 0.0f;
+    }
+    return piece;
+  }
+  __device__ void store(float* to) const {
+    if constexpr (width == 4) {
+      *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+    } else {
+      *to = v[0];
+    }
+  }
+  __device__ void put(const Sink& sink, unsigned row, unsigned column) const {
+    float* to = &sink.rows.at(row, column);
+    Piece sum = *this;
+    if (sink.accumulate) {
+      const Piece before = of(to, true);
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e) sum.v[e] += before.v[e];
+    }
+    sum.store(to);
+  }
+};
+
+// A lane holds up to `held` pieces of its row, so that a row is read once and all of it at the same time; only what is
+// longer is read again.
+template <Kind kind, unsigned width, unsigned held>
 __global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps, Rows<float> y) {
   await_previous();
+  using P = Piece<width>;
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
-  float values[held], sum = 0;
+  const auto normalise = [&](P& value, const P& other) {
+    float squares = 0;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      value.v[e] = normalised<kind>(value.v[e], other.v[e]);
+      squares += value.v[e] * value.v[e];
+    }
+    return squares;
+  };
+  P values[held], others[held], weights[held];
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = lane + 32 * k;
-    values[k] = column < in.columns ? normalised<gated>(in, row, column) : 0.0f;
-    sum += values[k] * values[k];
+    const unsigned column = (lane + 32 * k) * width;
+    const bool inside = column < in.columns;
+    values[k] = P::of(in.x, row, column, inside);
+    others[k] = P::of(in.z, row, column, inside && kind != Kind::plain);
+    weights[k] = P::of(in.weight + column, inside);
   }
-  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
-    const float value = normalised<gated>(in, row, column);
-    sum += value * value;
+  const auto again = [&](unsigned column, P& value) {
+    value = P::of(in.x, row, column, true);
+    return normalise(value, P::of(in.z, row, column, kind != Kind::plain));
+  };
+  float squares = 0;
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = (lane + 32 * k) * width;
+    squares += normalise(values[k], others[k]);
+    if (kind == Kind::sum && column < in.columns) values[k].store(&in.sum.at(row, column));
   }
-  const float inverse = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.columns) + eps);
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    P value;
+    squares += again(column, value);
+    if (kind == Kind::sum) value.store(&in.sum.at(row, column));
+  }
+  const float inverse = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(in.columns) + eps);
   if (lane == 0) in.inverse[row] = inverse;
+  const auto write = [&](unsigned column, P value, const P& weight) {
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) value.v[e] *= inverse * weight.v[e];
+    value.store(&y.at(row, column));
+  };
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = lane + 32 * k;
-    if (column < in.columns) y.at(row, column) = values[k] * inverse * in.weight[column];
+    const unsigned column = (lane + 32 * k) * width;
+    if (column < in.columns) write(column, values[k], weights[k]);
   }
-  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
-    y.at(row, column) = normalised<gated>(in, row, column) * inverse * in.weight[column];
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    P value;
+    again(column, value);
+    write(column, value, P::of(in.weight + column, true));
   }
 }
 
-/// What the gradient needs of one column.
-struct NormColumn {
-  float x, z, upstream;  // upstream: dy weight
-  template <bool gated>
-  __device__ static NormColumn of(const NormInputs& in, unsigned row, unsigned column) {
-    return {in.x.at(row, column), gated ? in.z.at(row, column) : 0.0f, in.weight[column] * in.dy.at(row, column)};
+/// What the gradient needs of neighbouring columns.
+template <bool gated, unsigned width>
+struct NormColumns {
+  using P = Piece<width>;
+  P x, z, upstream, base;  // upstream: dy, after `weigh` dy weight
+
+  __device__ static NormColumns of(const NormInputs& in, unsigned row, unsigned column, bool inside) {
+    return {P::of(in.x, row, column, inside), P::of(in.z, row, column, inside && gated),
+            P::of(in.dy, row, column, inside),
+            P::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
   }
-  template <bool gated>
-  __device__ float gate() const {
-    return gated ? silu(z) : 1.0f;
+  __device__ static float gate(float z) { return gated ? silu(z) : 1.0f; }
+  /// Brings in the weight and answers with the sum of dy weight u.
+  __device__ float weigh(const P& weight) {
+    float sum = 0;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      upstream.v[e] *= weight.v[e];
+      sum += upstream.v[e] * x.v[e] * gate(z.v[e]);
+    }
+    return sum;
   }
-  template <bool gated>
   __device__ void put(unsigned row, unsigned column, float inverse, float mean, const Sink& dx, const Sink& dz) const {
-    const float du = inverse * (upstream - x * gate<gated>() * mean);
-    if (dx.wanted()) dx.put(row, column, du * gate<gated>());
-    if (gated && dz.wanted()) dz.put(row, column, du * x * silu_slope(z));
+    P to_x, to_z;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      const float du = inverse * (upstream.v[e] - x.v[e] * gate(z.v[e]) * mean);
+      to_x.v[e] = base.v[e] + du * gate(z.v[e]);
+      to_z.v[e] = gated ? du * x.v[e] * silu_slope(z.v[e]) : 0.0f;
+    }
+    if (dx.wanted()) to_x.put(dx, row, column);
+    if (gated && dz.wanted()) to_z.put(dz, row, column);
   }
 };
 
 // y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
-template <bool gated, unsigned held>
+template <bool gated, unsigned width, unsigned held>
 __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, Sink dx, Sink dz) {
   await_previous();
+  using P = Piece<width>;
+  using Columns = NormColumns<gated, width>;
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
-  NormColumn columns[held];
-  float sum = 0;
+  Columns columns[held];
+  P weights[held];
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = lane + 32 * k;
-    columns[k] = column < in.columns ? NormColumn::of<gated>(in, row, column) : NormColumn{};
-    sum += columns[k].upstream * columns[k].x * columns[k].template gate<gated>();
-  }
-  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
-    const NormColumn one = NormColumn::of<gated>(in, row, column);
-    sum += one.upstream * one.x * one.template gate<gated>();
+    const unsigned column = (lane + 32 * k) * width;
+    columns[k] = Columns::of(in, row, column, column < in.columns);
+    weights[k] = P::of(in.weight + column, column < in.columns);
   }
   const float inverse = in.inverse[row];
+  float sum = 0;
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) sum += columns[k].weigh(weights[k]);
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    sum += Columns::of(in, row, column, true).weigh(P::of(in.weight + column, true));
+  }
   const float mean = warp_sum(sum) / static_cast<float>(in.columns) * inverse * inverse;
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = lane + 32 * k;
-    if (column < in.columns) columns[k].template put<gated>(row, column, inverse, mean, dx, dz);
+    const unsigned column = (lane + 32 * k) * width;
+    if (column < in.columns) columns[k].put(row, column, inverse, mean, dx, dz);
   }
-  for (unsigned column = lane + 32 * held; column < in.columns; column += 32) {
-    NormColumn::of<gated>(in, row, column).template put<gated>(row, column, inverse, mean, dx, dz);
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    Columns one = Columns::of(in, row, column, true);
+    one.weigh(P::of(in.weight + column, true));
+    one.put(row, column, inverse, mean, dx, dz);
   }
 }
 
-/// Calls body with how many numbers a lane should hold, as a compile-time constant.
+bool in_fours(const Rows<float>& rows) {
+  return rows.data == nullptr || (reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 && rows.stride % 4 == 0);
+}
+
+/// Calls body with how many numbers a lane reads at once and how many such pieces it holds, as compile-time constants;
+/// `fours` says whether what `in` does not name can be read in fours.
 template <class Body>
-void with_held(unsigned columns, const Body& body) {
-  if (columns <= 128) return body(std::integral_constant<unsigned, 4>());
-  if (columns <= 512) return body(std::integral_constant<unsigned, 16>());
-  body(std::integral_constant<unsigned, 32>());
+void with_pieces(const NormInputs& in, bool fours, const Body& body) {
+  using Four = std::integral_constant<unsigned, 4>;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in.columns % 4 == 0;
+  if (!fours || !aligned || !in_fours(in.x) || !in_fours(in.z) || !in_fours(in.dy)) {
+    return body(std::integral_constant<unsigned, 1>(), std::integral_constant<unsigned, 8>());
+  }
+  if (in.columns <= 128) return body(Four(), std::integral_constant<unsigned, 1>());
+  if (in.columns <= 256) return body(Four(), std::integral_constant<unsigned, 2>());
+  if (in.columns <= 512) return body(Four(), Four());
+  body(Four(), std::integral_constant<unsigned, 8>());
 }
 
-template <bool gated>
+template <Kind kind>
 void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y) {
   if (in.rows == 0) return;
-  with_held(in.columns, [&](auto held) {
-    launch(norm_kernel<gated, held>, blocks_for(in.rows, warps), threads, 0, stream, in, static_cast<float>(eps),
-           rows_of(y));
+  const Rows<float> to = rows_of(y);
+  with_pieces(in, in_fours(to) && in_fours(in.sum), [&](auto width, auto held) {
+    launch(norm_kernel<kind, width, held>, blocks_for(in.rows, warps), threads, 0, stream, in, static_cast<float>(eps),
+           to);
   });
 }
 
 template <bool gated>
 void norm_backward(cudaStream_t stream, const NormInputs& in, const Grad& dx, const Grad& dz) {
   if (in.rows == 0 || !(dx.wanted() || dz.wanted())) return;
-  with_held(in.columns, [&](auto held) {
-    launch(norm_backward_kernel<gated, held>, blocks_for(in.rows, warps), threads, 0, stream, in, sink_of(dx),
-           sink_of(dz));
+  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
+  with_pieces(in, in_fours(in.base) && in_fours(to_x.rows) && in_fours(to_z.rows), [&](auto width, auto held) {
+    launch(norm_backward_kernel<gated, width, held>, blocks_for(in.rows, warps), threads, 0, stream, in, to_x, to_z);
   });
 }
 
@@ -138,8 +246,19 @@ template <bool gated>
 void weight_backward(cudaStream_t stream, const NormInputs& in, const Grad& dweight, float* partials,
                      unsigned* tickets) {
   column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
-    return in.dy.at(row, column) * normalised<gated>(in, row, column) * in.inverse[row];
+    const float x = in.x.at(row, column), z = gated ? in.z.at(row, column) : 0.0f;
+    return in.dy.at(row, column) * normalised < gated ? Kind::gated : Kind::plain > (x, z) * in.inverse[row];
   });
+}
+
+NormInputs norm_inputs(const Tensor& x, const Tensor& weight, const Tensor& inverse) {
+  NormInputs in{};
+  in.x = rows_of(x);
+  in.weight = weight.as<float>();
+  in.inverse = inverse.as<float>();
+  in.rows = static_cast<unsigned>(x.rows());
+  in.columns = static_cast<unsigned>(x.columns());
+  return in;
 }
 
 struct LayerNormInputs {
@@ -197,39 +316,32 @@ __global__ void __launch_bounds__(threads) layer_norm_backward_kernel(LayerNormI
 }  // namespace
 
 void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) {
-  const NormInputs in{rows_of(x),
-                      {},
-                      {},
-                      weight.as<float>(),
-                      inverse.as<float>(),
-                      static_cast<unsigned>(x.rows()),
-                      static_cast<unsigned>(x.columns())};
-  norm<false>(stream(), in, eps, y);
+  norm<Kind::plain>(stream(), norm_inputs(x, weight, inverse), eps, y);
   launched("rms_norm");
+}
+
+void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
+                               const Tensor& y, const Tensor& inverse) {
+  NormInputs in = norm_inputs(a, weight, inverse);
+  in.z = rows_of(b);
+  in.sum = rows_of(sum);
+  norm<Kind::sum>(stream(), in, eps, y);
+  launched("add_rms_norm");
 }
 
 void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                                  const Tensor& inverse) {
-  const NormInputs in{rows_of(x),
-                      rows_of(z),
-                      {},
-                      weight.as<float>(),
-                      inverse.as<float>(),
-                      static_cast<unsigned>(x.rows()),
-                      static_cast<unsigned>(x.columns())};
-  norm<true>(stream(), in, eps, y);
+  NormInputs in = norm_inputs(x, weight, inverse);
+  in.z = rows_of(z);
+  norm<Kind::gated>(stream(), in, eps, y);
   launched("gated_rms_norm");
 }
 
 void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                    const Grad& dx, const Grad& dweight) {
-  const NormInputs in{rows_of(x),
-                      {},
-                      rows_of(dy),
-                      weight.as<float>(),
-                      inverse.as<float>(),
-                      static_cast<unsigned>(x.rows()),
-                      static_cast<unsigned>(x.columns())};
+                                    const Tensor& base, const Grad& dx, const Grad& dweight) {
+  NormInputs in = norm_inputs(x, weight, inverse);
+  in.dy = rows_of(dy);
+  if (base.defined()) in.base = rows_of(base);
   if (dweight.wanted()) {
     const Beside beside(*this);
     weight_backward<false>(stream(), in, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
@@ -240,13 +352,9 @@ void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const
 
 void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
                                           const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
-  const NormInputs in{rows_of(x),
-                      rows_of(z),
-                      rows_of(dy),
-                      weight.as<float>(),
-                      inverse.as<float>(),
-                      static_cast<unsigned>(x.rows()),
-                      static_cast<unsigned>(x.columns())};
+  NormInputs in = norm_inputs(x, weight, inverse);
+  in.z = rows_of(z);
+  in.dy = rows_of(dy);
   if (dweight.wanted()) {
     const Beside beside(*this);
     weight_backward<true>(stream(), in, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);

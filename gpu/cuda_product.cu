@@ -1,9 +1,14 @@
-// Exact float32 products of moderate size, where cuBLAS leaves most of the GPU idle: the matrices of a training step
-// have about a thousand rows and a few hundred columns. Small tiles fill the GPU, and groups of threads share the depth
-// of a tile; their sums are added in a fixed order.
+// Exact float32 products of moderate size on the tensor cores, where cuBLAS leaves most of the GPU idle: the matrices
+// of a training step have about a thousand rows and a few hundred columns. Every operand is split into a tf32 number
+// and the rest (cuda_tiles.cuh). Small tiles fill the GPU, groups of warps and, for the gradients of weights, several
+// blocks share the depth of a tile; their sums are added in a fixed order. Maps of one input, their gradients, and the
+// gated lift of an MLP are one launch each.
+#include <type_traits>
+
 #include "gpu/cuda_backend.h"
-#include "gpu/cuda_device.cuh"
 #include "gpu/cuda_launch.cuh"
+#include "gpu/cuda_product.cuh"
+#include "gpu/cuda_tiles.cuh"
 
 namespace afterglow {
 
@@ -11,153 +16,344 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned tile = 32;          // rows and columns of a block's result
-constexpr unsigned most_blocks = 640;  // beyond that the GPU is full and cuBLAS' larger tiles win
-constexpr unsigned wide_blocks = 200;  // from here on small blocks win
-constexpr unsigned across = tile / 4;  // threads along a side of the tile; each holds 4 x 4 numbers
+constexpr unsigned part = 32;           // rows and columns of a warp's share of a tile
+constexpr unsigned most_tiles = 1024;   // of 64 x 64: beyond that the GPU is full and cuBLAS is as good
+constexpr unsigned split_blocks = 200;  // as many blocks should share the products of transposed operands
+constexpr unsigned least_depth = 128;   // of a block that shares
+constexpr unsigned wide_tiles = 90;     // from this many tiles of 64 x 64 on they win
 
-/// How a block works through the depth: `groups` of 64 threads share a slab, `stages` slabs are in flight.
-struct Deep {  // many groups for few tiles
-  static constexpr unsigned groups = 4, slab = 128, stages = 2;
+/// How a block works: `down` by `across` shares of 32 x 32, `groups` of warps that share a slab of the depth, each
+/// taking `depth` of it (at most 64: sums are kept short, see cuda_tiles.cuh), up to `stages` slabs in flight.
+template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_>
+struct Plan {
+  static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
+  static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
+  static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
+  static constexpr unsigned elements = rows * columns;
 };
-struct Wide {  // small blocks for many tiles
-  static constexpr unsigned groups = 2, slab = 32, stages = 4;
-};
+using Narrow = Plan<1, 1, 8, 16, 3>;
+using Wide = Plan<2, 2, 2, 16, 4>;
 
-struct Matrix {
-  const float* data;
-  unsigned stride;
-  bool vector;  // 16-byte loads are possible
-};
-
-struct Product {
-  Matrix a, b;
-  unsigned rows, columns, depth;
-  float alpha, beta;
-  float* c;
-  unsigned c_stride;
-};
-
-/// One slab of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do here, else there
-/// is a row for each depth. Rows of 16 bytes begin in different banks.
+/// One slab of 32 lines of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do
+/// here, else there is a row for each depth. The strides keep the matrix units' reads free of bank conflicts.
 template <bool deep, unsigned slab>
-struct Slab {
-  static constexpr unsigned inner = deep ? slab : tile, outer = deep ? tile : slab, padded = inner + 4;
-  static constexpr unsigned elements = outer * padded;
+struct Lines {
+  static constexpr unsigned inner = deep ? slab : part, outer = deep ? part : slab;
+  static constexpr unsigned stride = inner + (deep ? 4 : 8), elements = outer * stride;
 
-  /// Brings lines [first, first + tile) for depths [from, from + slab); what lies outside becomes zero.
+  /// Begins to copy lines [first, first + 32) for depths [from, from + slab); what lies outside becomes zero.
+  template <unsigned block>
   __device__ static void load(const Matrix& m, float* to, unsigned first, unsigned lines, unsigned from,
                               unsigned depth) {
     const unsigned inner_first = deep ? from : first, outer_first = deep ? first : from;
     const unsigned inner_end = deep ? depth : lines, outer_end = deep ? lines : depth;
-    const unsigned width = m.vector ? 4 : 1, pieces = inner / width;
-    for (unsigned i = threadIdx.x; i < outer * pieces; i += blockDim.x) {
+    const auto copy = [&](auto wide, unsigned i) {
+      constexpr unsigned width = decltype(wide)::value, pieces = inner / width;
       const unsigned o = i / pieces, n = i % pieces * width;
       const bool inside = outer_first + o < outer_end && inner_first + n < inner_end;
       const unsigned count = inside ? min(width, inner_end - inner_first - n) : 0;
       const float* source = inside ? m.data + std::size_t{outer_first + o} * m.stride + inner_first + n : m.data;
-      const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to + o * padded + n));
-      if (m.vector) {
+      const unsigned address = tiles::shared_address(to + o * stride + n);
+      if constexpr (width == 4) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(source), "r"(count * 4));
       } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(source), "r"(count * 4));
       }
+    };
+    if (m.vector) {
+      static_assert(outer * inner / 4 % block == 0);
+#pragma unroll
+      for (unsigned i = 0; i < outer * inner / 4; i += block) {
+        copy(std::integral_constant<unsigned, 4>(), i + threadIdx.x);
+      }
+    } else {
+#pragma unroll 1
+      for (unsigned i = threadIdx.x; i < outer * inner; i += block) copy(std::integral_constant<unsigned, 1>(), i);
     }
   }
 
-  /// Which line the i-th of a thread is.
-  __device__ static unsigned line(unsigned thread, unsigned i) { return deep ? thread + across * i : 4 * thread + i; }
+  /// First operand: two fragments of 16 lines and 8 depths from `depth` on.
+  __device__ static void rows(const float* data, unsigned depth, tiles::Fragment<true, 4> (&out)[2]) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned i = 0; i < 2; ++i) {
+      float value[4];
+      if constexpr (deep) {
+        tiles::load_four(data + (16 * i + lane % 16) * stride + depth + lane / 16 * 4, value);
+      } else {
+        const float* from = data + (depth + lane % 4) * stride + 16 * i + lane / 4;
+#pragma unroll
+        for (unsigned e = 0; e < 4; ++e) value[e] = from[e / 2 * 4 * stride + e % 2 * 8];
+      }
+#pragma unroll
+      for (unsigned e = 0; e < 4; ++e) out[i].set(static_cast<int>(e), value[e]);
+    }
+  }
 
-  /// Four depths of a thread's four lines.
-  __device__ static void fetch(const float* data, unsigned thread, unsigned depth, float (&out)[4][4]) {
+  /// Second operand: four fragments of 8 lines.
+  __device__ static void columns(const float* data, unsigned depth, tiles::Fragment<true, 2> (&out)[4]) {
+    const unsigned lane = threadIdx.x % 32;
+    if constexpr (deep) {
 #pragma unroll
-    for (unsigned i = 0; i < 4; ++i) {
-      const float4 four = *reinterpret_cast<const float4*>(deep ? data + line(thread, i) * padded + depth
-                                                                : data + (depth + i) * padded + 4 * thread);
-      const float values[4] = {four.x, four.y, four.z, four.w};
+      for (unsigned pair = 0; pair < 2; ++pair) {
+        float value[4];
+        tiles::load_four(data + (16 * pair + lane % 8 + lane / 16 * 8) * stride + depth + lane / 8 % 2 * 4, value);
 #pragma unroll
-      for (unsigned j = 0; j < 4; ++j) (deep ? out[i][j] : out[j][i]) = values[j];
+        for (unsigned e = 0; e < 4; ++e) out[2 * pair + e / 2].set(static_cast<int>(e % 2), value[e]);
+      }
+    } else {
+      const float* from = data + (depth + lane % 4) * stride + lane / 4;
+#pragma unroll
+      for (unsigned n = 0; n < 4; ++n) {
+#pragma unroll
+        for (unsigned e = 0; e < 2; ++e) out[n].set(static_cast<int>(e), from[e * 4 * stride + 8 * n]);
+      }
     }
   }
 };
 
-template <class Plan, bool a_deep, bool b_deep>
-constexpr unsigned product_bytes() {
-  constexpr unsigned slabs = Plan::stages * (Slab<a_deep, Plan::slab>::elements + Slab<b_deep, Plan::slab>::elements);
-  constexpr unsigned sums = Plan::groups * tile * (tile + 1);
-  return (slabs > sums ? slabs : sums) * sizeof(float);
+constexpr unsigned sum_stride = part + 8;  // pairs of neighbouring columns are written without conflicts
+
+/// Numbers of one slab of both operands.
+template <class P, bool a_deep, bool b_deep>
+constexpr unsigned stage_elements =
+    P::down* Lines<a_deep, P::slab>::elements + P::across* Lines<b_deep, P::slab>::elements;
+
+/// Shared memory for a depth of so many slabs.
+template <class P, bool a_deep, bool b_deep>
+constexpr unsigned product_bytes(unsigned slabs) {
+  const unsigned stages = (slabs < P::stages ? slabs : P::stages) * stage_elements<P, a_deep, b_deep>;
+  constexpr unsigned sums = P::block / 32 * part * sum_stride;
+  return (stages > sums ? stages : sums) * sizeof(float);
 }
 
-template <class Plan, bool a_deep, bool b_deep>
-__global__ void __launch_bounds__(Plan::groups* across* across) product_kernel(Product p) {
-  await_previous();
-  using A = Slab<a_deep, Plan::slab>;
-  using B = Slab<b_deep, Plan::slab>;
-  extern __shared__ __align__(16) float memory[];
-  const unsigned row = blockIdx.y * tile, column = blockIdx.x * tile;
-  const unsigned group = threadIdx.x / (across * across), y = threadIdx.x / across % across, x = threadIdx.x % across;
-  const unsigned count = (p.depth + Plan::slab - 1) / Plan::slab;
-  const auto stage = [&](unsigned index) { return memory + index % Plan::stages * (A::elements + B::elements); };
-  const auto bring = [&](unsigned index) {
-    if (index < count) {
-      A::load(p.a, stage(index), row, p.rows, index * Plan::slab, p.depth);
-      B::load(p.b, stage(index) + A::elements, column, p.columns, index * Plan::slab, p.depth);
+/// The tile of a block: which result, and where in it.
+struct Place {
+  unsigned result, row, column;
+};
+
+template <class P>
+__device__ Place place_of(const Products& p, unsigned tile) {
+  unsigned result = 0;
+  if (!p.summed && p.finish == Finish::plain) {
+    while (result + 1 < p.count && p.results[result + 1].first_tile <= tile) ++result;
+  }
+  const unsigned across = p.results[result].across, own = tile - p.results[result].first_tile;
+  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  return {result, own / across * P::rows, own % across * width};
+}
+
+/// Four neighbouring numbers of a row, as many as there are columns.
+__device__ inline void put_four(const Result& r, unsigned row, unsigned column, float alpha, const float (&sum)[4]) {
+  if (row >= r.rows || column >= r.columns) return;
+  float* to = r.c.data + std::size_t{row} * r.c.stride + column;
+  const bool whole = r.c.vector && column + 4 <= r.columns;
+  float before[4] = {};
+  if (r.beta != 0.0f) {
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) before[e] = column + e < r.columns ? to[e] : 0.0f;
+  }
+  float value[4];
+#pragma unroll
+  for (unsigned e = 0; e < 4; ++e) value[e] = fmaf(r.beta, before[e], alpha * sum[e]);
+  if (whole) {
+    *reinterpret_cast<float4*>(to) = make_float4(value[0], value[1], value[2], value[3]);
+  } else {
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) {
+      if (column + e < r.columns) to[e] = value[e];
     }
-    asm volatile("cp.async.commit_group;");
-  };
-  for (unsigned i = 0; i + 1 < Plan::stages; ++i) bring(i);
-  float sum[4][4] = {};
-  for (unsigned i = 0; i < count; ++i) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(Plan::stages - 2));
-    __syncthreads();
-    bring(i + Plan::stages - 1);
-#pragma unroll 4
-    for (unsigned part = 0; part < Plan::slab / Plan::groups; part += 4) {
-      const unsigned depth = group * (Plan::slab / Plan::groups) + part;
-      float a[4][4], b[4][4];  // [line][depth]
-      A::fetch(stage(i), y, depth, a);
-      B::fetch(stage(i) + A::elements, x, depth, b);
+  }
+}
+
+/// The sums of a tile, from what groups of warps left in shared memory, and for shared depths in `partials`.
+template <class P>
+struct Sums {
+  const float* memory;
+  const Products* p;
+  unsigned tile;
+  bool from_partials;
+
+  __device__ void at(unsigned row, unsigned column, float (&sum)[4]) const {
 #pragma unroll
-      for (unsigned k = 0; k < 4; ++k) {
+    for (float& one : sum) one = 0;
+    if (from_partials) {
+      const float* from = p->partials + std::size_t{tile} * P::elements + row * P::columns + column;
+      for (unsigned split = 0; split < p->splits; ++split) {
+        add(sum, from + std::size_t{split} * p->tiles * P::elements);
+      }
+      return;
+    }
+    const unsigned share = row / part * P::across + column / part;
 #pragma unroll
-        for (unsigned r = 0; r < 4; ++r) {
+    for (unsigned group = 0; group < P::groups; ++group) {
+      add(sum, memory + ((group * P::shares + share) * part + row % part) * sum_stride + column % part);
+    }
+  }
+  __device__ static void add(float (&sum)[4], const float* from) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    sum[0] += four.x;
+    sum[1] += four.y;
+    sum[2] += four.z;
+    sum[3] += four.w;
+  }
+};
+
+/// g, u and h = silu(g) u: a tile has 32 columns of g on its left and the same columns of u on its right.
+template <class P>
+__device__ void finish_lift(const Products& p, const Sums<P>& sums, const Place& place) {
+  for (unsigned i = threadIdx.x; i < P::elements / 8; i += P::block) {
+    const unsigned row = i / (P::quads / 2), column = i % (P::quads / 2) * 4;
+    float g[4], u[4], h[4];
+    sums.at(row, column, g);
+    sums.at(row, column + P::columns / 2, u);
 #pragma unroll
-          for (unsigned c = 0; c < 4; ++c) sum[r][c] = fmaf(a[r][k], b[c][k], sum[r][c]);
-        }
+    for (unsigned e = 0; e < 4; ++e) h[e] = silu(g[e]) * u[e];
+    put_four(p.results[0], place.row + row, place.column + column, 1.0f, g);
+    put_four(p.results[1], place.row + row, place.column + column, 1.0f, u);
+    put_four(p.results[2], place.row + row, place.column + column, 1.0f, h);
+  }
+}
+
+template <class P>
+__device__ void finish_fall(const Products& p, const Sums<P>& sums, const Place& place) {
+  for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
+    const unsigned row = i / P::quads, column = i % P::quads * 4;
+    float dh[4], dg[4], du[4];
+    sums.at(row, column, dh);
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) {
+      const bool inside = place.row + row < p.results[0].rows && place.column + column + e < p.results[0].columns;
+      const auto kept = [&](unsigned which) {
+        const Matrix& m = p.kept[which];
+        return inside ? m.data[std::size_t{place.row + row} * m.stride + place.column + column + e] : 0.0f;
+      };
+      const float g = kept(0), u = kept(1);
+      dg[e] = dh[e] * u * silu_slope(g);
+      du[e] = dh[e] * silu(g);
+    }
+    put_four(p.results[0], place.row + row, place.column + column, 1.0f, dg);
+    put_four(p.results[1], place.row + row, place.column + column, 1.0f, du);
+  }
+}
+
+template <class P>
+__device__ void finish_plain(const Products& p, const Sums<P>& sums, const Place& place) {
+  for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
+    const unsigned row = i / P::quads, column = i % P::quads * 4;
+    float sum[4];
+    sums.at(row, column, sum);
+    put_four(p.results[place.result], place.row + row, place.column + column, p.alpha, sum);
+  }
+}
+
+/// The slabs that a block works through: those of all terms one after another.
+template <class P, bool a_deep, bool b_deep>
+struct Slabs {
+  using A = Lines<a_deep, P::slab>;
+  using B = Lines<b_deep, P::slab>;
+  const Products& p;
+  const Place& place;
+  float* memory;
+  unsigned begin, end;
+
+  __device__ float* stage(unsigned index) const {
+    return memory + (index - begin) % P::stages * stage_elements<P, a_deep, b_deep>;
+  }
+  /// Begins to copy slab `index`, if there is one.
+  __device__ void bring(unsigned index) const {
+    if (index < end) {
+      unsigned term = p.summed ? 0 : place.result, own = index;
+      while (p.summed && own >= slabs_of(p.terms[term])) own -= slabs_of(p.terms[term++]);
+      const Term& t = p.terms[term];
+      const unsigned from = own * P::slab, rows = p.results[place.result].rows,
+                     columns = p.results[place.result].columns;
+      float* to = stage(index);
+#pragma unroll
+      for (unsigned k = 0; k < P::down; ++k) {
+        A::template load<P::block>(t.a, to + k * A::elements, place.row + part * k, rows, from, t.depth);
+      }
+      to += P::down * A::elements;
+#pragma unroll
+      for (unsigned k = 0; k < P::across; ++k) {
+        const bool lift = p.finish == Finish::lift;
+        B::template load<P::block>(lift ? p.terms[k].b : t.b, to + k * B::elements,
+                                   place.column + (lift ? 0 : part * k), columns, from, t.depth);
       }
     }
+    tiles::commit();
   }
-  asm volatile("cp.async.wait_group 0;");
-  __syncthreads();
-  // The groups leave their sums, then a warp adds a row in the order of the groups.
-  auto* sums = reinterpret_cast<float(*)[tile][tile + 1]>(memory);
-#pragma unroll
-  for (unsigned r = 0; r < 4; ++r) {
-#pragma unroll
-    for (unsigned c = 0; c < 4; ++c) sums[group][A::line(y, r)][B::line(x, c)] = sum[r][c];
+  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
+};
+
+template <class P>
+__device__ unsigned slabs_in(const Products& p, unsigned result) {
+  unsigned count = 0;
+  for (unsigned term = p.summed ? 0 : result; term < (p.summed ? p.count : result + 1); ++term) {
+    count += (p.terms[term].depth + P::slab - 1) / P::slab;
   }
-  __syncthreads();
-  const unsigned lane = threadIdx.x % tile;
-  if (column + lane >= p.columns) return;
-  for (unsigned r = threadIdx.x / tile; r < tile && row + r < p.rows; r += blockDim.x / tile) {
-    float total = sums[0][r][lane];
-#pragma unroll
-    for (unsigned g = 1; g < Plan::groups; ++g) total += sums[g][r][lane];
-    float& place = p.c[std::size_t{row + r} * p.c_stride + column + lane];
-    place = p.beta == 0.0f ? p.alpha * total : fmaf(p.beta, place, p.alpha * total);
-  }
+  return count;
 }
 
-template <class Plan, bool a_deep, bool b_deep>
-void launch_product(cudaStream_t stream, const Product& p) {
-  constexpr unsigned bytes = product_bytes<Plan, a_deep, b_deep>();
-  static const bool allowed = [] {
-    allow_shared_memory(reinterpret_cast<const void*>(product_kernel<Plan, a_deep, b_deep>), bytes, "a product");
-    return true;
-  }();
-  (void)allowed;
-  const dim3 grid(blocks_for(p.columns, tile), blocks_for(p.rows, tile));
-  launch(product_kernel<Plan, a_deep, b_deep>, grid, Plan::groups * across * across, bytes, stream, p);
+template <class P, bool a_deep, bool b_deep>
+__global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant__ Products p) {
+  await_previous();
+  using A = Lines<a_deep, P::slab>;
+  using B = Lines<b_deep, P::slab>;
+  extern __shared__ __align__(16) float memory[];
+  const unsigned tile = blockIdx.x, split = blockIdx.y;
+  const Place place = place_of<P>(p, tile);
+  const unsigned count = slabs_in<P>(p, place.result), each = (count + p.splits - 1) / p.splits;
+  const Slabs<P, a_deep, b_deep> slabs{p, place, memory, min(count, split * each), min(count, (split + 1) * each)};
+  const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
+  for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring(slabs.begin + i);
+  tiles::Accumulator<4> sum;
+  sum.clear();
+  for (unsigned index = slabs.begin; index < slabs.end; ++index) {
+    tiles::wait<P::stages - 2>();
+    __syncthreads();
+    slabs.bring(index + P::stages - 1);
+    const float* left = slabs.stage(index) + share / P::across * A::elements;
+    const float* right = slabs.stage(index) + P::down * A::elements + share % P::across * B::elements;
+    tiles::Accumulator<4> some;
+    some.clear();
+#pragma unroll
+    for (unsigned depth = 0; depth < P::depth; depth += 8) {
+      tiles::Fragment<true, 4> a[2];
+      tiles::Fragment<true, 2> b[4];
+      A::rows(left, group * P::depth + depth, a);
+      B::columns(right, group * P::depth + depth, b);
+      tiles::multiply<true>(some, 0, a, b);
+    }
+    sum.add(some);
+  }
+  tiles::wait<0>();
+  __syncthreads();
+  float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      *reinterpret_cast<float2*>(own + 8 * r * sum_stride + 8 * n) = make_float2(sum.at(r, n, 0), sum.at(r, n, 1));
+    }
+  }
+  __syncthreads();
+  Sums<P> sums{memory, &p, tile, false};
+  if (p.splits > 1) {
+    float* to = p.partials + (std::size_t{split} * p.tiles + tile) * P::elements;
+    for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
+      float four[4];
+      sums.at(i / P::quads, i % P::quads * 4, four);
+      *reinterpret_cast<float4*>(to + 4 * i) = make_float4(four[0], four[1], four[2], four[3]);
+    }
+    if (!is_last_block(&p.tickets[tile], p.splits)) return;
+    sums.from_partials = true;
+  }
+  if constexpr (P::across == 2) {
+    if (p.finish == Finish::lift) return finish_lift<P>(p, sums, place);
+  }
+  if (p.finish == Finish::fall) return finish_fall<P>(p, sums, place);
+  finish_plain<P>(p, sums, place);
 }
 
 Matrix matrix_of(const Tensor& tensor) {
@@ -165,35 +361,194 @@ Matrix matrix_of(const Tensor& tensor) {
   return {tensor.as<float>(), static_cast<unsigned>(tensor.row_stride), aligned};
 }
 
+Result result_of(const Tensor& tensor, double beta) {
+  Result r;
+  r.c = matrix_of(tensor);
+  r.rows = static_cast<unsigned>(tensor.rows());
+  r.columns = static_cast<unsigned>(tensor.columns());
+  r.beta = static_cast<float>(beta);
+  return r;
+}
+
+/// Counts the tiles of all results that have some of their own.
+template <class P>
+unsigned count_tiles(Products& p) {
+  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  const unsigned own = p.summed || p.finish != Finish::plain ? 1 : p.count;
+  p.tiles = 0;
+  for (unsigned i = 0; i < own; ++i) {
+    Result& r = p.results[i];
+    r.first_tile = p.tiles;
+    r.across = blocks_for(r.columns, width);
+    p.tiles += r.across * blocks_for(r.rows, P::rows);
+  }
+  return p.tiles;
+}
+
+/// Whether no two gradients are the same: those would be written one after the other.
+bool are_apart(std::span<const Grad> gradients) {
+  for (std::size_t i = 1; i < gradients.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (gradients[i].wanted() && gradients[i].tensor.data == gradients[k].tensor.data) return false;
+    }
+  }
+  return true;
+}
+
+/// Depth of the longest result, in slabs.
+template <class P>
+unsigned most_slabs(const Products& p) {
+  unsigned sum = 0, most = 0;
+  for (unsigned i = 0; i < p.count; ++i) {
+    const unsigned slabs = blocks_for(p.terms[i].depth, P::slab);
+    sum += slabs;
+    most = slabs > most ? slabs : most;
+  }
+  return p.summed ? sum : most;
+}
+
+/// Where few tiles are deep, several blocks share each. Answers how many numbers of scratch that takes.
+template <class P>
+std::size_t share_depth(Products& p) {
+  const unsigned slabs = most_slabs<P>(p), least = least_depth / P::slab;
+  const unsigned wanted = p.tiles > 0 && split_blocks > p.tiles ? split_blocks / p.tiles : 1;
+  const unsigned each = slabs / wanted > least ? blocks_for(slabs, wanted) : least;
+  p.splits = slabs > each ? blocks_for(slabs, each) : 1;
+  return p.splits > 1 ? std::size_t{p.splits} * p.tiles * P::elements : 0;
+}
+
+template <class P, bool a_deep, bool b_deep>
+void launch_products(cudaStream_t stream, const Products& p) {
+  static const bool allowed = [] {
+    allow_shared_memory(reinterpret_cast<const void*>(product_kernel<P, a_deep, b_deep>),
+                        product_bytes<P, a_deep, b_deep>(P::stages), "a product");
+    return true;
+  }();
+  (void)allowed;
+  if (p.tiles == 0) return;
+  const unsigned slabs = blocks_for(most_slabs<P>(p), p.splits);
+  launch(product_kernel<P, a_deep, b_deep>, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs),
+         stream, p);
+}
+
 }  // namespace
 
-// With a transposed first operand, as in the gradients of weights, the depth is the number of rows: cuBLAS splits it
-// well.
-bool CudaBackend::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
-                                double beta, const Tensor& c) {
-  const auto rows = static_cast<unsigned>(c.rows()), columns = static_cast<unsigned>(c.columns());
-  const unsigned blocks = blocks_for(rows, tile) * blocks_for(columns, tile);
-  if (transpose_a || blocks > most_blocks || a.columns() == 0) return false;
-  const Product p{matrix_of(a),
-                  matrix_of(b),
-                  rows,
-                  columns,
-                  static_cast<unsigned>(a.columns()),
-                  static_cast<float>(alpha),
-                  static_cast<float>(beta),
-                  c.as<float>(),
-                  static_cast<unsigned>(c.row_stride)};
-  if (blocks > wide_blocks && transpose_b) {
-    launch_product<Wide, true, true>(stream(), p);
-  } else if (blocks > wide_blocks) {
-    launch_product<Wide, true, false>(stream(), p);
-  } else if (transpose_b) {
-    launch_product<Deep, true, true>(stream(), p);
+template <bool a_deep, bool b_deep>
+bool CudaBackend::multiply_tiles(Products& p) {
+  const unsigned wide = count_tiles<Wide>(p);
+  if (wide > most_tiles) return false;
+  const unsigned shared_by = a_deep ? 1 : most_slabs<Wide>(p) * Wide::slab / least_depth;
+  const auto run = [&](auto plan) {
+    using P = decltype(plan);
+    count_tiles<P>(p);
+    if (const std::size_t partials = share_depth<P>(p)) {
+      p.partials = scratch(partials);
+      p.tickets = tickets_;
+    }
+    launch_products<P, a_deep, b_deep>(stream(), p);
+  };
+  if (p.finish == Finish::lift || wide * shared_by >= wide_tiles) {
+    run(Wide());
   } else {
-    launch_product<Deep, true, false>(stream(), p);
+    run(Narrow());
   }
   launched("product");
   return true;
+}
+
+bool CudaBackend::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
+                                double beta, const Tensor& c) {
+  const std::int64_t depth = transpose_a ? a.rows() : a.columns();
+  if ((transpose_a && transpose_b) || depth == 0) return false;
+  Products p;
+  p.count = 1;
+  p.alpha = static_cast<float>(alpha);
+  p.terms[0] = {matrix_of(a), matrix_of(b), static_cast<unsigned>(depth)};
+  p.results[0] = result_of(c, beta);
+  return transpose_a   ? multiply_tiles<false, false>(p)
+         : transpose_b ? multiply_tiles<true, true>(p)
+                       : multiply_tiles<true, false>(p);
+}
+
+bool CudaBackend::can_group(std::size_t count) const {
+  return precision_ == Precision::fp32 && count > 0 && count <= most_products;
+}
+
+void CudaBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) {
+  Products p;
+  if (can_group(weights.size()) && x.columns() > 0) {
+    p.count = static_cast<unsigned>(weights.size());
+    for (unsigned i = 0; i < p.count; ++i) {
+      p.terms[i] = {matrix_of(x), matrix_of(weights[i]), static_cast<unsigned>(x.columns())};
+      p.results[i] = result_of(results[i], 0);
+    }
+    if (multiply_tiles<true, true>(p)) return;
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
+}
+
+void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
+  if (!c.wanted()) return;
+  Products p;
+  if (can_group(a.size())) {
+    p.count = static_cast<unsigned>(a.size());
+    p.summed = true;
+    for (unsigned i = 0; i < p.count; ++i) {
+      p.terms[i] = {matrix_of(a[i]), matrix_of(b[i]), static_cast<unsigned>(a[i].columns())};
+    }
+    p.results[0] = result_of(c.tensor, c.accumulate ? 1 : 0);
+    if (multiply_tiles<true, false>(p)) return;
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    gemm(false, false, 1.0, a[i], b[i], i > 0 || c.accumulate ? 1.0 : 0.0, c.tensor);
+  }
+}
+
+void CudaBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) {
+  Products p;
+  if (can_group(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
+    for (std::size_t i = 0; i < dresults.size(); ++i) {
+      if (!dweights[i].wanted()) continue;
+      p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
+      p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
+    }
+    if (p.count == 0 || multiply_tiles<false, false>(p)) return;
+  }
+  for (std::size_t i = 0; i < dresults.size(); ++i) {
+    if (dweights[i].wanted())
+      gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
+  }
+}
+
+void CudaBackend::gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                             const Tensor& h) {
+  Products p;
+  p.finish = Finish::lift;
+  p.count = 1;  // one depth: both products run through it side by side
+  p.terms[0] = {matrix_of(x), matrix_of(gate), static_cast<unsigned>(x.columns())};
+  p.terms[1] = {matrix_of(x), matrix_of(up), static_cast<unsigned>(x.columns())};
+  p.results[0] = result_of(g, 0);
+  p.results[1] = result_of(u, 0);
+  p.results[2] = result_of(h, 0);
+  if (can_group(1) && x.columns() > 0 && multiply_tiles<true, true>(p)) return;
+  gemm(false, true, 1.0, x, gate, 0.0, g);
+  gemm(false, true, 1.0, x, up, 0.0, u);
+  silu_multiply(g, u, h);
+}
+
+void CudaBackend::gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                      const Tensor& dg, const Tensor& du) {
+  Products p;
+  p.finish = Finish::fall;
+  p.count = 1;
+  p.terms[0] = {matrix_of(dy), matrix_of(down), static_cast<unsigned>(dy.columns())};
+  p.results[0] = result_of(dg, 0);
+  p.results[1] = result_of(du, 0);
+  p.kept[0] = matrix_of(g);
+  p.kept[1] = matrix_of(u);
+  if (can_group(1) && dy.columns() > 0 && multiply_tiles<true, false>(p)) return;
+  gemm(false, false, 1.0, dy, down, 0.0, du);
+  silu_multiply_backward(g, u, du, {dg, false}, {du, false});
 }
 
 }  // namespace afterglow

@@ -1,4 +1,6 @@
 // Rotary position code and the causal depthwise convolution. Bound by memory.
+#include <cmath>
+
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_device.cuh"
 #include "gpu/cuda_launch.cuh"
@@ -9,14 +11,24 @@ using namespace device;
 
 namespace {
 
+constexpr unsigned turn_threads = 128;
+
 // A thread turns one pair of every head at one position. Angles are found in float64: positions reach thousands, and a
 // float32 angle would lose the digits that the sine needs.
-__global__ void __launch_bounds__(threads)
-    rotary_kernel(const float* x, Sink y, unsigned batch, unsigned length, unsigned heads, unsigned width, double base,
+struct Turned {
+  const float* x;
+  Sink y;
+  unsigned heads;
+};
+
+__global__ void __launch_bounds__(turn_threads)
+    rotary_kernel(Turned first, Turned second, unsigned batch, unsigned length, unsigned width, double log2_base,
                   long long first_position, bool inverse) {
   await_previous();
+  const auto& [x, y, heads] = blockIdx.y == 0 ? first : second;
+  if (!y.wanted()) return;
   const unsigned pairs = (width + 1) / 2;
-  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  const unsigned i = blockIdx.x * turn_threads + threadIdx.x;
   if (i >= batch * length * pairs) return;
   const unsigned pair = i % pairs, position = i / pairs;
   const std::size_t begin = std::size_t{position} * heads * width + 2 * pair;
@@ -24,7 +36,7 @@ __global__ void __launch_bounds__(threads)
   const bool whole = 2 * pair + 1 < width;
   if (whole) {
     const double angle = static_cast<double>(first_position + position % length) *
-                         pow(base, -2.0 * static_cast<double>(pair) / static_cast<double>(width));
+                         exp2(-2.0 * static_cast<double>(pair) / static_cast<double>(width) * log2_base);
     double exact_sine, exact_cosine;
     sincos(angle, &exact_sine, &exact_cosine);
     sine = static_cast<float>(inverse ? -exact_sine : exact_sine);
@@ -46,27 +58,13 @@ struct ConvInputs {
   const float *weight, *bias, *history;
   unsigned batch, length, channels, taps;
 
-  /// Input `back` positions before token t; from the history before the first token.
-  __device__ float value(unsigned b, unsigned t, unsigned back, unsigned channel) const {
-    if (t >= back) return x.at(std::size_t{b} * length + t - back, channel);
-    if (history == nullptr) return 0.0f;
-    return history[(std::size_t{b} * (taps - 1) + taps - 1 + t - back) * channels + channel];
+  /// Where the input `back` positions before token t lies, before the first token in the history; null: it is zero.
+  __device__ const float* place(unsigned b, unsigned t, unsigned back, unsigned channel) const {
+    if (t >= back) return &x.at(std::size_t{b} * length + t - back, channel);
+    if (history == nullptr) return nullptr;
+    return history + (std::size_t{b} * (taps - 1) + taps - 1 + t - back) * channels + channel;
   }
 };
-
-__global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* before, float* y) {
-  await_previous();
-  const unsigned i = blockIdx.x * threads + threadIdx.x;
-  if (i >= in.batch * in.length * in.channels) return;
-  const unsigned channel = i % in.channels, row = i / in.channels;
-  const unsigned b = row / in.length, t = row % in.length;
-  float sum = in.bias != nullptr ? in.bias[channel] : 0.0f;
-  for (unsigned tap = 0; tap < in.taps; ++tap) {
-    sum += in.weight[channel * in.taps + tap] * in.value(b, t, in.taps - 1 - tap, channel);
-  }
-  before[i] = sum;
-  y[i] = silu(sum);
-}
 
 // The last taps - 1 inputs become the history; entries move towards the beginning, so this order overwrites nothing
 // that is still to be read.
@@ -85,25 +83,70 @@ __global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs in, fl
 
 constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8, most_pieces = 128;
 
+/// The piece of a thread: `conv_steps` tokens of one channel.
+struct Piece {
+  unsigned b, begin, channel;
+  bool inside;
+  __device__ explicit Piece(const ConvInputs& in) {
+    const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
+    const unsigned piece = blockIdx.x * conv_groups + threadIdx.x / conv_lanes;
+    b = piece / pieces;
+    begin = piece % pieces * conv_steps;
+    channel = blockIdx.y * conv_lanes + threadIdx.x % conv_lanes;
+    inside = b < in.batch && channel < in.channels;
+  }
+};
+
+// Everything that the tokens of a piece meet is loaded first, so that no load waits for another.
+__global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* before, float* y) {
+  await_previous();
+  const Piece piece(in);
+  if (!piece.inside) return;
+  float inputs[conv_steps + widest - 1], weights[widest];
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
+    // Entry i lies widest - 1 - i tokens before the first of the piece.
+    const bool used = i + in.taps >= widest && piece.begin + i < in.length + widest - 1;
+    const unsigned t = max(piece.begin + i, widest - 1) - (widest - 1), back = t + widest - 1 - piece.begin - i;
+    const float* from = used ? in.place(piece.b, t, back, piece.channel) : nullptr;
+    inputs[i] = from != nullptr ? *from : 0.0f;
+  }
+#pragma unroll
+  for (unsigned back = 0; back < widest; ++back) {
+    weights[back] = back < in.taps ? in.weight[piece.channel * in.taps + in.taps - 1 - back] : 0.0f;
+  }
+  const float bias = in.bias != nullptr ? in.bias[piece.channel] : 0.0f;
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps; ++i) {
+    if (piece.begin + i >= in.length) break;
+    float sum = bias;
+#pragma unroll
+    for (unsigned back = widest; back-- > 0;) sum += weights[back] * inputs[i + widest - 1 - back];
+    const std::size_t place = (std::size_t{piece.b} * in.length + piece.begin + i) * in.channels + piece.channel;
+    before[place] = sum;
+    y[place] = silu(sum);
+  }
+}
+
 // A thread walks `conv_steps` tokens of one channel.
 __global__ void __launch_bounds__(threads)
     conv_backward_kernel(ConvInputs in, const float* before, const float* dy, Sink dx) {
   await_previous();
-  const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
-  const unsigned channel = blockIdx.y * conv_lanes + lane;
-  const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
-  const unsigned piece = blockIdx.x * conv_groups + group;
-  if (piece >= in.batch * pieces || channel >= in.channels) return;
-  const unsigned b = piece / pieces, begin = piece % pieces * conv_steps;
+  const Piece piece(in);
+  if (!piece.inside) return;
+  const auto& [b, begin, channel, inside] = piece;
   // Everything that the tokens of this piece meet is loaded first, so that no load waits for another.
-  float slopes[conv_steps + widest - 1];
+  float slopes[conv_steps + widest - 1], sums[conv_steps + widest - 1];
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
     const unsigned t = begin + i;
     const std::size_t place = (std::size_t{b} * in.length + t) * in.channels + channel;
     const bool behind = i < conv_steps + in.taps - 1 && t < in.length;
-    slopes[i] = behind ? dy[place] * silu_slope(before[place]) : 0.0f;
+    slopes[i] = behind ? dy[place] : 0.0f;
+    sums[i] = behind ? before[place] : 0.0f;
   }
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) slopes[i] *= silu_slope(sums[i]);
   float weights[widest];
 #pragma unroll
   for (unsigned back = 0; back < widest; ++back) {
@@ -123,7 +166,7 @@ __global__ void __launch_bounds__(threads)
     conv_weight_kernel(ConvInputs in, const float* before, const float* dy, float* partials, unsigned* tickets,
                        Sink dweight, Sink dbias) {
   await_previous();
-  __shared__ float sums[threads];
+  __shared__ float sums[widest + 1][threads];
   const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
   const unsigned channel = blockIdx.y * conv_lanes + lane;
   const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
@@ -131,11 +174,12 @@ __global__ void __launch_bounds__(threads)
   for (unsigned piece = blockIdx.x * conv_groups + group; piece < in.batch * pieces; piece += gridDim.x * conv_groups) {
     if (channel >= in.channels) break;
     const unsigned b = piece / pieces, begin = piece % pieces * conv_steps;
-    float slopes[conv_steps], inputs[conv_steps + widest - 1];
+    float slopes[conv_steps], befores[conv_steps], inputs[conv_steps + widest - 1];
 #pragma unroll
     for (unsigned i = 0; i < conv_steps; ++i) {
       const std::size_t place = (std::size_t{b} * in.length + begin + i) * in.channels + channel;
-      slopes[i] = begin + i < in.length ? dy[place] * silu_slope(before[place]) : 0.0f;
+      slopes[i] = begin + i < in.length ? dy[place] : 0.0f;
+      befores[i] = begin + i < in.length ? before[place] : 0.0f;
     }
 #pragma unroll
     for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
@@ -145,6 +189,7 @@ __global__ void __launch_bounds__(threads)
     }
 #pragma unroll
     for (unsigned i = 0; i < conv_steps; ++i) {
+      slopes[i] *= silu_slope(befores[i]);
 #pragma unroll
       for (unsigned back = 0; back < widest; ++back) to_weight[back] += slopes[i] * inputs[i + widest - 1 - back];
       to_weight[widest] += slopes[i];
@@ -155,15 +200,16 @@ __global__ void __launch_bounds__(threads)
   float* tile = partials + std::size_t{blockIdx.y} * gridDim.x * width;
 #pragma unroll
   for (unsigned k = 0; k <= widest; ++k) {
-    if (k >= in.taps && k < widest) continue;
-    __syncthreads();
-    sums[threadIdx.x] = to_weight[k];
-    __syncthreads();
-    if (group == 0) {
-      float sum = 0;
-      for (unsigned other = 0; other < conv_groups; ++other) sum += sums[other * conv_lanes + lane];
-      tile[blockIdx.x * width + min(k, in.taps) * conv_lanes + lane] = sum;
+    if (k < in.taps || k == widest) sums[min(k, in.taps)][threadIdx.x] = to_weight[k];
+  }
+  __syncthreads();
+  for (unsigned place = threadIdx.x; place < width; place += threads) {
+    float sum = 0;
+#pragma unroll
+    for (unsigned other = 0; other < conv_groups; ++other) {
+      sum += sums[place / conv_lanes][other * conv_lanes + place % conv_lanes];
     }
+    tile[blockIdx.x * width + place] = sum;
   }
   if (!is_last_block(&tickets[blockIdx.y], gridDim.x)) return;
   sum_partials(tile, gridDim.x, width, 0, width, [&](unsigned place, float sum) {
@@ -192,12 +238,16 @@ ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
 
 }  // namespace
 
-void CudaBackend::rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) {
-  if (!y.wanted() || x.elements() == 0) return;
-  const Shape& s = x.shape;
-  launch(rotary_kernel, blocks_for(s[0] * s[1] * ((s[3] + 1) / 2), threads), threads, 0, stream(), x.as<float>(),
-         sink_of(y), static_cast<unsigned>(s[0]), static_cast<unsigned>(s[1]), static_cast<unsigned>(s[2]),
-         static_cast<unsigned>(s[3]), base, first_position, inverse);
+void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+                         std::span<const Grad> y) {
+  const auto turned = [&](std::size_t i) {
+    return Turned{x[i].as<float>(), sink_of(y[i]), static_cast<unsigned>(x[i].shape[2])};
+  };
+  const Shape& s = x.front().shape;
+  const dim3 grid(blocks_for(s[0] * s[1] * ((s[3] + 1) / 2), turn_threads), static_cast<unsigned>(x.size()));
+  if (grid.x == 0) return;
+  launch(rotary_kernel, grid, turn_threads, 0, stream(), turned(0), turned(x.size() - 1), static_cast<unsigned>(s[0]),
+         static_cast<unsigned>(s[1]), static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
   launched("rotary");
 }
 
@@ -207,7 +257,9 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   if (x.elements() == 0) return;
   in.bias = bias.as<float>();
   in.history = history.as<float>();
-  launch(conv_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in, before.as<float>(), y.as<float>());
+  const dim3 grid(blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups),
+                  blocks_for(in.channels, conv_lanes));
+  launch(conv_kernel, grid, threads, 0, stream(), in, before.as<float>(), y.as<float>());
   launched("causal_conv");
   if (!history.defined() || in.taps < 2) return;
   launch(conv_history_kernel, blocks_for(in.batch * in.channels, threads), threads, 0, stream(), in,

@@ -1,6 +1,7 @@
 // The tape's book-keeping: slots for values and gradients, nodes for the way back.
 #include "core/autograd/tape.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/io/error.h"
@@ -95,11 +96,16 @@ void Tape::make_buffer(int id) {
 }
 
 void Tape::own_gradient(int id) {
+  const Tensor lent = give_back(id);
+  backend_->copy(slots_[id].gradient, lent);
+}
+
+Tensor Tape::give_back(int id) {
   Slot& slot = slots_[id];
   const Tensor lent = slot.gradient;
   slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype);
   slot.borrowed = false;
-  backend_->copy(slot.gradient, lent);
+  return lent;
 }
 
 // Parts that no gradient reached must not leave garbage in the shared buffer.
@@ -126,6 +132,12 @@ Grad Tape::gradient_beside(const Var& var) {
     for (int id = var.id; id >= 0; id = slots_[id].parent) slots_[id].beside = true;
   }
   return grad;
+}
+
+BasedGrad Tape::gradient_onto(const Var& var) {
+  if (!wants_gradient(var) || !slots_[var.id].borrowed) return {gradient(var), {}};
+  const Tensor base = give_back(var.id);
+  return {{slots_[var.id].gradient, false}, base};
 }
 
 void Tape::pass_gradient(const Var& var, const Tensor& source) {
@@ -184,9 +196,10 @@ Var Tape::reshape(const Var& x, const Shape& shape) {
 void Tape::backward(const Var& output, const Tensor& upstream_gradient) {
   if (!recording_)
     throw Error(ExitCode::failure, "backward needs a recorded forward pass: begin the tape with recording on");
-  backend_->accumulate(upstream_gradient, gradient(output));
+  pass_gradient(output, upstream_gradient);
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    if (slots_[node->output].touched) node->backward(node->closure, *this);
+    const auto first = slots_.begin() + node->first, end = slots_.begin() + node->last + 1;
+    if (std::any_of(first, end, [](const Slot& slot) { return slot.touched; })) node->backward(node->closure, *this);
   }
   backend_->join_beside();
 }

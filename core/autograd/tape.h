@@ -39,6 +39,12 @@ struct NonFinite {
   std::int64_t index = -1;  ///< flat index into shape
 };
 
+/// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none).
+struct BasedGrad {
+  Grad grad;
+  Tensor base;
+};
+
 class Tape {
  public:
   Tape(Backend& backend, Arena& arena);
@@ -69,7 +75,12 @@ class Tape {
   /// Notes how the gradient of `output` flows on. `backward(Tape&)` is called once, after every use of `output`, unless
   /// no gradient reached it; it may capture trivially destructible values only (tensors, vars, numbers).
   template <class Backward>
-  void record(const char* operation, const Var& output, Backward backward);
+  void record(const char* operation, const Var& output, Backward backward) {
+    record(operation, std::span<const Var>(&output, 1), backward);
+  }
+  /// The same for several outputs, made one right after the other; `backward` is called if a gradient reached any.
+  template <class Backward>
+  void record(const char* operation, std::span<const Var> outputs, Backward backward);
   /// Gradient that arrived at a value; inside a backward function.
   Tensor upstream(const Var& var);
   /// Where the gradient of a value has to go; undefined when nobody asks. Each call must be followed by exactly one
@@ -77,6 +88,8 @@ class Tape {
   Grad gradient(const Var& var);
   /// The same for a gradient that is computed beside the others (`Beside`), as those of weights are.
   Grad gradient_beside(const Var& var);
+  /// The same for an operation that can add what has arrived so far to what it writes, so that nobody copies it first.
+  BasedGrad gradient_onto(const Var& var);
   bool wants_gradient(const Var& var) const { return var.defined() && slots_[var.id].wanted; }
   /// Adds `source` to the gradient of `var`; nobody may write `source` until the way back has ended. The first gradient
   /// of a value is not copied: it is read where it lies.
@@ -130,7 +143,7 @@ class Tape {
   };
   struct Node {
     const char* operation;
-    int output;
+    int first, last;  // slots of the outputs
     void (*backward)(const void* closure, Tape& tape);
     const void* closure;
   };
@@ -138,6 +151,8 @@ class Tape {
   void make_buffer(int id);
   void close_split(int id);
   void own_gradient(int id);
+  /// Gives a borrowed gradient memory of its own, not yet written, and answers where its numbers lie.
+  Tensor give_back(int id);
   void* closure_memory(std::size_t bytes);
   void finish(const char* operation, const Var& output);
 
@@ -155,13 +170,17 @@ class Tape {
 };
 
 template <class Backward>
-void Tape::record(const char* operation, const Var& output, Backward backward) {
+void Tape::record(const char* operation, std::span<const Var> outputs, Backward backward) {
   static_assert(std::is_trivially_destructible_v<Backward>, "backward functions may capture only plain values");
-  finish(operation, output);
-  if (!recording_ || !slots_[output.id].wanted) return;
+  bool wanted = false;
+  for (const Var& output : outputs) {
+    finish(operation, output);
+    wanted = wanted || slots_[output.id].wanted;
+  }
+  if (!recording_ || !wanted) return;
   void* memory = closure_memory(sizeof(Backward));
   new (memory) Backward(backward);
-  nodes_.push_back({operation, output.id,
+  nodes_.push_back({operation, outputs.front().id, outputs.back().id,
                     [](const void* closure, Tape& tape) { (*static_cast<const Backward*>(closure))(tape); }, memory});
 }
 

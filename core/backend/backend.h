@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/tensor/tensor.h"
@@ -155,6 +156,19 @@ class Backend {
   // Products. Matrices [rows, columns]; rows may be strided. c = alpha op(a) op(b) + beta c.
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
+  /// Several maps of one input: results[i] = x weights[i]^T.
+  virtual void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) = 0;
+  /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.
+  virtual void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) = 0;
+  /// The gradients of their weights: dweights[i] = dresults[i]^T x, where wanted.
+  virtual void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) = 0;
+  /// The lift of a gated MLP: g = x gate^T, u = x up^T, h = silu(g) u. x [n,d], gate, up [m,d], g, u, h [n,m].
+  virtual void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                          const Tensor& h) = 0;
+  /// From y = h down^T back to g and u: with dh = dy down, dg = dh u silu'(g) and du = dh silu(g). dy [n,d],
+  /// down [d,m], g, u, dg, du [n,m].
+  virtual void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                   const Tensor& dg, const Tensor& du) = 0;
 
   // Elementwise; rows may be strided in fill, copy, accumulate.
   virtual void fill(const Tensor& x, double value) = 0;
@@ -191,8 +205,12 @@ class Backend {
   // Norms over the last axis. weight [n]; inverse [rows] is saved for the gradient.
   /// y = x / sqrt(mean(x^2) + eps) * weight.
   virtual void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) = 0;
+  /// The norm of a sum: sum = a + b, y = rms_norm(sum).
+  virtual void add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
+                            const Tensor& y, const Tensor& inverse) = 0;
+  /// `base`, where defined, is added to dx.
   virtual void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                 const Grad& dx, const Grad& dweight) = 0;
+                                 const Tensor& base, const Grad& dx, const Grad& dweight) = 0;
   /// y = RMSNorm(x * silu(z)) * weight (Mamba-2's gated norm); rows of z and dz may be strided.
   virtual void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                               const Tensor& inverse) = 0;
@@ -221,9 +239,10 @@ class Backend {
                                       const Tensor& dloss, const Grad& dlogits) = 0;
 
   // Sequences.
-  /// Rotary position code on pairs (2i, 2i+1): x, y [B,T,H,D]; angle (first_position + t) base^(-2i/D); inverse turns
-  /// back.
-  virtual void rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) = 0;
+  /// Rotary position code on pairs (2i, 2i+1) of one or two tensors: x[i], y[i] [B,T,H_i,D]; angle
+  /// (first_position + t) base^(-2i/D); inverse turns back.
+  virtual void rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+                      std::span<const Grad> y) = 0;
   /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or
   /// undefined. `history` [B,w-1,c] holds the inputs before the first token (undefined: zeros) and is updated when
   /// defined. `before` [B,T,c] receives the sums before SiLU, for the gradient.

@@ -25,6 +25,13 @@ class CpuBackend : public Backend {
   std::unique_ptr<Program> capture(std::function<void()> work) override;
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
+  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) override;
+  void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
+  void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) override;
+  void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                  const Tensor& h) override;
+  void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
+                           const Tensor& du) override;
   void fill(const Tensor& x, double value) override;
   void copy(const Tensor& destination, const Tensor& source) override;
   void accumulate(const Tensor& source, const Grad& destination) override;
@@ -49,8 +56,10 @@ class CpuBackend : public Backend {
   void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) override;
   void sum_rows(const Tensor& x, const Grad& out) override;
   void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) override;
-  void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy, const Grad& dx,
-                         const Grad& dweight) override;
+  void add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
+                    const Tensor& y, const Tensor& inverse) override;
+  void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
+                         const Tensor& base, const Grad& dx, const Grad& dweight) override;
   void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                       const Tensor& inverse) override;
   void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
@@ -61,7 +70,8 @@ class CpuBackend : public Backend {
                      const Tensor& correct, const Tensor& counted) override;
   void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
                               const Tensor& dloss, const Grad& dlogits) override;
-  void rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) override;
+  void rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+              std::span<const Grad> y) override;
   void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
                    const Tensor& before, const Tensor& y) override;
   void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
@@ -148,6 +158,9 @@ class CpuBackend : public Backend {
   std::int64_t first_non_finite(const Tensor& x) override;
 
  private:
+  /// The rotary code of one tensor.
+  void turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y);
+
   mutable ThreadPool pool_;
 };
 

@@ -86,4 +86,36 @@ void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Te
   });
 }
 
+void CpuBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) {
+  for (std::size_t i = 0; i < weights.size(); ++i) gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
+}
+
+void CpuBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
+  if (!c.wanted()) return;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    gemm(false, false, 1.0, a[i], b[i], i > 0 || c.accumulate ? 1.0 : 0.0, c.tensor);
+  }
+}
+
+void CpuBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) {
+  for (std::size_t i = 0; i < dresults.size(); ++i) {
+    const Grad& dw = dweights[i];
+    if (dw.wanted()) gemm(true, false, 1.0, dresults[i], x, dw.accumulate ? 1.0 : 0.0, dw.tensor);
+  }
+}
+
+void CpuBackend::gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                            const Tensor& h) {
+  gemm(false, true, 1.0, x, gate, 0.0, g);
+  gemm(false, true, 1.0, x, up, 0.0, u);
+  silu_multiply(g, u, h);
+}
+
+// du holds dh until it becomes itself.
+void CpuBackend::gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                     const Tensor& dg, const Tensor& du) {
+  gemm(false, false, 1.0, dy, down, 0.0, du);
+  silu_multiply_backward(g, u, du, {dg, false}, {du, false});
+}
+
 }  // namespace afterglow

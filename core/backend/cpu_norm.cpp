@@ -39,8 +39,14 @@ void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, con
   });
 }
 
+void CpuBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
+                              const Tensor& y, const Tensor& inverse) {
+  add(a, b, sum);
+  rms_norm(sum, weight, eps, y, inverse);
+}
+
 void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                   const Grad& dx, const Grad& dweight) {
+                                   const Tensor& base, const Grad& dx, const Grad& dweight) {
   const std::int64_t n = x.columns();
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
@@ -52,7 +58,11 @@ void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const 
         const T scale = inverse.as<T>()[r];
         const T pull = pull_of((upstream * w * in).sum(), scale, n);
         weight_sum += upstream * in * scale;
-        put_row<T>(dx, r, upstream * w * scale - in * pull);
+        if (base.defined()) {
+          put_row<T>(dx, r, whole_row<T>(base, r) + (upstream * w * scale - in * pull));
+        } else {
+          put_row<T>(dx, r, upstream * w * scale - in * pull);
+        }
       }
     };
     sum_over_rows<T>(pool_, x.rows(), n, rows, [&](const ArrayMap<T>& total) { put_vector<T>(dweight, total); });

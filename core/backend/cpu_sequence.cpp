@@ -77,7 +77,12 @@ void advance_history(const Past<T>& past, std::int64_t length, T* history) {
 
 }  // namespace
 
-void CpuBackend::rotary(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) {
+void CpuBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+                        std::span<const Grad> y) {
+  for (std::size_t i = 0; i < x.size(); ++i) turn_pairs(x[i], base, first_position, inverse, y[i]);
+}
+
+void CpuBackend::turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) {
   if (!y.wanted()) return;
   const std::int64_t batch = x.shape[0], length = x.shape[1], heads = x.shape[2], width = x.shape[3];
   const std::int64_t pairs = width / 2, token = heads * width;

@@ -34,8 +34,9 @@ std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
   return maps;
 }
 
-Var Attention::turned(Tape& tape, const Var& heads, std::int64_t position) const {
-  return config_.rotary ? rotary(tape, heads, config_.rotary_base, position) : heads;
+std::array<Var, 2> Attention::turned(Tape& tape, const Var& queries, const Var& keys, std::int64_t position) const {
+  if (!config_.rotary) return {queries, keys};
+  return rotary_pair(tape, queries, keys, config_.rotary_base, position);
 }
 
 Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const {
@@ -47,7 +48,7 @@ Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const 
 
 Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
   const auto [queries, keys, v] = project(tape, x);
-  const Var q = turned(tape, queries, 0), k = turned(tape, keys, 0);
+  const auto [q, k] = turned(tape, queries, keys, 0);
   if (tape.probing()) tape.probe("attn", attention_weights(tape, q.value, k.value, scale()));
   tape.probe("values", v.value);
   return read(tape, q, k, v);
@@ -64,7 +65,7 @@ Var Attention::step(Tape& tape, const Var& x, LayerState& state) {
   const std::int64_t position = state.position++;
   make_room(state, {"keys", "values"});
   const auto [query, key, v] = project(tape, x);
-  const Var q = turned(tape, query, position), k = turned(tape, key, position);
+  const auto [q, k] = turned(tape, query, key, position);
   const Var all_keys = tape.constant(append_token(tape, state.get("keys"), k.value, position + 1));
   const Var all_values = tape.constant(append_token(tape, state.get("values"), v.value, position + 1));
   return read(tape, q, all_keys, all_values);

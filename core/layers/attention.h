@@ -31,7 +31,7 @@ class Attention final : public Layer {
  private:
   /// x W^T as heads [B,T,heads,head width].
   std::array<Var, 3> project(Tape& tape, const Var& x) const;  ///< q, k, v [B,T,heads,D]
-  Var turned(Tape& tape, const Var& heads, std::int64_t position) const;
+  std::array<Var, 2> turned(Tape& tape, const Var& queries, const Var& keys, std::int64_t position) const;
   Var read(Tape& tape, const Var& q, const Var& k, const Var& v) const;
   double scale() const;
 

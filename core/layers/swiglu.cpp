@@ -15,10 +15,7 @@ Swiglu::Swiglu(const SwigluConfig& config, const ParameterScope& parameters)
       down_(parameters.add("w_down.weight", {config.width, config.inner}, fan_in_uniform())) {}
 
 Var Swiglu::forward(Tape& tape, const Var& x, const Tensor&) {
-  const Var weights[] = {tape.parameter(gate_), tape.parameter(up_)};
-  Var lifted[2];
-  linear_each(tape, x, weights, lifted);
-  return linear(tape, silu_multiply(tape, lifted[0], lifted[1]), tape.parameter(down_));
+  return gated_mlp(tape, x, tape.parameter(gate_), tape.parameter(up_), tape.parameter(down_));
 }
 
 Var Swiglu::step(Tape& tape, const Var& x, LayerState& state) {

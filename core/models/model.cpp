@@ -116,14 +116,27 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   branches_.push_back(std::move(branch));
 }
 
+Var Model::Stream::settle(Tape& tape) const { return answer.defined() ? add(tape, x, answer) : x; }
+
+NormedSum Model::Stream::normed(Tape& tape, const Parameter& norm, double eps) const {
+  if (answer.defined()) return add_rms_norm(tape, x, answer, tape.parameter(norm), eps);
+  return {x, rms_norm(tape, x, tape.parameter(norm), eps)};
+}
+
 template <class Apply>
-Var Model::run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, const Apply& apply) {
+Model::Stream Model::run_branches(Tape& tape, const Var& x, std::size_t first, std::size_t last, const Apply& apply) {
+  Stream stream{x, {}};
   for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
     const Parameter* norm = branches_[i].norm;
-    x = norm == nullptr ? apply(i, x) : add(tape, x, apply(i, rms_norm(tape, x, tape.parameter(*norm), norm_eps_)));
+    if (norm == nullptr) {
+      stream = {apply(i, stream.settle(tape)), {}};
+    } else {
+      const NormedSum in = stream.normed(tape, *norm, norm_eps_);
+      stream = {in.sum, apply(i, in.normed)};
+    }
   }
-  return x;
+  return stream;
 }
 
 Var Model::look_up(Tape& tape, const Tensor& tokens) const {
@@ -167,20 +180,24 @@ Tensor Model::memory_summary(Tape& tape) const {
   return memory_->summary(tape, behind_places(tape, tape.constant(last_hidden_)).value);
 }
 
-Var Model::read_out(Tape& tape, const Var& x) {
+Var Model::read_out(Tape& tape, const Stream& stream) {
   const Tape::Scope scope(tape, "head");
-  const Var hidden = rms_norm(tape, x, tape.parameter(*norm_), norm_eps_);
+  const Var hidden = stream.normed(tape, *norm_, norm_eps_).normed;
   last_hidden_ = hidden.value;
   return linear(tape, hidden, tape.parameter(*head_));
 }
 
 Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {
+  return run_layers(tape, x, mask, first, last).settle(tape);
+}
+
+Model::Stream Model::run_layers(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {
   return run_branches(tape, x, first, last,
                       [&](std::size_t i, const Var& in) { return branches_[i].layer->forward(tape, in, mask); });
 }
 
 Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped) {
-  return read_out(tape, forward_branches(tape, embed(tape, tokens, dropped), mask, 0, branches_.size()));
+  return read_out(tape, run_layers(tape, embed(tape, tokens, dropped), mask, 0, branches_.size()));
 }
 
 Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,

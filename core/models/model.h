@@ -10,6 +10,7 @@
 
 #include "core/layers/layer.h"
 #include "core/layers/spectral_memory.h"
+#include "core/ops/ops.h"
 
 namespace afterglow {
 
@@ -74,9 +75,17 @@ class Model {
   void add_memory(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
   void add_branch(const nlohmann::json& config, const std::string& where, int block, const char* role,
                   const ParameterScope& root);
+  /// The stream x, to which what the last branch answered is still to be added.
+  struct Stream {
+    Var x, answer;
+    Var settle(Tape& tape) const;
+    /// The same as one value and its norm.
+    NormedSum normed(Tape& tape, const Parameter& norm, double eps) const;
+  };
   template <class Apply>
-  Var run_branches(Tape& tape, Var x, std::size_t first, std::size_t last, const Apply& apply);
-  Var read_out(Tape& tape, const Var& x);
+  Stream run_branches(Tape& tape, const Var& x, std::size_t first, std::size_t last, const Apply& apply);
+  Stream run_layers(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
+  Var read_out(Tape& tape, const Stream& stream);
   Var look_up(Tape& tape, const Tensor& tokens) const;
   Var behind_places(Tape& tape, const Var& x) const;
   Var place(Tape& tape, std::int64_t position, std::int64_t count) const;

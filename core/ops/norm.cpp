@@ -4,6 +4,19 @@
 
 namespace afterglow {
 
+namespace {
+
+/// Notes the way back through y = rms_norm(x).
+void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& inverse, const Var& y) {
+  tape.record("rms_norm", y, [x, weight, inverse, y](Tape& t) {
+    const BasedGrad dx = t.gradient_onto(x);
+    const Grad dweight = t.gradient_beside(weight);
+    t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx.base, dx.grad, dweight);
+  });
+}
+
+}  // namespace
+
 Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps) {
   const Check check(tape, "rms_norm", x.value.dtype);
   check.tensor("x", x.value, x.shape());
@@ -11,11 +24,26 @@ Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps) {
   const Var y = tape.result(x.shape(), x.value.dtype, {x, weight});
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
   tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse);
-  tape.record("rms_norm", y, [x, weight, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight);
-    t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx, dweight);
-  });
+  record_rms_norm(tape, x, weight, inverse, y);
   return y;
+}
+
+NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps) {
+  const Check check(tape, "add_rms_norm", a.value.dtype);
+  check.tensor("a", a.value, a.shape());
+  check.tensor("b", b.value, a.shape());
+  check.tensor("weight", weight.value, {a.shape().last()});
+  const Var sum = tape.result(a.shape(), a.value.dtype, {a, b});
+  const Var y = tape.result(a.shape(), a.value.dtype, {sum, weight});
+  const Tensor inverse = tape.scratch({a.value.rows()}, a.value.dtype);
+  tape.backend().add_rms_norm(a.value, b.value, weight.value, eps, sum.value, y.value, inverse);
+  tape.record("add", sum, [a, b, sum](Tape& t) {
+    const Tensor dsum = t.upstream(sum);
+    t.pass_gradient(a, dsum);
+    t.pass_gradient(b, dsum);
+  });
+  record_rms_norm(tape, sum, weight, inverse, y);
+  return {sum, y};
 }
 
 Var unit_norm(Tape& tape, const Var& x, double eps) {

@@ -2,6 +2,7 @@
 // Shapes as in core/backend/backend.h. A wrong shape is an Error that names the operation, what it expected and what it
 // got.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -30,11 +31,19 @@ Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
 Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
-/// Several maps of one input, computed side by side: results[i] = x weights[i]^T.
+inline constexpr std::size_t most_maps = 4;  ///< of linear_each
+/// Several maps of one input at once: results[i] = x weights[i]^T.
 void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results);
+/// The gated MLP y = (silu(x gate^T) * (x up^T)) down^T: x [..., d], gate, up [m, d], down [out, m].
+Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down);
 
 // norm.cpp
 Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps);
+struct NormedSum {
+  Var sum, normed;
+};
+/// a + b and rms_norm(a + b), the step from one residual branch to the next.
+NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps);
 /// x / (|x|_2 + eps) over the last axis.
 Var unit_norm(Tape& tape, const Var& x, double eps);
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
@@ -53,6 +62,8 @@ CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets)
 
 // sequence.cpp
 Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position);
+/// The same for queries [B,T,H,D] and keys [B,T,Hkv,D] at once.
+std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position);
 /// Causal depthwise convolution, then SiLU; weight [c,1,w]; `history` [B,w-1,c] is read and advanced when defined.
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
 Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);

@@ -9,9 +9,29 @@ Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position) {
   check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any});
   check.that(base > 0.0, "base must be positive");
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
-  tape.backend().rotary(x.value, base, first_position, false, {y.value, false});
+  const Grad to{y.value, false};
+  tape.backend().rotary({&x.value, 1}, base, first_position, false, {&to, 1});
   tape.record("rotary", y, [x, base, first_position, y](Tape& t) {
-    t.backend().rotary(t.upstream(y), base, first_position, true, t.gradient(x));
+    const Tensor dy = t.upstream(y);
+    const Grad dx = t.gradient(x);
+    t.backend().rotary({&dy, 1}, base, first_position, true, {&dx, 1});
+  });
+  return y;
+}
+
+std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position) {
+  const Check check(tape, "rotary_pair", q.value.dtype);
+  check.tensor("q", q.value, {Check::any, Check::any, Check::any, Check::any});
+  check.tensor("k", k.value, {q.shape()[0], q.shape()[1], Check::any, q.shape()[3]});
+  check.that(base > 0.0, "base must be positive");
+  const std::array<Var, 2> y{tape.result(q.shape(), q.value.dtype, {q}), tape.result(k.shape(), k.value.dtype, {k})};
+  const Tensor from[] = {q.value, k.value};
+  const Grad to[] = {{y[0].value, false}, {y[1].value, false}};
+  tape.backend().rotary(from, base, first_position, false, to);
+  tape.record("rotary_pair", std::span<const Var>(y), [q, k, base, first_position, y](Tape& t) {
+    const Tensor dy[] = {t.upstream(y[0]), t.upstream(y[1])};
+    const Grad dx[] = {t.gradient(q), t.gradient(k)};
+    t.backend().rotary(dy, base, first_position, true, dx);
   });
   return y;
 }

@@ -1,4 +1,6 @@
 // Cases of linear maps.
+#include <cmath>
+
 #include "core/ops/ops.h"
 #include "tests/support/op_case.h"
 
@@ -62,6 +64,49 @@ OpCase strided_case() {
   return c;
 }
 
+Values product(const Values& x, const Values& weight, std::int64_t rows, std::int64_t outputs) {
+  return naive_linear({rows, static_cast<std::int64_t>(x.size()) / rows, outputs, false}, x, weight, {});
+}
+
+/// Three maps of one input, of which the last goes nowhere; the others are mapped to one width and added.
+OpCase maps_case() {
+  OpCase c;
+  c.name = "linear_each";
+  c.inputs = {{"x", {7, 13, 37}},  {"first", {50, 37}},      {"second", {63, 37}},
+              {"unused", {5, 37}}, {"from_first", {20, 50}}, {"from_second", {20, 63}}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    Var maps[3];
+    linear_each(t, in[0], in.subspan(1, 3), maps);
+    return add(t, linear(t, maps[0], in[4]), linear(t, maps[1], in[5]));
+  };
+  c.naive = [](std::span<const Values> in, std::span<const Values>) {
+    Values y = product(product(in[0], in[1], 91, 50), in[4], 91, 20);
+    const Values second = product(product(in[0], in[2], 91, 63), in[5], 91, 20);
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] += second[i];
+    return y;
+  };
+  c.reason = "sums of sums of up to 91 products of either sign";
+  return c;
+}
+
+OpCase gated_mlp_case(std::int64_t rows, std::int64_t width, std::int64_t inner) {
+  OpCase c;
+  c.name = "gated_mlp_" + std::to_string(rows) + "x" + std::to_string(width) + "x" + std::to_string(inner);
+  c.inputs = {{"x", {rows, width}}, {"gate", {inner, width}}, {"up", {inner, width}}, {"down", {width, inner}}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return gated_mlp(t, in[0], in[1], in[2], in[3]);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values h = product(in[0], in[1], rows, inner);
+    const Values u = product(in[0], in[2], rows, inner);
+    for (std::size_t i = 0; i < h.size(); ++i) h[i] *= u[i] / (1.0 + std::exp(-h[i]));
+    return product(h, in[3], rows, width);
+  };
+  c.tolerance = 3e-6;
+  c.reason = "two products one after the other";
+  return c;
+}
+
 }  // namespace
 
 void add_linear_cases(std::vector<OpCase>& cases) {
@@ -69,6 +114,10 @@ void add_linear_cases(std::vector<OpCase>& cases) {
                          Sizes{65, 63, 101, false}, Sizes{37, 1, 65, true}, Sizes{1200, 65, 130, true}})
     cases.push_back(linear_case(n));
   cases.push_back(strided_case());
+  cases.push_back(maps_case());
+  cases.push_back(gated_mlp_case(1, 1, 1));
+  cases.push_back(gated_mlp_case(101, 37, 65));
+  cases.push_back(gated_mlp_case(300, 64, 101));
 }
 
 }  // namespace afterglow::testing

@@ -35,6 +35,27 @@ OpCase norm_case(std::int64_t rows, std::int64_t columns) {
   return c;
 }
 
+/// Both results of the norm of a sum, added.
+OpCase normed_sum_case(std::int64_t rows, std::int64_t columns) {
+  OpCase c;
+  c.name = "add_rms_norm_" + std::to_string(rows) + "x" + std::to_string(columns);
+  c.inputs = {{"a", {rows, columns}, -2, 2}, {"b", {rows, columns}, -2, 2}, {"weight", {columns}, 0.5, 1.5}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const NormedSum result = add_rms_norm(t, in[0], in[1], in[2], eps);
+    return add(t, result.sum, result.normed);
+  };
+  c.naive = [](std::span<const Values> in, std::span<const Values>) {
+    Values sum = in[0];
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += in[1][i];
+    Values y = naive_norm(sum, in[2]);
+    for (std::size_t i = 0; i < sum.size(); ++i) y[i] += sum[i];
+    return y;
+  };
+  c.tolerance = 3e-6;
+  c.reason = "sums over a row and over up to 101 rows";
+  return c;
+}
+
 /// Rows divided by their length plus `unit_eps`.
 OpCase unit_case(std::int64_t rows, std::int64_t columns, double unit_eps) {
   OpCase c;
@@ -119,6 +140,9 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(norm_case(1, 37));
   cases.push_back(norm_case(101, 63));
   cases.push_back(norm_case(65, 101));
+  cases.push_back(normed_sum_case(1, 37));
+  cases.push_back(normed_sum_case(101, 63));
+  cases.push_back(normed_sum_case(5, 200));
   cases.push_back(unit_case(37, 1, 0.3));
   cases.push_back(unit_case(1, 37, 1e-6));
   cases.push_back(unit_case(101, 63, 1e-6));

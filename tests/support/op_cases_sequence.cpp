@@ -8,6 +8,22 @@ namespace afterglow::testing {
 
 namespace {
 
+/// x [.., length, heads, width] with its pairs turned, the first token at position `first`.
+Values naive_rotary(const Values& x, std::int64_t length, std::int64_t heads, std::int64_t width, std::int64_t first) {
+  Values y = x;
+  for (std::size_t i = 0; i < x.size() / static_cast<std::size_t>(width); ++i) {
+    const std::int64_t position = first + static_cast<std::int64_t>(i) / heads % length;
+    for (std::int64_t j = 0; j + 1 < width; j += 2) {
+      const std::size_t at = i * static_cast<std::size_t>(width) + static_cast<std::size_t>(j);
+      const double angle =
+          static_cast<double>(position) * std::pow(10000.0, -static_cast<double>(j) / static_cast<double>(width));
+      y[at] = x[at] * std::cos(angle) - x[at + 1] * std::sin(angle);
+      y[at + 1] = x[at] * std::sin(angle) + x[at + 1] * std::cos(angle);
+    }
+  }
+  return y;
+}
+
 OpCase rotary_case(std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t width,
                    std::int64_t first) {
   OpCase c;
@@ -18,21 +34,32 @@ OpCase rotary_case(std::int64_t batch, std::int64_t length, std::int64_t heads, 
     return rotary(t, in[0], 10000.0, first);
   };
   c.naive = [=](std::span<const Values> in, std::span<const Values>) {
-    Values y = in[0];
-    for (std::int64_t i = 0; i < batch * length * heads; ++i) {
-      const std::int64_t position = first + i / heads % length;
-      for (std::int64_t j = 0; j + 1 < width; j += 2) {
-        const double angle =
-            static_cast<double>(position) * std::pow(10000.0, -static_cast<double>(j) / static_cast<double>(width));
-        const double a = in[0][i * width + j], b = in[0][i * width + j + 1];
-        y[i * width + j] = a * std::cos(angle) - b * std::sin(angle);
-        y[i * width + j + 1] = a * std::sin(angle) + b * std::cos(angle);
-      }
-    }
-    return y;
+    return naive_rotary(in[0], length, heads, width, first);
   };
   c.tolerance = 5e-7;
   c.reason = "angles are exact: sine, cosine and two products are rounded";
+  return c;
+}
+
+/// The scores of queries and keys, both turned; their heads are added first, because k has only one.
+OpCase rotary_pair_case() {
+  OpCase c;
+  c.name = "rotary_pair";
+  c.inputs = {{"q", {2, 37, 3, 6}}, {"k", {2, 37, 1, 6}}, {"sum", {6, 18}}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const auto [q, k] = rotary_pair(t, in[0], in[1], 10000.0, 5);
+    return multiply(t, linear(t, t.reshape(q, {2, 37, 18}), in[2]), t.reshape(k, {2, 37, 6}));
+  };
+  c.naive = [](std::span<const Values> in, std::span<const Values>) {
+    const Values q = naive_rotary(in[0], 37, 3, 6, 5), k = naive_rotary(in[1], 37, 1, 6, 5);
+    Values y(k.size(), 0.0);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      for (std::size_t j = 0; j < 18; ++j) y[i] += q[i / 6 * 18 + j] * in[2][i % 6 * 18 + j];
+      y[i] *= k[i];
+    }
+    return y;
+  };
+  c.reason = "sums of eighteen products";
   return c;
 }
 
@@ -150,6 +177,7 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
   cases.push_back(rotary_case(1, 1, 1, 2, 0));
   cases.push_back(rotary_case(2, 37, 3, 6, 5));
   cases.push_back(rotary_case(1, 101, 2, 63, 900));
+  cases.push_back(rotary_pair_case());
   for (const ConvSizes& n : {ConvSizes{1, 1, 1, 1, 1, true}, ConvSizes{2, 3, 5, 37, 4, true},
                              ConvSizes{2, 101, 37, 63, 4, false}, ConvSizes{3, 65, 1, 65, 3, true}})
     cases.push_back(conv_case(n));

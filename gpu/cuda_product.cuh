@@ -1,0 +1,51 @@
+// What the products of cuda_product.cu are told: one launch does up to four of them.
+#pragma once
+#include "gpu/cuda_device.cuh"
+
+namespace afterglow::device {
+
+constexpr unsigned most_products = 4;
+
+/// A matrix whose rows lie `stride` numbers apart.
+struct Matrix {
+  float* data = nullptr;
+  unsigned stride = 0;
+  bool vector = false;  // 16 bytes at a time
+};
+
+/// op(a) op(b) over `depth` terms.
+struct Term {
+  Matrix a, b;
+  unsigned depth = 0;
+};
+
+/// Where a result goes: c = alpha sum + beta c.
+struct Result {
+  Matrix c;
+  unsigned rows = 0, columns = 0;
+  float beta = 0;
+  unsigned first_tile = 0, across = 0;  // tiles are counted over all results; those of one lie row by row
+};
+
+/// What becomes of the sums.
+enum class Finish {
+  plain,  ///< each term has its own result, or all terms are added into the first
+  lift,   ///< terms 0 and 1 give g and u (results 0 and 1) and h = silu(g) u (result 2)
+  fall    ///< the sum dh becomes dg = dh u silu'(g) and du = dh silu(g) (results 0 and 1); g and u are `kept`
+};
+
+struct Products {
+  Term terms[most_products];
+  Result results[most_products];
+  Matrix kept[2];
+  unsigned count = 0;  ///< terms
+  bool summed = false;
+  Finish finish = Finish::plain;
+  float alpha = 1;
+  unsigned tiles = 0;
+  unsigned splits = 1;          ///< blocks that share the depth of a tile
+  float* partials = nullptr;    ///< [splits, tiles, tile, tile] when splits > 1
+  unsigned* tickets = nullptr;  ///< one a tile
+};
+
+}  // namespace afterglow::device
