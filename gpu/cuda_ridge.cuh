@@ -1,11 +1,13 @@
-// What the way there and the way back through the SKA core share: sizes, products of small matrices in shared memory,
-// and the whitening G + eps I = L L^T with L^-1.
+// What the way there and the way back through the SKA core share: sizes, tiles of tokens and products of small matrices
+// in shared memory.
 //
-// A block has 16 x 16 threads and each holds W x W numbers of a result, so matrices are at most 16 W wide: W is 2 up to
-// 32, 4 up to 64. In shared memory a matrix is zero-padded to 16 W x 16 W.
+// A matrix in shared memory is zero-padded to 16 W x 16 W: W is 2 for sizes up to 32, 4 up to 64. Products run on the
+// tensor cores by the fragments of cuda_tiles.cuh: `exact` ones split their operands and are as accurate as float32.
 #pragma once
 #include "core/backend/backend.h"
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_fragments.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow::device {
 
@@ -66,63 +68,70 @@ inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs
 }
 
 constexpr float smallest_scale = 1e-6f;  // m is at least this
+constexpr int ridge_threads = 128;       // of every block that multiplies
+constexpr int ridge_warps = ridge_threads / 32;
 
+/// Where the numbers of a padded matrix lie: rows are turned by fours, so that a warp reads eight rows of four numbers
+/// as well as four rows of eight without conflicts.
 template <int W>
 struct Grid {
   static constexpr int width = 16 * W;
-  static constexpr int stride = width + 4;  // rows start 4 banks apart, and 16-byte aligned
-  static constexpr int size = width * stride;
+  static constexpr int size = width * width;
+  __device__ static int place(int row, int column) { return row * width + (column ^ ((row & 3) << 3 | (row & 4))); }
 };
 
+__device__ inline int ridge_warp() { return static_cast<int>(threadIdx.x) / 32; }
+__device__ inline int ridge_lane() { return static_cast<int>(threadIdx.x) % 32; }
+
+/// A result: each warp holds half of the rows and a part of the columns, each thread pairs of neighbours.
 template <int W>
-struct Vector;
-template <>
-struct Vector<2> {
-  using type = float2;
-};
-template <>
-struct Vector<4> {
-  using type = float4;
-};
-
-template <int W>
-__device__ void load_vector(float (&to)[W], const float* from) {
-  const auto value = *reinterpret_cast<const typename Vector<W>::type*>(from);
-#pragma unroll
-  for (int i = 0; i < W; ++i) to[i] = reinterpret_cast<const float*>(&value)[i];
-}
-
-/// W x W numbers of a result. Rows and columns of a thread are `packed` side by side (operands read along them as
-/// vectors) or strewn 16 apart (operands read along the summed axis, free of bank conflicts).
-template <int W, bool packed_rows, bool packed_columns>
 struct Product {
-  float v[W][W];
+  static constexpr int row_tiles = W / 2, column_tiles = 4 * W / ridge_warps;
+  float v[row_tiles][column_tiles][4];
 
-  __device__ static int row(int i) {
-    const int ty = static_cast<int>(threadIdx.x) / 16;
-    return packed_rows ? W * ty + i : ty + 16 * i;
-  }
-  __device__ static int column(int j) {
-    const int tx = static_cast<int>(threadIdx.x) % 16;
-    return packed_columns ? W * tx + j : tx + 16 * j;
-  }
+  __device__ static int first_row() { return ridge_warp() / (ridge_warps / 2) * 16 * row_tiles; }
+  __device__ static int first_column() { return ridge_warp() % (ridge_warps / 2) * 8 * column_tiles; }
   __device__ void clear() {
 #pragma unroll
-    for (int i = 0; i < W; ++i)
+    for (int i = 0; i < row_tiles; ++i)
 #pragma unroll
-      for (int j = 0; j < W; ++j) v[i][j] = 0;
+      for (int j = 0; j < column_tiles; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[i][j][e] = 0;
+  }
+  __device__ void add(const Product& other, float factor = 1.0f) {
+#pragma unroll
+    for (int i = 0; i < row_tiles; ++i)
+#pragma unroll
+      for (int j = 0; j < column_tiles; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[i][j][e] += factor * other.v[i][j][e];
+  }
+  /// body(row, column, number at column, number at column + 1); columns are even.
+  template <class Body>
+  __device__ void pairs(const Body& body) const {
+    const int row = first_row() + ridge_lane() / 4, column = first_column() + ridge_lane() % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < row_tiles; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int j = 0; j < column_tiles; ++j)
+          body(row + 16 * i + 8 * half, column + 8 * j, v[i][j][2 * half], v[i][j][2 * half + 1]);
   }
   /// body(row, column, number)
   template <class Body>
   __device__ void each(const Body& body) const {
-#pragma unroll
-    for (int i = 0; i < W; ++i)
-#pragma unroll
-      for (int j = 0; j < W; ++j) body(row(i), column(j), v[i][j]);
+    pairs([&](int row, int column, float first, float second) {
+      body(row, column, first);
+      body(row, column + 1, second);
+    });
   }
   /// Into shared memory that nothing reads any more; the caller has a barrier before and after.
   __device__ void store(float* to, float factor = 1.0f) const {
-    each([&](int i, int j, float value) { to[i * Grid<W>::stride + j] = factor * value; });
+    pairs([&](int row, int column, float first, float second) {
+      *reinterpret_cast<float2*>(to + Grid<W>::place(row, column)) = make_float2(factor * first, factor * second);
+    });
   }
   /// The same with the barriers: for a result that replaces one of its operands.
   __device__ void replace(float* to, float factor = 1.0f) const {
@@ -130,113 +139,140 @@ struct Product {
     store(to, factor);
     __syncthreads();
   }
-  __device__ void add_to(float* to) const {
-    each([&](int i, int j, float value) { to[i * Grid<W>::stride + j] += value; });
-  }
   /// Into a matrix [rows, columns] in global memory.
   __device__ void store_global(float* to, int rows, int columns, float factor = 1.0f) const {
-    each([&](int i, int j, float value) {
-      if (i < rows && j < columns) to[i * columns + j] = factor * value;
+    const bool even = columns % 2 == 0;
+    pairs([&](int row, int column, float first, float second) {
+      if (row >= rows || column >= columns) return;
+      float* place = to + row * columns + column;
+      if (even) {
+        *reinterpret_cast<float2*>(place) = make_float2(factor * first, factor * second);
+      } else {
+        place[0] = factor * first;
+        if (column + 1 < columns) place[1] = factor * second;
+      }
     });
   }
   /// Sum of products with a matrix in shared memory; this thread's share.
   __device__ float dot(const float* with) const {
     float sum = 0;
-    each([&](int i, int j, float value) { sum += value * with[i * Grid<W>::stride + j]; });
+    pairs([&](int row, int column, float first, float second) {
+      const float2 other = *reinterpret_cast<const float2*>(with + Grid<W>::place(row, column));
+      sum += first * other.x + second * other.y;
+    });
     return sum;
   }
 };
 
-template <int W>
-using RowsRows = Product<W, false, false>;  // a b^T
-template <int W>
-using RowsColumns = Product<W, false, true>;  // a b
-template <int W>
-using ColumnsColumns = Product<W, true, true>;  // a^T b
+/// An operand whose rows run along the summed axis, from row `first` on.
+struct ByRows {
+  const float* data;
+  int first = 0;
+};
+/// An operand whose columns run along the summed axis, which begins with row `first`.
+struct ByColumns {
+  const float* data;
+  int first = 0;
+};
 
-/// out += a b^T, summed over the first `depth` columns (zero-padded to a multiple of four).
-template <int W>
-__device__ void multiply(RowsRows<W>& out, const float* a, const float* b, int depth) {
-  constexpr int stride = Grid<W>::stride;
-  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
-#pragma unroll 2
-  for (int k = 0; k < depth; k += 4) {
-    float4 left[W], right[W];
+/// Sixteen lines of a left operand at eight depths.
+template <int W, bool exact>
+__device__ void fetch(tiles::Fragment<exact, 4>& to, const ByRows& from, int line, int depth) {
+  const int lane = ridge_lane();
+  float value[4];
+  tiles::load_four(from.data + Grid<W>::place(from.first + line + lane % 16, depth + lane / 16 * 4), value);
 #pragma unroll
-    for (int i = 0; i < W; ++i) left[i] = *reinterpret_cast<const float4*>(a + (ty + 16 * i) * stride + k);
+  for (int e = 0; e < 4; ++e) to.set(e, value[e]);
+}
+template <int W, bool exact>
+__device__ void fetch(tiles::Fragment<exact, 4>& to, const ByColumns& from, int line, int depth) {
+  const int lane = ridge_lane();
 #pragma unroll
-    for (int j = 0; j < W; ++j) right[j] = *reinterpret_cast<const float4*>(b + (tx + 16 * j) * stride + k);
-#pragma unroll
-    for (int i = 0; i < W; ++i)
-#pragma unroll
-      for (int j = 0; j < W; ++j) {
-        out.v[i][j] += left[i].x * right[j].x;
-        out.v[i][j] += left[i].y * right[j].y;
-        out.v[i][j] += left[i].z * right[j].z;
-        out.v[i][j] += left[i].w * right[j].w;
-      }
+  for (int e = 0; e < 4; ++e) {
+    to.set(e, from.data[Grid<W>::place(from.first + depth + lane % 4 + e / 2 * 4, line + lane / 4 + e % 2 * 8)]);
   }
 }
-
-/// out += a b.
-template <int W>
-__device__ void multiply(RowsColumns<W>& out, const float* a, const float* b, int depth) {
-  constexpr int stride = Grid<W>::stride;
-  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
-#pragma unroll 2
-  for (int k = 0; k < depth; k += 4) {
-    float left[W][4];
+/// Eight lines for each fragment of a right operand at eight depths.
+template <int W, bool exact, int count>
+__device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByRows& from, int line, int depth) {
+  static_assert(count % 2 == 0);
+  const int lane = ridge_lane();
 #pragma unroll
-    for (int i = 0; i < W; ++i) load_vector<4>(left[i], a + (ty + 16 * i) * stride + k);
+  for (int n = 0; n < count; n += 2) {
+    const int row = from.first + line + 8 * n + lane % 8 + lane / 16 * 8;
+    float value[4];
+    tiles::load_four(from.data + Grid<W>::place(row, depth + lane / 8 % 2 * 4), value);
 #pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      float right[W];
-      load_vector<W>(right, b + (k + step) * stride + W * tx);
+    for (int e = 0; e < 4; ++e) to[n + e / 2].set(e % 2, value[e]);
+  }
+}
+template <int W, bool exact, int count>
+__device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByColumns& from, int line, int depth) {
+  const int lane = ridge_lane();
 #pragma unroll
-      for (int i = 0; i < W; ++i)
+  for (int n = 0; n < count; ++n) {
 #pragma unroll
-        for (int j = 0; j < W; ++j) out.v[i][j] += left[i][step] * right[j];
+    for (int e = 0; e < 2; ++e) {
+      to[n].set(e, from.data[Grid<W>::place(from.first + depth + lane % 4 + e * 4, line + 8 * n + lane / 4)]);
     }
   }
 }
 
-/// out += a^T b, summed over the first `depth` rows.
-template <int W>
-__device__ void multiply(ColumnsColumns<W>& out, const float* a, const float* b, int depth) {
-  constexpr int stride = Grid<W>::stride;
-  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
-#pragma unroll 4
-  for (int k = 0; k < depth; ++k) {
-    float left[W], right[W];
-    load_vector<W>(left, a + k * stride + W * ty);
-    load_vector<W>(right, b + k * stride + W * tx);
+/// out = a b, summed over `depth` (at most the width, a multiple of eight). A left operand by columns is transposed,
+/// and so is a right one by rows.
+template <bool exact, int W, class Left, class Right>
+__device__ void multiply(Product<W>& out, const Left& a, const Right& b, int depth) {
+  out.clear();
+#pragma unroll 2
+  for (int k = 0; k < depth; k += 8) {
+    tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
+    tiles::Fragment<exact, 2> right[Product<W>::column_tiles];
 #pragma unroll
-    for (int i = 0; i < W; ++i)
-#pragma unroll
-      for (int j = 0; j < W; ++j) out.v[i][j] += left[i] * right[j];
+    for (int i = 0; i < Product<W>::row_tiles; ++i) fetch<W>(left[i], a, Product<W>::first_row() + 16 * i, k);
+    fetch<W>(right, b, Product<W>::first_column(), k);
+    tiles::multiply_fragments<exact>(out.v, left, right);
   }
 }
 
-/// Fills a padded matrix from rows in global memory: row i is at from(i), or null for zeros.
+/// out += factor a b. The matrix units cut what does not fit their sums, so every product starts from zero.
+template <bool exact, int W, class Left, class Right>
+__device__ void accumulate(Product<W>& out, const Left& a, const Right& b, int depth, float factor = 1.0f) {
+  Product<W> part;
+  multiply<exact>(part, a, b, depth);
+  out.add(part, factor);
+}
+
+/// Waits for what `load_rows` brings, in the whole block.
+__device__ inline void settle() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
+
+/// Begins to fill a padded matrix from rows in global memory: row i, at from(i) or null for zeros, goes to row
+/// `first` + i. `settle` before it is read.
 template <int W, class From>
-__device__ void load_rows(float* to, int columns, const From& from) {
-  constexpr int width = Grid<W>::width, stride = Grid<W>::stride;
+__device__ void load_rows(float* to, int columns, const From& from, int first = 0) {
+  constexpr int width = Grid<W>::width;
   if (columns % 4 == 0) {
 #pragma unroll
-    for (int n = 0; n < width * width / 4 / threads; ++n) {
-      const int i = static_cast<int>(threadIdx.x) + n * threads, row = i / (width / 4), column = i % (width / 4) * 4;
+    for (int n = 0; n < width * width / 4 / ridge_threads; ++n) {
+      const int i = static_cast<int>(threadIdx.x) + n * ridge_threads, row = i / (width / 4);
+      const int column = i % (width / 4) * 4;
       const float* source = from(row);
-      float4 value = make_float4(0, 0, 0, 0);
-      if (source != nullptr && column < columns) value = *reinterpret_cast<const float4*>(source + column);
-      *reinterpret_cast<float4*>(to + row * stride + column) = value;
+      float* place = to + Grid<W>::place(first + row, column);
+      if (source != nullptr && column < columns) {
+        tiles::copy_four(place, source + column, true);
+      } else {
+        *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
+      }
     }
     return;
   }
 #pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < width * width; i += threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < width * width; i += ridge_threads) {
     const int row = i / width, column = i % width;
     const float* source = from(row);
-    to[row * stride + column] = source != nullptr && column < columns ? source[column] : 0.0f;
+    to[Grid<W>::place(first + row, column)] = source != nullptr && column < columns ? source[column] : 0.0f;
   }
 }
 
@@ -247,101 +283,83 @@ __device__ void load_matrix(float* to, const float* from, int rows, int columns)
 
 template <int W>
 __device__ void clear_matrix(float* to) {
-  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::size; i += threads) to[i] = 0;
-}
-
-__device__ inline int padded(int depth) { return (depth + 3) / 4 * 4; }
-
-/// What was added to the diagonal after `tries` failures: eps, then 1e-4 more each time, and from the tenth time on
-/// twice as much each time, so that it ends.
-__device__ inline float added_to_diagonal(float ridge, int tries) {
-  float added = ridge, step = 1e-4f;
-  for (int i = 0; i < tries; ++i) {
-    if (i >= 10) step *= 2.0f;
-    added += step;
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < Grid<W>::size; i += ridge_threads * 4) {
+    *reinterpret_cast<float4*>(to + i) = make_float4(0, 0, 0, 0);
   }
-  return added;
 }
 
-/// 1 / sqrt(x) to the last digit or two: the fast instruction and a Newton step.
-__device__ inline float inverse_root(float x) {
-  const float y = rsqrtf(x);
-  return y * (1.5f - 0.5f * x * y * y);
+__device__ inline int padded(int depth) { return (depth + 7) / 8 * 8; }
+
+/// The key of a position, or null: outside of the sequence, or left out by the mask.
+__device__ inline const float* key_at(const RidgeShape& s, const RidgePointers& in, int pair, int t) {
+  if (t < 0 || t >= s.length) return nullptr;
+  if (in.mask != nullptr && in.mask[pair / s.heads * s.length + t] == 0) return nullptr;
+  return in.z + s.token(pair, t) * s.rank;
 }
 
-/// One attempt at G + added I = L L^T, together with L^-1 (into shared memory, cleared before). Column by column; the
-/// same row operations that make L turn the identity into L^-1. Both are scaled by the roots of the pivots at the end,
-/// which keeps the steps short. `exchange` holds 5 x 16 W numbers. L may be null.
+/// Rows of z, q, v, dy or y for positions [first, end) of a pair; [B,T,H,columns].
 template <int W>
-__device__ bool factorise(const float* G, float added, int rank, float* L, float* inverse, float* exchange) {
-  constexpr int width = Grid<W>::width;
-  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
-  float* roots = exchange + 4 * width;
-  float a[W][W], n[W][W];
-#pragma unroll
-  for (int i = 0; i < W; ++i)
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
-      const int row = ty + 16 * i, column = tx + 16 * j;
-      n[i][j] = row == column ? 1.0f : 0.0f;
-      a[i][j] = row < rank && column < rank ? G[row * rank + column] : 0.0f;
-      if (row == column) a[i][j] += added;
-    }
-  __syncthreads();
-#pragma unroll
-  for (int base = 0; base < W; ++base) {
-    for (int k = 16 * base; k < min(rank, 16 * base + 16); ++k) {
-      float *column = exchange + k % 2 * 2 * width, *row = column + width;
-      if (tx == k % 16) {
-#pragma unroll
-        for (int i = base; i < W; ++i) column[ty + 16 * i] = a[i][base];
-      }
-      if (ty == k % 16) {
-#pragma unroll
-        for (int j = 0; j <= base; ++j) row[tx + 16 * j] = n[base][j];
-      }
-      __syncthreads();
-      const float pivot = column[k];
-      if (!(pivot > 0.0f)) return false;
-      const float root = inverse_root(pivot), reciprocal = root * root;
-      if (threadIdx.x == 0) roots[k] = root;
-#pragma unroll
-      for (int i = base; i < W; ++i) {
-        const int r = ty + 16 * i;
-        const float factor = r > k ? column[r] * reciprocal : 0.0f;
-#pragma unroll
-        for (int j = base; j < W; ++j) {
-          // Columns up to k are finished and keep what L needs of them.
-          const bool open = j > base || tx > k % 16;
-          a[i][j] -= factor * (open ? column[tx + 16 * j] : 0.0f);
-        }
-#pragma unroll
-        for (int j = 0; j <= base; ++j) n[i][j] -= factor * row[tx + 16 * j];
-      }
-    }
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < W; ++i)
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
-      const int row = ty + 16 * i, column = tx + 16 * j;
-      if (row >= rank || column >= rank) continue;
-      inverse[row * Grid<W>::stride + column] = n[i][j] * roots[row];
-      if (L != nullptr) L[row * rank + column] = row >= column ? a[i][j] * roots[column] : 0.0f;
-    }
-  __syncthreads();
-  return true;
+__device__ void load_positions(float* to, const RidgeShape& s, const float* from, int columns, int pair, int first,
+                               int end) {
+  load_rows<W>(to, columns,
+               [&](int row) { return first + row < end ? from + s.token(pair, first + row) * columns : nullptr; });
 }
 
-/// Tries until it succeeds; returns how often it had to add to the diagonal.
+/// Keys of positions first - 1 .. end - 1: row 0 is the one before. Those that the mask leaves out are zero, and with
+/// them everything they would contribute. The matrix has a row more than others.
 template <int W>
-__device__ int whiten(const float* G, float ridge, int rank, float* L, float* inverse, float* exchange) {
-  constexpr int most_tries = 60;
-  for (int tries = 0; tries < most_tries; ++tries) {
-    if (factorise<W>(G, added_to_diagonal(ridge, tries), rank, L, inverse, exchange)) return tries;
+__device__ void load_keys(float* to, const RidgeShape& s, const RidgePointers& in, int pair, int first, int end) {
+  load_rows<W>(
+      to, s.rank, [&](int row) { return first + row < end ? key_at(s, in, pair, first + row) : nullptr; }, 1);
+  const float* before = key_at(s, in, pair, first - 1);
+  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += ridge_threads) {
+    to[Grid<W>::place(0, i)] = before != nullptr && i < s.rank ? before[i] : 0.0f;
   }
-  return most_tries;
+}
+
+/// One number, or four neighbours, of G, M or C: a thread that sums over groups owns it in all of them.
+template <class Number>
+struct Owned {
+  Number* place = nullptr;  ///< in the first group; null beyond the last number
+  std::size_t stride = 0;   ///< from group to group
+  bool is_first = false, is_tall = false;
+
+  __device__ Owned(const RidgeShape& s, float* G, float* M, float* C, std::size_t first_group) {
+    constexpr int width = sizeof(Number) / sizeof(float);
+    const int number = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * width;
+    if (number >= 2 * s.square() + s.tall()) return;
+    is_first = number == 0;
+    is_tall = number >= 2 * s.square();
+    const int size = is_tall ? s.tall() : s.square();
+    float* matrices = is_tall ? C : number < s.square() ? G : M;
+    const int offset = is_tall ? number - 2 * s.square() : number % s.square();
+    place = reinterpret_cast<Number*>(matrices + first_group * static_cast<std::size_t>(size) + offset);
+    stride = static_cast<std::size_t>(size / width);
+  }
+};
+
+__device__ inline void add_to(float& sum, float more) { sum += more; }
+__device__ inline void add_to(float4& sum, const float4& more) {
+  sum.x += more.x;
+  sum.y += more.y;
+  sum.z += more.z;
+  sum.w += more.w;
+}
+__device__ inline float scaled(float a, float factor) { return factor * a; }
+__device__ inline float4 scaled(const float4& a, float factor) {
+  return make_float4(factor * a.x, factor * a.y, factor * a.z, factor * a.w);
+}
+
+constexpr int owner_threads = 128;  // of a block that sums over groups
+constexpr int groups_ahead = 8;     // loads in flight
+
+/// Launches a kernel over owners: of four numbers where matrices allow it.
+template <class Four, class One, class... Arguments>
+void launch_owners(Four* four, One* one, cudaStream_t stream, const RidgeShape& s, const Arguments&... arguments) {
+  const bool fours = s.square() % 4 == 0 && s.tall() % 4 == 0;
+  const dim3 grid(blocks_for(2 * s.square() + s.tall(), owner_threads * (fours ? 4 : 1)),
+                  static_cast<unsigned>(s.batch * s.heads));
+  launch(fours ? four : one, grid, owner_threads, 0, stream, s, arguments...);
 }
 
 /// Widths up to 32 take the small tile, others the large one.

@@ -3,7 +3,7 @@
 // With one group everything is one launch.
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_launch.cuh"
-#include "gpu/cuda_ridge.cuh"
+#include "gpu/cuda_ridge_factor.cuh"
 
 namespace afterglow {
 
@@ -26,48 +26,30 @@ struct LargestKey {
 /// Sums over the tokens of one piece.
 template <int W>
 struct PieceSums {
-  ColumnsColumns<W> G, M, C;
+  Product<W> G, M, C;
   LargestKey key;
 };
 
 template <int W>
-constexpr int gather_bytes = (2 * Grid<W>::size + Grid<W>::stride) * 4;
-
-/// Keys of positions first - 1 .. first + width - 1 (row 0 is the one before) and values of the same without it. Keys
-/// that the mask leaves out are zero, and with them everything they would contribute.
-template <int W>
-__device__ void load_tokens(const RidgeShape& s, const RidgePointers& in, int pair, int first, int end, float* keys,
-                            float* values) {
-  constexpr int width = Grid<W>::width, stride = Grid<W>::stride;
-  const auto key = [&](int t) -> const float* {
-    if (t < 0 || t >= end) return nullptr;
-    if (in.mask != nullptr && in.mask[pair / s.heads * s.length + t] == 0) return nullptr;
-    return in.z + s.token(pair, t) * s.rank;
-  };
-  load_rows<W>(keys + stride, s.rank, [&](int row) { return key(first + row); });
-  const float* before = key(first - 1);
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += threads) {
-    keys[i] = before != nullptr && i < s.rank ? before[i] : 0.0f;
-  }
-  load_rows<W>(values, s.width,
-               [&](int row) { return first + row < end ? in.v + s.token(pair, first + row) * s.width : nullptr; });
-}
+constexpr int gather_bytes = (2 * Grid<W>::size + Grid<W>::width) * 4;
 
 /// The largest key of the tile in `keys` (whose row 0 is the position before `first`).
 template <int W>
 __device__ void see_keys(LargestKey& largest, const float* keys, int first, int end) {
-  constexpr int width = Grid<W>::width, lanes = threads / width;
+  constexpr int width = Grid<W>::width, lanes = ridge_threads / width;
   __shared__ float norms[width];
   const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
   float sum = 0;
-  for (int i = lane; i < width; i += lanes) {
-    const float value = keys[(row + 1) * Grid<W>::stride + i];
-    sum += value * value;
+#pragma unroll
+  for (int i = 4 * lane; i < width; i += 4 * lanes) {
+    const float4 value = *reinterpret_cast<const float4*>(keys + Grid<W>::place(row + 1, i));
+    sum += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
   }
+#pragma unroll
   for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
   if (lane == 0) norms[row] = sqrtf(sum);
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x) % 32; i < width && first + i < end; i += 32) {
+  for (int i = ridge_lane(); i < width && first + i < end; i += 32) {
     if (norms[i] > 0) largest.see(norms[i], first + i);
   }
   for (int offset = 16; offset > 0; offset /= 2) {
@@ -80,36 +62,20 @@ __device__ void see_keys(LargestKey& largest, const float* keys, int first, int 
 template <int W>
 __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& in, int pair, int begin, int end,
                        float* keys, float* values) {
-  constexpr int width = Grid<W>::width, stride = Grid<W>::stride;
-  const int tx = static_cast<int>(threadIdx.x) % 16, ty = static_cast<int>(threadIdx.x) / 16;
+  constexpr int width = Grid<W>::width;
   sums.G.clear();
   sums.M.clear();
   sums.C.clear();
   for (int first = begin; first < end; first += width) {
     __syncthreads();
-    load_tokens<W>(s, in, pair, first, end, keys, values);
-    __syncthreads();
+    load_keys<W>(keys, s, in, pair, first, end);
+    load_positions<W>(values, s, in.v, s.width, pair, first, end);
+    settle();
     see_keys<W>(sums.key, keys, first, end);
-    float before[W];
-    load_vector<W>(before, keys + W * tx);
-    const int count = min(width, end - first);
-#pragma unroll 2
-    for (int t = 0; t < count; ++t) {
-      float left[W], now[W], value[W];
-      load_vector<W>(left, keys + (t + 1) * stride + W * ty);
-      load_vector<W>(now, keys + (t + 1) * stride + W * tx);
-      load_vector<W>(value, values + t * stride + W * ty);
-#pragma unroll
-      for (int i = 0; i < W; ++i)
-#pragma unroll
-        for (int j = 0; j < W; ++j) {
-          sums.G.v[i][j] += left[i] * now[j];
-          sums.M.v[i][j] += left[i] * before[j];
-          sums.C.v[i][j] += value[i] * now[j];
-        }
-#pragma unroll
-      for (int j = 0; j < W; ++j) before[j] = now[j];
-    }
+    const int depth = min(width, padded(end - first));
+    accumulate<true>(sums.G, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
+    accumulate<true>(sums.M, ByColumns{keys, 1}, ByColumns{keys}, depth);
+    accumulate<true>(sums.C, ByColumns{values}, ByColumns{keys, 1}, depth);
   }
 }
 
@@ -127,59 +93,85 @@ struct PieceKeys {
   int* indices;
 };
 
-// Raw sums of every piece, stored where the group that they first contribute to has its statistics.
+/// The sums of a piece that fits a tile, without keeping all of them.
 template <int W>
-__global__ void __launch_bounds__(threads) gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
-  await_previous();
-  extern __shared__ float4 memory[];
-  float* shared = reinterpret_cast<float*>(memory);
-  const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
-  PieceSums<W> sums;
-  const int begin = s.first(piece);
-  gather<W>(sums, s, in, pair, begin, begin + s.count(piece), shared, shared + Grid<W>::size + Grid<W>::stride);
-  const std::size_t base = static_cast<std::size_t>(pair) * s.groups;
-  if (threadIdx.x == 0) {
-    found.norms[base + piece] = sums.key.norm;
-    found.indices[base + piece] = sums.key.index;
-  }
-  const int group = s.exclusive ? piece + 1 : piece;
-  if (group < s.groups) store_sums<W>(sums, s, in, base + group, 1.0f);
+__device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* keys,
+                                  float* values) {
+  const int first = s.first(piece), count = s.count(piece), group = s.exclusive ? piece + 1 : piece;
+  LargestKey key;
+  load_keys<W>(keys, s, in, pair, first, first + count);
+  load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
+  settle();
+  see_keys<W>(key, keys, first, first + count);
+  if (group >= s.groups) return key;
+  const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
+  const int depth = padded(count);
+  Product<W> sum;
+  multiply<true>(sum, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
+  sum.store_global(in.G + entry * s.square(), s.rank, s.rank);
+  multiply<true>(sum, ByColumns{keys, 1}, ByColumns{keys}, depth);
+  sum.store_global(in.M + entry * s.square(), s.rank, s.rank);
+  multiply<true>(sum, ByColumns{values}, ByColumns{keys, 1}, depth);
+  sum.store_global(in.C + entry * s.tall(), s.width, s.rank);
+  return key;
 }
 
-// Running sums over groups, divided by the group's m. A thread owns one number of G, M or C.
-__global__ void __launch_bounds__(threads) prefix_kernel(RidgeShape s, RidgePointers out, PieceKeys found) {
+template <int W>
+__device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* keys,
+                                   float* values) {
+  const int begin = s.first(piece), group = s.exclusive ? piece + 1 : piece;
+  PieceSums<W> sums;
+  gather<W>(sums, s, in, pair, begin, begin + s.count(piece), keys, values);
+  if (group < s.groups) store_sums<W>(sums, s, in, static_cast<std::size_t>(pair) * s.groups + group, 1.0f);
+  return sums.key;
+}
+
+// Raw sums of every piece, stored where the group that they first contribute to has its statistics.
+template <int W, bool one_tile>
+__global__ void __launch_bounds__(ridge_threads, one_tile ? 4 : 2)
+    gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
   await_previous();
-  constexpr int ahead = 8;
-  const int number = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
+  extern __shared__ float4 memory[];
+  float* keys = reinterpret_cast<float*>(memory);
+  float* values = keys + Grid<W>::size + Grid<W>::width;
+  const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
+  const LargestKey key =
+      one_tile ? gather_tile<W>(s, in, pair, piece, keys, values) : gather_tiles<W>(s, in, pair, piece, keys, values);
+  if (threadIdx.x != 0) return;
+  found.norms[static_cast<std::size_t>(pair) * s.groups + piece] = key.norm;
+  found.indices[static_cast<std::size_t>(pair) * s.groups + piece] = key.index;
+}
+
+// Running sums over groups, divided by the group's m.
+template <class Number>
+__global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, RidgePointers out, PieceKeys found) {
+  await_previous();
   const std::size_t base = static_cast<std::size_t>(blockIdx.y) * s.groups;
-  if (number >= 2 * s.square() + s.tall()) return;
-  const bool is_G = number < s.square(), is_M = !is_G && number < 2 * s.square();
-  const std::size_t stride = is_G || is_M ? s.square() : s.tall();
-  float* place = is_G   ? out.G + base * stride + number
-                 : is_M ? out.M + base * stride + number - s.square()
-                        : out.C + base * stride + number - 2 * s.square();
+  const Owned<Number> owned(s, out.G, out.M, out.C, base);
+  if (owned.place == nullptr) return;
   LargestKey key;
   if (!s.running) {
+#pragma unroll 8
     for (int g = 0; g < s.groups; ++g) key.see(found.norms[base + g], found.indices[base + g]);
   }
-  float sum = 0;
-  for (int begin = 0; begin < s.groups; begin += ahead) {
-    float raw[ahead];
+  Number sum{};
+  for (int begin = 0; begin < s.groups; begin += groups_ahead) {
+    Number raw[groups_ahead];
 #pragma unroll
-    for (int i = 0; i < ahead; ++i) {
+    for (int i = 0; i < groups_ahead; ++i) {
       const int g = begin + i;
-      raw[i] = g < s.groups && !(s.exclusive && g == 0) ? place[g * stride] : 0.0f;
+      raw[i] = g < s.groups && !(s.exclusive && g == 0) ? owned.place[g * owned.stride] : Number{};
     }
 #pragma unroll
-    for (int i = 0; i < ahead; ++i) {
+    for (int i = 0; i < groups_ahead; ++i) {
       const int g = begin + i;
       if (g >= s.groups) break;
       const int newest = s.exclusive ? g - 1 : g;
       if (s.running && newest >= 0) key.see(found.norms[base + newest], found.indices[base + newest]);
       const float m = fmaxf(key.norm, smallest_scale), inverse = 1.0f / m;
-      sum += raw[i];
-      place[g * stride] = sum * (is_G || is_M ? inverse * inverse : inverse);
-      if (number == 0) {
+      add_to(sum, raw[i]);
+      owned.place[g * owned.stride] = scaled(sum, owned.is_tall ? inverse : inverse * inverse);
+      if (owned.is_first) {
         out.m[base + g] = m;
         out.m_index[base + g] = key.norm >= smallest_scale ? key.index : -1;
       }
@@ -190,7 +182,7 @@ __global__ void __launch_bounds__(threads) prefix_kernel(RidgeShape s, RidgePoin
 /// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r).
 template <int W>
 __device__ float largest_singular_value(const float* A, int rank, int iterations) {
-  constexpr int width = Grid<W>::width, stride = Grid<W>::stride, lanes = threads / width;
+  constexpr int width = Grid<W>::width, lanes = ridge_threads / width;
   __shared__ __align__(16) float v[width];
   __shared__ float u[width], parts[lanes][width];
   const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
@@ -201,7 +193,7 @@ __device__ float largest_singular_value(const float* A, int rank, int iterations
     float sum = 0;
 #pragma unroll
     for (int k = 4 * lane; k < width; k += 4 * lanes) {
-      const float4 a = *reinterpret_cast<const float4*>(A + row * stride + k);
+      const float4 a = *reinterpret_cast<const float4*>(A + Grid<W>::place(row, k));
       const float4 x = *reinterpret_cast<const float4*>(v + k);
       sum += a.x * x.x + a.y * x.y + a.z * x.z + a.w * x.w;
     }
@@ -210,10 +202,13 @@ __device__ float largest_singular_value(const float* A, int rank, int iterations
     if (lane == 0) u[row] = sum;
     __syncthreads();
     if (i == iterations) break;
-    sum = 0;
+    float sums[4] = {};
 #pragma unroll
-    for (int k = part; k < width; k += lanes) sum += A[k * stride + column] * u[k];
-    parts[part][column] = sum;
+    for (int k = 0; k < width / lanes; ++k) {
+      const int other = part * (width / lanes) + k;
+      sums[k % 4] += A[Grid<W>::place(other, column)] * u[other];
+    }
+    parts[part][column] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     __syncthreads();
     float next[width / 32], square = 0;
 #pragma unroll
@@ -238,50 +233,65 @@ __device__ float largest_singular_value(const float* A, int rank, int iterations
 }
 
 template <int W>
-constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::stride + 5 * Grid<W>::width) * 4;
+constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::width) * 4;
+
+/// Statistics of the only group, gathered in this block.
+template <int W>
+__device__ void gather_single(const RidgeShape& s, const RidgePointers& in, int pair, std::size_t entry, float* keys,
+                              float* values) {
+  PieceSums<W> sums;
+  gather<W>(sums, s, in, pair, 0, s.length, keys, values);
+  const float m = fmaxf(sums.key.norm, smallest_scale);
+  store_sums<W>(sums, s, in, entry, 1.0f / m);
+  if (threadIdx.x == 0) {
+    in.m[entry] = m;
+    in.m_index[entry] = sums.key.norm >= smallest_scale ? sums.key.index : -1;
+  }
+  __syncthreads();
+}
+
+template <int W>
+__device__ void store_answers(const Product<W>& answers, const RidgeShape& s, float* y, int pair, int first, int end) {
+  const bool even = s.width % 2 == 0;
+  answers.pairs([&](int row, int column, float a, float b) {
+    if (first + row >= end || column >= s.width) return;
+    float* place = y + s.token(pair, first + row) * s.width + column;
+    if (even) {
+      *reinterpret_cast<float2*>(place) = make_float2(a, b);
+    } else {
+      place[0] = a;
+      if (column + 1 < s.width) place[1] = b;
+    }
+  });
+}
 
 // One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
-template <int W, bool single>
-__global__ void __launch_bounds__(threads, W == 4 ? 3 : 4) group_kernel(RidgeShape s, RidgePointers in, float* y) {
+// Statistics and whitening are exact, the filter and the answers where `exact` asks for it.
+template <int W, bool single, bool exact>
+__global__ void __launch_bounds__(ridge_threads, single ? 2 : 4)
+    group_kernel(RidgeShape s, RidgePointers in, float* y) {
   await_previous();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
-  float* exchange = reinterpret_cast<float*>(memory);
-  float *inverse = exchange + 5 * width, *A = inverse + size, *F = A + size;
+  float* inverse = reinterpret_cast<float*>(memory);
+  float *A = inverse + size, *F = A + size;
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
-  if (single) {
-    PieceSums<W> sums;
-    gather<W>(sums, s, in, pair, 0, s.length, inverse, A + Grid<W>::stride);
-    const float m = fmaxf(sums.key.norm, smallest_scale);
-    store_sums<W>(sums, s, in, entry, 1.0f / m);
-    if (threadIdx.x == 0) {
-      in.m[entry] = m;
-      in.m_index[entry] = sums.key.norm >= smallest_scale ? sums.key.index : -1;
-    }
-    __syncthreads();
-  }
-  clear_matrix<W>(inverse);
+  if (single) gather_single<W>(s, in, pair, entry, inverse, inverse + size + width);
   load_matrix<W>(A, in.M + entry * s.square(), s.rank, s.rank);
+  const int tries = whiten<W>(in.G + entry * s.square(), s.ridge, s.rank, F, inverse, in.L + entry * s.square());
   load_matrix<W>(F, in.C + entry * s.tall(), s.width, s.rank);
-  const int tries = whiten<W>(in.G + entry * s.square(), s.ridge, s.rank, in.L + entry * s.square(), inverse, exchange);
   const int depth = padded(s.rank);
-  {
-    RowsColumns<W> half;
-    half.clear();
-    multiply<W>(half, inverse, A, depth);
-    half.replace(A);
-    RowsRows<W> whole;
-    whole.clear();
-    multiply<W>(whole, A, inverse, depth);
-    whole.replace(A);
-    whole.store_global(in.A_w + entry * s.square(), s.rank, s.rank);
-    RowsRows<W> readout;
-    readout.clear();
-    multiply<W>(readout, F, inverse, depth);
-    readout.replace(F);
-    readout.store_global(in.F + entry * s.tall(), s.width, s.rank);
-  }
+  Product<W> result;
+  multiply<true>(result, ByRows{inverse}, ByColumns{A}, depth);
+  result.replace(A);
+  multiply<true>(result, ByRows{A}, ByRows{inverse}, depth);
+  result.replace(A);
+  result.store_global(in.A_w + entry * s.square(), s.rank, s.rank);
+  settle();
+  multiply<true>(result, ByRows{F}, ByRows{inverse}, depth);
+  result.replace(F);
+  result.store_global(in.F + entry * s.tall(), s.width, s.rank);
   const float sigma = largest_singular_value<W>(A, s.rank, s.iterations);
   if (threadIdx.x == 0) {
     in.sigma[entry] = sigma;
@@ -290,43 +300,36 @@ __global__ void __launch_bounds__(threads, W == 4 ? 3 : 4) group_kernel(RidgeSha
   const float scale = (1.0f + 0.5f * sigmoid(in.gamma_raw[head])) / fmaxf(sigma, 1.0f);
   const float gain = in.eta[head] / in.m[entry];
   for (int k = 0; k < s.power; ++k) {
-    RowsColumns<W> next;
-    next.clear();
-    multiply<W>(next, F, A, depth);
-    next.replace(F, scale);
+    multiply<exact>(result, ByRows{F}, ByColumns{A}, depth);
+    result.replace(F, scale);
   }
-  RowsColumns<W> E;
-  E.clear();
-  multiply<W>(E, F, inverse, depth);
-  E.replace(F, gain);
   const int end = s.first(g) + s.count(g);
+  load_positions<W>(A, s, in.q, s.rank, pair, s.first(g), end);
+  multiply<true>(result, ByRows{F}, ByColumns{inverse}, depth);
+  result.replace(F, gain);
   for (int first = s.first(g); first < end; first += width) {
-    load_rows<W>(A, s.rank,
-                 [&](int row) { return first + row < end ? in.q + s.token(pair, first + row) * s.rank : nullptr; });
-    __syncthreads();
-    RowsRows<W> answers;
-    answers.clear();
-    multiply<W>(answers, A, F, depth);
-    answers.each([&](int row, int column, float value) {
-      if (first + row < end && column < s.width) y[s.token(pair, first + row) * s.width + column] = value;
-    });
+    if (first > s.first(g)) load_positions<W>(A, s, in.q, s.rank, pair, first, end);
+    settle();
+    multiply<exact>(result, ByRows{A}, ByRows{F}, depth);
+    store_answers<W>(result, s, y, pair, first, end);
     __syncthreads();
   }
 }
 
-template <int W>
-void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool single) {
+template <int W, bool single>
+void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact) {
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
-  const auto kernel = single ? group_kernel<W, true> : group_kernel<W, false>;
+  const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), group_bytes<W>, "ridge_readout");
-  launch(kernel, grid, threads, group_bytes<W>, stream, s, in, y);
+  launch(kernel, grid, ridge_threads, group_bytes<W>, stream, s, in, y);
 }
 
 template <int W>
 void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
-  allow_shared_memory(reinterpret_cast<const void*>(gather_kernel<W>), gather_bytes<W>, "ridge_readout statistics");
-  launch(gather_kernel<W>, grid, threads, gather_bytes<W>, stream, s, in, found);
+  const auto kernel = s.piece <= Grid<W>::width ? gather_kernel<W, true> : gather_kernel<W, false>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), gather_bytes<W>, "ridge_readout statistics");
+  launch(kernel, grid, ridge_threads, gather_bytes<W>, stream, s, in, found);
 }
 
 struct StatePointers {
@@ -381,13 +384,19 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
         s, [&] { launch_gather<2>(stream(), s, pointers, found); },
         [&] { launch_gather<4>(stream(), s, pointers, found); });
     launched("ridge_readout statistics");
-    const dim3 grid(blocks_for(2 * s.square() + s.tall(), threads), static_cast<unsigned>(s.batch * s.heads));
-    launch(prefix_kernel, grid, threads, 0, stream(), s, pointers, found);
+    launch_owners(prefix_kernel<float4>, prefix_kernel<float>, stream(), s, pointers, found);
     launched("ridge_readout prefix sums");
   }
-  with_grid(
-      s, [&] { launch_groups<2>(stream(), s, pointers, y.as<float>(), single); },
-      [&] { launch_groups<4>(stream(), s, pointers, y.as<float>(), single); });
+  const bool exact = precision_ == Precision::fp32;
+  if (single) {
+    with_grid(
+        s, [&] { launch_groups<2, true>(stream(), s, pointers, y.as<float>(), exact); },
+        [&] { launch_groups<4, true>(stream(), s, pointers, y.as<float>(), exact); });
+  } else {
+    with_grid(
+        s, [&] { launch_groups<2, false>(stream(), s, pointers, y.as<float>(), exact); },
+        [&] { launch_groups<4, false>(stream(), s, pointers, y.as<float>(), exact); });
+  }
   launched("ridge_readout");
 }
 
@@ -402,9 +411,10 @@ void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, c
          StatePointers{state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
                        state.m.as<float>()});
   launched("ridge_step");
+  const bool exact = precision_ == Precision::fp32;
   with_grid(
-      s, [&] { launch_groups<2>(stream(), s, pointers, y.as<float>(), false); },
-      [&] { launch_groups<4>(stream(), s, pointers, y.as<float>(), false); });
+      s, [&] { launch_groups<2, false>(stream(), s, pointers, y.as<float>(), exact); },
+      [&] { launch_groups<4, false>(stream(), s, pointers, y.as<float>(), exact); });
   launched("ridge_step readout");
 }
 

@@ -131,6 +131,74 @@ TEST_F(CudaBackendTest, PrecisionOrdersTheErrors) {
   EXPECT_LT(tf32, bf16);
 }
 
+// Sizes that the tensor cores multiply, with ragged edges: rows, columns, depth, which operand is transposed.
+struct LargeProduct {
+  std::int64_t rows, columns, depth;
+  bool transpose_a, transpose_b;
+};
+
+class CudaLargeProducts : public OnGpu<::testing::TestWithParam<LargeProduct>> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (cuda_ == nullptr) return;
+    const auto [rows, columns, depth, transpose_a, transpose_b] = GetParam();
+    a_ = random_floats(rows * depth, 1);
+    b_ = random_floats(columns * depth, 2);
+    c_ = random_floats(rows * columns, 3);
+    for (std::int64_t i = 0; i < rows; i += 37) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < depth; ++k)
+          sum += static_cast<double>(a_[transpose_a ? k * rows + i : i * depth + k]) *
+                 b_[transpose_b ? j * depth + k : k * columns + j];
+        want_.push_back(2.0 * sum - c_[i * columns + j]);
+      }
+    }
+  }
+  std::vector<float> product(Precision precision) {
+    const auto [rows, columns, depth, transpose_a, transpose_b] = GetParam();
+    HostValues host(*cuda_);
+    const Tensor a = host.f32(transpose_a ? Shape{depth, rows} : Shape{rows, depth}, a_);
+    const Tensor b = host.f32(transpose_b ? Shape{columns, depth} : Shape{depth, columns}, b_);
+    const Tensor c = host.f32({rows, columns}, c_);
+    cuda_->set_precision(precision);
+    cuda_->gemm(transpose_a, transpose_b, 2.0, a, b, -1.0, c);
+    cuda_->set_precision(Precision::fp32);
+    return host.read<float>(c);
+  }
+  double error(const std::vector<float>& got) const {
+    const std::int64_t columns = GetParam().columns;
+    Values seen;
+    for (std::int64_t i = 0; i < GetParam().rows; i += 37)
+      seen.insert(seen.end(), got.begin() + i * columns, got.begin() + (i + 1) * columns);
+    return relative_error(seen, want_);
+  }
+
+  std::vector<float> a_, b_, c_;
+  Values want_;
+};
+
+TEST_P(CudaLargeProducts, AreAsExactAsFloat32) {
+  const std::vector<float> got = product(Precision::fp32);
+  EXPECT_LT(error(got), 1e-6);
+  EXPECT_EQ(product(Precision::fp32), got);
+}
+
+TEST_P(CudaLargeProducts, AreRoundedInTf32) {
+  const double tf32 = error(product(Precision::tf32));
+  EXPECT_LT(tf32, 2e-3);
+  EXPECT_GT(tf32, 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CudaLargeProducts,
+    ::testing::Values(LargeProduct{1900, 364, 412, false, true}, LargeProduct{1900, 364, 412, false, false},
+                      LargeProduct{332, 220, 4100, true, false}),
+    [](const auto& instance) {
+      return std::string(instance.param.transpose_a ? "aT_b" : instance.param.transpose_b ? "a_bT" : "a_b");
+    });
+
 // A small model's forward and backward pass: recorded once, then repeated with other inputs.
 class CudaPrograms : public GpuTest {
  protected:
