@@ -73,7 +73,8 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   CLI::App* command = app.add_subcommand("plot", "Write a plot as the window shows it");
   command->add_option("kind", options.kind, "training, spectrum, ... (`afterglow info` lists them)")->required();
   add_start(*command, options.start);
-  command->add_option("--snapshot", options.start.snapshot, "The moment of a snapshot");
+  command->add_option("--snapshot", options.snapshots,
+                      "The moment of a snapshot; again: other seeds, which a forecast shows beside it");
   command->add_option("--steps", options.until, "The moment after so many steps of the recipe")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--svg", options.svg, "File to write");

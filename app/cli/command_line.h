@@ -40,7 +40,8 @@ struct PlotOptions {
   std::string kind, svg, pdf, png, csv, size = "column";
   std::string problem, arithmetic;  ///< of the solver laboratory: value of `solver_problem`; bf16, tf32, fp32, fp64
   StartOptions start;
-  std::int64_t until = -1;  ///< the moment after this many steps; -1: the recipe's own moment or its end
+  std::vector<std::string> snapshots;  ///< the first is the moment; of a forecast the others are laid over it
+  std::int64_t until = -1;             ///< the moment after this many steps; -1: the recipe's own moment or its end
   int layer = -1, head = 0, token = -1, power = -1, number = -1;
   bool all_heads = false;
 };

@@ -89,7 +89,9 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
     throw Error(ExitCode::usage,
                 "there is no plot \"" + options.kind + "\"; there are " + names.substr(0, names.size() - 2));
   }
-  const Moment moment = start_moment(options.start, common, "tiny");
+  StartOptions start = options.start;
+  if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
+  const Moment moment = start_moment(start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   WatchedRun watched(moment, *backend);
   if (!moment.snapshot) {
@@ -103,6 +105,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
     output.end_progress();
     if (last < 0) watched.go_to(watched.run().chosen_step());
   }
+  for (std::size_t i = 1; i < options.snapshots.size(); ++i) watched.compare_runs({{"path", options.snapshots[i]}});
   watched.update_spectra();
   if (options.layer >= 0) watched.choose_trace(options.layer);
   watched.update_trace();

@@ -53,6 +53,9 @@ constexpr std::array table{
     CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "mode": 0, "re": 0.9, "im": 0.1})",
                 "Probes with an eigenvalue of the operator moved; its conjugate partner moves along."},
     CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again."},
+    CommandSpec{"compare_runs", engine, "Runs laid over a forecast", "", R"({"paths": []})",
+                "{\"path\": \"other_seed.safetensors\"} lays the forecasts of a snapshot over this run's, as mean and "
+                "spread; {\"paths\": [..]} names all of them anew."},
     CommandSpec{"theory", engine, "Theory of a head", "", R"({"layer": 2, "head": 0})",
                 "Chooses the head whose theorems are held against measurements."},
     CommandSpec{"influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",

@@ -16,6 +16,10 @@ struct ForecastChannel {
   std::vector<double> truth;       ///< [P] what came then
   std::vector<double> prediction;  ///< [P]
   double mse = 0, mae = 0;         ///< of this window and channel, standardised
+  /// [P] over the runs of ForecastView::runs; empty while there is only one. The deviation (n - 1) says how far seeds
+  /// lie apart, not how far the truth may lie from them.
+  std::vector<double> mean, deviation;
+  std::vector<double> mse_of_runs;  ///< as long as ForecastView::runs
 };
 
 struct ForecastWindow {
@@ -31,8 +35,9 @@ struct MemoryView;
 struct ForecastView {
   std::int64_t step = 0;  ///< training step of the weights
   int input_length = 0, horizon = 0;
-  std::string time_unit;                     ///< "h" for hourly rows, "row" where the file does not tell
-  std::vector<ForecastWindow> windows;       ///< the probe window first, then evenly spaced ones of the held-out part
+  std::string time_unit;                ///< "h" for hourly rows, "row" where the file does not tell
+  std::vector<ForecastWindow> windows;  ///< the probe window first, then evenly spaced ones of the held-out part
+  std::vector<std::string> runs;        ///< "seed 2019, step 1320": this one first; empty while there are no others
   std::shared_ptr<const MemoryView> memory;  ///< memory_view.h; null for a model without
 };
 

@@ -317,6 +317,11 @@ struct Session::Worker {
            w.watched->choose_influence(v.is_object() ? v : json::object());
            w.look_afresh();
          }},
+        {"compare_runs",
+         [](Worker& w, const json& v) {
+           w.watched->compare_runs(v);
+           w.look_afresh();
+         }},
         {"solver_problem", [](Worker& w, const json& v) { w.watched->choose_problem(parse_made_problem(v)); }},
         {"theory",
          [](Worker& w, const json& v) {

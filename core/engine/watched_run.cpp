@@ -26,6 +26,9 @@ WatchedRun::WatchedRun(const Moment& moment, Backend& backend)
   trail_interval_ = std::max(closest_trail, run_->recipe().training.steps / static_cast<std::int64_t>(trail_length));
   if (forecasts()) {
     history_.start(parse_probe_setup(moment.recipe.probe, {}));
+    for (const TimedCommand& timed : moment.recipe.commands) {
+      if (timed.command.name == "compare_runs") compare_runs(nlohmann::json::parse(timed.command.value));
+    }
     return;
   }
   if (traced_part_ < 0 && run_->trainer().parts().size() > 2) traced_part_ = 1;
@@ -148,6 +151,28 @@ void WatchedRun::choose_trace(int part) {
   solvers_.reset();
 }
 
+void WatchedRun::compare_runs(const nlohmann::json& value) {
+  refuse_unknown_keys(value, {"path", "paths"}, "compare_runs");
+  std::vector<std::string> paths = value.contains("paths") ? std::vector<std::string>{} : ensemble_.paths();
+  if (value.contains("path")) paths.push_back(get_string(value, "path", std::nullopt, "compare_runs"));
+  for (const nlohmann::json& path : value.value("paths", nlohmann::json::array())) {
+    if (!path.is_string())
+      throw Error(ExitCode::bad_input, "compare_runs.paths: expected names of snapshots, got " + path.dump());
+    paths.push_back(path.get<std::string>());
+  }
+  if (!forecasts()) {
+    if (paths.empty()) return;
+    throw Error(ExitCode::bad_input, "compare_runs: only forecasts are laid over each other; open one first");
+  }
+  ForecastEnsemble chosen;
+  for (const std::string& path : paths) {
+    chosen.add(std::filesystem::absolute(path).string(), run_->recipe(), run_->trainer().backend());
+  }
+  ensemble_ = std::move(chosen);
+  forecast_.reset();
+  run_->note({"compare_runs", nlohmann::json{{"paths", ensemble_.paths()}}.dump()});
+}
+
 void WatchedRun::choose_problem(std::optional<MadeProblem> problem) {
   made_problem_ = std::move(problem);
   if (solvers_) solvers_ = std::make_shared<const SolverView>(with_made(*solvers_, made_problem_));
@@ -184,8 +209,11 @@ void WatchedRun::update_spectra() {
 }
 void WatchedRun::update_trace() {
   if (forecasts()) {
-    forecast_ = run_->trainer().forecast_view(static_cast<std::int64_t>(history_.now().index));
-    memory_ = forecast_->memory;
+    const auto probe = static_cast<std::int64_t>(history_.now().index);
+    auto forecast = std::make_shared<ForecastView>(*run_->trainer().forecast_view(probe));
+    ensemble_.compare(*forecast, run_->trainer(), probe);
+    memory_ = forecast->memory;
+    forecast_ = std::move(forecast);
     trajectory_ = run_->trajectory().view("pooled summary of a batch");
     return;
   }

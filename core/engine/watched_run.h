@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/engine/forecast_view.h"
+#include "core/engine/forecast_ensemble.h"
 #include "core/engine/influence_lab.h"
 #include "core/engine/memory_view.h"
 #include "core/engine/moment.h"
@@ -35,6 +35,9 @@ class WatchedRun {
   bool undo();
   bool redo();
   void choose_trace(int part);
+  /// Lays other runs over a forecast: {"path": "a.safetensors"} adds a snapshot, {"paths": [..]} names them all anew.
+  /// Written into the recipe. Throws Error(bad_input), and what was there stays.
+  void compare_runs(const nlohmann::json& value);
   /// The system that the solvers race beside the layer's; nothing: the layer's alone.
   void choose_problem(std::optional<MadeProblem> problem);
   /// Forgets what was computed from the weights or settings before they changed.
@@ -91,6 +94,7 @@ class WatchedRun {
   std::shared_ptr<const TokenWeights> token_weights_;
   std::shared_ptr<const TrajectoryView> trajectory_;
   std::shared_ptr<const ForecastView> forecast_;
+  ForecastEnsemble ensemble_;  // only where the run forecasts
   std::shared_ptr<const MemoryView> memory_;
   std::shared_ptr<const ProbeView> probe_;
   std::optional<MadeProblem> made_problem_;

@@ -29,11 +29,37 @@ Line time_line(const std::string& name, const std::vector<double>& values, doubl
   return line;
 }
 
+/// "MSE 0.31 ± 0.02", over runs where there are several.
+std::string error_text(const ForecastChannel& channel) {
+  const auto runs = static_cast<double>(channel.mse_of_runs.size());
+  if (runs < 2) return "MSE " + number_text(channel.mse, 3) + " · MAE " + number_text(channel.mae, 3);
+  double mean = 0, squares = 0;
+  for (const double mse : channel.mse_of_runs) mean += mse / runs;
+  for (const double mse : channel.mse_of_runs) squares += (mse - mean) * (mse - mean);
+  return "MSE " + number_text(mean, 3) + " ± " + number_text(std::sqrt(squares / (runs - 1)), 2);
+}
+
+/// The mean of the runs between two lines a standard deviation above and below it.
+void add_runs(const ForecastView& view, const ForecastChannel& channel, Figure& figure) {
+  if (channel.mean.empty() || channel.deviation.size() != channel.mean.size()) return;
+  const std::string runs = std::to_string(view.runs.size()) + " runs";
+  figure.series.emplace_back(time_line("mean of " + runs, channel.mean, 1, 2));
+  for (const double side : {1.0, -1.0}) {
+    std::vector<double> edge = channel.mean;
+    for (std::size_t t = 0; t < edge.size(); ++t) edge[t] += side * channel.deviation[t];
+    Line line = time_line(side > 0 ? "± one deviation of " + runs : "below", edge, 1, 2);
+    line.dash = Dash::dotted;
+    line.width = 1.2;
+    line.is_quiet = side < 0;
+    figure.series.emplace_back(std::move(line));
+  }
+}
+
 Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, std::size_t c) {
   Figure figure;
   figure.id = "forecast_" + std::to_string(c + 1);
   figure.title = channel.name.empty() ? "channel " + std::to_string(c + 1) : channel.name;
-  figure.subtitle = "MSE " + number_text(channel.mse, 3) + " · MAE " + number_text(channel.mae, 3);
+  figure.subtitle = error_text(channel);
   figure.x.label = "time after the last input";
   figure.x.unit = view.time_unit == "row" ? "rows" : view.time_unit;
   figure.x.range = Range{1 - static_cast<double>(std::max<std::size_t>(channel.input.size(), 1)),
@@ -46,11 +72,13 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
   std::vector<double> continued = channel.truth;
   if (!channel.input.empty()) continued.insert(continued.begin(), channel.input.back());
   Line truth = time_line("truth", continued, channel.input.empty() ? 1 : 0, 0);
-  Line prediction = time_line("prediction", channel.prediction, 1, 1);
+  Line prediction =
+      time_line(view.runs.empty() ? "prediction" : "prediction, " + view.runs.front(), channel.prediction, 1, 1);
   prediction.width = 2.4;
   figure.series.emplace_back(std::move(input));
   figure.series.emplace_back(std::move(truth));
   figure.series.emplace_back(std::move(prediction));
+  add_runs(view, channel, figure);
   figure.reference_lines.push_back({Orientation::vertical, 0, "", Role::faint, Dash::solid});
   return figure;
 }
@@ -201,7 +229,9 @@ std::string forecast_subtitle(const Observation& observation, const Selection&) 
   if (view->windows.empty()) return "no window has been forecast yet";
   const ForecastWindow& window = view->windows.front();
   const std::string when = window.first.empty() ? "" : " · " + window.first + " to " + window.last;
-  return "window " + grouped_number(window.index) + when + " · MSE " + number_text(window.mse, 3) +
+  const std::string runs =
+      view->runs.empty() ? "" : " · dotted: one standard deviation over " + std::to_string(view->runs.size()) + " runs";
+  return "window " + grouped_number(window.index) + when + " · MSE " + number_text(window.mse, 3) + runs +
          age_text(observation, view->step);
 }
 

@@ -1,8 +1,33 @@
-// The switch that goes to another window of the held-out part.
+// The switches that go to another window of the held-out part and lay other runs over the forecast.
 #include "views/figures/forecast_figures.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {
+
+namespace {
+
+/// The palette with the command in it: the file's name is all that is left to type.
+void ask_for_a_run(PageState& state) {
+  const int generation = state.palette.generation + 1;
+  state.palette = {true, true, R"(compare_runs {"path": "other_seed.safetensors"})", 0, generation};
+}
+
+double draw_runs_chip(Frame& frame, const ForecastView& view, double right, const Rect& row) {
+  const bool has_runs = !view.runs.empty();
+  const std::string label = has_runs ? std::to_string(view.runs.size()) + " runs" : "add run";
+  const ChipResult chip = header_chip(
+      frame, "runs", right, row, label, has_runs,
+      has_runs ? "Show this run alone again" : "Lay the forecasts of another seed's snapshot over this run");
+  if (!chip.clicked) return chip.left;
+  if (has_runs) {
+    frame.commands.send(Command{"compare_runs", R"({"paths": []})"});
+  } else {
+    ask_for_a_run(frame.state);
+  }
+  return chip.left;
+}
+
+}  // namespace
 
 double draw_forecast_controls(Frame& frame, const Rect& row) {
   const ForecastView* view = frame.seen().forecast.get();
@@ -10,7 +35,7 @@ double draw_forecast_controls(Frame& frame, const Rect& row) {
   const ChipResult chip =
       header_chip(frame, "window", row.right(), row, "next window", false, "Forecast the window after this one");
   if (chip.clicked) frame.commands.send("probe", {{"index", view->windows.front().index + view->horizon}});
-  return chip.left;
+  return row.width < frame.px(220) ? chip.left : draw_runs_chip(frame, *view, chip.left - frame.px(6), row);
 }
 
 }  // namespace afterglow

@@ -117,6 +117,30 @@ TEST(ForecastFigures, InputEndsAtZeroAndTruthGoesOn) {
   EXPECT_EQ(errors.cells[4 + 2], o.forecast->windows[2].channels[1].mse);
 }
 
+TEST(ForecastFigures, ShowTheSpreadOfSeveralRuns) {
+  CurveStore curves;
+  Observation o = samples::forecast();
+  auto view = std::make_shared<ForecastView>(*o.forecast);
+  view->runs = {"seed 1, step 9", "seed 2, step 9", "seed 3, step 9"};
+  ForecastChannel& channel = view->windows[0].channels[1];
+  channel.mean = channel.prediction;
+  channel.deviation.assign(channel.mean.size(), 0.25);
+  channel.mse_of_runs = {0.2, 0.3, 0.4};
+  o.forecast = view;
+  const Figure figure = forecast_figures(o, {}, curves)[1];
+  const Line mean = series<Line>(figure, "mean of 3 runs"), above = series<Line>(figure, "± one deviation of 3 runs"),
+             below = series<Line>(figure, "below");
+  EXPECT_EQ(CurveView(mean.curve).x(0), 1);
+  EXPECT_NEAR(CurveView(above.curve).y(5) - CurveView(mean.curve).y(5), 0.25, 1e-12);
+  EXPECT_NEAR(CurveView(mean.curve).y(5) - CurveView(below.curve).y(5), 0.25, 1e-12);
+  EXPECT_TRUE(below.is_quiet);
+  EXPECT_EQ(figure.subtitle, "MSE 0.3 ± 0.1");
+  EXPECT_EQ(series<Line>(figure, "prediction, seed 1, step 9").width, 2.4);
+  EXPECT_NE(forecast_subtitle(o, {}).find("one standard deviation over 3 runs"), std::string::npos);
+  // A channel that is not the same in all runs shows its own run only.
+  EXPECT_EQ(forecast_figures(o, {}, curves)[0].series.size(), 3u);
+}
+
 TEST(MemoryTokensFigures, ShowBothDirectionsOfTheAttention) {
   CurveStore curves;
   const Observation o = samples::forecast();

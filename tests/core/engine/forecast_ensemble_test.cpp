@@ -1,0 +1,136 @@
+// Runs of other seeds laid over a forecast: mean and deviation from their snapshots, the recipe, what is refused.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/watched_run.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+
+Recipe seeded(std::uint64_t seed, int horizon = 6) {
+  Recipe recipe = parse_recipe({{"model",
+                                 {{"kind", "spectral_memory"},
+                                  {"d_model", 8},
+                                  {"n_heads", 2},
+                                  {"d_ff", 16},
+                                  {"e_layers", 1},
+                                  {"n_components", 4},
+                                  {"memory_tokens", 2},
+                                  {"memory_depth", 12}}},
+                                {"task", {{"kind", "forecast"}, {"length", 24}, {"horizon", horizon}}},
+                                {"training", {{"steps", 20}, {"batch", 4}, {"learning_rate", 0.003}}}},
+                               "test");
+  recipe.seed = seed;
+  return recipe;
+}
+
+class ForecastEnsembleTest : public testing::Test {
+ protected:
+  ForecastEnsembleTest() : folder(std::filesystem::temp_directory_path() / "afterglow_forecast_ensemble") {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+  }
+  ~ForecastEnsembleTest() override { std::filesystem::remove_all(folder); }
+
+  std::string trained(std::uint64_t seed, std::int64_t steps, int horizon = 6) {
+    TrainingRun run(seeded(seed, horizon), *backend);
+    run.go_to(steps);
+    const auto path = folder / ("seed" + std::to_string(seed) + "_" + std::to_string(horizon) + ".safetensors");
+    write_snapshot(path, run.snapshot());
+    return path.string();
+  }
+  std::shared_ptr<const ForecastView> alone(const std::string& path, std::int64_t probe) {
+    TrainingRun run(read_snapshot(path), *backend);
+    return run.trainer().forecast_view(probe);
+  }
+  static std::shared_ptr<const ForecastView> seen(WatchedRun& watched) {
+    watched.update_trace();
+    return watched.describe().forecast;
+  }
+
+  std::filesystem::path folder;
+  std::unique_ptr<Backend> backend = make_cpu_backend(2);
+};
+
+TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) {
+  const std::string a = trained(1, 12), b = trained(2, 9), c = trained(3, 12);
+  WatchedRun watched(open_moment(a), *backend);
+  EXPECT_TRUE(seen(watched)->runs.empty());
+  EXPECT_TRUE(seen(watched)->windows[0].channels[0].mean.empty());
+  watched.compare_runs({{"path", b}});
+  watched.compare_runs({{"path", c}});
+  watched.compare_runs({{"path", b}});  // is there already
+  for (const std::int64_t probe : {0, 5}) {
+    watched.choose_probe(static_cast<std::uint64_t>(probe));
+    const auto view = seen(watched);
+    EXPECT_THAT(view->runs, testing::ElementsAre("seed 1, step 12", "seed 2, step 9", "seed 3, step 12"));
+    const auto one = alone(a, probe), two = alone(b, probe), three = alone(c, probe);
+    for (std::size_t w = 0; w < view->windows.size(); ++w) {
+      for (std::size_t channel = 0; channel < 3; ++channel) {
+        const ForecastChannel& got = view->windows[w].channels[channel];
+        EXPECT_EQ(got.prediction, one->windows[w].channels[channel].prediction) << "the run itself stays";
+        ASSERT_EQ(got.mean.size(), 6u);
+        ASSERT_EQ(got.deviation.size(), 6u);
+        for (std::size_t t = 0; t < 6; ++t) {
+          const double x = one->windows[w].channels[channel].prediction[t],
+                       y = two->windows[w].channels[channel].prediction[t],
+                       z = three->windows[w].channels[channel].prediction[t], mean = (x + y + z) / 3;
+          EXPECT_NEAR(got.mean[t], mean, 1e-12 * std::abs(mean));
+          const double squares = (x - mean) * (x - mean) + (y - mean) * (y - mean) + (z - mean) * (z - mean);
+          EXPECT_NEAR(got.deviation[t], std::sqrt(squares / 2), 1e-10);
+          EXPECT_GT(got.deviation[t], 0.0);
+        }
+        EXPECT_THAT(got.mse_of_runs,
+                    testing::ElementsAre(one->windows[w].channels[channel].mse, two->windows[w].channels[channel].mse,
+                                         three->windows[w].channels[channel].mse));
+      }
+    }
+  }
+}
+
+TEST_F(ForecastEnsembleTest, TheRecipeBringsTheRunsBackAndTrainingIsUntouched) {
+  const std::string b = trained(2, 9);
+  WatchedRun watched({seeded(1), std::nullopt}, *backend), plain({seeded(1), std::nullopt}, *backend);
+  watched.compare_runs({{"path", b}});
+  watched.go_to(8);
+  plain.go_to(8);
+  EXPECT_EQ(watched.run().trainer().checksum(), plain.run().trainer().checksum());
+  const auto view = seen(watched);
+  WatchedRun reopened({parse_recipe(watched.describe().recipe, "recipe"), std::nullopt}, *backend);
+  reopened.go_to(8);
+  EXPECT_EQ(seen(reopened)->windows[0].channels[1].deviation, view->windows[0].channels[1].deviation);
+  watched.compare_runs({{"paths", json::array()}});
+  EXPECT_TRUE(seen(watched)->runs.empty());
+}
+
+TEST_F(ForecastEnsembleTest, RefusesWhatDoesNotFitAndKeepsWhatIsThere) {
+  const std::string b = trained(2, 9), longer = trained(3, 2, 7);
+  WatchedRun watched({seeded(1), std::nullopt}, *backend);
+  watched.compare_runs({{"path", b}});
+  const auto recipe = folder / "recipe.json";
+  write_json(recipe, to_json(seeded(4)));
+  for (const std::string& path : {longer, recipe.string(), (folder / "nothing.safetensors").string()}) {
+    try {
+      watched.compare_runs({{"path", path}});
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      EXPECT_THAT(error.what(), testing::HasSubstr(std::filesystem::path(path).filename().string()));
+    }
+    EXPECT_EQ(seen(watched)->runs.size(), 2u);
+  }
+  EXPECT_THROW(watched.compare_runs({{"paths", {3}}}), Error);
+  EXPECT_THROW(watched.compare_runs({{"file", b}}), Error);
+  WatchedRun tokens({parse_recipe(find_preset("tiny").text, "tiny"), std::nullopt}, *backend);
+  EXPECT_THROW(tokens.compare_runs({{"path", b}}), Error);
+}
+
+}  // namespace
+}  // namespace afterglow
