@@ -97,7 +97,8 @@ class GkaFile final : public FileSubject {
     const int iterations = config().core.iterations;
     constexpr std::pair<const char*, SolverKind> solvers[] = {{"probe.residual_cheb", SolverKind::chebyshev},
                                                               {"probe.residual_gd", SolverKind::gradient_descent},
-                                                              {"probe.residual_agd", SolverKind::nesterov}};
+                                                              {"probe.residual_agd", SolverKind::nesterov},
+                                                              {"probe.residual_cg", SolverKind::conjugate_gradient}};
     for (const auto& [name, solver] : solvers) {
       std::vector<double> residuals;
       walk(values, decay(), 0, 0, [&](std::int64_t t, const std::vector<double>& H) {
