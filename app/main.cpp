@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "app/cli/command_line.h"
+#include "core/analysis/spectrum.h"
 #include "core/analysis/symmetric_eigen.h"
 #include "core/engine/moment.h"
 #include "gpu/cuda.h"
@@ -12,5 +13,6 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   afterglow::register_cuda_maker([](std::string* why_not) { return afterglow::make_cuda_backend(0, why_not); });
   afterglow::register_symmetric_eigen_solver(afterglow::cuda_symmetric_eigen);
+  afterglow::register_general_eigen_solver(afterglow::cuda_general_eigenvalues);
   return afterglow::run_command_line(argc, argv);
 }

@@ -1,6 +1,7 @@
 // The door to the CUDA back end. It is the same in builds without the CUDA toolkit, where every answer is "none" with
 // the reason, so that nothing above needs to know how it was built.
 #pragma once
+#include <complex>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -33,6 +34,10 @@ std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
 /// Eigenvalues and vectors of a large symmetric matrix in float64 (see core/analysis/symmetric_eigen.h); false where
 /// there is no usable GPU or not enough memory on it.
 bool cuda_symmetric_eigen(int n, double* matrix, double* values);
+
+/// Eigenvalues of any real matrix [n*n] in float64, in no order (see core/analysis/spectrum.h); false where there is no
+/// usable GPU, not enough memory on it, or a cuSOLVER without `cusolverDnXgeev`.
+bool cuda_general_eigenvalues(int n, const double* matrix, std::complex<double>* values);
 
 struct CudaMemory {
   std::size_t held = 0;             ///< bytes this back end has allocated

@@ -3,41 +3,23 @@
 #include <cusolverDn.h>
 
 #include "gpu/cuda.h"
+#include "gpu/cuda_solver_memory.h"
 
 namespace afterglow {
 
 namespace {
 
-/// Device memory of one call.
-class Memory {
- public:
-  explicit Memory(std::size_t bytes) {
-    if (cudaMalloc(&address_, bytes) != cudaSuccess) address_ = nullptr;
-  }
-  ~Memory() { cudaFree(address_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  bool there() const { return address_ != nullptr; }
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(address_);
-  }
-
- private:
-  void* address_ = nullptr;
-};
-
 bool solve(cusolverDnHandle_t solver, int n, double* matrix, double* values) {
   constexpr cusolverEigMode_t with_vectors = CUSOLVER_EIG_MODE_VECTOR;
   constexpr cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;
   const std::size_t square = static_cast<std::size_t>(n) * n * sizeof(double), line = n * sizeof(double);
-  const Memory A(square), w(line), status(sizeof(int));
+  const SolverMemory A(square), w(line), status(sizeof(int));
   if (!A.there() || !w.there() || !status.there()) return false;
   int elements = 0;
   if (cusolverDnDsyevd_bufferSize(solver, with_vectors, lower, n, A.as<double>(), n, w.as<double>(), &elements) !=
       CUSOLVER_STATUS_SUCCESS)
     return false;
-  const Memory work(static_cast<std::size_t>(elements) * sizeof(double));
+  const SolverMemory work(static_cast<std::size_t>(elements) * sizeof(double));
   if (!work.there() || cudaMemcpy(A.as<double>(), matrix, square, cudaMemcpyHostToDevice) != cudaSuccess) return false;
   if (cusolverDnDsyevd(solver, with_vectors, lower, n, A.as<double>(), n, w.as<double>(), work.as<double>(), elements,
                        status.as<int>()) != CUSOLVER_STATUS_SUCCESS)

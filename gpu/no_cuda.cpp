@@ -24,5 +24,6 @@ CudaMemory cuda_memory(const Backend&) { return {}; }
 CudaMemory cuda_device_memory(int) { return {}; }
 
 bool cuda_symmetric_eigen(int, double*, double*) { return false; }
+bool cuda_general_eigenvalues(int, const double*, std::complex<double>*) { return false; }
 
 }  // namespace afterglow

@@ -1,12 +1,15 @@
 // `afterglow bench`: medians of training steps and layers on this machine, and of the matrix products alone.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <complex>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/bench_gka.h"
 #include "app/cli/command_line.h"
+#include "core/analysis/spectrum.h"
 #include "core/engine/device_array.h"
 #include "core/engine/influence_tail.h"
 #include "core/engine/layer_race.h"
@@ -14,6 +17,7 @@
 #include "core/engine/observer.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
+#include "gpu/cuda.h"
 
 namespace afterglow {
 
@@ -232,6 +236,20 @@ void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backe
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
+/// General eigenvalues of one random matrix, as the analyses want them: on the processor, and by cuSOLVER.
+void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+  Random random(7);
+  std::vector<double> matrix;
+  for (int i = 0; i < n * n; ++i) matrix.push_back(random.normal() / std::sqrt(n));
+  std::vector<std::complex<double>> values(static_cast<std::size_t>(n));
+  const std::string name = "eigenvalues " + std::to_string(n);
+  const Work here{name + ", processor", 0, 0, [&] { eigenvalues(matrix, n); }};
+  rows.push_back(measure(here, options.repeats, backend, output));
+  if (!cuda_general_eigenvalues(n, matrix.data(), values.data())) return;
+  const Work there{name + ", cuSOLVER", 0, 0, [&] { cuda_general_eigenvalues(n, matrix.data(), values.data()); }};
+  rows.push_back(measure(there, options.repeats, backend, output));
+}
+
 }  // namespace
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
@@ -261,6 +279,12 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   for (const GkaCase& sizes : gka_cases) {
     const bool patient = backend->name() == "cuda" || options.name == sizes.name;
     if (wanted(sizes.name) && (patient || !sizes.large)) bench_gka(sizes, options, *backend, output, rows);
+  }
+  // The program registers the GPU's solver for large matrices; here each is to be measured alone.
+  register_general_eigen_solver(nullptr);
+  for (const int n : {24, 56, 128, 256, 512, 1024}) {
+    const bool is_asked = options.name.rfind("eigenvalues", 0) == 0;
+    if (is_asked && wanted("eigenvalues " + std::to_string(n))) bench_eigenvalues(n, options, *backend, output, rows);
   }
   if (rows.empty())
     throw Error(ExitCode::usage,

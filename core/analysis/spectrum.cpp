@@ -4,6 +4,7 @@
 #include <Eigen/Eigenvalues>
 #include <Eigen/SVD>
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -14,7 +15,22 @@ namespace {
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
+std::atomic<GeneralEigenSolver> large_solver = nullptr;
+
+/// In the order of the solver; empty when the iteration does not converge.
+std::vector<std::complex<double>> solved(std::span<const double> A, int n) {
+  const GeneralEigenSolver elsewhere = n >= large_general ? large_solver.load() : nullptr;
+  std::vector<std::complex<double>> values(static_cast<std::size_t>(n));
+  if (elsewhere != nullptr && elsewhere(n, A.data(), values.data())) return values;
+  const Eigen::EigenSolver<Eigen::MatrixXd> solver(Eigen::Map<const RowMajor>(A.data(), n, n), false);
+  if (solver.info() != Eigen::Success) return {};
+  values.assign(solver.eigenvalues().begin(), solver.eigenvalues().end());
+  return values;
+}
+
 }  // namespace
+
+void register_general_eigen_solver(GeneralEigenSolver solver) { large_solver = solver; }
 
 bool comes_before(const std::complex<double>& a, const std::complex<double>& b) {
   const double difference = std::abs(a) - std::abs(b);
@@ -23,11 +39,8 @@ bool comes_before(const std::complex<double>& a, const std::complex<double>& b) 
 }
 
 std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n) {
-  const Eigen::Map<const RowMajor> matrix(A.data(), n, n);
-  if (n == 0 || !matrix.allFinite()) return {};
-  const Eigen::EigenSolver<Eigen::MatrixXd> solver(matrix, false);
-  if (solver.info() != Eigen::Success) return {};
-  std::vector<std::complex<double>> result(solver.eigenvalues().begin(), solver.eigenvalues().end());
+  if (n == 0 || !Eigen::Map<const RowMajor>(A.data(), n, n).allFinite()) return {};
+  std::vector<std::complex<double>> result = solved(A, n);
   std::stable_sort(result.begin(), result.end(), comes_before);
   return result;
 }

@@ -13,6 +13,14 @@ bool comes_before(const std::complex<double>& a, const std::complex<double>& b);
 /// Eigenvalues of A [n*n], row-major, in that order; empty when A is not finite or the iteration does not converge.
 std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n);
 
+/// Writes the eigenvalues of `matrix` [n*n] in any order; false when it cannot. A matrix and its transpose have the
+/// same, so the order of its entries does not matter.
+using GeneralEigenSolver = bool (*)(int n, const double* matrix, std::complex<double>* values);
+/// From this size on a registered solver is asked first; below, the processor is faster (gpu/README.md).
+inline constexpr int large_general = 256;
+/// The program registers the GPU's solver at start where there is one; nullptr takes it away again.
+void register_general_eigen_solver(GeneralEigenSolver solver);
+
 /// Smallest and largest eigenvalue of a symmetric matrix; both NaN when it is not finite.
 struct SymmetricRange {
   double smallest, largest;

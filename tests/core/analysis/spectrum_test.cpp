@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -33,6 +34,25 @@ TEST(Spectrum, EigenvaluesOfACyclicShiftAreRootsOfUnity) {
       EXPECT_NEAR(std::abs(std::pow(value, n) - 1.0), 0.0, 1e-11);
     }
   }
+}
+
+std::vector<double> diagonal(int n) {
+  std::vector<double> A(static_cast<std::size_t>(n * n), 0.0);
+  for (int i = 0; i < n; ++i) A[static_cast<std::size_t>(i * n + i)] = 1.0 / (1 + i);
+  return A;
+}
+
+TEST(Spectrum, ARegisteredSolverIsAskedForLargeMatricesOnly) {
+  register_general_eigen_solver([](int n, const double*, std::complex<double>* values) {
+    std::fill(values, values + n, std::complex<double>(0, 7));
+    return true;
+  });
+  EXPECT_EQ(eigenvalues(diagonal(large_general), large_general).front(), std::complex<double>(0, 7));
+  EXPECT_NEAR(eigenvalues(diagonal(large_general - 1), large_general - 1).front().real(), 1.0, 1e-14);
+  register_general_eigen_solver([](int, const double*, std::complex<double>*) { return false; });
+  EXPECT_NEAR(eigenvalues(diagonal(large_general), large_general).front().real(), 1.0, 1e-14)
+      << "one that cannot leaves it to Eigen";
+  register_general_eigen_solver(nullptr);
 }
 
 TEST(Spectrum, ExtremesOfTheSecondDifference) {

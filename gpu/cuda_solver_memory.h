@@ -1,0 +1,27 @@
+// Device memory of one call of cuSOLVER.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+namespace afterglow {
+
+class SolverMemory {
+ public:
+  explicit SolverMemory(std::size_t bytes) {
+    if (cudaMalloc(&address_, bytes > 0 ? bytes : 1) != cudaSuccess) address_ = nullptr;
+  }
+  ~SolverMemory() { cudaFree(address_); }
+  SolverMemory(const SolverMemory&) = delete;
+  SolverMemory& operator=(const SolverMemory&) = delete;
+  bool there() const { return address_ != nullptr; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(address_);
+  }
+
+ private:
+  void* address_ = nullptr;
+};
+
+}  // namespace afterglow
