@@ -20,13 +20,14 @@ class GpuLimits : public testing::GpuTest {};
 
 TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
   nlohmann::json json = nlohmann::json::parse(find_preset("tiny").text);
-  apply_assignment(json, "batch=4096");
-  apply_assignment(json, "task.length=16384");  // 17 GB for a single tensor of activations
+  apply_assignment(json, "batch=1024");
+  apply_assignment(json, "task.length=4096");  // a gigabyte for each channel-wide tensor, of which a block has dozens
+  apply_assignment(json, "model.blocks.0.repeat=40");
   const std::size_t before = cuda_memory(*cuda_).held;
   try {
     Trainer trainer(parse_recipe(json, "too large"), *cuda_);
     trainer.step();
-    FAIL() << "67 million tokens went through";
+    FAIL() << "4 million tokens went through 40 blocks";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::out_of_memory);
     EXPECT_THAT(error.what(), HasSubstr("the GPU has too little memory"));
