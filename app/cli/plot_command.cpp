@@ -53,15 +53,46 @@ void require_path(const PlotOptions& options) {
     throw Error(ExitCode::usage, "say where the plot goes: --svg, --pdf, --png or --csv FILE");
 }
 
+/// A tenth of the steps on an eighth of the length unless the full size is asked for.
+Recipe recipe_for(std::string_view preset, const PaperSettings& settings) {
+  Recipe recipe = parse_recipe(find_preset(std::string(preset)).text, std::string(preset));
+  recipe.seed = settings.seed;
+  if (!settings.is_full_size) {
+    recipe.training.steps /= 10;
+    recipe.training.warmup /= 10;
+    recipe.task["length"] = recipe.task["length"].get<std::int64_t>() / 8;
+  }
+  return recipe;
+}
+
+/// Trains a plot's presets, one after the other, all with the plot's seed.
+void train_presets(const PaperPlot& plot, PaperSettings& settings, const CommonOptions& common, Output& output) {
+  if (plot.presets.empty()) return;
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  for (const std::string_view preset : plot.presets) {
+    Recipe recipe = recipe_for(preset, settings);
+    if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
+    TrainingRun run(recipe, *backend, 0);
+    while (!run.finished() && run.train_step()) {
+      const double share = static_cast<double>(run.step()) / static_cast<double>(recipe.training.steps);
+      output.progress(recipe.name, share, [&] { return std::to_string(run.step()); });
+    }
+    output.end_progress();
+    if (!run.failure().empty()) output.message(recipe.name + ": " + run.failure());  // a result, too
+    settings.runs.push_back(run.curves());
+  }
+}
+
 /// One figure of a paper, or all of its parts, each in a file with its letter.
 nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, const CommonOptions& common,
                           Output& output) {
   require_path(options);
-  const PaperSettings settings = parse_paper_settings(options.start.assignments);
+  PaperSettings settings = parse_paper_settings(options.start.assignments);
   if (options.number >= static_cast<int>(plot.figures)) {
     throw Error(ExitCode::failure,
                 "plot " + options.kind + " has " + std::to_string(plot.figures) + " figures; --figure counts from 0");
   }
+  train_presets(plot, settings, common, output);
   nlohmann::json written = nlohmann::json::array();
   for (std::size_t number = 0; number < plot.figures; ++number) {
     if (options.number >= 0 && static_cast<std::size_t>(options.number) != number) continue;

@@ -35,6 +35,11 @@ constexpr std::array table{
     CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again."},
     CommandSpec{"load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
                 "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...})."},
+    CommandSpec{"compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
+                "Trains presets to their ends, one after the other; their curves lie over each other."},
+    CommandSpec{"gka_figure6", engine, "Adaptive or constant λ (Gated KalmaNet, figure 6)", "", R"({})",
+                "Trains gka-constant and then gka-adaptive to their ends; their losses and gradient norms lie over "
+                "each other."},
     CommandSpec{"save", engine, "Save a snapshot", "Ctrl+S", R"({"path": "snapshot.safetensors"})",
                 "Writes weights, optimiser and recipe into one safetensors file."},
     CommandSpec{"probe", engine, "Choose the probe sequence", "", R"({"index": 1})",

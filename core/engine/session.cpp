@@ -93,7 +93,8 @@ struct Session::Worker {
   std::optional<RunCurves> abandoned;  // what a rewind took back, until it is trained again as it was
   int run_number = 1;
   bool running = false, stopped_non_finite = false;
-  std::int64_t pause_at = -1;  // -1: the recipe's last step
+  std::int64_t pause_at = -1;                // -1: the recipe's last step
+  std::deque<std::string> compared_presets;  // to be trained when the present run has ended
   std::deque<Event> events;
   std::map<std::string, std::pair<int, std::int64_t>> seen_checksums;  // checksum -> run number, step
   std::string checksum, same_as;
@@ -184,6 +185,7 @@ struct Session::Worker {
   }
 
   void open(const Moment& moment) {
+    compared_presets.clear();
     take_over(std::make_unique<WatchedRun>(moment, *backend));  // on failure the present run stays
     running = false;
     pause_at = -1;
@@ -247,6 +249,7 @@ struct Session::Worker {
     if (run().step() >= last || (pause_at < 0 && run().finished())) {
       running = false;
       stale = true;
+      if (run().finished()) train_next_compared();
       return;
     }
     if (!watched->train_step()) {
@@ -259,6 +262,36 @@ struct Session::Worker {
     }
     if (run().step() % checksum_interval == 0) take_checksum();
     stale = true;
+    if (run().finished() || stopped_non_finite) train_next_compared();
+  }
+
+  static std::deque<std::string> preset_names(const json& value) {
+    std::deque<std::string> names;
+    if (value.is_object() && value.contains("presets") && value["presets"].is_array()) {
+      for (const json& name : value["presets"])
+        names.push_back(find_preset(name.is_string() ? name.get<std::string>() : name.dump()).name);
+    }
+    if (names.empty())
+      throw Error(ExitCode::bad_input,
+                  R"(compare takes {"presets": ["tiny-ssm", "tiny"]}; `afterglow info` lists them)");
+    return names;
+  }
+
+  /// Trains presets to their ends, one after the other; opening anything else ends it.
+  void compare(std::deque<std::string> names) {
+    compared_presets = std::move(names);
+    train_next_compared();
+  }
+
+  void train_next_compared() {
+    if (compared_presets.empty()) return;
+    std::deque<std::string> rest = compared_presets;
+    const Preset& preset = find_preset(rest.front());
+    rest.pop_front();
+    open({parse_recipe(preset.text, "preset"), std::nullopt});
+    run().name = preset.title;
+    compared_presets = std::move(rest);
+    start(-1);
   }
 
   /// A run with patience counts by its best evaluation; the moment stays where training ended, and rewinding is exact.
@@ -303,6 +336,11 @@ struct Session::Worker {
         {"undo", [](Worker& w, const json&) { w.changed_back(w.watched->undo(), "there is nothing to undo"); }},
         {"redo", [](Worker& w, const json&) { w.changed_back(w.watched->redo(), "there is nothing to do again"); }},
         {"load", [](Worker& w, const json& v) { w.load(v); }},
+        {"compare", [](Worker& w, const json& v) { w.compare(preset_names(v)); }},
+        {"gka_figure6",
+         [](Worker& w, const json&) {
+           w.compare({"gka-constant", "gka-adaptive"});
+         }},
         {"save", [](Worker& w, const json& v) { w.save(v); }},
         {"device", [](Worker& w, const json& v) { w.change_device(name_in(v, "auto")); }},
         {"precision", [](Worker& w, const json& v) { w.change_precision(parse_precision(name_in(v, "fp32"))); }},

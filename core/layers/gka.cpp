@@ -15,11 +15,12 @@ constexpr double unit_eps = 1e-6;  // of the lengths of q and k, and what is add
 
 GkaConfig read_config(const nlohmann::json& config) {
   const std::string where = "gka";
-  refuse_unknown_keys(config,
-                      {"hidden_size", "head_dim", "num_heads", "num_iter", "ridge_strength", "chunk_size",
-                       "use_beta_gate", "use_alpha_connection", "use_forgetting_gate", "use_forgetting_gate_kk",
-                       "use_gate", "use_v_conv", "conv_size", "gla_rescale", "bp_lambda", "norm_eps", "solver_type"},
-                      where);
+  refuse_unknown_keys(
+      config,
+      {"hidden_size", "head_dim", "num_heads", "num_iter", "ridge_strength", "chunk_size", "use_beta_gate",
+       "use_alpha_connection", "use_forgetting_gate", "use_forgetting_gate_kk", "use_gate", "use_v_conv", "conv_size",
+       "gla_rescale", "bp_lambda", "norm_eps", "solver_type", "fixed_lambda"},
+      where);
   GkaConfig c;
   c.width = get_integer(config, "hidden_size", std::nullopt, 1, 65536, where);
   c.heads = get_integer(config, "num_heads", std::nullopt, 1, 4096, where);
@@ -33,6 +34,7 @@ GkaConfig read_config(const nlohmann::json& config) {
   c.norm_eps = get_number(config, "norm_eps", 1e-6, 0.0, 1.0, where);
   c.core.iterations = static_cast<int>(get_integer(config, "num_iter", 30, 0, 100000, where));
   c.core.ridge = get_number(config, "ridge_strength", 0.02, 0.0, 1e6, where);
+  c.core.fixed_lambda = get_number(config, "fixed_lambda", 0.0, 0.0, 10.0, where);
   c.core.chunk = get_integer(config, "chunk_size", 64, 1, 1 << 20, where);
   c.core.lambda_grad = get_bool(config, "bp_lambda", true, where);
   c.core.decay_keys = get_bool(config, "use_forgetting_gate_kk", true, where);

@@ -18,7 +18,7 @@ struct GkaConfig {
   bool output_gate = true;        ///< use_gate: SiLU(g_proj x) on the output
   bool value_convolution = true;  ///< use_v_conv; without it neither convolution nor SiLU
   double norm_eps = 1e-6;
-  /// num_iter, ridge_strength, bp_lambda, use_forgetting_gate_kk, gla_rescale, chunk_size; and what is changed live.
+  /// num_iter, ridge_strength, fixed_lambda, bp_lambda, use_forgetting_gate_kk, gla_rescale, chunk_size; the rest live.
   ChebyshevConfig core;
   double alpha_override = -1;  ///< 0 to 1 takes the place of alpha
   std::int64_t inner() const { return heads * head_width; }

@@ -1,11 +1,13 @@
-// Gated KalmaNet's figures 1 and 8.
+// Gated KalmaNet's figures 1, 6 and 8.
 #include "views/figures/paper_plots.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "core/figure/axis.h"
 #include "core/io/error.h"
+#include "views/figures/curve_store.h"
 #include "views/figures/solver_inks.h"
 
 namespace afterglow {
@@ -103,11 +105,50 @@ Figure figure8(std::size_t, const PaperSettings& settings, const StudyProgress& 
   return figure;
 }
 
+constexpr std::array<std::string_view, 2> regularisations{"gka-adaptive", "gka-constant"};
+constexpr std::array<const char*, 2> regularisation_names{"adaptive, λ_t = 0.02 |H_t|", "constant, λ = 0.25"};
+constexpr double smoothing_of_losses = 0.95;
+
+Line training_line(const PaperSettings& settings, std::size_t r, const PublishedCurve& values, double smoothing) {
+  const CurveSource source{values, static_cast<double>(settings.runs[r].first_step), {}};
+  CurveStore curves;
+  Line line;
+  line.name = regularisation_names[r];
+  line.ink = Ink(static_cast<int>(r));
+  line.dash = r == 0 ? Dash::solid : Dash::dashed;
+  line.curve = curves.smoothed("smoothed", source, smoothing);
+  if (smoothing > 0) line.raw = curves.raw("raw", source);
+  return line;
+}
+
+Figure figure6(std::size_t number, const PaperSettings& settings, const StudyProgress&) {
+  Figure figure;
+  figure.id = number == 0 ? "gka_figure6a" : "gka_figure6b";
+  figure.title = number == 0 ? "Training loss" : "Gradient norm";
+  figure.x.label = "step";
+  figure.x.integer_ticks = true;
+  figure.y.label = number == 0 ? "cross-entropy" : "gradient norm |∂L/∂θ|";
+  figure.y.unit = number == 0 ? "nats" : "";
+  figure.y.scale = Scale::log;
+  for (std::size_t r = 0; r < std::min(settings.runs.size(), regularisation_names.size()); ++r) {
+    const RunCurves& run = settings.runs[r];
+    figure.series.emplace_back(number == 0 ? training_line(settings, r, run.loss, smoothing_of_losses)
+                                           : training_line(settings, r, run.gradient_norm, 0));
+  }
+  const std::size_t steps = settings.runs.empty() ? 0 : settings.runs.front().loss.size;
+  figure.subtitle = std::to_string(steps) + " steps · seed " + std::to_string(settings.seed);
+  figure.provenance = "afterglow · " + figure.id + " · " + figure.subtitle;
+  return figure;
+}
+
 constexpr std::array plots{
     PaperPlot{
         "gka_figure1", "Gated KalmaNet, figure 1",
         "residuals of four solvers (a); gradients by conjugate gradient (b, c) and Chebyshev (d, e) against exact", 5,
         figure1},
+    PaperPlot{"gka_figure6", "Gated KalmaNet, figure 6",
+              "adaptive against constant regularisation: training loss (a) and gradient norm (b) of two presets", 2,
+              figure6, regularisations},
     PaperPlot{"gka_figure8", "Gated KalmaNet, figure 8", "residuals of Chebyshev for four strengths of the ridge", 1,
               figure8},
 };

@@ -1,4 +1,4 @@
-// Figures of the papers that need no run of a model: made anew from their own random problems.
+// Figures of the papers, made anew: from random problems of their own, or from the training of a few presets.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/engine/observation.h"
 #include "core/engine/solver_studies.h"
 #include "core/figure/figure.h"
 
@@ -15,6 +16,7 @@ struct PaperSettings {
   bool is_full_size = false;  ///< the paper's sizes instead of some that take seconds
   Arithmetic arithmetic = Arithmetic::fp32;
   std::uint64_t seed = 7;
+  std::vector<RunCurves> runs;  ///< of the plot's presets, trained to their ends, in their order
 };
 /// "size=full", "size=reduced", "arithmetic=bf16", "seed=3". Throws Error(bad_input) for anything else.
 PaperSettings parse_paper_settings(std::span<const std::string> assignments);
@@ -25,6 +27,7 @@ struct PaperPlot {
   std::size_t figures;
   /// Figure `number` of this plot, from 0.
   Figure (*make)(std::size_t number, const PaperSettings& settings, const StudyProgress& progress);
+  std::span<const std::string_view> presets{};  ///< what has to be trained before
 };
 std::span<const PaperPlot> paper_plots();
 /// nullptr when there is no such plot.

@@ -139,7 +139,9 @@ TEST(Session, EveryEngineCommandIsUnderstood) {
     Session session(small_recipe_json().dump(), resting());
     std::size_t sent = 0;
     for (const CommandSpec& spec : command_table()) {
-      if (spec.target != CommandTarget::engine || spec.name == "load") continue;
+      // What opens another run has tests of its own.
+      const bool opens = spec.name == "load" || spec.name == "compare" || spec.name == "gka_figure6";
+      if (spec.target != CommandTarget::engine || opens) continue;
       session.send({std::string(spec.name), std::string(spec.example)});
       ++sent;
     }
@@ -234,6 +236,34 @@ TEST(Session, GoesOnElsewhereWhenItsDeviceIsLost) {
   const Seen twelve =
       wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
   EXPECT_EQ(twelve->checksum, checksum_without_session(12));
+}
+
+TEST(Session, TrainsPresetsOneAfterTheOtherUntilSomethingElseIsOpened) {
+  Session session(small_recipe_json().dump(), resting());
+  const auto shorten = [&] {
+    for (const char* change : {R"({"key": "batch", "to": 1})", R"({"key": "steps", "to": 2})"})
+      session.send({"set", change});
+  };
+  session.send({"compare", R"({"presets": ["tiny-ssm", "tiny"]})"});
+  shorten();
+  const Seen second = wait_for(session, [](const Observation& now) { return now.preset == "tiny"; });
+  ASSERT_EQ(second->runs.size(), 2u);
+  EXPECT_EQ(second->runs[0].run, find_preset("tiny-ssm").title);
+  EXPECT_EQ(second->runs[1].run, find_preset("tiny").title);
+  shorten();
+  const Seen done = wait_for(session, [](const Observation& now) { return now.finished && !now.running; });
+  EXPECT_EQ(done->preset, "tiny") << "nothing comes after it";
+
+  session.send({"compare", R"({"presets": ["tiny", "tiny-ssm"]})"});
+  session.send({"load", R"({"preset": "mqar-attention"})"});
+  shorten();
+  session.send({"run", "{}"});
+  const Seen alone =
+      wait_for(session, [](const Observation& now) { return now.preset == "mqar-attention" && now.finished; });
+  EXPECT_FALSE(alone->running) << "opening a preset ends the comparison";
+  session.send({"compare", R"({"presets": ["nothing"]})"});
+  const Seen refused = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
+  EXPECT_THAT(refused->events.back().text, testing::HasSubstr("nothing"));
 }
 
 TEST(Session, LiveChangesLeaveAMark) {

@@ -1,0 +1,73 @@
+// Figures that compare trainings: Gated KalmaNet's figure 6, and gradient norms of several runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/engine/recipe.h"
+#include "views/figures/paper_plots.h"
+#include "views/figures/training_figures.h"
+
+namespace afterglow {
+namespace {
+
+PublishedCurve published(std::initializer_list<double> values) {
+  const std::shared_ptr<double[]> copy(new double[values.size()]);
+  std::copy(values.begin(), values.end(), copy.get());
+  return {copy, values.size()};
+}
+
+RunCurves run_of(const std::string& name, std::initializer_list<double> losses, std::initializer_list<double> norms) {
+  RunCurves run;
+  run.run = name;
+  run.loss = run.accuracy = run.learning_rate = published(losses);
+  run.gradient_norm = published(norms);
+  return run;
+}
+
+void expect_end(const Series& series, const std::string& name, double last) {
+  const Line& line = std::get<Line>(series);
+  EXPECT_EQ(line.name, name);
+  ASSERT_TRUE(line.curve.pyramid);
+  EXPECT_DOUBLE_EQ(line.curve.pyramid->y(line.curve.pyramid->size() - 1), last);
+}
+
+TEST(GkaFigure6, ShowsBothRegularisations) {
+  const PaperPlot* plot = find_paper_plot("gka_figure6");
+  ASSERT_NE(plot, nullptr);
+  ASSERT_EQ(plot->presets.size(), 2u);
+  PaperSettings settings;
+  settings.runs = {run_of("a", {3, 2, 1}, {0.5, 0.4, 0.3}), run_of("b", {3, 3, 3}, {0.5, 9, 0.6})};
+  const Figure loss = plot->make(0, settings, {}), norm = plot->make(1, settings, {});
+  EXPECT_EQ(loss.id, "gka_figure6a");
+  EXPECT_EQ(norm.id, "gka_figure6b");
+  ASSERT_EQ(loss.series.size(), 2u);
+  ASSERT_EQ(norm.series.size(), 2u);
+  expect_end(loss.series[1], "constant, λ = 0.25", 3);  // smoothed, and the raw values behind
+  EXPECT_TRUE(std::get<Line>(loss.series[0]).raw.pyramid);
+  expect_end(norm.series[0], "adaptive, λ_t = 0.02 |H_t|", 0.3);
+  expect_end(norm.series[1], "constant, λ = 0.25", 0.6);
+  EXPECT_THAT(norm.subtitle, testing::StartsWith("3 steps"));
+}
+
+TEST(GkaFigure6, ItsPresetsDifferInTheRidgeAlone) {
+  nlohmann::json adaptive = nlohmann::json::parse(find_preset("gka-adaptive").text),
+                 constant = nlohmann::json::parse(find_preset("gka-constant").text);
+  nlohmann::json& mixer = constant["model"]["blocks"][0]["mixer"];
+  EXPECT_EQ(mixer["fixed_lambda"], 0.25);
+  mixer.erase("fixed_lambda");
+  for (const char* key : {"model", "task", "training", "seed"}) EXPECT_EQ(adaptive[key], constant[key]) << key;
+}
+
+TEST(TrainingFigures, GradientNormsOfEarlierRunsLieBehind) {
+  Observation observation;
+  observation.runs = {run_of("constant", {3, 3}, {8, 9}), run_of("adaptive", {3, 2}, {0.5, 0.4})};
+  Selection selection;
+  selection.smoothing = 0;
+  CurveStore curves;
+  const Figure figure = training_figures(observation, selection, curves)[2];
+  ASSERT_EQ(figure.series.size(), 2u);
+  expect_end(figure.series[0], "constant, all", 9);
+  expect_end(figure.series[1], "all", 0.4);
+}
+
+}  // namespace
+}  // namespace afterglow
