@@ -228,8 +228,15 @@ constexpr std::array cards{
     FormulaCard{"race_tails", "All tails", "|∂y_t/∂x_τ| / |∂y_τ+1/∂x_τ|", "Each divided by its own value at lag 1.",
                 "Sessa, definition 3", nullptr},
     FormulaCard{
+        "race_recall", "Recall of the planted token", "nearest mean among four, leaving one context out",
+        "One of four tokens, a cue and a value of its own, is planted among white noise; later the cue stands there "
+        "again. A decoder that has learned from other noise says from the answer which one it was: 1 is perfect "
+        "recall, "
+        "a quarter is guessing.",
+        "this program's own measure", nullptr},
+    FormulaCard{
         "race_cost", "Price of memory", "bytes of state, ms per token",
-        "Of one sequence as long as the race, in float32; the time is the median of single recurrent steps here.",
+        "Of one sequence as long as the race, in float32; the time is the median of single recurrent steps at its end.",
         "Echo, section 3.5", nullptr},
     FormulaCard{"routing", "Routing", "s = (I − B)⁻¹ f,  B_tj = γ_t α_tj",
                 "What the layer reads at each token, and for a feedback over how many hops.",
@@ -441,6 +448,7 @@ constexpr std::array axis_cards{AxisCard{"step", "step"},
                                 AxisCard{"reach back", "gate"},
                                 AxisCard{"lag", "influence"},
                                 AxisCard{"share of lag 1", "race_tails"},
+                                AxisCard{"right answers", "race_recall"},
                                 AxisCard{"iterate i", "gradient_check"},
                                 AxisCard{"iterations", "gradient_check"},
                                 AxisCard{"relative difference", "gradient_check"},

@@ -48,8 +48,15 @@ struct RaceEntry {
   InfluenceTail tail;
   std::string weights;           ///< "initial", "trained, step 120"
   std::int64_t state_bytes = 0;  ///< of one sequence of the race's length, float32
-  double step_ms = 0;            ///< median time of one recurrent step of one token, as measured here
-  std::string note;              ///< what was done so that the layer can run: a drawn output projection
+  double step_ms = 0;            ///< median time of one recurrent step of one of the last tokens, as measured here
+  /// Share of right answers to "which of four tokens was planted?", asked after so many tokens (planted_recall.h).
+  std::vector<double> recall_lags, recall;
+  /// The largest tensor of the recurrent state after the last token: where it has more rows or columns than are shown,
+  /// the number furthest from zero of each block.
+  std::vector<float> state;
+  int state_rows = 0, state_columns = 0;
+  std::string state_name;  ///< "H · 64 × 16"
+  std::string note;        ///< what was done so that the layer can run: a drawn output projection
 };
 
 /// All layers on one input: white noise [T,d] of the run's seed, so that none is at home.
@@ -57,6 +64,7 @@ struct RaceView {
   int tokens = 0, width = 0, source = 0;
   std::uint64_t seed = 0;
   std::vector<RaceEntry> entries;  ///< those that remember longest first
+  std::vector<std::string> kinds;  ///< every layer kind that can race, for switches
 };
 
 struct InfluenceView {

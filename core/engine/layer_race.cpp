@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "core/analysis/influence.h"
 #include "core/engine/influence_tail.h"
+#include "core/engine/planted_recall.h"
 #include "core/layers/host_probe.h"
 #include "core/layers/ska.h"
 #include "core/random/random.h"
@@ -14,6 +17,37 @@
 namespace afterglow {
 
 namespace {
+
+constexpr int recall_lags_in_a_decade = 4;
+constexpr int tokens_at_once = 32;        // steps in one piece of work
+constexpr std::size_t timed_tokens = 24;  // the last ones
+constexpr std::int64_t most_cells = 48;   // rows and columns of a state that are shown
+
+double median_of_last(std::vector<double> times) {
+  times.erase(times.begin(), times.end() - static_cast<std::ptrdiff_t>(std::min(times.size(), timed_tokens)));
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+void show_state(RaceEntry& entry, Backend& backend, const LayerState& state) {
+  const auto larger = [](const auto& a, const auto& b) { return a.second.elements() < b.second.elements(); };
+  const auto& [name, tensor] = *std::max_element(state.tensors().begin(), state.tensors().end(), larger);
+  const std::int64_t rows = tensor.shape.rows(), columns = tensor.shape.last();
+  const std::vector<double> values = to_host(backend, tensor);
+  entry.state_name = name + " · " + std::to_string(rows) + " × " + std::to_string(columns);
+  entry.state_rows = static_cast<int>(std::min(rows, most_cells));
+  entry.state_columns = static_cast<int>(std::min(columns, most_cells));
+  entry.state.assign(static_cast<std::size_t>(entry.state_rows * entry.state_columns), 0.0f);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const std::int64_t row = r * entry.state_rows / rows, column = c * entry.state_columns / columns;
+      float& cell = entry.state[static_cast<std::size_t>(row * entry.state_columns + column)];
+      const auto value = static_cast<float>(values[static_cast<std::size_t>(r * columns + c)]);
+      if (!(std::abs(value) <= std::abs(cell))) cell = value;
+    }
+  }
+}
 
 /// Projections that start at zero, so that a block begins as the identity, would hide all memory.
 std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
@@ -32,12 +66,16 @@ std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
 
 }  // namespace
 
+/// Of one layer, in the order in which its measurements are made.
 struct LayerRace::Contestant {
   RaceEntry entry;
   std::unique_ptr<ParameterStore> store;  // of initial weights
   std::unique_ptr<Layer> own;
   Layer* layer = nullptr;
   std::unique_ptr<JacobianMeasure> measure;
+  std::unique_ptr<PlantedRecall> recall;
+  std::optional<LayerState> state;  // while the tokens go through one by one
+  std::vector<double> step_times;   // ms, one for each token
   bool has_arrived = false;
 };
 
@@ -119,41 +157,70 @@ JacobianPlan LayerRace::plan(const Layer& layer) const {
   return plan;
 }
 
-double LayerRace::step_milliseconds(Layer& layer) {
-  constexpr int steps = 24;
+/// The next tokens through the recurrent form; false when all have gone through.
+bool LayerRace::advance_steps(Contestant& c) {
   using Clock = std::chrono::steady_clock;
-  LayerState state = layer.make_state(tape_.backend(), dtype_, 1);
-  std::vector<double> times;
-  for (int t = 0; t < std::min(steps, config_.tokens); ++t) {
+  Backend& backend = tape_.backend();
+  if (!c.state) c.state.emplace(c.layer->make_state(backend, dtype_, 1));
+  for (int i = 0; i < tokens_at_once && static_cast<int>(c.step_times.size()) < config_.tokens; ++i) {
+    const auto at = static_cast<std::ptrdiff_t>(c.step_times.size()) * width_;
     tape_.begin(false);
-    const std::span<const double> token(input_.data() + t * width_, static_cast<std::size_t>(width_));
+    const std::span<const double> token(input_.data() + at, static_cast<std::size_t>(width_));
     const Var x = tape_.constant(to_device(tape_, {1, 1, width_}, dtype_, token));
-    tape_.backend().synchronize();
+    backend.synchronize();
     const Clock::time_point start = Clock::now();
-    layer.step(tape_, x, state);
-    tape_.backend().synchronize();
-    times.push_back(1e3 * std::chrono::duration<double>(Clock::now() - start).count());
+    c.layer->step(tape_, x, *c.state);
+    backend.synchronize();
+    c.step_times.push_back(1e3 * std::chrono::duration<double>(Clock::now() - start).count());
   }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return static_cast<int>(c.step_times.size()) < config_.tokens;
+}
+
+bool LayerRace::advance_tail(Contestant& c, const SequenceMap& map) {
+  if (!c.measure) {
+    c.measure = std::make_unique<JacobianMeasure>(
+        tape_, dtype_, input_, std::vector<std::uint8_t>(static_cast<std::size_t>(config_.tokens), 1), map,
+        plan(*c.layer));
+  }
+  if (c.measure->advance()) return true;
+  fill_tail(c.entry.tail, plan(*c.layer).blocks, c.measure->norms());
+  c.measure.reset();
+  return false;
+}
+
+bool LayerRace::advance_recall(Contestant& c, const SequenceMap& map) {
+  if (!c.recall) {
+    // A source nearer to the start than a phrase is long is asked about as if it stood where the phrase can end.
+    RecallPlan recall{std::max(config_.source, phrase_tokens - 1), {}, seed_};
+    recall.lags = spread_lags(config_.tokens - 1 - recall.source, recall_lags_in_a_decade);
+    std::erase_if(recall.lags, [](int lag) { return lag < phrase_tokens; });
+    c.entry.recall_lags.assign(recall.lags.begin(), recall.lags.end());
+    c.recall = std::make_unique<PlantedRecall>(tape_, dtype_, static_cast<int>(width_), map, std::move(recall));
+  }
+  if (c.recall->advance()) return true;
+  c.entry.recall = c.recall->shares();
+  c.recall.reset();
+  return false;
 }
 
 bool LayerRace::advance() {
   for (Contestant& c : contestants_) {
     if (c.has_arrived) continue;
-    if (!c.measure) {
-      Layer& layer = *c.layer;
-      c.measure = std::make_unique<JacobianMeasure>(
-          tape_, dtype_, input_, std::vector<std::uint8_t>(static_cast<std::size_t>(config_.tokens), 1),
-          [&layer](Tape& tape, const Var& x, const Tensor& mask) { return layer.forward(tape, x, mask); }, plan(layer));
+    Layer& layer = *c.layer;
+    const SequenceMap map = [&layer](Tape& tape, const Var& x, const Tensor& mask) {
+      return layer.forward(tape, x, mask);
+    };
+    if (c.entry.tail.lags.empty()) {
+      advance_tail(c, map);
+    } else if (c.entry.recall.empty()) {
+      advance_recall(c, map);
+    } else if (!advance_steps(c)) {
+      show_state(c.entry, tape_.backend(), *c.state);
+      c.state.reset();
+      c.entry.state_bytes = layer.state_bytes(DType::f32, config_.tokens);
+      c.entry.step_ms = median_of_last(c.step_times);
+      c.has_arrived = true;
     }
-    if (c.measure->advance()) return true;
-    fill_tail(c.entry.tail, plan(*c.layer).blocks, c.measure->norms());
-    c.measure.reset();
-    c.entry.state_bytes = c.layer->state_bytes(DType::f32, config_.tokens);
-    c.entry.step_ms = step_milliseconds(*c.layer);
-    c.has_arrived = true;
     return true;
   }
   return false;
@@ -165,6 +232,9 @@ RaceView LayerRace::view() const {
   view.width = static_cast<int>(width_);
   view.source = config_.source;
   view.seed = seed_;
+  for (const LayerKind& kind : layer_kinds()) {
+    if (kind.mixes_tokens && !race_layer_config(kind.name, width_).is_null()) view.kinds.push_back(kind.name);
+  }
   for (const Contestant& c : contestants_) {
     if (c.has_arrived) view.entries.push_back(c.entry);
   }

@@ -13,11 +13,12 @@
 namespace afterglow {
 
 struct RaceConfig {
-  int tokens = 512;                ///< T of the input
-  int source = 8;                  ///< tau, where the token is planted whose influence is followed
-  int directions = 4;              ///< cotangents for each block; the width or more: exact norms
-  int per_decade = 8;              ///< lags
-  std::vector<std::string> kinds;  ///< layer kinds that start at initial weights; empty: all that mix tokens
+  int tokens = 512;    ///< T of the input
+  int source = 8;      ///< tau, where the token is planted whose influence is followed
+  int directions = 4;  ///< cotangents for each block; the width or more: exact norms
+  int per_decade = 8;  ///< lags
+  /// Layer kinds that start at initial weights; empty: all that mix tokens.
+  std::vector<std::string> kinds{"ska", "sessa", "gka", "mamba2", "deltanet", "attention"};
   bool operator==(const RaceConfig&) const = default;
 };
 
@@ -42,14 +43,17 @@ class LayerRace {
   void enter_trained(Layer& layer, const std::string& label, const std::string& weights);
   void forget_trained();
 
-  /// One pass; false when everybody has arrived.
+  /// One piece of work: a pass, a context of the recall, some recurrent steps; false when everybody has arrived.
   bool advance();
   RaceView view() const;
 
  private:
   struct Contestant;
   JacobianPlan plan(const Layer& layer) const;
-  double step_milliseconds(Layer& layer);
+  // One piece of each measurement; false when it is complete.
+  bool advance_tail(Contestant& contestant, const SequenceMap& map);
+  bool advance_recall(Contestant& contestant, const SequenceMap& map);
+  bool advance_steps(Contestant& contestant);
 
   RaceConfig config_;
   std::int64_t width_;

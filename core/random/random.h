@@ -18,6 +18,7 @@ enum RandomStream : std::uint32_t {
   perturbation_stream = 5,  ///< noise added to statistics, to see what it changes
   cotangent_stream = 16,    ///< directions of reverse-mode probes
   race_input_stream = 17,   ///< the one input that all layers of a race see
+  recall_stream = 18,       ///< noise and tokens by which the race asks who still recalls
   dropout_stream = 7,       ///< which activations a training step drops
 };
 

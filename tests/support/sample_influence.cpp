@@ -75,6 +75,12 @@ RaceEntry entry_of(InfluenceTail tail, std::int64_t bytes, double ms) {
   entry.weights = "initial";
   entry.state_bytes = bytes;
   entry.step_ms = ms;
+  entry.recall_lags = {1, 2, 5, 10, 20, 40};
+  for (const double lag : entry.recall_lags) entry.recall.push_back(0.25 + 0.75 / (1 + 0.1 * lag));
+  entry.state_rows = 12;
+  entry.state_columns = 8;
+  for (int i = 0; i < 96; ++i) entry.state.push_back(static_cast<float>(std::sin(0.7 * i)));
+  entry.state_name = "state · 12 × 8";
   return entry;
 }
 
@@ -96,6 +102,7 @@ std::shared_ptr<const InfluenceView> influence_of(const Observation& observation
   race->tokens = tokens;
   race->width = 64;
   race->seed = observation.seed;
+  race->kinds = {"ska", "mamba2", "sessa"};
   race->entries.push_back(
       entry_of(tail_of("sessa", "sessa", -1, [](double l) { return std::pow(l, -0.4); }), 24576, 0.04));
   race->entries.push_back(

@@ -174,6 +174,96 @@ Figure race_overlay(const RaceView& race) {
   return figure;
 }
 
+std::string column_id(const RaceView& race, std::size_t column) {
+  return "race_" + std::to_string(column + 1) + "_" + race.entries[column].tail.kind;
+}
+
+/// "4.2 kB · 0.031 ms per token"
+std::string price_text(const RaceEntry& entry) {
+  return bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms per token";
+}
+
+Figure recall_axes(const RaceView& race, std::string id, std::string title) {
+  Figure figure;
+  figure.id = std::move(id);
+  figure.title = std::move(title);
+  figure.x.label = "lag";
+  figure.x.unit = "tokens";
+  figure.x.scale = Scale::log;
+  figure.x.range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))};
+  figure.y.label = "right answers";
+  figure.y.range = Range{0, 1.04};
+  figure.reference_lines.push_back({Orientation::horizontal, 0.25, "guessing", Role::dim, Dash::dotted});
+  figure.labels = LabelPlacement::legend;
+  return figure;
+}
+
+Line recall_line(const std::string& name, const RaceEntry& entry) {
+  Line line;
+  line.name = name;
+  line.curve.x = entry.recall_lags;
+  line.curve.y = entry.recall;
+  line.dash = Dash::solid;
+  line.ink = layer_ink(entry.tail.kind);
+  return line;
+}
+
+Figure race_recall(const RaceView& race) {
+  Figure figure = recall_axes(race, "race_recall", "Recall of the planted token");
+  figure.subtitle = "which of four tokens stood at " + std::to_string(race.source) + "?";
+  std::size_t place = 0;
+  for (const RaceEntry& entry : race.entries) {
+    if (entry.recall.empty()) continue;
+    Line line = recall_line(entry_name(race, entry), entry);
+    line.marker = markers[place++ % std::size(markers)];
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+/// One column's own recall, the others behind it in grey.
+Figure recall_column(const RaceView& race, std::size_t column) {
+  const RaceEntry& entry = race.entries[column];
+  Figure figure = recall_axes(race, column_id(race, column) + "_recall", entry_name(race, entry) + ", recall");
+  figure.labels = LabelPlacement::none;
+  for (std::size_t i = 0; i < race.entries.size(); ++i) {
+    if (i == column || race.entries[i].recall.empty()) continue;
+    Line other =
+        recall_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]), race.entries[i]);
+    other.ink = Role::faint;
+    other.width = 0.8;
+    figure.series.emplace_back(std::move(other));
+  }
+  Line own = recall_line(entry_name(race, entry), entry);
+  own.width = 2.4;
+  figure.series.emplace_back(std::move(own));
+  return figure;
+}
+
+Figure state_column(const RaceView& race, std::size_t column) {
+  const RaceEntry& entry = race.entries[column];
+  Figure figure;
+  figure.id = column_id(race, column) + "_state";
+  figure.title = entry_name(race, entry) + ", state";
+  figure.subtitle = price_text(entry) + (entry.state_name.empty() ? "" : " · " + entry.state_name);
+  figure.x.label = "column";
+  figure.y.label = "row";
+  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  double reach = 0;
+  for (const float v : entry.state) {
+    if (std::isfinite(v)) reach = std::max(reach, std::abs(static_cast<double>(v)));
+  }
+  HeatMap map;
+  map.name = "state";
+  map.rows = entry.state_rows;
+  map.cols = entry.state_columns;
+  map.map = ColourMap::diverging;
+  map.value.range = Range{-colour_reach(reach), colour_reach(reach)};
+  map.cells = std::vector<double>(entry.state.begin(), entry.state.end());
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
 Figure race_cost(const RaceView& race) {
   Figure figure;
   figure.id = "race_cost";
@@ -202,11 +292,9 @@ Figure race_cost(const RaceView& race) {
 /// One column: the layer in its colour, its law dashed, the others behind it in grey.
 Figure race_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
-  Figure figure =
-      race_axes(race, "race_" + std::to_string(column + 1) + "_" + entry.tail.kind, entry_name(race, entry));
+  Figure figure = race_axes(race, column_id(race, column), entry_name(race, entry));
   const std::string law = law_text(entry.tail.fit);
-  figure.subtitle = (law.empty() ? "" : law + " · ") + one_percent_text(race, entry.tail) + " · " +
-                    bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms per token";
+  figure.subtitle = (law.empty() ? "" : law + " · ") + one_percent_text(race, entry.tail) + " · " + price_text(entry);
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column) continue;
@@ -279,8 +367,12 @@ std::string race_subtitle(const Observation& observation, const Selection&) {
 std::vector<Figure> race_figures(const Observation& observation, const Selection&, CurveStore&) {
   const RaceView* race = observation.influence ? observation.influence->race.get() : nullptr;
   if (!race || race->entries.empty()) return {};
-  std::vector<Figure> figures{race_overlay(*race), race_cost(*race)};
-  for (std::size_t i = 0; i < race->entries.size(); ++i) figures.push_back(race_column(*race, i));
+  std::vector<Figure> figures{race_overlay(*race), race_recall(*race), race_cost(*race)};
+  for (std::size_t i = 0; i < race->entries.size(); ++i) {
+    figures.push_back(state_column(*race, i));
+    figures.push_back(race_column(*race, i));
+    figures.push_back(recall_column(*race, i));
+  }
   return figures;
 }
 

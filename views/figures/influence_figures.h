@@ -20,6 +20,8 @@ const RoutingView* selected_routing(const Observation& observation, const Select
 std::string influence_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
+/// Figures of the race that show all layers; behind them stand three for each layer: state, tail and recall.
+inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
 std::string race_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 

@@ -19,6 +19,7 @@ double draw_solver_race_controls(Frame& frame, const Rect& row);
 double draw_arithmetic_controls(Frame& frame, const Rect& row);
 void draw_conditioning(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
 double draw_influence_controls(Frame& frame, const Rect& row);
+void draw_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
 double draw_race_controls(Frame& frame, const Rect& row);
 double draw_routing_controls(Frame& frame, const Rect& row);
 void draw_probe(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);

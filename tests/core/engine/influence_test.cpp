@@ -285,9 +285,29 @@ TEST(WatchedInfluence, RefusesWhatMakesNoSense) {
   }
 }
 
+TEST(LayerRace, StartsWithSixKindsThatSpanTheWaysToRemember) {
+  EXPECT_EQ(RaceConfig().kinds, (std::vector<std::string>{"ska", "sessa", "gka", "mamba2", "deltanet", "attention"}));
+}
+
+TEST(LayerRace, AStateIsShownAsItIsAfterTheLastToken) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  RaceConfig config = small_config().race;
+  config.kinds = {"mamba2"};
+  LayerRace race(config, 32, 7, *backend, DType::f32);
+  race.enter_initial();
+  while (race.advance()) {
+  }
+  const RaceEntry entry = race.view().entries.front();
+  // Four heads of width 16 with 16 states: 64 rows in 48, where a row that stands for two shows the larger number.
+  EXPECT_EQ(entry.state_name, "state · 64 × 16");
+  EXPECT_EQ(entry.state_rows, 48);
+  EXPECT_EQ(entry.state_columns, 16);
+}
+
 TEST(LayerRace, EveryColumnIsItsOwnRun) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   RaceConfig config = small_config().race;
+  config.kinds.clear();
   LayerRace race(config, 32, 7, *backend, DType::f32);
   race.enter_initial();
   while (race.advance()) {
@@ -300,13 +320,26 @@ TEST(LayerRace, EveryColumnIsItsOwnRun) {
     single.enter_initial();
     while (single.advance()) {
     }
-    ASSERT_EQ(single.view().entries.size(), 1u);
-    EXPECT_EQ(single.view().entries[0].tail.values, entry.tail.values) << entry.tail.kind;
+    const RaceView alone = single.view();
+    ASSERT_EQ(alone.entries.size(), 1u);
+    const RaceEntry& own = alone.entries[0];
+    EXPECT_EQ(own.tail.values, entry.tail.values) << entry.tail.kind;
+    EXPECT_EQ(own.recall, entry.recall) << entry.tail.kind;
+    EXPECT_EQ(own.state, entry.state) << entry.tail.kind;
     EXPECT_FALSE(entry.tail.is_silent) << entry.tail.kind;
     EXPECT_GT(entry.state_bytes, 0) << entry.tail.kind;
     EXPECT_GT(entry.step_ms, 0) << entry.tail.kind;
     EXPECT_EQ(entry.weights, "initial");
+    ASSERT_EQ(entry.recall.size(), entry.recall_lags.size());
+    EXPECT_GE(entry.recall_lags.front(), 4);
+    EXPECT_EQ(entry.recall_lags.back(), config.tokens - 1 - 3) << "a phrase of four ends at token 3 at the earliest";
+    EXPECT_GT(entry.recall.front(), 0.5) << entry.tail.kind << " has forgotten what it heard six tokens ago";
+    for (const double share : entry.recall) EXPECT_TRUE(share >= 0 && share <= 1) << entry.tail.kind;
+    EXPECT_EQ(entry.state.size(), static_cast<std::size_t>(entry.state_rows * entry.state_columns));
+    EXPECT_TRUE(std::any_of(entry.state.begin(), entry.state.end(), [](float v) { return v != 0; })) << entry.tail.kind;
+    EXPECT_FALSE(entry.state_name.empty());
   }
+  EXPECT_EQ(all.kinds, racing_kinds());
   for (std::size_t i = 1; i < all.entries.size(); ++i)
     EXPECT_GE(all.entries[i - 1].tail.one_percent_lag, all.entries[i].tail.one_percent_lag);
 }

@@ -1,6 +1,7 @@
 // What the figures of the influence laboratory say about measurements whose laws are known.
 #include "views/figures/influence_figures.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,16 +60,28 @@ TEST(InfluenceFigures, TheoryMeetsTheMeasuredTailAndFollowsItsOwnLaw) {
 TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
   const Observation o = samples::mid_training();
   const std::vector<Figure> figures = figures_of(race_figures, o);
-  ASSERT_EQ(figures.size(), 4u) << "overlay, price, two columns";
+  ASSERT_EQ(figures.size(), race_overviews + 2 * race_figures_of_a_layer) << "three overviews, two columns";
   for (const Series& series : figures[0].series) {
     const CurveView curve(std::get<Line>(series).curve);
     EXPECT_EQ(curve.y(0), 1);
   }
   EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > ")) << std::get<Line>(figures[0].series[0]).name;
-  EXPECT_EQ(std::get<Scatter>(figures[1].series[0]).points[0].y, 24576);
-  EXPECT_EQ(figures[2].x.range, figures[3].x.range);
-  EXPECT_EQ(figures[2].y.range, figures[3].y.range);
-  EXPECT_EQ(figures[2].title, "sessa");
+  const Line* recall = line_that_starts(figures[1], "mamba2");
+  ASSERT_TRUE(recall);
+  EXPECT_EQ(CurveView(recall->curve).y(0), o.influence->race->entries[1].recall[0]);
+  EXPECT_EQ(std::get<Scatter>(figures[2].series[0]).points[0].y, 24576);
+
+  const HeatMap& state = std::get<HeatMap>(figures[3].series[0]);
+  EXPECT_EQ(figures[3].id, "race_1_sessa_state");
+  EXPECT_EQ(state.rows, 12);
+  EXPECT_EQ(state.cols, 8);
+  EXPECT_EQ(state.cells[5], static_cast<double>(o.influence->race->entries[0].state[5]));
+  EXPECT_THAT(figures[3].subtitle, testing::HasSubstr("0.04 ms per token · state · 12 × 8"));
+  EXPECT_EQ(figures[4].x.range, figures[7].x.range);
+  EXPECT_EQ(figures[4].y.range, figures[7].y.range);
+  EXPECT_EQ(figures[4].title, "sessa");
+  EXPECT_EQ(figures[8].id, "race_2_mamba2_recall");
+  EXPECT_EQ(figures[8].x.range, figures[7].x.range) << "the lags of a column stand over each other";
 }
 
 TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
