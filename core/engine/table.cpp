@@ -31,10 +31,11 @@ std::string short_number(double value) {
   return text;
 }
 
-std::string spread_text(const TableSummary& summary) {
+std::string spread_text(const TableSummary& summary, bool is_share) {
   if (summary.runs == 0) return "-";
   if (summary.runs == 1) return short_number(summary.mean);
-  return short_number(summary.mean) + " ± " + short_number(summary.deviation);
+  const std::string best = is_share ? " (best " + short_number(summary.best) + ")" : "";
+  return short_number(summary.mean) + " ± " + short_number(summary.deviation) + best;
 }
 
 /// Characters as people see them: continuation bytes of UTF-8 do not count.
@@ -140,8 +141,8 @@ TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row
   for (const TableResult& result : results) {
     if (result.row == row && std::isfinite(result.values[metric])) values.push_back(result.values[metric]);
   }
-  if (values.empty()) return {0, unknown, unknown};
-  TableSummary summary{static_cast<int>(values.size()), 0, 0};
+  if (values.empty()) return {0, unknown, unknown, unknown};
+  TableSummary summary{static_cast<int>(values.size()), 0, 0, *std::max_element(values.begin(), values.end())};
   for (const double value : values) summary.mean += value / static_cast<double>(values.size());
   for (const double value : values) summary.deviation += (value - summary.mean) * (value - summary.mean);
   if (values.size() > 1) summary.deviation = std::sqrt(summary.deviation / static_cast<double>(values.size() - 1));
@@ -156,7 +157,8 @@ std::vector<std::string> text_of(const Table& table, const std::vector<TableResu
     if (runs == 0) continue;
     std::vector<std::string> line{table.rows[row].series, short_number(table.rows[row].x),
                                   std::to_string(parameters_of(results, row)), std::to_string(runs)};
-    for (std::size_t m = 0; m < table.metrics.size(); ++m) line.push_back(spread_text(summary_of(results, row, m)));
+    for (std::size_t m = 0; m < table.metrics.size(); ++m)
+      line.push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
     lines.push_back(std::move(line));
   }
   return aligned(lines);

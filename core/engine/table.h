@@ -75,9 +75,11 @@ std::optional<TableResult> read_result(const std::filesystem::path& folder, cons
 struct TableSummary {
   int runs = 0;  ///< with a finite value
   double mean = 0, deviation = 0;
+  double best = 0;  ///< largest
 };
 TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row, std::size_t metric);
-/// Aligned text, a line a row: series, x, parameters, and each metric as "0.981 ± 0.004".
+/// Aligned text, a line a row: series, x, parameters, and each metric as "0.981 ± 0.004"; of shares also the best run,
+/// as some layers either learn a task or do not.
 std::vector<std::string> text_of(const Table& table, const std::vector<TableResult>& results);
 /// One line for each run, for other programs.
 void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<TableResult>& results);

@@ -86,6 +86,7 @@ TEST_F(Tables, SummariesAreMeansWithSampleDeviations) {
   EXPECT_EQ(summary.runs, 2);
   EXPECT_DOUBLE_EQ(summary.mean, 1.5);
   EXPECT_DOUBLE_EQ(summary.deviation, std::sqrt(0.5));
+  EXPECT_EQ(summary.best, 2.0);
   EXPECT_EQ(summary_of(results, 1, 0).deviation, 0.0);
   EXPECT_EQ(summary_of(results, 0, 1).runs, 0);
 }
@@ -98,6 +99,9 @@ TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
   EXPECT_THAT(lines[1], HasSubstr("0.625 ± 0.177"));
   EXPECT_EQ(lines[0].size() + 1, lines[1].size());  // the sign between is two bytes wide
   EXPECT_THAT(lines[2], HasSubstr("-"));
+  Table shares = small_table();
+  shares.metrics[0].is_share = true;
+  EXPECT_THAT(text_of(shares, results)[1], HasSubstr("0.625 ± 0.177 (best 0.750)"));
   write_table_csv(file("table.csv"), small_table(), results);
   const CsvTable csv = read_csv(file("table.csv"));
   EXPECT_EQ(csv.rows(), 3U);
