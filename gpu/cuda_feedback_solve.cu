@@ -1,8 +1,10 @@
-// Sessa's feedback solve: a first kernel takes the logarithms of the softmax and inverts the 64 x 64 blocks on the
-// diagonal, all at once. Then every block of the grid owns 64 tokens and adds up what earlier tokens send them, waiting
-// for each tile of s only when it needs it. All that does not need the tile just before is done meanwhile, the product
-// with the inverse too: the way from one tile of s to the next is one product long. The gradient solves the
-// transposed system the same way from the last token to the first, then passes over all pairs as attention does.
+// Sessa's feedback solve. With alpha_d the block of alpha on the diagonal, K = alpha_d (1 - gamma alpha_d)^-1 and W the
+// weights of an earlier tile, a tile of 64 tokens is routed = K f + the sum over earlier tiles of (1 + K gamma) W s,
+// and s = f + gamma routed. A first kernel takes the logarithms of the softmax and computes every K, all at once. Then
+// every block of the grid owns a tile and adds up these products, waiting for each tile of s only when it needs it: the
+// way from one tile of s to the next is one product long, everything else is done meanwhile. The gradient solves the
+// transposed system the same way from the last token to the first, u = (1 + K' gamma) ds + the sum of (1 + K' gamma) W'
+// u, then passes over all pairs as attention does.
 #include <algorithm>
 
 #include "core/backend/feedback.h"
@@ -16,20 +18,19 @@ using namespace device::tiles;
 
 namespace {
 
-constexpr int block = 2 * group_threads;  // threads
+constexpr int block = 2 * group_threads;        // threads of the first kernel
+constexpr int solve_block = 4 * group_threads;  // threads of the solve
 constexpr int square = rows * rows;
-constexpr int half = rows / 2;  // streamed rows of a group of warps
+constexpr int half = rows / 2;  // streamed rows of a group of warps in the first kernel
 
-/// Workspace: for every tile of every sequence alpha on the diagonal and what the inverse of I - B there has besides
-/// ones on its diagonal, then flags.
+/// Workspace: K for every tile of every sequence, then flags.
 struct Workspace {
-  float* diagonal;  // [B][tiles][2][64][64]
+  float* diagonal;  // [B][tiles][64][64]
   unsigned* flags;  // a ticket, then one flag for each tile of each sequence
   int tiles;
-  __device__ float* alpha(int b, int tile) const {
-    return diagonal + (static_cast<std::size_t>(b) * tiles + tile) * 2 * square;
+  __device__ float* inverse(int b, int tile) const {
+    return diagonal + (static_cast<std::size_t>(b) * tiles + tile) * square;
   }
-  __device__ float* inverse(int b, int tile) const { return alpha(b, tile) + square; }
   __device__ unsigned* done(int b, int tile) const { return flags + 1 + b * tiles + tile; }
   unsigned flag_count(int batch) const { return 1 + static_cast<unsigned>(batch * tiles); }
 };
@@ -41,8 +42,6 @@ struct Square {
   __device__ float* row(int i) const { return data + i * stride; }
 };
 
-template <int columns>
-constexpr int solve_bytes = 3 * tile_bytes<columns>;
 template <int columns>
 constexpr int prepare_bytes = std::max(3 * tile_bytes<columns>, 3 * rows * Square::stride * 4);
 
@@ -56,22 +55,23 @@ struct PowerSum {
   }
 };
 
-/// sum + the product of `count` numbers of a row, from `first` on, with those rows' four columns from `column` on.
-__device__ inline float4 add_product(const float* row, const Square& right, int first, int count, int column,
-                                     float4 sum) {
+/// sum + the product of numbers [first, first + count) of a row, each times its gain, with four columns of those rows.
+__device__ inline float4 add_product(const float* row, const float* gains, const Square& right, int first, int count,
+                                     int column, float4 sum) {
 #pragma unroll 4
   for (int j = first; j < first + count; ++j) {
     const float4 x = *reinterpret_cast<const float4*>(right.row(j) + column);
-    sum.x += row[j] * x.x;
-    sum.y += row[j] * x.y;
-    sum.z += row[j] * x.z;
-    sum.w += row[j] * x.w;
+    const float factor = row[j] * gains[j];
+    sum.x += factor * x.x;
+    sum.y += factor * x.y;
+    sum.z += factor * x.z;
+    sum.w += factor * x.w;
   }
   return sum;
 }
 
-/// inverse = (1 - G)^-1 - 1 with G = gains alpha: blocks of 16 rows on the diagonal row by row, all at once, then twice
-/// the corners below two neighbours a and b, which are (1 + inverse_b) G_ba (1 + inverse_a).
+/// K = alpha + alpha gains K: blocks of 16 rows on the diagonal row by row, all at once, then twice the corners below
+/// two neighbours a and b: (1 + K_b gains) alpha_ba (1 + gains K_a).
 __device__ inline void invert(const Square& alpha, const float* gains, const Square& inverse, const Square& scratch) {
   constexpr int small = 16;
   const int thread = static_cast<int>(threadIdx.x), column = thread / 4, part = thread % 4;
@@ -80,27 +80,28 @@ __device__ inline void invert(const Square& alpha, const float* gains, const Squ
   const int base = column / small * small;  // four threads share a column, a warp has whole columns of one block
   for (int row = base + 1; row < base + small; ++row) {
     float sum = 0;
-    for (int j = base + part; j < row; j += 4) sum += alpha.row(row)[j] * inverse.row(j)[column];
+    for (int j = base + part; j < row; j += 4) sum += alpha.row(row)[j] * gains[j] * inverse.row(j)[column];
     sum += __shfl_xor_sync(full_warp, sum, 1);
     sum += __shfl_xor_sync(full_warp, sum, 2);
-    if (part == 0 && column < row) inverse.row(row)[column] = gains[row] * (alpha.row(row)[column] + sum);
+    if (part == 0 && column < row) inverse.row(row)[column] = alpha.row(row)[column] + sum;
     __syncwarp();
   }
   for (int size = small; size < rows; size *= 2) {
     __syncthreads();
-    const int fours = size / 4, pair = thread / (size * fours), first = pair * 2 * size;
+    const int fours = size / 4, first = thread / (size * fours) * 2 * size;
     const int row = first + size + thread / fours % size, place = first + thread % fours * 4;
     const bool has_part = first < rows;
-    auto* const corner = reinterpret_cast<float4*>(scratch.row(has_part ? row : 0) + place % rows);
     if (has_part) {
       const float4 given = *reinterpret_cast<const float4*>(alpha.row(row) + place);
-      const float4 sum = add_product(alpha.row(row), inverse, first, size, place, given);
-      *corner = make_float4(gains[row] * sum.x, gains[row] * sum.y, gains[row] * sum.z, gains[row] * sum.w);
+      *reinterpret_cast<float4*>(scratch.row(row) + place) =
+          add_product(alpha.row(row), gains, inverse, first, size, place, given);
     }
     __syncthreads();
-    if (has_part)
+    if (has_part) {
+      const float4 given = *reinterpret_cast<const float4*>(scratch.row(row) + place);
       *reinterpret_cast<float4*>(inverse.row(row) + place) =
-          add_product(inverse.row(row), scratch, first + size, size, place, *corner);
+          add_product(inverse.row(row), gains, scratch, first + size, size, place, given);
+    }
   }
 }
 
@@ -172,17 +173,16 @@ __global__ void __launch_bounds__(block)
   __syncthreads();
   for (int i = thread; i < square; i += block) {
     const int row = i / rows, column = i % rows;
-    workspace.alpha(b, tile)[i] = alpha.row(row)[column];
-    workspace.inverse(b, tile)[i] = column < row ? inverse.row(row)[column] : 0.0f;
+    workspace.inverse(b, tile)[i] = inverse.row(row)[column];
   }
 }
 
 struct Solve {
-  Operand from;  ///< right-hand side: f, or ds
-  Tiles tiles;   ///< s, or u, for the blocks that wait for it
-  float* to;     ///< the same as rows [B,T,F]
-  float* routed;
-  float* means;  ///< transposed only: u . routed
+  Operand from;   ///< right-hand side: f, or ds
+  Tiles tiles;    ///< s, or u, for the blocks that wait for it
+  float* to;      ///< the same as rows [B,T,F]
+  float* routed;  ///< forward: written; transposed: read
+  float* means;   ///< transposed only: u . routed
   const float* gain;
   const float* log_sum;
 };
@@ -196,50 +196,51 @@ __device__ inline void set(unsigned* flag) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1u) : "memory");
 }
 
-/// Weights [own row][streamed row] of a tile in shared memory: 64 columns in split form; a softmax's weight is at
-/// most 1.
+// Squares of weights [own row][other row] in shared memory: rows of 64 numbers in either form, as in tiles. None is
+// larger than 1, so they are scaled alike.
 constexpr float largest_weight = 16384.0f;
+constexpr int square_bytes = tile_bytes<rows>;
 
-template <int width>
-__device__ void store_weights(const Lane& lane, const Share<width>& weights, int first, std::byte* to) {
+/// Columns of a square from `first` on; tf32 numbers lie in the order of the slots that Weights have.
+template <bool exact, int width>
+__device__ void store_square(const Lane& lane, const Share<width>& weights, int first, std::byte* to) {
 #pragma unroll
   for (int n = 0; n < width / 8; ++n)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      std::byte* row = to + lane.row_of(r) * row_bytes<rows>;
-      auto* place = reinterpret_cast<std::uint32_t*>(row + (first + lane.column_of(n, 0)) * 2);
-      split(weights.at(n, r, 0) * largest_weight, weights.at(n, r, 1) * largest_weight, place[0], place[rows / 2]);
+      auto* words = reinterpret_cast<std::uint32_t*>(to + lane.row_of(r) * row_bytes<rows>);
+      const float x = weights.at(n, r, 0), y = weights.at(n, r, 1);
+      if constexpr (exact) {
+        auto* place = words + (first + lane.column_of(n, 0)) / 2;
+        split(x * largest_weight, y * largest_weight, place[0], place[rows / 2]);
+      } else {
+        auto* place = words + first + 8 * n + lane.part;
+        place[0] = tf32_of(x);
+        place[4] = tf32_of(y);
+      }
     }
-  if (lane.group == 0 && lane.part == 0) {
+}
+
+/// The warp's rows of a square, to be multiplied with rows of this unit.
+template <bool exact>
+__device__ Weights<exact, rows> load_square(const Lane& lane, const std::byte* from, float unit) {
+  Weights<exact, rows> to;
+  const int place = static_cast<int>(threadIdx.x % 32);
+  const unsigned address = shared_address(from + (lane.warp_row + place % 16) * row_bytes<rows> + place / 16 * 16);
 #pragma unroll
-    for (int r = 0; r < 2; ++r)
-      *reinterpret_cast<float*>(to + lane.row_of(r) * row_bytes<rows> + rows * 4) = 1.0f / largest_weight;
+  for (int k = 0; k < Weights<exact, rows>::steps; ++k) {
+    load_matrices(address + k * 32, to.big[k]);
+    if constexpr (exact) load_matrices(address + k * 32 + rows * 2, to.rest[k]);
   }
+  to.back[0] = to.back[1] = unit / largest_weight;
+  return to;
 }
 
-/// Numbers of split rows: `width` columns from `first` on of the warp's rows.
-template <int columns, int width>
-__device__ void read_rows(const Lane& lane, const std::byte* tile, int first, Share<width>& to) {
-#pragma unroll
-  for (int n = 0; n < width / 8; ++n)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const std::byte* row = tile + lane.row_of(r) * row_bytes<columns>;
-      const auto* place = reinterpret_cast<const std::uint32_t*>(row + (first + lane.column_of(n, 0)) * 2);
-      const float2 pair = joined_halves(place[0], place[columns / 2]);
-      const float unit = notes_of<columns>(tile, lane.row_of(r)).unit;
-      to.at(n, r, 0) = pair.x * unit;
-      to.at(n, r, 1) = pair.y * unit;
-    }
-}
-
-/// Writes the warp's rows as rows of a tile; `peak` is each whole row's largest number.
+/// Writes columns of the warp's rows as rows of a tile, all in one unit.
 template <int columns, bool exact, int width>
-__device__ void write_rows(const Lane& lane, const Share<width>& from, const float (&peak)[2], int first,
-                           std::byte* tile) {
+__device__ void write_rows(const Lane& lane, const Share<width>& from, int first, const Scale& scale, std::byte* tile) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const Scale scale(peak[r]);
     std::byte* row = tile + lane.row_of(r) * row_bytes<columns>;
 #pragma unroll
     for (int n = 0; n < width / 8; ++n) {
@@ -250,79 +251,104 @@ __device__ void write_rows(const Lane& lane, const Share<width>& from, const flo
   }
 }
 
+/// The largest number that any thread of the solve has; `shared` holds one for each warp.
 template <int width>
-__device__ void row_peaks(const Share<width>& from, float (&peak)[2]) {
+__device__ float largest_of(const Share<width>& from, float* shared) {
+  float peak = 0;
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    peak[r] = 0;
+  for (int i = 0; i < width / 2; ++i) peak = fmaxf(peak, fabsf(from.value[i / 4][i % 4]));
+  peak = warp_max(peak);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = peak;
+  __syncthreads();
 #pragma unroll
-    for (int n = 0; n < width / 8; ++n)
-      peak[r] = fmaxf(peak[r], fmaxf(fabsf(from.at(n, r, 0)), fabsf(from.at(n, r, 1))));
-    peak[r] = quad_max(peak[r]);
-  }
+  for (int warp = 0; warp < solve_block / 32; ++warp) peak = fmaxf(peak, shared[warp]);
+  return peak;
 }
 
+/// Shared memory of the solve. Squares of weights take the place of the streamed tile.
+template <int columns>
+constexpr int streamed_bytes = std::max(tile_bytes<columns>, 2 * square_bytes);
+template <int columns>
+constexpr int solve_bytes = 2 * tile_bytes<columns> + streamed_bytes<columns> + square_bytes;
+
 /// Forward: own tokens are queries, streamed tiles keys with their s, from the first to the one before. Transposed: own
-/// tokens are keys, streamed tiles queries with their u, from the last to the one behind.
+/// tokens are keys, streamed tiles queries with their u, from the last to the one behind. For scores the four groups of
+/// warps share the streamed rows, for the products with s or u they share the columns.
 template <int columns, bool exact, bool transposed>
-__global__ void __launch_bounds__(block) solve_kernel(Pairs in, Solve solve, Workspace workspace) {
+__global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve solve, Workspace workspace) {
   await_previous();
-  constexpr int part_columns = columns / 2;  // of a warp's product with the inverse
+  constexpr int part_columns = columns / 4, part_rows = rows / 4;
   extern __shared__ float4 memory[];
-  __shared__ float gains[rows], exchanged[2][rows];
+  __shared__ float gains[rows], exchanged[4][rows], peaks[2][solve_block / 32];
   __shared__ unsigned ticket;
   __shared__ bool there;
   std::byte* const own = reinterpret_cast<std::byte*>(memory);
-  std::byte* const streamed = own + tile_bytes<columns>;
-  std::byte* const solved = streamed + tile_bytes<columns>;
-  // Once all scores are known:
-  std::byte* const last_weights = own;
-  std::byte* const known = streamed;  // right-hand side, then what became of it
+  std::byte* const solved = own + tile_bytes<columns>;
+  std::byte* const inverse = solved + tile_bytes<columns>;
+  std::byte* const streamed = inverse + square_bytes;
+  std::byte *const plain_weights = streamed, *const weights = streamed + square_bytes;
   const Lane lane;
-  const int thread = static_cast<int>(threadIdx.x), share = lane.group * half, own_part = lane.group * part_columns;
+  const int thread = static_cast<int>(threadIdx.x), share = lane.group * part_rows, part = lane.group * part_columns;
   // Tiles are taken in the order in which they can be solved: those that a block waits for belong to running blocks.
   if (thread == 0) ticket = atomicAdd(workspace.flags, 1u);
   __syncthreads();
-  const int b = static_cast<int>(ticket) % in.batch, turn = static_cast<int>(ticket) / in.batch;
-  const int tile = transposed ? workspace.tiles - 1 - turn : turn;
-  const int first = tile * rows, count = min(rows, in.queries - first);
+  const int b = static_cast<int>(ticket) % in.batch, steps = static_cast<int>(ticket) / in.batch;
+  const int tile = transposed ? workspace.tiles - 1 - steps : steps;
+  const int first = tile * rows, count = min(rows, in.queries - first), width = solve.from.width;
   const std::size_t row0 = static_cast<std::size_t>(b) * in.queries + first;
-  const int width = solve.from.width;
   const auto tile_at = [&](int step) { return transposed ? workspace.tiles - 1 - step : step; };
   const auto begin_streamed = [&](int step) {
-    copy<tile_bytes<columns>>(streamed, (transposed ? in.q : in.k).at<columns>(b, 0, tile_at(step) * rows));
+    if (step < steps)
+      copy<tile_bytes<columns>>(streamed, (transposed ? in.q : in.k).at<columns>(b, 0, tile_at(step) * rows));
     commit();
   };
   const auto begin_solved = [&](int step) {
     copy<tile_bytes<columns>>(solved, solve.tiles.at<columns>(b, 0, tile_at(step) * rows));
     commit();
   };
-  const auto await_solved = [&](int step) {
-    if (thread == 0) {
-      while (!is_set(workspace.done(b, tile_at(step)))) __nanosleep(20);
-    }
-    __syncthreads();
-    begin_solved(step);
-    wait<0>();
-  };
   const auto inside = [&](int r, int column) { return lane.row_of(r) < count && column < width; };
-  const auto place_of = [&](int r, int column) { return (row0 + lane.row_of(r)) * width + column; };
+  const auto given = [&](int n, int r, int e) {
+    const int column = part + lane.column_of(n, e);
+    return inside(r, column) ? solve.from.at(row0 + lane.row_of(r), 0)[column] : 0.0f;
+  };
+  const auto place_of = [&](int n, int r, int e) {
+    return (row0 + lane.row_of(r)) * width + part + lane.column_of(n, e);
+  };
 
-  const int steps = turn;
-  if (thread < rows) gains[thread] = !transposed && thread < count ? solve.gain[row0 + thread] : 1.0f;
+  if (steps > 0) copy<tile_bytes<columns>>(own, (transposed ? in.k : in.q).at<columns>(b, 0, first));
+  begin_streamed(0);
+  if (thread < rows) gains[thread] = thread < count ? solve.gain[row0 + thread] : 0.0f;
   float logs[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r)
     logs[r] = !transposed && lane.row_of(r) < count ? solve.log_sum[row0 + lane.row_of(r)] * 1.44269504f : 0.0f;
-  if (steps > 0) {
-    copy<tile_bytes<columns>>(own, (transposed ? in.k : in.q).at<columns>(b, 0, first));
-    begin_streamed(0);
+  __syncthreads();
+
+  // What the tile's own right-hand side gives.
+  Share<part_columns> sum;
+  {
+    Share<part_rows> numbers;
+    const float* from = workspace.inverse(b, tile);
+    numbers.each([&](int n, int r, int e, float) {
+      const int row = lane.row_of(r), column = share + lane.column_of(n, e);
+      return transposed ? from[column * rows + row] : from[row * rows + column];
+    });
+    store_square<true>(lane, numbers, share, inverse);
+    sum.each([&](int n, int r, int e, float) { return given(n, r, e) * (transposed ? gains[lane.row_of(r)] : 1.0f); });
+    const Scale scale(largest_of(sum, peaks[0]));
+    write_rows<columns, true>(lane, sum, part, scale, solved);
+    __syncthreads();
+    sum.each([&](int n, int r, int e, float) { return transposed ? given(n, r, e) : 0.0f; });
+    add_weighted<true, columns>(lane, load_square<true>(lane, inverse, scale.down), solved, part, sum);
   }
-  Share<columns> sum;
-  sum.clear();
-  Share<half> weight;
-  weight.clear();
-  const auto weigh = [&] {
+
+  for (int step = 0; step < steps; ++step) {
+    wait<0>();
+    if (thread == 0) there = is_set(workspace.done(b, tile_at(step)));
+    __syncthreads();
+    const bool early = there;
+    if (early) begin_solved(step);
+    Share<part_rows> weight;
     const std::byte* from = streamed + share * row_bytes<columns>;
     dot<exact, columns>(lane, own, from, in.power_scale(), weight);
     weight.each([&](int n, int r, int e, float value) {
@@ -330,125 +356,65 @@ __global__ void __launch_bounds__(block) solve_kernel(Pairs in, Solve solve, Wor
       const Notes& query = notes_of<columns>(from, lane.column_of(n, e));
       return exp2f(value - query.log_sum) * query.gain;
     });
-  };
-  for (int step = 0; step + 1 < steps; ++step) {
-    wait<0>();
-    if (thread == 0) there = is_set(workspace.done(b, tile_at(step)));
     __syncthreads();
-    const bool early = there;
-    if (early) begin_solved(step);
-    weigh();
+    Share<part_rows> gained = weight;
+    gained.each([&](int, int r, int, float value) { return value * gains[lane.row_of(r)]; });
+    store_square<true>(lane, gained, share, plain_weights);
+    __syncthreads();
+    add_weighted<true, rows>(lane, load_square<true>(lane, inverse, 1.0f / largest_weight), plain_weights, share,
+                             weight);
+    store_square<exact>(lane, weight, share, weights);
+    __syncthreads();
+    Weights<exact, rows> left = load_square<exact>(lane, weights, 1.0f);
     __syncthreads();
     begin_streamed(step + 1);
     if (early) {
       wait<1>();
     } else {
-      await_solved(step);
-    }
-    __syncthreads();
-    spread<exact, columns>(lane, weight, solved + share * row_bytes<columns>, 0, sum);
-  }
-  if (steps > 0) {
-    wait<0>();
-    __syncthreads();
-    weigh();
-  }
-  __syncthreads();  // own, streamed and solved have been read
-
-  if (steps > 0) store_weights(lane, weight, share, last_weights);
-  join_groups(lane, sum, solved);
-  if (lane.group == 0) {
-    sum.each([&](int n, int r, int e, float value) {
-      const int row = lane.row_of(r), column = lane.column_of(n, e);
-      if (!inside(r, column)) return 0.0f;
-      if (!transposed) solve.routed[place_of(r, column)] = value;
-      return solve.from.at(row0 + row, 0)[column] + gains[row] * value;
-    });
-    float peak[2];
-    row_peaks(sum, peak);
-    write_rows<columns, true>(lane, sum, peak, 0, known);
-  }
-  __syncthreads();
-
-  // answer = inverse (right-hand side + gains last_weights s_before), with s_before not yet known.
-  Share<part_columns> answer;
-  Share<rows> to_last;
-  {
-    Share<rows> inverse;
-    const float* numbers = workspace.inverse(b, tile);
-    inverse.each([&](int n, int r, int e, float) {
-      const int row = lane.row_of(r), column = lane.column_of(n, e);
-      return transposed ? numbers[column * rows + row] : numbers[row * rows + column];
-    });
-    read_rows<columns>(lane, known, own_part, answer);
-    spread<true, columns>(lane, inverse, known, own_part, answer);
-    if (steps > 0) {
-      inverse.each([&](int n, int, int e, float value) { return value * gains[lane.column_of(n, e)]; });
-      read_rows<rows>(lane, last_weights, 0, to_last);
-      to_last.each([&](int, int r, int, float value) { return value * gains[lane.row_of(r)]; });
-      spread<true, rows>(lane, inverse, last_weights, 0, to_last);
-      await_solved(steps - 1);
+      if (thread == 0) {
+        while (!is_set(workspace.done(b, tile_at(step)))) __nanosleep(20);
+      }
       __syncthreads();
-      spread<exact, columns>(lane, to_last, solved, own_part, answer);
+      begin_solved(step);
+      wait<0>();
     }
+    __syncthreads();
+    left.back[0] = left.back[1] = notes_of<columns>(solved, 0).unit / largest_weight;
+    add_weighted<exact, columns>(lane, left, solved, part, sum);
   }
-  float peak[2];
-  row_peaks(answer, peak);
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    if (lane.part == 0) exchanged[lane.group][lane.row_of(r)] = peak[r];
-  }
-  __syncthreads();
-#pragma unroll
-  for (int r = 0; r < 2; ++r) peak[r] = fmaxf(peak[r], exchanged[1 - lane.group][lane.row_of(r)]);
-  write_rows<columns, exact>(lane, answer, peak, own_part, solve.tiles.at<columns>(b, 0, first));
+
+  Share<part_columns> answer = sum;
+  if (!transposed)
+    answer.each([&](int n, int r, int e, float value) { return given(n, r, e) + gains[lane.row_of(r)] * value; });
+  const Scale scale(largest_of(answer, peaks[1]));
+  write_rows<columns, exact>(lane, answer, part, scale, solve.tiles.at<columns>(b, 0, first));
   __threadfence();
   __syncthreads();
   if (thread == 0) set(workspace.done(b, tile));
 
+  float mean[2] = {0, 0};
   answer.each([&](int n, int r, int e, float value) {
-    const int column = own_part + lane.column_of(n, e);
-    if (inside(r, column)) solve.to[place_of(r, column)] = value;
+    if (!inside(r, part + lane.column_of(n, e))) return value;
+    const std::size_t place = place_of(n, r, e);
+    solve.to[place] = value;
+    if (transposed) {
+      mean[r] += value * solve.routed[place];
+    } else {
+      solve.routed[place] = sum.at(n, r, e);
+    }
     return value;
   });
   if constexpr (transposed) {
-    float mean[2] = {0, 0};
-    answer.each([&](int n, int r, int e, float value) {
-      const int column = own_part + lane.column_of(n, e);
-      if (inside(r, column)) mean[r] += value * solve.routed[place_of(r, column)];
-      return value;
-    });
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       mean[r] = quad_sum(mean[r]);
-      if (lane.group == 1 && lane.part == 0) exchanged[1][lane.row_of(r)] = mean[r];
+      if (lane.part == 0) exchanged[lane.group][lane.row_of(r)] = mean[r];
     }
     __syncthreads();
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = lane.row_of(r);
-      if (lane.group == 1 || lane.part != 0) continue;
-      mean[r] += exchanged[1][row];
-      if (row < count) solve.means[row0 + row] = mean[r];
-      reinterpret_cast<Notes*>(solve.tiles.at<columns>(b, 0, first + row) + columns * 4)->mean = mean[r];
-    }
-  } else {
-    // What the tile before and the tokens of the tile itself have sent.
-    write_rows<columns, true>(lane, answer, peak, own_part, known);
-    __syncthreads();
-    answer.clear();
-    if (steps > 0) {
-      read_rows<rows>(lane, last_weights, 0, to_last);
-      spread<exact, columns>(lane, to_last, solved, own_part, answer);
-    }
-    const float* numbers = workspace.alpha(b, tile);
-    to_last.each([&](int n, int r, int e, float) { return numbers[lane.row_of(r) * rows + lane.column_of(n, e)]; });
-    spread<true, columns>(lane, to_last, known, own_part, answer);
-    answer.each([&](int n, int r, int e, float value) {
-      const int column = own_part + lane.column_of(n, e);
-      if (inside(r, column)) solve.routed[place_of(r, column)] += value;
-      return value;
-    });
+    if (thread >= rows) return;
+    const float whole = exchanged[0][thread] + exchanged[1][thread] + exchanged[2][thread] + exchanged[3][thread];
+    if (thread < count) solve.means[row0 + thread] = whole;
+    reinterpret_cast<Notes*>(solve.tiles.at<columns>(b, 0, first + thread) + columns * 4)->mean = whole;
   }
 }
 
@@ -466,7 +432,7 @@ void launch_solve(cudaStream_t stream, const Pairs& in, const Solve& solve, cons
   constexpr int bytes = solve_bytes<columns>;
   const auto kernel = solve_kernel<columns, exact, transposed>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "feedback_solve");
-  launch(kernel, static_cast<unsigned>(in.batch * workspace.tiles), block, bytes, stream, in, solve, workspace);
+  launch(kernel, static_cast<unsigned>(in.batch * workspace.tiles), solve_block, bytes, stream, in, solve, workspace);
 }
 
 template <class Launch>
@@ -496,8 +462,7 @@ std::int64_t tiles_of(const FeedbackInputs& in) { return blocks_for(in.f.shape[1
 Workspace workspace_of(const FeedbackInputs& in, const FeedbackSaved& saved) {
   auto* diagonal = saved.workspace.as<float>();
   const std::int64_t tiles = tiles_of(in);
-  return {diagonal, reinterpret_cast<unsigned*>(diagonal + in.f.shape[0] * tiles * 2 * square),
-          static_cast<int>(tiles)};
+  return {diagonal, reinterpret_cast<unsigned*>(diagonal + in.f.shape[0] * tiles * square), static_cast<int>(tiles)};
 }
 
 Target rows_target(const Grad& grad, const Tensor& like) { return {sink_of(grad), static_cast<int>(like.columns())}; }
@@ -514,7 +479,7 @@ Makings makings_of(const Pairs& pairs, const Workspace& workspace, void* memory)
 
 std::int64_t CudaBackend::feedback_solve_workspace(const FeedbackInputs& in) const {
   const std::int64_t tiles = in.f.shape[0] * tiles_of(in);
-  return tiles * 2 * square + 1 + tiles;
+  return tiles * square + 1 + tiles;
 }
 
 void CudaBackend::feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) {

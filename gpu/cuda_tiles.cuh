@@ -235,7 +235,7 @@ template <bool exact, int width>
 struct Weights {
   static constexpr int steps = width / (exact ? 16 : 8);
   Left big[steps], rest[exact ? steps : 1];
-  float back[2];
+  float back[2];  ///< exact: what a row's products are to be multiplied by
 
   /// `streamed`: the rows that the weights belong to; their units become part of the weights.
   template <int columns>
@@ -269,32 +269,33 @@ struct Weights {
   }
 };
 
-/// 32 columns of the products: part += weights times rows, from the lane's own address.
-template <int row, int width>
-__device__ void add_products(const Weights<true, width>& weights, unsigned from, int second, Share<32>& part) {
+/// 16 or 32 columns of the products: part += weights times rows, from the lane's own address.
+template <int row, int width, int count>
+__device__ void add_products(const Weights<true, width>& weights, unsigned from, int second, Share<count>& part) {
 #pragma unroll
   for (int k = 0; k < width / 16; ++k) {
-    std::uint32_t b[2][4], b_rest[2][4];
+    std::uint32_t b[count / 16][4], b_rest[count / 16][4];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < count / 16; ++i) {
       load_transposed(from + k * 16 * row + i * 32, b[i]);
       load_transposed(from + k * 16 * row + i * 32 + second, b_rest[i]);
     }
     const auto each = [&](const Left& l, const auto& r) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) multiply<true>(part.value[i], l, r[i / 2][i % 2 * 2], r[i / 2][i % 2 * 2 + 1]);
+      for (int i = 0; i < count / 8; ++i)
+        multiply<true>(part.value[i], l, r[i / 2][i % 2 * 2], r[i / 2][i % 2 * 2 + 1]);
     };
     each(weights.rest[k], b);
     each(weights.big[k], b_rest);
     each(weights.big[k], b);
   }
 }
-template <int row, int width>
-__device__ void add_products(const Weights<false, width>& weights, const std::byte* from, Share<32>& part) {
+template <int row, int width, int count>
+__device__ void add_products(const Weights<false, width>& weights, const std::byte* from, Share<count>& part) {
 #pragma unroll
   for (int k = 0; k < width / 8; ++k)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < count / 8; ++i) {
       const std::byte* b = from + k * 8 * row + i * 32;
       multiply<false>(part.value[i], weights.big[k], *reinterpret_cast<const std::uint32_t*>(b),
                       *reinterpret_cast<const std::uint32_t*>(b + row));
@@ -303,28 +304,35 @@ __device__ void add_products(const Weights<false, width>& weights, const std::by
 
 /// sum_i += sum over j of weight_ij x_j, for `width` rows x from `streamed` on and `count` columns from `first` on.
 template <bool exact, int columns, int width, int count>
-__device__ void spread(const Lane& lane, const Share<width>& weights, const std::byte* streamed, int first,
-                       Share<count>& sum) {
-  constexpr int row = row_bytes<columns>;
+__device__ void add_weighted(const Lane& lane, const Weights<exact, width>& weights, const std::byte* streamed,
+                             int first, Share<count>& sum) {
+  constexpr int row = row_bytes<columns>, together = count < 32 ? count : 32;
   const int place = static_cast<int>(threadIdx.x % 32);
-  Weights<exact, width> left;
-  left.template take<columns>(lane, weights, streamed);
 #pragma unroll
-  for (int c = 0; c < count; c += 32) {
-    Share<32> part;
+  for (int c = 0; c < count; c += together) {
+    Share<together> part;
     part.clear();
     if constexpr (exact) {
       const unsigned from = shared_address(streamed + place % 16 * row + place / 16 * 16 + (first + c) * 2);
-      add_products<row>(left, from, columns * 2, part);
+      add_products<row>(weights, from, columns * 2, part);
     } else {
-      add_products<row>(left, streamed + 2 * lane.part * row + (first + c + place / 4) * 4, part);
+      add_products<row>(weights, streamed + 2 * lane.part * row + (first + c + place / 4) * 4, part);
     }
     part.each([&](int n, int r, int e, float value) {
       float& to = sum.at(c / 8 + n, r, e);
-      to = exact ? fmaf(value, left.back[r], to) : to + value;
+      to = exact ? fmaf(value, weights.back[r], to) : to + value;
       return value;
     });
   }
+}
+
+/// The same from weights as they were computed.
+template <bool exact, int columns, int width, int count>
+__device__ void spread(const Lane& lane, const Share<width>& weights, const std::byte* streamed, int first,
+                       Share<count>& sum) {
+  Weights<exact, width> left;
+  left.template take<columns>(lane, weights, streamed);
+  add_weighted<exact, columns>(lane, left, streamed, first, sum);
 }
 
 /// Adds what the second group of warps has to what the first has. `memory`: 256 bytes a column; the whole block calls.
