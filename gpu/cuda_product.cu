@@ -17,10 +17,11 @@ using namespace device;
 namespace {
 
 constexpr unsigned part = 32;           // rows and columns of a warp's share of a tile
-constexpr unsigned most_tiles = 1024;   // of 64 x 64: beyond that the GPU is full and cuBLAS is as good
-constexpr unsigned split_blocks = 200;  // as many blocks should share the products of transposed operands
+constexpr unsigned most_tiles = 2048;   // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
+constexpr unsigned most_depth = 4096;   // of a product with a transposed first operand
+constexpr unsigned wide_tiles = 180;    // from this many tiles of 32 x 64 on they win
+constexpr unsigned split_blocks = 200;  // as many blocks should share the products that have few tiles
 constexpr unsigned least_depth = 128;   // of a block that shares
-constexpr unsigned wide_tiles = 90;     // from this many tiles of 64 x 64 on they win
 
 /// How a block works: `down` by `across` shares of 32 x 32, `groups` of warps that share a slab of the depth, each
 /// taking `depth` of it (at most 64: sums are kept short, see cuda_tiles.cuh), up to `stages` slabs in flight.
@@ -31,8 +32,9 @@ struct Plan {
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
   static constexpr unsigned elements = rows * columns;
 };
-using Narrow = Plan<1, 1, 8, 16, 3>;
-using Wide = Plan<2, 2, 2, 16, 4>;
+using Narrow = Plan<1, 1, 8, 16, 3>;  // few tiles, all of a deep slab at once
+using Wide = Plan<1, 2, 2, 32, 3>;    // many tiles, small blocks
+using Shared = Plan<1, 1, 4, 16, 4>;  // gradients of weights: small enough to run beside others
 
 /// One slab of 32 lines of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do
 /// here, else there is a row for each depth. The strides keep the matrix units' reads free of bank conflicts.
@@ -41,34 +43,20 @@ struct Lines {
   static constexpr unsigned inner = deep ? slab : part, outer = deep ? part : slab;
   static constexpr unsigned stride = inner + (deep ? 4 : 8), elements = outer * stride;
 
-  /// Begins to copy lines [first, first + 32) for depths [from, from + slab); what lies outside becomes zero.
+  /// Begins to copy lines [first, first + 32) for depths [from, from + slab), one number at a time; what lies outside
+  /// becomes zero.
   template <unsigned block>
   __device__ static void load(const Matrix& m, float* to, unsigned first, unsigned lines, unsigned from,
                               unsigned depth) {
     const unsigned inner_first = deep ? from : first, outer_first = deep ? first : from;
     const unsigned inner_end = deep ? depth : lines, outer_end = deep ? lines : depth;
-    const auto copy = [&](auto wide, unsigned i) {
-      constexpr unsigned width = decltype(wide)::value, pieces = inner / width;
-      const unsigned o = i / pieces, n = i % pieces * width;
-      const bool inside = outer_first + o < outer_end && inner_first + n < inner_end;
-      const unsigned count = inside ? min(width, inner_end - inner_first - n) : 0;
-      const float* source = inside ? m.data + std::size_t{outer_first + o} * m.stride + inner_first + n : m.data;
-      const unsigned address = tiles::shared_address(to + o * stride + n);
-      if constexpr (width == 4) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(source), "r"(count * 4));
-      } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(source), "r"(count * 4));
-      }
-    };
-    if (m.vector) {
-      static_assert(outer * inner / 4 % block == 0);
-#pragma unroll
-      for (unsigned i = 0; i < outer * inner / 4; i += block) {
-        copy(std::integral_constant<unsigned, 4>(), i + threadIdx.x);
-      }
-    } else {
 #pragma unroll 1
-      for (unsigned i = threadIdx.x; i < outer * inner; i += block) copy(std::integral_constant<unsigned, 1>(), i);
+    for (unsigned i = threadIdx.x; i < outer * inner; i += block) {
+      const unsigned o = i / inner, n = i % inner;
+      const bool inside = outer_first + o < outer_end && inner_first + n < inner_end;
+      const float* source = inside ? m.data + std::size_t{outer_first + o} * m.stride + inner_first + n : m.data;
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(tiles::shared_address(to + o * stride + n)),
+                   "l"(source), "r"(inside ? 4 : 0));
     }
   }
 
@@ -247,6 +235,38 @@ __device__ void finish_plain(const Products& p, const Sums<P>& sums, const Place
   }
 }
 
+/// Copies 32 lines of an operand slab by slab, 16 bytes at a time. A thread keeps its place, so that little is computed
+/// for a slab.
+template <bool deep, unsigned slab, unsigned block>
+struct Feed {
+  using L = Lines<deep, slab>;
+  static constexpr unsigned pieces = L::inner / 4, step = block / pieces, count = L::outer / step;
+  static_assert(block % pieces == 0 && L::outer % step == 0);
+  const float* source;
+  int lines;  // from this thread's first one to the end
+
+  __device__ void start(const Matrix& m, unsigned first, unsigned end, unsigned from) {
+    const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
+    const unsigned line = first + (deep ? o : n), depth = from + (deep ? n : o);
+    source = m.data + std::size_t{deep ? line : depth} * m.stride + (deep ? depth : line);
+    lines = static_cast<int>(end) - static_cast<int>(line);
+  }
+  /// The next slab, of which `left` depths count.
+  __device__ void bring(float* to, unsigned stride, unsigned left) {
+    const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
+    const int along = deep ? static_cast<int>(left) - static_cast<int>(n) : lines;
+    const int bytes = 4 * max(0, min(4, along));
+    const unsigned address = tiles::shared_address(to + o * L::stride + n);
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) {
+      const bool inside = deep ? static_cast<int>(i * step) < lines : o + i * step < left;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + i * step * L::stride * 4),
+                   "l"(source + std::size_t{i * step} * stride), "r"(inside ? bytes : 0));
+    }
+    source += deep ? slab : std::size_t{slab} * stride;
+  }
+};
+
 /// The slabs that a block works through: those of all terms one after another.
 template <class P, bool a_deep, bool b_deep>
 struct Slabs {
@@ -255,35 +275,69 @@ struct Slabs {
   const Products& p;
   const Place& place;
   float* memory;
-  unsigned begin, end;
+  unsigned next, end, term, from;  // slab that is brought next, where they end; its term and where it begins there
+  Feed<a_deep, P::slab, P::block> a[P::down];
+  Feed<b_deep, P::slab, P::block> b[P::across];
+  float* to;  // stage of the next slab
 
-  __device__ float* stage(unsigned index) const {
-    return memory + (index - begin) % P::stages * stage_elements<P, a_deep, b_deep>;
+  __device__ Slabs(const Products& products, const Place& at, float* shared, unsigned begin, unsigned last)
+      : p(products), place(at), memory(shared), next(begin), end(last), term(p.summed ? 0 : at.result), to(shared) {
+    unsigned own = begin;
+    while (p.summed && term + 1 < p.count && own >= slabs_of(p.terms[term])) own -= slabs_of(p.terms[term++]);
+    from = own * P::slab;
+    start();
   }
-  /// Begins to copy slab `index`, if there is one.
-  __device__ void bring(unsigned index) const {
-    if (index < end) {
-      unsigned term = p.summed ? 0 : place.result, own = index;
-      while (p.summed && own >= slabs_of(p.terms[term])) own -= slabs_of(p.terms[term++]);
+  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
+  __device__ const Matrix& right(unsigned k) const { return p.finish == Finish::lift ? p.terms[k].b : p.terms[term].b; }
+  __device__ unsigned right_column(unsigned k) const {
+    return place.column + (p.finish == Finish::lift ? 0 : part * k);
+  }
+  __device__ void start() {
+    const Result& r = p.results[place.result];
+#pragma unroll
+    for (unsigned k = 0; k < P::down; ++k) a[k].start(p.terms[term].a, place.row + part * k, r.rows, from);
+#pragma unroll
+    for (unsigned k = 0; k < P::across; ++k) b[k].start(right(k), right_column(k), r.columns, from);
+  }
+  /// Begins to copy the next slab, if there is one.
+  __device__ void bring() {
+    if (next < end) {
+      if (from >= p.terms[term].depth) {
+        ++term;
+        from = 0;
+        start();
+      }
       const Term& t = p.terms[term];
-      const unsigned from = own * P::slab, rows = p.results[place.result].rows,
-                     columns = p.results[place.result].columns;
-      float* to = stage(index);
+      const Result& r = p.results[place.result];
 #pragma unroll
       for (unsigned k = 0; k < P::down; ++k) {
-        A::template load<P::block>(t.a, to + k * A::elements, place.row + part * k, rows, from, t.depth);
+        float* part_to = to + k * A::elements;
+        if (t.a.vector) {
+          a[k].bring(part_to, t.a.stride, t.depth - from);
+        } else {
+          A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, from, t.depth);
+        }
       }
-      to += P::down * A::elements;
 #pragma unroll
       for (unsigned k = 0; k < P::across; ++k) {
-        const bool lift = p.finish == Finish::lift;
-        B::template load<P::block>(lift ? p.terms[k].b : t.b, to + k * B::elements,
-                                   place.column + (lift ? 0 : part * k), columns, from, t.depth);
+        float* part_to = to + P::down * A::elements + k * B::elements;
+        if (right(k).vector) {
+          b[k].bring(part_to, right(k).stride, t.depth - from);
+        } else {
+          B::template load<P::block>(right(k), part_to, right_column(k), r.columns, from, t.depth);
+        }
       }
+      from += P::slab;
+      ++next;
+      to = stage_behind(to);
     }
     tiles::commit();
   }
-  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
+  /// The stages take turns.
+  __device__ float* stage_behind(float* stage) const {
+    constexpr unsigned size = stage_elements<P, a_deep, b_deep>;
+    return stage == memory + (P::stages - 1) * size ? memory : stage + size;
+  }
 };
 
 template <class P>
@@ -304,19 +358,22 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   const unsigned tile = blockIdx.x, split = blockIdx.y;
   const Place place = place_of<P>(p, tile);
   const unsigned count = slabs_in<P>(p, place.result), each = (count + p.splits - 1) / p.splits;
-  const Slabs<P, a_deep, b_deep> slabs{p, place, memory, min(count, split * each), min(count, (split + 1) * each)};
+  const unsigned begin = min(count, split * each), end = min(count, begin + each);
+  Slabs<P, a_deep, b_deep> slabs(p, place, memory, begin, end);
   const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
-  for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring(slabs.begin + i);
-  tiles::Accumulator<4> sum;
+  for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
+  constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
+  tiles::Accumulator<4> sum, some;
   sum.clear();
-  for (unsigned index = slabs.begin; index < slabs.end; ++index) {
+  some.clear();
+  float* stage = memory;
+  for (unsigned index = begin; index < end; ++index) {
     tiles::wait<P::stages - 2>();
     __syncthreads();
-    slabs.bring(index + P::stages - 1);
-    const float* left = slabs.stage(index) + share / P::across * A::elements;
-    const float* right = slabs.stage(index) + P::down * A::elements + share % P::across * B::elements;
-    tiles::Accumulator<4> some;
-    some.clear();
+    slabs.bring();
+    const float* left = stage + share / P::across * A::elements;
+    const float* right = stage + P::down * A::elements + share % P::across * B::elements;
+    stage = slabs.stage_behind(stage);
 #pragma unroll
     for (unsigned depth = 0; depth < P::depth; depth += 8) {
       tiles::Fragment<true, 4> a[2];
@@ -325,8 +382,12 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
       B::columns(right, group * P::depth + depth, b);
       tiles::multiply<true>(some, 0, a, b);
     }
-    sum.add(some);
+    if ((index - begin) % short_sum == short_sum - 1) {
+      sum.add(some);
+      some.clear();
+    }
   }
+  sum.add(some);
   tiles::wait<0>();
   __syncthreads();
   float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
@@ -436,8 +497,7 @@ void launch_products(cudaStream_t stream, const Products& p) {
 template <bool a_deep, bool b_deep>
 bool CudaBackend::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
-  if (wide > most_tiles) return false;
-  const unsigned shared_by = a_deep ? 1 : most_slabs<Wide>(p) * Wide::slab / least_depth;
+  if (wide > most_tiles || (!a_deep && p.terms[0].depth > most_depth)) return false;
   const auto run = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);
@@ -447,7 +507,9 @@ bool CudaBackend::multiply_tiles(Products& p) {
     }
     launch_products<P, a_deep, b_deep>(stream(), p);
   };
-  if (p.finish == Finish::lift || wide * shared_by >= wide_tiles) {
+  if constexpr (!a_deep) {
+    run(Shared());
+  } else if (p.finish == Finish::lift || wide >= wide_tiles) {
     run(Wide());
   } else {
     run(Narrow());
