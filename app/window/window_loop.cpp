@@ -24,6 +24,8 @@ constexpr double software_interval = 1.0 / 20;
 constexpr double software_share = 0.02;       ///< of all processors, at most, for drawing new data
 constexpr double slowest_software = 1.0 / 3;  ///< however dear a frame is
 constexpr double poll_interval = 1.0 / 60;
+constexpr double touched_poll_interval = 1.0 / 250;  ///< while somebody drags, the answer is waited for
+constexpr double touched_time = 0.5;                 ///< seconds after input that count as such
 constexpr int frames_after_input = 3;
 
 /// Processor seconds of this thread, which also draws when OpenGL is software.
@@ -122,15 +124,19 @@ double WindowLoop::shortest_frame() const {
 void WindowLoop::wait_for_reason() {
   while (!window_.wants_to_close()) {
     const double now = window_time();
-    if (window_.take_input()) frames_owed_ = frames_after_input;
+    if (window_.take_input()) {
+      frames_owed_ = frames_after_input;
+      last_input_ = now;
+    }
+    const bool is_touched = now - last_input_ < touched_time;
+    const double fastest = window_.is_software() ? 0.5 * software_interval : 0.0;
     const bool is_counted = options_.exit_after_frames > 0 || !script_.is_done();
     double due = 1e300;
-    if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty())
-      due = last_frame_ + (window_.is_software() ? 0.5 * software_interval : 0.0);
-    if (source_.revision() != revision_) due = std::min(due, last_frame_ + shortest_frame());
+    if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty()) due = last_frame_ + fastest;
+    if (source_.revision() != revision_) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
     due = std::min(due, std::max(page_.wake_at, last_frame_ + display_interval));
     if (due <= now) return;
-    window_.wait_events(std::clamp(due - now, 0.001, poll_interval));
+    window_.wait_events(std::clamp(due - now, 0.001, is_touched ? touched_poll_interval : poll_interval));
   }
 }
 

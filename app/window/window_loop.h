@@ -47,7 +47,7 @@ class WindowLoop {
   std::uint64_t revision_ = 0;
   std::int64_t frames_ = 0;
   int frames_owed_ = 3;  ///< input needs a few frames until everything has reacted
-  double last_frame_ = -1, frame_cost_ = 0;
+  double last_frame_ = -1, frame_cost_ = 0, last_input_ = -1;
   std::vector<std::string> pictures_;  ///< to be written with the next frame
 };
 

@@ -21,7 +21,7 @@ Tensor tokens_of(const Tensor& sequences, std::int64_t b, std::int64_t first, st
 
 }  // namespace
 
-int tokens_in_a_pass(const Backend& backend) { return backend.name() == "cpu" ? 2048 : 32768; }
+int tokens_in_a_pass(const Backend& backend) { return backend.name() == "cpu" ? 512 : 32768; }
 
 JacobianMeasure::JacobianMeasure(Tape& tape, DType dtype, std::vector<double> x, std::vector<std::uint8_t> context,
                                  SequenceMap map, JacobianPlan plan)

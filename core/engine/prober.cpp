@@ -218,7 +218,8 @@ std::shared_ptr<const DepthView> Prober::depth(const ProbeSetup& setup) {
   return std::make_shared<const DepthView>(measure_depth(*trainer_, tape_, sequence_of(setup)));
 }
 
-std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int traced, const Spectra* unedited) {
+std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int traced, const Spectra* unedited,
+                                              std::optional<double> accuracy_after) {
   const Task& task = trainer_->task();
   const Example example = sequence_of(setup);
   const auto length = static_cast<std::int64_t>(example.tokens.size());
@@ -233,7 +234,7 @@ std::shared_ptr<const ProbeView> Prober::look(const ProbeSetup& setup, int trace
   view->labels = labels_;
   view->examples = batch_->count();
   view->accuracy_before = *plain_accuracy_;
-  view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy(edits);
+  view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy_after ? *accuracy_after : accuracy(edits);
   // The sequence comes last, as its probes are read from the tape.
   const Answers edited = edits.empty() ? *plain_ : answers(edits);
   const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());

@@ -24,8 +24,10 @@ class Prober {
   /// The sequence that a setup means; tokens outside the vocabulary or of another length are an Error(bad_input).
   Example sequence_of(const ProbeSetup& setup) const;
   /// Answers, accuracy and operators. `traced` is the part whose token weights are wanted; `unedited` gives the modes
-  /// of overridden heads their identities.
-  std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* unedited);
+  /// of overridden heads their identities. `accuracy_after`, where given, stands for the accuracy with the overrides,
+  /// which takes most of the time.
+  std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* unedited,
+                                        std::optional<double> accuracy_after = std::nullopt);
   /// The theorems beside one head of part `layer` (any other part: the first `ska`); nullptr without such a layer.
   std::shared_ptr<const TheoryView> theory(const ProbeSetup& setup, int layer, int head);
   /// The gradient of the sequence's loss at every depth, and its bounds.

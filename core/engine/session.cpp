@@ -33,6 +33,8 @@ constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_pr
 constexpr double share_for_influence = 0.03, share_for_solvers = 0.01;
 constexpr double share_for_first_influence = 0.3;  // while there is nothing to see of it yet
 constexpr double share_for_edits = 0.5;            // while somebody drags: the picture follows
+constexpr double time_of_a_move = 0.1;             // seconds: while a knob moves only what is quickly found follows
+constexpr double time_of_steering = 0.5;           // seconds after a command in which the next one may come
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -104,7 +106,7 @@ struct Session::Worker {
       solver_pace{share_for_solvers, 0.5};
   bool influence_failed = false;
   bool device_is_lost = false;  // nothing is asked of it until the run has moved
-  Clock::time_point last_publication{}, speed_start = Clock::now();
+  Clock::time_point last_publication{}, last_command{}, speed_start = Clock::now();
   std::int64_t speed_step = 0;
   double steps_per_second = 0;
   bool stale = true;  // something changed since the last publication
@@ -118,7 +120,7 @@ struct Session::Worker {
     });
     while (take_commands()) {
       if (running && watched) guarded([&] { train(); });
-      if (has_influence_to_measure()) measure_influence();
+      if (has_influence_to_measure() && !is_being_steered()) measure_influence();
       if (stale && seconds_since(last_publication) >= 1.0 / options.publish_hz) guarded([&] { look_and_publish(); });
     }
   }
@@ -126,6 +128,13 @@ struct Session::Worker {
   // While training rests, the measurement gets all the time there is, a piece at a time.
   bool has_influence_to_measure() const {
     return watched && !running && !device_is_lost && !influence_failed && !watched->influence_is_current();
+  }
+
+  // A command is answered at once: what takes longer waits until the hand has come to rest.
+  bool is_being_steered() const { return !running && seconds_since(last_command) < time_of_steering; }
+  void note_command() {
+    last_command = Clock::now();
+    if (!running) last_publication = {};
   }
 
   // A measurement that fails is told once and given up; it never stops the training.
@@ -172,7 +181,7 @@ struct Session::Worker {
       std::unique_lock lock(mutex);
       const bool idle = !running || !watched;
       if (idle && !stale && !has_influence_to_measure()) wake.wait(lock, [&] { return stopping || !inbox.empty(); });
-      if (idle && stale && inbox.empty() && !has_influence_to_measure())
+      if (idle && inbox.empty() && (has_influence_to_measure() ? is_being_steered() : stale))
         wake.wait_for(lock, std::chrono::milliseconds(4));
       if (stopping) return false;
       commands.swap(inbox);
@@ -180,6 +189,7 @@ struct Session::Worker {
     for (const Command& command : commands) {
       guarded([&] { apply(command); });
       stale = true;
+      note_command();
     }
     return true;
   }
@@ -406,9 +416,11 @@ struct Session::Worker {
         !value["to"].is_number()) {
       throw Error(ExitCode::bad_input, "set takes {\"key\": \"learning_rate\", \"to\": 0.001}");
     }
-    run().set(value["key"].get<std::string>(), value["to"].get<double>(),
-              value.contains("live") && value["live"] == true);
+    const auto key = value["key"].get<std::string>();
+    run().set(key, value["to"].get<double>(), value.contains("live") && value["live"] == true);
     keep_what_a_change_replaces();
+    // How the training goes on changes nothing of what the present weights show.
+    if (key.find('.') == std::string::npos) return;
     watched->forget_looks();
     look_afresh();
   }
@@ -518,9 +530,15 @@ struct Session::Worker {
     look_at(watched->spectra_are_current(), spectra_pace, &WatchedRun::update_spectra);
     look_at(watched->trace_is_current(), trace_pace, &WatchedRun::update_trace);
     if (resting) take_checksum();
-    if (!watched->probe_is_current() && !(resting && looked)) {
+    if (resting && !looked && seconds_since(last_command) < time_of_a_move) {
+      look_at(watched->probe_is_answered(), probe_pace, &WatchedRun::answer_probe);
+    } else if (!watched->probe_is_current() && !(resting && looked)) {
       look_at(false, probe_pace, &WatchedRun::update_probe);
       if (looked) probe_pace.change_share(share_for_probes, 0.25);
+    }
+    if (is_being_steered()) {
+      stale = true;
+      return;
     }
     if (!(resting && looked)) look_at(watched->solvers_are_current(), solver_pace, &WatchedRun::update_solvers);
     if (!(resting && looked)) look_at(watched->theory_is_current(), theory_pace, &WatchedRun::update_theory);

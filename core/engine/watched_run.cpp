@@ -202,7 +202,8 @@ bool WatchedRun::spectra_are_current() const { return forecasts() || (spectra_ &
 bool WatchedRun::trace_is_current() const {
   return forecasts() ? forecast_ && forecast_->step == run_->step() : trace_ && trace_->step == run_->step();
 }
-bool WatchedRun::probe_is_current() const { return forecasts() || (probe_ && probe_->step == run_->step()); }
+bool WatchedRun::probe_is_answered() const { return forecasts() || (probe_ && probe_->step == run_->step()); }
+bool WatchedRun::probe_is_current() const { return probe_is_answered() && !accuracy_is_old_; }
 bool WatchedRun::solvers_are_current() const { return forecasts() || (solvers_ && solvers_->step == run_->step()); }
 void WatchedRun::update_spectra() {
   if (observer_) spectra_ = observer_->spectra(trail_.empty() ? nullptr : trail_.back().get());
@@ -225,6 +226,14 @@ void WatchedRun::update_trace() {
 }
 void WatchedRun::update_probe() {
   if (prober_) probe_ = prober_->look(history_.now(), traced_part_, spectra_.get());
+  if (probe_) last_accuracy_ = probe_->accuracy_after;
+  accuracy_step_ = run_->step();
+  accuracy_is_old_ = false;
+}
+void WatchedRun::answer_probe() {
+  if (!prober_ || !last_accuracy_ || accuracy_step_ != run_->step()) return update_probe();
+  probe_ = prober_->look(history_.now(), traced_part_, spectra_.get(), last_accuracy_);
+  accuracy_is_old_ = !history_.now().overrides.empty();
 }
 void WatchedRun::update_solvers() {
   if (!observer_) return;

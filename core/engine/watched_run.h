@@ -46,12 +46,16 @@ class WatchedRun {
   bool spectra_are_current() const;
   bool trace_is_current() const;
   bool probe_is_current() const;
+  /// The same, but for the accuracy, which may be that of the overrides before.
+  bool probe_is_answered() const;
   bool solvers_are_current() const;
   void update_spectra();
   /// The trace, the token weights of the same layer, and the path of training; of a forecaster its forecasts.
   void update_trace();
   /// What the probe sequence is answered, with the overrides in force; wants current spectra.
   void update_probe();
+  /// The same at once, without the accuracy on many sequences; `update_probe` has to follow.
+  void answer_probe();
   void update_solvers();
 
   /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
@@ -97,6 +101,9 @@ class WatchedRun {
   ForecastEnsemble ensemble_;  // only where the run forecasts
   std::shared_ptr<const MemoryView> memory_;
   std::shared_ptr<const ProbeView> probe_;
+  std::optional<double> last_accuracy_;  // of the probe at `accuracy_step_`
+  std::int64_t accuracy_step_ = -1;
+  bool accuracy_is_old_ = false;  // `probe_` has that of earlier overrides
   std::optional<MadeProblem> made_problem_;
   std::shared_ptr<const SolverView> solvers_;
   int theory_part_ = -1, theory_head_ = 0;

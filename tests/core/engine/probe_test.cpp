@@ -67,6 +67,29 @@ double largest_change(const ProbeView& view) {
   return largest;
 }
 
+TEST(Probe, AnswersAtOnceAndCountsAfterwards) {
+  Probed probed;
+  WatchedRun& watched = probed.watched;
+  const double before = probed.seen.probe->accuracy_after;
+  watched.change_probe({"mode_off", R"({"head": 0})"});
+  EXPECT_FALSE(watched.probe_is_answered());
+  watched.answer_probe();
+  EXPECT_TRUE(watched.probe_is_answered());
+  EXPECT_FALSE(watched.probe_is_current()) << "the accuracy has to follow";
+  const Observation quick = watched.describe();
+  EXPECT_EQ(quick.probe->accuracy_after, before);
+  EXPECT_EQ(quick.probe->heads.size(), 2u);
+  watched.update_probe();
+  EXPECT_TRUE(watched.probe_is_current());
+  const Observation whole = watched.describe();
+  EXPECT_EQ(probabilities(*quick.probe, true), probabilities(*whole.probe, true));
+  EXPECT_EQ(quick.probe->weights.weights, whole.probe->weights.weights);
+  watched.train_step();
+  watched.change_probe({"clear_overrides", "{}"});
+  watched.answer_probe();
+  EXPECT_TRUE(watched.probe_is_current()) << "at another step nothing is known, so everything is computed";
+}
+
 TEST(Probe, ShowsTheAnswersOfTheSequence) {
   Probed probed;
   const ProbeView& view = *probed.seen.probe;
