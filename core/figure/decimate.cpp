@@ -19,22 +19,22 @@ struct Box {
 // Cuts segments at the box and appends what is left to pieces (Liang and Barsky).
 class PieceBuilder {
  public:
-  PieceBuilder(CanvasCurve& out, const Box& box) : out_(out), box_(box) {}
+  PieceBuilder(CanvasCurve& out, PlacingState& now, const Box& box) : out_(out), now_(now), box_(box) {}
 
   void add(Point p) {
     p = {std::clamp(p.x, -far_away, far_away), std::clamp(p.y, -far_away, far_away)};
-    if (has_last_) {
-      segment(last_, p);
+    if (now_.has_last) {
+      segment(now_.last, p);
     } else {
-      pending_single_ = inside(p);
+      now_.pending_single = inside(p);
     }
-    last_ = p;
-    has_last_ = true;
+    now_.last = p;
+    now_.has_last = true;
   }
 
   void gap() {
-    if (has_last_ && pending_single_) start(last_);
-    has_last_ = pending_single_ = open_ = false;
+    if (now_.has_last && now_.pending_single) start(now_.last);
+    now_.has_last = now_.pending_single = now_.open = false;
   }
 
  private:
@@ -46,7 +46,7 @@ class PieceBuilder {
   }
 
   void segment(Point a, Point b) {
-    pending_single_ = false;
+    now_.pending_single = false;
     double t0 = 0, t1 = 1;
     const double dx = b.x - a.x, dy = b.y - a.y;
     const auto cut = [&](double p, double q) {
@@ -61,19 +61,18 @@ class PieceBuilder {
     };
     if (!cut(-dx, a.x - box_.left) || !cut(dx, box_.right - a.x) || !cut(-dy, a.y - box_.top) ||
         !cut(dy, box_.bottom - a.y)) {
-      open_ = false;
+      now_.open = false;
       return;
     }
-    if (!open_ || t0 > 0) start({a.x + t0 * dx, a.y + t0 * dy});
+    if (!now_.open || t0 > 0) start({a.x + t0 * dx, a.y + t0 * dy});
     const Point end = t1 < 1 ? Point{a.x + t1 * dx, a.y + t1 * dy} : b;
     if (end.x != out_.points.back().x || end.y != out_.points.back().y) out_.points.push_back(end);
-    open_ = t1 == 1;
+    now_.open = t1 == 1;
   }
 
   CanvasCurve& out_;
+  PlacingState& now_;
   Box box_;
-  Point last_;
-  bool has_last_ = false, pending_single_ = false, open_ = false;
 };
 
 /// Cuts the visible part of a curve into columns.
@@ -136,12 +135,19 @@ class ColumnCutter {
 /// Puts the points of columns in their places on the canvas.
 class Placer {
  public:
-  Placer(const CurveView& curve, const AxisTransform& x, const AxisTransform& y)
-      : curve_(curve), x_(x), y_(y), pieces_(out_, box(x, y)) {}
+  Placer(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, CanvasCurve begun,
+         const PlacingState& state)
+      : curve_(curve), x_(x), y_(y), out_(std::move(begun)), now_(state), pieces_(out_, now_, box(x, y)) {
+    out_.points.resize(now_.points);
+    out_.starts.resize(now_.starts);
+    out_.flaws.resize(now_.flaws);
+  }
 
-  CanvasCurve run(std::span<const CurveColumn> columns) {
-    out_.points.reserve(2 * columns.size());
-    for (const CurveColumn& column : columns) add(column);
+  CanvasCurve run(std::span<const CurveColumn> columns, std::size_t settled, PlacingState& after_settled) {
+    for (std::size_t i = now_.columns; i < columns.size(); ++i) {
+      add(columns[i]);
+      if (i + 1 == settled) after_settled = state_after(settled);
+    }
     pieces_.gap();
     return std::move(out_);
   }
@@ -150,6 +156,15 @@ class Placer {
   static Box box(const AxisTransform& x, const AxisTransform& y) {
     return {std::min(x.from(), x.to()) - air, std::min(y.from(), y.to()) - air, std::max(x.from(), x.to()) + air,
             std::max(y.from(), y.to()) + air};
+  }
+
+  PlacingState state_after(std::size_t columns) const {
+    PlacingState state = now_;
+    state.columns = columns;
+    state.points = out_.points.size();
+    state.starts = out_.starts.size();
+    state.flaws = out_.flaws.size();
+    return state;
   }
 
   bool is_log() const { return y_.scale() == Scale::log; }
@@ -170,9 +185,9 @@ class Placer {
     const auto end = std::unique(kept.begin(), kept.end());
     for (auto i = kept.begin(); i != end; ++i) {
       if (*i == Summary::none || !has_place(*i)) continue;
-      last_place_ = place(*i);
-      has_last_place_ = true;
-      pieces_.add(last_place_);
+      now_.last_place = place(*i);
+      now_.has_last_place = true;
+      pieces_.add(now_.last_place);
     }
     if (s.first_flaw != Summary::none) mark(s.first_flaw);
     if (is_log() && s.first_non_positive != Summary::none) mark(s.first_non_positive);
@@ -187,15 +202,15 @@ class Placer {
   void mark(std::size_t i) {
     const double left = std::min(x_.from(), x_.to()), right = std::max(x_.from(), x_.to());
     double x = x_.to_canvas(curve_.x(i));
-    if (std::isnan(x)) x = has_last_place_ ? last_place_.x : left;
+    if (std::isnan(x)) x = now_.has_last_place ? now_.last_place.x : left;
     if (x < left - 0.5 || x > right + 0.5) return;
     const double y = curve_.y(i);
     const Flaw flaw = flaw_of(curve_.x(i), y);
-    double& last_x = last_flaw_x_[static_cast<int>(flaw)];
+    double& last_x = now_.last_flaw_x[static_cast<int>(flaw)];
     if (std::abs(x - last_x) < flaw_spacing) return;
     last_x = x;
     const double top = std::min(y_.from(), y_.to()), bottom = std::max(y_.from(), y_.to());
-    const double good = std::clamp(has_last_place_ ? last_place_.y : bottom, top, bottom);
+    const double good = std::clamp(now_.has_last_place ? now_.last_place.y : bottom, top, bottom);
     const double height = flaw == Flaw::not_a_number ? good : flaw == Flaw::above ? top : bottom;
     out_.flaws.push_back({{x, height}, flaw});
   }
@@ -204,10 +219,8 @@ class Placer {
   const AxisTransform& x_;
   const AxisTransform& y_;
   CanvasCurve out_;
+  PlacingState now_;
   PieceBuilder pieces_;
-  Point last_place_;
-  bool has_last_place_ = false;
-  std::array<double, 4> last_flaw_x_ = {-1e300, -1e300, -1e300, -1e300};
 };
 
 }  // namespace
@@ -270,12 +283,13 @@ std::vector<CurveColumn> curve_columns(const CurveView& curve, const AxisTransfo
 }
 
 CanvasCurve placed_columns(const CurveView& curve, std::span<const CurveColumn> columns, const AxisTransform& x,
-                           const AxisTransform& y) {
-  return Placer(curve, x, y).run(columns);
+                           const AxisTransform& y, CanvasCurve begun, PlacingState& state, std::size_t settled) {
+  return Placer(curve, x, y, std::move(begun), state).run(columns, settled, state);
 }
 
 CanvasCurve thinned_curve(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, double column) {
-  return placed_columns(curve, curve_columns(curve, x, column), x, y);
+  PlacingState from_the_start;
+  return placed_columns(curve, curve_columns(curve, x, column), x, y, {}, from_the_start, 0);
 }
 
 }  // namespace afterglow

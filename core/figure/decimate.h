@@ -1,6 +1,7 @@
 // Honest thinning of curves: first, lowest, highest and last point of every pixel column, so that no spike is ever
 // lost.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -125,9 +126,18 @@ struct CurveColumn {
 /// may lie an eighth of a column beside. `known`: leading columns of the same curve and axis that need no second look.
 std::vector<CurveColumn> curve_columns(const CurveView& curve, const AxisTransform& x, double column,
                                        std::vector<CurveColumn> known = {});
-/// First, lowest, highest and last point of every column in their places.
+/// Where the placing of a curve stood after some of its columns, so that it can go on from there.
+struct PlacingState {
+  std::size_t columns = 0;                        ///< that were placed; 0: nothing yet
+  std::size_t points = 0, starts = 0, flaws = 0;  ///< what the picture held then
+  Point last, last_place;
+  bool has_last = false, pending_single = false, open = false, has_last_place = false;
+  std::array<double, 4> last_flaw_x = {-1e300, -1e300, -1e300, -1e300};
+};
+/// First, lowest, highest and last point of every column in their places. Goes on from `state`, which belongs to
+/// `begun`, and leaves there how it stood after the first `settled` columns.
 CanvasCurve placed_columns(const CurveView& curve, std::span<const CurveColumn> columns, const AxisTransform& x,
-                           const AxisTransform& y);
+                           const AxisTransform& y, CanvasCurve begun, PlacingState& state, std::size_t settled);
 /// Both: thins the visible part of a curve. The transforms say where the plot is.
 CanvasCurve thinned_curve(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, double column);
 

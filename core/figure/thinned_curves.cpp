@@ -1,7 +1,24 @@
 // The store of thinned curves.
 #include "core/figure/thinned_curves.h"
 
+#include <algorithm>
+
 namespace afterglow {
+
+namespace {
+
+std::ptrdiff_t ends_at(std::size_t count) { return static_cast<std::ptrdiff_t>(count); }
+
+/// Leading columns that lie within the first `points` points, but for the last one, which may have ended where the
+/// curve did.
+std::size_t settled_columns(const std::vector<CurveColumn>& columns, std::size_t points) {
+  const auto end = std::upper_bound(columns.begin(), columns.end(), points,
+                                    [](std::size_t limit, const CurveColumn& c) { return limit < c.last; });
+  const auto count = static_cast<std::size_t>(end - columns.begin());
+  return count > 0 ? count - 1 : 0;
+}
+
+}  // namespace
 
 void ThinnedCurves::begin_drawing() {
   kept_.remove_if([](const Kept& kept) { return !kept.was_asked_for; });
@@ -17,25 +34,31 @@ std::shared_ptr<const CanvasCurve> ThinnedCurves::get(std::size_t series, const 
     kept.was_asked_for = true;
     return kept.picture;
   }
-  std::vector<CurveColumn> columns = curve_columns(view, x, column, known_columns(series, *curve.pyramid, x, column));
-  auto picture = std::make_shared<CanvasCurve>(placed_columns(view, columns, x, y));
-  kept_.push_back({series, curve.pyramid, x, y, column, true, std::move(columns), picture});
+  const Known known = known_columns(series, *curve.pyramid, x, y, column);
+  std::vector<CurveColumn> columns;
+  if (known.kept) columns.assign(known.kept->columns.begin(), known.kept->columns.begin() + ends_at(known.columns));
+  columns = curve_columns(view, x, column, std::move(columns));
+  CanvasCurve begun;
+  PlacingState state;
+  if (known.kept && known.kept->y == y && known.kept->settled.columns <= known.columns) {
+    begun = *known.kept->picture;
+    state = known.kept->settled;
+  }
+  const std::size_t settled = settled_columns(columns, curve.pyramid->shared_points(*curve.pyramid));
+  auto picture = std::make_shared<CanvasCurve>(placed_columns(view, columns, x, y, std::move(begun), state, settled));
+  kept_.push_back({series, curve.pyramid, x, y, column, true, std::move(columns), picture, state});
   return picture;
 }
 
-/// Leading columns of an earlier picture of the curve that its new points leave as they are: those within what both
-/// share, but for the last one, which may have ended where the curve did.
-std::vector<CurveColumn> ThinnedCurves::known_columns(std::size_t series, const CurvePyramid& pyramid,
-                                                      const AxisTransform& x, double column) const {
-  std::vector<CurveColumn> best;
+/// The earlier picture of the curve that leaves least to do, one on the same y axis before others.
+ThinnedCurves::Known ThinnedCurves::known_columns(std::size_t series, const CurvePyramid& pyramid,
+                                                  const AxisTransform& x, const AxisTransform& y, double column) const {
+  Known best;
   for (const Kept& kept : kept_) {
     if (kept.series != series || kept.x != x || kept.column != column) continue;
-    const std::size_t shared = pyramid.shared_points(*kept.pyramid);
-    auto end = kept.columns.begin();
-    while (end != kept.columns.end() && end->last <= shared) ++end;
-    if (end != kept.columns.begin()) --end;
-    const std::size_t count = static_cast<std::size_t>(end - kept.columns.begin());
-    if (count > best.size()) best.assign(kept.columns.begin(), end);
+    const std::size_t count = settled_columns(kept.columns, pyramid.shared_points(*kept.pyramid));
+    const bool is_nearer = best.kept && kept.y == y && best.kept->y != y;
+    if (count > 0 && (count > best.columns || (count == best.columns && is_nearer))) best = {&kept, count};
   }
   return best;
 }

@@ -25,9 +25,14 @@ class ThinnedCurves {
     bool was_asked_for;
     std::vector<CurveColumn> columns;
     std::shared_ptr<const CanvasCurve> picture;
+    PlacingState settled;  ///< of the picture, after columns that new points leave as they are
   };
-  std::vector<CurveColumn> known_columns(std::size_t series, const CurvePyramid& pyramid, const AxisTransform& x,
-                                         double column) const;
+  struct Known {
+    const Kept* kept = nullptr;
+    std::size_t columns = 0;
+  };
+  Known known_columns(std::size_t series, const CurvePyramid& pyramid, const AxisTransform& x, const AxisTransform& y,
+                      double column) const;
   std::list<Kept> kept_;
 };
 

@@ -83,7 +83,9 @@ void frame_of_workspace(benchmark::State& state, const std::string& workspace) {
   window.show(samples::mid_training());
   window.state.workspace = workspace;
   window.draw_page(3);
+  const std::size_t before = mallinfo2().uordblks;
   for (auto _ : state) window.draw_page();
+  state.counters["heap_growth_bytes"] = static_cast<double>(mallinfo2().uordblks) - static_cast<double>(before);
 }
 
 /// A session at rest and the page that shows it.
