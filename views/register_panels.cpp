@@ -28,7 +28,7 @@ const std::array list{
     Panel{find_plot_kind("filter_theory"), draw_figure_grid, nullptr, 240, 170},
     Panel{find_plot_kind("linear_gap"), draw_figure_grid, nullptr, 240, 170},
     Panel{find_plot_kind("query_jacobian"), draw_figure_grid, nullptr, 240, 170},
-    Panel{find_plot_kind("gradient_depth"), draw_figure_grid, nullptr, 240, 170},
+    Panel{find_plot_kind("gradient_depth"), draw_figure_grid, nullptr, 240, 120},
     Panel{find_plot_kind("memory"), draw_figure_grid, nullptr, 240, 170},
     Panel{find_plot_kind("trajectory"), draw_figure_grid, nullptr, 250, 190},
     Panel{find_plot_kind("kl_spectrum"), draw_figure_grid, nullptr, 170, 150},

@@ -41,10 +41,12 @@ void draw_axis_titles(const Painter& p) {
   const auto centre = [](double wanted, double half, double low, double high) {
     return low + half > high - half ? (low + high) / 2 : std::clamp(wanted, low + half, high - half);
   };
-  const std::string x_title = fit(p.figure.x, area.width), y_title = fit(p.figure.y, area.height);
+  // Above the plot there may be a legend.
+  const double top = std::max(area.y, plot.y - p.m.text);
+  const std::string x_title = fit(p.figure.x, area.width), y_title = fit(p.figure.y, area.bottom() - top);
   const double x = centre(plot.x + plot.width / 2, p.width(x_title, p.m.text) / 2, area.x, area.right());
   p.text({x, p.layout.x_title_y}, x_title, p.theme.dim, p.m.text, Anchor::middle);
-  const double y = centre(plot.y + plot.height / 2, p.width(y_title, p.m.text) / 2, area.y, area.bottom());
+  const double y = centre(plot.y + plot.height / 2, p.width(y_title, p.m.text) / 2, top, area.bottom());
   if (y_title.empty()) return;
   p.canvas.text(
       {p.layout.y_title_x, y}, y_title,

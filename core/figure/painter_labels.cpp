@@ -27,6 +27,8 @@ std::optional<Point> curve_end(const Painter& p, const Line& line) {
   const Rect& plot = p.layout.plot;
   const auto place = [&](std::size_t i) { return Point{x.to_canvas(curve.x(i)), y.to_canvas(curve.y(i))}; };
   std::size_t last = curve.size();
+  const Range x_seen{x.to_data(plot.x - 1), x.to_data(plot.right() + 1)};
+  const Range y_seen{y.to_data(plot.bottom() + 1), y.to_data(plot.y - 1)};
   if (curve.is_sorted()) {
     last = curve.first_not_below(x.range().high);
     if (last < curve.size() && last > 0) {
@@ -39,10 +41,9 @@ std::optional<Point> curve_end(const Painter& p, const Line& line) {
     }
   }
   for (std::size_t back = 0; back < std::min<std::size_t>(last, 4096); ++back) {
-    const Point at = place(last - 1 - back);
-    const bool is_seen =
-        at.x >= plot.x - 1 && at.x <= plot.right() + 1 && at.y >= plot.y - 1 && at.y <= plot.bottom() + 1;
-    if (is_seen) return at;
+    const std::size_t i = last - 1 - back;
+    const double at_x = curve.x(i), at_y = curve.y(i);
+    if (at_x >= x_seen.low && at_x <= x_seen.high && at_y >= y_seen.low && at_y <= y_seen.high) return place(i);
   }
   return std::nullopt;
 }
@@ -72,7 +73,9 @@ void spread(std::vector<PlacedLabel*>& column, double low, double high) {
     double wish_sum;
     std::size_t first, count;
   };
-  const double height = column.empty() ? 0 : 1.01 * column.front()->rect.height;
+  if (column.empty()) return;
+  const double text = column.front()->rect.height;
+  const double height = text * std::clamp((high - low) / (text * static_cast<double>(column.size())), 1.01, 1.15);
   const double block_limit = high;
   const auto top_of = [&](const Block& b) {
     const double length = b.count * height;
@@ -159,9 +162,14 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
 class LegendBox {
  public:
   LegendBox(const Painter& p, const std::vector<PlacedLabel>& entries) : plot_(p.layout.plot), air_(0.7 * p.m.text) {
-    for (const PlacedLabel& entry : entries) width_ = std::max(width_, entry.rect.width);
     row_ = entries.front().rect.height;
-    height_ = row_ * static_cast<double>(entries.size());
+    for (const PlacedLabel& entry : entries) column_ = std::max(column_, entry.rect.width);
+    // One column where the plot is tall enough, else as many as it takes.
+    const double most = std::max(1.0, std::floor((plot_.height - 2 * air_) / row_));
+    const double columns = std::ceil(static_cast<double>(entries.size()) / most);
+    rows_ = static_cast<std::size_t>(std::ceil(static_cast<double>(entries.size()) / columns));
+    width_ = columns * column_ + (columns - 1) * gap();
+    height_ = row_ * static_cast<double>(rows_);
   }
 
   bool fits() const { return width_ + 2 * air_ <= plot_.width && height_ + 2 * air_ <= plot_.height; }
@@ -185,16 +193,18 @@ class LegendBox {
 
   void put(std::vector<PlacedLabel>& entries, const Rect& place) const {
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      entries[i].rect.x = place.x + rim();
-      entries[i].rect.y = place.y + rim() + static_cast<double>(i) * row_;
+      entries[i].rect.x = place.x + rim() + static_cast<double>(i / rows_) * (column_ + gap());
+      entries[i].rect.y = place.y + rim() + static_cast<double>(i % rows_) * row_;
     }
   }
 
  private:
   double rim() const { return 0.3 * air_; }
+  double gap() const { return 1.5 * air_; }
 
   Rect plot_;
-  double air_, width_ = 0, row_ = 0, height_ = 0;
+  double air_, width_ = 0, row_ = 0, height_ = 0, column_ = 0;
+  std::size_t rows_ = 1;
 };
 
 void draw_swatch(const Painter& p, const PlacedLabel& label, double strength) {
@@ -286,6 +296,12 @@ std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const st
 
 std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink) {
   std::vector<PlacedLabel> entries = legend_entries(p, {});
+  // Names that are wider than the plot are cut rather than left out.
+  const double beside = swatch_width(p) + label_gap(p), most = p.layout.plot.width - 1.5 * p.m.text - beside;
+  for (PlacedLabel& entry : entries) {
+    entry.text = fitted_text(entry.text, most, p.m.text, FontFace::regular);
+    entry.rect.width = beside + p.width(entry.text, p.m.text);
+  }
   while (!entries.empty() && !LegendBox(p, entries).fits()) entries.pop_back();
   if (entries.empty()) return entries;
   const LegendBox box(p, entries);

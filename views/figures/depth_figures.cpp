@@ -26,11 +26,15 @@ std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthVie
 
 Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
   Line line;
-  std::vector<double> x;
-  for (std::size_t l = 0; l < values.size(); ++l) x.push_back(static_cast<double>(l));
+  std::vector<double> x, y;
+  for (std::size_t l = 0; l < values.size(); ++l) {
+    if (values[l] == 0) continue;  // a floor of zero says nothing, and has no place on a log axis
+    x.push_back(static_cast<double>(l));
+    y.push_back(values[l]);
+  }
   line.name = std::move(name);
   line.curve.x = std::move(x);
-  line.curve.y = values;
+  line.curve.y = std::move(y);
   line.ink = ink;
   line.dash = dash;
   line.width = dash == Dash::solid ? 2.2 : 1.5;

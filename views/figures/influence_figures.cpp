@@ -164,9 +164,8 @@ Figure race_overlay(const RaceView& race) {
   figure.subtitle = "one input of " + grouped_number(race.tokens) + " tokens, seed " + std::to_string(race.seed);
   std::size_t place = 0;
   for (const RaceEntry& entry : race.entries) {
-    Line line = tail_line(
-        entry_name(race, entry) + ": " + one_percent_text(race, entry.tail) + ", " + bytes_text(entry.state_bytes),
-        entry.tail, 1 / first_value(entry.tail), 1e-9);
+    Line line = tail_line(entry_name(race, entry) + ": " + one_percent_text(race, entry.tail), entry.tail,
+                          1 / first_value(entry.tail), 1e-9);
     line.ink = layer_ink(entry.tail.kind);
     line.marker = markers[place++ % std::size(markers)];
     figure.series.emplace_back(std::move(line));

@@ -233,6 +233,7 @@ std::vector<Figure> deep_profiles_figures(const Observation&, const Selection&, 
       line.ink = blocks - 1;
       line.dash = Dash::solid;
       Line theory = line;
+      theory.is_quiet = true;  // goes with its measured line
       theory.name = "theory " + number_text(deep.theory, 2) + ", k = " + std::to_string(blocks);
       std::vector<double> values;
       for (const double lag : deep.lags)

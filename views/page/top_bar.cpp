@@ -1,4 +1,5 @@
 // Wordmark, workspaces, and the actions that are always at hand.
+#include <span>
 #include <string>
 
 #include "views/page/page.h"
@@ -17,16 +18,41 @@ double draw_wordmark(const Frame& frame, const Rect& row) {
   return first + second;
 }
 
+/// The tabs [first, end) that fit into `room`, the present one among them.
+struct TabRange {
+  std::size_t first = 0, end = 0;
+};
+TabRange tabs_that_fit(const Frame& frame, double room, std::size_t present) {
+  const std::span<const Workspace> all = workspaces();
+  const auto width = [&](std::size_t i) { return button_width(frame, all[i].title, Icon::none) + frame.px(2); };
+  for (TabRange tabs;; ++tabs.first) {
+    double used = 0;
+    for (tabs.end = tabs.first; tabs.end < all.size() && used + width(tabs.end) <= room; ++tabs.end)
+      used += width(tabs.end);
+    if (present < tabs.end || tabs.first >= present) return tabs;
+  }
+}
+
+/// Where not all tabs fit, a last one leads on to those that are hidden.
 void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
-  for (const Workspace& workspace : workspaces()) {
-    const double width = button_width(frame, workspace.title, Icon::none);
-    if (x + width > right) break;
-    const bool is_on = frame.state.workspace == workspace.id;
-    const ButtonResult tab = button(frame, workspace.id.data(), x, row, workspace.title, Icon::none,
-                                    is_on ? ButtonKind::chosen : ButtonKind::quiet);
-    if (tab.clicked) frame.commands.send("workspace", {{"name", std::string(workspace.id)}});
+  const std::span<const Workspace> all = workspaces();
+  std::size_t present = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (frame.state.workspace == all[i].id) present = i;
+  }
+  TabRange tabs = tabs_that_fit(frame, right - x, present);
+  const bool is_cut = tabs.end - tabs.first < all.size();
+  if (is_cut) tabs = tabs_that_fit(frame, right - x - button_width(frame, "…", Icon::none), present);
+  for (std::size_t i = tabs.first; i < tabs.end; ++i) {
+    const ButtonResult tab = button(frame, all[i].id.data(), x, row, all[i].title, Icon::none,
+                                    i == present ? ButtonKind::chosen : ButtonKind::quiet);
+    if (tab.clicked) frame.commands.send("workspace", {{"name", std::string(all[i].id)}});
     x += tab.width + frame.px(2);
   }
+  if (!is_cut) return;
+  const std::string next(all[tabs.end % all.size()].id);
+  if (button(frame, "more", x, row, "…", Icon::none, ButtonKind::quiet, "More workspaces  Ctrl 1 to 8").clicked)
+    frame.commands.send("workspace", {{"name", next}});
 }
 
 }  // namespace

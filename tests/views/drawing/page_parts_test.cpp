@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
@@ -92,6 +93,32 @@ TEST_F(SliderTest, AClickOnTheNumberOpensAField) {
   draw(6);
   EXPECT_TRUE(window.state.edit.is_typing);
   EXPECT_TRUE(ImGui::GetIO().WantTextInput);
+}
+
+TEST(Tabs, EveryWorkspaceIsReachedWhereNotAllFit) {
+  NullWindow window(1280, 720, "projector");
+  window.show(samples::mid_training());
+  std::set<std::string> seen{window.state.workspace}, waiting = seen;
+  while (!waiting.empty()) {
+    window.state.workspace = *waiting.begin();
+    waiting.erase(waiting.begin());
+    for (int x = 150; x < 690; x += 18) {
+      window.mouse(x, 35);
+      window.draw_page(2);
+      window.button(true);
+      window.draw_page();
+      window.button(false);
+      window.draw_page();
+      for (const Command& command : window.commands.take()) {
+        if (command.name != "workspace") continue;
+        for (const Workspace& workspace : workspaces()) {
+          const std::string id(workspace.id);
+          if (command.value.find("\"" + id + "\"") != std::string::npos && seen.insert(id).second) waiting.insert(id);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), workspaces().size());
 }
 
 TEST(Palette, FindsByNameTitleAndMeaning) {

@@ -437,8 +437,10 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
   for (std::size_t l = 0; l < measured.size(); ++l) {
     EXPECT_EQ(measured.x(l), static_cast<double>(l));
     EXPECT_LE(measured.y(l), bound.y(l));
-    EXPECT_GE(measured.y(l), floor.y(l));
   }
+  ASSERT_EQ(floor.size(), 2u) << "a floor of zero is not drawn";
+  for (std::size_t i = 0; i < floor.size(); ++i)
+    EXPECT_GE(measured.y(static_cast<std::size_t>(floor.x(i))), floor.y(i));
   EXPECT_EQ(gradient.x.ticks.front().label, o.model.layers[1].label);
   EXPECT_EQ(gradient.x.ticks.back().label, "head");
   EXPECT_EQ(std::get<Bars>(figures[1].series[0]).bars.size(), o.depth->branch_norms.size());
