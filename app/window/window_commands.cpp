@@ -347,6 +347,11 @@ void menu(CommandContext& context, const json& value) {
   page.menu = std::move(opened);
 }
 
+void resize(CommandContext& context, const json& value) {
+  resize_panel(context.page, meant_panel(context, value), number(value, "width", 0, -1, 1),
+               number(value, "height", 0, -1, 1));
+}
+
 void next(CommandContext& context, const json& value) {
   const std::string what = get_choice(value, "what", {"mode", "head", "layer"}, "mode", "the command's value");
   const std::int64_t by = integer(value, "by", 1, -1000, 1000);
@@ -565,6 +570,7 @@ constexpr std::array handlers{
     Handler{"zoom_plot", zoom_plot},
     Handler{"focus_plot", focus_plot},
     Handler{"menu", menu},
+    Handler{"resize", resize},
     Handler{"next", next},
     Handler{"switch_mode", switch_mode},
     Handler{"nudge_mode", nudge_mode},

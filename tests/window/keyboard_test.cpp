@@ -261,6 +261,30 @@ TEST_F(Keyboard, EveryLineOfEveryMenuDoesSomethingByKeys) {
   }
 }
 
+TEST_F(Keyboard, PanelsAreResizedAsTheSplittersDo) {
+  const auto area = [&](const std::string& panel) {
+    for (const ShownPanel& shown : page().shown_panels) {
+      if (shown.panel == panel) return shown.area;
+    }
+    return Rect{};
+  };
+  for (std::size_t i = 0; i < page().shown_panels.size(); ++i) {
+    key("Tab");
+    const std::string panel = page().focused_panel;
+    const Rect before = area(panel);
+    key("Ctrl+Shift+Right");
+    EXPECT_GT(area(panel).width, before.width) << panel;
+    key("Ctrl+Shift+Left");
+    EXPECT_NEAR(area(panel).width, before.width, 2) << panel;
+    key("Ctrl+Shift+Down");
+    EXPECT_GT(area(panel).height, before.height) << panel;
+    keys("Ctrl+Shift+Up", 40);
+    EXPECT_GT(area(panel).height, 60) << panel << ": it does not vanish";
+    page().splits.clear();
+    settle();
+  }
+}
+
 TEST_F(Keyboard, HelpPinsTheCardOfTheFocusedPanel) {
   key("Tab");
   key("F1");

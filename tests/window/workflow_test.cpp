@@ -103,6 +103,30 @@ TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
   EXPECT_TRUE(fs::exists(home / ".config" / "afterglow" / "settings.json"));
 }
 
+TEST_F(Workflow, TheKeyboardAloneExportsAPlotThroughItsMenu) {
+  RunningProgram program(*display, home,
+                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1280x720", "--threads", "1"});
+  focus();
+  sleep_seconds(2);
+  key("space");
+  key("Tab");
+  key("Menu");
+  sleep_seconds(0.5);
+  key("Down");
+  key("Down");
+  key("Return");
+  const fs::path folder = home / "Documents" / "Afterglow";
+  EXPECT_TRUE(wait_until(20, [&] {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".csv") return true;
+    }
+    return false;
+  })) << output();
+  key("ctrl+q");
+  EXPECT_EQ(program.exit_code(20), 0) << output();
+}
+
 TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
   {
     RunningProgram program(*display, home, {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1280x720"});

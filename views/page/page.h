@@ -39,6 +39,9 @@ struct Workspace {
   std::vector<WorkspaceRow> rows;
 };
 std::span<const Workspace> workspaces();
+/// Gives a panel of the present workspace this share more of its row's width and of the height of all rows; its
+/// neighbours give it. What the splitters do, for keys.
+void resize_panel(PageState& state, std::string_view panel, double width, double height);
 
 /// Keys that move in the list of the palette or of the menu.
 enum class ListKey { up, down, accept, leave };

@@ -78,7 +78,50 @@ void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, co
   }
 }
 
+/// Moves room from the neighbour of part i to it, as far as both keep the least share.
+void give_share(PageState& state, const std::string& name, std::vector<double> shares, std::size_t i, double change) {
+  if (shares.size() < 2 || change == 0) return;
+  const std::size_t neighbour = i + 1 < shares.size() ? i + 1 : i - 1;
+  change = std::clamp(change, std::min(0.0, least_share - shares[i]), std::max(0.0, shares[neighbour] - least_share));
+  shares[i] += change;
+  shares[neighbour] -= change;
+  state.splits[name] = shares;
+}
+
+const Workspace& present_workspace(const PageState& state) {
+  for (const Workspace& workspace : workspaces()) {
+    if (state.workspace == workspace.id) return workspace;
+  }
+  return workspaces().front();
+}
+
 }  // namespace
+
+void resize_panel(PageState& state, std::string_view panel, double width, double height) {
+  const Workspace& workspace = present_workspace(state);
+  // Only parts that are there take part: a small window leaves some out.
+  const auto is_shown = [&](std::string_view id) {
+    return std::any_of(state.shown_panels.begin(), state.shown_panels.end(),
+                       [&](const ShownPanel& shown) { return shown.panel == id; });
+  };
+  std::vector<double> rows;
+  for (const WorkspaceRow& row : workspace.rows) {
+    if (is_shown(row.panels.front().first)) rows.push_back(row.share);
+  }
+  const std::string name(workspace.id);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::vector<double> columns;
+    std::size_t place = workspace.rows[r].panels.size();
+    for (const auto& [id, share] : workspace.rows[r].panels) {
+      if (id == panel && is_shown(id)) place = columns.size();
+      if (is_shown(id)) columns.push_back(share);
+    }
+    if (place >= columns.size()) continue;
+    const std::string row_name = name + "/" + std::to_string(r);
+    give_share(state, row_name, shares_of(state, row_name, columns), place, width);
+    give_share(state, name + "/rows", shares_of(state, name + "/rows", rows), r, height);
+  }
+}
 
 std::span<const Workspace> workspaces() {
   static const std::vector<Workspace> list{
@@ -118,10 +161,7 @@ void draw_workspace(Frame& frame, const Rect& area) {
     draw_panel(frame, *alone, inside);
     return;
   }
-  const Workspace* workspace = &workspaces().front();
-  for (const Workspace& other : workspaces()) {
-    if (frame.state.workspace == other.id) workspace = &other;
-  }
+  const Workspace* workspace = &present_workspace(frame.state);
   const std::string name(workspace->id);
   std::vector<double> usual;
   for (const WorkspaceRow& row : workspace->rows) usual.push_back(row.share);
