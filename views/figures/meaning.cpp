@@ -43,6 +43,14 @@ Ink token_ink(int role) {
   }
 }
 
+std::string why_no_layer(const Observation& observation, std::string_view kind, std::string_view name) {
+  for (const LayerSummary& layer : observation.model.layers) {
+    if (layer.kind == kind) return "the first look at the " + std::string(name) + " layers comes within seconds";
+  }
+  if (observation.model.layers.empty()) return "nothing has been opened yet";
+  return "this model has no " + std::string(name) + " layer; Ctrl P, load {\"preset\": \"tiny\"} opens one that has";
+}
+
 std::string layer_name(const Observation& observation, int layer) {
   if (layer < 0 || layer >= static_cast<int>(observation.model.layers.size())) return "layer " + std::to_string(layer);
   return observation.model.layers[static_cast<std::size_t>(layer)].label;

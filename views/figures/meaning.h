@@ -16,6 +16,9 @@ inline Ink run_ink(std::size_t run) { return Ink(static_cast<int>(run)); }
 /// By the token's role; fillers are quiet.
 Ink token_ink(int role);
 
+/// Why there is nothing of a kind of layer to see: the model has none, or it has not been looked at.
+std::string why_no_layer(const Observation& observation, std::string_view kind, std::string_view name);
+
 /// The label of a layer, or "layer 7" for an index that the model does not have.
 std::string layer_name(const Observation& observation, int layer);
 

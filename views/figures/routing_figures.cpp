@@ -150,7 +150,7 @@ const RoutingView* selected_routing(const Observation& observation, const Select
 
 std::string routing_subtitle(const Observation& observation, const Selection& selection) {
   const RoutingView* routing = selected_routing(observation, selection);
-  if (!routing) return "no layer that mixes tokens has been measured yet";
+  if (!routing) return "measured with the influence tails, as soon as training rests or in its spare time";
   return layer_name(observation, routing->layer) + " · T " + grouped_number(routing->tokens) +
          (observation.influence->step == observation.step
               ? ""

@@ -211,7 +211,7 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
     return layer_name(observation, selected_mlp(observation, selection)->layer) + " · learned eigenvalues";
   }
   const HeadSpectrum* head = selected_head(observation, selection);
-  if (!head) return "no Koopman operator in this model yet";
+  if (!head) return why_no_layer(observation, "ska", "Koopman attention");
   std::string text = layer_name(observation, head->layer);
   if (probed_head(observation, *head)) text += " · edited";
   text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);

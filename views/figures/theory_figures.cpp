@@ -100,7 +100,7 @@ Figure regime_figure(const TheoryView& t) {
 
 std::string theory_subtitle(const Observation& observation, const Selection&) {
   const TheoryView* theory = theory_of(observation);
-  if (!theory) return "no SKA head looked at yet";
+  if (!theory) return why_no_layer(observation, "ska", "Koopman attention");
   std::string text = place_of(observation, *theory) + " · solid: measured, dashed: bound";
   if (theory->step != observation.step) text += " · as of step " + grouped_number(theory->step);
   return text;

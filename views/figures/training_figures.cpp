@@ -192,7 +192,7 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
 }  // namespace
 
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
-  if (observation.runs.empty()) return "no step yet";
+  if (observation.runs.empty()) return "no step yet: Space starts the training";
   std::string text = "accuracy and loss";
   if (selection.smoothing > 0) text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
   if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";

@@ -13,6 +13,7 @@
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
 #include "views/figures/meaning.h"
+#include "views/figures/plot_kinds.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
@@ -446,6 +447,21 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
   EXPECT_EQ(std::get<Bars>(figures[1].series[0]).bars.size(), o.depth->branch_norms.size());
   EXPECT_TRUE(depth_figures(samples::nothing(), {}, curves).empty());
   EXPECT_NE(depth_subtitle(samples::nothing(), {}).find("not measured yet"), std::string::npos);
+}
+
+TEST(EmptyPanels, SayWhyAndWhatToDo) {
+  Observation o = samples::nothing();
+  EXPECT_EQ(spectrum_subtitle(o, {}), "nothing has been opened yet");
+  o.model.layers = {{"0 mamba2", "layers.0.mixer", "mamba2", "", 10, 0, 0}};
+  EXPECT_NE(spectrum_subtitle(o, {}).find("\"preset\""), std::string::npos) << spectrum_subtitle(o, {});
+  o.model.layers.push_back({"1 ska", "layers.1.mixer", "ska", "", 10, 4, 0});
+  EXPECT_NE(spectrum_subtitle(o, {}).find("within seconds"), std::string::npos) << spectrum_subtitle(o, {});
+  for (const PlotKind& kind : plot_kinds()) {
+    CurveStore curves;
+    if (!kind.prepare(samples::nothing(), {}, curves).empty()) continue;
+    EXPECT_GT(kind.subtitle(samples::nothing(), {}).size(), 20u)
+        << kind.id << ": " << kind.subtitle(samples::nothing(), {});
+  }
 }
 
 }  // namespace
