@@ -52,9 +52,9 @@ Figure gradient_figure(const Observation& observation, const DepthView& depth) {
   figure.y.label = "gradient norm |∂L/∂h|";
   figure.y.scale = Scale::log;
   figure.series.emplace_back(over_depth("measured", depth.gradient, 0, Dash::solid));
-  figure.series.emplace_back(over_depth("bound Π(1 + |J|)", depth.residual_bound, Role::warning, Dash::dashed));
-  figure.series.emplace_back(over_depth("floor Π(1 − |J|)", depth.residual_floor, Role::dim, Dash::short_dash));
-  figure.series.emplace_back(over_depth("Π|J| alone, J.9", depth.branch_product, 2, Dash::dotted));
+  figure.series.emplace_back(over_depth("bound", depth.residual_bound, Role::warning, Dash::dashed));
+  figure.series.emplace_back(over_depth("floor", depth.residual_floor, Role::dim, Dash::short_dash));
+  figure.series.emplace_back(over_depth("branches, J.9", depth.branch_product, 2, Dash::dotted));
   return figure;
 }
 
