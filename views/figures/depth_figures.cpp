@@ -67,7 +67,7 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
   figure.x.ticks = layer_ticks(observation, depth, false);
   figure.y.label = "norm of the branch |J|";
   Bars bars;
-  bars.name = "|J|";
+  bars.name = "norm of the branch |J|";
   for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {
     const auto layer = static_cast<std::size_t>(depth.layers[l]);
     const std::string kind = layer < observation.model.layers.size() ? observation.model.layers[layer].kind : "";
