@@ -243,7 +243,7 @@ Figure state_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure;
   figure.id = column_id(race, column) + "_state";
-  figure.title = entry_name(race, entry) + ", state";
+  figure.title = entry_name(race, entry);  // heads the column; short, so that the price finds room beside it
   figure.subtitle = price_text(entry) + (entry.state_name.empty() ? "" : " · " + entry.state_name);
   figure.x.label = "column";
   figure.y.label = "row";
