@@ -192,6 +192,17 @@ TEST(Session, SavesAndLoadsASnapshot) {
   std::filesystem::remove(path);
 }
 
+TEST(Session, ARunWithPatienceEndsAndNamesItsBestStep) {
+  nlohmann::json json = small_recipe_json();
+  json["training"] = {{"steps", 400}, {"batch", 4}, {"learning_rate", 0.01}, {"evaluate_every", 3}, {"patience", 2}};
+  Session session(json.dump(), resting());
+  session.send({"run", "{}"});
+  const Seen ended = wait_for(session, [](const Observation& now) { return !now.events.empty() && !now.running; });
+  EXPECT_THAT(ended->events.back().text, testing::HasSubstr("best at step"));
+  EXPECT_TRUE(ended->finished);
+  EXPECT_LT(ended->step, 400);
+}
+
 TEST(Session, MovesToAnotherDeviceAtTheSameStep) {
   Session session(small_recipe_json().dump(), resting());
   session.send({"step", R"({"count": 5})"});

@@ -108,5 +108,30 @@ TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
   EXPECT_EQ(csv.numbers("steps"), (std::vector<double>{0.5, 0.75, 5.0}));
 }
 
+// Spectral Memory 4.1: ten epochs of 32 windows, seeds 2019 to 2021, ended by validation after whole epochs.
+TEST(Table, Etth1FollowsThePaper) {
+  const auto cells = cells_of(find_table("etth1"), 3, {});
+  ASSERT_EQ(cells.size(), 36u);
+  for (const TableCell& cell : cells) {
+    const TrainingConfig& training = cell.recipe.training;
+    const std::int64_t windows = 8640 - 96 - cell.recipe.task["horizon"].get<std::int64_t>() + 1;
+    EXPECT_EQ(training.evaluate_every, windows / 32) << cell.file;
+    EXPECT_EQ(training.steps, 10 * training.evaluate_every);
+    EXPECT_EQ(training.patience, 3);
+    EXPECT_EQ(training.batch, 32);
+    EXPECT_EQ(training.clip, 0.0);
+    EXPECT_EQ(training.weight_decay, 0.0);
+    EXPECT_GE(cell.recipe.seed, 2019u);
+    EXPECT_LE(cell.recipe.seed, 2021u);
+    if (cell.file.starts_with("spectral_memory")) {
+      EXPECT_EQ(cell.recipe.model["d_model"], 64);
+      EXPECT_EQ(cell.recipe.model["n_components"], 16);
+      EXPECT_EQ(cell.recipe.model["memory_tokens"], 4);
+      EXPECT_EQ(cell.recipe.model["memory_depth"], 3000);
+      EXPECT_EQ(training.learning_rate, 1e-4);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace afterglow
