@@ -81,11 +81,8 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   check_cuda(cudaGetDeviceProperties(&properties, device_), "reading the GPU's properties");
   description_ = properties.name;
   found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
-  // What runs beside fills the multiprocessors that the main lane leaves free.
-  int least = 0, greatest = 0;
-  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
-  open(main_, greatest);
-  open(beside_, least);
+  open(main_);
+  open(beside_);
   enter(main_);
   synchronize();
 }
@@ -97,8 +94,8 @@ CudaBackend::~CudaBackend() {
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
 }
 
-void CudaBackend::open(Lane& lane, int priority) {
-  check_cuda(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking, priority), "making a stream");
+void CudaBackend::open(Lane& lane) {
+  check_cuda(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream");
   check_cuda(cudaEventCreateWithFlags(&lane.reached, cudaEventDisableTiming), "making an event");
   lane.scratch = static_cast<float*>(allocate(scratch_bytes));
   lane.tickets = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));
@@ -137,6 +134,7 @@ void CudaBackend::begin_beside() {
 void CudaBackend::end_beside() { enter(main_); }
 
 void CudaBackend::join_beside() {
+  sum_norm_weights();
   if (joined_) return;
   check_cuda(cudaEventRecord(beside_.reached, beside_.stream), "marking the end beside");
   check_cuda(cudaStreamWaitEvent(main_.stream, beside_.reached), "joining what ran beside");
@@ -206,6 +204,7 @@ void* CudaBackend::allocate(std::size_t bytes) {
 void CudaBackend::release(void* address) {
   const auto entry = sizes_.find(address);
   if (entry == sizes_.end()) return;
+  norm_weights_.clear();  // memory goes while sums wait only where a way back was broken off
   stream();
   held_ -= entry->second;
   sizes_.erase(entry);
@@ -262,6 +261,7 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
     join_beside();
   } catch (...) {
     joined_ = true;
+    norm_weights_.clear();
     cudaStreamEndCapture(main_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();

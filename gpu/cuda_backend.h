@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "core/backend/backend.h"
 #include "gpu/cuda.h"
@@ -210,6 +211,15 @@ class CudaBackend final : public Backend {
   bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
 
+  /// What the gradient of a norm's weight is summed from; z where x is gated. Several are one launch beside the others:
+  /// `queue_norm_weight` keeps them until there are enough or somebody joins.
+  struct NormWeight {
+    Tensor x, z, inverse, dy;
+    Grad dweight;
+  };
+  void queue_norm_weight(const NormWeight& weight);
+  void sum_norm_weights();
+
   /// Kernels queued in order on one stream, and the memory that they take turns with.
   struct Lane {
     cudaStream_t stream = nullptr;
@@ -220,7 +230,7 @@ class CudaBackend final : public Backend {
     void* operands = nullptr;
     std::size_t operand_bytes = 0;
   };
-  void open(Lane& lane, int priority);
+  void open(Lane& lane);
   void close(Lane& lane);
   void enter(Lane& lane);
 
@@ -234,6 +244,7 @@ class CudaBackend final : public Backend {
   std::unordered_map<void*, std::size_t> sizes_;
   std::size_t held_ = 0;
   Precision precision_ = Precision::fp32;
+  std::vector<NormWeight> norm_weights_;
 };
 
 }  // namespace afterglow

@@ -39,12 +39,24 @@ __global__ void __launch_bounds__(threads)
 
 constexpr unsigned narrow_block = 1024, narrow_columns = 8, most_narrow_rows = 4096;
 
+/// Hands the block's sums of eight columns, column after column with the thread, to finish(column, sum).
+template <class Finish>
+__device__ void finish_narrow_sums(float sum, unsigned columns, const Finish& finish) {
+  __shared__ float sums[32][narrow_columns];
+  for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+  if (threadIdx.x % 32 < narrow_columns) sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
+  __syncthreads();
+  if (threadIdx.x >= 32 * narrow_columns) return;
+  const float total = warp_sum(sums[threadIdx.x % 32][threadIdx.x / 32]);
+  const unsigned own = blockIdx.x * narrow_columns + threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0 && own < columns) finish(own, total);
+}
+
 /// The same for few rows, without partial sums: a block takes eight columns and all rows.
 template <class Value>
 __global__ void __launch_bounds__(narrow_block)
     narrow_sum_kernel(unsigned rows, unsigned columns, Sink out, Value value) {
   await_previous();
-  __shared__ float sums[32][narrow_columns];
   constexpr unsigned step = narrow_block / narrow_columns;
   const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   float sum = 0;
@@ -53,13 +65,7 @@ __global__ void __launch_bounds__(narrow_block)
     for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(row, column);
   }
   if (!out.wanted()) return;
-  for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
-  if (threadIdx.x % 32 < narrow_columns) sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
-  __syncthreads();
-  if (threadIdx.x >= 32 * narrow_columns) return;
-  const float total = warp_sum(sums[threadIdx.x % 32][threadIdx.x / 32]);
-  const unsigned own = blockIdx.x * narrow_columns + threadIdx.x / 32;
-  if (threadIdx.x % 32 == 0 && own < columns) out.put(own, total);
+  finish_narrow_sums(sum, columns, [&](unsigned c, float total) { out.put(c, total); });
 }
 
 /// `partials` holds most_ranges numbers a column.

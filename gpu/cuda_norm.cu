@@ -1,5 +1,6 @@
 // Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row. The
 // gradient of the weights is a launch of its own, beside the others, because it runs along the other axis.
+#include <algorithm>
 #include <type_traits>
 
 #include "gpu/cuda_backend.h"
@@ -241,14 +242,44 @@ void norm_backward(cudaStream_t stream, const NormInputs& in, const Grad& dx, co
   });
 }
 
-/// `partials` is scratch for the sums over rows.
-template <bool gated>
-void weight_backward(cudaStream_t stream, const NormInputs& in, const Grad& dweight, float* partials,
-                     unsigned* tickets) {
-  column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
-    const float x = in.x.at(row, column), z = gated ? in.z.at(row, column) : 0.0f;
-    return in.dy.at(row, column) * normalised < gated ? Kind::gated : Kind::plain > (x, z) * in.inverse[row];
-  });
+constexpr unsigned most_weights = 8;  // of one launch
+
+struct NormWeights {
+  NormInputs in[most_weights];
+  Sink to[most_weights];
+};
+
+/// The share of a thread in the sum over rows of dy u inverse; what it reads is loaded before anything is computed.
+template <Kind kind>
+__device__ float weight_share(const NormInputs& in, unsigned column) {
+  constexpr unsigned step = narrow_block / narrow_columns, together = 4;
+  float sum = 0;
+  for (unsigned row = threadIdx.x / narrow_columns; row < in.rows; row += together * step) {
+    float x[together], z[together], factor[together];
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) {
+      const unsigned r = row + k * step;
+      const bool inside = r < in.rows;
+      x[k] = inside ? in.x.at(r, column) : 0.0f;
+      z[k] = inside && kind == Kind::gated ? in.z.at(r, column) : 0.0f;
+      factor[k] = inside ? in.dy.at(r, column) * in.inverse[r] : 0.0f;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) sum += factor[k] * normalised<kind>(x[k], z[k]);
+  }
+  return sum;
+}
+
+__global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid_constant__ NormWeights weights) {
+  await_previous();
+  const NormInputs& in = weights.in[blockIdx.y];
+  const Sink& to = weights.to[blockIdx.y];
+  const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
+  float sum = 0;
+  if (column < in.columns) {
+    sum = in.z.data != nullptr ? weight_share<Kind::gated>(in, column) : weight_share<Kind::plain>(in, column);
+  }
+  finish_narrow_sums(sum, in.columns, [&](unsigned c, float total) { to.put(c, total); });
 }
 
 NormInputs norm_inputs(const Tensor& x, const Tensor& weight, const Tensor& inverse) {
@@ -342,12 +373,9 @@ void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const
   NormInputs in = norm_inputs(x, weight, inverse);
   in.dy = rows_of(dy);
   if (base.defined()) in.base = rows_of(base);
-  if (dweight.wanted()) {
-    const Beside beside(*this);
-    weight_backward<false>(stream(), in, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
-  }
   norm_backward<false>(stream(), in, dx, {});
   launched("rms_norm_backward");
+  queue_norm_weight({x, {}, inverse, dy, dweight});
 }
 
 void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
@@ -355,12 +383,42 @@ void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, cons
   NormInputs in = norm_inputs(x, weight, inverse);
   in.z = rows_of(z);
   in.dy = rows_of(dy);
-  if (dweight.wanted()) {
-    const Beside beside(*this);
-    weight_backward<true>(stream(), in, dweight, scratch(std::size_t{most_ranges} * in.columns), tickets_);
-  }
   norm_backward<true>(stream(), in, dx, dz);
   launched("gated_rms_norm_backward");
+  queue_norm_weight({x, z, inverse, dy, dweight});
+}
+
+// Nothing that a gradient was found from changes before the way back ends, so these sums can wait.
+void CudaBackend::queue_norm_weight(const NormWeight& weight) {
+  if (!weight.dweight.wanted()) return;
+  const void* to = weight.dweight.tensor.data;
+  for (const NormWeight& other : norm_weights_) {
+    if (other.dweight.tensor.data != to) continue;
+    sum_norm_weights();  // the same weight again: one after the other
+    break;
+  }
+  norm_weights_.push_back(weight);
+  if (norm_weights_.size() == most_weights || weight.x.rows() > most_narrow_rows) sum_norm_weights();
+}
+
+void CudaBackend::sum_norm_weights() {
+  if (norm_weights_.empty()) return;
+  const Beside beside(*this);
+  NormWeights weights{};
+  unsigned columns = 1;
+  for (unsigned i = 0; i < norm_weights_.size(); ++i) {
+    const NormWeight& from = norm_weights_[i];
+    NormInputs& in = weights.in[i];
+    in = norm_inputs(from.x, {}, from.inverse);
+    in.dy = rows_of(from.dy);
+    if (from.z.defined()) in.z = rows_of(from.z);
+    weights.to[i] = sink_of(from.dweight);
+    columns = std::max(columns, in.columns);
+  }
+  const auto count = static_cast<unsigned>(norm_weights_.size());
+  norm_weights_.clear();
+  launch(norm_weights_kernel, dim3(blocks_for(columns, narrow_columns), count), narrow_block, 0, stream(), weights);
+  launched("norm weights");
 }
 
 void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,

@@ -351,7 +351,6 @@ __device__ unsigned slabs_in(const Products& p, unsigned result) {
 
 template <class P, bool a_deep, bool b_deep>
 __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant__ Products p) {
-  await_previous();
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
   extern __shared__ __align__(16) float memory[];
@@ -361,6 +360,7 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   const unsigned begin = min(count, split * each), end = min(count, begin + each);
   Slabs<P, a_deep, b_deep> slabs(p, place, memory, begin, end);
   const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
+  await_previous();  // places were found meanwhile
   for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
   constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
   tiles::Accumulator<4> sum, some;

@@ -1,4 +1,6 @@
 // Embedding and cross-entropy and their gradients.
+#include <optional>
+
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -13,7 +15,9 @@ Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
   tape.record("embedding", y, [tokens, table, y](Tape& t) {
     const Tensor dy = t.upstream(y);
     const Grad dtable = t.gradient_beside(table);
-    const Beside beside(t.backend());  // as the gradient of a head that shares the table
+    // Last of all gradients, so in order; but the gradient of a head that shares the table is found beside.
+    std::optional<Beside> beside;
+    if (dtable.accumulate) beside.emplace(t.backend());
     t.backend().embedding_backward(tokens, dy, dtable);
   });
   return y;
