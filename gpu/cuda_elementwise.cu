@@ -1,6 +1,9 @@
 // Elementwise kernels, biases and sums over rows. Bound by memory: each element is read and written once.
 #include <cuda_bf16.h>
 
+#include <cmath>
+#include <limits>
+
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
@@ -207,10 +210,12 @@ void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, do
   const auto from = rows_of(x), up = rows_of(dy);
   const float* offset = bias.as<float>();
   const Sink to = sink_of(dx);
-  const auto least = static_cast<float>(floor);
+  // The sum from which on the floor does not bind: softplus grows with it.
+  const auto least =
+      static_cast<float>(floor > 0.0 ? std::log(std::expm1(floor)) : -std::numeric_limits<double>::infinity());
   const auto slope = [=] __device__(unsigned row, unsigned column) {
-    const float sum = from.at(row, column) + offset[column];
-    return softplus(sum) < least ? 0.0f : up.at(row, column) * sigmoid(sum);
+    const float sum = from.at(row, column) + offset[column], gradient = up.at(row, column) * sigmoid(sum);
+    return sum < least ? 0.0f : gradient;
   };
   if (dbias.wanted()) {
     const Beside beside(*this);

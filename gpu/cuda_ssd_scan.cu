@@ -117,6 +117,13 @@ __device__ void store_state(const float (&h)[4], float* to, int states, int firs
   }
 }
 
+/// What all channels of a head need of a token, read at once: both weights, the decay, the sum of the weights.
+struct alignas(16) Token {
+  float dt, late, decay, whole;
+};
+
+__device__ float4 four_of(const float* numbers) { return *reinterpret_cast<const float4*>(numbers); }
+
 constexpr int segments = 4;  // of a tile of tokens: they answer side by side
 constexpr int segment = 16;  // tokens of each
 constexpr int forward_tile = segments * segment;
@@ -159,7 +166,7 @@ __global__ void __launch_bounds__(segments* walkers)
   };
   extern __shared__ float4 memory[];
   Buffer* buffers = reinterpret_cast<Buffer*>(memory);
-  __shared__ float decays[forward_tile], steps[forward_tile], lates[forward_tile];
+  __shared__ Token tokens[forward_tile];
   __shared__ float4 carry[walkers];
   const int own = static_cast<int>(threadIdx.x) % walkers, part = static_cast<int>(threadIdx.x) / walkers;
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, own);
@@ -196,22 +203,16 @@ __global__ void __launch_bounds__(segments* walkers)
     if (threadIdx.x < forward_tile) {
       const int t = static_cast<int>(threadIdx.x);
       const float dt = in.dt.data != nullptr ? tile.scalars.dt[t] : 1.0f;
-      steps[t] = t < count ? dt : 0.0f;
-      lates[t] = lagged && t < count ? tile.scalars.late[t] : 0.0f;
-      decays[t] = t < count ? expf(lagged ? tile.scalars.log_decay[t] : -rate * dt) : 1.0f;
+      const float late = lagged ? tile.scalars.late[t] : 0.0f;
+      const float decay = expf(lagged ? tile.scalars.log_decay[t] : -rate * dt);
+      tokens[t] = t < count ? Token{dt, late, decay, dt + late} : Token{0.0f, 0.0f, 1.0f, 0.0f};
     }
     __syncthreads();
-    const auto walk = [&](float(&to)[4], int t, float decay, float weight) {
-      const float input = tile.xB.u[t][p] * weight;
-      const float4 b = *reinterpret_cast<const float4*>(&tile.xB.s[t][w.state]);
-      to[0] = fmaf(decay, to[0], input * b.x);
-      to[1] = fmaf(decay, to[1], input * b.y);
-      to[2] = fmaf(decay, to[2], input * b.z);
-      to[3] = fmaf(decay, to[3], input * b.w);
-    };
-    const auto pass = [&](int t) {
-      walk(h, t, decays[t], steps[t]);
-      if (lagged) walk(h, t, 1.0f, lates[t]);
+    const auto add = [&](const float4& b, float decay, float input) {
+      h[0] = fmaf(decay, h[0], input * b.x);
+      h[1] = fmaf(decay, h[1], input * b.y);
+      h[2] = fmaf(decay, h[2], input * b.z);
+      h[3] = fmaf(decay, h[3], input * b.w);
     };
     const int first = part * segment;
     const float4 from = carry[own];
@@ -220,14 +221,22 @@ __global__ void __launch_bounds__(segments* walkers)
     h[2] = from.z;
     h[3] = from.w;
 #pragma unroll 8
-    for (int t = 0; t < first; ++t) pass(t);
+    for (int t = 0; t < first; ++t) {
+      const Token token = tokens[t];
+      const float u = tile.xB.u[t][p];
+      const float4 b = four_of(&tile.xB.s[t][w.state]);
+      add(b, token.decay, u * token.dt);
+      if (lagged) add(b, 1.0f, u * token.late);
+    }
     float answers[segment];
 #pragma unroll
     for (int i = 0; i < segment; ++i) {
-      walk(h, first + i, decays[first + i], steps[first + i]);
-      const float4 c = *reinterpret_cast<const float4*>(&tile.C[first + i][w.state]);
+      const Token token = tokens[first + i];
+      const float u = tile.xB.u[first + i][p];
+      const float4 b = four_of(&tile.xB.s[first + i][w.state]), c = four_of(&tile.C[first + i][w.state]);
+      add(b, token.decay, u * token.dt);
       answers[i] = h[0] * c.x + h[1] * c.y + h[2] * c.z + h[3] * c.w;
-      if (lagged) walk(h, first + i, 1.0f, lates[first + i]);
+      if (lagged) add(b, 1.0f, u * token.late);
     }
     const int mine = first + sum_over_lanes<lanes>(answers);
     constexpr int held = segment > lanes ? segment / lanes : 1, holders = lanes > segment ? lanes / segment : 1;
@@ -351,7 +360,7 @@ struct ChunkMemory {
   static constexpr int channels = block / lanes, states = 4 * lanes, warps = block / 32;
   float x[tokens][channels], dy[tokens][channels];
   float B[tokens][states], C[tokens][states];
-  float dt[tokens], decay[tokens], late[tokens];
+  Token token[tokens];
   float4 ends[sections][block], flows[sections][block];  // where walks from zero end
   float fades[sections];
   float shared[sections][warps][chunk][2 * states];
@@ -375,9 +384,9 @@ __device__ void load_chunk(ChunkMemory<lanes, lagged, sections>& m, const ScanSi
     const int own = static_cast<int>(threadIdx.x), t = begin + own;
     const bool inside = t < s.length;
     const float dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row + t, h) : 1.0f;
-    m.dt[own] = dt;
-    m.decay[own] = expf(!lagged ? -rate_of(in, h) * dt : inside ? in.log_decay.at(row + t, h) : 0.0f);
-    m.late[own] = lagged && t + 1 < s.length ? in.lag.at(row + t + 1, h) : 0.0f;
+    const float late = lagged && t + 1 < s.length ? in.lag.at(row + t + 1, h) : 0.0f;
+    const float decay = expf(!lagged ? -rate_of(in, h) * dt : inside ? in.log_decay.at(row + t, h) : 0.0f);
+    m.token[own] = {dt, late, decay, dt + late};
   }
   __pipeline_wait_prior(0);
   __syncthreads();
@@ -399,16 +408,23 @@ __device__ void enter_section(ChunkMemory<lanes, lagged, sections>& m, int secti
   float end[4] = {}, back[4] = {}, fade = 1;
 #pragma unroll
   for (int t = first; t < first + chunk; ++t) {
-    const float input = m.x[t][p] * (lagged ? m.dt[t] + m.late[t] : m.dt[t]), decay = m.decay[t];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) end[i] = decay * end[i] + input * m.B[t][w.state + i];
-    fade *= decay;
+    const Token token = m.token[t];
+    const float input = m.x[t][p] * token.whole;
+    const float4 B = four_of(&m.B[t][w.state]);
+    end[0] = token.decay * end[0] + input * B.x;
+    end[1] = token.decay * end[1] + input * B.y;
+    end[2] = token.decay * end[2] + input * B.z;
+    end[3] = token.decay * end[3] + input * B.w;
+    fade *= token.decay;
   }
 #pragma unroll
   for (int t = first + chunk - 1; t >= first; --t) {
-    const float dy = m.dy[t][p], decay = m.decay[t];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) back[i] = decay * (back[i] + dy * m.C[t][w.state + i]);
+    const float dy = m.dy[t][p], decay = m.token[t].decay;
+    const float4 C = four_of(&m.C[t][w.state]);
+    back[0] = decay * (back[0] + dy * C.x);
+    back[1] = decay * (back[1] + dy * C.y);
+    back[2] = decay * (back[2] + dy * C.z);
+    back[3] = decay * (back[3] + dy * C.w);
   }
   m.ends[section][own] = make_float4(end[0], end[1], end[2], end[3]);
   m.flows[section][own] = make_float4(back[0], back[1], back[2], back[3]);
@@ -451,11 +467,14 @@ __global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
 #pragma unroll
   for (int i = 0; i < chunk; ++i) {
     const int t = first + i;
-    const float input = m.x[t][p] * (lagged ? m.dt[t] + m.late[t] : m.dt[t]), decay = m.decay[t];
+    const Token token = m.token[t];
+    const float input = m.x[t][p] * token.whole;
+    const float4 four = four_of(&m.B[t][w.state]);
+    const float B[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       before[i][k] = h[k];
-      h[k] = decay * h[k] + input * m.B[t][w.state + k];
+      h[k] = token.decay * h[k] + input * B[k];
     }
   }
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
@@ -464,13 +483,15 @@ __global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
 #pragma unroll
   for (int i = chunk - 1; i >= 0; --i) {
     const int t = first + i;
-    const float x = m.x[t][p], dy = m.dy[t][p], dt = m.dt[t], decay = m.decay[t];
+    const auto [dt, late, decay, whole] = m.token[t];
+    const float x = m.x[t][p], dy = m.dy[t][p];
+    const float4 fours[2] = {four_of(&m.B[t][w.state]), four_of(&m.C[t][w.state])};
+    const float Bs[4] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w};
+    const float Cs[4] = {fours[1].x, fours[1].y, fours[1].z, fours[1].w};
     float v[8], along = 0, along_late = 0, dlog = 0;
-    const float late = lagged ? m.late[t] : 0.0f;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const float B = m.B[t][w.state + k];
-      const float g = flow[k] + dy * m.C[t][w.state + k];
+      const float B = Bs[k], g = flow[k] + dy * Cs[k];
       v[k] = g * (x * dt);
       v[4 + k] = dy * (decay * before[i][k] + x * dt * B);
       along += g * B;
@@ -493,7 +514,7 @@ __global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
       to_steps[i][kinds - 1] = along_late * x;
     }
     to_A_log -= rate * dt * dlog;
-    along = sum_of_group<lanes>(dt * along + late * along_late);
+    along = sum_of_group<lanes>(lagged ? dt * along + late * along_late : dt * along);
     if (w.lane == 0) {
       to_D += dy * x;
       if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
@@ -583,7 +604,7 @@ __global__ void __launch_bounds__(threads)
   }
   const int group = number / s.states, n = number % s.states, first = group * s.group * tiles;
   float to_B = 0, to_C = 0;
-#pragma unroll 4
+#pragma unroll 8
   for (int part = first; part < first + s.group * tiles; ++part) {
     const float* from = work.shared + (row * parts + part) * 2 * s.states + n;
     to_B += from[0];
