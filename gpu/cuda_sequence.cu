@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "gpu/cuda_backend.h"
+#include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
 #include "gpu/cuda_launch.cuh"
 
@@ -161,6 +162,57 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/// Adds what one piece of one channel contributes to the gradients of its weights, [taps back], and of its bias.
+__device__ void add_piece(const ConvInputs& in, const float* before, const float* dy, unsigned b, unsigned begin,
+                          unsigned channel, float (&to_weight)[widest + 1]) {
+  float slopes[conv_steps], befores[conv_steps], inputs[conv_steps + widest - 1];
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps; ++i) {
+    const std::size_t place = (std::size_t{b} * in.length + begin + i) * in.channels + channel;
+    slopes[i] = begin + i < in.length ? dy[place] : 0.0f;
+    befores[i] = begin + i < in.length ? before[place] : 0.0f;
+  }
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
+    const unsigned t = begin + i;
+    const bool ahead = i + in.taps >= widest && t + 1 >= widest && t + 1 - widest < in.length;
+    inputs[i] = ahead ? in.x.at(std::size_t{b} * in.length + t + 1 - widest, channel) : 0.0f;
+  }
+#pragma unroll
+  for (unsigned i = 0; i < conv_steps; ++i) {
+    slopes[i] *= silu_slope(befores[i]);
+#pragma unroll
+    for (unsigned back = 0; back < widest; ++back) to_weight[back] += slopes[i] * inputs[i + widest - 1 - back];
+    to_weight[widest] += slopes[i];
+  }
+}
+
+// The weights of few rows: a block takes eight channels and all pieces.
+__global__ void __launch_bounds__(narrow_block)
+    narrow_weight_kernel(ConvInputs in, const float* before, const float* dy, Sink dweight, Sink dbias) {
+  await_previous();
+  const unsigned channel = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
+  const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
+  float to_weight[widest + 1] = {};  // the last one is the bias
+  for (unsigned piece = threadIdx.x / narrow_columns; piece < in.batch * pieces;
+       piece += narrow_block / narrow_columns) {
+    if (channel >= in.channels) break;
+    add_piece(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
+  }
+#pragma unroll
+  for (unsigned back = 0; back <= widest; ++back) {
+    if (back >= in.taps && back < widest) continue;
+    __syncthreads();
+    finish_narrow_sums(to_weight[back], in.channels, [&](unsigned c, float sum) {
+      if (back == widest) {
+        if (dbias.wanted()) dbias.put(c, sum);
+      } else if (dweight.wanted()) {
+        dweight.put(c * in.taps + in.taps - 1 - back, sum);
+      }
+    });
+  }
+}
+
 // The same walk for the weights: their sums leave per block and are finished by the last one.
 __global__ void __launch_bounds__(threads)
     conv_weight_kernel(ConvInputs in, const float* before, const float* dy, float* partials, unsigned* tickets,
@@ -173,27 +225,7 @@ __global__ void __launch_bounds__(threads)
   float to_weight[widest + 1] = {};  // the last one is the bias
   for (unsigned piece = blockIdx.x * conv_groups + group; piece < in.batch * pieces; piece += gridDim.x * conv_groups) {
     if (channel >= in.channels) break;
-    const unsigned b = piece / pieces, begin = piece % pieces * conv_steps;
-    float slopes[conv_steps], befores[conv_steps], inputs[conv_steps + widest - 1];
-#pragma unroll
-    for (unsigned i = 0; i < conv_steps; ++i) {
-      const std::size_t place = (std::size_t{b} * in.length + begin + i) * in.channels + channel;
-      slopes[i] = begin + i < in.length ? dy[place] : 0.0f;
-      befores[i] = begin + i < in.length ? before[place] : 0.0f;
-    }
-#pragma unroll
-    for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
-      const unsigned t = begin + i;
-      const bool ahead = i + in.taps >= widest && t + 1 >= widest && t + 1 - widest < in.length;
-      inputs[i] = ahead ? in.x.at(std::size_t{b} * in.length + t + 1 - widest, channel) : 0.0f;
-    }
-#pragma unroll
-    for (unsigned i = 0; i < conv_steps; ++i) {
-      slopes[i] *= silu_slope(befores[i]);
-#pragma unroll
-      for (unsigned back = 0; back < widest; ++back) to_weight[back] += slopes[i] * inputs[i + widest - 1 - back];
-      to_weight[widest] += slopes[i];
-    }
+    add_piece(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
   }
   // Partial sums of a tile of channels lie together: [tap][lane], the bias behind the last tap.
   const unsigned width = (in.taps + 1) * conv_lanes;
@@ -276,9 +308,14 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
   if (dweight.wanted() || dbias.wanted()) {
     const Beside beside(*this);
     const dim3 grid(at_most(blocks, most_pieces), tiles);
-    launch(conv_weight_kernel, grid, threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
-           scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes), tickets_, sink_of(dweight),
-           sink_of(dbias));
+    if (x.rows() <= most_narrow_rows) {
+      launch(narrow_weight_kernel, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
+             before.as<float>(), dy.as<float>(), sink_of(dweight), sink_of(dbias));
+    } else {
+      launch(conv_weight_kernel, grid, threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
+             scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes), tickets_, sink_of(dweight),
+             sink_of(dbias));
+    }
   }
   if (dx.wanted()) {
     launch(conv_backward_kernel, dim3(blocks, tiles), threads, 0, stream(), in, before.as<float>(), dy.as<float>(),

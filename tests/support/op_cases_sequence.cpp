@@ -178,8 +178,9 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
   cases.push_back(rotary_case(2, 37, 3, 6, 5));
   cases.push_back(rotary_case(1, 101, 2, 63, 900));
   cases.push_back(rotary_pair_case());
-  for (const ConvSizes& n : {ConvSizes{1, 1, 1, 1, 1, true}, ConvSizes{2, 3, 5, 37, 4, true},
-                             ConvSizes{2, 101, 37, 63, 4, false}, ConvSizes{3, 65, 1, 65, 3, true}})
+  for (const ConvSizes& n :
+       {ConvSizes{1, 1, 1, 1, 1, true}, ConvSizes{2, 3, 5, 37, 4, true}, ConvSizes{2, 101, 37, 63, 4, false},
+        ConvSizes{3, 65, 1, 65, 3, true}, ConvSizes{2, 2100, 1, 3, 4, true}})
     cases.push_back(conv_case(n));
   for (const AttentionSizes& n :
        {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65}, AttentionSizes{1, 101, 101, 4, 2, 9},
