@@ -207,7 +207,7 @@ class CudaBackend final : public Backend {
   bool can_group(std::size_t count) const;
   bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
-  /// The same for large ones on the tensor cores, in fp32 and tf32.
+  /// The same for large exact ones on the tensor cores.
   bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
 

@@ -1,6 +1,5 @@
-// Large products on the tensor cores: exact ones by splitting operands into tf32 numbers and the rest (three products,
-// cuda_tiles.cuh), which is faster than float32 arithmetic and as accurate; and in tf32 the gradients of weights, whose
-// depth is the number of rows and is split between blocks.
+// Large exact products on the tensor cores by splitting operands into tf32 numbers and the rest: three products
+// (cuda_tiles.cuh), which is faster than float32 arithmetic and as accurate.
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
@@ -62,8 +61,8 @@ struct Slab {
   }
 };
 
-template <bool exact, bool deep>
-__device__ void fetch_rows(tiles::Fragment<exact, 4> (&to)[row_parts], const float* from, int line, int depth) {
+template <bool deep>
+__device__ void fetch_rows(tiles::Fragment<true, 4> (&to)[row_parts], const float* from, int line, int depth) {
   using Rows = Slab<deep, tile_rows>;
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
@@ -81,8 +80,8 @@ __device__ void fetch_rows(tiles::Fragment<exact, 4> (&to)[row_parts], const flo
   }
 }
 
-template <bool exact, bool deep>
-__device__ void fetch_columns(tiles::Fragment<exact, 2> (&to)[column_parts], const float* from, int line, int depth) {
+template <bool deep>
+__device__ void fetch_columns(tiles::Fragment<true, 2> (&to)[column_parts], const float* from, int line, int depth) {
   using Columns = Slab<deep, tile_columns>;
   const int lane = static_cast<int>(threadIdx.x % 32);
   if (!deep) {
@@ -113,29 +112,34 @@ __device__ void store_tile(const LargeProduct& p, const float (&sum)[row_parts][
                            unsigned column) {
   float* to = p.partials != nullptr ? p.partials + std::size_t{blockIdx.z} * p.rows * p.columns : p.c;
   const unsigned stride = p.partials != nullptr ? p.columns : p.c_stride;
+  const float alpha = p.partials != nullptr ? 1.0f : p.alpha, beta = p.partials != nullptr ? 0.0f : p.beta;
 #pragma unroll
   for (int i = 0; i < row_parts; ++i)
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
+    for (int half = 0; half < 2; ++half) {
+      const unsigned r = row + 16 * i + 8 * half;
+      float* line = to + std::size_t{r} * stride;
+      float2 old[column_parts] = {};  // all at once: each read waits for memory
 #pragma unroll
       for (int j = 0; j < column_parts; ++j) {
-        const unsigned r = row + 16 * i + 8 * half, c = column + 8 * j;
-        if (r >= p.rows || c >= p.columns) continue;
-        auto& place = *reinterpret_cast<float2*>(to + std::size_t{r} * stride + c);
-        float2 value = make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
-        if (p.partials == nullptr) {
-          value = make_float2(p.alpha * value.x, p.alpha * value.y);
-          if (p.beta != 0.0f) value = make_float2(fmaf(p.beta, place.x, value.x), fmaf(p.beta, place.y, value.y));
-        }
-        place = value;
+        const unsigned c = column + 8 * j;
+        if (beta != 0.0f && r < p.rows && c < p.columns) old[j] = *reinterpret_cast<const float2*>(line + c);
       }
+#pragma unroll
+      for (int j = 0; j < column_parts; ++j) {
+        const unsigned c = column + 8 * j;
+        if (r >= p.rows || c >= p.columns) continue;
+        *reinterpret_cast<float2*>(line + c) = make_float2(fmaf(beta, old[j].x, alpha * sum[i][j][2 * half]),
+                                                           fmaf(beta, old[j].y, alpha * sum[i][j][2 * half + 1]));
+      }
+    }
 }
 
 template <bool a_deep, bool b_deep>
 constexpr int large_product_bytes = stages*(Slab<a_deep, tile_rows>::elements + Slab<b_deep, tile_columns>::elements) *
                                     static_cast<int>(sizeof(float));
 
-template <bool exact, bool a_deep, bool b_deep>
+template <bool a_deep, bool b_deep>
 __global__ void __launch_bounds__(threads, 1) large_product_kernel(LargeProduct p) {
   await_previous();
   using A = Slab<a_deep, tile_rows>;
@@ -163,11 +167,11 @@ __global__ void __launch_bounds__(threads, 1) large_product_kernel(LargeProduct 
     float part[row_parts][column_parts][4] = {};
 #pragma unroll
     for (int k = 0; k < slab; k += 8) {
-      tiles::Fragment<exact, 4> left[row_parts];
-      tiles::Fragment<exact, 2> right[column_parts];
-      fetch_rows<exact, a_deep>(left, stage(i), own_row, k);
-      fetch_columns<exact, b_deep>(right, stage(i) + A::elements, own_column, k);
-      tiles::multiply_fragments<exact>(part, left, right);
+      tiles::Fragment<true, 4> left[row_parts];
+      tiles::Fragment<true, 2> right[column_parts];
+      fetch_rows<a_deep>(left, stage(i), own_row, k);
+      fetch_columns<b_deep>(right, stage(i) + A::elements, own_column, k);
+      tiles::multiply_fragments<true>(part, left, right);
     }
 #pragma unroll
     for (int r = 0; r < row_parts; ++r)
@@ -199,10 +203,10 @@ __global__ void __launch_bounds__(threads) add_partials_kernel(LargeProduct p, u
                       fmaf(p.beta, old.z, p.alpha * sum.z), fmaf(p.beta, old.w, p.alpha * sum.w));
 }
 
-template <bool exact, bool a_deep, bool b_deep>
+template <bool a_deep, bool b_deep>
 void launch_large_product(cudaStream_t stream, const LargeProduct& p, unsigned shares) {
   constexpr int bytes = large_product_bytes<a_deep, b_deep>;
-  const auto kernel = large_product_kernel<exact, a_deep, b_deep>;
+  const auto kernel = large_product_kernel<a_deep, b_deep>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "a large product");
   launch(kernel, dim3(blocks_for(p.columns, tile_columns), blocks_for(p.rows, tile_rows), shares), threads, bytes,
          stream, p);
@@ -225,8 +229,6 @@ bool CudaBackend::large_product(bool transpose_a, bool transpose_b, double alpha
       (transpose_a && transpose_b)) {
     return false;
   }
-  const bool exact = precision_ == Precision::fp32;
-  if (!exact && !transpose_a) return false;  // cuBLAS' tf32 products are faster
   const std::int64_t wanted = std::max<std::int64_t>(full / (row_tiles * column_tiles), 1);
   const auto share = static_cast<unsigned>(blocks_for(blocks_for(depth, wanted), slab)) * slab;
   const unsigned shares = blocks_for(depth, share);
@@ -242,14 +244,12 @@ bool CudaBackend::large_product(bool transpose_a, bool transpose_b, double alpha
                  static_cast<unsigned>(c.row_stride),
                  nullptr};
   if (shares > 1) p.partials = scratch(static_cast<std::size_t>(rows * columns) * shares);
-  if (transpose_a && exact) {
-    launch_large_product<true, false, false>(stream(), p, shares);
-  } else if (transpose_a) {
-    launch_large_product<false, false, false>(stream(), p, shares);
+  if (transpose_a) {
+    launch_large_product<false, false>(stream(), p, shares);
   } else if (transpose_b) {
-    launch_large_product<true, true, true>(stream(), p, shares);
+    launch_large_product<true, true>(stream(), p, shares);
   } else {
-    launch_large_product<true, true, false>(stream(), p, shares);
+    launch_large_product<true, false>(stream(), p, shares);
   }
   if (shares > 1) {
     launch(add_partials_kernel, blocks_for(rows * columns / 4, threads), threads, 0, stream(), p, shares);

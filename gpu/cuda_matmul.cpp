@@ -1,5 +1,5 @@
-// Matrix products: small exact ones by our own tiles (cuda_product.cu), large ones by cuda_large_product.cu where it
-// is faster than cuBLAS, the others by cuBLAS.
+// Matrix products: exact ones by our own tiles, small (cuda_product.cu) or large (cuda_large_product.cu), the others by
+// cuBLAS.
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
@@ -23,8 +23,10 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
   const auto depth = static_cast<int>(transpose_a ? a.rows() : a.columns());
   if (rows == 0 || columns == 0) return;
-  if (precision_ == Precision::fp32 && small_product(transpose_a, transpose_b, alpha, a, b, beta, c)) return;
-  if (precision_ != Precision::bf16 && large_product(transpose_a, transpose_b, alpha, a, b, beta, c)) return;
+  if (precision_ == Precision::fp32 && (small_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
+                                        large_product(transpose_a, transpose_b, alpha, a, b, beta, c))) {
+    return;
+  }
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
   stream();
   Operand left{a.data, static_cast<int>(a.row_stride)}, right{b.data, static_cast<int>(b.row_stride)};

@@ -68,7 +68,7 @@ inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs
 }
 
 constexpr float smallest_scale = 1e-6f;  // m is at least this
-constexpr int ridge_threads = 128;       // of every block that multiplies
+constexpr int ridge_threads = 256;       // of every block that multiplies
 constexpr int ridge_warps = ridge_threads / 32;
 
 /// Where the numbers of a padded matrix lie: rows are turned by fours, so that a warp reads eight rows of four numbers
@@ -77,7 +77,10 @@ template <int W>
 struct Grid {
   static constexpr int width = 16 * W;
   static constexpr int size = width * width;
-  __device__ static int place(int row, int column) { return row * width + (column ^ ((row & 3) << 3 | (row & 4))); }
+  __device__ static int turn(int row) { return (row & 3) << 3 | (row & 4); }
+  __device__ static int place(int row, int column) { return row * width + (column ^ turn(row)); }
+  /// Of row `block` + row, for a multiple of eight: what is the same for many blocks is computed once.
+  __device__ static int place(int block, int row, int column) { return (block + row) * width + (column ^ turn(row)); }
 };
 
 __device__ inline int ridge_warp() { return static_cast<int>(threadIdx.x) / 32; }
@@ -109,20 +112,17 @@ struct Product {
   }
   /// body(row, column, number at column, number at column + 1); columns are even.
   template <class Body>
+  __device__ void pairs(const Body& body) {
+    each_pair(*this, body);
+  }
+  template <class Body>
   __device__ void pairs(const Body& body) const {
-    const int row = first_row() + ridge_lane() / 4, column = first_column() + ridge_lane() % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < row_tiles; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int j = 0; j < column_tiles; ++j)
-          body(row + 16 * i + 8 * half, column + 8 * j, v[i][j][2 * half], v[i][j][2 * half + 1]);
+    each_pair(*this, body);
   }
   /// body(row, column, number)
   template <class Body>
-  __device__ void each(const Body& body) const {
-    pairs([&](int row, int column, float first, float second) {
+  __device__ void each(const Body& body) {
+    pairs([&](int row, int column, float& first, float& second) {
       body(row, column, first);
       body(row, column + 1, second);
     });
@@ -139,20 +139,6 @@ struct Product {
     store(to, factor);
     __syncthreads();
   }
-  /// Into a matrix [rows, columns] in global memory.
-  __device__ void store_global(float* to, int rows, int columns, float factor = 1.0f) const {
-    const bool even = columns % 2 == 0;
-    pairs([&](int row, int column, float first, float second) {
-      if (row >= rows || column >= columns) return;
-      float* place = to + row * columns + column;
-      if (even) {
-        *reinterpret_cast<float2*>(place) = make_float2(factor * first, factor * second);
-      } else {
-        place[0] = factor * first;
-        if (column + 1 < columns) place[1] = factor * second;
-      }
-    });
-  }
   /// Sum of products with a matrix in shared memory; this thread's share.
   __device__ float dot(const float* with) const {
     float sum = 0;
@@ -162,7 +148,32 @@ struct Product {
     });
     return sum;
   }
+
+ private:
+  template <class Self, class Body>
+  __device__ static void each_pair(Self& self, const Body& body) {
+    const int row = first_row() + ridge_lane() / 4, column = first_column() + ridge_lane() % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < row_tiles; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int j = 0; j < column_tiles; ++j)
+          body(row + 16 * i + 8 * half, column + 8 * j, self.v[i][j][2 * half], self.v[i][j][2 * half + 1]);
+  }
 };
+
+__device__ inline void add_to(float& sum, float more) { sum += more; }
+__device__ inline void add_to(float4& sum, const float4& more) {
+  sum.x += more.x;
+  sum.y += more.y;
+  sum.z += more.z;
+  sum.w += more.w;
+}
+__device__ inline float scaled(float a, float factor) { return factor * a; }
+__device__ inline float4 scaled(const float4& a, float factor) {
+  return make_float4(factor * a.x, factor * a.y, factor * a.z, factor * a.w);
+}
 
 /// An operand whose rows run along the summed axis, from row `first` on.
 struct ByRows {
@@ -175,12 +186,12 @@ struct ByColumns {
   int first = 0;
 };
 
-/// Sixteen lines of a left operand at eight depths.
+/// Sixteen lines of a left operand at eight depths; both are multiples of eight.
 template <int W, bool exact>
 __device__ void fetch(tiles::Fragment<exact, 4>& to, const ByRows& from, int line, int depth) {
-  const int lane = ridge_lane();
+  const int lane = ridge_lane(), column = depth + lane / 16 * 4;
   float value[4];
-  tiles::load_four(from.data + Grid<W>::place(from.first + line + lane % 16, depth + lane / 16 * 4), value);
+  tiles::load_four(from.data + Grid<W>::place(line, from.first + lane % 16, column), value);
 #pragma unroll
   for (int e = 0; e < 4; ++e) to.set(e, value[e]);
 }
@@ -189,21 +200,26 @@ __device__ void fetch(tiles::Fragment<exact, 4>& to, const ByColumns& from, int 
   const int lane = ridge_lane();
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
-    to.set(e, from.data[Grid<W>::place(from.first + depth + lane % 4 + e / 2 * 4, line + lane / 4 + e % 2 * 8)]);
+    const int row = from.first + lane % 4 + e / 2 * 4, column = line + lane / 4 + e % 2 * 8;
+    to.set(e, from.data[Grid<W>::place(depth, row, column)]);
   }
 }
 /// Eight lines for each fragment of a right operand at eight depths.
 template <int W, bool exact, int count>
 __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByRows& from, int line, int depth) {
-  static_assert(count % 2 == 0);
-  const int lane = ridge_lane();
+  const int lane = ridge_lane(), row = from.first + lane % 8, column = depth + lane / 8 % 2 * 4;
 #pragma unroll
-  for (int n = 0; n < count; n += 2) {
-    const int row = from.first + line + 8 * n + lane % 8 + lane / 16 * 8;
+  for (int n = 0; n + 1 < count; n += 2) {
     float value[4];
-    tiles::load_four(from.data + Grid<W>::place(row, depth + lane / 8 % 2 * 4), value);
+    tiles::load_four(from.data + Grid<W>::place(line + 8 * n + lane / 16 * 8, row, column), value);
 #pragma unroll
     for (int e = 0; e < 4; ++e) to[n + e / 2].set(e % 2, value[e]);
+  }
+  if constexpr (count % 2 == 1) {
+    float value[2];
+    tiles::load_two(from.data + Grid<W>::place(line + 8 * (count - 1), row, column), value);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) to[count - 1].set(e, value[e]);
   }
 }
 template <int W, bool exact, int count>
@@ -213,7 +229,8 @@ __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByColumns& f
   for (int n = 0; n < count; ++n) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      to[n].set(e, from.data[Grid<W>::place(from.first + depth + lane % 4 + e * 4, line + 8 * n + lane / 4)]);
+      const int row = from.first + lane % 4 + e * 4, column = line + 8 * n + lane / 4;
+      to[n].set(e, from.data[Grid<W>::place(depth, row, column)]);
     }
   }
 }
@@ -223,7 +240,8 @@ __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByColumns& f
 template <bool exact, int W, class Left, class Right>
 __device__ void multiply(Product<W>& out, const Left& a, const Right& b, int depth) {
   out.clear();
-#pragma unroll 2
+  // Not unrolled: a kernel goes through some twenty products once, and its instructions have to be fetched.
+#pragma unroll 1
   for (int k = 0; k < depth; k += 8) {
     tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
     tiles::Fragment<exact, 2> right[Product<W>::column_tiles];
@@ -253,32 +271,55 @@ __device__ inline void settle() {
 template <int W, class From>
 __device__ void load_rows(float* to, int columns, const From& from, int first = 0) {
   constexpr int width = Grid<W>::width;
-  if (columns % 4 == 0) {
-#pragma unroll
-    for (int n = 0; n < width * width / 4 / ridge_threads; ++n) {
-      const int i = static_cast<int>(threadIdx.x) + n * ridge_threads, row = i / (width / 4);
-      const int column = i % (width / 4) * 4;
-      const float* source = from(row);
-      float* place = to + Grid<W>::place(first + row, column);
-      if (source != nullptr && column < columns) {
-        tiles::copy_four(place, source + column, true);
-      } else {
-        *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
-      }
-    }
-    return;
-  }
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < width * width; i += ridge_threads) {
+  const bool fours = columns % 4 == 0;
+  const int step = fours ? 4 : 1;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads * step) {
     const int row = i / width, column = i % width;
     const float* source = from(row);
-    to[Grid<W>::place(first + row, column)] = source != nullptr && column < columns ? source[column] : 0.0f;
+    const bool inside = source != nullptr && column < columns;
+    float* place = to + Grid<W>::place(first + row, column);
+    if (!fours) {
+      *place = inside ? source[column] : 0.0f;
+    } else if (inside) {
+      tiles::copy_four(place, source + column, true);
+    } else {
+      *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
+    }
   }
 }
 
 template <int W>
 __device__ void load_matrix(float* to, const float* from, int rows, int columns) {
   load_rows<W>(to, columns, [&](int row) { return row < rows ? from + row * columns : nullptr; });
+}
+
+/// Hands the first `columns` numbers of every row of a matrix to body(row, column, numbers): float4, or float where
+/// rows are no multiple of four.
+template <int W, class Body>
+__device__ void each_row(const float* from, int columns, const Body& body) {
+  constexpr int width = Grid<W>::width;
+  const bool fours = columns % 4 == 0;
+  const int step = fours ? 4 : 1;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads * step) {
+    const int row = i / width, column = i % width;
+    const float* place = from + Grid<W>::place(row, column);
+    if (column >= columns) continue;
+    if (fours) {
+      body(row, column, *reinterpret_cast<const float4*>(place));
+    } else {
+      body(row, column, *place);
+    }
+  }
+}
+
+/// A matrix [rows, columns] in global memory, times a factor.
+template <int W>
+__device__ void store_matrix(float* to, const float* from, int rows, int columns, float factor = 1.0f) {
+  each_row<W>(from, columns, [&](int row, int column, auto number) {
+    if (row < rows) *reinterpret_cast<decltype(number)*>(to + row * columns + column) = scaled(number, factor);
+  });
 }
 
 template <int W>
@@ -337,18 +378,6 @@ struct Owned {
     stride = static_cast<std::size_t>(size / width);
   }
 };
-
-__device__ inline void add_to(float& sum, float more) { sum += more; }
-__device__ inline void add_to(float4& sum, const float4& more) {
-  sum.x += more.x;
-  sum.y += more.y;
-  sum.z += more.z;
-  sum.w += more.w;
-}
-__device__ inline float scaled(float a, float factor) { return factor * a; }
-__device__ inline float4 scaled(const float4& a, float factor) {
-  return make_float4(factor * a.x, factor * a.y, factor * a.z, factor * a.w);
-}
 
 constexpr int owner_threads = 128;  // of a block that sums over groups
 constexpr int groups_ahead = 8;     // loads in flight

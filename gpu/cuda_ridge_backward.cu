@@ -31,19 +31,25 @@ struct RidgeSinks {
 template <int W>
 constexpr int backward_bytes = 4 * Grid<W>::size * 4;
 
-/// Two neighbours of one row of a gradient [rows, columns].
-__device__ inline void put_pair(const Sink& sink, std::size_t row, int column, int columns, float first, float second) {
-  const auto i = static_cast<unsigned>(row * columns + column);
-  float* place = sink.rows.data + i;
-  if (sink.rows.dense && columns % 2 == 0 && reinterpret_cast<std::uintptr_t>(sink.rows.data) % 8 == 0) {
-    float2 value = sink.accumulate ? *reinterpret_cast<float2*>(place) : make_float2(0, 0);
-    value.x += first;
-    value.y += second;
-    *reinterpret_cast<float2*>(place) = value;
+/// One number, or four neighbours, of a gradient, counted flat.
+__device__ inline void put_numbers(const Sink& sink, std::size_t i, float value) {
+  sink.put(static_cast<unsigned>(i), value);
+}
+__device__ inline void put_numbers(const Sink& sink, std::size_t i, const float4& value) {
+  auto* place = reinterpret_cast<float4*>(sink.rows.data + i);
+  if (!sink.rows.dense || reinterpret_cast<std::uintptr_t>(place) % 16 != 0) {
+    const float numbers[4] = {value.x, value.y, value.z, value.w};
+    for (unsigned e = 0; e < 4; ++e) sink.put(static_cast<unsigned>(i) + e, numbers[e]);
     return;
   }
-  sink.put(i, first);
-  if (column + 1 < columns) sink.put(i + 1, second);
+  float4 sum = value;
+  if (sink.accumulate) add_to(sum, *place);
+  *place = sum;
+}
+
+__device__ inline float inner(float a, float b) { return a * b; }
+__device__ inline float inner(const float4& a, const float4& b) {
+  return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
 /// One group on the way back. Its matrices in shared memory: L^-1, A_w and two that change.
@@ -58,7 +64,6 @@ struct GroupReverse {
   float m, scale, gain;
   float overlap = 0, slope = 0, trace = 0, readout = 0;  // this thread's shares of sums over matrices
 
-  bool is_one_tile() const { return end - first <= Grid<W>::width; }
   __device__ void load_queries(float* to, int begin) const { load_positions<W>(to, s, in.q, s.rank, pair, begin, end); }
   __device__ void load_upstream(float* to, const float* dy, int begin) const {
     load_positions<W>(to, s, dy, s.width, pair, begin, end);
@@ -111,9 +116,9 @@ struct GroupReverse {
       multiply<exact>(gradient, ByRows{right}, ByColumns{left}, padded(s.width));
       gradient.replace(right);
       multiply<true>(gradient, ByRows{right}, ByColumns{inverse}, depth);
-      gradient.pairs([&](int row, int column, float a, float b) {
-        if (begin + row >= end || column >= s.rank) return;
-        put_pair(dq, s.token(pair, begin + row), column, s.rank, gain * a, gain * b);
+      gradient.replace(right, gain);
+      each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
+        if (begin + row < end) put_numbers(dq, s.token(pair, begin + row) * s.rank + column, numbers);
       });
     }
   }
@@ -143,7 +148,8 @@ struct GroupReverse {
   __device__ void to_statistics(Product<W>& N, const Product<W>& dA) {
     Product<W> result;
     multiply<true>(result, ByRows{right}, ByColumns{inverse}, depth);
-    result.store_global(out.C + entry * s.tall(), s.width, s.rank, 1.0f / m);
+    result.replace(right);
+    store_matrix<W>(out.C + entry * s.tall(), right, s.width, s.rank, 1.0f / m);
     slope = dA.dot(A);
     dA.replace(left, scale);
     accumulate<exact>(N, ByColumns{left}, ByColumns{A}, depth);
@@ -153,18 +159,27 @@ struct GroupReverse {
       right[Grid<W>::place(row, column)] = value;
       right[Grid<W>::place(column, row)] = value;
     });
-    multiply<true>(result, ByRows{left}, ByColumns{inverse}, depth);
-    result.replace(left);
-    multiply<true>(result, ByColumns{inverse}, ByColumns{left}, depth);
-    result.store_global(out.M + entry * s.square(), s.rank, s.rank, 1.0f / (m * m));
-    multiply<true>(result, ByRows{right}, ByColumns{inverse}, depth);
-    result.replace(right);
-    multiply<true>(result, ByColumns{inverse}, ByColumns{right}, depth);
-    result.store_global(out.G + entry * s.square(), s.rank, s.rank, -0.5f / (m * m));
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) {
+      float* matrix = i == 0 ? left : right;
+      unwhiten(matrix);
+      store_matrix<W>((i == 0 ? out.M : out.G) + entry * s.square(), matrix, s.rank, s.rank,
+                      (i == 0 ? 1.0f : -0.5f) / (m * m));
+    }
     const float* G = in.G + entry * s.square();
-    result.each([&](int row, int column, float value) {
-      if (row < s.rank && column < s.rank) trace -= 0.5f * value * G[row * s.rank + column];
+    each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
+      if (row < s.rank)
+        trace -= 0.5f * inner(numbers, *reinterpret_cast<const decltype(numbers)*>(G + row * s.rank + column));
     });
+  }
+
+  /// L^-T matrix L^-1 in place.
+  __device__ void unwhiten(float* matrix) {
+    Product<W> result;
+    multiply<true>(result, ByRows{matrix}, ByColumns{inverse}, depth);
+    result.replace(matrix);
+    multiply<true>(result, ByColumns{inverse}, ByColumns{matrix}, depth);
+    result.replace(matrix);
   }
 };
 
@@ -262,13 +277,22 @@ __global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, Rid
 template <int W>
 constexpr int token_bytes = (3 * Grid<W>::size + 2 * Grid<W>::width) * 4;
 
-/// What m sends to the key of position t that attains it: sum of dm / m over the groups whose m it is.
+/// What m sends to the key of position t that attains it: sum of dm / m over the groups whose m it is, in order. A
+/// whole warp asks, each lane for a position in [first, end).
 __device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
-                                       std::size_t base, int t) {
+                                       std::size_t base, int t, int first, int end) {
   float sum = 0;
-#pragma unroll 8
-  for (int g = 0; g < s.groups; ++g) {
-    if (in.m_index[base + g] == t) sum += work.m[base + g] / in.m[base + g];
+#pragma unroll 4
+  for (int begin = 0; begin < s.groups; begin += 32) {
+    const int g = begin + ridge_lane();
+    const int index = g < s.groups ? in.m_index[base + g] : -1;
+    const bool near = index >= first && index < end;
+    const float ratio = near ? work.m[base + g] / in.m[base + g] : 0.0f;
+    for (unsigned hits = __ballot_sync(full_warp, near); hits != 0; hits &= hits - 1) {
+      const int from = __ffs(static_cast<int>(hits)) - 1, place = __shfl_sync(full_warp, index, from);
+      const float more = __shfl_sync(full_warp, ratio, from);
+      if (place == t) sum += more;
+    }
   }
   return sum;
 }
@@ -276,12 +300,13 @@ __device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers&
 // A tile of tokens of one piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
 // belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
 template <int W, bool exact>
-__global__ void __launch_bounds__(ridge_threads, 4)
+__global__ void __launch_bounds__(ridge_threads, 3)
     token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
   await_previous();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
-  __shared__ float extra[width], along[width];
+  constexpr int shares = ridge_threads / width;
+  __shared__ float extra[width], along[width], share[shares][width];
   float* keys = reinterpret_cast<float*>(memory);  // positions first - 1 .. first + width
   float *values = keys + size + 2 * width, *matrix = values + size;
   const int tiles = (s.piece + width - 1) / width;
@@ -306,42 +331,49 @@ __global__ void __launch_bounds__(ridge_threads, 4)
   __syncthreads();
   load_matrix<W>(matrix, work.M + entry * s.square(), s.rank, s.rank);
   // The row behind the tile: the next token when it belongs to this piece; otherwise `extra` adds its share.
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += ridge_threads) {
-    keys[Grid<W>::place(count + 1, i)] = piece_ends ? 0.0f : along[i];
-    float sum = 0;
-    if (piece_ends && piece + 1 < s.groups && i < s.rank) {
-      const float* dM = work.M + (entry + 1) * s.square();
+  if (threadIdx.x < width)
+    keys[Grid<W>::place(count + 1, static_cast<int>(threadIdx.x))] = piece_ends ? 0.0f : along[threadIdx.x];
+  const int own_column = static_cast<int>(threadIdx.x) % width, own_share = static_cast<int>(threadIdx.x) / width;
+  float sum = 0;
+  if (piece_ends && piece + 1 < s.groups && own_column < s.rank) {
+    const float* dM = work.M + (entry + 1) * s.square();
 #pragma unroll 8
-      for (int k = 0; k < s.rank; ++k) sum += along[k] * dM[k * s.rank + i];
-    }
-    extra[i] = sum;
+    for (int k = own_share; k < s.rank; k += shares) sum += along[k] * dM[k * s.rank + own_column];
   }
+  share[own_share][own_column] = sum;
   settle();
   accumulate<exact>(dz, ByRows{keys, 2}, ByColumns{matrix}, depth);
   accumulate<exact>(dz, ByRows{keys}, ByRows{matrix}, depth);
   __syncthreads();
   load_matrix<W>(matrix, work.C + entry * s.tall(), s.width, s.rank);
-  for (int row = static_cast<int>(threadIdx.x); row < width; row += ridge_threads) {
-    along[row] = row < count ? scale_gradient(s, in, work, base, first + row) : 0.0f;
+  if (threadIdx.x < width) {
+    const int row = static_cast<int>(threadIdx.x);
+    along[row] = scale_gradient(s, in, work, base, first + row, first, first + count);
+    float total = 0;
+    for (int i = 0; i < shares; ++i) total += share[i][row];
+    extra[row] = total;
   }
   settle();
-  if (out.z.wanted()) {
-    accumulate<exact>(dz, ByRows{values}, ByColumns{matrix}, padded(s.width));
-    dz.pairs([&](int row, int column, float a, float b) {
-      if (row >= count || column >= s.rank) return;
-      const float selected = key_at(s, in, pair, first + row) != nullptr ? 1.0f : 0.0f;
-      const float last = row == count - 1 ? 1.0f : 0.0f;
-      const float* key = keys + Grid<W>::place(row + 1, column);
-      put_pair(out.z, s.token(pair, first + row), column, s.rank,
-               selected * (a + last * extra[column] + along[row] * key[0]),
-               selected * (b + last * extra[column + 1] + along[row] * key[1]));
+  Product<W> dv;
+  multiply<exact>(dv, ByRows{keys, 1}, ByRows{matrix}, depth);
+  accumulate<exact>(dz, ByRows{values}, ByColumns{matrix}, padded(s.width));
+  dz.each([&](int row, int column, float& value) {
+    if (row == count - 1) value += extra[column];
+    value += along[row] * keys[Grid<W>::place(row + 1, column)];
+  });
+  dv.replace(matrix);
+  dz.store(values);
+  __syncthreads();
+  if (out.v.wanted()) {
+    each_row<W>(matrix, s.width, [&](int row, int column, auto numbers) {
+      if (row < count) put_numbers(out.v, s.token(pair, first + row) * s.width + column, numbers);
     });
   }
-  if (out.v.wanted()) {
-    Product<W> dv;
-    multiply<exact>(dv, ByRows{keys, 1}, ByRows{matrix}, depth);
-    dv.pairs([&](int row, int column, float a, float b) {
-      if (row < count && column < s.width) put_pair(out.v, s.token(pair, first + row), column, s.width, a, b);
+  if (out.z.wanted()) {
+    each_row<W>(values, s.rank, [&](int row, int column, auto numbers) {
+      if (row >= count) return;
+      const float selected = key_at(s, in, pair, first + row) != nullptr ? 1.0f : 0.0f;
+      put_numbers(out.z, s.token(pair, first + row) * s.rank + column, scaled(numbers, selected));
     });
   }
 }

@@ -152,12 +152,18 @@ __device__ void complete_inverse(float* L, float* inverse) {
   __syncthreads();
   if constexpr (W == 4) {
     const int row = ridge_warp() / 2 * 16, column = ridge_warp() % 2 * 16;
-    BlockSum between, below;
-    for (int k = column; k < 32; k += 16) between.add<W>(ByRows{L}, 32 + row, ByColumns{inverse}, column, k);
-    between.store<W>(L, row, 32 + column);
+    if (row < 32) {
+      BlockSum between;
+      for (int k = column; k < 32; k += 16) between.add<W>(ByRows{L}, 32 + row, ByColumns{inverse}, column, k);
+      between.store<W>(L, row, 32 + column);
+    }
     __syncthreads();
-    for (int k = 32; k <= 32 + row; k += 16) below.add<W>(ByRows{inverse}, 32 + row, ByColumns{L, -32}, 32 + column, k);
-    below.store<W>(inverse, 32 + row, column, -1.0f);
+    if (row < 32) {
+      BlockSum below;
+      for (int k = 32; k <= 32 + row; k += 16)
+        below.add<W>(ByRows{inverse}, 32 + row, ByColumns{L, -32}, 32 + column, k);
+      below.store<W>(inverse, 32 + row, column, -1.0f);
+    }
     __syncthreads();
   }
 }

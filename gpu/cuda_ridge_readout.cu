@@ -79,12 +79,16 @@ __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePoint
   }
 }
 
+/// Where a group's statistics go, and what they are multiplied with. `through` is a matrix that nothing reads.
 template <int W>
 __device__ void store_sums(const PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& out, std::size_t entry,
-                           float inverse) {
-  sums.G.store_global(out.G + entry * s.square(), s.rank, s.rank, inverse * inverse);
-  sums.M.store_global(out.M + entry * s.square(), s.rank, s.rank, inverse * inverse);
-  sums.C.store_global(out.C + entry * s.tall(), s.width, s.rank, inverse);
+                           float inverse, float* through) {
+  sums.G.replace(through);
+  store_matrix<W>(out.G + entry * s.square(), through, s.rank, s.rank, inverse * inverse);
+  sums.M.replace(through);
+  store_matrix<W>(out.M + entry * s.square(), through, s.rank, s.rank, inverse * inverse);
+  sums.C.replace(through);
+  store_matrix<W>(out.C + entry * s.tall(), through, s.width, s.rank, inverse);
 }
 
 /// Largest keys of the pieces, between two launches.
@@ -93,7 +97,7 @@ struct PieceKeys {
   int* indices;
 };
 
-/// The sums of a piece that fits a tile, without keeping all of them.
+/// The sums of a piece that fits a tile.
 template <int W>
 __device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* keys,
                                   float* values) {
@@ -106,13 +110,11 @@ __device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, 
   if (group >= s.groups) return key;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
   const int depth = padded(count);
-  Product<W> sum;
-  multiply<true>(sum, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
-  sum.store_global(in.G + entry * s.square(), s.rank, s.rank);
-  multiply<true>(sum, ByColumns{keys, 1}, ByColumns{keys}, depth);
-  sum.store_global(in.M + entry * s.square(), s.rank, s.rank);
-  multiply<true>(sum, ByColumns{values}, ByColumns{keys, 1}, depth);
-  sum.store_global(in.C + entry * s.tall(), s.width, s.rank);
+  PieceSums<W> sums;
+  multiply<true>(sums.C, ByColumns{values}, ByColumns{keys, 1}, depth);
+  multiply<true>(sums.M, ByColumns{keys, 1}, ByColumns{keys}, depth);
+  multiply<true>(sums.G, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
+  store_sums<W>(sums, s, in, entry, 1.0f, values);
   return key;
 }
 
@@ -122,13 +124,13 @@ __device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in,
   const int begin = s.first(piece), group = s.exclusive ? piece + 1 : piece;
   PieceSums<W> sums;
   gather<W>(sums, s, in, pair, begin, begin + s.count(piece), keys, values);
-  if (group < s.groups) store_sums<W>(sums, s, in, static_cast<std::size_t>(pair) * s.groups + group, 1.0f);
+  if (group < s.groups) store_sums<W>(sums, s, in, static_cast<std::size_t>(pair) * s.groups + group, 1.0f, values);
   return sums.key;
 }
 
 // Raw sums of every piece, stored where the group that they first contribute to has its statistics.
 template <int W, bool one_tile>
-__global__ void __launch_bounds__(ridge_threads, one_tile ? 4 : 2)
+__global__ void __launch_bounds__(ridge_threads, one_tile ? 3 : 2)
     gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
   await_previous();
   extern __shared__ float4 memory[];
@@ -242,7 +244,7 @@ __device__ void gather_single(const RidgeShape& s, const RidgePointers& in, int 
   PieceSums<W> sums;
   gather<W>(sums, s, in, pair, 0, s.length, keys, values);
   const float m = fmaxf(sums.key.norm, smallest_scale);
-  store_sums<W>(sums, s, in, entry, 1.0f / m);
+  store_sums<W>(sums, s, in, entry, 1.0f / m, values);
   if (threadIdx.x == 0) {
     in.m[entry] = m;
     in.m_index[entry] = sums.key.norm >= smallest_scale ? sums.key.index : -1;
@@ -250,25 +252,10 @@ __device__ void gather_single(const RidgeShape& s, const RidgePointers& in, int 
   __syncthreads();
 }
 
-template <int W>
-__device__ void store_answers(const Product<W>& answers, const RidgeShape& s, float* y, int pair, int first, int end) {
-  const bool even = s.width % 2 == 0;
-  answers.pairs([&](int row, int column, float a, float b) {
-    if (first + row >= end || column >= s.width) return;
-    float* place = y + s.token(pair, first + row) * s.width + column;
-    if (even) {
-      *reinterpret_cast<float2*>(place) = make_float2(a, b);
-    } else {
-      place[0] = a;
-      if (column + 1 < s.width) place[1] = b;
-    }
-  });
-}
-
 // One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
 // Statistics and whitening are exact, the filter and the answers where `exact` asks for it.
 template <int W, bool single, bool exact>
-__global__ void __launch_bounds__(ridge_threads, single ? 2 : 4)
+__global__ void __launch_bounds__(ridge_threads, single ? 2 : 3)
     group_kernel(RidgeShape s, RidgePointers in, float* y) {
   await_previous();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
@@ -287,11 +274,11 @@ __global__ void __launch_bounds__(ridge_threads, single ? 2 : 4)
   result.replace(A);
   multiply<true>(result, ByRows{A}, ByRows{inverse}, depth);
   result.replace(A);
-  result.store_global(in.A_w + entry * s.square(), s.rank, s.rank);
+  store_matrix<W>(in.A_w + entry * s.square(), A, s.rank, s.rank);
   settle();
   multiply<true>(result, ByRows{F}, ByRows{inverse}, depth);
   result.replace(F);
-  result.store_global(in.F + entry * s.tall(), s.width, s.rank);
+  store_matrix<W>(in.F + entry * s.tall(), F, s.width, s.rank);
   const float sigma = largest_singular_value<W>(A, s.rank, s.iterations);
   if (threadIdx.x == 0) {
     in.sigma[entry] = sigma;
@@ -311,7 +298,11 @@ __global__ void __launch_bounds__(ridge_threads, single ? 2 : 4)
     if (first > s.first(g)) load_positions<W>(A, s, in.q, s.rank, pair, first, end);
     settle();
     multiply<exact>(result, ByRows{A}, ByRows{F}, depth);
-    store_answers<W>(result, s, y, pair, first, end);
+    result.replace(A);
+    each_row<W>(A, s.width, [&](int row, int column, auto numbers) {
+      if (first + row >= end) return;
+      *reinterpret_cast<decltype(numbers)*>(y + s.token(pair, first + row) * s.width + column) = numbers;
+    });
     __syncthreads();
   }
 }
