@@ -251,6 +251,28 @@ __device__ void write_rows(const Lane& lane, const Share<width>& from, int first
   }
 }
 
+/// Reads columns of the warp's rows from `first` on; zeros beyond `count` rows and the rows' width.
+template <int width>
+__device__ void read_rows(const Lane& lane, const Operand& from, std::size_t row0, int count, int first,
+                          Share<width>& to) {
+#pragma unroll
+  for (int n = 0; n < width / 8; ++n)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = lane.row_of(r), column = first + lane.column_of(n, 0);
+      const float* place = from.at(row0 + row, 0) + column;
+      float2 pair = make_float2(0, 0);
+      if (row < count && column + 1 < from.width && from.aligned) {
+        pair = *reinterpret_cast<const float2*>(place);
+      } else if (row < count) {
+        if (column < from.width) pair.x = place[0];
+        if (column + 1 < from.width) pair.y = place[1];
+      }
+      to.at(n, r, 0) = pair.x;
+      to.at(n, r, 1) = pair.y;
+    }
+}
+
 /// The largest number that any thread of the solve has; `shared` holds one for each warp.
 template <int width>
 __device__ float largest_of(const Share<width>& from, float* shared) {
@@ -307,10 +329,6 @@ __global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve solv
     commit();
   };
   const auto inside = [&](int r, int column) { return lane.row_of(r) < count && column < width; };
-  const auto given = [&](int n, int r, int e) {
-    const int column = part + lane.column_of(n, e);
-    return inside(r, column) ? solve.from.at(row0 + lane.row_of(r), 0)[column] : 0.0f;
-  };
   const auto place_of = [&](int n, int r, int e) {
     return (row0 + lane.row_of(r)) * width + part + lane.column_of(n, e);
   };
@@ -334,11 +352,14 @@ __global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve solv
       return transposed ? from[column * rows + row] : from[row * rows + column];
     });
     store_square<true>(lane, numbers, share, inverse);
-    sum.each([&](int n, int r, int e, float) { return given(n, r, e) * (transposed ? gains[lane.row_of(r)] : 1.0f); });
-    const Scale scale(largest_of(sum, peaks[0]));
-    write_rows<columns, true>(lane, sum, part, scale, solved);
+    Share<part_columns> given;
+    read_rows(lane, solve.from, row0, count, part, given);
+    sum = given;
+    if (transposed) given.each([&](int, int r, int, float value) { return value * gains[lane.row_of(r)]; });
+    const Scale scale(largest_of(given, peaks[0]));
+    write_rows<columns, true>(lane, given, part, scale, solved);
     __syncthreads();
-    sum.each([&](int n, int r, int e, float) { return transposed ? given(n, r, e) : 0.0f; });
+    if (!transposed) sum.clear();
     add_weighted<true, columns>(lane, load_square<true>(lane, inverse, scale.down), solved, part, sum);
   }
 
@@ -384,10 +405,16 @@ __global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve solv
   }
 
   Share<part_columns> answer = sum;
-  if (!transposed)
-    answer.each([&](int n, int r, int e, float value) { return given(n, r, e) + gains[lane.row_of(r)] * value; });
+  if (!transposed) {
+    read_rows(lane, solve.from, row0, count, part, answer);
+    answer.each([&](int n, int r, int e, float value) { return value + gains[lane.row_of(r)] * sum.at(n, r, e); });
+  }
   const Scale scale(largest_of(answer, peaks[1]));
-  write_rows<columns, exact>(lane, answer, part, scale, solve.tiles.at<columns>(b, 0, first));
+  write_rows<columns, exact>(lane, answer, part, scale, own);
+  __syncthreads();
+  std::byte* const solution = solve.tiles.at<columns>(b, 0, first);
+  for (int i = thread * 16; i < tile_bytes<columns>; i += solve_block * 16)
+    *reinterpret_cast<uint4*>(solution + i) = *reinterpret_cast<const uint4*>(own + i);
   __threadfence();
   __syncthreads();
   if (thread == 0) set(workspace.done(b, tile));
@@ -414,7 +441,7 @@ __global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve solv
     if (thread >= rows) return;
     const float whole = exchanged[0][thread] + exchanged[1][thread] + exchanged[2][thread] + exchanged[3][thread];
     if (thread < count) solve.means[row0 + thread] = whole;
-    reinterpret_cast<Notes*>(solve.tiles.at<columns>(b, 0, first + thread) + columns * 4)->mean = whole;
+    reinterpret_cast<Notes*>(solution + thread * row_bytes<columns> + columns * 4)->mean = whole;
   }
 }
 

@@ -200,22 +200,22 @@ __device__ void dot(const Lane& lane, const std::byte* own, const std::byte* str
   if constexpr (columns <= 64) {
     dot_piece<exact, columns>(left, right, score, score);
   } else {
-    // Few sums would wait for one another: the small products then have sums of their own.
-    constexpr bool apart = exact && width == 16;
-    Share<apart ? width : 8> small;
+    // The small products have sums of their own: fewer wait for one another, and a score is the same number whichever
+    // kernel computes it and whichever operand comes first.
+    Share<exact ? width : 8> small;
     small.clear();
 #pragma unroll 1
     for (int begin = 0; begin < columns / 64 * piece; begin += piece) {
       Share<width> part;
       part.clear();
-      if constexpr (apart) {
+      if constexpr (exact) {
         dot_piece<exact, columns>(left + begin, right + begin, part, small);
       } else {
         dot_piece<exact, columns>(left + begin, right + begin, part, part);
       }
       score.each([&](int n, int r, int e, float value) { return value + part.at(n, r, e); });
     }
-    if constexpr (apart) score.each([&](int n, int r, int e, float value) { return value + small.at(n, r, e); });
+    if constexpr (exact) score.each([&](int n, int r, int e, float value) { return value + small.at(n, r, e); });
   }
   if constexpr (exact) {
     float units[2];
