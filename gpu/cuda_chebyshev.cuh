@@ -74,19 +74,51 @@ struct ChunkPlace {
         count(min(chunk_tokens, s.tokens - first)) {}
 };
 
-/// Any number of threads; `gates` is complete after the barrier inside.
+/// The first warp turns 64 pairs in shared memory into what the recurrence s <- factor s + term, beginning with
+/// `before`, leaves behind each of them: sums[i] for i = 0, 1, .. , or from the last to the first when `backwards`.
+template <bool backwards>
+__device__ inline void recur_over_chunk(const float* factors, const float* terms, float before, float* sums) {
+  if (threadIdx.x >= 32) return;
+  const int lane = static_cast<int>(threadIdx.x), first = backwards ? chunk_tokens - 1 - 2 * lane : 2 * lane,
+            second = backwards ? first - 1 : first + 1;
+  // Of both tokens, then of all up to these: s becomes factor s + term.
+  float factor = factors[first] * factors[second], term = factors[second] * terms[first] + terms[second];
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const float earlier_factor = __shfl_up_sync(full_warp, factor, offset),
+                earlier_term = __shfl_up_sync(full_warp, term, offset);
+    if (lane >= offset) {
+      term += factor * earlier_term;
+      factor *= earlier_factor;
+    }
+  }
+  const float last = factor * before + term, up_to = __shfl_up_sync(full_warp, last, 1);
+  sums[first] = factors[first] * (lane > 0 ? up_to : before) + terms[first];
+  sums[second] = last;
+}
+
+/// At least 64 threads; `gates` is complete after the barriers inside.
 __device__ inline void load_gates(const ChebyshevShape& s, const float* g, const ChunkPlace& at, Gates& gates) {
   __syncthreads();
-  for (int c = threadIdx.x; c < chunk_tokens; c += blockDim.x)
-    gates.key[c] = g && c < at.count ? fmaxf(g[s.row(at.pair, at.first + c)], s.log_floor) : 0.0f;
-  __syncthreads();
-  for (int c = threadIdx.x; c < chunk_tokens; c += blockDim.x) {
-    float sum = 0;
-    for (int i = 0; i <= c; ++i) sum += gates.key[i];
+  const int c = static_cast<int>(threadIdx.x), lane = c % 32;
+  float sum = 0;
+  if (c < chunk_tokens) {
+    if (g && c < at.count) sum = fmaxf(g[s.row(at.pair, at.first + c)], s.log_floor);
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const float earlier = __shfl_up_sync(full_warp, sum, offset);
+      if (lane >= offset) sum += earlier;
+    }
     gates.value[c] = sum;
   }
   __syncthreads();
-  for (int c = threadIdx.x; c < chunk_tokens; c += blockDim.x) gates.key[c] = s.decay_keys ? gates.value[c] : 0.0f;
+  if (c >= 32 && c < chunk_tokens) gates.key[c] = sum + gates.value[31];
+  if (c < 32) gates.key[c] = sum;
+  __syncthreads();
+  if (c < chunk_tokens) {
+    gates.value[c] = gates.key[c];
+    if (!s.decay_keys) gates.key[c] = 0.0f;
+  }
   __syncthreads();
 }
 

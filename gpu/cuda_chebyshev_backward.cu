@@ -26,6 +26,12 @@ Dual dual_of(const Tensor& workspace, const ChebyshevShape& s) {
   return dual;
 }
 
+/// Whether two neighbouring numbers of a row can be written together.
+bool takes_pairs(const Sink& sink) {
+  return !sink.wanted() ||
+         (reinterpret_cast<std::uintptr_t>(sink.rows.data) % sizeof(float2) == 0 && sink.rows.stride % 2 == 0);
+}
+
 /// z, dq, dalpha, and what the other two kernels need of every token.
 template <int J>
 __global__ void __launch_bounds__(threads)
@@ -293,11 +299,22 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
   const Dual dual = dual_of(workspace, s);
   const auto* upstream = dy.as<float>();
   if (on_matrix_units(s, precision_)) {
-    dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+    float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
+    const bool warpgroups = on_warpgroups(s) && takes_pairs(sinks.q) && takes_pairs(sinks.k) && takes_pairs(sinks.v);
+    if (warpgroups) {
+      dual_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
+    } else {
+      dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+      asked_on_matrix_units(stream(), s, io, upstream, dual, faded);
+    }
     launched("chebyshev_readout_backward solve");
-    asked_on_matrix_units(stream(), s, io, upstream, dual, scratch(2 * static_cast<std::size_t>(s.pieces())));
+    sum_asked_on_matrix_units(stream(), s, dual, faded);
     launched("chebyshev_readout_backward states");
-    finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+    if (warpgroups) {
+      add_later_on_warpgroups(stream(), s, io, dual, sinks);
+    } else {
+      finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+    }
   } else {
     with_tiles(s.width,
                [&](auto tile) { launch_backward<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });

@@ -121,26 +121,33 @@ __global__ void __launch_bounds__(2 * W)
 /// From what the chunks add to the sum before each of them (behind each of them when `backwards`), in place; every
 /// thread has 8 numbers of one state. blockIdx.z picks the array.
 template <bool backwards>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 4)
     sum_kernel(int chunks, std::size_t size, uint4* first, uint4* second, const float* faded) {
-  constexpr int batch = 8;
+  constexpr int batch = 4;
   const std::size_t place = blockIdx.x * std::size_t{threads} + threadIdx.x, pair = blockIdx.y;
   if (place >= size) return;
   uint4* states = (blockIdx.z == 0 ? first : second) + pair * chunks * size + place;
   faded += (blockIdx.z * gridDim.y + pair) * chunks;
-  float sum[8] = {};
-  for (int begin = 0; begin < chunks; begin += batch) {
-    uint4 added[batch];
-    const auto chunk = [&](int i) { return backwards ? chunks - 1 - begin - i : begin + i; };
+  const auto chunk = [&](int i) { return backwards ? chunks - 1 - i : i; };
+  uint4 next[batch];
+  const auto load = [&](int begin) {
 #pragma unroll
     for (int i = 0; i < batch; ++i)
-      if (begin + i < chunks) added[i] = states[chunk(i) * size];
+      if (begin + i < chunks) next[i] = states[chunk(begin + i) * size];
+  };
+  float sum[8] = {};
+  load(0);
+  for (int begin = 0; begin < chunks; begin += batch) {
+    uint4 added[batch];
+#pragma unroll
+    for (int i = 0; i < batch; ++i) added[i] = next[i];
+    load(begin + batch);  // before the stores below, which would keep it waiting
 #pragma unroll
     for (int i = 0; i < batch; ++i) {
       if (begin + i >= chunks) break;
-      states[chunk(i) * size] = {matrix_units::packed(sum[0], sum[1]), matrix_units::packed(sum[2], sum[3]),
-                                 matrix_units::packed(sum[4], sum[5]), matrix_units::packed(sum[6], sum[7])};
-      const float keep = faded[chunk(i)];
+      states[chunk(begin + i) * size] = {matrix_units::packed(sum[0], sum[1]), matrix_units::packed(sum[2], sum[3]),
+                                         matrix_units::packed(sum[4], sum[5]), matrix_units::packed(sum[6], sum[7])};
+      const float keep = __ldg(faded + chunk(begin + i));
       const std::uint32_t pairs[4] = {added[i].x, added[i].y, added[i].z, added[i].w};
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -273,6 +280,14 @@ constexpr int panels_bytes(int width, int panels) {
   return panels * chunk_tokens * (width + 8) * static_cast<int>(sizeof(Number));
 }
 
+void launch_added(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded) {
+  matrix_units::with_width(s.width, [&](auto width) {
+    constexpr int W = width.value, bytes = panels_bytes(W, 2);
+    allow_shared_memory(reinterpret_cast<const void*>(added_kernel<W>), bytes, "Gated KalmaNet");
+    added_kernel<W><<<dim3(static_cast<unsigned>(s.pieces()), 2), 2 * W, bytes, stream>>>(s, io, faded);
+  });
+}
+
 /// Sums two arrays of states along the chunks.
 template <bool backwards>
 void sum_states(cudaStream_t stream, const ChebyshevShape& s, float* first, float* second, const float* faded) {
@@ -286,11 +301,11 @@ void sum_states(cudaStream_t stream, const ChebyshevShape& s, float* first, floa
 
 void device::states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                                     float* faded) {
-  matrix_units::with_width(s.width, [&](auto width) {
-    constexpr int W = width.value, bytes = panels_bytes(W, 2);
-    allow_shared_memory(reinterpret_cast<const void*>(added_kernel<W>), bytes, "Gated KalmaNet");
-    added_kernel<W><<<dim3(static_cast<unsigned>(s.pieces()), 2), 2 * W, bytes, stream>>>(s, io, faded);
-  });
+  if (on_warpgroups(s)) {
+    added_on_warpgroups(stream, s, io, faded);
+  } else {
+    launch_added(stream, s, io, faded);
+  }
   sum_states<false>(stream, s, io.H, io.S, faded);
 }
 
@@ -301,6 +316,10 @@ void device::asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s,
     allow_shared_memory(reinterpret_cast<const void*>(asked_kernel<W>), bytes, "Gated KalmaNet");
     asked_kernel<W><<<dim3(static_cast<unsigned>(s.pieces()), 2), 2 * W, bytes, stream>>>(s, io, dy, dual, faded);
   });
+}
+
+void device::sum_asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual,
+                                       const float* faded) {
   sum_states<true>(stream, s, dual.dH, dual.dS, faded);
 }
 

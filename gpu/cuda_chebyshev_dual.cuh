@@ -21,27 +21,36 @@ struct TokenShares {
   float overlap, image, value, alpha;
 };
 
+/// w, from x . z.
+__device__ inline float weight_of(const ChebyshevShape& s, float fro, float overlap) {
+  const bool through_lambda = s.lambda_grad && s.fixed_lambda <= 0.0f && fro > 0.0f;
+  return through_lambda ? 2.0f * s.ridge * overlap / fro : 0.0f;
+}
 /// Writes what the other kernels need of a token; answers w.
 __device__ inline float put_shares(const ChebyshevShape& s, const Dual& dual, const Sinks& out, std::size_t row,
                                    float fro, const TokenShares& shares) {
-  const bool through_lambda = s.lambda_grad && s.fixed_lambda <= 0.0f && fro > 0.0f;
-  const float w = through_lambda ? 2.0f * s.ridge * shares.overlap / fro : 0.0f;
+  const float w = weight_of(s, fro, shares.overlap);
   dual.key_share[row] = -shares.image - 0.5f * w * fro * fro;
   dual.value_share[row] = shares.value;
   if (out.alpha.wanted()) out.alpha.put(static_cast<unsigned>(row), shares.alpha);
   return w;
 }
 
-/// `later` from w [64] in shared memory, which is used up; barriers inside.
-__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at, const float* gate, float* w,
-                                   const Dual& dual) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int c = chunk_tokens - 2; c >= 0; --c) w[c] += expf(2.0f * (gate[c + 1] - gate[c])) * w[c + 1];
-  }
-  __syncthreads();
+/// `later` from w, both [64] in shared memory; barriers inside.
+__device__ inline void sum_weights(const float* gate, const float* w, float* later) {
+  __shared__ float factors[chunk_tokens];
   const int c = static_cast<int>(threadIdx.x);
-  if (c < at.count) dual.later[s.row(at.pair, at.first + c)] = w[c];
+  if (c < chunk_tokens) factors[c] = c + 1 < chunk_tokens ? expf(2.0f * (gate[c + 1] - gate[c])) : 0.0f;
+  __syncthreads();
+  recur_over_chunk<true>(factors, w, 0.0f, later);
+  __syncthreads();
+}
+__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at, const float* gate, const float* w,
+                                   const Dual& dual) {
+  __shared__ float later[chunk_tokens];
+  sum_weights(gate, w, later);
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < at.count) dual.later[s.row(at.pair, at.first + c)] = later[c];
 }
 
 // The same on matrix units, with bfloat16 operands, float32 sums and states kept as bfloat16, for heads of width 32, 64
@@ -56,11 +65,27 @@ void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const C
 /// z, dq, dalpha and the tokens' shares.
 void dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                           const Dual& dual, const Sinks& out);
-/// What the later chunks ask of the states after every chunk.
+/// What every chunk asks of the states before it, in the places of those after it.
 void asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                            const Dual& dual, float* faded);
+/// From that what the later chunks ask of the states after every chunk, in place.
+void sum_asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual, const float* faded);
 /// dk, dv, dg.
 void finish_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                             const Dual& dual, const Sinks& out);
+
+// The same on the matrix units of compute capability 9.0, for heads of width 64 and 128.
+bool has_warpgroups();
+inline bool on_warpgroups(const ChebyshevShape& s) { return s.width >= 64 && has_warpgroups(); }
+/// What every chunk adds to the states, in the places of those before it.
+void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);
+void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
+/// dq, dalpha, all of dk and dv that needs nothing of later chunks, the tokens' shares less that part's, and what every
+/// chunk asks of the states before it. z and `later` stay unwritten.
+void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                        const Dual& dual, const Sinks& out, float* faded);
+/// The rest of dk and dv, added; dg.
+void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+                             const Dual& dual, const Sinks& out);
 
 }  // namespace afterglow::device

@@ -37,7 +37,7 @@ __device__ float squares_of(const Number* state) {
 template <int W>
 __device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
                                         const Gates& gates, float square, matrix_units::Rows<W>& product) {
-  __shared__ float terms[chunk_tokens], faded[chunk_tokens], sums[32];
+  __shared__ float terms[chunk_tokens], faded[chunk_tokens], squares[chunk_tokens], sums[32];
   float overlap[2] = {}, own[2] = {};
   each_inside(s, at, product, [&](float cell, std::size_t row, int column, int half) {
     const float k = io.k[row * W + column];
@@ -53,13 +53,11 @@ __device__ __forceinline__ void measure(const ChebyshevShape& s, const Chebyshev
   }
   square = block_sum(square, sums);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int c = 0; c < chunk_tokens; ++c) terms[c] = square = faded[c] * square + terms[c];
-  }
+  recur_over_chunk<false>(faded, terms, square, squares);
   __syncthreads();
   if (threadIdx.x < at.count) {
     const std::size_t row = s.row(at.pair, at.first + static_cast<int>(threadIdx.x));
-    const float fro = sqrtf(terms[threadIdx.x]);
+    const float fro = sqrtf(squares[threadIdx.x]);
     io.fro[row] = fro;
     io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
   }
@@ -199,6 +197,7 @@ void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPo
 
 void device::solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                                    float* y) {
+  if (on_warpgroups(s)) return solve_on_warpgroups(stream, s, io, y);
   matrix_units::with_width(s.width, [&](auto width) { launch_solve<width.value>(stream, s, io, y); });
 }
 
