@@ -6,9 +6,9 @@
 #include <type_traits>
 
 #include "gpu/cuda_backend.h"
+#include "gpu/cuda_fragments.cuh"
 #include "gpu/cuda_launch.cuh"
 #include "gpu/cuda_product.cuh"
-#include "gpu/cuda_tiles.cuh"
 
 namespace afterglow {
 
@@ -349,6 +349,19 @@ __device__ unsigned slabs_in(const Products& p, unsigned result) {
   return count;
 }
 
+/// Adds a short sum of the matrix units, which cut towards zero, by ordinary float32, and begins it anew.
+__device__ void settle(float (&sum)[2][4][4], float (&some)[2][4][4]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        sum[i][n][e] += some[i][n][e];
+        some[i][n][e] = 0;
+      }
+}
+
 template <class P, bool a_deep, bool b_deep>
 __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant__ Products p) {
   using A = Lines<a_deep, P::slab>;
@@ -363,9 +376,7 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   await_previous();  // places were found meanwhile
   for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
   constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
-  tiles::Accumulator<4> sum, some;
-  sum.clear();
-  some.clear();
+  float sum[2][4][4] = {}, some[2][4][4] = {};
   float* stage = memory;
   for (unsigned index = begin; index < end; ++index) {
     tiles::wait<P::stages - 2>();
@@ -380,14 +391,11 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
       tiles::Fragment<true, 2> b[4];
       A::rows(left, group * P::depth + depth, a);
       B::columns(right, group * P::depth + depth, b);
-      tiles::multiply<true>(some, 0, a, b);
+      tiles::multiply_fragments<true>(some, a, b);
     }
-    if ((index - begin) % short_sum == short_sum - 1) {
-      sum.add(some);
-      some.clear();
-    }
+    if ((index - begin) % short_sum == short_sum - 1) settle(sum, some);
   }
-  sum.add(some);
+  settle(sum, some);
   tiles::wait<0>();
   __syncthreads();
   float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
@@ -395,7 +403,8 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   for (int r = 0; r < 4; ++r) {
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
-      *reinterpret_cast<float2*>(own + 8 * r * sum_stride + 8 * n) = make_float2(sum.at(r, n, 0), sum.at(r, n, 1));
+      *reinterpret_cast<float2*>(own + 8 * r * sum_stride + 8 * n) =
+          make_float2(sum[r / 2][n][r % 2 * 2], sum[r / 2][n][r % 2 * 2 + 1]);
     }
   }
   __syncthreads();

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "gpu/cuda_device.cuh"
+#include "gpu/cuda_fragments.cuh"
 
 namespace afterglow::device::tiles {
 
@@ -79,22 +80,12 @@ __device__ inline float quad_sum(float x) {
   return x + __shfl_xor_sync(full_warp, x, 2);
 }
 
-// Copies to shared memory that go on while the block computes.
-__device__ inline unsigned shared_address(const void* address) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(address));
-}
 /// Begins to copy; reads past the first cache: another block may have written just now.
 template <int bytes>
 __device__ void copy(std::byte* to, const std::byte* from) {
   for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += static_cast<int>(blockDim.x) * 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(from + i) : "memory");
 }
-__device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int pending>
-__device__ void wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
 /// The power of two that brings numbers up to `peak` just below 2^15, where a half has 11 bits above 2^-14 and its rest
 /// reaches down to 2^-24; and its inverse.
 struct Scale {
@@ -119,9 +110,6 @@ __device__ inline float2 joined_halves(std::uint32_t big, std::uint32_t rest) {
                b = __half22float2(reinterpret_cast<const __half2&>(rest));
   return make_float2(a.x + b.x, a.y + b.y);
 }
-/// The units ignore the last 13 bits. Rounding by half of what they ignore costs less than the conversion instruction.
-__device__ inline std::uint32_t tf32_of(float x) { return __float_as_uint(x) + 0x1000u; }
-
 using Left = std::uint32_t[4];
 
 template <bool exact>
