@@ -99,6 +99,7 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
     for (int j = 0; j < 16; ++j) v[j] -= (j > k ? open : begun) * __shfl_sync(full_warp, v[j], lane / 16 * 16 + k);
     if (upper) v[k] *= scale;
   }
+  __syncwarp();  // both halves of the warp have read the matrix that one of them replaces
   float* to = upper ? matrix : inverse;
 #pragma unroll
   for (int j = 0; j < 16; ++j) {
