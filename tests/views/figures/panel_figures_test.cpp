@@ -5,6 +5,7 @@
 #include <numbers>
 #include <set>
 
+#include "core/engine/depth_view.h"
 #include "core/engine/probe_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
