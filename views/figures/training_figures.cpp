@@ -151,19 +151,6 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
     add(name, run.layer_gradient_norms[l].values, layer_ink(kind), dashes[seen[kind]++ % 4],
         static_cast<int>(l) == selection.layer ? 2.4 : 1.4);
   }
-  for (std::size_t r = 0; r + 1 < observation.runs.size(); ++r) {
-    const RunCurves& earlier = observation.runs[r];
-    Line line;
-    line.name = earlier.run + ", all";
-    line.ink = run_ink(r);
-    line.dash = Dash::long_dash;
-    line.width = 1.5;
-    line.curve =
-        curves.smoothed(figure.id + "/" + std::to_string(r) + "/all",
-                        {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection.smoothing);
-    figure.series.emplace_back(std::move(line));
-  }
-  add("all", run.gradient_norm, Role::text, Dash::solid, 1.8);
   for (const std::size_t r : shown_runs(observation, selection)) {
     const RunCurves& earlier = observation.runs[r];
     if (r + 1 == observation.runs.size()) break;
@@ -175,6 +162,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
                         {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection.smoothing);
     figure.series.emplace_back(std::move(line));
   }
+  add("all", run.gradient_norm, Role::text, Dash::solid, 1.8);
   add_marks(figure, observation);
   return figure;
 }

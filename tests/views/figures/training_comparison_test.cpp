@@ -65,7 +65,7 @@ TEST(TrainingFigures, GradientNormsOfEarlierRunsLieBehind) {
   CurveStore curves;
   const Figure figure = training_figures(observation, selection, curves)[2];
   ASSERT_EQ(figure.series.size(), 2u);
-  expect_end(figure.series[0], "constant, all", 9);
+  expect_end(figure.series[0], "all, constant", 9);
   expect_end(figure.series[1], "all", 0.4);
 }
 
