@@ -143,7 +143,7 @@ std::span<const Workspace> workspaces() {
        {{1.25, {{"solver_race", 2.1}, {"conditioning", 1}}}, {1, {{"gradient_check", 1.6}, {"gate", 1}}}}},
       {"influence",
        "Influence",
-       {{1.15, {{"influence", 1.25}, {"race", 1}}},
+       {{1.5, {{"influence", 1}, {"race", 1.45}}},
         {1, {{"routing", 1.5}, {"position_code", 0.75}, {"deep_profiles", 0.75}}}}},
       {"memory",
        "Memory",
