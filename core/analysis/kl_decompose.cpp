@@ -220,6 +220,16 @@ KlDecomposition kl_decompose(const KlConfig& config, std::span<const double> his
   return finished(config, variance, modes_over_features(covariance, rows, count, project));
 }
 
+std::vector<double> kl_explained_variance(const KlDecomposition& kl) {
+  std::vector<double> explained;
+  double sum = 0;
+  for (const double eigenvalue : kl.eigenvalues) {
+    sum += eigenvalue;
+    explained.push_back(kl.variance > 0 ? std::min(1.0, sum / kl.variance) : 0.0);
+  }
+  return explained;
+}
+
 std::vector<double> kl_reconstruction_errors(const KlDecomposition& kl, std::span<const double> history) {
   const Rows all(history.data(), kl.rows, kl.width);
   const RowMajor centred = all.rowwise() - all.colwise().mean();

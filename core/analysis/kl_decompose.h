@@ -45,6 +45,10 @@ struct KlDecomposition {
 /// diagonal; the matrix is never formed (toeplitz_eigen.h).
 KlDecomposition kl_decompose(const KlConfig& config, std::span<const double> history, int rows, int width);
 
+/// [K]: the share of the history's variance that the first modes of strategy A carry together, at most 1; zeros where
+/// there is no variance. Of strategy B the sums of the kernel's eigenvalues over that variance, which are no shares.
+std::vector<double> kl_explained_variance(const KlDecomposition& kl);
+
 /// |Hc - Psi_k Psi_k^T Hc|_F / |Hc|_F for k = 0 .. K: what is lost by keeping the first k modes; 0 for a constant
 /// history.
 std::vector<double> kl_reconstruction_errors(const KlDecomposition& kl, std::span<const double> history);

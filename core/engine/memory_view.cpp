@@ -1,8 +1,6 @@
 // The memory of training, as figures see it.
 #include "core/engine/memory_view.h"
 
-#include <algorithm>
-
 #include "core/layers/spectral_memory.h"
 
 namespace afterglow {
@@ -14,11 +12,7 @@ MemoryView view_of_history(const SpectralMemory& memory, std::int64_t step) {
   view.history_rows = memory.history().rows();
   const KlDecomposition& kl = memory.decomposition();
   view.eigenvalues = kl.eigenvalues;
-  double sum = 0;
-  for (const double eigenvalue : kl.eigenvalues) {
-    sum += eigenvalue;
-    view.explained.push_back(kl.variance > 0 ? std::min(1.0, sum / kl.variance) : 0.0);
-  }
+  view.explained = kl_explained_variance(kl);
   return view;
 }
 

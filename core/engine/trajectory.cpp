@@ -64,11 +64,7 @@ std::shared_ptr<const TrajectoryView> Trajectory::view(const std::string& summar
   config.tau = kernel_rows;
   view->kernel = modes_of("B: exponential kernel, τ 64 rows", kl_decompose(config, rows_, rows, view->width), rows_);
   view->variance = empirical.variance;
-  double sum = 0;
-  for (const double eigenvalue : empirical.eigenvalues) {
-    sum += eigenvalue;
-    view->explained.push_back(empirical.variance > 0 ? std::min(1.0, sum / empirical.variance) : 0.0);
-  }
+  view->explained = kl_explained_variance(empirical);
   for (int k = 0; k < std::min({most_coordinates, empirical.count, view->width}); ++k) {
     std::vector<double> coordinate = view->empirical.modes[static_cast<std::size_t>(k)];
     for (double& value : coordinate) value *= std::sqrt(rows * empirical.eigenvalues[static_cast<std::size_t>(k)]);

@@ -8,6 +8,7 @@
 #include "core/engine/watched_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "tests/core/engine/small_forecaster.h"
 
 namespace afterglow {
 namespace {
@@ -15,15 +16,7 @@ namespace {
 using nlohmann::json;
 
 Recipe seeded(std::uint64_t seed, int horizon = 6) {
-  Recipe recipe = parse_recipe({{"model",
-                                 {{"kind", "spectral_memory"},
-                                  {"d_model", 8},
-                                  {"n_heads", 2},
-                                  {"d_ff", 16},
-                                  {"e_layers", 1},
-                                  {"n_components", 4},
-                                  {"memory_tokens", 2},
-                                  {"memory_depth", 12}}},
+  Recipe recipe = parse_recipe({{"model", small_forecaster()},
                                 {"task", {{"kind", "forecast"}, {"length", 24}, {"horizon", horizon}}},
                                 {"training", {{"steps", 20}, {"batch", 4}, {"learning_rate", 0.003}}}},
                                "test");

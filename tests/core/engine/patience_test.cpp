@@ -6,6 +6,7 @@
 
 #include "core/engine/training_run.h"
 #include "core/io/error.h"
+#include "tests/core/engine/small_forecaster.h"
 
 namespace afterglow {
 namespace {
@@ -13,15 +14,7 @@ namespace {
 /// A rate far too high, so that validation soon gets worse.
 Recipe impatient(std::int64_t patience = 3) {
   return parse_recipe({{"seed", 3},
-                       {"model",
-                        {{"kind", "spectral_memory"},
-                         {"d_model", 8},
-                         {"n_heads", 2},
-                         {"d_ff", 16},
-                         {"e_layers", 1},
-                         {"n_components", 4},
-                         {"memory_tokens", 2},
-                         {"memory_depth", 12}}},
+                       {"model", small_forecaster()},
                        {"task", {{"kind", "forecast"}, {"length", 24}, {"horizon", 6}}},
                        {"training",
                         {{"steps", 400},
