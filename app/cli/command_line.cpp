@@ -2,6 +2,7 @@
 #include "app/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,8 @@ constexpr const char* examples =
 constexpr const char* exit_codes =
     "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
     "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";
+
+constexpr const char* window_options[] = {"--script", "--screenshot", "--frames", "--theme", "--scale", "--size"};
 
 void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--preset", start.preset, "Start from a preset (`afterglow info` lists them)");
@@ -169,6 +172,24 @@ std::string unknown_word_advice(const CLI::App& app, const std::string& message,
   return message + "; see --help";
 }
 
+/// Words and options of the window are parsed beside every command; with one they would be passed over in silence.
+void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>& files) {
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  if (commands.empty()) return;
+  const std::string command = commands.front()->get_name();
+  for (const char* option : window_options) {
+    if (app.get_option(option)->count() > 0)
+      throw Error(ExitCode::usage, std::string(option) + " is for the window; `" + command + "` opens none");
+  }
+  if (files.empty()) return;
+  const std::string& word = files.front();
+  const std::vector<Preset>& known = presets();
+  const bool is_preset = std::any_of(known.begin(), known.end(), [&](const Preset& one) { return one.name == word; });
+  throw Error(ExitCode::usage, "`" + command + "` has no place for \"" + word + "\"" +
+                                   (is_preset ? "; a preset is chosen with --preset " + word : "") +
+                                   "; see `afterglow " + command + " --help`");
+}
+
 json open_window(const std::vector<std::string>& files, WindowOptions& options, const CommonOptions& common) {
   options.session.device = common.device;
   options.session.threads = common.threads;
@@ -250,6 +271,7 @@ int run_command_line(int argc, char** argv) {
   }
   const auto chosen = [&](const char* name) { return app.got_subcommand(name); };
   return run_guarded(output, [&]() -> json {
+    refuse_words_of_window(app, files);
     if (chosen("train")) return train(train_options, common, output);
     if (chosen("eval")) return evaluate(eval_options, common, output);
     if (chosen("plot")) return plot(plot_options, common, output);

@@ -175,6 +175,16 @@ TEST_F(CommandLine, WrongUsageIsTwoAndSaysWhatIsNear) {
   EXPECT_THAT(failure["error"].get<std::string>(), HasSubstr("tiny"));
 }
 
+TEST_F(CommandLine, WordsThatOnlyTheWindowReadsAreRefusedBesideACommand) {
+  const ProgramResult preset = run("train tiny-memory --steps 1");
+  EXPECT_EQ(preset.code, 2);
+  EXPECT_THAT(preset.err, HasSubstr("--preset tiny-memory"));
+  EXPECT_EQ(run("soak small.json").code, 2);
+  const ProgramResult option = run("train --recipe small.json --theme dark");
+  EXPECT_EQ(option.code, 2);
+  EXPECT_THAT(option.err, HasSubstr("--theme is for the window"));
+}
+
 TEST_F(CommandLine, HelpAndVersionSucceed) {
   EXPECT_EQ(run("--help").code, 0);
   EXPECT_THAT(run("--help").out, HasSubstr("Exit codes"));
