@@ -238,6 +238,7 @@ void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backe
 
 /// General eigenvalues of one random matrix, as the analyses want them: on the processor, and by cuSOLVER.
 void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+  register_general_eigen_solver(nullptr);  // the program's own choice for large matrices: each is measured alone
   Random random(7);
   std::vector<double> matrix;
   for (int i = 0; i < n * n; ++i) matrix.push_back(random.normal() / std::sqrt(n));
@@ -250,6 +251,69 @@ void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, con
   rows.push_back(measure(there, options.repeats, backend, output));
 }
 
+/// What of a benchmark's name was asked for, and what has to be for it to run.
+enum class Asked { nothing, within, beginning, whole };
+
+/// One benchmark of those that the command offers.
+struct Case {
+  std::string name;
+  Asked needs = Asked::nothing;
+  std::function<void()> run;
+};
+
+Asked asked(const std::string& name, const std::string& words) {
+  if (words.empty()) return Asked::nothing;
+  if (name == words) return Asked::whole;
+  return name.rfind(words, 0) == 0 ? Asked::beginning : Asked::within;
+}
+
+/// The benchmarks with `words` in their name; where some begin with them, only those: `gka` means the core, not the
+/// training steps of all models that have it.
+std::vector<const Case*> chosen(const std::vector<Case>& cases, const std::string& words) {
+  std::vector<const Case*> result;
+  Asked closest = Asked::nothing;
+  for (const Case& one : cases) {
+    const Asked how = asked(one.name, words);
+    if (one.name.find(words) == std::string::npos || how < one.needs) continue;
+    const Asked rank = std::min(how, Asked::beginning);
+    if (rank > closest) result.clear();
+    closest = std::max(closest, rank);
+    if (rank == closest) result.push_back(&one);
+  }
+  return result;
+}
+
+/// All benchmarks, in the order in which they run.
+std::vector<Case> all_cases(const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+  std::vector<Case> cases;
+  const bool on_cpu = backend.name() == "cpu";
+  for (const Preset& preset : presets()) {
+    cases.push_back({"step " + preset.name, preset.name == "echo-50m" ? Asked::within : Asked::nothing,
+                     [&] { bench_preset(preset, options, backend, output, rows); }});
+  }
+  for (const char* preset : {"ssm", "ssm-attn"}) {
+    cases.push_back({std::string("influence ") + preset, on_cpu ? Asked::within : Asked::nothing,  // seconds on a CPU
+                     [&, preset] { bench_influence(preset, options, backend, output, rows); }});
+  }
+  const std::string trace = "trace ssm-ska, 64 tokens";
+  cases.push_back({trace, Asked::nothing,
+                   [&, trace] { bench_trace(trace, find_preset("ssm-ska"), options, backend, output, rows); }});
+  for (const LayerCase& layer_case : layer_cases) {
+    cases.push_back(
+        {layer_case.name, Asked::nothing, [&] { bench_layer(layer_case, options, backend, output, rows); }});
+  }
+  for (const GkaCase& sizes : gka_cases) {
+    const bool patient = backend.name() == "cuda" || !sizes.large;
+    cases.push_back({sizes.name, patient ? Asked::nothing : Asked::whole,
+                     [&] { bench_gka(sizes, options, backend, output, rows); }});
+  }
+  for (const int n : {24, 56, 128, 256, 512, 1024}) {
+    cases.push_back({"eigenvalues " + std::to_string(n), Asked::beginning,
+                     [&, n] { bench_eigenvalues(n, options, backend, output, rows); }});
+  }
+  return cases;
+}
+
 }  // namespace
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
@@ -258,34 +322,8 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
     throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
   }
   json rows = json::array();
-  const auto wanted = [&](const std::string& name) {
-    return options.name.empty() || name.find(options.name) != std::string::npos;
-  };
-  for (const Preset& preset : presets()) {
-    const bool large = preset.name == "echo-50m" && options.name.empty();  // only when asked for by name
-    if (!large && wanted("step " + preset.name)) bench_preset(preset, options, *backend, output, rows);
-  }
-  for (const char* preset : {"ssm", "ssm-attn"}) {
-    // On the CPU only when asked for by name: it takes seconds.
-    const bool is_asked = !options.name.empty() || backend->name() != "cpu";
-    if (is_asked && wanted(std::string("influence ") + preset))
-      bench_influence(preset, options, *backend, output, rows);
-  }
-  const std::string trace = "trace ssm-ska, 64 tokens";
-  if (wanted(trace)) bench_trace(trace, find_preset("ssm-ska"), options, *backend, output, rows);
-  for (const LayerCase& layer_case : layer_cases) {
-    if (wanted(layer_case.name)) bench_layer(layer_case, options, *backend, output, rows);
-  }
-  for (const GkaCase& sizes : gka_cases) {
-    const bool patient = backend->name() == "cuda" || options.name == sizes.name;
-    if (wanted(sizes.name) && (patient || !sizes.large)) bench_gka(sizes, options, *backend, output, rows);
-  }
-  // The program registers the GPU's solver for large matrices; here each is to be measured alone.
-  register_general_eigen_solver(nullptr);
-  for (const int n : {24, 56, 128, 256, 512, 1024}) {
-    const bool is_asked = options.name.rfind("eigenvalues", 0) == 0;
-    if (is_asked && wanted("eigenvalues " + std::to_string(n))) bench_eigenvalues(n, options, *backend, output, rows);
-  }
+  const std::vector<Case> cases = all_cases(options, *backend, output, rows);
+  for (const Case* one : chosen(cases, options.name)) one->run();
   if (rows.empty())
     throw Error(ExitCode::usage,
                 "no benchmark has \"" + options.name + "\" in its name; `afterglow bench` without a name runs all");

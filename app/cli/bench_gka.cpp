@@ -1,6 +1,7 @@
 // The benchmark of Gated KalmaNet's core.
 #include "app/cli/bench_gka.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/random/random.h"
@@ -40,16 +41,21 @@ GkaBench::GkaBench(const GkaCase& sizes, Backend& backend)
 }
 
 void GkaBench::fill(PinnedArray& array, std::uint64_t seed, bool unit_rows) {
+  constexpr std::int64_t most_drawn = 4099;  // then rows repeat, a prime number of them: no two chunks are alike
   Random random(seed);
-  float* values = array.host<float>();
-  for (std::int64_t row = 0; row < rows(); ++row, values += sizes_.width) {
+  float* const values = array.host<float>();
+  const std::int64_t width = sizes_.width, drawn = std::min(rows(), most_drawn);
+  for (std::int64_t row = 0; row < drawn; ++row) {
+    float* const own = values + row * width;
     double squares = 0.0;
-    for (std::int64_t i = 0; i < sizes_.width; ++i) {
-      values[i] = static_cast<float>(random.normal());
-      squares += static_cast<double>(values[i]) * values[i];
+    for (std::int64_t i = 0; i < width; ++i) {
+      own[i] = static_cast<float>(random.normal());
+      squares += static_cast<double>(own[i]) * own[i];
     }
-    for (std::int64_t i = 0; unit_rows && i < sizes_.width; ++i) values[i] /= static_cast<float>(std::sqrt(squares));
+    for (std::int64_t i = 0; unit_rows && i < width; ++i) own[i] /= static_cast<float>(std::sqrt(squares));
   }
+  for (std::int64_t row = drawn; row < rows(); ++row)
+    std::copy_n(values + row % drawn * width, width, values + row * width);
 }
 
 void GkaBench::run_products() {

@@ -252,7 +252,8 @@ int run_command_line(int argc, char** argv) {
   app.add_subcommand("info", "What this program and machine can do, or what a file holds")
       ->add_option("file", info_options.file, "Snapshot, recipe or exported figure");
   CLI::App* bench_command = app.add_subcommand("bench", "Measure training steps and layers on this machine");
-  bench_command->add_option("name", bench_options.name, "Only benchmarks with this in their name");
+  bench_command->add_option("name", bench_options.name,
+                            "Only benchmarks whose names begin with this, or else have it in them");
   bench_command->add_option("--repeats", bench_options.repeats, "Repeats, the median counts [15]")
       ->check(CLI::Range(1, 10000));
   add_soak(app, soak_options);

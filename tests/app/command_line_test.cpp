@@ -311,5 +311,12 @@ TEST_F(CommandLine, BenchAnswersWithRows) {
   EXPECT_EQ(run("bench nothing-like-this").code, 2);
 }
 
+// Training steps have "gka" in their names as well; what begins with it comes alone.
+TEST_F(CommandLine, BenchTakesNamesThatBeginWithTheWords) {
+  const json result = parsed(run("bench gka --repeats 1 --json --device cpu --threads 1"));
+  ASSERT_GE(result["rows"].size(), 1u);
+  for (const json& row : result["rows"]) EXPECT_EQ(row["name"].get<std::string>().rfind("gka core ", 0), 0u) << row;
+}
+
 }  // namespace
 }  // namespace afterglow
