@@ -106,8 +106,7 @@ std::vector<TableCell> cells_of(const Table& table, int seeds, const std::vector
 
 TableResult measure(const Table& table, const TableCell& cell, TrainingRun& run) {
   TableResult result{cell.row, cell.recipe.seed, run.trainer().parameters().count(), run.trainer().checksum(), {}};
-  for (const TableMetric& metric : table.metrics)
-    result.values.push_back(run.failure().empty() ? metric.measure(run) : unknown);
+  result.values = run.failure().empty() ? table.measure(run) : std::vector<double>(table.metrics.size(), unknown);
   return result;
 }
 

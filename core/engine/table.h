@@ -1,8 +1,8 @@
 // Comparisons as tables: recipes in the rows, what is measured of the trained runs in the columns, several seeds each.
 //
 // Adding one: a function `Table <name>_table()` in table_list.cpp and its name in the list there. A row names a preset
-// and what differs from it; a metric is a function of the trained run. `afterglow table <name>` trains what is missing,
-// prints the table and writes CSV and figures.
+// and what differs from it; one function measures all metrics of the trained run. `afterglow table <name>` trains what
+// is missing, prints the table and writes CSV and figures.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -19,9 +19,7 @@ class TrainingRun;
 
 struct TableMetric {
   std::string name, unit;  ///< "accuracy", ""
-  /// Of a run that has been trained to its end; NaN where there is no answer ("never").
-  std::function<double(TrainingRun& run)> measure;
-  bool is_share = false;  ///< between 0 and 1, which is then the figure's axis
+  bool is_share = false;   ///< between 0 and 1, which is then the figure's axis
 };
 
 /// One recipe: a point of one curve in the figure.
@@ -39,6 +37,8 @@ struct Table {
   bool x_logarithmic = false;
   std::vector<TableRow> rows;
   std::vector<TableMetric> metrics;
+  /// Of a run that has been trained to its end, one number for each metric; NaN where there is no answer ("never").
+  std::function<std::vector<double>(TrainingRun& run)> measure;
   int seeds = 3;  ///< runs of each row: the preset's seed and those after it
 };
 

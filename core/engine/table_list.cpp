@@ -14,14 +14,10 @@ namespace afterglow {
 namespace {
 
 /// Share of right answers when every sequence has so many pairs.
-TableMetric accuracy_at(int pairs) {
-  return {"accuracy at " + std::to_string(pairs) + " pairs", "",
-          [pairs](TrainingRun& run) {
-            nlohmann::json task = run.recipe().task;
-            task["bindings"] = pairs;
-            return run.trainer().evaluate(512, make_task(task).get());
-          },
-          true};
+double accuracy_at(int pairs, TrainingRun& run) {
+  nlohmann::json task = run.recipe().task;
+  task["bindings"] = pairs;
+  return run.trainer().evaluate(512, make_task(task).get());
 }
 
 /// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
@@ -61,14 +57,17 @@ Table mqar_table() {
       table.rows.push_back(std::move(row));
     }
   }
-  for (const int pairs : {4, 8, 16}) table.metrics.push_back(accuracy_at(pairs));
-  table.metrics.push_back({"steps to 90 %", "steps", steps_to_ninety_percent});
+  for (const int pairs : {4, 8, 16})
+    table.metrics.push_back({"accuracy at " + std::to_string(pairs) + " pairs", "", true});
+  table.metrics.push_back({"steps to 90 %", "steps"});
+  table.measure = [](TrainingRun& run) {
+    return std::vector{accuracy_at(4, run), accuracy_at(8, run), accuracy_at(16, run), steps_to_ninety_percent(run)};
+  };
   return table;
 }
 
 /// Accuracy with the noise before the queries `times` as long as the longest in training; NaN for other tasks.
-template <int times>
-double accuracy_at_longer_lags(TrainingRun& run) {
+double accuracy_at_longer_lags(int times, TrainingRun& run) {
   nlohmann::json task = run.recipe().task;
   if (task["kind"] != "diffuse_mqar") return std::numeric_limits<double>::quiet_NaN();
   const auto longest = task["lag"].back().get<std::int64_t>();
@@ -106,14 +105,14 @@ Table sessa_table() {
     double place = 0;
     for (const char* task : tasks) table.rows.push_back({series.name, series.kind, ++place, series.preset, {task}});
   }
-  table.metrics = {{"accuracy", "", [](TrainingRun& run) { return run.trainer().evaluate(512); }},
-                   {"accuracy at 2 x lag", "", accuracy_at_longer_lags<2>},
-                   {"accuracy at 4 x lag", "", accuracy_at_longer_lags<4>},
-                   {"training loss", "nats", mean_of_last_losses}};
+  table.metrics = {
+      {"accuracy", ""}, {"accuracy at 2 x lag", ""}, {"accuracy at 4 x lag", ""}, {"training loss", "nats"}};
+  table.measure = [](TrainingRun& run) {
+    return std::vector{run.trainer().evaluate(512), accuracy_at_longer_lags(2, run), accuracy_at_longer_lags(4, run),
+                       mean_of_last_losses(run)};
+  };
   return table;
 }
-
-ForecastScore test_score(TrainingRun& run) { return run.trainer().score(); }
 
 /// Spectral Memory, tables 3 and 4: errors on the test windows at four horizons, beside the same model without memory
 /// tokens and DLinear. Give the data with --data ETTh1.csv.
@@ -142,8 +141,11 @@ Table etth1_table() {
       table.rows.push_back({series.name, series.kind, static_cast<double>(horizon), "etth1", changes});
     }
   }
-  table.metrics = {{"MSE", "", [](TrainingRun& run) { return test_score(run).mse; }},
-                   {"MAE", "", [](TrainingRun& run) { return test_score(run).mae; }}};
+  table.metrics = {{"MSE", ""}, {"MAE", ""}};
+  table.measure = [](TrainingRun& run) {
+    const ForecastScore score = run.trainer().score();
+    return std::vector{score.mse, score.mae};
+  };
   return table;
 }
 

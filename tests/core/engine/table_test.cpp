@@ -6,10 +6,12 @@
 #include <cmath>
 #include <set>
 
+#include "core/engine/forecast_objective.h"
 #include "core/engine/objective.h"
 #include "core/engine/training_run.h"
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
+#include "tests/core/engine/small_forecaster.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/core/io/temporary_folder.h"
 
@@ -24,8 +26,8 @@ Table small_table() {
   table.x_label = "pairs";
   table.rows = {{"one", "mamba2", 2, "tiny", {"task.bindings=2", "steps=3"}},
                 {"two words", "ska", 4, "tiny-ssm", {"steps=3"}}};
-  table.metrics = {{"steps", "", [](TrainingRun& run) { return static_cast<double>(run.step()); }},
-                   {"never", "", [](TrainingRun&) { return std::nan(""); }}};
+  table.metrics = {{"steps", ""}, {"never", ""}};
+  table.measure = [](TrainingRun& run) { return std::vector{static_cast<double>(run.step()), std::nan("")}; };
   return table;
 }
 
@@ -38,6 +40,7 @@ TEST_F(Tables, EveryTableHasRecipesThatBuild) {
   for (const Table& table : tables()) {
     EXPECT_TRUE(names.insert(table.name).second) << table.name;
     EXPECT_FALSE(table.metrics.empty());
+    EXPECT_TRUE(table.measure) << table.name;
     std::set<std::string> files;
     for (const TableCell& cell : cells_of(table, table.seeds, {})) {
       EXPECT_TRUE(files.insert(cell.file).second) << cell.file;
@@ -106,6 +109,16 @@ TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
   const CsvTable csv = read_csv(file("table.csv"));
   EXPECT_EQ(csv.rows(), 3U);
   EXPECT_EQ(csv.numbers("steps"), (std::vector<double>{0.5, 0.75, 5.0}));
+}
+
+TEST(Table, Etth1TellsBothErrorsOfOnePassOverTheTestWindows) {
+  nlohmann::json json = nlohmann::json::parse(find_preset("forecast").text);
+  json["model"] = small_forecaster();
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  TrainingRun run(parse_recipe(json, "forecast"), *backend, 0);
+  const ForecastScore score = run.trainer().score();
+  EXPECT_NE(score.mse, score.mae);
+  EXPECT_EQ(find_table("etth1").measure(run), (std::vector{score.mse, score.mae}));
 }
 
 // Spectral Memory 4.1: ten epochs of 32 windows, seeds 2019 to 2021, ended by validation after whole epochs.
