@@ -19,7 +19,7 @@ Arena::~Arena() { release_all(); }
 Tensor Arena::allocate(const Shape& shape, DType dtype) {
   const std::size_t bytes = aligned(static_cast<std::size_t>(shape.elements()) * size_of(dtype));
   if (blocks_.empty() || offset_ + bytes > blocks_.back().size) {
-    const std::size_t size = std::max({bytes, smallest_block, capacity()});
+    const std::size_t size = std::max({bytes, smallest_block, capacity() / 4});
     blocks_.push_back({static_cast<std::byte*>(backend_->allocate(size)), size});
     offset_ = 0;
   }
@@ -33,9 +33,9 @@ Tensor Arena::allocate(const Shape& shape, DType dtype) {
 
 void Arena::rewind() {
   if (blocks_.size() > 1) {
-    const std::size_t total = capacity();
+    const std::size_t needed = used_;
     release_all();
-    blocks_.push_back({static_cast<std::byte*>(backend_->allocate(total)), total});
+    blocks_.push_back({static_cast<std::byte*>(backend_->allocate(needed)), needed});
   }
   offset_ = 0;
   used_ = 0;

@@ -1,6 +1,7 @@
 // A bump arena in a back end's memory: a step allocates by moving a pointer and the next step starts again at the same
-// addresses. It grows in blocks; when a rewind finds several blocks they become one, so that from the third step on
-// nothing is allocated and every tensor of a step keeps its address.
+// addresses. It grows in blocks, each a quarter of what is there; when a rewind finds several blocks they become one
+// that is as large as what they were asked for, so that from the third step on nothing is allocated and every tensor of
+// a step keeps its address.
 #pragma once
 #include <cstddef>
 #include <vector>

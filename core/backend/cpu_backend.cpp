@@ -41,10 +41,21 @@ std::string CpuBackend::description() const {
 }
 bool CpuBackend::supports(DType) const { return true; }
 
-void* CpuBackend::allocate(std::size_t bytes) { return ::operator new(bytes, alignment); }
-void CpuBackend::release(void* address) { ::operator delete(address, alignment); }
-void* CpuBackend::allocate_host(std::size_t bytes) { return allocate(bytes); }
-void CpuBackend::release_host(void* address) { release(address); }
+void* CpuBackend::allocate(std::size_t bytes) {
+  void* address = allocate_host(bytes);
+  sizes_[address] = bytes;
+  held_ += bytes;
+  return address;
+}
+void CpuBackend::release(void* address) {
+  const auto entry = sizes_.find(address);
+  if (entry == sizes_.end()) return;
+  held_ -= entry->second;
+  sizes_.erase(entry);
+  release_host(address);
+}
+void* CpuBackend::allocate_host(std::size_t bytes) { return ::operator new(bytes, alignment); }
+void CpuBackend::release_host(void* address) { ::operator delete(address, alignment); }
 void CpuBackend::upload(const Tensor& destination, const void* source) {
   std::memcpy(destination.data, source, destination.bytes());
 }

@@ -1,6 +1,8 @@
 // The complete reference back end: Eigen for matrices, plain loops for the rest, float32 and float64.
 // Its kernels are defined by family in cpu_<family>.cpp.
 #pragma once
+#include <unordered_map>
+
 #include "core/backend/backend.h"
 #include "core/backend/parallel.h"
 
@@ -10,6 +12,7 @@ class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int threads) : pool_(threads) {}
 
+  std::size_t held_bytes() const override { return held_; }
   std::string name() const override;
   std::string description() const override;
   bool supports(DType dtype) const override;
@@ -162,6 +165,8 @@ class CpuBackend : public Backend {
   void turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y);
 
   mutable ThreadPool pool_;
+  std::unordered_map<void*, std::size_t> sizes_;  // of what `allocate` gave
+  std::size_t held_ = 0;
 };
 
 }  // namespace afterglow

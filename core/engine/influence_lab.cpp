@@ -61,10 +61,7 @@ nlohmann::json to_json(const InfluenceConfig& config) {
 }
 
 InfluenceLab::InfluenceLab(const nlohmann::json& model, Trainer& trainer)
-    : trainer_(&trainer),
-      model_(std::make_unique<Model>(model, store_)),
-      arena_(trainer.backend()),
-      tape_(trainer.backend(), arena_) {
+    : trainer_(&trainer), model_(std::make_unique<Model>(model, store_)), tape_(trainer.looking_tape()) {
   store_.allocate_values(trainer.backend(), trainer.dtype());
 }
 
@@ -202,12 +199,14 @@ void InfluenceLab::add_job(InfluenceTail tail, std::vector<double> x, const Sequ
 
 // Initial layers run once; those of the model run again whenever their weights are others.
 void InfluenceLab::enter_race() {
-  if (!race_ || race_->config() != config.race) {
-    race_ = std::make_unique<LayerRace>(config.race, model_->width(), trainer_->seed(), trainer_->backend(),
-                                        trainer_->dtype());
-    race_->enter_initial();
-  }
+  RaceConfig same_kinds = config.race;
+  if (race_) same_kinds.kinds = race_->config().kinds;
+  const bool is_changed = !race_ || race_->config() != config.race;
+  if (!race_ || race_->config() != same_kinds)
+    race_ = std::make_unique<LayerRace>(config.race, model_->width(), trainer_->seed(), tape_, trainer_->dtype());
   race_->forget_trained();
+  if (is_changed) race_->enter_initial(config.race.kinds);
+  race_is_new_ = race_is_new_ || is_changed;
   if (view_->step == 0) return;
   for (const ModelPart& part : trainer_->parts()) {
     if (part.branch < 0 || !mixes_tokens(part.kind)) continue;
@@ -216,31 +215,41 @@ void InfluenceLab::enter_race() {
   }
 }
 
+// Of the first measurement everything, later what a race of other layers brings beside the last measurement's tails.
 void InfluenceLab::show_part() {
-  if (finished_) return;
-  auto part = std::make_shared<InfluenceView>(*view_);
+  if (finished_ && !race_is_new_) return;
+  auto part = std::make_shared<InfluenceView>(finished_ ? *finished_ : *view_);
   part->race = std::make_shared<RaceView>(race_->view());
   partial_ = std::move(part);
+  shown_race_ = race_->revision();
 }
 
+void InfluenceLab::advance_job() {
+  Job& job = jobs_.front();
+  if (job.measure->advance()) return;
+  fill_tail(job.tail, job.blocks, job.measure->norms());
+  view_->blocks.push_back(std::move(job.tail));
+  jobs_.pop_front();
+  show_part();
+}
+
+// Tails and race take turns, so that nobody waits long for the first of either.
 bool InfluenceLab::advance() {
   if (!working_) return false;
-  if (!jobs_.empty()) {
-    Job& job = jobs_.front();
-    if (job.measure->advance()) return true;
-    fill_tail(job.tail, job.blocks, job.measure->norms());
-    view_->blocks.push_back(std::move(job.tail));
-    jobs_.pop_front();
-    show_part();
+  is_race_turn_ = !is_race_turn_;
+  if ((is_race_turn_ || jobs_.empty()) && race_->advance()) {
+    if (race_->revision() != shown_race_) show_part();
     return true;
   }
-  if (race_->advance()) {
-    show_part();
+  if (!jobs_.empty()) {
+    advance_job();
     return true;
   }
   view_->race = std::make_shared<RaceView>(race_->view());
+  view_->is_complete = true;
   finished_ = view_;
   partial_.reset();
+  race_is_new_ = false;
   working_ = false;
   return false;
 }

@@ -44,8 +44,8 @@ class InfluenceLab {
   std::int64_t step() const { return view_ ? view_->step : -1; }
   /// The last measurement that is complete; null before.
   std::shared_ptr<const InfluenceView> finished() const { return finished_; }
-  /// The same; while the first one is under way, what is there of it.
-  std::shared_ptr<const InfluenceView> newest() const { return finished_ ? finished_ : partial_; }
+  /// The same; while the first one is under way, what is there of it, and while other layers race, those.
+  std::shared_ptr<const InfluenceView> newest() const { return partial_ ? partial_ : finished_; }
 
  private:
   struct Sequence {
@@ -60,13 +60,13 @@ class InfluenceLab {
   void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
                std::size_t last);
   void enter_race();
+  void advance_job();
   void show_part();
 
   Trainer* trainer_;
   ParameterStore store_;
   std::unique_ptr<Model> model_;
-  Arena arena_;
-  Tape tape_;
+  Tape& tape_;
   struct Job {
     InfluenceTail tail;
     std::vector<JacobianPlan::Block> blocks;
@@ -74,6 +74,9 @@ class InfluenceLab {
   };
   std::deque<Job> jobs_;
   std::unique_ptr<LayerRace> race_;
+  bool race_is_new_ = true;  // its layers are others than those of the last measurement
+  bool is_race_turn_ = false;
+  int shown_race_ = 0;  // revision
   bool working_ = false;
   std::shared_ptr<InfluenceView> view_;
   std::shared_ptr<const InfluenceView> finished_, partial_;

@@ -76,6 +76,7 @@ struct InfluenceView {
   std::vector<InfluenceTail> fixed;      ///< with the routing held fixed: |w_ts|, mean of the heads
   std::vector<RoutingView> routing;      ///< one for each mixer that has token weights
   std::shared_ptr<const RaceView> race;  ///< null until it has been run
+  bool is_complete = false;              ///< nothing of this measurement is still to come
 };
 
 }  // namespace afterglow

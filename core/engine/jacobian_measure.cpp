@@ -11,6 +11,9 @@ namespace afterglow {
 
 namespace {
 
+constexpr std::int64_t memory_of_a_pass = std::int64_t{256} << 20;  // bytes; laptops have a GPU, too
+constexpr int first_pass_tokens = 1024;
+
 /// Tokens [first, first + count) of sequence b of a contiguous [B,T,d].
 Tensor tokens_of(const Tensor& sequences, std::int64_t b, std::int64_t first, std::int64_t count) {
   const std::int64_t length = sequences.shape[1], width = sequences.shape[2];
@@ -22,6 +25,15 @@ Tensor tokens_of(const Tensor& sequences, std::int64_t b, std::int64_t first, st
 }  // namespace
 
 int tokens_in_a_pass(const Backend& backend) { return backend.name() == "cpu" ? 512 : 32768; }
+
+int PassSize::tokens() const {
+  if (bytes_of_a_token_ == 0) return std::min(most_tokens_, first_pass_tokens);
+  return static_cast<int>(std::min<std::int64_t>(most_tokens_, memory_of_a_pass / bytes_of_a_token_));
+}
+
+void PassSize::note(std::int64_t tokens, std::size_t bytes) {
+  bytes_of_a_token_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes) / tokens);
+}
 
 JacobianMeasure::JacobianMeasure(Tape& tape, DType dtype, std::vector<double> x, std::vector<std::uint8_t> context,
                                  SequenceMap map, JacobianPlan plan)
@@ -35,6 +47,7 @@ JacobianMeasure::JacobianMeasure(Tape& tape, DType dtype, std::vector<double> x,
       directions_(std::min(plan_.directions, width_)),
       complete_(plan_.directions >= width_),
       order_(plan_.blocks.size()),
+      size_(plan_.tokens_at_once),
       found_(plan_.blocks.size() * static_cast<std::size_t>(directions_ * width_)) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   std::stable_sort(order_.begin(), order_.end(),
@@ -75,7 +88,7 @@ bool JacobianMeasure::advance() {
     return plan_.causal ? plan_.blocks[order_[row / directions]].query + 1 : tokens();
   };
   std::size_t end = next_ + 1;
-  while (end < rows() && static_cast<int>(end + 1 - next_) * length_at(end) <= plan_.tokens_at_once) ++end;
+  while (end < rows() && static_cast<int>(end + 1 - next_) * length_at(end) <= size_.tokens()) ++end;
   const int batch = static_cast<int>(end - next_), length = length_at(end - 1);
 
   Backend& backend = tape_->backend();
@@ -102,6 +115,7 @@ bool JacobianMeasure::advance() {
     const int source = plan_.blocks[order_[(next_ + b) / directions]].source;
     backend.copy(tokens_of(answers, b, 0, 1), tokens_of(gradient, b, source, 1));
   }
+  size_.note(batch * length, tape_->arena().used());
   const std::vector<double> found = to_host(backend, answers);
   for (std::size_t row = next_; row < end; ++row) {
     const std::size_t place = order_[row / directions] * directions + row % directions;

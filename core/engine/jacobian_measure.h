@@ -27,6 +27,20 @@ struct JacobianPlan {
 /// How many tokens of one pass keep this device busy without holding up whoever shares it.
 int tokens_in_a_pass(const Backend& backend);
 
+/// How many tokens the next pass may have: no more than keep the device busy, nor than its memory bears. What a token
+/// takes is seen from the pass before, so that the first one is a small one.
+class PassSize {
+ public:
+  explicit PassSize(int most_tokens) : most_tokens_(most_tokens) {}
+  int tokens() const;
+  /// A pass of so many tokens has taken so many bytes of its arena.
+  void note(std::int64_t tokens, std::size_t bytes);
+
+ private:
+  int most_tokens_;
+  std::int64_t bytes_of_a_token_ = 0;  // in the last pass; 0 before the first
+};
+
 /// One cotangent takes one row of a batch: it holds u at the query and 0 elsewhere, and what comes back at the source
 /// is u^T J. So a pass costs a forward and a backward of (rows x tokens up to the query); parameters count as
 /// constants.
@@ -58,8 +72,9 @@ class JacobianMeasure {
   int width_, directions_;
   bool complete_;
   std::vector<std::size_t> order_;  // blocks by ascending query, so that passes are as short as they can be
-  std::size_t next_ = 0;            // row: place in order_ times directions, plus direction
-  std::vector<double> found_;       // [blocks, directions, d]
+  PassSize size_;
+  std::size_t next_ = 0;       // row: place in order_ times directions, plus direction
+  std::vector<double> found_;  // [blocks, directions, d]
 };
 
 }  // namespace afterglow

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "core/analysis/influence.h"
+#include "core/engine/device_array.h"
 #include "core/engine/influence_tail.h"
-#include "core/engine/planted_recall.h"
 #include "core/layers/host_probe.h"
 #include "core/layers/ska.h"
 #include "core/random/random.h"
@@ -68,15 +68,16 @@ std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
 
 /// Of one layer, in the order in which its measurements are made.
 struct LayerRace::Contestant {
+  enum class Stage { tail, steps, recall, arrived };
+  Stage stage = Stage::tail;
   RaceEntry entry;
   std::unique_ptr<ParameterStore> store;  // of initial weights
   std::unique_ptr<Layer> own;
   Layer* layer = nullptr;
   std::unique_ptr<JacobianMeasure> measure;
   std::unique_ptr<PlantedRecall> recall;
-  std::optional<LayerState> state;  // while the tokens go through one by one
-  std::vector<double> step_times;   // ms, one for each token
-  bool has_arrived = false;
+  std::optional<LayerState> state;  // of the tokens so far; kept, so that a race holds the same memory from its end on
+  std::vector<double> step_times;   // ms, one for each token; 0 where nobody waited
 };
 
 bool is_causal(const Layer& layer) {
@@ -107,31 +108,56 @@ nlohmann::json race_layer_config(std::string_view kind, std::int64_t width) {
   return nullptr;
 }
 
-LayerRace::LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Backend& backend, DType dtype)
-    : config_(config), width_(width), seed_(seed), dtype_(dtype), arena_(backend), tape_(backend, arena_) {
+LayerRace::LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Tape& tape, DType dtype)
+    : config_(config),
+      width_(width),
+      seed_(seed),
+      dtype_(dtype),
+      tape_(tape),
+      tokens_(std::make_unique<PinnedArray>(tape.backend(), Shape{config.tokens, width}, dtype)),
+      noise_(seed, static_cast<int>(width), config.tokens) {
   Random random(seed, race_input_stream);
   for (std::int64_t i = 0; i < config.tokens * width; ++i) input_.push_back(random.normal());
+  if (dtype == DType::f64) {
+    std::copy(input_.begin(), input_.end(), tokens_->host<double>());
+  } else {
+    std::copy(input_.begin(), input_.end(), tokens_->host<float>());
+  }
+  tokens_->queue_upload();
 }
 
 LayerRace::~LayerRace() = default;
 
-void LayerRace::enter_initial() {
+void LayerRace::enter_initial(const std::vector<std::string>& kinds) {
+  config_.kinds = kinds;
+  ++revision_;
+  std::deque<Contestant> before;
+  before.swap(contestants_);
   for (const LayerKind& kind : layer_kinds()) {
-    const auto& wanted = config_.kinds;
-    if (!kind.mixes_tokens || (!wanted.empty() && std::find(wanted.begin(), wanted.end(), kind.name) == wanted.end()))
+    if (!kind.mixes_tokens || (!kinds.empty() && std::find(kinds.begin(), kinds.end(), kind.name) == kinds.end()))
       continue;
     const nlohmann::json config = race_layer_config(kind.name, width_);
     if (config.is_null()) continue;
-    Contestant& fresh = contestants_.emplace_back();
-    fresh.store = std::make_unique<ParameterStore>();
-    fresh.own = kind.make(config, ParameterScope(*fresh.store, kind.name));
-    fresh.store->allocate_values(tape_.backend(), dtype_);
-    fresh.store->initialise(seed_);
-    fresh.entry.note = draw_silent_matrices(*fresh.store, seed_);
-    fresh.layer = fresh.own.get();
-    fresh.entry.tail.label = fresh.entry.tail.kind = kind.name;
-    fresh.entry.weights = "initial";
+    const auto there = std::find_if(before.begin(), before.end(),
+                                    [&](const Contestant& c) { return c.own && c.own->kind() == kind.name; });
+    if (there == before.end()) {
+      enter(kind, config);
+    } else {
+      contestants_.push_back(std::move(*there));
+    }
   }
+}
+
+void LayerRace::enter(const LayerKind& kind, const nlohmann::json& config) {
+  Contestant& fresh = contestants_.emplace_back();
+  fresh.store = std::make_unique<ParameterStore>();
+  fresh.own = kind.make(config, ParameterScope(*fresh.store, kind.name));
+  fresh.store->allocate_values(tape_.backend(), dtype_);
+  fresh.store->initialise(seed_);
+  fresh.entry.note = draw_silent_matrices(*fresh.store, seed_);
+  fresh.layer = fresh.own.get();
+  fresh.entry.tail.label = fresh.entry.tail.kind = kind.name;
+  fresh.entry.weights = "initial";
 }
 
 void LayerRace::enter_trained(Layer& layer, const std::string& label, const std::string& weights) {
@@ -143,6 +169,7 @@ void LayerRace::enter_trained(Layer& layer, const std::string& label, const std:
 }
 
 void LayerRace::forget_trained() {
+  ++revision_;
   std::erase_if(contestants_, [](const Contestant& c) { return !c.own; });
 }
 
@@ -157,73 +184,83 @@ JacobianPlan LayerRace::plan(const Layer& layer) const {
   return plan;
 }
 
-/// The next tokens through the recurrent form; false when all have gone through.
-bool LayerRace::advance_steps(Contestant& c) {
+/// The next tokens through the recurrent form. Only the last ones are timed, so only they are waited for.
+void LayerRace::advance_steps(Contestant& c) {
   using Clock = std::chrono::steady_clock;
   Backend& backend = tape_.backend();
   if (!c.state) c.state.emplace(c.layer->make_state(backend, dtype_, 1));
-  for (int i = 0; i < tokens_at_once && static_cast<int>(c.step_times.size()) < config_.tokens; ++i) {
-    const auto at = static_cast<std::ptrdiff_t>(c.step_times.size()) * width_;
+  const auto tokens = static_cast<std::size_t>(config_.tokens);
+  for (int i = 0; i < tokens_at_once && c.step_times.size() < tokens; ++i) {
+    const bool is_timed = c.step_times.size() + timed_tokens >= tokens;
+    const Tensor token = tokens_->device().at(static_cast<std::int64_t>(c.step_times.size()));
     tape_.begin(false);
-    const std::span<const double> token(input_.data() + at, static_cast<std::size_t>(width_));
-    const Var x = tape_.constant(to_device(tape_, {1, 1, width_}, dtype_, token));
-    backend.synchronize();
+    const Var x = tape_.constant(token.reshaped({1, 1, width_}));
+    if (is_timed) backend.synchronize();
     const Clock::time_point start = Clock::now();
     c.layer->step(tape_, x, *c.state);
-    backend.synchronize();
-    c.step_times.push_back(1e3 * std::chrono::duration<double>(Clock::now() - start).count());
+    if (is_timed) backend.synchronize();
+    c.step_times.push_back(is_timed ? 1e3 * std::chrono::duration<double>(Clock::now() - start).count() : 0.0);
   }
-  return static_cast<int>(c.step_times.size()) < config_.tokens;
+  if (c.step_times.size() < tokens) return;
+  show_state(c.entry, backend, *c.state);
+  c.entry.state_bytes = c.layer->state_bytes(DType::f32, config_.tokens);
+  c.entry.step_ms = median_of_last(c.step_times);
+  c.stage = Contestant::Stage::recall;
+  ++revision_;
 }
 
-bool LayerRace::advance_tail(Contestant& c, const SequenceMap& map) {
+void LayerRace::advance_tail(Contestant& c, const SequenceMap& map) {
   if (!c.measure) {
     c.measure = std::make_unique<JacobianMeasure>(
         tape_, dtype_, input_, std::vector<std::uint8_t>(static_cast<std::size_t>(config_.tokens), 1), map,
         plan(*c.layer));
   }
-  if (c.measure->advance()) return true;
+  if (c.measure->advance()) return;
   fill_tail(c.entry.tail, plan(*c.layer).blocks, c.measure->norms());
   c.measure.reset();
-  return false;
+  c.stage = Contestant::Stage::steps;
 }
 
-bool LayerRace::advance_recall(Contestant& c, const SequenceMap& map) {
+void LayerRace::advance_recall(Contestant& c, const SequenceMap& map) {
   if (!c.recall) {
     // A source nearer to the start than a phrase is long is asked about as if it stood where the phrase can end.
-    RecallPlan recall{std::max(config_.source, phrase_tokens - 1), {}, seed_};
+    RecallPlan recall{std::max(config_.source, phrase_tokens - 1), {}, tokens_in_a_pass(tape_.backend())};
     recall.lags = spread_lags(config_.tokens - 1 - recall.source, recall_lags_in_a_decade);
     std::erase_if(recall.lags, [](int lag) { return lag < phrase_tokens; });
-    c.entry.recall_lags.assign(recall.lags.begin(), recall.lags.end());
-    c.recall = std::make_unique<PlantedRecall>(tape_, dtype_, static_cast<int>(width_), map, std::move(recall));
+    c.recall = std::make_unique<PlantedRecall>(tape_, dtype_, noise_, map, std::move(recall));
   }
-  if (c.recall->advance()) return true;
-  c.entry.recall = c.recall->shares();
+  const bool goes_on = c.recall->advance();
+  if (c.recall->shares().size() != c.entry.recall.size()) {
+    c.entry.recall = c.recall->shares();
+    c.entry.recall_lags = c.recall->lags();
+    ++revision_;
+  }
+  if (goes_on) return;
   c.recall.reset();
-  return false;
+  c.stage = Contestant::Stage::arrived;
 }
 
 bool LayerRace::advance() {
-  for (Contestant& c : contestants_) {
-    if (c.has_arrived) continue;
-    Layer& layer = *c.layer;
-    const SequenceMap map = [&layer](Tape& tape, const Var& x, const Tensor& mask) {
-      return layer.forward(tape, x, mask);
-    };
-    if (c.entry.tail.lags.empty()) {
-      advance_tail(c, map);
-    } else if (c.entry.recall.empty()) {
-      advance_recall(c, map);
-    } else if (!advance_steps(c)) {
-      show_state(c.entry, tape_.backend(), *c.state);
-      c.state.reset();
-      c.entry.state_bytes = layer.state_bytes(DType::f32, config_.tokens);
-      c.entry.step_ms = median_of_last(c.step_times);
-      c.has_arrived = true;
-    }
-    return true;
+  using Stage = Contestant::Stage;
+  auto next = std::find_if(contestants_.begin(), contestants_.end(),
+                           [](const Contestant& c) { return c.stage == Stage::tail || c.stage == Stage::steps; });
+  if (next == contestants_.end()) {
+    next = std::find_if(contestants_.begin(), contestants_.end(),
+                        [](const Contestant& c) { return c.stage == Stage::recall; });
   }
-  return false;
+  if (next == contestants_.end()) return false;
+  Layer& layer = *next->layer;
+  const SequenceMap map = [&layer](Tape& tape, const Var& x, const Tensor& mask) {
+    return layer.forward(tape, x, mask);
+  };
+  if (next->stage == Stage::tail) {
+    advance_tail(*next, map);
+  } else if (next->stage == Stage::steps) {
+    advance_steps(*next);
+  } else {
+    advance_recall(*next, map);
+  }
+  return true;
 }
 
 RaceView LayerRace::view() const {
@@ -236,7 +273,7 @@ RaceView LayerRace::view() const {
     if (kind.mixes_tokens && !race_layer_config(kind.name, width_).is_null()) view.kinds.push_back(kind.name);
   }
   for (const Contestant& c : contestants_) {
-    if (c.has_arrived) view.entries.push_back(c.entry);
+    if (c.stage == Contestant::Stage::recall || c.stage == Contestant::Stage::arrived) view.entries.push_back(c.entry);
   }
   const auto last = [](const RaceEntry& e) {
     return e.tail.values.empty() ? 0.0 : e.tail.values.back() / e.tail.values.front();

@@ -8,9 +8,12 @@
 
 #include "core/engine/influence_view.h"
 #include "core/engine/jacobian_measure.h"
+#include "core/engine/planted_recall.h"
 #include "core/layers/layer.h"
 
 namespace afterglow {
+
+class PinnedArray;
 
 struct RaceConfig {
   int tokens = 512;    ///< T of the input
@@ -33,36 +36,44 @@ bool mixes_tokens(std::string_view kind);
 
 class LayerRace {
  public:
-  LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Backend& backend, DType dtype);
+  /// The tape must outlive the race; it belongs to it while `advance` runs.
+  LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Tape& tape, DType dtype);
   ~LayerRace();
 
   const RaceConfig& config() const { return config_; }
-  /// Every kind of the configuration, at initial weights drawn from the seed.
-  void enter_initial();
+  /// Layers of these kinds (empty: all), at initial weights drawn from the seed. Those that run already go on.
+  void enter_initial(const std::vector<std::string>& kinds);
   /// A layer that somebody else keeps until `forget_trained`; `weights` says what they are: "trained, step 120".
   void enter_trained(Layer& layer, const std::string& label, const std::string& weights);
   void forget_trained();
 
-  /// One piece of work: a pass, a context of the recall, some recurrent steps; false when everybody has arrived.
+  /// One piece of work: a pass or some recurrent steps; false when everybody has arrived. Tails and states come first,
+  /// layer by layer, then what they recall.
   bool advance();
+  /// Every layer whose tail and state are known.
   RaceView view() const;
+  /// Changes with what there is to view.
+  int revision() const { return revision_; }
 
  private:
   struct Contestant;
+  void enter(const LayerKind& kind, const nlohmann::json& config);
   JacobianPlan plan(const Layer& layer) const;
-  // One piece of each measurement; false when it is complete.
-  bool advance_tail(Contestant& contestant, const SequenceMap& map);
-  bool advance_recall(Contestant& contestant, const SequenceMap& map);
-  bool advance_steps(Contestant& contestant);
+  // One piece of each measurement.
+  void advance_tail(Contestant& contestant, const SequenceMap& map);
+  void advance_steps(Contestant& contestant);
+  void advance_recall(Contestant& contestant, const SequenceMap& map);
 
   RaceConfig config_;
   std::int64_t width_;
   std::uint64_t seed_;
   DType dtype_;
   std::vector<double> input_;  // [T*d]
-  Arena arena_;
-  Tape tape_;
+  Tape& tape_;
+  std::unique_ptr<PinnedArray> tokens_;  // the input where the layers read it
+  RecallNoise noise_;
   std::deque<Contestant> contestants_;
+  int revision_ = 0;
 };
 
 }  // namespace afterglow

@@ -66,9 +66,7 @@ int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(
 
 }  // namespace
 
-Observer::Observer(Trainer& trainer) : trainer_(&trainer), arena_(trainer.backend()), tape_(trainer.backend(), arena_) {
-  choose(0);
-}
+Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) { choose(0); }
 
 Observer::~Observer() = default;
 

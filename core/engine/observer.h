@@ -40,8 +40,7 @@ class Observer {
                        Trace& trace) const;
 
   Trainer* trainer_;
-  Arena arena_;
-  Tape tape_;
+  Tape& tape_;
   Example example_;
   std::unique_ptr<class PinnedArray> tokens_, context_;  // [1, T] of the probe
 };

@@ -72,17 +72,39 @@ double decoded_share(std::span<const double> outputs, int contexts, int classes,
   return static_cast<double>(right) / (contexts * classes);
 }
 
-PlantedRecall::PlantedRecall(Tape& tape, DType dtype, int width, SequenceMap map, RecallPlan plan)
-    : tape_(&tape), dtype_(dtype), width_(width), map_(std::move(map)), plan_(std::move(plan)) {}
+RecallNoise::RecallNoise(std::uint64_t seed, int width, int tokens)
+    : seed_(seed),
+      size_(static_cast<std::size_t>(tokens) * static_cast<std::size_t>(width)),
+      cue_(normal_numbers(seed, recall_contexts, static_cast<std::size_t>(width))) {
+  for (int k = 0; k < planted_tokens; ++k)
+    values_.push_back(normal_numbers(seed, static_cast<std::uint64_t>(recall_contexts + 1 + k), cue_.size()));
+}
 
-std::vector<double> PlantedRecall::sequences(int context, int lag) const {
-  const auto width = static_cast<std::size_t>(width_), length = static_cast<std::size_t>(plan_.source + lag + 1);
-  const std::vector<double> noise = normal_numbers(plan_.seed, static_cast<std::uint64_t>(context), length * width);
-  const std::vector<double> cue = normal_numbers(plan_.seed, recall_contexts, width);
-  std::vector<double> all;
+bool RecallNoise::draw() {
+  if (contexts_.size() == recall_contexts) return false;
+  contexts_.push_back(normal_numbers(seed_, contexts_.size(), size_));
+  return true;
+}
+
+PlantedRecall::PlantedRecall(Tape& tape, DType dtype, RecallNoise& noise, SequenceMap map, RecallPlan plan)
+    : tape_(&tape),
+      dtype_(dtype),
+      noise_(&noise),
+      map_(std::move(map)),
+      plan_(std::move(plan)),
+      size_(plan_.tokens_at_once) {}
+
+std::vector<double> PlantedRecall::lags() const {
+  return {plan_.lags.begin(), plan_.lags.begin() + static_cast<std::ptrdiff_t>(shares_.size())};
+}
+
+/// Those of all planted tokens, one after the other.
+void PlantedRecall::add_sequences(int context, int lag, std::vector<double>& all) const {
+  const auto width = static_cast<std::size_t>(noise_->width()),
+             length = static_cast<std::size_t>(plan_.source + lag + 1);
+  const std::span<const double> noise = noise_->context(context).first(length * width), cue = noise_->cue();
   for (int k = 0; k < planted_tokens; ++k) {
-    const std::vector<double> value =
-        normal_numbers(plan_.seed, static_cast<std::uint64_t>(recall_contexts + 1 + k), width);
+    const std::span<const double> value = noise_->value(k);
     const std::size_t begin = all.size();
     all.insert(all.end(), noise.begin(), noise.end());
     const auto at = [&](std::size_t token) { return begin + token * width; };
@@ -94,39 +116,37 @@ std::vector<double> PlantedRecall::sequences(int context, int lag) const {
       }
     }
   }
-  return all;
 }
 
 bool PlantedRecall::advance() {
-  if (next_ == recall_contexts) return false;
-  for (const int lag : plan_.lags) {
-    const std::int64_t length = plan_.source + lag + 1;
-    tape_->begin(false);
-    const Var x = tape_->constant(to_device(*tape_, {planted_tokens, length, width_}, dtype_, sequences(next_, lag)));
-    const Tensor mask = tape_->scratch({planted_tokens, length}, DType::u8);
-    const std::vector<std::uint8_t> ones(static_cast<std::size_t>(planted_tokens * length), 1);
-    tape_->backend().upload(mask, ones.data());
-    const std::vector<double> y = to_host(tape_->backend(), map_(*tape_, x, mask).value);
-    for (int k = 0; k < planted_tokens; ++k) {
-      const auto at = static_cast<std::ptrdiff_t>(((k + 1) * length - 1) * width_);
-      outputs_.insert(outputs_.end(), y.begin() + at, y.begin() + at + width_);
-    }
-  }
-  return ++next_ < recall_contexts;
-}
+  if (next_lag_ == plan_.lags.size()) return false;
+  if (noise_->draw()) return true;
+  const int lag = plan_.lags[next_lag_];
+  const std::int64_t length = plan_.source + lag + 1, width = noise_->width();
+  const int most = std::max(1, static_cast<int>(size_.tokens() / (planted_tokens * length)));
+  const int contexts = std::min(most, recall_contexts - next_context_), rows = contexts * planted_tokens;
+  std::vector<double> sequences;
+  sequences.reserve(static_cast<std::size_t>(rows * length * width));
+  for (int i = 0; i < contexts; ++i) add_sequences(next_context_ + i, lag, sequences);
 
-std::vector<double> PlantedRecall::shares() const {
-  std::vector<double> shares;
-  const auto row = static_cast<std::size_t>(planted_tokens * width_), stride = plan_.lags.size() * row;
-  for (std::size_t lag = 0; lag < plan_.lags.size(); ++lag) {
-    std::vector<double> at_lag;
-    for (std::size_t context = 0; context < static_cast<std::size_t>(next_); ++context) {
-      const auto from = outputs_.begin() + static_cast<std::ptrdiff_t>(context * stride + lag * row);
-      at_lag.insert(at_lag.end(), from, from + static_cast<std::ptrdiff_t>(row));
-    }
-    shares.push_back(decoded_share(at_lag, next_, planted_tokens, width_));
-  }
-  return shares;
+  tape_->begin(false);
+  const Var x = tape_->constant(to_device(*tape_, {rows, length, width}, dtype_, sequences));
+  const Tensor mask = tape_->scratch({rows, length}, DType::u8);
+  const std::vector<std::uint8_t> ones(static_cast<std::size_t>(rows * length), 1);
+  tape_->backend().upload(mask, ones.data());
+  const Tensor y = map_(*tape_, x, mask).value;
+  Tensor answers(y.as<std::byte>() + static_cast<std::size_t>((length - 1) * width) * size_of(dtype_), {rows, width},
+                 dtype_);
+  answers.row_stride = length * width;
+  const std::vector<double> found = to_host(tape_->backend(), gathered(*tape_, answers));
+  size_.note(rows * length, tape_->arena().used());
+  outputs_.insert(outputs_.end(), found.begin(), found.end());
+  next_context_ += contexts;
+  if (next_context_ < recall_contexts) return true;
+  shares_.push_back(decoded_share(outputs_, recall_contexts, planted_tokens, width));
+  outputs_.clear();
+  next_context_ = 0;
+  return ++next_lag_ < plan_.lags.size();
 }
 
 }  // namespace afterglow

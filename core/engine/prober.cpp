@@ -79,7 +79,7 @@ struct Prober::Sequences {
   PinnedArray tokens, targets, context;
 };
 
-Prober::Prober(Trainer& trainer) : trainer_(&trainer), arena_(trainer.backend()), tape_(trainer.backend(), arena_) {
+Prober::Prober(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) {
   const auto& parts = trainer.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].kind != "ska") continue;

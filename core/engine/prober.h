@@ -1,5 +1,5 @@
 // Asks the model one sequence and a batch of held-out ones, with and without overrides. It reads weights and never
-// changes them, and uses a tape of its own: training gives the same bits whether anybody probes or not.
+// changes them, and uses no tape of a step: training gives the same bits whether anybody probes or not.
 #pragma once
 #include <map>
 #include <memory>
@@ -52,8 +52,7 @@ class Prober {
   void read_weights(int traced, const Example& example, TokenWeights& weights);
 
   Trainer* trainer_;
-  Arena arena_;
-  Tape tape_;
+  Tape& tape_;
   std::vector<OverridableLayer> overridable_;
   std::shared_ptr<const std::vector<std::string>> labels_;
   std::unique_ptr<Sequences> sequence_, batch_;

@@ -300,9 +300,7 @@ Observation WatchedRun::describe() const {
   now.stopped_non_finite = !run_->failure().empty();
   now.device = trainer.backend().description();
   now.precision = name_of(trainer.backend().precision());
-  const std::size_t counted = trainer.backend().held_bytes();
-  now.device_bytes = static_cast<std::int64_t>(
-      counted > 0 ? counted : trainer.arena_bytes() + 4 * trainer.parameters().values().bytes());
+  now.device_bytes = static_cast<std::int64_t>(trainer.backend().held_bytes());
   now.history_bytes = static_cast<std::int64_t>(run_->history().bytes());
   now.model.name = recipe.name;
   now.model.parameters = trainer.parameters().count();

@@ -44,6 +44,30 @@ TEST_F(ArenaTest, RepeatsAddressesFromTheSecondStepOnAndThenHoldsItsSize) {
   }
 }
 
+TEST_F(ArenaTest, HoldsWhatAStepNeedsAndLittleMore) {
+  constexpr std::size_t tensor = (400'000 + 255) / 256 * 256;
+  step(40, 100'000);
+  EXPECT_LT(arena_.capacity(), 40 * tensor * 3 / 2) << "while it grows";
+  step(40, 100'000);
+  EXPECT_EQ(arena_.capacity(), 40 * tensor);
+  EXPECT_EQ(backend_->held_bytes(), arena_.capacity());
+  step(44, 100'000);  // a little more: a block of a quarter
+  EXPECT_LT(arena_.capacity(), 40 * tensor * 4 / 3);
+  step(10, 100'000);
+  EXPECT_EQ(arena_.capacity(), 44 * tensor) << "as much as the largest step so far";
+}
+
+TEST(CpuMemory, IsCountedWhileItIsHeld) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  void *first = backend->allocate(1000), *second = backend->allocate(24), *pinned = backend->allocate_host(5000);
+  EXPECT_EQ(backend->held_bytes(), 1024u);
+  backend->release(first);
+  EXPECT_EQ(backend->held_bytes(), 24u);
+  backend->release(second);
+  backend->release_host(pinned);
+  EXPECT_EQ(backend->held_bytes(), 0u);
+}
+
 TEST_F(ArenaTest, KeepsEarlierTensorsWhileItGrows) {
   const Tensor first = arena_.allocate({4}, DType::f64);
   backend_->fill(first, 3.5);

@@ -289,15 +289,23 @@ TEST(LayerRace, StartsWithSixKindsThatSpanTheWaysToRemember) {
   EXPECT_EQ(RaceConfig().kinds, (std::vector<std::string>{"ska", "sessa", "gka", "mamba2", "deltanet", "attention"}));
 }
 
-TEST(LayerRace, AStateIsShownAsItIsAfterTheLastToken) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  RaceConfig config = small_config().race;
-  config.kinds = {"mamba2"};
-  LayerRace race(config, 32, 7, *backend, DType::f32);
-  race.enter_initial();
-  while (race.advance()) {
+/// A race on a tape of its own.
+struct LoneRace {
+  LoneRace() : backend(make_cpu_backend(1)), arena(*backend), tape(*backend, arena) {}
+  RaceView run(const std::vector<std::string>& kinds) {
+    race.enter_initial(kinds);
+    while (race.advance()) {
+    }
+    return race.view();
   }
-  const RaceEntry entry = race.view().entries.front();
+  std::unique_ptr<Backend> backend;
+  Arena arena;
+  Tape tape;
+  LayerRace race{small_config().race, 32, 7, tape, DType::f32};
+};
+
+TEST(LayerRace, AStateIsShownAsItIsAfterTheLastToken) {
+  const RaceEntry entry = LoneRace().run({"mamba2"}).entries.front();
   // Four heads of width 16 with 16 states: 64 rows in 48, where a row that stands for two shows the larger number.
   EXPECT_EQ(entry.state_name, "state · 64 × 16");
   EXPECT_EQ(entry.state_rows, 48);
@@ -305,22 +313,11 @@ TEST(LayerRace, AStateIsShownAsItIsAfterTheLastToken) {
 }
 
 TEST(LayerRace, EveryColumnIsItsOwnRun) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  RaceConfig config = small_config().race;
-  config.kinds.clear();
-  LayerRace race(config, 32, 7, *backend, DType::f32);
-  race.enter_initial();
-  while (race.advance()) {
-  }
-  const RaceView all = race.view();
+  const RaceConfig config = small_config().race;
+  const RaceView all = LoneRace().run({});
   ASSERT_EQ(all.entries.size(), racing_kinds().size());
   for (const RaceEntry& entry : all.entries) {
-    config.kinds = {entry.tail.kind};
-    LayerRace single(config, 32, 7, *backend, DType::f32);
-    single.enter_initial();
-    while (single.advance()) {
-    }
-    const RaceView alone = single.view();
+    const RaceView alone = LoneRace().run({entry.tail.kind});
     ASSERT_EQ(alone.entries.size(), 1u);
     const RaceEntry& own = alone.entries[0];
     EXPECT_EQ(own.tail.values, entry.tail.values) << entry.tail.kind;
@@ -342,6 +339,74 @@ TEST(LayerRace, EveryColumnIsItsOwnRun) {
   EXPECT_EQ(all.kinds, racing_kinds());
   for (std::size_t i = 1; i < all.entries.size(); ++i)
     EXPECT_GE(all.entries[i - 1].tail.one_percent_lag, all.entries[i].tail.one_percent_lag);
+}
+
+TEST(LayerRace, WhoJoinsLaterRunsAloneAndTheOthersStay) {
+  LoneRace lone;
+  const RaceEntry first = lone.run({"mamba2"}).entries.front();
+  const RaceView both = lone.run({"mamba2", "attention"});
+  ASSERT_EQ(both.entries.size(), 2u);
+  const std::size_t place = both.entries[0].tail.kind == "attention" ? 0 : 1;
+  EXPECT_EQ(both.entries[1 - place].step_ms, first.step_ms) << "measured once";
+  const RaceEntry alone = LoneRace().run({"attention"}).entries.front();
+  EXPECT_EQ(both.entries[place].tail.values, alone.tail.values);
+  EXPECT_EQ(both.entries[place].recall, alone.recall);
+  lone.race.enter_initial({"attention"});
+  EXPECT_FALSE(lone.race.advance()) << "who drops out leaves nothing to do";
+  EXPECT_EQ(lone.race.view().entries.size(), 1u);
+}
+
+TEST(LayerRace, EveryColumnIsThereBeforeTheFirstRecall) {
+  LoneRace lone;
+  lone.race.enter_initial({"mamba2", "attention", "gla"});
+  std::size_t columns = 0;
+  while (lone.race.advance()) {
+    const int revision = lone.race.revision();
+    const RaceView view = lone.race.view();
+    EXPECT_GE(view.entries.size(), columns);
+    columns = view.entries.size();
+    for (const RaceEntry& entry : view.entries) {
+      EXPECT_GT(entry.step_ms, 0);
+      EXPECT_EQ(entry.recall.size(), entry.recall_lags.size());
+      EXPECT_TRUE(columns == 3 || entry.recall.empty());
+    }
+    EXPECT_EQ(lone.race.revision(), revision);
+  }
+  EXPECT_EQ(columns, 3u);
+}
+
+TEST(LayerRace, APassTakesNoMoreMemoryThanItMay) {
+  PassSize size(32768);
+  EXPECT_EQ(size.tokens(), 1024) << "what a token takes is not known yet";
+  size.note(1000, std::size_t{1000} << 10);
+  EXPECT_EQ(size.tokens(), 32768) << "as many as keep the device busy";
+  size.note(1000, std::size_t{1000} << 20);
+  EXPECT_EQ(size.tokens(), 256) << "256 MiB, a MiB each";
+  EXPECT_EQ(PassSize(512).tokens(), 512);
+}
+
+TEST(InfluenceLab, OtherLayersRaceWhileTheTailsStay) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Trainer trainer(small_recipe(), *backend);
+  InfluenceLab lab(small_recipe().model, trainer);
+  lab.config = small_config();
+  lab.config.race.kinds = {"mamba2"};
+  measure_all(lab);
+  const auto first = lab.finished();
+  EXPECT_TRUE(first->is_complete);
+  lab.config.race.kinds = {"mamba2", "attention"};
+  lab.begin(0);
+  while (lab.newest()->race->entries.size() < 2 && lab.advance()) {
+  }
+  const auto part = lab.newest();
+  EXPECT_EQ(lab.finished(), first) << "the new measurement is still under way";
+  ASSERT_EQ(part->blocks.size(), first->blocks.size());
+  EXPECT_EQ(part->blocks[0].values, first->blocks[0].values);
+  EXPECT_EQ(part->race->entries.size(), 2u);
+  while (lab.advance()) {
+  }
+  EXPECT_EQ(lab.newest(), lab.finished());
+  EXPECT_EQ(lab.newest()->race->entries.size(), 2u);
 }
 
 }  // namespace

@@ -48,11 +48,19 @@ TEST(PlantedRecall, ADelayRecallsWhileItReachesThePhrase) {
     const Var bias = on.constant(to_device(on, {width}, DType::f64, std::vector<double>(width, 0.0)));
     return causal_conv(on, x, kernel, bias);
   };
-  PlantedRecall recall(tape, DType::f64, width, delay, {3, {4, 5, 7, 8, 12}, 5});
-  int pieces = 1;
-  while (recall.advance()) ++pieces;
-  EXPECT_EQ(pieces, recall_contexts);
-  EXPECT_EQ(recall.shares(), (std::vector<double>{1.0, 1.0, 1.0, 0.25, 0.25}));
+  // All contexts of a lag at once, and one by one.
+  for (const auto& [tokens_at_once, passes] : {std::pair{4096, 5}, std::pair{1, 5 * recall_contexts}}) {
+    RecallNoise noise(5, width, 16);
+    PlantedRecall recall(tape, DType::f64, noise, delay, {3, {4, 5, 7, 8, 12}, tokens_at_once});
+    int pieces = 1 - recall_contexts;  // as many to draw the noise
+    while (recall.advance()) {
+      ++pieces;
+      EXPECT_EQ(recall.lags().size(), recall.shares().size());
+    }
+    EXPECT_EQ(pieces, passes);
+    EXPECT_EQ(recall.shares(), (std::vector<double>{1.0, 1.0, 1.0, 0.25, 0.25}));
+    EXPECT_EQ(recall.lags(), (std::vector<double>{4, 5, 7, 8, 12}));
+  }
 }
 
 }  // namespace
