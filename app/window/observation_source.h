@@ -14,6 +14,7 @@ class ObservationSource {
   virtual void send(Command command) = 0;
   virtual std::shared_ptr<const Observation> observe() = 0;  ///< never null
   virtual std::uint64_t revision() = 0;                      ///< changes with every new observation
+  virtual void ask(Analyses) {}                              ///< what the page shows
 };
 
 /// A session, which builds its model on its own thread: until that is there, observations are empty and commands wait.

@@ -13,6 +13,7 @@
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "views/figures/plot_analyses.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -58,6 +59,13 @@ std::string export_folder() {
 /// Runs that make pictures or follow a script look the same everywhere, so they neither read nor keep settings.
 bool is_automatic(const WindowOptions& options) {
   return options.exit_after_frames > 0 || !options.screenshot.empty() || !options.script.empty();
+}
+
+/// What the panels that are shown want to know.
+Analyses analyses_of(const PageState& page) {
+  Analyses analyses = 0;
+  for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
+  return analyses;
 }
 
 WindowSettings plain_settings() {
@@ -170,6 +178,7 @@ void WindowLoop::draw() {
   window_.begin_frame();
   Frame frame{observation_, look_, page_, commands_, figures_, start};
   draw_page(frame);
+  source_.ask(analyses_of(page_));
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;
   if (is_last && !options_.screenshot.empty()) pictures_.push_back(options_.screenshot);
   window_.end_frame(look_.theme->ground, [&] {

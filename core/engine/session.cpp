@@ -24,25 +24,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr std::size_t trail_length = 60;         // spectra kept for the trails
-constexpr std::size_t most_events = 50;          // messages kept
-constexpr std::size_t most_earlier_runs = 32;    // curves of former runs kept
-constexpr std::int64_t checksum_interval = 100;  // steps between checksums that runs are compared by
-// Looking may take at most this share of the worker's time.
-constexpr double share_for_spectra = 0.01, share_for_traces = 0.01, share_for_probes = 0.01, share_for_theory = 0.01;
-constexpr double share_for_influence = 0.03, share_for_solvers = 0.01;
-constexpr double share_for_first_influence = 0.3;  // while there is nothing to see of it yet
-constexpr double share_for_edits = 0.5;            // while somebody drags: the picture follows
-constexpr double time_of_a_move = 0.1;             // seconds: while a knob moves only what is quickly found follows
-constexpr double time_of_steering = 0.5;           // seconds after a command in which the next one may come
+constexpr std::size_t trail_length = 60;               // spectra kept for the trails
+constexpr std::size_t most_events = 50;                // messages kept
+constexpr std::size_t most_earlier_runs = 32;          // curves of former runs kept
+constexpr std::int64_t first_checksum_interval = 100;  // steps between checksums that runs are compared by
+constexpr std::size_t most_checksums = 4096;           // kept; beyond, the interval doubles and every other one goes
+constexpr double share_for_analyses = 0.03;            // of the worker's time, at most, for all that are asked for,
+constexpr double weight_of_influence = 3;              // of which this one has so many parts, any other one
+constexpr double share_for_first_influence = 0.5;      // while somebody waits to see anything of it
+constexpr double share_for_edits = 0.5;                // while somebody drags: the picture follows
+constexpr double time_of_a_move = 0.1;                 // seconds: while a knob moves only what is quickly found follows
+constexpr double time_of_steering = 0.5;               // seconds after a command in which the next one may come
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Decides when a costly look is due, from what the last one cost.
 class Pace {
  public:
-  explicit Pace(double share, double least_interval) : share_(share), least_interval_(least_interval) {}
-  bool due() const { return seconds_since(last_) >= std::max(least_interval_, cost_ / share_); }
+  explicit Pace(double least_interval) : least_interval_(least_interval) {}
+  /// Whether it may be done anew if it takes at most this share of the time.
+  bool due(double share) const { return seconds_since(last_) >= std::max(least_interval_, cost_ / share); }
   template <class Work>
   void timed(const Work& work) {
     const Clock::time_point start = Clock::now();
@@ -50,13 +51,9 @@ class Pace {
     cost_ = seconds_since(start);
     last_ = Clock::now();
   }
-  void change_share(double share, double least_interval) {
-    share_ = share;
-    least_interval_ = least_interval;
-  }
 
  private:
-  double share_, least_interval_, cost_ = 0;
+  double least_interval_, cost_ = 0;
   Clock::time_point last_{};
 };
 
@@ -66,6 +63,7 @@ struct Session::Worker {
   Worker(std::string recipe, SessionOptions session_options)
       : options(std::move(session_options)), first_recipe(std::move(recipe)) {
     publish_slot(std::make_shared<Observation>());
+    is_taken = true;
     thread = std::thread([this] { serve(); });
   }
   ~Worker() {
@@ -85,6 +83,10 @@ struct Session::Worker {
   mutable std::mutex slot_mutex;
   std::shared_ptr<const Observation> slot;
   std::atomic<std::uint64_t> revision{0};
+  std::atomic<std::int64_t> trained_steps{0};
+  std::atomic<bool> is_taken{true};           // the observation in the slot
+  std::atomic<Analyses> asked{all_analyses};  // that are asked for
+  Analyses asked_before = all_analyses;
 
   // The worker's own.
   SessionOptions options;
@@ -99,11 +101,12 @@ struct Session::Worker {
   std::deque<std::string> compared_presets;  // to be trained when the present run has ended
   std::deque<Event> events;
   std::map<std::string, std::pair<int, std::int64_t>> seen_checksums;  // checksum -> run number, step
+  std::int64_t checksum_interval = first_checksum_interval;
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
-  Pace spectra_pace{share_for_spectra, 1.0 / 30}, trace_pace{share_for_traces, 0.25},
-      probe_pace{share_for_probes, 0.25}, theory_pace{share_for_theory, 1.0}, influence_pace{share_for_influence, 0.0},
-      solver_pace{share_for_solvers, 0.5};
+  Pace spectra_pace{1.0 / 30}, trace_pace{0.25}, probe_pace{0.25}, edit_pace{0}, theory_pace{1.0}, influence_pace{0},
+      solver_pace{0.5};
+  bool probe_is_edited = false;  // since the last answer
   bool influence_failed = false;
   bool device_is_lost = false;  // nothing is asked of it until the run has moved
   Clock::time_point last_publication{}, last_command{}, speed_start = Clock::now();
@@ -121,13 +124,15 @@ struct Session::Worker {
     while (take_commands()) {
       if (running && watched) guarded([&] { train(); });
       if (has_influence_to_measure() && !is_being_steered()) measure_influence();
-      if (stale && seconds_since(last_publication) >= 1.0 / options.publish_hz) guarded([&] { look_and_publish(); });
+      if (stale && is_taken && seconds_since(last_publication) >= 1.0 / options.publish_hz)
+        guarded([&] { look_and_publish(); });
     }
   }
 
   // While training rests, the measurement gets all the time there is, a piece at a time.
   bool has_influence_to_measure() const {
-    return watched && !running && !device_is_lost && !influence_failed && !watched->influence_is_current();
+    return watched && !running && !device_is_lost && !influence_failed && asks(Analysis::influence) &&
+           !watched->influence_is_current();
   }
 
   // A command is answered at once: what takes longer waits until the hand has come to rest.
@@ -180,7 +185,10 @@ struct Session::Worker {
     {
       std::unique_lock lock(mutex);
       const bool idle = !running || !watched;
-      if (idle && !stale && !has_influence_to_measure()) wake.wait(lock, [&] { return stopping || !inbox.empty(); });
+      if (idle && !stale && !has_influence_to_measure())
+        wake.wait(lock, [&] { return stopping || !inbox.empty() || asked != asked_before; });
+      stale = stale || asked != asked_before;
+      asked_before = asked;
       if (idle && inbox.empty() && (has_influence_to_measure() ? is_being_steered() : stale))
         wake.wait_for(lock, std::chrono::milliseconds(4));
       if (stopping) return false;
@@ -241,11 +249,10 @@ struct Session::Worker {
 
   void look_afresh() {
     checksum_step = -1;
-    spectra_pace = Pace(share_for_spectra, 1.0 / 30);
-    trace_pace = Pace(share_for_traces, 0.25);
-    probe_pace = Pace(share_for_probes, 0.25);
-    solver_pace = Pace(share_for_solvers, 0.5);
-    theory_pace = Pace(share_for_theory, 1.0);
+    spectra_pace = Pace(1.0 / 30);
+    trace_pace = probe_pace = Pace(0.25);
+    solver_pace = Pace(0.5);
+    theory_pace = Pace(1.0);
     stale = true;
   }
 
@@ -262,6 +269,7 @@ struct Session::Worker {
       if (run().finished()) train_next_compared();
       return;
     }
+    ++trained_steps;
     if (!watched->train_step()) {
       running = false;
       stopped_non_finite = true;
@@ -387,7 +395,7 @@ struct Session::Worker {
   void apply(const Command& command) {
     if (watched && probe_commands.contains(command.name)) {
       watched->change_probe(command);
-      probe_pace.change_share(share_for_edits, 0);
+      probe_is_edited = true;
       return;
     }
     const auto handler = handlers().find(command.name);
@@ -515,6 +523,25 @@ struct Session::Worker {
     checksum_step = run().step();
     const auto [entry, fresh] = seen_checksums.try_emplace(checksum, run_number, checksum_step);
     same_as = !fresh && entry->second.first != run_number ? "run " + std::to_string(entry->second.first) : "";
+    if (seen_checksums.size() <= most_checksums) return;
+    checksum_interval *= 2;
+    std::erase_if(seen_checksums, [&](const auto& seen) { return seen.second.second % checksum_interval != 0; });
+  }
+
+  bool asks(Analysis analysis) const {
+    const bool is_edited = analysis == Analysis::probe && watched->probe_has_overrides();
+    return is_edited || (asked & static_cast<Analyses>(analysis)) != 0;
+  }
+  static double weight_of(Analysis analysis) { return analysis == Analysis::influence ? weight_of_influence : 1; }
+  /// Of the worker's time; what nobody asks for leaves its part to the others.
+  double share_of(Analysis analysis) const {
+    if (analysis == Analysis::influence && !watched->has_measured_influence()) return share_for_first_influence;
+    double total = 0;
+    for (const Analysis each : {Analysis::spectra, Analysis::trace, Analysis::probe, Analysis::solvers,
+                                Analysis::theory, Analysis::influence}) {
+      if (asks(each)) total += weight_of(each);
+    }
+    return share_for_analyses * weight_of(analysis) / total;
   }
 
   // At rest the step shows at once; what takes longer follows with the next publication.
@@ -522,29 +549,40 @@ struct Session::Worker {
     if (device_is_lost) return;
     const bool resting = !running;
     bool looked = false;
-    const auto look_at = [&](bool is_current, Pace& pace, void (WatchedRun::*update)()) {
-      if (is_current || !(resting || pace.due())) return;
+    const auto look_at = [&](Analysis analysis, bool is_current, Pace& pace, void (WatchedRun::*update)()) {
+      if (is_current || !asks(analysis) || !(resting || pace.due(share_of(analysis)))) return;
       pace.timed([&] { (*watched.*update)(); });
       looked = true;
     };
-    look_at(watched->spectra_are_current(), spectra_pace, &WatchedRun::update_spectra);
-    look_at(watched->trace_is_current(), trace_pace, &WatchedRun::update_trace);
+    look_at(Analysis::spectra, watched->spectra_are_current(), spectra_pace, &WatchedRun::update_spectra);
+    look_at(Analysis::trace, watched->trace_is_current(), trace_pace, &WatchedRun::update_trace);
     if (resting) take_checksum();
     if (resting && !looked && seconds_since(last_command) < time_of_a_move) {
-      look_at(watched->probe_is_answered(), probe_pace, &WatchedRun::answer_probe);
-    } else if (!watched->probe_is_current() && !(resting && looked)) {
-      look_at(false, probe_pace, &WatchedRun::update_probe);
-      if (looked) probe_pace.change_share(share_for_probes, 0.25);
+      look_at(Analysis::probe, watched->probe_is_answered(), probe_pace, &WatchedRun::answer_probe);
+    } else if (!(resting && looked)) {
+      looked = look_at_probe() || looked;
     }
     if (is_being_steered()) {
       stale = true;
       return;
     }
-    if (!(resting && looked)) look_at(watched->solvers_are_current(), solver_pace, &WatchedRun::update_solvers);
-    if (!(resting && looked)) look_at(watched->theory_is_current(), theory_pace, &WatchedRun::update_theory);
-    influence_pace.change_share(watched->has_measured_influence() ? share_for_influence : share_for_first_influence, 0);
-    if (!resting && !influence_failed && influence_pace.due()) influence_pace.timed([&] { measure_influence(); });
+    if (!(resting && looked))
+      look_at(Analysis::solvers, watched->solvers_are_current(), solver_pace, &WatchedRun::update_solvers);
+    if (!(resting && looked))
+      look_at(Analysis::theory, watched->theory_is_current(), theory_pace, &WatchedRun::update_theory);
+    if (!resting && asks(Analysis::influence) && !influence_failed && influence_pace.due(share_of(Analysis::influence)))
+      influence_pace.timed([&] { measure_influence(); });
     stale = stale || (resting && looked);
+  }
+
+  /// While somebody edits the probe the answers follow. Whether there is a new one.
+  bool look_at_probe() {
+    if (watched->probe_is_current() || !asks(Analysis::probe)) return false;
+    Pace& pace = probe_is_edited ? edit_pace : probe_pace;
+    if (running && !pace.due(probe_is_edited ? share_for_edits : share_of(Analysis::probe))) return false;
+    pace.timed([&] { watched->update_probe(); });
+    probe_is_edited = false;
+    return true;
   }
 
   void measure_speed() {
@@ -579,6 +617,7 @@ struct Session::Worker {
     {
       const std::lock_guard lock(slot_mutex);
       slot.swap(fresh);
+      is_taken = false;
     }
     ++revision;
   }
@@ -598,9 +637,17 @@ void Session::send(Command command) {
 
 std::shared_ptr<const Observation> Session::observe() const {
   const std::lock_guard lock(worker_->slot_mutex);
+  worker_->is_taken = true;
   return worker_->slot;
 }
 
 std::uint64_t Session::revision() const { return worker_->revision; }
+std::int64_t Session::trained_steps() const { return worker_->trained_steps; }
+
+void Session::ask(Analyses analyses) {
+  if (worker_->asked.exchange(analyses) == analyses) return;
+  { const std::lock_guard lock(worker_->mutex); }
+  worker_->wake.notify_all();
+}
 
 }  // namespace afterglow

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/engine/analyses.h"
 #include "core/engine/command.h"
 #include "core/engine/moment.h"
 #include "core/engine/observation.h"
@@ -31,10 +32,16 @@ class Session {
 
   /// Queues a command for the worker; never waits.
   void send(Command command);
-  /// The newest observation; never null.
+  /// The newest observation; never null. Another one is made when this one has been taken, so that a session that
+  /// nobody watches trains as if alone.
   std::shared_ptr<const Observation> observe() const;
   /// Changes whenever a new observation is there.
   std::uint64_t revision() const;
+  /// How many steps have been trained here, whoever watches.
+  std::int64_t trained_steps() const;
+  /// What is to be looked at from now on; everything, until this is said. What nobody asks for stays as it was seen
+  /// last.
+  void ask(Analyses analyses);
 
  private:
   struct Worker;

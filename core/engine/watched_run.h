@@ -48,6 +48,8 @@ class WatchedRun {
   bool probe_is_current() const;
   /// The same, but for the accuracy, which may be that of the overrides before.
   bool probe_is_answered() const;
+  /// Whether the probe is asked with anything else than what was trained.
+  bool probe_has_overrides() const { return !history_.now().overrides.empty(); }
   bool solvers_are_current() const;
   void update_spectra();
   /// The trace, the token weights of the same layer, and the path of training; of a forecaster its forecasts.

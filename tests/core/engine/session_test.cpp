@@ -9,9 +9,13 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/engine/depth_view.h"
+#include "core/engine/influence_view.h"
 #include "core/engine/probe_view.h"
+#include "core/engine/solver_view.h"
 #include "core/engine/training_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/fading_backend.h"
@@ -128,6 +132,43 @@ TEST(Session, ProbesWithOverridesAndTakesThemBack) {
   EXPECT_EQ(back->checksum, before->checksum);
   EXPECT_EQ(back->recipe, before->recipe);
   EXPECT_EQ(back->probe->accuracy_after, before->probe->accuracy_after);
+}
+
+TEST(Session, LooksOnlyAtWhatIsAskedFor) {
+  Session session(small_recipe_json().dump(), resting());
+  session.ask(static_cast<Analyses>(Analysis::spectra));
+  session.send({"step", R"({"count": 12})"});
+  const auto is_seen = [](const auto& view) { return view && view->step == 12; };
+  const Seen first = wait_for(
+      session, [&](const Observation& now) { return is_seen(now.spectra) && !now.running && now.checksum_step == 12; });
+  EXPECT_FALSE(first->trace);
+  EXPECT_FALSE(first->probe);
+  session.ask(Analysis::trace | Analysis::solvers);
+  const Seen second = wait_for(session, [&](const Observation& now) { return is_seen(now.trace) && now.solvers; });
+  EXPECT_TRUE(is_seen(second->spectra)) << "what was seen stays";
+  EXPECT_FALSE(second->probe);
+  EXPECT_FALSE(second->influence);
+  session.send({"mode_off", R"({"head": 0})"});
+  const Seen edited = wait_for(session, [&](const Observation& now) { return is_seen(now.probe); });
+  EXPECT_FALSE(edited->probe->setup.overrides.empty()) << "an edit is always answered";
+  EXPECT_FALSE(edited->depth);
+}
+
+TEST(Session, TrainsAloneWhileNobodyTakesItsObservations) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["training"]["steps"] = 100'000;
+  SessionOptions options = resting();
+  options.start_running = true;
+  Session session(recipe.dump(), options);
+  wait_for(session, [](const Observation& now) { return now.step > 0; });
+  const std::uint64_t revision = session.revision();
+  const std::int64_t steps = session.trained_steps();
+  for (int i = 0; i < 4000 && session.trained_steps() < steps + 30; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_GE(session.trained_steps(), steps + 30);
+  EXPECT_LE(session.revision(), revision + 1) << "the one that follows the last that was taken";
+  const std::int64_t reached = session.trained_steps();
+  EXPECT_GE(wait_for(session, [&](const Observation& now) { return now.step >= reached; })->step, reached);
 }
 
 TEST(Session, EveryEngineCommandIsUnderstood) {
