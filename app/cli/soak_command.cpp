@@ -32,10 +32,21 @@ std::int64_t resident_bytes() {
   return 0;
 }
 
+/// The least of some moments: what is copied at this very moment, a state to keep for example, is no growth.
+std::int64_t settled_bytes() {
+  constexpr int moments = 20;
+  std::int64_t least = resident_bytes();
+  for (int i = 1; i < moments; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    least = std::min(least, resident_bytes());
+  }
+  return least;
+}
+
 SoakSample sample_of(const Observation& now, double seconds, bool is_on_gpu) {
   const CudaMemory gpu = is_on_gpu ? cuda_device_memory(0) : CudaMemory{};
   return {seconds,          now.step,
-          resident_bytes(), kept_bytes_of(now),
+          settled_bytes(),  kept_bytes_of(now),
           now.device_bytes, static_cast<std::int64_t>(gpu.total - gpu.free)};
 }
 
@@ -79,15 +90,17 @@ nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Out
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const double interval = std::min(longest_interval, options.seconds / fewest_intervals);
   std::vector<SoakSample> samples;
+  SoakTour tour;
   for (double due = 0; !interruption.wanted();) {
     const std::shared_ptr<const Observation> now = session.observe();
     require_training(*now);
-    if (now->step > 0 && seconds() >= due) {
+    const bool is_toured = tour.advance(session, *now), is_base = is_toured && samples.size() == 1;
+    if (is_base || (now->step > 0 && seconds() >= due && (samples.empty() || is_toured))) {
       if (samples.empty()) output.message(recipe.name + ": " + recipe.title + " · " + now->device);
       samples.push_back(sample_of(*now, seconds(), is_on_gpu));
       print_sample(samples.back(), output);
       if (seconds() >= options.seconds) break;
-      due = std::min(due + interval, options.seconds);
+      due = std::min(std::max(due, seconds()) + interval, options.seconds);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

@@ -1,10 +1,12 @@
-// Whether memory stays where it is while training goes on and on: samples over time and the verdict about them.
+// Whether memory stays where it is while training goes on and on: a tour of all there is to see, samples over time and
+// the verdict about them.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/engine/observation.h"
+#include "core/engine/session.h"
 
 namespace afterglow {
 
@@ -25,10 +27,24 @@ struct SoakVerdict {
   bool passed = false;
   std::string text;  ///< one sentence with the numbers
 };
-/// Compares the last sample with the second one, by which everything has been reached once. Memory of the host may
+/// Compares the last sample with the second one, by which a tour has reached everything once. Memory of the host may
 /// grow by 16 MiB beyond what is kept on purpose, that of the back end not at all, and that of the whole GPU, where
 /// drivers and other programs have a part, by 64 MiB. Wants three samples.
 SoakVerdict judge_soak(const std::vector<SoakSample>& samples);
+
+/// What a user does to see everything that the window offers: stops after the first evaluation, waits until every
+/// analysis of this moment is there, switches a head off and on again where there is one, and goes on. From then on
+/// nothing is new, so memory has no reason to grow.
+class SoakTour {
+ public:
+  /// To be called with every observation; sends what is due. True once the tour has ended, for the first time with an
+  /// observation of everything.
+  bool advance(Session& session, const Observation& now);
+
+ private:
+  enum class Stop { train, look, edit, restore, home };
+  Stop next_ = Stop::train;
+};
 
 /// "1.2 GiB", "34.5 MiB"; signed where `signs`.
 std::string memory_text(std::int64_t bytes, bool signs = false);

@@ -19,6 +19,17 @@ TEST(GrowingCurve, ReadersKeepTheirValuesWhileItGrowsAndShrinks) {
   EXPECT_EQ(curve.size(), 1010u);
 }
 
+TEST(GrowingCurve, ALongRunDoesNotMoveItsValues) {
+  GrowingCurve curve;
+  for (int i = 0; i < 257; ++i) curve.append(i);
+  const double* place = curve.view().values.get();
+  for (int i = 257; i < 1 << 20; ++i) curve.append(i);
+  EXPECT_EQ(curve.view().values.get(), place);
+  for (int i = 0; i < 10; ++i) curve.append(-1);
+  EXPECT_EQ(curve.view()[300], 300);
+  EXPECT_EQ(curve.view().back(), -1);
+}
+
 TEST(GrowingCurve, TruncatingBeyondTheEndChangesNothing) {
   GrowingCurve curve;
   curve.append(1);

@@ -16,6 +16,14 @@ inline nlohmann::json small_recipe_json() {
     "training": {"steps": 40, "batch": 4, "learning_rate": 0.003, "warmup": 5, "evaluate_every": 10, "evaluate_examples": 8}})");
 }
 
+/// The same, whose influence is measured in a fraction of a second.
+inline nlohmann::json quickly_measured_recipe_json() {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["commands"] = nlohmann::json::parse(R"([{"step": 0, "name": "influence",
+    "value": {"tokens": 24, "race": {"tokens": 24, "kinds": ["mamba2"]}}}])");
+  return recipe;
+}
+
 inline Recipe small_recipe() { return parse_recipe(small_recipe_json(), "small"); }
 
 }  // namespace afterglow

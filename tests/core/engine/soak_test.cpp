@@ -3,6 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/engine/influence_view.h"
+#include "core/engine/probe_view.h"
+#include "tests/core/engine/small_recipe.h"
+
 namespace afterglow {
 namespace {
 
@@ -50,6 +59,38 @@ TEST(Soak, CurvesAndStatesAreKept) {
   run.loss.size = 10;
   run.layer_gradient_norms.push_back({"1 ska", {nullptr, 5}});
   EXPECT_EQ(kept_bytes_of(observation), 1000 + 15 * 8);
+}
+
+TEST(SoakTour, SeesEverythingOnceAndThenNothingTakesMoreMemory) {
+  nlohmann::json recipe = quickly_measured_recipe_json();
+  recipe["training"]["steps"] = 100'000'000;
+  Session session(recipe.dump(), {"cpu", 1, true, 1000.0});
+  SoakTour tour;
+  bool has_edited = false;
+  std::shared_ptr<const Observation> now = session.observe();
+  for (int i = 0; i < 20'000 && !tour.advance(session, *now); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    now = session.observe();
+    has_edited = has_edited || (now->probe && !now->probe->setup.overrides.empty());
+  }
+  ASSERT_FALSE(now->running) << "the tour ended at rest, with everything of one moment";
+  EXPECT_TRUE(has_edited);
+  EXPECT_FALSE(now->runs.back().held_out_step.empty());
+  EXPECT_TRUE(now->probe->setup.overrides.empty()) << "and left it as it was";
+  EXPECT_TRUE(now->influence->is_complete);
+  EXPECT_EQ(now->influence->race->entries.size(), 3u) << "one at the start, two as trained";
+  const std::int64_t held = now->device_bytes, step = now->step;
+  EXPECT_GT(held, 0);
+  std::int64_t measured = 0, most_held = 0;
+  for (int i = 0; i < 20'000 && measured <= step; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    now = session.observe();
+    measured = now->influence->step;
+    most_held = std::max(most_held, now->device_bytes);
+  }
+  EXPECT_GT(now->step, step) << "it went on";
+  EXPECT_GT(measured, step) << "and looked again";
+  EXPECT_LE(most_held, held);
 }
 
 TEST(Soak, MemoryIsWrittenInUnitsThatFit) {
