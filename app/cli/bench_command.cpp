@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/bench_gka.h"
+#include "app/cli/bench_publish.h"
 #include "app/cli/command_line.h"
 #include "core/analysis/spectrum.h"
 #include "core/engine/device_array.h"
@@ -236,6 +237,47 @@ void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backe
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
+/// What it costs to be watched: milliseconds a step with a reader and without. Analyses are rare beside steps, so the
+/// part of the speed that goes is that of all the time together; medians would not see them.
+json bench_publish(const PublishCase& of, const BenchOptions& options, const CommonOptions& common, Backend& backend,
+                   const Output& output) {
+  constexpr double seconds_each = 2;
+  SessionOptions session;
+  session.device = common.device;
+  session.threads = common.threads;
+  Recipe recipe = parse_recipe(find_preset(of.preset).text, of.preset);
+  recipe.precision = backend.precision();
+  PublishBench bench(std::move(recipe), of.analyses, session);
+  std::vector<double> times, times_alone;
+  PublishBench::Stretch watched, alone;
+  const auto add = [](const PublishBench::Stretch& stretch, PublishBench::Stretch& sum, std::vector<double>& each) {
+    each.push_back(stretch.step_ms());
+    sum = {sum.seconds + stretch.seconds, sum.steps + stretch.steps};
+  };
+  for (int i = 0; i < options.repeats; ++i) {
+    add(bench.watched(seconds_each), watched, times);
+    add(bench.alone(seconds_each), alone, times_alone);
+  }
+  std::sort(times.begin(), times.end());
+  std::sort(times_alone.begin(), times_alone.end());
+  const double median = times[times.size() / 2], median_alone = times_alone[times_alone.size() / 2];
+  const double cost = 1 - alone.step_ms() / watched.step_ms();
+  char line[200];
+  std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms a step, %.3f without a reader; in all %.1f %% of the steps/s",
+                of.name, backend.name().c_str(), median, median_alone, 100 * cost);
+  output.line(line);
+  return {{"name", of.name},
+          {"device", backend.name()},
+          {"median_ms", median},
+          {"min_ms", times.front()},
+          {"max_ms", times.back()},
+          {"repeats", options.repeats},
+          {"flops", 0.0},
+          {"bytes", 0.0},
+          {"unwatched_median_ms", median_alone},
+          {"cost_share", cost}};
+}
+
 /// General eigenvalues of one random matrix, as the analyses want them: on the processor, and by cuSOLVER.
 void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
   register_general_eigen_solver(nullptr);  // the program's own choice for large matrices: each is measured alone
@@ -284,7 +326,8 @@ std::vector<const Case*> chosen(const std::vector<Case>& cases, const std::strin
 }
 
 /// All benchmarks, in the order in which they run.
-std::vector<Case> all_cases(const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& common, Backend& backend,
+                            const Output& output, json& rows) {
   std::vector<Case> cases;
   const bool on_cpu = backend.name() == "cpu";
   for (const Preset& preset : presets()) {
@@ -307,6 +350,10 @@ std::vector<Case> all_cases(const BenchOptions& options, Backend& backend, const
     cases.push_back({sizes.name, patient ? Asked::nothing : Asked::whole,
                      [&] { bench_gka(sizes, options, backend, output, rows); }});
   }
+  for (const PublishCase& of : publish_cases) {
+    cases.push_back({of.name, Asked::within,  // half a minute
+                     [&] { rows.push_back(bench_publish(of, options, common, backend, output)); }});
+  }
   for (const int n : {24, 56, 128, 256, 512, 1024}) {
     cases.push_back({"eigenvalues " + std::to_string(n), Asked::beginning,
                      [&, n] { bench_eigenvalues(n, options, backend, output, rows); }});
@@ -322,7 +369,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
     throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
   }
   json rows = json::array();
-  const std::vector<Case> cases = all_cases(options, *backend, output, rows);
+  const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);
   for (const Case* one : chosen(cases, options.name)) one->run();
   if (rows.empty())
     throw Error(ExitCode::usage,

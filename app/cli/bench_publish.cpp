@@ -1,0 +1,86 @@
+// A session watched and left alone in turns.
+#include "app/cli/bench_publish.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/engine/soak.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds frame{16}, glance{1};
+constexpr std::chrono::milliseconds settling{100};  // until the last look of the reader before has ended
+constexpr std::chrono::seconds patience{60};        // with one step
+constexpr std::int64_t endless = 100'000'000;       // steps
+constexpr std::int64_t fewest_steps = 20;           // of one measurement
+
+std::string without_end(Recipe recipe) {
+  recipe.training.steps = endless;
+  recipe.training.evaluate_every = 0;
+  return to_json(recipe).dump();
+}
+
+void require_training(const Observation& now) {
+  for (const Event& event : now.events) {
+    if (event.severity == Severity::failure) throw Error(ExitCode::failure, event.text);
+  }
+}
+
+}  // namespace
+
+PublishBench::PublishBench(Recipe recipe, Analyses analyses, const SessionOptions& options)
+    : session_(without_end(std::move(recipe)), options) {
+  SoakTour tour;
+  for (;;) {
+    const std::shared_ptr<const Observation> now = session_.observe();
+    require_training(*now);
+    if (tour.advance(session_, *now)) break;
+    std::this_thread::sleep_for(frame);
+  }
+  session_.ask(analyses);
+}
+
+/// From the end of one step to the end of a later one.
+PublishBench::Stretch PublishBench::stretch(double seconds) {
+  const auto next_step = [&](std::int64_t step) {
+    const Clock::time_point start = Clock::now();
+    while (session_.trained_steps() < step) {
+      if (Clock::now() - start > patience) throw Error(ExitCode::failure, "the training no longer goes on");
+      std::this_thread::sleep_for(glance);
+    }
+    return Clock::now();
+  };
+  const std::int64_t first = session_.trained_steps() + 1;
+  const Clock::time_point start = next_step(first);
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const std::int64_t last = std::max(first + fewest_steps, session_.trained_steps() + 1);
+  const Clock::time_point end = next_step(last);
+  return {std::chrono::duration<double>(end - start).count(), last - first};
+}
+
+PublishBench::Stretch PublishBench::watched(double seconds) {
+  const std::jthread reader([&](const std::stop_token& over) {
+    while (!over.stop_requested()) {
+      session_.observe();
+      std::this_thread::sleep_for(frame);
+    }
+  });
+  // What is overdue after a time without a reader is made first, and would count twice.
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  return stretch(seconds);
+}
+
+PublishBench::Stretch PublishBench::alone(double seconds) {
+  require_training(*session_.observe());
+  std::this_thread::sleep_for(settling);
+  return stretch(seconds);
+}
+
+}  // namespace afterglow
