@@ -57,9 +57,11 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Program> capture(std::function<void()> work) override;
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
-  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) override;
+  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                 std::span<const Tensor> results) override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
-  void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) override;
+  void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                      std::span<const Grad> dbiases) override;
   void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                   const Tensor& h) override;
   void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
@@ -203,6 +205,11 @@ class CudaBackend final : public Backend {
   /// Products by tiles of our own (cuda_product.cu); false when cuBLAS suits their size better.
   template <bool a_deep, bool b_deep>
   bool multiply_tiles(device::Products& products);
+  void multiply_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights);
+  /// Adds biases, where there are any, to the results of maps.
+  void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);
+  /// Sums of the rows of several matrices as tall as each other; no two go to the same place.
+  void sum_rows_each(std::span<const Tensor> x, std::span<const Grad> out);
   /// Whether so many products may be one launch.
   bool can_group(std::size_t count) const;
   bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,

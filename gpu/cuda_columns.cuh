@@ -7,34 +7,48 @@
 namespace afterglow::device {
 
 constexpr unsigned most_ranges = 64;  // ranges of rows; each leaves one partial sum a column
+constexpr unsigned most_column_sums = 5;
 
-/// Sums value(row, column) over rows. A block takes a tile of columns and every so many rows; the last block of a tile
-/// adds the partial sums.
+/// Sums of several kinds over the same rows.
+struct ColumnSums {
+  unsigned count = 0, widest = 0;
+  unsigned columns[most_column_sums];
+  Sink out[most_column_sums];
+  void add(std::int64_t width, const Grad& to) {
+    if (!to.wanted()) return;
+    columns[count] = static_cast<unsigned>(width);
+    out[count++] = sink_of(to);
+    widest = columns[count - 1] > widest ? columns[count - 1] : widest;
+  }
+};
+
+/// Sums value(which, row, column) over rows. A block takes a tile of columns and every so many rows; the last block of
+/// a tile adds the partial sums.
 template <class Value>
-__global__ void __launch_bounds__(threads)
-    column_sum_kernel(unsigned rows, unsigned columns, unsigned width, float* partials, unsigned* tickets, Sink out,
-                      Value value) {
+__global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, ColumnSums sums_of, unsigned width,
+                                                             float* partials, unsigned* tickets, Value value) {
   await_previous();
   __shared__ float sums[threads];
+  const unsigned which = blockIdx.z, columns = sums_of.columns[which], first = blockIdx.x * width;
+  if (first >= columns) return;
   const unsigned lane = threadIdx.x % width, group = threadIdx.x / width, groups = threads / width;
-  const unsigned column = blockIdx.x * width + lane;
+  const unsigned column = first + lane;
   float sum = 0;
   if (column < columns) {
     const unsigned step = gridDim.y * groups;
 #pragma unroll 4
-    for (unsigned row = blockIdx.y * groups + group; row < rows; row += step) sum += value(row, column);
+    for (unsigned row = blockIdx.y * groups + group; row < rows; row += step) sum += value(which, row, column);
   }
-  if (!out.wanted()) return;
+  partials += std::size_t{which} * most_ranges * sums_of.widest;
   sums[threadIdx.x] = sum;
   for (unsigned half = groups / 2; half > 0; half /= 2) {
     __syncthreads();
     if (group < half) sums[threadIdx.x] += sums[threadIdx.x + half * width];
   }
   if (group == 0 && column < columns) partials[blockIdx.y * std::size_t{columns} + column] = sums[threadIdx.x];
-  if (!is_last_block(&tickets[blockIdx.x], gridDim.y)) return;
-  const unsigned first = blockIdx.x * width;
+  if (!is_last_block(&tickets[which * gridDim.x + blockIdx.x], gridDim.y)) return;
   sum_partials(partials, gridDim.y, columns, first, min(width, columns - first),
-               [&](unsigned c, float total) { out.put(c, total); });
+               [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
 }
 
 constexpr unsigned narrow_block = 1024, narrow_columns = 8, most_narrow_rows = 4096;
@@ -54,35 +68,45 @@ __device__ void finish_narrow_sums(float sum, unsigned columns, const Finish& fi
 
 /// The same for few rows, without partial sums: a block takes eight columns and all rows.
 template <class Value>
-__global__ void __launch_bounds__(narrow_block)
-    narrow_sum_kernel(unsigned rows, unsigned columns, Sink out, Value value) {
+__global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows, ColumnSums sums_of, Value value) {
   await_previous();
   constexpr unsigned step = narrow_block / narrow_columns;
+  const unsigned which = blockIdx.y, columns = sums_of.columns[which];
+  if (blockIdx.x * narrow_columns >= columns) return;
   const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   float sum = 0;
   if (column < columns) {
 #pragma unroll 8
-    for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(row, column);
+    for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(which, row, column);
   }
-  if (!out.wanted()) return;
-  finish_narrow_sums(sum, columns, [&](unsigned c, float total) { out.put(c, total); });
+  finish_narrow_sums(sum, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
 }
 
-/// `partials` holds most_ranges numbers a column.
+/// `partials` holds most_ranges numbers for each column of each kind as wide as the widest.
 template <class Value>
-void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
-                 const Grad& out, const Value& value) {
-  if (columns == 0) return;
+void column_sums_each(cudaStream_t stream, std::int64_t rows, const ColumnSums& sums, float* partials,
+                      unsigned* tickets, const Value& value) {
+  if (sums.widest == 0) return;
   if (rows <= most_narrow_rows) {
-    launch(narrow_sum_kernel<Value>, blocks_for(columns, narrow_columns), narrow_block, 0, stream,
-           static_cast<unsigned>(rows), static_cast<unsigned>(columns), sink_of(out), value);
+    launch(narrow_sum_kernel<Value>, dim3(blocks_for(sums.widest, narrow_columns), sums.count), narrow_block, 0, stream,
+           static_cast<unsigned>(rows), sums, value);
     return;
   }
   unsigned width = 4;
-  while (width < columns && width < 32) width *= 2;
-  const unsigned ranges = rows > 0 ? at_most(blocks_for(rows, threads / width * 4), most_ranges) : 1;
-  launch(column_sum_kernel<Value>, dim3(blocks_for(columns, width), ranges), threads, 0, stream,
-         static_cast<unsigned>(rows), static_cast<unsigned>(columns), width, partials, tickets, sink_of(out), value);
+  while (width < sums.widest && width < 32) width *= 2;
+  const unsigned ranges = at_most(blocks_for(rows, threads / width * 4), most_ranges);
+  launch(column_sum_kernel<Value>, dim3(blocks_for(sums.widest, width), ranges, sums.count), threads, 0, stream,
+         static_cast<unsigned>(rows), sums, width, partials, tickets, value);
+}
+
+/// Sums value(row, column) over rows. `partials` holds most_ranges numbers a column.
+template <class Value>
+void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
+                 const Grad& out, const Value& value) {
+  ColumnSums sums;
+  sums.add(columns, out);
+  column_sums_each(stream, rows, sums, partials, tickets,
+                   [value] __device__(unsigned, unsigned row, unsigned column) { return value(row, column); });
 }
 
 }  // namespace afterglow::device

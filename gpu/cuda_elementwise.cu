@@ -1,6 +1,7 @@
 // Elementwise kernels, biases and sums over rows. Bound by memory: each element is read and written once.
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,7 @@
 #include "gpu/cuda_columns.cuh"
 #include "gpu/cuda_device.cuh"
 #include "gpu/cuda_launch.cuh"
+#include "gpu/cuda_product.cuh"
 
 namespace afterglow {
 
@@ -74,6 +76,41 @@ __device__ float slope(Unary kind, float x, float y) {
   }
   return 1.0f;
 }
+
+/// Results of several maps with their biases.
+struct Biased {
+  Matrix y;
+  const float* bias;
+  unsigned rows, columns;
+};
+struct BiasedMaps {
+  Biased of[most_products];
+};
+
+__global__ void __launch_bounds__(threads) add_biases_kernel(BiasedMaps maps) {
+  await_previous();
+  const Biased& map = maps.of[blockIdx.y];
+  const bool fours = map.y.vector && map.columns % 4 == 0;
+  const unsigned across = fours ? map.columns / 4 : map.columns, step = gridDim.x * threads;
+  const std::size_t count = std::size_t{map.rows} * across;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
+    const unsigned row = static_cast<unsigned>(i / across), place = static_cast<unsigned>(i % across);
+    float* y = map.y.data + std::size_t{row} * map.y.stride;
+    if (fours) {
+      float4& four = reinterpret_cast<float4*>(y)[place];
+      const float* bias = map.bias + 4 * place;
+      four = make_float4(four.x + bias[0], four.y + bias[1], four.z + bias[2], four.w + bias[3]);
+    } else {
+      y[place] += map.bias[place];
+    }
+  }
+}
+
+/// Numbers of several matrices.
+struct Matrices {
+  Rows<float> of[most_column_sums];
+  __device__ float operator()(unsigned which, unsigned row, unsigned column) const { return of[which].at(row, column); }
+};
 
 template <class T>
 void fill_with(cudaStream_t stream, const Tensor& x, double value) {
@@ -236,11 +273,35 @@ void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y)
   launched("add_bias");
 }
 
-void CudaBackend::sum_rows(const Tensor& x, const Grad& out) {
-  if (!out.wanted()) return;
-  const auto from = rows_of(x);
-  column_sums(stream(), x.rows(), x.columns(), scratch(most_ranges * x.columns()), tickets_, out,
-              [=] __device__(unsigned row, unsigned column) { return from.at(row, column); });
+void CudaBackend::add_biases(std::span<const Tensor> biases, std::span<const Tensor> results) {
+  BiasedMaps maps{};
+  unsigned count = 0;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < biases.size(); ++i) {
+    const Tensor& y = results[i];
+    if (!biases[i].defined() || y.elements() == 0) continue;
+    maps.of[count++] = {matrix_of(y), biases[i].as<float>(), static_cast<unsigned>(y.rows()),
+                        static_cast<unsigned>(y.columns())};
+    most = std::max(most, y.elements());
+  }
+  if (count == 0) return;
+  launch(add_biases_kernel, dim3(at_most(blocks_for(most, 4 * threads), most_blocks), count), threads, 0, stream(),
+         maps);
+  launched("add_biases");
+}
+
+void CudaBackend::sum_rows(const Tensor& x, const Grad& out) { sum_rows_each({&x, 1}, {&out, 1}); }
+
+void CudaBackend::sum_rows_each(std::span<const Tensor> x, std::span<const Grad> out) {
+  ColumnSums sums;
+  Matrices from;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i].wanted()) from.of[sums.count] = rows_of(x[i]);
+    sums.add(x[i].columns(), out[i]);
+  }
+  if (sums.count == 0) return;
+  column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{most_ranges} * sums.count * sums.widest),
+                   tickets_, from);
   launched("sum_rows");
 }
 

@@ -446,12 +446,14 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, con
                            static_cast<unsigned>(x.columns())};
   {
     const Beside beside(*this);
-    float* partials = scratch(std::size_t{most_ranges} * in.columns);
-    if (dweight.wanted()) {
-      column_sums(stream(), in.rows, in.columns, partials, tickets_, dweight,
-                  [in] __device__(unsigned r, unsigned c) { return in.dy.at(r, c) * in.normalised(r, c); });
-    }
-    sum_rows(dy, dbias);
+    float* partials = scratch(std::size_t{2 * most_ranges} * in.columns);
+    ColumnSums sums;
+    sums.add(in.columns, dweight);
+    sums.add(in.columns, dbias);
+    column_sums_each(stream(), in.rows, sums, partials, tickets_,
+                     [in, of_bias = dweight.wanted() ? 1u : 0u] __device__(unsigned which, unsigned r, unsigned c) {
+                       return in.dy.at(r, c) * (which == of_bias ? 1.0f : in.normalised(r, c));
+                     });
   }
   if (in.rows > 0 && dx.wanted())
     launch(layer_norm_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), in, sink_of(dx));

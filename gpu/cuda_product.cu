@@ -139,11 +139,14 @@ __device__ inline void put_four(const Result& r, unsigned row, unsigned column, 
   float before[4] = {};
   if (r.beta != 0.0f) {
 #pragma unroll
-    for (unsigned e = 0; e < 4; ++e) before[e] = column + e < r.columns ? to[e] : 0.0f;
+    for (unsigned e = 0; e < 4; ++e) before[e] = column + e < r.columns ? r.beta * to[e] : 0.0f;
+  } else if (r.bias != nullptr) {
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) before[e] = column + e < r.columns ? r.bias[column + e] : 0.0f;
   }
   float value[4];
 #pragma unroll
-  for (unsigned e = 0; e < 4; ++e) value[e] = fmaf(r.beta, before[e], alpha * sum[e]);
+  for (unsigned e = 0; e < 4; ++e) value[e] = fmaf(alpha, sum[e], before[e]);
   if (whole) {
     *reinterpret_cast<float4*>(to) = make_float4(value[0], value[1], value[2], value[3]);
   } else {
@@ -426,11 +429,6 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   finish_plain<P>(p, sums, place);
 }
 
-Matrix matrix_of(const Tensor& tensor) {
-  const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0;
-  return {tensor.as<float>(), static_cast<unsigned>(tensor.row_stride), aligned};
-}
-
 Result result_of(const Tensor& tensor, double beta) {
   Result r;
   r.c = matrix_of(tensor);
@@ -545,17 +543,25 @@ bool CudaBackend::can_group(std::size_t count) const {
   return precision_ == Precision::fp32 && count > 0 && count <= most_products;
 }
 
-void CudaBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) {
+void CudaBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                            std::span<const Tensor> results) {
   Products p;
   if (can_group(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
     for (unsigned i = 0; i < p.count; ++i) {
       p.terms[i] = {matrix_of(x), matrix_of(weights[i]), static_cast<unsigned>(x.columns())};
       p.results[i] = result_of(results[i], 0);
+      if (i < biases.size()) p.results[i].bias = biases[i].as<float>();
     }
     if (multiply_tiles<true, true>(p)) return;
+    if (weights.size() > 1) {  // too much for one launch
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        gemm_each(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases, results.subspan(i, 1));
+      return;
+    }
   }
   for (std::size_t i = 0; i < weights.size(); ++i) gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
+  add_biases(biases, results);
 }
 
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
@@ -575,7 +581,18 @@ void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b,
   }
 }
 
-void CudaBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) {
+void CudaBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                                 std::span<const Grad> dbiases) {
+  multiply_gradients(dresults, x, dweights);
+  if (are_apart(dbiases)) {
+    sum_rows_each(dresults.first(dbiases.size()), dbiases);
+  } else {
+    for (std::size_t i = 0; i < dbiases.size(); ++i) sum_rows(dresults[i], dbiases[i]);
+  }
+}
+
+void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
+                                     std::span<const Grad> dweights) {
   Products p;
   if (can_group(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {

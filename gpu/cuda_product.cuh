@@ -1,10 +1,12 @@
 // What the products of cuda_product.cu are told: one launch does up to four of them.
 #pragma once
+#include <cstdint>
+
 #include "gpu/cuda_device.cuh"
 
 namespace afterglow::device {
 
-constexpr unsigned most_products = 4;
+constexpr unsigned most_products = 5;
 
 /// A matrix whose rows lie `stride` numbers apart.
 struct Matrix {
@@ -13,15 +15,21 @@ struct Matrix {
   bool vector = false;  // 16 bytes at a time
 };
 
+inline Matrix matrix_of(const Tensor& tensor) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0;
+  return {tensor.as<float>(), static_cast<unsigned>(tensor.row_stride), aligned};
+}
+
 /// op(a) op(b) over `depth` terms.
 struct Term {
   Matrix a, b;
   unsigned depth = 0;
 };
 
-/// Where a result goes: c = alpha sum + beta c.
+/// Where a result goes: c = alpha sum + beta c, or with a bias, one number a column, alpha sum + bias.
 struct Result {
   Matrix c;
+  const float* bias = nullptr;
   unsigned rows = 0, columns = 0;
   float beta = 0;
   unsigned first_tile = 0, across = 0;  // tiles are counted over all results; those of one lie row by row

@@ -156,12 +156,16 @@ class Backend {
   // Products. Matrices [rows, columns]; rows may be strided. c = alpha op(a) op(b) + beta c.
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
-  /// Several maps of one input: results[i] = x weights[i]^T.
-  virtual void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) = 0;
+  /// Several maps of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there may be no
+  /// biases at all.
+  virtual void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                         std::span<const Tensor> results) = 0;
   /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.
   virtual void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) = 0;
-  /// The gradients of their weights: dweights[i] = dresults[i]^T x, where wanted.
-  virtual void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) = 0;
+  /// The gradients of their weights, dweights[i] = dresults[i]^T x, and biases, dbiases[i] = the sum of the rows of
+  /// dresults[i], where wanted; there may be no biases at all.
+  virtual void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                              std::span<const Grad> dbiases) = 0;
   /// The lift of a gated MLP: g = x gate^T, u = x up^T, h = silu(g) u. x [n,d], gate, up [m,d], g, u, h [n,m].
   virtual void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                           const Tensor& h) = 0;

@@ -28,9 +28,11 @@ class CpuBackend : public Backend {
   std::unique_ptr<Program> capture(std::function<void()> work) override;
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
-  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) override;
+  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                 std::span<const Tensor> results) override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
-  void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) override;
+  void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                      std::span<const Grad> dbiases) override;
   void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                   const Tensor& h) override;
   void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,

@@ -86,8 +86,12 @@ void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Te
   });
 }
 
-void CpuBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) {
-  for (std::size_t i = 0; i < weights.size(); ++i) gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
+void CpuBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                           std::span<const Tensor> results) {
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
+    if (i < biases.size() && biases[i].defined()) add_bias(results[i], biases[i], results[i]);
+  }
 }
 
 void CpuBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
@@ -97,10 +101,12 @@ void CpuBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, 
   }
 }
 
-void CpuBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) {
+void CpuBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                                std::span<const Grad> dbiases) {
   for (std::size_t i = 0; i < dresults.size(); ++i) {
     const Grad& dw = dweights[i];
     if (dw.wanted()) gemm(true, false, 1.0, dresults[i], x, dw.accumulate ? 1.0 : 0.0, dw.tensor);
+    if (i < dbiases.size()) sum_rows(dresults[i], dbiases[i]);
   }
 }
 

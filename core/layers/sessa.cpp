@@ -84,13 +84,35 @@ Sessa::Branches Sessa::enter(Tape& tape, const Var& x) const {
   return {unary(tape, Unary::gelu, parts[0]), parts[1]};
 }
 
-Sessa::Heads Sessa::project(Tape& tape, const Var& u, std::int64_t position) const {
-  const auto heads = [&](const Map& map, std::int64_t count) {
-    return tape.reshape(map(tape, u), {u.shape()[0], u.shape()[1], count, config_.head_width()});
+Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t position) const {
+  Var weights[most_maps], biases[most_maps], maps[most_maps];
+  std::size_t count = 0;
+  const auto add_map = [&](const Parameter& weight, const Var& bias) {
+    weights[count] = tape.parameter(weight);
+    biases[count++] = bias;
   };
-  const auto turned = [&](const Var& x) { return config_.rotary ? rotary(tape, x, 10000.0, position) : x; };
-  return {turned(heads(q_proj_, config_.heads)), turned(heads(k_proj_, config_.key_heads)),
-          heads(v_proj_, config_.key_heads)};
+  for (const Map* map : {&q_proj_, &k_proj_, &v_proj_}) add_map(map->weight, tape.parameter(map->bias));
+  if (config_.feedback) {
+    add_map(feedback_->weight, tape.parameter(feedback_->bias));
+    add_map(*gamma_ctx_, tape.reshape(tape.parameter(*gamma_bias_), {1}));
+  }
+  linear_each(tape, u, {weights, count}, {maps, count}, {biases, count});
+  const auto heads = [&](const Var& map, std::int64_t heads_of_map) {
+    return tape.reshape(map, {u.shape()[0], u.shape()[1], heads_of_map, config_.head_width()});
+  };
+  Projections all{{heads(maps[0], config_.heads), heads(maps[1], config_.key_heads), heads(maps[2], config_.key_heads)},
+                  {}};
+  if (config_.rotary) {
+    const auto [q, k] = rotary_pair(tape, all.heads.q, all.heads.k, 10000.0, position);
+    all.heads.q = q;
+    all.heads.k = k;
+  }
+  if (!config_.feedback) return all;
+  const std::int64_t widths[] = {config_.width, config_.width};
+  Var parts[2];
+  tape.split_columns(maps[3], widths, parts);
+  all.feedback = {parts[0], parts[1], afterglow::scale(tape, unary(tape, Unary::tanh, maps[4]), config_.gamma_max)};
+  return all;
 }
 
 Var Sessa::read(Tape& tape, const Heads& heads) const {
@@ -100,35 +122,26 @@ Var Sessa::read(Tape& tape, const Heads& heads) const {
   return out_proj_ != nullptr ? linear(tape, joined, tape.parameter(*out_proj_)) : joined;
 }
 
-/// gamma [B,T,1].
-Var Sessa::gain(Tape& tape, const Var& u) const {
-  const Var bias = tape.reshape(tape.parameter(*gamma_bias_), {1});
-  const Var raw = linear(tape, u, tape.parameter(*gamma_ctx_), bias);
-  return afterglow::scale(tape, unary(tape, Unary::tanh, raw), config_.gamma_max);
-}
-
 Var Sessa::leave(Tape& tape, const Var& x, const Var& s, const Var& gate) const {
   return add(tape, x, out_(tape, multiply(tape, s, gate)));
 }
 
-Var Sessa::solve(Tape& tape, const Var& u, const Var& f) const {
-  const std::int64_t batch = u.shape()[0], tokens = u.shape()[1], widths[] = {config_.width, config_.width};
-  Var parts[2];  // feedback queries, then keys
-  tape.split_columns((*feedback_)(tape, u), widths, parts);
-  const Var gamma = tape.reshape(gain(tape, u), {batch, tokens});
-  const Var s = feedback_solve(tape, {parts[0], parts[1], gamma, f}, feedback_scale());
-  if (tape.probing()) probe_feedback(tape, parts[0].value, parts[1].value, gamma.value, feedback_scale());
+Var Sessa::solve(Tape& tape, const Feedback& feedback, const Var& f) const {
+  const auto& [q, k, gain] = feedback;
+  const Var gamma = tape.reshape(gain, {f.shape()[0], f.shape()[1]});
+  const Var s = feedback_solve(tape, {q, k, gamma, f}, feedback_scale());
+  if (tape.probing()) probe_feedback(tape, q.value, k.value, gamma.value, feedback_scale());
   return s;
 }
 
 Var Sessa::forward(Tape& tape, const Var& x, const Tensor&) {
   const Branches branches = enter(tape, x);
-  const Heads heads = project(tape, branches.u, 0);
+  const auto [heads, feedback] = project(tape, branches.u, 0);
   if (tape.probing()) tape.probe("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
   tape.probe("values", heads.v.value);
   const Var f = read(tape, heads);
   tape.probe("f", f.value);
-  const Var s = config_.feedback ? solve(tape, branches.u, f) : f;
+  const Var s = config_.feedback ? solve(tape, feedback, f) : f;
   tape.probe("s", s.value);
   return leave(tape, x, s, branches.gate);
 }
@@ -147,36 +160,33 @@ Var Sessa::step(Tape& tape, const Var& x, LayerState& state) {
   const std::int64_t position = state.position++;
   make_room(state, {"keys", "values"});
   const Branches branches = enter(tape, x);
-  Heads heads = project(tape, branches.u, position);
+  auto [heads, feedback] = project(tape, branches.u, position);
   heads.k = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
   heads.v = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
   const Var f = read(tape, heads);
-  const Var s = config_.feedback ? step_solution(tape, branches.u, f, state) : f;
+  const Var s = config_.feedback ? step_solution(tape, feedback, f, state) : f;
   return leave(tape, x, s, branches.gate);
 }
 
 // One row of the recurrence: attention over the keys and solutions of the strict past.
-Var Sessa::step_solution(Tape& tape, const Var& u, const Var& f, LayerState& state) const {
+Var Sessa::step_solution(Tape& tape, const Feedback& feedback, const Var& f, LayerState& state) const {
   make_room(state, {"feedback_keys", "solution"});
-  const std::int64_t past = state.position - 1, batch = u.shape()[0], width = config_.width;
-  const std::int64_t widths[] = {width, width};
-  Var parts[2];
-  tape.split_columns((*feedback_)(tape, u), widths, parts);
+  const std::int64_t past = state.position - 1, batch = f.shape()[0], width = config_.width;
   const auto whole = [&](const Tensor& columns) {
     const Tensor copy = tape.scratch({batch, 1, width}, columns.dtype);
     tape.backend().copy(copy, columns);
     return copy.reshaped({batch, 1, 1, width});
   };
-  const Tensor keys = append_token(tape, state.get("feedback_keys"), whole(parts[1].value), past + 1);
+  const Tensor keys = append_token(tape, state.get("feedback_keys"), whole(feedback.k.value), past + 1);
   Var s = f;
   if (past > 0) {
     const Var seen_keys = tape.constant(tokens_before(tape, keys, past));
     const Var seen_solution = tape.constant(tokens_before(tape, state.get("solution"), past));
     const Var routed =
-        causal_attention(tape, tape.constant(whole(parts[0].value)), seen_keys, seen_solution, feedback_scale());
+        causal_attention(tape, tape.constant(whole(feedback.q.value)), seen_keys, seen_solution, feedback_scale());
     const Tensor ones = tape.scratch({width, 1}, f.value.dtype);
     tape.backend().fill(ones, 1.0);
-    const Var gamma = linear(tape, gain(tape, u), tape.constant(ones));  // the same for all features
+    const Var gamma = linear(tape, feedback.gamma, tape.constant(ones));  // the same for all features
     s = add(tape, f, multiply(tape, gamma, tape.reshape(routed, f.shape())));
   }
   append_token(tape, state.get("solution"), s.value.reshaped({batch, 1, 1, width}), past + 1);

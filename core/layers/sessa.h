@@ -45,13 +45,21 @@ class Sessa final : public Layer {
   struct Heads {
     Var q, k, v;
   };
+  struct Feedback {
+    Var q, k;   ///< columns of one tensor
+    Var gamma;  ///< [B,T,1]
+  };
+  /// All that is mapped from u.
+  struct Projections {
+    Heads heads;
+    Feedback feedback;  ///< with feedback only
+  };
   Branches enter(Tape& tape, const Var& x) const;
-  Heads project(Tape& tape, const Var& u, std::int64_t position) const;
+  Projections project(Tape& tape, const Var& u, std::int64_t position) const;
   Var read(Tape& tape, const Heads& heads) const;
-  Var gain(Tape& tape, const Var& u) const;
   Var leave(Tape& tape, const Var& x, const Var& s, const Var& gate) const;
-  Var solve(Tape& tape, const Var& u, const Var& f) const;
-  Var step_solution(Tape& tape, const Var& u, const Var& f, LayerState& state) const;
+  Var solve(Tape& tape, const Feedback& feedback, const Var& f) const;
+  Var step_solution(Tape& tape, const Feedback& feedback, const Var& f, LayerState& state) const;
   double scale() const;
   double feedback_scale() const;
 

@@ -31,9 +31,10 @@ Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
 Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
-inline constexpr std::size_t most_maps = 4;  ///< of linear_each
-/// Several maps of one input at once: results[i] = x weights[i]^T.
-void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results);
+inline constexpr std::size_t most_maps = 5;  ///< of linear_each
+/// Several maps of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one).
+void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
+                 std::span<const Var> biases = {});
 /// The gated MLP y = (silu(x gate^T) * (x up^T)) down^T: x [..., d], gate, up [m, d], down [out, m].
 Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down);
 

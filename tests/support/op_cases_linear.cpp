@@ -68,19 +68,26 @@ Values product(const Values& x, const Values& weight, std::int64_t rows, std::in
   return naive_linear({rows, static_cast<std::int64_t>(x.size()) / rows, outputs, false}, x, weight, {});
 }
 
-/// Three maps of one input, of which the last goes nowhere; the others are mapped to one width and added.
-OpCase maps_case() {
+/// Three maps of one input, of which the last goes nowhere; the others are mapped to one width and added. With `biases`
+/// the second has none.
+OpCase maps_case(bool biases) {
   OpCase c;
-  c.name = "linear_each";
+  c.name = biases ? "linear_each_with_biases" : "linear_each";
   c.inputs = {{"x", {7, 13, 37}},  {"first", {50, 37}},      {"second", {63, 37}},
               {"unused", {5, 37}}, {"from_first", {20, 50}}, {"from_second", {20, 63}}};
-  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    Var maps[3];
-    linear_each(t, in[0], in.subspan(1, 3), maps);
+  if (biases) c.inputs.insert(c.inputs.end(), {{"first_bias", {50}}, {"unused_bias", {5}}});
+  c.run = [biases](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    Var maps[3], offsets[3];
+    if (biases) {
+      offsets[0] = in[6];
+      offsets[2] = in[7];
+    }
+    linear_each(t, in[0], in.subspan(1, 3), maps, {offsets, biases ? std::size_t{3} : std::size_t{0}});
     return add(t, linear(t, maps[0], in[4]), linear(t, maps[1], in[5]));
   };
-  c.naive = [](std::span<const Values> in, std::span<const Values>) {
-    Values y = product(product(in[0], in[1], 91, 50), in[4], 91, 20);
+  c.naive = [biases](std::span<const Values> in, std::span<const Values>) {
+    const Values first = naive_linear({91, 37, 50, biases}, in[0], in[1], biases ? in[6] : Values{});
+    Values y = product(first, in[4], 91, 20);
     const Values second = product(product(in[0], in[2], 91, 63), in[5], 91, 20);
     for (std::size_t i = 0; i < y.size(); ++i) y[i] += second[i];
     return y;
@@ -115,7 +122,8 @@ void add_linear_cases(std::vector<OpCase>& cases) {
         Sizes{37, 1, 65, true}, Sizes{1200, 65, 130, true}, Sizes{4200, 3, 5, true}})
     cases.push_back(linear_case(n));
   cases.push_back(strided_case());
-  cases.push_back(maps_case());
+  cases.push_back(maps_case(false));
+  cases.push_back(maps_case(true));
   cases.push_back(gated_mlp_case(1, 1, 1));
   cases.push_back(gated_mlp_case(101, 37, 65));
   cases.push_back(gated_mlp_case(300, 64, 101));
