@@ -14,41 +14,57 @@ namespace {
 
 constexpr unsigned turn_threads = 128;
 
-// A thread turns one pair of every head at one position. Angles are found in float64: positions reach thousands, and a
-// float32 angle would lose the digits that the sine needs.
+// A thread turns one pair of every head at one position, of queries or keys or, where there are many, of both. Angles
+// are found in float64: positions reach thousands, and a float32 angle would lose the digits that the sine needs. What
+// is left of one after whole turns may be rounded.
 struct Turned {
   const float* x;
   Sink y;
   unsigned heads;
+  bool twos;  // a pair at a time
+
+  __device__ void turn(std::size_t place, bool whole, float sine, float cosine) const {
+    if (twos) {
+      const float2 pair = *reinterpret_cast<const float2*>(x + place);
+      float2& to = *reinterpret_cast<float2*>(y.rows.data + place);
+      const float2 before = y.accumulate ? to : make_float2(0, 0);
+      to = make_float2(before.x + (pair.x * cosine - pair.y * sine), before.y + (pair.x * sine + pair.y * cosine));
+      return;
+    }
+    const float a = x[place], b = whole ? x[place + 1] : 0.0f;
+    y.put(static_cast<unsigned>(place), a * cosine - b * sine);
+    if (whole) y.put(static_cast<unsigned>(place + 1), a * sine + b * cosine);
+  }
 };
+struct TurnedPair {
+  Turned of[2];
+  unsigned count;
+};
+constexpr std::int64_t many_turns = 1 << 17;
 
 __global__ void __launch_bounds__(turn_threads)
-    rotary_kernel(Turned first, Turned second, unsigned batch, unsigned length, unsigned width, double log2_base,
+    rotary_kernel(TurnedPair in, unsigned batch, unsigned length, unsigned width, double log2_base,
                   long long first_position, bool inverse) {
   await_previous();
-  const auto& [x, y, heads] = blockIdx.y == 0 ? first : second;
-  if (!y.wanted()) return;
   const unsigned pairs = (width + 1) / 2;
   const unsigned i = blockIdx.x * turn_threads + threadIdx.x;
   if (i >= batch * length * pairs) return;
   const unsigned pair = i % pairs, position = i / pairs;
-  const std::size_t begin = std::size_t{position} * heads * width + 2 * pair;
   float sine = 0, cosine = 1;
   const bool whole = 2 * pair + 1 < width;
   if (whole) {
-    const double angle = static_cast<double>(first_position + position % length) *
+    const double turns = static_cast<double>(first_position + position % length) * 0.15915494309189535 *
                          exp2(-2.0 * static_cast<double>(pair) / static_cast<double>(width) * log2_base);
-    double exact_sine, exact_cosine;
-    sincos(angle, &exact_sine, &exact_cosine);
-    sine = static_cast<float>(inverse ? -exact_sine : exact_sine);
-    cosine = static_cast<float>(exact_cosine);
+    sincospif(static_cast<float>(2.0 * (turns - rint(turns))), &sine, &cosine);
+    if (inverse) sine = -sine;
   }
-  for (unsigned head = 0; head < heads; ++head) {
-    const std::size_t place = begin + std::size_t{head} * width;
-    const float a = x[place];
-    const float b = whole ? x[place + 1] : 0.0f;
-    y.put(static_cast<unsigned>(place), a * cosine - b * sine);
-    if (whole) y.put(static_cast<unsigned>(place + 1), a * sine + b * cosine);
+  for (unsigned which = blockIdx.y; which < in.count; which += gridDim.y) {
+    const Turned& turned = in.of[which];
+    if (!turned.y.wanted()) continue;
+    const std::size_t begin = std::size_t{position} * turned.heads * width + 2 * pair;
+#pragma unroll 4
+    for (unsigned head = 0; head < turned.heads; ++head)
+      turned.turn(begin + std::size_t{head} * width, whole, sine, cosine);
   }
 }
 
@@ -273,13 +289,19 @@ ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
 void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
                          std::span<const Grad> y) {
   const auto turned = [&](std::size_t i) {
-    return Turned{x[i].as<float>(), sink_of(y[i]), static_cast<unsigned>(x[i].shape[2])};
+    const auto* from = x[i].as<float>();
+    const Sink to = sink_of(y[i]);
+    const auto aligned = [](const float* data) { return reinterpret_cast<std::uintptr_t>(data) % sizeof(float2) == 0; };
+    const bool twos = x[i].shape[3] % 2 == 0 && to.rows.dense && aligned(from) && aligned(to.rows.data);
+    return Turned{from, to, static_cast<unsigned>(x[i].shape[2]), twos};
   };
   const Shape& s = x.front().shape;
-  const dim3 grid(blocks_for(s[0] * s[1] * ((s[3] + 1) / 2), turn_threads), static_cast<unsigned>(x.size()));
-  if (grid.x == 0) return;
-  launch(rotary_kernel, grid, turn_threads, 0, stream(), turned(0), turned(x.size() - 1), static_cast<unsigned>(s[0]),
-         static_cast<unsigned>(s[1]), static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
+  const std::int64_t turns = s[0] * s[1] * ((s[3] + 1) / 2);
+  if (turns == 0) return;
+  const TurnedPair pair{{turned(0), turned(x.size() - 1)}, static_cast<unsigned>(x.size())};
+  const dim3 grid(blocks_for(turns, turn_threads), turns < many_turns ? pair.count : 1);
+  launch(rotary_kernel, grid, turn_threads, 0, stream(), pair, static_cast<unsigned>(s[0]), static_cast<unsigned>(s[1]),
+         static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
   launched("rotary");
 }
 
