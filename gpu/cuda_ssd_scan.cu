@@ -266,8 +266,13 @@ struct ScanWorkspace {
 template <bool lagged>
 constexpr int step_kinds = lagged ? 3 : 1;
 
-// The states before every chunk (blockIdx.y 0) and the flow from behind into every chunk (1). Both are the same walk,
-// h <- decay h + u s^T: forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
+/// What the walk over the states needs of a token: h <- decay h + (weight u) s^T.
+struct Pace {
+  float decay, weight;
+};
+
+// The states before every chunk (blockIdx.y 0) and the flow from behind into every chunk (1). Both are the same walk:
+// forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
   await_previous();
@@ -276,6 +281,7 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
     ScalarTile<chunk> scalars;
   };
   __shared__ __align__(16) Buffer buffers[2];
+  __shared__ Pace paces[chunk];
   const bool back = blockIdx.y == 1;
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, static_cast<int>(threadIdx.x));
   const int channel = w.p - static_cast<int>(threadIdx.x) / lanes, group = w.h / s.group;
@@ -296,7 +302,7 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
   float h[4] = {};
   start(place(0), buffers[0]);
   for (int i = 0; i < s.chunks; ++i) {
-    const int c = place(i), begin = c * chunk;
+    const int c = place(i), count = min(chunk, s.length - c * chunk);
     if (i + 1 < s.chunks) {
       start(place(i + 1), buffers[(i + 1) % 2]);
       __pipeline_wait_prior(1);
@@ -305,23 +311,29 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
     }
     __syncthreads();
     const Buffer& tile = buffers[i % 2];
+    if (threadIdx.x < chunk) {
+      const int t = static_cast<int>(threadIdx.x);
+      const float dt = in.dt.data != nullptr ? tile.scalars.dt[t] : 1.0f;
+      const float decay = expf(lagged ? tile.scalars.log_decay[t] : -rate * dt);
+      const float weight = back ? decay : lagged ? dt + tile.scalars.late[t] : dt;
+      paces[t] = t < count ? Pace{decay, weight} : Pace{1.0f, 0.0f};
+    }
     if (w.p < s.width) {
       const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + c) * s.width + w.p;
       store_state(h, kept + at * s.states, s.states, w.state);
     }
-    const int count = min(chunk, s.length - begin), p = static_cast<int>(threadIdx.x) / lanes;
-#pragma unroll 4
-    for (int j = 0; j < count; ++j) {
-      const int step = back ? count - 1 - j : j;
-      const float dt = in.dt.data != nullptr ? tile.scalars.dt[step] : 1.0f;
-      const float decay = expf(lagged ? tile.scalars.log_decay[step] : -rate * dt);
-      const float before = back ? 1.0f : decay, after = back ? decay : 1.0f;
-      const float input = tile.us.u[step][p] * (back ? 1.0f : lagged ? dt + tile.scalars.late[step] : dt);
-      const float4 v = *reinterpret_cast<const float4*>(&tile.us.s[step][w.state]);
-      h[0] = (before * h[0] + input * v.x) * after;
-      h[1] = (before * h[1] + input * v.y) * after;
-      h[2] = (before * h[2] + input * v.z) * after;
-      h[3] = (before * h[3] + input * v.w) * after;
+    __syncthreads();
+    const int p = static_cast<int>(threadIdx.x) / lanes;
+#pragma unroll
+    for (int j = 0; j < chunk; ++j) {
+      const int step = back ? chunk - 1 - j : j;
+      const Pace pace = paces[step];
+      const float input = tile.us.u[step][p] * pace.weight;
+      const float4 v = four_of(&tile.us.s[step][w.state]);
+      h[0] = fmaf(pace.decay, h[0], input * v.x);
+      h[1] = fmaf(pace.decay, h[1], input * v.y);
+      h[2] = fmaf(pace.decay, h[2], input * v.z);
+      h[3] = fmaf(pace.decay, h[3], input * v.w);
     }
     __syncthreads();
   }
@@ -692,7 +704,8 @@ void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& 
     if (sections_for(s) > 1) return launch_chunks<lanes, lagged, most_sections>(stream, s, in, work, dx);
   }
   const dim3 grid(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes), 2);
-  launch(scan_states_kernel<lanes, lagged>, grid, walkers, 0, stream, s, in, work);
+  // Not early: where its few blocks find room beside the kernel before, many of them meet on one multiprocessor.
+  scan_states_kernel<lanes, lagged><<<grid, walkers, 0, stream>>>(s, in, work);
   launch_chunks<lanes, lagged, 1>(stream, s, in, work, dx);
 }
 
