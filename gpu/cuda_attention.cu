@@ -1,6 +1,7 @@
 // Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the warp. The gradient
 // computes them again. Products run on the tensor cores, see cuda_tiles.cuh.
 #include "gpu/cuda_backend.h"
+#include "gpu/cuda_decoding.cuh"
 #include "gpu/cuda_pairs.cuh"
 
 namespace afterglow {
@@ -151,6 +152,13 @@ Pairs attention_pairs(const Tensor& q, const Tensor& k, double scale, bool causa
   return in;
 }
 
+/// The same sizes for a few queries, whose keys and values are read as they lie.
+Decoding decoding_of(const Pairs& in, const Tensor& q, const Tensor& k, const Tensor& v, const Target& to,
+                     float* log_sum) {
+  return {heads_operand(q), heads_operand(k), heads_operand(v), to.sink.rows, log_sum,   in.batch,
+          in.queries,       in.keys,          in.heads,         in.key_heads, in.offset, in.scale};
+}
+
 /// Rows of tiles for queries (`of_queries` operands) and for keys (two).
 std::size_t rows_for(const Pairs& in, int of_queries) {
   return of_queries * padded_rows(in.batch, in.heads, in.queries) + 2 * padded_rows(in.batch, in.key_heads, in.keys);
@@ -190,6 +198,11 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
   if (q.elements() == 0) return;
   Pairs in = attention_pairs(q, k, scale, causal);
   const Target to = target_of({y, false}, static_cast<int>(q.shape[3]));
+  if (in.queries <= few_queries && to.width <= widest_few) {
+    const Decoding few = decoding_of(in, q, k, v, to, log_sum.as<float>());
+    decode(stream(), few, scratch(decoding_elements(few)));
+    return launched("attention of a few queries");
+  }
   with_head_width(to.width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     constexpr int row = row_bytes<columns()>;
     Makings makings(in.batch, operand_memory(rows_for(in, 1) * row));

@@ -185,7 +185,8 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
   for (const AttentionSizes& n :
        {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65}, AttentionSizes{1, 101, 101, 4, 2, 9},
         AttentionSizes{1, 63, 101, 3, 1, 16}, AttentionSizes{3, 1, 65, 2, 1, 32}, AttentionSizes{1, 130, 131, 1, 1, 37},
-        AttentionSizes{1, 70, 133, 2, 1, 200}})
+        AttentionSizes{1, 70, 133, 2, 1, 200}, AttentionSizes{2, 1, 700, 4, 2, 65},
+        AttentionSizes{1, 3, 530, 2, 2, 256}})
     cases.push_back(attention_case(n));
   cases.push_back(attention_of_itself());
 }
