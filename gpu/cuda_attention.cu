@@ -11,8 +11,8 @@ using namespace device::tiles;
 
 namespace {
 
-template <int columns>
-constexpr int forward_bytes = 3 * tile_bytes<columns>;
+template <int columns, bool exact>
+constexpr int forward_bytes = 3 * tile_bytes<columns, exact>;
 
 /// Largest score (a power of two) and sum of weights of a thread's two rows.
 struct Softmax {
@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   constexpr int width = rows / groups_of<columns>;
   extern __shared__ float4 memory[];
   std::byte* const q = reinterpret_cast<std::byte*>(memory);
-  std::byte* const k = q + tile_bytes<columns>;
-  std::byte* const v = k + tile_bytes<columns>;
+  std::byte* const k = q + tile_bytes<columns, exact>;
+  std::byte* const v = k + tile_bytes<columns, exact>;
   const Lane lane;
   const int share = lane.group * width;  // of the streamed rows
   const int sequences = in.batch * in.heads, place = static_cast<int>(blockIdx.x), sequence = place % sequences;
@@ -84,10 +84,10 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   const int first = ((in.queries - 1) / rows - place / sequences) * rows;
   const int count = min(rows, in.queries - first), limit = in.seen(first + count - 1);
   const auto begin_copy = [&](std::byte* tile, const Tiles& from, int key) {
-    if (key < limit) copy<tile_bytes<columns>>(tile, from.at<columns>(b, key_head, key));
+    if (key < limit) copy<tile_bytes<columns, exact>>(tile, from.at<columns, exact>(b, key_head, key));
     commit();
   };
-  copy<tile_bytes<columns>>(q, in.q.at<columns>(b, h, first));
+  copy<tile_bytes<columns, exact>>(q, in.q.at<columns, exact>(b, h, first));
   begin_copy(k, in.k, 0);
   begin_copy(v, in.v, 0);
   Share<columns> sum;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
     wait<1>();
     __syncthreads();
     Share<width> score;
-    dot<exact, columns>(lane, q, k + share * row_bytes<columns>, in.power_scale(), score);
+    dot<exact, columns>(lane, q, k + share * row_bytes<columns, exact>, in.power_scale(), score);
     __syncthreads();
     begin_copy(k, in.k, key + rows);
     if (key + rows > in.seen(first)) {
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
     take_scores(score, softmax, sum);
     wait<1>();
     __syncthreads();
-    spread<exact, columns>(lane, score, v + share * row_bytes<columns>, 0, sum);
+    spread<exact, columns>(lane, score, v + share * row_bytes<columns, exact>, 0, sum);
     __syncthreads();
     begin_copy(v, in.v, key + rows);
   }
@@ -166,7 +166,7 @@ std::size_t rows_for(const Pairs& in, int of_queries) {
 
 template <int columns, bool exact>
 void launch_forward(cudaStream_t stream, const Pairs& in, const Target& to, float* log_sum) {
-  constexpr int bytes = forward_bytes<columns>;
+  constexpr int bytes = forward_bytes<columns, exact>;
   const auto kernel = attention_kernel<columns, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "attention");
   const unsigned tiles = blocks_for(in.queries, rows) * static_cast<unsigned>(in.batch * in.heads);
@@ -204,7 +204,7 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
     return launched("attention of a few queries");
   }
   with_head_width(to.width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    constexpr int row = row_bytes<columns()>;
+    constexpr int row = row_bytes<columns(), exact()>;
     Makings makings(in.batch, operand_memory(rows_for(in, 1) * row));
     in.q = makings.add(heads_operand(q), in.heads, in.queries, row).to;
     in.k = makings.add(heads_operand(k), in.key_heads, in.keys, row).to;
@@ -223,7 +223,7 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
   const int width = static_cast<int>(q.shape[3]);
   const GradientTargets out{target_of(dq, width), target_of(dk, width), target_of(dv, width)};
   with_head_width(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    constexpr int row = row_bytes<columns()>;
+    constexpr int row = row_bytes<columns(), exact()>;
     Makings makings(in.batch, operand_memory(rows_for(in, 2) * row));
     Making& queries = makings.add(heads_operand(q), in.heads, in.queries, row);
     queries.log_sum = log_sum.as<float>();

@@ -27,9 +27,9 @@ inline Operand operand_of(const Tensor& tensor, std::int64_t row_stride, int wid
 struct Tiles {
   std::byte* data = nullptr;
   int heads = 1, padded = 0;
-  template <int columns>
+  template <int columns, bool exact>
   __device__ std::byte* at(int b, int head, int token) const {
-    return data + ((static_cast<std::size_t>(b) * heads + head) * padded + token) * row_bytes<columns>;
+    return data + ((static_cast<std::size_t>(b) * heads + head) * padded + token) * row_bytes<columns, exact>;
   }
 };
 
@@ -106,18 +106,11 @@ __device__ void store_words(std::byte* to, const std::uint32_t (&words)[count]) 
 /// Writes numbers [first, first + per) of a row in the form that the products take; `scale` of the whole row.
 template <int columns, bool exact, int per>
 __device__ void write_part(std::byte* row, int first, const float (&x)[per], const Scale& scale) {
-  if constexpr (exact) {
-    std::uint32_t big[per / 2], rest[per / 2];
+  std::uint32_t big[per / 2], rest[per / 2];
 #pragma unroll
-    for (int i = 0; i < per; i += 2) split(x[i] * scale.up, x[i + 1] * scale.up, big[i / 2], rest[i / 2]);
-    store_words(row + first * 2, big);
-    store_words(row + columns * 2 + first * 2, rest);
-  } else {
-    std::uint32_t rounded[per];
-#pragma unroll
-    for (int i = 0; i < per; ++i) rounded[i] = tf32_of(x[i]) & 0xffffe000u;
-    store_words(row + first * 4, rounded);
-  }
+  for (int i = 0; i < per; i += 2) split(x[i] * scale.up, x[i + 1] * scale.up, big[i / 2], rest[i / 2]);
+  store_words(row + first * 2, big);
+  if constexpr (exact) store_words(row + columns * 2 + first * 2, rest);
 }
 
 /// A tile by a block, a row by neighbouring lanes.
@@ -156,7 +149,7 @@ static __global__ void __launch_bounds__(threads) make_kernel(Makings in) {
       mean += __shfl_xor_sync(full_warp, mean, offset);
     }
     const Scale scale(peak);
-    std::byte* to_row = to.at<columns>(b, head, token);
+    std::byte* to_row = to.at<columns, exact>(b, head, token);
     write_part<columns, exact>(to_row, first, x, scale);
     if (lane != 0) continue;
     // Beyond the end, and where nothing is seen, every weight becomes zero.
@@ -166,7 +159,7 @@ static __global__ void __launch_bounds__(threads) make_kernel(Makings in) {
       if (given != -INFINITY) log_sum = given * 1.44269504f;
     }
     if (making.gain != nullptr) gain = valid ? making.gain[from_row] : 0.0f;
-    *reinterpret_cast<Notes*>(to_row + columns * 4) = {exact ? scale.down : 1.0f, log_sum, mean, gain};
+    *reinterpret_cast<Notes*>(to_row + row_bytes<columns, exact> - sizeof(Notes)) = {scale.down, log_sum, mean, gain};
   }
 }
 

@@ -46,27 +46,27 @@ constexpr int blocks_of = columns > 64 ? 1 : 3;
 /// What one pass adds up: gradients behind the scores (dq or dk), behind the weights (dv), or both.
 enum class Sums { slopes, weights, both };
 
-template <int columns, Sums sums>
-constexpr int streamed_rows = columns > 128 || (columns <= 64 && sums == Sums::both) ? 32 : 64;
+template <int columns, bool exact, Sums sums>
+constexpr int streamed_rows = (exact && columns > 128) || (columns <= 64 && sums == Sums::both) ? 32 : 64;
 
-template <int columns, Sums sums>
-constexpr int pass_bytes = (sums == Sums::weights ? 1 : 2) * tile_bytes<columns> +
-                           2 * streamed_rows<columns, sums>* row_bytes<columns>;
+template <int columns, bool exact, Sums sums>
+constexpr int pass_bytes = (sums == Sums::weights ? 1 : 2) * tile_bytes<columns, exact> +
+                           2 * streamed_rows<columns, exact, sums>* row_bytes<columns, exact>;
 
 /// One pass: dq of 64 queries (`of_keys` false), or dk and dv of 64 keys. The tiles are: own = queries or keys, its
 /// partner = dy or v of the same tokens; streamed and its partner are the other kind's. `place` counts tiles.
 template <int columns, bool exact, bool of_keys, Sums sums>
 __device__ void gradient_pass(const Pairs& in, const Target& to, const Target& to_values, int place) {
-  constexpr int S = streamed_rows<columns, sums>, width = S / groups_of<columns>;
+  constexpr int S = streamed_rows<columns, exact, sums>, width = S / groups_of<columns>;
   constexpr bool slopes = sums != Sums::weights, values = sums != Sums::slopes;
   extern __shared__ float4 memory[];
   std::byte* const own = reinterpret_cast<std::byte*>(memory);
-  std::byte* const own_partner = own + tile_bytes<columns>;
-  std::byte* const streamed = own + (slopes ? 2 : 1) * tile_bytes<columns>;
-  std::byte* const streamed_partner = streamed + S * row_bytes<columns>;
+  std::byte* const own_partner = own + tile_bytes<columns, exact>;
+  std::byte* const streamed = own + (slopes ? 2 : 1) * tile_bytes<columns, exact>;
+  std::byte* const streamed_partner = streamed + S * row_bytes<columns, exact>;
   const Lane lane;
-  const std::byte* const share = streamed + lane.group * width * row_bytes<columns>;
-  const std::byte* const partner_share = streamed_partner + lane.group * width * row_bytes<columns>;
+  const std::byte* const share = streamed + lane.group * width * row_bytes<columns, exact>;
+  const std::byte* const partner_share = streamed_partner + lane.group * width * row_bytes<columns, exact>;
 
   const int own_heads = of_keys ? in.key_heads : in.heads, group = in.heads / in.key_heads;
   const int sequences = in.batch * own_heads, sequence = place % sequences, tile = place / sequences;
@@ -84,12 +84,13 @@ __device__ void gradient_pass(const Pairs& in, const Target& to, const Target& t
   const auto head_at = [&](int step) { return of_keys ? h * group + step / tiles_a_head : h / group; };
   const auto token_at = [&](int step) { return begin + step % tiles_a_head * S; };
   const auto begin_copy = [&](std::byte* tile_to, const Tiles& tiles, int step) {
-    if (step < steps) copy<S * row_bytes<columns>>(tile_to, tiles.at<columns>(b, head_at(step), token_at(step)));
+    if (step < steps)
+      copy<S * row_bytes<columns, exact>>(tile_to, tiles.at<columns, exact>(b, head_at(step), token_at(step)));
     commit();
   };
 
-  copy<tile_bytes<columns>>(own, own_from.at<columns>(b, h, first));
-  if (slopes) copy<tile_bytes<columns>>(own_partner, own_partner_from.at<columns>(b, h, first));
+  copy<tile_bytes<columns, exact>>(own, own_from.at<columns, exact>(b, h, first));
+  if (slopes) copy<tile_bytes<columns, exact>>(own_partner, own_partner_from.at<columns, exact>(b, h, first));
   begin_copy(streamed_partner, partner_from, 0);
   begin_copy(streamed, from, 0);
   Share<columns> sum, value_sum;
@@ -102,8 +103,8 @@ __device__ void gradient_pass(const Pairs& in, const Target& to, const Target& t
     if constexpr (slopes) {
       dot<exact, columns>(lane, own_partner, partner_share, 1.0f, slope);
       slope.each([&](int n, int r, int e, float value) {
-        return value - (of_keys ? notes_of<columns>(partner_share, lane.column_of(n, e))
-                                : notes_of<columns>(own_partner, lane.row_of(r)))
+        return value - (of_keys ? notes_of<columns, exact>(partner_share, lane.column_of(n, e))
+                                : notes_of<columns, exact>(own_partner, lane.row_of(r)))
                            .mean;
       });
     }
@@ -115,7 +116,7 @@ __device__ void gradient_pass(const Pairs& in, const Target& to, const Target& t
     const bool straddles = of_keys ? token + in.offset <= first + rows - 1 : token + width > in.seen(first);
     weight.each([&](int n, int r, int e, float value) {
       const int row = lane.row_of(r), column = lane.column_of(n, e);
-      const Notes& query = of_keys ? notes_of<columns>(share, column) : notes_of<columns>(own, row);
+      const Notes& query = of_keys ? notes_of<columns, exact>(share, column) : notes_of<columns, exact>(own, row);
       const bool counts =
           !straddles || (of_keys ? first + row < token + column + in.offset : token + column < in.seen(first + row));
       const float made = counts ? exp2f(value - query.log_sum) : 0.0f;
@@ -175,7 +176,7 @@ inline bool overlap(const Sink& a, std::size_t rows_of_a, const Sink& b, std::si
 /// to the same memory.
 template <int columns, bool exact, Sums of_keys>
 void launch_gradients(cudaStream_t stream, const Pairs& in, const GradientTargets& to, const char* what) {
-  constexpr int bytes = std::max(pass_bytes<columns, of_keys>, pass_bytes<columns, Sums::slopes>);
+  constexpr int bytes = std::max(pass_bytes<columns, exact, of_keys>, pass_bytes<columns, exact, Sums::slopes>);
   const auto kernel = gradient_kernel<columns, exact, of_keys>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, what);
   const std::size_t query_rows = static_cast<std::size_t>(in.batch) * in.queries;

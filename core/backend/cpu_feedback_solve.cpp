@@ -181,7 +181,6 @@ void CpuBackend::feedback_solve_backward(const FeedbackInputs& in, const Tensor&
       for (std::int64_t t = 0; t < at.length(); ++t) row(solution, t) = row(upstream, t);
       solve_backward(at, batch, solution, out);
       put_gamma(at, solution, out.gamma, batch);
-      put_rows(out.f, batch * at.length(), solution);
     });
   });
 }

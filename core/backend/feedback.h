@@ -19,8 +19,9 @@ struct FeedbackSaved {
   Tensor workspace;  ///< [feedback_solve_workspace], in a layout of the back end's own
 };
 
+/// Of f it is the solution of the transposed system itself.
 struct FeedbackGrads {
-  Grad q, k, gamma, f;
+  Grad q, k, gamma;
 };
 
 }  // namespace afterglow

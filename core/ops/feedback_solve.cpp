@@ -16,9 +16,9 @@ void solve_backward(Tape& tape, const FeedbackVars& in, double scale, const Var&
   grads.q = tape.gradient(in.q);
   grads.k = tape.gradient(in.k);
   grads.gamma = tape.gradient(in.gamma);
-  grads.f = tape.gradient(in.f);
   const Tensor u = tape.scratch(s.shape(), s.value.dtype);
   tape.backend().feedback_solve_backward(values_of(in, scale), s.value, saved, tape.upstream(s), u, grads);
+  tape.pass_gradient(in.f, u);
 }
 
 }  // namespace

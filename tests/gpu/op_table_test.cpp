@@ -38,6 +38,43 @@ TEST_P(GpuOpTable, GradientsAccumulate) {
   }
 }
 
+/// Operations over pairs of tokens, whose products have operands of 11 bits in tf32.
+std::vector<OpCase> pair_cases() {
+  std::vector<OpCase> cases = op_cases();
+  std::erase_if(cases, [](const OpCase& each) {
+    return each.name.find("attention") == std::string::npos && each.name.find("feedback") == std::string::npos;
+  });
+  return cases;
+}
+
+class GpuPairsInTf32 : public OnGpu<::testing::TestWithParam<OpCase>> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (cuda_ != nullptr) cuda_->set_precision(Precision::tf32);
+  }
+  void TearDown() override {
+    if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
+  }
+};
+
+TEST_P(GpuPairsInTf32, AgreeWithTheCpu) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  for (const Difference& difference : compare_backends(GetParam(), *cpu, *cuda_))
+    EXPECT_LE(difference.error, 4e-3) << difference.what << ": operands are rounded to one part in 4096";
+}
+
+TEST_P(GpuPairsInTf32, RepeatTheirBits) {
+  const OpInputs inputs = inputs_of(GetParam());
+  const OpResult first = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
+  const OpResult second = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
+  EXPECT_EQ(first.output, second.output);
+  EXPECT_EQ(first.gradients, second.gradients);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuPairsInTf32, ::testing::ValuesIn(pair_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(All, GpuOpTable, ::testing::ValuesIn(op_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
