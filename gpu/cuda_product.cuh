@@ -26,10 +26,9 @@ struct Term {
   unsigned depth = 0;
 };
 
-/// Where a result goes: c = alpha sum + beta c, or with a bias, one number a column, alpha sum + bias.
+/// Where a result goes: c = alpha sum + beta c.
 struct Result {
   Matrix c;
-  const float* bias = nullptr;
   unsigned rows = 0, columns = 0;
   float beta = 0;
   unsigned first_tile = 0, across = 0;  // tiles are counted over all results; those of one lie row by row
@@ -43,17 +42,20 @@ enum class Finish {
 };
 
 struct Products {
-  Term terms[most_products];
-  Result results[most_products];
-  Matrix kept[2];
+  // What every product needs comes first, in few lines of the constant memory that holds it.
   unsigned count = 0;  ///< terms
   bool summed = false;
+  bool biased = false;  ///< whether there are any biases
   Finish finish = Finish::plain;
   float alpha = 1;
   unsigned tiles = 0;
   unsigned splits = 1;          ///< blocks that share the depth of a tile
   float* partials = nullptr;    ///< [splits, tiles, tile, tile] when splits > 1
   unsigned* tickets = nullptr;  ///< one a tile
+  Term terms[most_products];
+  Result results[most_products];
+  Matrix kept[2];
+  const float* biases[most_products] = {};  ///< added to plain results, a number a column; null where there is none
 };
 
 }  // namespace afterglow::device
