@@ -31,8 +31,9 @@ constexpr std::int64_t first_checksum_interval = 100;  // steps between checksum
 constexpr std::size_t most_checksums = 4096;           // kept; beyond, the interval doubles and every other one goes
 constexpr double share_for_analyses = 0.03;            // of the worker's time, at most, for all that are asked for,
 constexpr double weight_of_influence = 3;              // of which this one has so many parts, any other one
-constexpr double share_for_first_influence = 0.5;      // while somebody waits to see anything of it
+constexpr double share_for_awaited_influence = 0.5;    // until somebody has seen what was asked for last
 constexpr double share_for_edits = 0.5;                // while somebody drags: the picture follows
+constexpr double time_of_a_slice = 0.015;              // seconds of awaited pieces between two steps
 constexpr double time_of_a_move = 0.1;                 // seconds: while a knob moves only what is quickly found follows
 constexpr double time_of_steering = 0.5;               // seconds after a command in which the next one may come
 
@@ -46,10 +47,9 @@ class Pace {
   bool due(double share) const { return seconds_since(last_) >= std::max(least_interval_, cost_ / share); }
   template <class Work>
   void timed(const Work& work) {
-    const Clock::time_point start = Clock::now();
-    work();
-    cost_ = seconds_since(start);
     last_ = Clock::now();
+    work();
+    cost_ = seconds_since(last_);
   }
 
  private:
@@ -150,7 +150,16 @@ struct Session::Worker {
       influence_failed = true;
       report(Severity::warning, std::string("the influence cannot be measured: ") + error.what());
     }
-    if (watched->influence_is_current() || !watched->has_measured_influence()) stale = true;
+    if (watched->influence_is_current() || watched->influence_is_awaited()) stale = true;
+  }
+
+  // A single piece beside the training, or as many as a frame has time for while somebody waits for them.
+  void measure_influence_for_a_while() {
+    const Clock::time_point start = Clock::now();
+    do {
+      if (influence_failed) return;
+      measure_influence();
+    } while (watched->influence_is_awaited() && seconds_since(start) < time_of_a_slice);
   }
 
   // An error of the work becomes an event to show; the worker lives on.
@@ -535,7 +544,7 @@ struct Session::Worker {
   static double weight_of(Analysis analysis) { return analysis == Analysis::influence ? weight_of_influence : 1; }
   /// Of the worker's time; what nobody asks for leaves its part to the others.
   double share_of(Analysis analysis) const {
-    if (analysis == Analysis::influence && !watched->has_measured_influence()) return share_for_first_influence;
+    if (analysis == Analysis::influence && watched->influence_is_awaited()) return share_for_awaited_influence;
     double total = 0;
     for (const Analysis each : {Analysis::spectra, Analysis::trace, Analysis::probe, Analysis::solvers,
                                 Analysis::theory, Analysis::influence}) {
@@ -570,8 +579,8 @@ struct Session::Worker {
       look_at(Analysis::solvers, watched->solvers_are_current(), solver_pace, &WatchedRun::update_solvers);
     if (!(resting && looked))
       look_at(Analysis::theory, watched->theory_is_current(), theory_pace, &WatchedRun::update_theory);
-    if (!resting && asks(Analysis::influence) && !influence_failed && influence_pace.due(share_of(Analysis::influence)))
-      influence_pace.timed([&] { measure_influence(); });
+    if (!resting && asks(Analysis::influence) && influence_pace.due(share_of(Analysis::influence)))
+      influence_pace.timed([&] { measure_influence_for_a_while(); });
     stale = stale || (resting && looked);
   }
 

@@ -242,7 +242,7 @@ void WatchedRun::update_solvers() {
 
 void WatchedRun::choose_influence(const nlohmann::json& value) {
   influence_config_ = parse_influence(value, influence_config_);
-  influence_is_stale_ = true;
+  influence_is_stale_ = influence_is_awaited_ = true;
   run_->note({"influence", to_json(influence_config_).dump()});
 }
 
@@ -251,14 +251,12 @@ bool WatchedRun::influence_is_current() const {
   return influence_ && !influence_is_stale_ && !influence_->working() && influence_->step() == run_->step();
 }
 
-bool WatchedRun::has_measured_influence() const { return forecasts() || (influence_ && influence_->finished()); }
-
 // While training goes on a measurement is finished before the next begins; one of other settings is dropped.
 void WatchedRun::advance_influence() {
   if (forecasts()) return;
   if (!influence_) influence_ = std::make_unique<InfluenceLab>(run_->recipe().model, run_->trainer());
   if (influence_->working() && !influence_is_stale_) {
-    influence_->advance();
+    if (!influence_->advance()) influence_is_awaited_ = false;
     return;
   }
   influence_->config = influence_config_;

@@ -63,8 +63,8 @@ class WatchedRun {
   /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_influence(const nlohmann::json& value);
   bool influence_is_current() const;
-  /// Whether one measurement is complete; parts of the first one are shown as they come.
-  bool has_measured_influence() const;
+  /// Whether somebody waits for the first measurement, or for one of other settings; its parts are shown as they come.
+  bool influence_is_awaited() const { return influence_is_awaited_ && !forecasts(); }
   /// One piece of the measurement that is under way, or the begin of one of this moment.
   void advance_influence();
   void measure_influence();
@@ -92,6 +92,7 @@ class WatchedRun {
   InfluenceConfig influence_config_;
   std::unique_ptr<InfluenceLab> influence_;  // made when somebody measures
   bool influence_is_stale_ = true;           // weights or settings changed since the measurement began
+  bool influence_is_awaited_ = true;
   int traced_part_ = -1;
   std::int64_t trail_interval_ = 10;  // steps; a function of the recipe alone
   std::deque<std::shared_ptr<const Spectra>> trail_;
