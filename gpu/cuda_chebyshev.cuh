@@ -122,6 +122,35 @@ __device__ inline void load_gates(const ChebyshevShape& s, const float* g, const
   __syncthreads();
 }
 
+/// Of |H_c|_F^2 = faded_c |H_{c-1}|_F^2 + term_c for the tokens of a chunk, in shared memory.
+struct SquareSteps {
+  float faded[chunk_tokens], terms[chunk_tokens];
+
+  /// From H_c k_c . k_c and |k_c|^2.
+  __device__ void set(int c, const Gates& gates, float inner, float k2) {
+    terms[c] = 2.0f * fmaxf(inner - k2 * k2, 0.0f) + k2 * k2;
+    faded[c] = expf(2.0f * (gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)));
+  }
+};
+
+/// Writes |H_c|_F and lambda_c of a chunk; `square` is this thread's part of |H|_F^2 before it. Barriers inside.
+__device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                 const SquareSteps& steps, float square) {
+  __shared__ float squares[chunk_tokens], sums[32];
+  square = block_sum(square, sums);
+  __syncthreads();
+  recur_over_chunk<false>(steps.faded, steps.terms, square, squares);
+  __syncthreads();
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < at.count) {
+    const std::size_t row = s.row(at.pair, at.first + c);
+    const float fro = sqrtf(squares[c]);
+    io.fro[row] = fro;
+    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
+  }
+  __syncthreads();
+}
+
 template <int J>
 struct Tile {
   static constexpr int width = 16 * J;

@@ -37,7 +37,7 @@ __device__ float squares_of(const Number* state) {
 template <int W>
 __device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
                                         const Gates& gates, float square, matrix_units::Rows<W>& product) {
-  __shared__ float terms[chunk_tokens], faded[chunk_tokens], squares[chunk_tokens], sums[32];
+  __shared__ SquareSteps steps;
   float overlap[2] = {}, own[2] = {};
   each_inside(s, at, product, [&](float cell, std::size_t row, int column, int half) {
     const float k = io.k[row * W + column];
@@ -46,22 +46,10 @@ __device__ __forceinline__ void measure(const ChebyshevShape& s, const Chebyshev
   });
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float k2 = row_sum(own[half]), inner = row_sum(overlap[half]);
-    const int c = token_of(half);
-    terms[c] = 2.0f * fmaxf(inner - k2 * k2, 0.0f) + k2 * k2;
-    faded[c] = expf(2.0f * (gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)));
+    const float k2 = row_sum(own[half]);
+    steps.set(token_of(half), gates, row_sum(overlap[half]), k2);
   }
-  square = block_sum(square, sums);
-  __syncthreads();
-  recur_over_chunk<false>(faded, terms, square, squares);
-  __syncthreads();
-  if (threadIdx.x < at.count) {
-    const std::size_t row = s.row(at.pair, at.first + static_cast<int>(threadIdx.x));
-    const float fro = sqrtf(squares[threadIdx.x]);
-    io.fro[row] = fro;
-    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
-  }
-  __syncthreads();
+  put_norms(s, io, at, steps, square);
 }
 
 __device__ void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, float (&fro)[2],
@@ -74,46 +62,118 @@ __device__ void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io,
   }
 }
 
+/// Shared memory of a block: a state, the chunk's keys and values, weights of pairs of tokens.
+template <int W>
+struct Memory {
+  Number *state, *keys, *values;
+  uint4* weights;
+  explicit __device__ Memory(float4* memory)
+      : state(reinterpret_cast<Number*>(memory)),
+        keys(state + W * (W + 8)),
+        values(keys + chunk_tokens * (W + 8)),
+        weights(reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8))) {}
+
+  __device__ __forceinline__ void load(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                       const float* states) const {
+    load_state<W>(state_of<W>(states, blockIdx.x), state);
+    load_panel<W>(s, at, io.k, keys);
+    load_panel<W>(s, at, io.v, values);
+    __syncthreads();
+  }
+  __device__ __forceinline__ void change_state(const float* states) const {
+    __syncthreads();
+    load_state<W>(state_of<W>(states, blockIdx.x), state);
+    __syncthreads();
+  }
+};
+
+/// The chunk's norms, and x of its tokens.
+template <int W>
+__device__ __forceinline__ void solve_chunk(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                            const Gates& gates, const Memory<W>& shared, matrix_units::Rows<W>& x) {
+  matrix_units::Rows<W> residual;
+  Left<W> left;
+  const Past past(shared.weights, gates.key);
+  load_rows(s, at, io.k, 1.0f, x);
+  left.round(x);
+  x.clear();
+  past.read<W, false>(left, shared.state, shared.keys, shared.keys, x);
+  measure(s, io, at, gates, squares_of<W>(shared.state), x);
+  float fro[2], lambda[2];
+  load_norms(s, io, at, fro, lambda);
+  load_rows(s, at, io.q, -1.0f, residual);
+  matrix_units::solve_rows(s.iterations, fro, lambda, shared.state, shared.keys, past, residual, x);
+}
+
+/// Writes x; rows become p = q + alpha (x - q).
+template <int W>
+__device__ __forceinline__ void put_solutions(const ChebyshevShape& s, const ChebyshevPointers& io,
+                                              const ChunkPlace& at, matrix_units::Rows<W>& rows) {
+  each_inside(s, at, rows, [&](float& cell, std::size_t row, int column, int) {
+    io.x[row * W + column] = cell;
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * W + column];
+    cell = q + alpha * (cell - q);
+  });
+}
+
 template <int W>
 __global__ void __launch_bounds__(matrix_units::threads, 2)
     solve_kernel(ChebyshevShape s, ChebyshevPointers io, float* y) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  auto* state = reinterpret_cast<Number*>(aligned);
-  Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
-  auto* weights = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
+  const Memory<W> shared(aligned);
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
-  load_state<W>(state_of<W>(io.H, blockIdx.x), state);
-  load_panel<W>(s, at, io.k, keys);
-  load_panel<W>(s, at, io.v, values);
-  __syncthreads();
-  matrix_units::Rows<W> x, residual;
+  shared.load(s, io, at, io.H);
+  matrix_units::Rows<W> rows;
   Left<W> left;
-  {
-    const Past past(weights, gates.key);
-    load_rows(s, at, io.k, 1.0f, x);
-    left.round(x);
-    x.clear();
-    past.read<W, false>(left, state, keys, keys, x);
-    measure(s, io, at, gates, squares_of<W>(state), x);
-    float fro[2], lambda[2];
-    load_norms(s, io, at, fro, lambda);
-    load_rows(s, at, io.q, -1.0f, residual);
-    matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, past, residual, x);
-  }
-  each_inside(s, at, x, [&](float& cell, std::size_t row, int column, int) {
-    io.x[row * W + column] = cell;
+  solve_chunk(s, io, at, gates, shared, rows);
+  put_solutions(s, io, at, rows);
+  left.round(rows);
+  rows.clear();
+  shared.change_state(io.S);
+  Past(shared.weights, gates.value).read<W, true>(left, shared.state, shared.keys, shared.values, rows);
+  each_inside(s, at, rows, [&](float cell, std::size_t row, int column, int) { y[row * W + column] = s.scale * cell; });
+}
+
+/// Adds this lane's numbers to the shares of its tokens; dp becomes -alpha dp, and dq what it gets without z.
+template <int W>
+__device__ __forceinline__ void share_out(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                          const Sinks& out, matrix_units::Rows<W>& dp, TokenShares (&shares)[2]) {
+  each_inside(s, at, dp, [&](float& cell, std::size_t row, int column, int half) {
     const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * W + column];
-    cell = q + alpha * (cell - q);
+    const float change = io.x[row * W + column] - q;
+    shares[half].value += cell * (q + alpha * change);
+    shares[half].alpha += cell * change;
+    if (out.q.wanted()) out.q.put(row, column, (1.0f - alpha) * cell);
+    cell *= -alpha;
   });
-  left.round(x);
-  x.clear();
-  __syncthreads();
-  load_state<W>(state_of<W>(io.S, blockIdx.x), state);
-  __syncthreads();
-  Past(weights, gates.value).read<W, true>(left, state, keys, values, x);
-  each_inside(s, at, x, [&](float cell, std::size_t row, int column, int) { y[row * W + column] = s.scale * cell; });
+}
+
+/// Writes z, the rest of dq and the tokens' shares, and w of every token to shared memory. `image` is H x.
+template <int W>
+__device__ __forceinline__ void put_answers(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                            const float (&fro)[2], const Dual& dual, const Sinks& out,
+                                            const matrix_units::Rows<W>& image, matrix_units::Rows<W>& z,
+                                            TokenShares (&shares)[2], float* w) {
+#pragma unroll
+  for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) shares[e / 2].image += image.cell[n][e] * z.cell[n][e];
+  }
+  each_inside(s, at, z, [&](float cell, std::size_t row, int column, int half) {
+    shares[half].overlap += cell * io.x[row * W + column];
+    dual.z[row * W + column] = cell;
+    if (out.q.wanted()) out.q.rows.at(row, column) += cell;
+  });
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    const std::size_t row = s.row(at.pair, at.first + (c < at.count ? c : 0));
+    const TokenShares whole{row_sum(shares[half].overlap), row_sum(shares[half].image), row_sum(shares[half].value),
+                            row_sum(shares[half].alpha)};
+    if (threadIdx.x % 4 == 0) w[c] = c < at.count ? put_shares(s, dual, out, row, fro[half], whole) : 0.0f;
+  }
 }
 
 template <int W>
@@ -122,59 +182,28 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
   __shared__ float w[chunk_tokens];
-  auto* state = reinterpret_cast<Number*>(aligned);
-  Number *keys = state + W * (W + 8), *values = keys + chunk_tokens * (W + 8);
-  auto* weights = reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8));
+  const Memory<W> shared(aligned);
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
-  load_state<W>(state_of<W>(io.S, blockIdx.x), state);
-  load_panel<W>(s, at, io.k, keys);
-  load_panel<W>(s, at, io.v, values);
-  __syncthreads();
+  shared.load(s, io, at, io.S);
   matrix_units::Rows<W> z, residual;
   Left<W> left;
-  float value_share[2] = {}, dalpha[2] = {};
+  TokenShares shares[2] = {};
   load_rows(s, at, dy, s.scale, residual);
   left.round(residual);
   residual.clear();
-  Past(weights, gates.value).read<W, false>(left, state, values, keys, residual);  // dp
-  each_inside(s, at, residual, [&](float& cell, std::size_t row, int column, int half) {
-    const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * W + column];
-    const float change = io.x[row * W + column] - q;
-    value_share[half] += cell * (q + alpha * change);
-    dalpha[half] += cell * change;
-    if (out.q.wanted()) out.q.put(row, column, (1.0f - alpha) * cell);
-    cell *= -alpha;
-  });
-  __syncthreads();
-  load_state<W>(state_of<W>(io.H, blockIdx.x), state);
-  __syncthreads();
-  const Past past(weights, gates.key);
-  float fro[2], lambda[2], overlap[2] = {}, image[2] = {};
+  Past(shared.weights, gates.value).read<W, false>(left, shared.state, shared.values, shared.keys, residual);  // dp
+  share_out(s, io, at, out, residual, shares);
+  shared.change_state(io.H);
+  const Past past(shared.weights, gates.key);
+  float fro[2], lambda[2];
   load_norms(s, io, at, fro, lambda);
-  matrix_units::solve_rows(s.iterations, fro, lambda, state, keys, past, residual, z);
+  matrix_units::solve_rows(s.iterations, fro, lambda, shared.state, shared.keys, past, residual, z);
   load_rows(s, at, io.x, 1.0f, residual);
   left.round(residual);
   residual.clear();
-  past.read<W, false>(left, state, keys, keys, residual);  // H x
-#pragma unroll
-  for (int n = 0; n < W / 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) image[e / 2] += residual.cell[n][e] * z.cell[n][e];
-  }
-  each_inside(s, at, z, [&](float cell, std::size_t row, int column, int half) {
-    overlap[half] += cell * io.x[row * W + column];
-    dual.z[row * W + column] = cell;
-    if (out.q.wanted()) out.q.rows.at(row, column) += cell;
-  });
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int c = token_of(half);
-    const std::size_t row = s.row(at.pair, at.first + (c < at.count ? c : 0));
-    const TokenShares shares{row_sum(overlap[half]), row_sum(image[half]), row_sum(value_share[half]),
-                             row_sum(dalpha[half])};
-    if (threadIdx.x % 4 == 0) w[c] = c < at.count ? put_shares(s, dual, out, row, fro[half], shares) : 0.0f;
-  }
+  past.read<W, false>(left, shared.state, shared.keys, shared.keys, residual);  // H x
+  put_answers(s, io, at, fro, dual, out, residual, z, shares, w);
   put_weights(s, at, gates.key, w, dual);
 }
 
