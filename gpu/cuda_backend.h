@@ -205,6 +205,8 @@ class CudaBackend final : public Backend {
   /// Products by tiles of our own (cuda_product.cu); false when cuBLAS suits their size better.
   template <bool a_deep, bool b_deep>
   bool multiply_tiles(device::Products& products);
+  /// Those of them that are large and have no biases, by warp groups; false also where the GPU has none.
+  bool multiply_large(device::Products& products, bool a_deep, bool b_deep);
   void multiply_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights);
   /// Adds biases, where there are any, to the results of maps.
   void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);

@@ -4,6 +4,7 @@
 // blocks share the depth of a tile; their sums are added in a fixed order. Maps of one input, their gradients, and the
 // gated lift of an MLP are one launch each.
 #include <type_traits>
+#include <utility>
 
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_fragments.cuh"
@@ -22,6 +23,11 @@ constexpr unsigned most_depth = 4096;   // of a product with a transposed first 
 constexpr unsigned wide_tiles = 180;    // from this many tiles of 32 x 64 on they win
 constexpr unsigned split_blocks = 200;  // as many blocks should share the products that have few tiles
 constexpr unsigned least_depth = 128;   // of a block that shares
+
+constexpr double least_products = 268435456.0;  // of a product by warp groups: below, the GPU is not full
+constexpr unsigned processors = 132;            // that its blocks should fill
+constexpr unsigned least_share = 512;           // depths of a block that shares
+constexpr unsigned most_shared = 512;           // tiles with their shares: their sums must fit the scratch memory
 
 /// How a block works: `down` by `across` shares of 32 x 32, `groups` of warps that share a slab of the depth, each
 /// taking `depth` of it (at most 64: sums are kept short, see cuda_tiles.cuh), up to `stages` slabs in flight.
@@ -504,6 +510,43 @@ std::size_t share_depth(Products& p) {
   return p.splits > 1 ? std::size_t{p.splits} * p.tiles * P::elements : 0;
 }
 
+/// Whether all that is read and written lies as multiply_on_warpgroups wants it.
+bool are_vectors(const Products& p, bool a_deep, bool b_deep) {
+  bool fine = true;
+  for (unsigned i = 0; i < p.count; ++i) {
+    const Result& r = p.results[p.summed ? 0 : i];
+    const Term& term = p.terms[i];
+    fine = fine && term.a.vector && term.b.vector && r.c.vector && r.columns % 4 == 0 &&
+           (a_deep ? term.depth : r.rows) % 4 == 0 && (b_deep ? term.depth : r.columns) % 4 == 0;
+  }
+  return fine;
+}
+
+/// Multiplications of all products.
+double products_of(const Products& p) {
+  double sum = 0;
+  for (unsigned i = 0; i < p.count; ++i) {
+    const Result& r = p.results[p.summed ? 0 : i];
+    sum += static_cast<double>(r.rows) * r.columns * p.terms[i].depth;
+  }
+  return sum;
+}
+
+/// How many blocks should share the depth of each tile, so that a whole number of rounds nearly fills the GPU.
+unsigned shares_of_depth(const Products& p) {
+  const unsigned most = p.summed ? 1 : blocks_for(p.terms[0].depth, least_share);
+  unsigned best = 1;
+  double best_use = 0;
+  for (unsigned shares = 1; shares <= most && p.tiles * shares <= most_shared; ++shares) {
+    const double use = static_cast<double>(p.tiles) * shares / (blocks_for(p.tiles * shares, processors) * processors);
+    if (use > best_use * 1.1) {
+      best = shares;
+      best_use = use;
+    }
+  }
+  return best;
+}
+
 template <class P, bool a_deep, bool b_deep, bool biased>
 void launch_products(cudaStream_t stream, const Products& p) {
   constexpr auto kernel = product_kernel<P, a_deep, b_deep, biased>;
@@ -520,10 +563,29 @@ void launch_products(cudaStream_t stream, const Products& p) {
 
 }  // namespace
 
+bool CudaBackend::multiply_large(Products& p, bool a_deep, bool b_deep) {
+  if (precision_ != Precision::fp32 || p.finish != Finish::plain || p.biased || !has_warpgroups() ||
+      !are_vectors(p, a_deep, b_deep))
+    return false;
+  const double wanted = products_of(p), tile = WarpgroupTile::rows * WarpgroupTile::columns;
+  if (wanted < least_products) return false;
+  count_tiles<WarpgroupTile>(p);
+  const double depth = p.summed ? wanted / p.results[0].rows / p.results[0].columns : p.terms[0].depth;
+  if (tile * p.tiles * depth > wanted * 1.5) return false;
+  p.splits = shares_of_depth(p);
+  if (p.splits > 1)
+    p.partials = scratch(std::size_t{p.splits} * p.tiles * WarpgroupTile::rows * WarpgroupTile::columns);
+  multiply_on_warpgroups(stream(), p, a_deep, b_deep);
+  launched("large product");
+  return true;
+}
+
 template <bool a_deep, bool b_deep>
 bool CudaBackend::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
-  if (wide > most_tiles || (!a_deep && p.terms[0].depth > most_depth)) return false;
+  if (precision_ != Precision::fp32 || wide > most_tiles || (!a_deep && p.terms[0].depth > most_depth)) {
+    return multiply_large(p, a_deep, b_deep);
+  }
   const auto run = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);
@@ -577,6 +639,7 @@ void CudaBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, st
       p.biased = p.biased || p.biases[i] != nullptr;
     }
     if (multiply_tiles<true, true>(p)) return;
+    if (std::exchange(p.biased, false) && multiply_large(p, true, true)) return add_biases(biases, results);
     if (weights.size() > 1) {  // too much for one launch
       for (std::size_t i = 0; i < weights.size(); ++i)
         gemm_each(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases, results.subspan(i, 1));

@@ -58,4 +58,18 @@ struct Products {
   const float* biases[most_products] = {};  ///< added to plain results, a number a column; null where there is none
 };
 
+/// A block's share of a large product by warp groups: its tile, and the depths of a stage, of which there are two. Each
+/// of four groups takes 64 rows and half of the columns.
+struct WarpgroupTile {
+  static constexpr unsigned rows = 128, columns = 112, slab = 64;
+};
+
+/// Whether this GPU multiplies by warp groups: compute capability 9.0.
+bool has_warpgroups();
+
+/// Plain or summed products whose tiles are counted by WarpgroupTile, all operands and results `vector`, rows in memory
+/// multiples of four. `a_deep`, `b_deep`: lines of the operand run along the depth in memory; never only those of b.
+/// As accurate as float32. Only where has_warpgroups() (cuda_product_warpgroup.cu).
+void multiply_on_warpgroups(cudaStream_t stream, const Products& p, bool a_deep, bool b_deep);
+
 }  // namespace afterglow::device

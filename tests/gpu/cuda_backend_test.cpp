@@ -191,13 +191,59 @@ TEST_P(CudaLargeProducts, AreRoundedInTf32) {
   EXPECT_GT(tf32, 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, CudaLargeProducts,
-    ::testing::Values(LargeProduct{1900, 364, 412, false, true}, LargeProduct{1900, 364, 412, false, false},
-                      LargeProduct{332, 220, 4100, true, false}),
-    [](const auto& instance) {
-      return std::string(instance.param.transpose_a ? "aT_b" : instance.param.transpose_b ? "a_bT" : "a_b");
-    });
+INSTANTIATE_TEST_SUITE_P(All, CudaLargeProducts,
+                         ::testing::Values(LargeProduct{1900, 364, 412, false, true},
+                                           LargeProduct{1900, 364, 412, false, false},
+                                           LargeProduct{332, 220, 4100, true, false},
+                                           LargeProduct{12700, 116, 196, false, true},
+                                           LargeProduct{12700, 116, 196, false, false}),
+                         [](const auto& instance) {
+                           return std::string(instance.param.transpose_a   ? "aT_b"
+                                              : instance.param.transpose_b ? "a_bT"
+                                                                           : "a_b") +
+                                  "_" + std::to_string(instance.param.rows);
+                         });
+
+// Three maps of one input, its gradient and those of the weights: each one launch, against products one by one.
+TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
+  constexpr std::int64_t rows = 14000, inputs = 220, outputs[] = {120, 116, 124};
+  HostValues host(*cuda_);
+  const auto random = [&](std::int64_t height, std::int64_t width, unsigned seed) {
+    return host.f32({height, width}, random_floats(height * width, seed));
+  };
+  const auto zeros = [&](std::int64_t height, std::int64_t width) {
+    return host.f32({height, width}, std::vector<float>(static_cast<std::size_t>(height * width), 0.0f));
+  };
+  const Tensor x = random(rows, inputs, 1);
+  std::vector<Tensor> weights, wanted, results, wanted_gradients, gradients;
+  std::vector<Grad> places;
+  const Tensor wanted_input = random(rows, inputs, 9), input = host.f32({rows, inputs}, host.read<float>(wanted_input));
+  for (int i = 0; i < 3; ++i) {
+    weights.push_back(random(outputs[i], inputs, 2 + static_cast<unsigned>(i)));
+    wanted.push_back(zeros(rows, outputs[i]));
+    results.push_back(zeros(rows, outputs[i]));
+    wanted_gradients.push_back(zeros(outputs[i], inputs));
+    gradients.push_back(zeros(outputs[i], inputs));
+    places.push_back({gradients.back(), false});
+    cuda_->gemm(false, true, 1.0, x, weights[i], 0.0, wanted[i]);
+    cuda_->gemm(false, false, 1.0, wanted[i], weights[i], 1.0, wanted_input);
+    cuda_->gemm(true, false, 1.0, wanted[i], x, 0.0, wanted_gradients[i]);
+  }
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    const double tolerance = precision == Precision::fp32 ? 2e-6 : 2e-3;
+    cuda_->copy(input, host.f32({rows, inputs}, random_floats(rows * inputs, 9)));
+    EXPECT_TRUE(cuda_->set_precision(precision));
+    cuda_->gemm_each(x, weights, results);
+    cuda_->gemm_sum(wanted, weights, {input, true});
+    cuda_->gemm_gradients(wanted, x, places);
+    cuda_->set_precision(Precision::fp32);
+    EXPECT_LT(relative(host.read<float>(input), host.read<float>(wanted_input)), tolerance);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(wanted[i])), tolerance);
+      EXPECT_LT(relative(host.read<float>(gradients[i]), host.read<float>(wanted_gradients[i])), tolerance);
+    }
+  }
+}
 
 // A small model's forward and backward pass: recorded once, then repeated with other inputs.
 class CudaPrograms : public GpuTest {
