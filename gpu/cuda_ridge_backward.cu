@@ -12,21 +12,13 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_launch.cuh"
 #include "gpu/cuda_ridge_factor.cuh"
+#include "gpu/cuda_ridge_pieces.cuh"
 
 namespace afterglow {
 
 using namespace device;
 
 namespace {
-
-/// Gradients of the raw statistics of every group, then of every piece; [B,H,g,..].
-struct RidgeWorkspace {
-  float *G, *M, *C, *m, *eta, *gamma_raw;
-};
-
-struct RidgeSinks {
-  Sink z, q, v, eta, gamma_raw;
-};
 
 template <int W>
 constexpr int backward_bytes = 4 * Grid<W>::size * 4;
@@ -183,28 +175,6 @@ struct GroupReverse {
   }
 };
 
-__device__ inline float gamma_slope(float raw) {
-  const float x = sigmoid(raw);
-  return 0.5f * x * (1.0f - x);
-}
-
-/// Sums over sequences and groups, in order: a warp takes a head.
-__device__ void sum_heads(const RidgeShape& s, const RidgeWorkspace& work, const RidgeSinks& out) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int head = ridge_warp(); head < s.heads; head += ridge_warps) {
-    float eta = 0, gamma = 0;
-    for (int i = lane; i < s.batch * s.groups; i += 32) {
-      const std::size_t entry = (static_cast<std::size_t>(i / s.groups) * s.heads + head) * s.groups + i % s.groups;
-      eta += work.eta[entry];
-      gamma += work.gamma_raw[entry];
-    }
-    eta = warp_sum(eta);
-    gamma = warp_sum(gamma);
-    if (lane == 0 && out.eta.wanted()) out.eta.put(static_cast<unsigned>(head), eta);
-    if (lane == 0 && out.gamma_raw.wanted()) out.gamma_raw.put(static_cast<unsigned>(head), gamma);
-  }
-}
-
 template <int W, bool exact>
 __global__ void __launch_bounds__(ridge_threads, 3)
     group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
@@ -276,26 +246,6 @@ __global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, Rid
 
 template <int W>
 constexpr int token_bytes = (3 * Grid<W>::size + 2 * Grid<W>::width) * 4;
-
-/// What m sends to the key of position t that attains it: sum of dm / m over the groups whose m it is, in order. A
-/// whole warp asks, each lane for a position in [first, end).
-__device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
-                                       std::size_t base, int t, int first, int end) {
-  float sum = 0;
-#pragma unroll 4
-  for (int begin = 0; begin < s.groups; begin += 32) {
-    const int g = begin + ridge_lane();
-    const int index = g < s.groups ? in.m_index[base + g] : -1;
-    const bool near = index >= first && index < end;
-    const float ratio = near ? work.m[base + g] / in.m[base + g] : 0.0f;
-    for (unsigned hits = __ballot_sync(full_warp, near); hits != 0; hits &= hits - 1) {
-      const int from = __ffs(static_cast<int>(hits)) - 1, place = __shfl_sync(full_warp, index, from);
-      const float more = __shfl_sync(full_warp, ratio, from);
-      if (place == t) sum += more;
-    }
-  }
-  return sum;
-}
 
 // A tile of tokens of one piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
 // belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
@@ -384,13 +334,20 @@ template <int W, bool exact>
 void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const float* dy,
                      const RidgeWorkspace& work, const RidgeSinks& out, unsigned* ticket) {
   const auto pairs = static_cast<unsigned>(s.batch * s.heads);
-  const auto group = group_backward_kernel<W, exact>;
-  allow_shared_memory(reinterpret_cast<const void*>(group), backward_bytes<W>, "ridge_readout_backward");
-  launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads, backward_bytes<W>, stream, s, in, dy, work,
-         out, ticket);
+  if (W == 4 && fits_warpgroups(s) && takes_pairs(out.q)) {
+    groups_back_on_warpgroups(stream, s, in, dy, work, out, ticket, exact);
+  } else {
+    const auto group = group_backward_kernel<W, exact>;
+    allow_shared_memory(reinterpret_cast<const void*>(group), backward_bytes<W>, "ridge_readout_backward");
+    launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads, backward_bytes<W>, stream, s, in, dy,
+           work, out, ticket);
+  }
   if (!out.z.wanted() && !out.v.wanted()) return;
   if (s.groups > 1 || s.exclusive) {
     launch_owners(suffix_kernel<float4>, suffix_kernel<float>, stream, s, work);
+  }
+  if (W == 4 && fits_warpgroups(s) && takes_pairs(out.z) && takes_pairs(out.v) && out.z.rows.data != out.v.rows.data) {
+    return tokens_on_warpgroups(stream, s, in, work, out, exact);
   }
   const auto tokens = token_kernel<W, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(tokens), token_bytes<W>, "ridge_readout_backward tokens");

@@ -169,38 +169,37 @@ __device__ void complete_inverse(float* L, float* inverse) {
   }
 }
 
-/// One attempt at G + added I = L L^T in `L`, whose upper triangle stays undefined outside of the blocks on the
-/// diagonal, and L^-1. Both are buffers of shared memory.
-template <int W>
-__device__ bool factorise(const float* G, float added, int rank, float* L, float* inverse) {
+/// G + added I = L L^T in place of `L`, of which rows and columns from `rank` on are zero, and the inverses of the
+/// blocks on the diagonal in `inverse`. The upper triangle of L stays undefined outside of those blocks. False when a
+/// pivot is not positive. `warps`: of the block.
+template <int W, int warps>
+__device__ bool factorise_loaded(float added, int rank, float* L, float* inverse) {
   __shared__ bool positive;
-  __syncthreads();
-  load_matrix<W>(L, G, rank, rank);
-  clear_matrix<W>(inverse);
-  settle();
-  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += ridge_threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += 32 * warps) {
     float& place = L[Grid<W>::place(i, i)];
     place = i < rank ? place + added : 1.0f;
   }
   __syncthreads();
   const int warp = ridge_warp(), blocks = (rank + 15) / 16;
-  for (int b = 0; b < blocks; ++b) {
-    if (warp == 0) {
-      const bool fine = factorise_diagonal<W>(L, inverse, 16 * b, rank);
-      if (threadIdx.x == 0) positive = fine;
-    }
-    __syncthreads();
-    if (!positive) return false;
-    for (int i = b + 1 + warp; i < blocks; i += ridge_warps) {
+  const auto factorise_next = [&](int b) {
+    const bool fine = factorise_diagonal<W>(L, inverse, 16 * b, rank);
+    if (threadIdx.x == 0) positive = fine;
+  };
+  if (warp == 0) factorise_next(0);
+  __syncthreads();
+  for (int b = 0; positive && b + 1 < blocks; ++b) {
+    for (int i = b + 1 + warp; i < blocks; i += warps) {
       BlockSum panel;
       panel.add<W>(ByRows{L}, 16 * i, ByRows{inverse}, 16 * b, 16 * b);
       panel.store<W>(L, 16 * i, 16 * b);
     }
     __syncthreads();
+    // The next block on the diagonal is factorised while the other warps still update the rest.
     int turn = 0;
     for (int i = b + 1; i < blocks; ++i) {
       for (int j = b + 1; j <= i; ++j) {
-        if (turn++ % ridge_warps != warp) continue;
+        const int owner = i == b + 1 ? 0 : 1 + turn++ % (warps - 1);
+        if (owner != warp) continue;
         BlockSum update;
         update.add<W>(ByRows{L}, 16 * i, ByRows{L}, 16 * j, 16 * b);
         update.pairs<W>(L, 16 * i, 16 * j, [](float2& place, float first, float second) {
@@ -208,16 +207,31 @@ __device__ bool factorise(const float* G, float added, int rank, float* L, float
         });
       }
     }
+    __syncwarp();
+    if (warp == 0) factorise_next(b + 1);
     __syncthreads();
   }
-  return true;
+  const bool fine = positive;
+  __syncthreads();
+  return fine;
 }
+
+/// One attempt at G + added I = L L^T in `L`, and L^-1. Both are buffers of shared memory.
+template <int W>
+__device__ bool factorise(const float* G, float added, int rank, float* L, float* inverse) {
+  __syncthreads();
+  load_matrix<W>(L, G, rank, rank);
+  clear_matrix<W>(inverse);
+  settle();
+  return factorise_loaded<W, ridge_warps>(added, rank, L, inverse);
+}
+
+constexpr int most_tries = 60;  // to factorise, with more and more on the diagonal
 
 /// L and L^-1 of G + eps I, adding to the diagonal until it succeeds; returns how often. L is also stored in global
 /// memory [rank, rank].
 template <int W>
 __device__ int whiten(const float* G, float ridge, int rank, float* L, float* inverse, float* stored) {
-  constexpr int most_tries = 60;
   int tries = 0;
   while (tries < most_tries && !factorise<W>(G, added_to_diagonal(ridge, tries), rank, L, inverse)) ++tries;
   for (int i = static_cast<int>(threadIdx.x); i < rank * rank; i += ridge_threads) {
@@ -226,6 +240,59 @@ __device__ int whiten(const float* G, float ridge, int rank, float* L, float* in
   }
   complete_inverse<W>(L, inverse);
   return tries;
+}
+
+/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r).
+template <int W, int block = ridge_threads>
+__device__ float largest_singular_value(const float* A, int rank, int iterations) {
+  constexpr int width = Grid<W>::width, lanes = block / width;
+  __shared__ __align__(16) float v[width];
+  __shared__ float u[width], parts[lanes][width];
+  const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
+  const int column = static_cast<int>(threadIdx.x) % width, part = static_cast<int>(threadIdx.x) / width;
+  if (threadIdx.x < width) v[threadIdx.x] = static_cast<int>(threadIdx.x) < rank ? rsqrtf(static_cast<float>(rank)) : 0;
+  __syncthreads();
+  for (int i = 0;; ++i) {
+    float sum = 0;
+#pragma unroll
+    for (int k = 4 * lane; k < width; k += 4 * lanes) {
+      const float4 a = *reinterpret_cast<const float4*>(A + Grid<W>::place(row, k));
+      const float4 x = *reinterpret_cast<const float4*>(v + k);
+      sum += a.x * x.x + a.y * x.y + a.z * x.z + a.w * x.w;
+    }
+#pragma unroll
+    for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+    if (lane == 0) u[row] = sum;
+    __syncthreads();
+    if (i == iterations) break;
+    float sums[4] = {};
+#pragma unroll
+    for (int k = 0; k < width / lanes; ++k) {
+      const int other = part * (width / lanes) + k;
+      sums[k % 4] += A[Grid<W>::place(other, column)] * u[other];
+    }
+    parts[part][column] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    __syncthreads();
+    float next[width / 32], square = 0;
+#pragma unroll
+    for (int j = 0; j < width / 32; ++j) {
+      next[j] = 0;
+#pragma unroll
+      for (int k = 0; k < lanes; ++k) next[j] += parts[k][threadIdx.x % 32 + 32 * j];
+      square += next[j] * next[j];
+    }
+    square = warp_sum(square);
+    const float inverse = square > 0 ? 1.0f / sqrtf(square) : 0.0f;
+    if (threadIdx.x < 32) {
+#pragma unroll
+      for (int j = 0; j < width / 32; ++j) v[threadIdx.x + 32 * j] = next[j] * inverse;
+    }
+    __syncthreads();
+  }
+  float square = 0;
+#pragma unroll
+  for (int j = 0; j < width / 32; ++j) square += u[threadIdx.x % 32 + 32 * j] * u[threadIdx.x % 32 + 32 * j];
+  return sqrtf(warp_sum(square));
 }
 
 }  // namespace afterglow::device

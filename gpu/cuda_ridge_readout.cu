@@ -4,24 +4,13 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_launch.cuh"
 #include "gpu/cuda_ridge_factor.cuh"
+#include "gpu/cuda_ridge_pieces.cuh"
 
 namespace afterglow {
 
 using namespace device;
 
 namespace {
-
-/// The largest key norm of a piece and where it is (-1: no key).
-struct LargestKey {
-  float norm = 0;
-  int index = -1;
-  __device__ void see(float other, int place) {
-    if (other > norm || (other == norm && place >= 0 && index >= 0 && place < index)) {
-      norm = other;
-      index = place;
-    }
-  }
-};
 
 /// Sums over the tokens of one piece.
 template <int W>
@@ -90,12 +79,6 @@ __device__ void store_sums(const PieceSums<W>& sums, const RidgeShape& s, const 
   sums.C.replace(through);
   store_matrix<W>(out.C + entry * s.tall(), through, s.width, s.rank, inverse);
 }
-
-/// Largest keys of the pieces, between two launches.
-struct PieceKeys {
-  float* norms;
-  int* indices;
-};
 
 /// The sums of a piece that fits a tile.
 template <int W>
@@ -181,59 +164,6 @@ __global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, Rid
   }
 }
 
-/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r).
-template <int W>
-__device__ float largest_singular_value(const float* A, int rank, int iterations) {
-  constexpr int width = Grid<W>::width, lanes = ridge_threads / width;
-  __shared__ __align__(16) float v[width];
-  __shared__ float u[width], parts[lanes][width];
-  const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
-  const int column = static_cast<int>(threadIdx.x) % width, part = static_cast<int>(threadIdx.x) / width;
-  if (threadIdx.x < width) v[threadIdx.x] = static_cast<int>(threadIdx.x) < rank ? rsqrtf(static_cast<float>(rank)) : 0;
-  __syncthreads();
-  for (int i = 0;; ++i) {
-    float sum = 0;
-#pragma unroll
-    for (int k = 4 * lane; k < width; k += 4 * lanes) {
-      const float4 a = *reinterpret_cast<const float4*>(A + Grid<W>::place(row, k));
-      const float4 x = *reinterpret_cast<const float4*>(v + k);
-      sum += a.x * x.x + a.y * x.y + a.z * x.z + a.w * x.w;
-    }
-#pragma unroll
-    for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
-    if (lane == 0) u[row] = sum;
-    __syncthreads();
-    if (i == iterations) break;
-    float sums[4] = {};
-#pragma unroll
-    for (int k = 0; k < width / lanes; ++k) {
-      const int other = part * (width / lanes) + k;
-      sums[k % 4] += A[Grid<W>::place(other, column)] * u[other];
-    }
-    parts[part][column] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    __syncthreads();
-    float next[width / 32], square = 0;
-#pragma unroll
-    for (int j = 0; j < width / 32; ++j) {
-      next[j] = 0;
-#pragma unroll
-      for (int k = 0; k < lanes; ++k) next[j] += parts[k][threadIdx.x % 32 + 32 * j];
-      square += next[j] * next[j];
-    }
-    square = warp_sum(square);
-    const float inverse = square > 0 ? 1.0f / sqrtf(square) : 0.0f;
-    if (threadIdx.x < 32) {
-#pragma unroll
-      for (int j = 0; j < width / 32; ++j) v[threadIdx.x + 32 * j] = next[j] * inverse;
-    }
-    __syncthreads();
-  }
-  float square = 0;
-#pragma unroll
-  for (int j = 0; j < width / 32; ++j) square += u[threadIdx.x % 32 + 32 * j] * u[threadIdx.x % 32 + 32 * j];
-  return sqrtf(warp_sum(square));
-}
-
 template <int W>
 constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::width) * 4;
 
@@ -309,6 +239,7 @@ __global__ void __launch_bounds__(ridge_threads, single ? 2 : 3)
 
 template <int W, bool single>
 void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact) {
+  if (W == 4 && !single && fits_warpgroups(s)) return groups_on_warpgroups(stream, s, in, y, exact);
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), group_bytes<W>, "ridge_readout");
@@ -317,6 +248,7 @@ void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers
 
 template <int W>
 void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
+  if (W == 4 && fits_warpgroups(s)) return gather_on_warpgroups(stream, s, in, found);
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = s.piece <= Grid<W>::width ? gather_kernel<W, true> : gather_kernel<W, false>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), gather_bytes<W>, "ridge_readout statistics");

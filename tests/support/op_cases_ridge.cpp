@@ -253,6 +253,14 @@ void add_ridge_cases(std::vector<OpCase>& cases) {
   cases.push_back(ridge_case("recurrent", config_of(Mode::recurrent, 2, 0.05), {1, 37, 1, 17, 4}, 2e-4));
   RidgeConfig long_chunks = config_of(Mode::chunk, 2);
   cases.push_back(ridge_case("chunk_64", long_chunks, {1, 101, 1, 16, 63}, 1e-4));
+  // Sizes that warp groups multiply.
+  cases.push_back(ridge_case("chunk_64", long_chunks, {2, 150, 2, 56, 64}, 1e-4));
+  RidgeConfig short_chunks = config_of(Mode::chunk, 3);
+  short_chunks.norm = Norm::prefix;
+  short_chunks.chunk = 20;
+  cases.push_back(ridge_case("chunk_20_prefix", short_chunks, {1, 65, 2, 28, 36}, 1e-4));
+  cases.push_back(ridge_case("masked", config_of(Mode::masked, 1), {2, 37, 1, 36, 24}, 1e-4));
+  cases.push_back(ridge_case("recurrent", config_of(Mode::recurrent, 2), {1, 13, 1, 36, 36}, 2e-4));
 }
 
 }  // namespace afterglow::testing
