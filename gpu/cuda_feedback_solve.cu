@@ -254,26 +254,21 @@ __device__ void load_square(const Lane& lane, const std::byte* from, Weights<exa
   }
 }
 
-/// sum += K (or K') times columns from `first` on of exact rows, all in this unit.
-template <int columns, int count>
-__device__ void add_inverse(const Lane& lane, const uint4* inverse, const std::byte* streamed, float unit, int first,
-                            Share<count>& sum) {
-  Weights<true, rows> left;
+/// The warp's rows of K (or K').
+__device__ inline void load_inverse(const Lane& lane, const uint4* inverse, Weights<true, rows>& to) {
   const uint4* from = inverse + lane.warp_row * 16 + threadIdx.x % 32;
-  const auto take = [&](Left& to, int piece) {
+  const auto take = [&](Left& left, int piece) {
     const uint4 four = from[piece * 32];
-    to[0] = four.x;
-    to[1] = four.y;
-    to[2] = four.z;
-    to[3] = four.w;
+    left[0] = four.x;
+    left[1] = four.y;
+    left[2] = four.z;
+    left[3] = four.w;
   };
 #pragma unroll
   for (int k = 0; k < rows / 16; ++k) {
-    take(left.big[k], 2 * k);
-    take(left.rest[k], 2 * k + 1);
+    take(to.big[k], 2 * k);
+    take(to.rest[k], 2 * k + 1);
   }
-  left.back[0] = left.back[1] = unit / largest_weight;
-  add_weighted<true, columns>(lane, left, streamed, first, sum);
 }
 
 /// Writes columns of the warp's rows as rows of a tile, all scaled alike.
@@ -471,13 +466,17 @@ class TileSolve {
       const Notes& query = notes_of<columns, exact>(from, lane.column_of(n, e));
       return exp2f(value - query.log_sum) * query.gain;
     });
+    Weights<true, rows> factor;
+    if constexpr (corrected && exact) load_inverse(lane, inverse(), factor);  // on its way meanwhile
     __syncthreads();
     if constexpr (corrected) {
       Share<part_rows> gained = weight;
       gained.each([&](int, int r, int, float value) { return value * gain(r); });
       store_square<true>(lane, gained, share, streamed());
       __syncthreads();
-      add_inverse<rows>(lane, inverse(), streamed(), 1.0f / largest_weight, share, weight);
+      if constexpr (!exact) load_inverse(lane, inverse(), factor);
+      factor.back[0] = factor.back[1] = 1.0f / (largest_weight * largest_weight);
+      add_weighted<true, rows>(lane, factor, streamed(), share, weight);
       __syncthreads();
     }
     store_square<exact>(lane, weight, share, weights());
@@ -529,7 +528,10 @@ class TileSolve {
     write_rows<columns, true>(lane, given, part, scale, solved());
     wait<0>();
     __syncthreads();
-    add_inverse<columns>(lane, inverse(), solved(), scale.down, part, sum);
+    Weights<true, rows> factor;
+    load_inverse(lane, inverse(), factor);
+    factor.back[0] = factor.back[1] = scale.down / largest_weight;
+    add_weighted<true, columns>(lane, factor, solved(), part, sum);
   }
 
   /// s (u), once all is added up.
