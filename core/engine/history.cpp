@@ -42,6 +42,7 @@ bool History::thin_out() {
   }
   if (victim == 0) return false;
   bytes_ -= frames_[victim].bytes();
+  spare_ = std::move(frames_[victim]);
   frames_.erase(frames_.begin() + static_cast<std::ptrdiff_t>(victim));
   return true;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/engine/trainer.h"
@@ -22,6 +23,9 @@ class History {
   void keep(TrainerState state);
   /// The state kept after `step` stays whatever the limit, until another one is pinned or its future is forgotten.
   void pin(std::int64_t step) { pinned_ = step; }
+  /// Memory of a state that had to go, for the next one: where states come and go for hours, none is asked of the
+  /// system, and none is left behind in pieces.
+  TrainerState take_spare() { return std::exchange(spare_, {}); }
   /// The last kept state at or before `step`; nullptr when there is none.
   const TrainerState* before(std::int64_t step) const;
   /// Forgets what comes after `step`: that future no longer belongs to this run.
@@ -36,6 +40,7 @@ class History {
   std::size_t bytes_ = 0;
   std::int64_t pinned_ = -1;
   std::vector<TrainerState> frames_;  // ascending by step
+  TrainerState spare_;
 };
 
 }  // namespace afterglow

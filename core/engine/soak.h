@@ -14,7 +14,7 @@ namespace afterglow {
 struct SoakSample {
   double seconds = 0;  ///< since the start
   std::int64_t step = 0;
-  std::int64_t host_bytes = 0;    ///< resident memory of the program
+  std::int64_t host_bytes = 0;    ///< resident memory of the program, the least of some moments
   std::int64_t kept_bytes = 0;    ///< of it what is kept on purpose: states to rewind to, and curves
   std::int64_t device_bytes = 0;  ///< held by the back end
   std::int64_t gpu_bytes = 0;     ///< in use on the whole GPU, by everybody; 0 without one

@@ -244,14 +244,17 @@ Model& Trainer::model() const {
               "a forecast has no model of tokens, and this asks for one; choose a preset of tokens");
 }
 
-TrainerState Trainer::save() const {
-  const auto bytes_of = [&](const Tensor& tensor) {
-    std::vector<std::byte> bytes(tensor.bytes());
+TrainerState Trainer::save(TrainerState into) const {
+  const auto fetch = [&](std::vector<std::byte>& bytes, const Tensor& tensor) {
+    bytes.resize(tensor.bytes());
     backend_->download(bytes.data(), tensor);
-    return bytes;
   };
-  return {step_, bytes_of(parameters_.values()), bytes_of(parameters_.first_moments()),
-          bytes_of(parameters_.second_moments()), objective_->memory()};
+  into.step = step_;
+  fetch(into.weights, parameters_.values());
+  fetch(into.first_moments, parameters_.first_moments());
+  fetch(into.second_moments, parameters_.second_moments());
+  into.memory = objective_->memory();
+  return into;
 }
 
 void Trainer::restore(const TrainerState& state) {
@@ -269,10 +272,10 @@ std::string Trainer::checksum() const {
 }
 
 std::string checksum_of(const TrainerState& state) {
-  std::vector<std::byte> bytes = state.weights;
-  const std::span<const std::byte> rows = std::as_bytes(std::span(state.memory.rows));
-  bytes.insert(bytes.end(), rows.begin(), rows.end());
-  return hex16(checksum(bytes));
+  Checksum sum;
+  sum.update(state.weights);
+  sum.update(std::as_bytes(std::span(state.memory.rows)));
+  return hex16(sum.digest());
 }
 
 }  // namespace afterglow

@@ -72,7 +72,8 @@ class Trainer {
   /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?
   std::string diagnose();
 
-  TrainerState save() const;
+  /// The present state, in the memory of one that nobody needs any more where there is one.
+  TrainerState save(TrainerState into = {}) const;
   TrainingMemory memory() const { return objective_->memory(); }
   void restore(const TrainerState& state);
   /// 16 hex digits over all weights, and the memory of training where there is one.

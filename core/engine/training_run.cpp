@@ -81,7 +81,7 @@ bool TrainingRun::train_step() {
   const TrainingConfig& config = trainer_->config();
   if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) evaluate();
   const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
-  if (history_.wants(step(), state_bytes)) history_.keep(trainer_->save());
+  if (history_.wants(step(), state_bytes)) history_.keep(trainer_->save(history_.take_spare()));
   return true;
 }
 
@@ -90,7 +90,7 @@ void TrainingRun::evaluate() {
   held_out_step_.append(static_cast<double>(step()));
   held_out_accuracy_.append(trainer_->evaluate(config.evaluate_examples));
   if (config.patience == 0 || best_step() != step()) return;
-  history_.keep(trainer_->save());
+  history_.keep(trainer_->save(history_.take_spare()));
   history_.pin(step());
 }
 

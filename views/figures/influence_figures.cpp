@@ -358,7 +358,7 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
 
 std::string race_subtitle(const Observation& observation, const Selection&) {
   const RaceView* race = observation.influence ? observation.influence->race.get() : nullptr;
-  if (!race || race->entries.empty()) return "all layers on one input: starts when the tails are measured";
+  if (!race || race->entries.empty()) return "all layers on one input: columns come one by one";
   return "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) + " · d " +
          std::to_string(race->width) + " · seed " + std::to_string(race->seed);
 }

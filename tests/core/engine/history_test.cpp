@@ -49,6 +49,18 @@ TEST(History, AStateLargerThanTheLimitIsStillReachable) {
   EXPECT_EQ(history.before(25)->step, 20);
 }
 
+TEST(History, GivesTheMemoryOfAStateThatGoesToTheNext) {
+  History history(2000);
+  for (const std::int64_t step : {0, 10}) history.keep(state(step, 1000));
+  EXPECT_TRUE(history.take_spare().weights.empty());
+  const std::byte* place = history.before(10)->weights.data();
+  history.keep(state(20, 1000));
+  EXPECT_EQ(history.bytes(), 2000u);
+  const TrainerState spare = history.take_spare();
+  EXPECT_EQ(spare.weights.data(), place);
+  EXPECT_TRUE(history.take_spare().weights.empty()) << "once";
+}
+
 TEST(History, APinnedStateStaysWhateverTheLimit) {
   History history(10);
   for (const std::int64_t step : {0, 10, 20}) history.keep(state(step, 1000));

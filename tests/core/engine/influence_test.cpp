@@ -278,6 +278,21 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   EXPECT_FALSE(watched.influence_is_current());
 }
 
+TEST(WatchedInfluence, IsAwaitedUntilWhatWasAskedForHasBeenSeen) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  WatchedRun watched({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
+  EXPECT_TRUE(watched.influence_is_awaited());
+  watched.measure_influence();
+  EXPECT_FALSE(watched.influence_is_awaited());
+  watched.train_step();
+  watched.advance_influence();
+  EXPECT_FALSE(watched.influence_is_awaited()) << "the same of a later moment has time";
+  watched.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  EXPECT_TRUE(watched.influence_is_awaited());
+  watched.measure_influence();
+  EXPECT_FALSE(watched.influence_is_awaited());
+}
+
 TEST(WatchedInfluence, RefusesWhatMakesNoSense) {
   for (const char* text : {R"({"tokens": 1})", R"({"source": 256})", R"({"speed": 1})",
                            R"({"race": {"kinds": ["swiglu"]}})", R"({"race": {"source": 511}})"}) {
