@@ -1,4 +1,6 @@
 // Afterglow: with a subcommand the command line, without one the window.
+#include <malloc.h>
+
 #include <csignal>
 
 #include "app/cli/command_line.h"
@@ -8,6 +10,9 @@
 #include "gpu/cuda.h"
 
 int main(int argc, char** argv) {
+  // Large blocks come from the system and go back to it. Among small ones, states and curves that live for hours and
+  // what an analysis needs for a moment would fill each other's holes, and memory would grow for minutes.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
   // A full disk or a reader that went away is an error to report, not a signal to die of.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

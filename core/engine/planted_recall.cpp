@@ -99,10 +99,12 @@ std::vector<double> PlantedRecall::lags() const {
 }
 
 /// Those of all planted tokens, one after the other.
-void PlantedRecall::add_sequences(int context, int lag, std::vector<double>& all) const {
+std::vector<double> PlantedRecall::sequences(int context, int lag) const {
   const auto width = static_cast<std::size_t>(noise_->width()),
              length = static_cast<std::size_t>(plan_.source + lag + 1);
   const std::span<const double> noise = noise_->context(context).first(length * width), cue = noise_->cue();
+  std::vector<double> all;
+  all.reserve(planted_tokens * noise.size());
   for (int k = 0; k < planted_tokens; ++k) {
     const std::span<const double> value = noise_->value(k);
     const std::size_t begin = all.size();
@@ -116,6 +118,7 @@ void PlantedRecall::add_sequences(int context, int lag, std::vector<double>& all
       }
     }
   }
+  return all;
 }
 
 bool PlantedRecall::advance() {
@@ -125,12 +128,11 @@ bool PlantedRecall::advance() {
   const std::int64_t length = plan_.source + lag + 1, width = noise_->width();
   const int most = std::max(1, static_cast<int>(size_.tokens() / (planted_tokens * length)));
   const int contexts = std::min(most, recall_contexts - next_context_), rows = contexts * planted_tokens;
-  std::vector<double> sequences;
-  sequences.reserve(static_cast<std::size_t>(rows * length * width));
-  for (int i = 0; i < contexts; ++i) add_sequences(next_context_ + i, lag, sequences);
-
   tape_->begin(false);
-  const Var x = tape_->constant(to_device(*tape_, {rows, length, width}, dtype_, sequences));
+  const Tensor all = tape_->scratch({contexts, planted_tokens, length, width}, dtype_);
+  for (int i = 0; i < contexts; ++i)
+    tape_->backend().copy(all.at(i), to_device(*tape_, all.at(i).shape, dtype_, sequences(next_context_ + i, lag)));
+  const Var x = tape_->constant(all.reshaped({rows, length, width}));
   const Tensor mask = tape_->scratch({rows, length}, DType::u8);
   const std::vector<std::uint8_t> ones(static_cast<std::size_t>(rows * length), 1);
   tape_->backend().upload(mask, ones.data());

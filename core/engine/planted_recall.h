@@ -59,7 +59,7 @@ class PlantedRecall {
   const std::vector<double>& shares() const { return shares_; }
 
  private:
-  void add_sequences(int context, int lag, std::vector<double>& all) const;
+  std::vector<double> sequences(int context, int lag) const;
 
   Tape* tape_;
   DType dtype_;

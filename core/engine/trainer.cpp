@@ -266,9 +266,10 @@ void Trainer::restore(const TrainerState& state) {
 }
 
 std::string Trainer::checksum() const {
-  std::vector<std::byte> weights(parameters_.values().bytes());
-  backend_->download(weights.data(), parameters_.values());
-  return checksum_of({step_, std::move(weights), {}, {}, objective_->memory()});
+  checked_.weights.resize(parameters_.values().bytes());
+  backend_->download(checked_.weights.data(), parameters_.values());
+  checked_.memory = objective_->memory();
+  return checksum_of(checked_);
 }
 
 std::string checksum_of(const TrainerState& state) {

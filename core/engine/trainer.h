@@ -116,7 +116,8 @@ class Trainer {
   std::int64_t drawn_for_ = -1;  // finished steps when the drawn examples are used; -1: nothing drawn
   std::unique_ptr<Program> program_;
   std::vector<double> summary_;
-  int plain_steps_ = 0;  // steps run with the current shapes before capturing
+  mutable TrainerState checked_;  // weights and memory on their way to a checksum
+  int plain_steps_ = 0;           // steps run with the current shapes before capturing
   std::int64_t step_ = 0;
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;
