@@ -15,6 +15,9 @@ __device__ inline void await_previous() {
 /// Whether this GPU, with the code built for it, can begin kernels early.
 bool begins_early();
 
+/// Whether this GPU multiplies by warp groups: compute capability 9.0.
+bool has_warpgroups();
+
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
             const Arguments&... arguments) {

@@ -64,9 +64,6 @@ struct WarpgroupTile {
   static constexpr unsigned rows = 128, columns = 112, slab = 64;
 };
 
-/// Whether this GPU multiplies by warp groups: compute capability 9.0.
-bool has_warpgroups();
-
 /// Plain or summed products whose tiles are counted by WarpgroupTile, all operands and results `vector`, rows in memory
 /// multiples of four. `a_deep`, `b_deep`: lines of the operand run along the depth in memory; never only those of b.
 /// As accurate as float32. Only where has_warpgroups() (cuda_product_warpgroup.cu).

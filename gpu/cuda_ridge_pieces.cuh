@@ -75,7 +75,6 @@ __device__ inline void sum_heads(const RidgeShape& s, const RidgeWorkspace& work
 }
 
 /// Whether warp groups can take this size: a piece is a tile, and rows are read by fours. For ranks or widths above 32.
-bool has_warpgroups();
 inline bool fits_warpgroups(const RidgeShape& s) {
   return s.piece <= 64 && s.rank % 4 == 0 && s.width % 4 == 0 && has_warpgroups();
 }
