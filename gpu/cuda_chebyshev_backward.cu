@@ -26,6 +26,12 @@ Dual dual_of(const Tensor& workspace, const ChebyshevShape& s) {
   return dual;
 }
 
+/// Whether two neighbouring numbers of a row can be written together.
+bool takes_pairs(const Sink& sink) {
+  return !sink.wanted() ||
+         (reinterpret_cast<std::uintptr_t>(sink.rows.data) % sizeof(float2) == 0 && sink.rows.stride % 2 == 0);
+}
+
 /// z, dq, dalpha, and what the other two kernels need of every token.
 template <int J>
 __global__ void __launch_bounds__(threads)
@@ -294,9 +300,9 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
   const auto* upstream = dy.as<float>();
   if (on_matrix_units(s, precision_)) {
     float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
-    if (on_warpgroups(s)) {
-      dual_on_warpgroups(stream(), s, io, upstream, dual, sinks);
-      own_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
+    const bool warpgroups = on_warpgroups(s) && takes_pairs(sinks.q) && takes_pairs(sinks.k) && takes_pairs(sinks.v);
+    if (warpgroups) {
+      dual_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
     } else {
       dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
       asked_on_matrix_units(stream(), s, io, upstream, dual, faded);
@@ -304,7 +310,7 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
     launched("chebyshev_readout_backward solve");
     sum_asked_on_matrix_units(stream(), s, dual, faded);
     launched("chebyshev_readout_backward states");
-    if (on_warpgroups(s)) {
+    if (warpgroups) {
       add_later_on_warpgroups(stream(), s, io, dual, sinks);
     } else {
       finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);

@@ -80,13 +80,10 @@ inline bool on_warpgroups(const ChebyshevShape& s) { return s.width >= 64 && has
 /// What every chunk adds to the states, in the places of those before it.
 void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);
 void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
-/// dq, dalpha, and what the next kernels need: z and p in the place of z, w in that of `later`, shares of both.
+/// dq, dalpha, all of dk and dv that needs nothing of later chunks, the tokens' shares less that part's, and what every
+/// chunk asks of the states before it. z and `later` stay unwritten.
 void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                        const Dual& dual, const Sinks& out);
-/// All of dk and dv that needs nothing of later chunks, the tokens' shares less that part's, and what every chunk asks
-/// of the states before it.
-void own_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                       const Dual& dual, const Sinks& out, float* faded);
+                        const Dual& dual, const Sinks& out, float* faded);
 /// The rest of dk and dv, added; dg.
 void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                              const Dual& dual, const Sinks& out);

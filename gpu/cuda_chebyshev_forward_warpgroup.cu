@@ -12,19 +12,14 @@ template <int W>
 __global__ void __launch_bounds__(threads, 4) added_kernel(ChebyshevShape s, ChebyshevPointers io, float* faded) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
-  __shared__ float weights[chunk_tokens];
   constexpr int bytes = Panel<chunk_tokens>::bytes(W);
   const Panel<chunk_tokens> keys{memory}, values{memory + bytes}, weighted{memory + 2 * bytes};
   const ChunkRows at(s, static_cast<int>(blockIdx.x));
-  load_panel<W, 8>(at, io.v, values);
+  load_panel<W>(at, io.k, keys);
+  load_panel<W>(at, io.v, values);
   load_gates(s, io.g, at, gates);
   const float last = gates.value[chunk_tokens - 1];
-  if (threadIdx.x < chunk_tokens) weights[threadIdx.x] = fast_exp(last - gates.value[threadIdx.x]);
-  __syncthreads();
-  each_loaded<W, 8>(at, io.k, [&](int c, int place, const float4& k, std::uint32_t mask) {
-    put_in_panel(keys, c, place, k, mask);
-    put_in_panel(weighted, c, place, scaled(weights[c], k), mask);
-  });
+  load_panel<W>(at, io.k, weighted, [&](int c) { return fast_exp(last - gates.value[c]); });
   if (threadIdx.x == 0) {
     faded[blockIdx.x] = expf(gates.key[chunk_tokens - 1]);
     faded[s.pieces() + blockIdx.x] = expf(last);
@@ -56,68 +51,32 @@ __device__ float squares_of(Panel<W> state) {
 /// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
 template <int W>
 __device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
-                                        const Gates& gates, float square, Rows<W>& product) {
-  __shared__ SquareSteps steps;
+                                        const Gates& gates, float square, const Rows<W>& product) {
+  __shared__ float terms[chunk_tokens], faded[chunk_tokens], squares[chunk_tokens], sums[32];
   float overlap[2] = {}, own[2] = {};
-  each_four<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
-    const float4 k = four_of(io.k, place);
-    overlap[half] += dot(Four<W>(product, n, half), k);
-    own[half] += dot(k, k);
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    const float2 k = two_of(io.k, place);
+    overlap[half] += product.cell[n][2 * half] * k.x + product.cell[n][2 * half + 1] * k.y;
+    own[half] += k.x * k.x + k.y * k.y;
   });
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float k2 = row_sum(own[half]);
-    steps.set(token_of(half), gates, row_sum(overlap[half]), k2);
+    const int c = token_of(half);
+    const float k2 = row_sum(own[half]), inner = row_sum(overlap[half]);
+    terms[c] = 2.0f * fmaxf(inner - k2 * k2, 0.0f) + k2 * k2;
+    faded[c] = expf(2.0f * (gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)));
   }
-  put_norms(s, io, at, steps, square);
-}
-
-/// The chunk's norms, and x of its tokens.
-template <int W>
-__device__ __forceinline__ void solve_chunk(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
-                                            const Gates& gates, const Memory<W>& shared, Rows<W>& x) {
-  const Faded faded(gates.key);
-  Rows<W> residual;
-  Left<W> keys;
-  load_rows(at, io.k, faded.factor, x);
-  keys.round(x);
-  x.clear();
-  read<W, false>(keys, shared.H, shared.keys, shared.keys, shared.weights, x);
-  measure(s, io, at, gates, squares_of<W>(shared.H), x);
-  load_rows(at, io.q, {-1.0f, -1.0f}, residual);
-  solve_rows(s.iterations, Norms(io, at), faded, shared.H, shared.keys, shared.weights, residual, x);
-}
-
-/// Writes x; rows become p = q + alpha (x - q).
-template <int W>
-__device__ __forceinline__ void put_solutions(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
-                                              Rows<W>& rows) {
-  float4 q[W / 8];  // all are read before the first x is written: a read does not pass a write
-  each_four<W>(at,
-               [&](std::size_t, std::size_t place, int n, int half) { q[half * (W / 16) + n] = four_of(io.q, place); });
-  each_four<W>(at, [&](std::size_t row, std::size_t place, int n, int half) {
-    const Four<W> cells(rows, n, half);
-    const float4 x = cells;
-    put_four(io.x + place, x);
-    cells = mixed(q[half * (W / 16) + n], x, io.alpha ? __ldg(io.alpha + row) : s.alpha);
-  });
-}
-
-/// y from p, which is used up.
-template <int W>
-__device__ __forceinline__ void read_out(const ChebyshevShape& s, const ChunkRows& at, const Gates& gates,
-                                         const Memory<W>& shared, Rows<W>& rows, float* y) {
-  Left<W> p;
-  scale_rows(Faded(gates.value).factor, rows);
-  p.round(rows);
-  rows.clear();
-  if (!s.decay_keys) fill_weights(gates.value, shared.weights);
-  await_copies<0>();
-  publish();
-  read<W, true>(p, shared.S, shared.keys, shared.values, shared.weights, rows);
-  each_four<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
-    put_four(y + place, scaled(s.scale, Four<W>(rows, n, half)));
-  });
+  square = block_sum(square, sums);
+  __syncthreads();
+  recur_over_chunk<false>(faded, terms, square, squares);
+  __syncthreads();
+  if (threadIdx.x < at.count) {
+    const std::size_t row = at.row(static_cast<int>(threadIdx.x));
+    const float fro = sqrtf(squares[threadIdx.x]);
+    io.fro[row] = fro;
+    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
+  }
+  __syncthreads();
 }
 
 template <int W>
@@ -128,16 +87,43 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
   const ChunkRows at(s, static_cast<int>(blockIdx.x));
   begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
   begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
-  load_panel<W, 16>(at, io.k, shared.keys);
-  load_panel<W, 16>(at, io.v, shared.values);
+  load_panel<W>(at, io.k, shared.keys);
+  load_panel<W>(at, io.v, shared.values);
   load_gates(s, io.g, at, gates);
   fill_weights(gates.key, shared.weights);
   await_copies<1>();
   publish();
-  Rows<W> rows;
-  solve_chunk(s, io, at, gates, shared, rows);
-  put_solutions(s, io, at, rows);
-  read_out(s, at, gates, shared, rows, y);
+  Rows<W> x, residual;
+  Left<W> left;
+  {
+    const Faded faded(gates.key);
+    load_rows(at, io.k, faded.factor, x);
+    left.round(x);
+    x.clear();
+    read<W, false>(left, shared.H, shared.keys, shared.keys, shared.weights, x);
+    measure(s, io, at, gates, squares_of<W>(shared.H), x);
+    load_rows(at, io.q, {-1.0f, -1.0f}, residual);
+    solve_rows(s.iterations, Norms(io, at), faded, shared.H, shared.keys, shared.weights, residual, x);
+  }
+  each_pair<W>(at, [&](std::size_t row, std::size_t place, int n, int half) {
+    float &first = x.cell[n][2 * half], &second = x.cell[n][2 * half + 1];
+    put_two(io.x, place, first, second);
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha;
+    const float2 q = two_of(io.q, place);
+    first = q.x + alpha * (first - q.x);
+    second = q.y + alpha * (second - q.y);
+  });
+  const Faded faded(gates.value);
+  scale_rows(faded.factor, x);
+  left.round(x);
+  x.clear();
+  if (!s.decay_keys) fill_weights(gates.value, shared.weights);
+  await_copies<0>();
+  publish();
+  read<W, true>(left, shared.S, shared.keys, shared.values, shared.weights, x);
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    put_two(y, place, s.scale * x.cell[n][2 * half], s.scale * x.cell[n][2 * half + 1]);
+  });
 }
 
 }  // namespace

@@ -5,10 +5,6 @@
 // Row c of what is multiplied is kept times f_c = e^{G_c}, at least e^-60. Then the product with the state before the
 // chunk needs no factor of its own, and pairs of tokens weigh e^{G_c - G_j} / f_c. A state that faded further than
 // e^-60 within its chunk is taken as e^-60 of it.
-//
-// Of every 16 columns of a head the units give a lane 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. The head's columns are taken
-// in an order in which these are four neighbours in memory, 4 t to 4 t + 3, in rows and panels alike, and so are both
-// rows and columns of the states. Products do not notice, and every row is read and written 16 bytes at a time.
 #pragma once
 #include <algorithm>
 
@@ -31,8 +27,7 @@ using Rows = matrix_units::Rows<W>;
 template <int W>
 using Left = matrix_units::Left<W>;
 
-/// The token of this lane's row g (half 0) or g + 8 (half 1), and the first of the two columns it has of every 8 of a
-/// product.
+/// The token of this lane's row g (half 0) or g + 8 (half 1), and the first of the two columns it has of every 8.
 __device__ inline int token_of(int half) {
   return static_cast<int>(threadIdx.x / 32 * matrix_units::warp_tokens + threadIdx.x % 32 / 4) + 8 * half;
 }
@@ -52,146 +47,120 @@ __device__ inline float fast_exp(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.4426950408889634f * x));
   return result;
 }
+__device__ inline float rounded(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
 /// log f_c.
 __device__ inline float kept(float gate) { return fmaxf(gate, -60.0f); }
 
-/// This lane's numbers of four neighbouring columns of a row.
-template <int W>
-struct Four {
-  float &x, &y, &z, &w;
-  __device__ Four(Rows<W>& rows, int n, int half)
-      : x(rows.cell[2 * n][2 * half]),
-        y(rows.cell[2 * n][2 * half + 1]),
-        z(rows.cell[2 * n + 1][2 * half]),
-        w(rows.cell[2 * n + 1][2 * half + 1]) {}
-  __device__ void operator=(const float4& four) const {
-    x = four.x;
-    y = four.y;
-    z = four.z;
-    w = four.w;
-  }
-  __device__ operator float4() const { return {x, y, z, w}; }
-};
-__device__ __forceinline__ float dot(const float4& a, const float4& b) {
-  return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
-}
-
-/// body(row of the token in [B,T,H,.], place in [B,T,H,D], n, half) for every four neighbouring numbers Four(.., n,
-/// half) of tokens before the chunk's end.
+/// body(row of the token in [B,T,H,.], place in [B,T,H,D], n, half) for every pair of neighbouring numbers
+/// cell[n][2 half], cell[n][2 half + 1] of tokens before the chunk's end.
 template <int W, class Body>
-__device__ __forceinline__ void each_four(const ChunkRows& at, const Body& body) {
+__device__ __forceinline__ void each_pair(const ChunkRows& at, const Body& body) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
     if (c >= at.count) continue;
-    const std::size_t row = at.row(c), place = row * W + threadIdx.x % 4 * 4;
+    const std::size_t row = at.row(c), place = row * W + column_of();
 #pragma unroll
-    for (int n = 0; n < W / 16; ++n) body(row, place + 16 * n, n, half);
+    for (int n = 0; n < W / 8; ++n) body(row, place + 8 * n, n, half);
   }
 }
 /// Of what no thread of the kernel writes; such reads need not wait for stores.
-__device__ __forceinline__ float4 four_of(const float* from, std::size_t place) {
-  return __ldg(reinterpret_cast<const float4*>(from + place));
+__device__ __forceinline__ float2 two_of(const float* from, std::size_t place) {
+  return __ldg(reinterpret_cast<const float2*>(from + place));
 }
-__device__ __forceinline__ void put_four(float* to, const float4& four) { *reinterpret_cast<float4*>(to) = four; }
-__device__ __forceinline__ float4 scaled(float factor, const float4& four) {
-  return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
-}
-/// p = q + alpha (x - q).
-__device__ __forceinline__ float4 mixed(const float4& q, const float4& x, float alpha) {
-  return {q.x + alpha * (x.x - q.x), q.y + alpha * (x.y - q.y), q.z + alpha * (x.z - q.z), q.w + alpha * (x.w - q.w)};
+__device__ __forceinline__ void put_two(float* to, std::size_t place, float first, float second) {
+  *reinterpret_cast<float2*>(to + place) = {first, second};
 }
 
 /// Rows of a tensor [B,T,H,D] times factor[half]; zero behind the end.
 template <int W>
 __device__ __forceinline__ void load_rows(const ChunkRows& at, const float* from, const float (&factor)[2],
                                           Rows<W>& rows) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int c = token_of(half);
-    const std::size_t place = at.row(min(c, at.count - 1)) * W + threadIdx.x % 4 * 4;
-    const float weight = c < at.count ? factor[half] : 0.0f;
-#pragma unroll
-    for (int n = 0; n < W / 16; ++n) Four<W>(rows, n, half) = scaled(weight, four_of(from, place + 16 * n));
-  }
+  rows.clear();
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    const float2 two = two_of(from, place);
+    rows.cell[n][2 * half] = factor[half] * two.x;
+    rows.cell[n][2 * half + 1] = factor[half] * two.y;
+  });
 }
 template <int W>
 __device__ __forceinline__ void scale_rows(const float (&factor)[2], Rows<W>& rows) {
   rows.each([&](float& cell, int half, int) { cell *= factor[half]; });
 }
 
-/// Whether four neighbouring numbers of rows can be written together.
-__device__ __forceinline__ bool takes_fours(const device::Rows<float>& rows) {
-  return rows.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(rows.data) % sizeof(float4) == 0;
-}
-
-/// Assigns rows of a gradient, or adds to them; of a token all numbers are read before the first is written.
+/// Assigns rows of a tensor, or adds to them; of a token all numbers are read before the first is written.
 template <int W>
 __device__ __forceinline__ void put_rows(const ChunkRows& at, const device::Rows<float>& to, bool accumulate,
-                                         Rows<W>& rows) {
-  const bool fours = takes_fours(to);
+                                         const Rows<W>& rows) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
     if (c >= at.count) continue;
-    float* place = &to.at(at.row(c), threadIdx.x % 4 * 4);
-    float4 there[W / 16] = {};
+    auto* place = reinterpret_cast<float2*>(&to.at(at.row(c), static_cast<unsigned>(column_of())));
+    float2 there[W / 8] = {};
     if (accumulate) {
 #pragma unroll
-      for (int n = 0; n < W / 16; ++n) {
-        const float* from = place + 16 * n;
-        there[n] = fours ? *reinterpret_cast<const float4*>(from) : float4{from[0], from[1], from[2], from[3]};
-      }
+      for (int n = 0; n < W / 8; ++n) there[n] = place[4 * n];
     }
 #pragma unroll
-    for (int n = 0; n < W / 16; ++n) {
-      const Four<W> four(rows, n, half);
-      const float4 sum{there[n].x + four.x, there[n].y + four.y, there[n].z + four.z, there[n].w + four.w};
-      float* target = place + 16 * n;
-      if (fours) {
-        put_four(target, sum);
-        continue;
-      }
-      target[0] = sum.x;
-      target[1] = sum.y;
-      target[2] = sum.z;
-      target[3] = sum.w;
-    }
+    for (int n = 0; n < W / 8; ++n)
+      place[4 * n] = {there[n].x + rows.cell[n][2 * half], there[n].y + rows.cell[n][2 * half + 1]};
   }
 }
 
-/// Puts four neighbouring numbers of a row, rounded, where columns `place` and `place` + 8 begin.
-__device__ __forceinline__ void put_in_panel(Panel<chunk_tokens> to, int c, int place, const float4& four,
-                                             std::uint32_t mask) {
-  const std::uint32_t low = packed(four.x, four.y) & mask, high = packed(four.z, four.w) & mask;
-  const bool turned = place >= 64;  // so that lanes of both blocks of columns write to other banks
-  const unsigned byte = to.place(c, place), other = byte ^ 16;
-  *reinterpret_cast<std::uint32_t*>(to.memory + (turned ? other : byte)) = turned ? high : low;
-  *reinterpret_cast<std::uint32_t*>(to.memory + (turned ? byte : other)) = turned ? low : high;
-}
-/// put(c, place, four numbers, mask) of the chunk's rows of a tensor; the mask is zero behind the end. A thread waits
-/// for `at_once` loads together.
-template <int W, int at_once, class Put>
-__device__ void each_loaded(const ChunkRows& at, const float* from, const Put& put) {
+/// A panel of the chunk's rows, value(four numbers' place, token, row), rounded; zero behind the end.
+template <int W, class Value>
+__device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Value& value) {
   constexpr int steps = chunk_tokens * W / 4 / threads, rows = chunk_tokens / steps;  // a thread keeps its columns
   const int column = static_cast<int>(threadIdx.x % (W / 4)) * 4,
             first = static_cast<int>(threadIdx.x / (W / 4)) % rows;
-  const int place = column / 16 * 16 + column % 16 / 2;
-  const float* const own = from + at.first_row * W + column;
-#pragma unroll at_once
+#pragma unroll 8
   for (int i = 0; i < steps; ++i) {
-    const int c = first + rows * i;
-    put(c, place, four_of(own, min(c, at.count - 1) * at.heads * W), c < at.count ? ~0u : 0u);
+    const int c = first + rows * i, inside = min(c, at.count - 1);
+    const std::size_t row = at.row(inside);
+    float4 four = value(row * W + column, inside, row);
+    if (c >= at.count) four = {};
+    *reinterpret_cast<uint2*>(to.memory + to.place(c, column)) = {packed(four.x, four.y), packed(four.z, four.w)};
   }
 }
-/// A panel of the chunk's rows of a tensor, rounded; zero behind the end.
-template <int W, int at_once>
+__device__ __forceinline__ float4 four_of(const float* from, std::size_t place) {
+  return __ldg(reinterpret_cast<const float4*>(from + place));
+}
+__device__ __forceinline__ float4 scaled(float factor, const float4& four) {
+  return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
+}
+/// Rows of a tensor.
+template <int W>
 __device__ void load_panel(const ChunkRows& at, const float* from, Panel<chunk_tokens> to) {
-  each_loaded<W, at_once>(at, from, [&](int c, int place, const float4& four, std::uint32_t mask) {
-    put_in_panel(to, c, place, four, mask);
+  fill_panel<W>(at, to, [&](std::size_t place, int, std::size_t) { return four_of(from, place); });
+}
+template <int W, class Factor>
+__device__ void load_panel(const ChunkRows& at, const float* from, Panel<chunk_tokens> to, const Factor& factor) {
+  fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t) { return scaled(factor(c), four_of(from, place)); });
+}
+/// factor p, p = q + alpha (x - q).
+template <int W, class Factor>
+__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+                           Panel<chunk_tokens> to, const Factor& factor) {
+  fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t row) {
+    const float alpha = io.alpha ? __ldg(io.alpha + row) : s.alpha;
+    const float4 q = four_of(io.q, place), x = four_of(io.x, place);
+    return scaled(factor(c), {q.x + alpha * (x.x - q.x), q.y + alpha * (x.y - q.y), q.z + alpha * (x.z - q.z),
+                              q.w + alpha * (x.w - q.w)});
   });
 }
-/// Rows of a panel as a left operand.
+/// Rounded rows to a panel, and back as a left operand.
+template <int W>
+__device__ __forceinline__ void store_rows(const Rows<W>& rows, Panel<chunk_tokens> to) {
+  const int column = column_of();
+#pragma unroll
+  for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<std::uint32_t*>(to.memory + to.place(token_of(half), 8 * n + column)) =
+          packed(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+  }
+}
 template <int W>
 __device__ __forceinline__ void take_rows(Panel<chunk_tokens> from, Left<W>& left) {
   const int column = column_of();
@@ -202,30 +171,6 @@ __device__ __forceinline__ void take_rows(Panel<chunk_tokens> from, Left<W>& lef
       left.pair[k][i] = *reinterpret_cast<const std::uint32_t*>(
           from.memory + from.place(token_of(i % 2), 16 * k + i / 2 * 8 + column));
   }
-}
-/// Numbers of a panel times factor(token), rounded again.
-template <int W, class Factor>
-__device__ void scale_panel(Panel<chunk_tokens> from, Panel<chunk_tokens> to, const Factor& factor) {
-#pragma unroll 4
-  for (int i = threadIdx.x; i < chunk_tokens * W / 8; i += threads) {
-    const int c = i / (W / 8);
-    const unsigned place = from.place(c, i % (W / 8) * 8);
-    const uint4 piece = *reinterpret_cast<const uint4*>(from.memory + place);
-    const float f = factor(c);
-    const auto scaled_pair = [&](std::uint32_t two) { return packed(f * low_of(two), f * high_of(two)); };
-    *reinterpret_cast<uint4*>(to.memory + place) = {scaled_pair(piece.x), scaled_pair(piece.y), scaled_pair(piece.z),
-                                                    scaled_pair(piece.w)};
-  }
-}
-/// Starts the copy of rounded rows [B,T,H,D]; zero behind the end.
-template <int W>
-__device__ void begin_panel(const ChunkRows& at, const Number* from, Panel<chunk_tokens> to) {
-#pragma unroll 4
-  for (int i = threadIdx.x; i < chunk_tokens * W / 8; i += threads) {
-    const int c = i / (W / 8), column = i % (W / 8) * 8;
-    begin_copy(to.memory + to.place(c, column), from + at.row(min(c, at.count - 1)) * W + column, c < at.count);
-  }
-  end_copies();
 }
 template <int W>
 __device__ void begin_state(const Number* from, Panel<W> to) {
@@ -370,51 +315,18 @@ __device__ __forceinline__ void subtract_state(const Number* from, int block, fl
     }
   }
 }
-/// Four words of every 32 columns of this lane's rows, exchanged so that 16 bytes lie side by side: put(n, half,
-/// piece).
-template <int W, class Put>
-__device__ __forceinline__ void each_piece(const Left<W>& rows, const Put& put) {
+/// Rows 64 block to 64 block + 63 of a state, rounded.
+template <int W>
+__device__ __forceinline__ void store_state(const Rows<W>& sums, int block, Number* to) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
 #pragma unroll
     for (int n = 0; n < W / 8; n += 4) {
       std::uint32_t words[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = rows.pair[(n + i) / 2][(n + i) % 2 * 2 + half];
+      for (int i = 0; i < 4; ++i) words[i] = packed(sums.cell[n + i][2 * half], sums.cell[n + i][2 * half + 1]);
       exchange(words);
-      put(n, half, uint4{words[0], words[1], words[2], words[3]});
-    }
-  }
-}
-/// Rows 64 block to 64 block + 63 of a state, rounded.
-template <int W>
-__device__ __forceinline__ void store_state(const Rows<W>& sums, int block, Number* to) {
-  Left<W> rows;
-  rows.round(sums);
-  each_piece(rows, [&](int n, int half, const uint4& piece) {
-    *reinterpret_cast<uint4*>(to + place_in_state<W>(block, half) + 8 * n) = piece;
-  });
-}
-/// Rounded rows of the chunk's tokens to memory [B,T,H,D], and back; behind the end those of the last token.
-template <int W>
-__device__ __forceinline__ void put_rounded(const ChunkRows& at, const Left<W>& rows, Number* to) {
-  each_piece(rows, [&](int n, int half, const uint4& piece) {
-    const int c = token_of(half);
-    if (c < at.count) *reinterpret_cast<uint4*>(to + at.row(c) * W + threadIdx.x % 4 * 8 + 8 * n) = piece;
-  });
-}
-template <int W>
-__device__ __forceinline__ void take_rounded(const ChunkRows& at, const Number* from, Left<W>& rows) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const Number* row = from + at.row(min(token_of(half), at.count - 1)) * W + threadIdx.x % 4 * 8;
-#pragma unroll
-    for (int n = 0; n < W / 8; n += 4) {
-      const uint4 piece = __ldg(reinterpret_cast<const uint4*>(row + 8 * n));
-      std::uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
-      exchange(words);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) rows.pair[(n + i) / 2][(n + i) % 2 * 2 + half] = words[i];
+      *reinterpret_cast<uint4*>(to + place_in_state<W>(block, half) + 8 * n) = {words[0], words[1], words[2], words[3]};
     }
   }
 }
@@ -435,15 +347,6 @@ struct Faded {
     }
   }
 };
-
-/// What the dual solve leaves in the place of z: z and p, both rounded, [B,T,H,D] in the columns' order.
-struct RoundedAnswers {
-  Number *z, *p;
-};
-__device__ inline RoundedAnswers rounded_answers(const Dual& dual) {
-  auto* z = reinterpret_cast<Number*>(dual.z);
-  return {z, z + (dual.later - dual.z)};
-}
 
 /// |H_c|_F and lambda_c of this lane's rows.
 struct Norms {
@@ -518,10 +421,12 @@ struct Memory {
 
 /// Sums over columns of rows times the same rows of a tensor, for this lane's rows.
 template <int W>
-__device__ __forceinline__ void overlaps(const ChunkRows& at, Rows<W>& rows, const float* other, float (&sums)[2]) {
+__device__ __forceinline__ void overlaps(const ChunkRows& at, const Rows<W>& rows, const float* other,
+                                         float (&sums)[2]) {
   sums[0] = sums[1] = 0.0f;
-  each_four<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
-    sums[half] += dot(Four<W>(rows, n, half), four_of(other, place));
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    const float2 two = two_of(other, place);
+    sums[half] += rows.cell[n][2 * half] * two.x + rows.cell[n][2 * half + 1] * two.y;
   });
 #pragma unroll
   for (float& sum : sums) sum = row_sum(sum);

@@ -157,13 +157,6 @@ __device__ __forceinline__ void begin_copy(void* to, const void* from) {
       "l"(from)
       : "memory");
 }
-/// The same, or zeros when not `inside`.
-__device__ __forceinline__ void begin_copy(void* to, const void* from, bool inside) {
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
-      "l"(from), "r"(inside ? 16 : 0)
-      : "memory");
-}
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most `pending` groups of this thread's copies are under way.
 template <int pending>
