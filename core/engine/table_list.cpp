@@ -96,7 +96,7 @@ Table sessa_table() {
   };
   const char* const tasks[] = {
       R"(task={"kind":"symbolsoup","part":32,"length":160})",
-      R"(task={"kind":"diffuse_mqar","bindings":[1,2,4],"key_length":2,"lag":[16,32,64],"length":96})",
+      R"(task={"kind":"diffuse_mqar","bindings":[1,2,4],"key_length":2,"lag":[16,32,64],"length":90})",
       R"(task={"kind":"stories","length":128})"};
   for (const Series& series : {Series{"Sessa", "sessa", "sessa-mqar"},
                                {"Sessa without feedback", "sessa", "sessa-mqar-ablated"},
