@@ -204,7 +204,8 @@ INSTANTIATE_TEST_SUITE_P(All, CudaLargeProducts,
                                   "_" + std::to_string(instance.param.rows);
                          });
 
-// Three maps of one input, its gradient and those of the weights: each one launch, against products one by one.
+// Three maps of one input with their biases, its gradient and those of the weights: each one launch, against products
+// one by one.
 TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
   constexpr std::int64_t rows = 14000, inputs = 220, outputs[] = {120, 116, 124};
   HostValues host(*cuda_);
@@ -215,17 +216,20 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
     return host.f32({height, width}, std::vector<float>(static_cast<std::size_t>(height * width), 0.0f));
   };
   const Tensor x = random(rows, inputs, 1);
-  std::vector<Tensor> weights, wanted, results, wanted_gradients, gradients;
+  std::vector<Tensor> weights, biases, wanted, mapped, results, wanted_gradients, gradients;
   std::vector<Grad> places;
   const Tensor wanted_input = random(rows, inputs, 9), input = host.f32({rows, inputs}, host.read<float>(wanted_input));
   for (int i = 0; i < 3; ++i) {
     weights.push_back(random(outputs[i], inputs, 2 + static_cast<unsigned>(i)));
+    biases.push_back(host.f32({outputs[i]}, random_floats(outputs[i], 5 + static_cast<unsigned>(i))));
     wanted.push_back(zeros(rows, outputs[i]));
+    mapped.push_back(zeros(rows, outputs[i]));
     results.push_back(zeros(rows, outputs[i]));
     wanted_gradients.push_back(zeros(outputs[i], inputs));
     gradients.push_back(zeros(outputs[i], inputs));
     places.push_back({gradients.back(), false});
     cuda_->gemm(false, true, 1.0, x, weights[i], 0.0, wanted[i]);
+    cuda_->add_bias(wanted[i], biases[i], mapped[i]);
     cuda_->gemm(false, false, 1.0, wanted[i], weights[i], 1.0, wanted_input);
     cuda_->gemm(true, false, 1.0, wanted[i], x, 0.0, wanted_gradients[i]);
   }
@@ -233,13 +237,13 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
     const double tolerance = precision == Precision::fp32 ? 2e-6 : 2e-3;
     cuda_->copy(input, host.f32({rows, inputs}, random_floats(rows * inputs, 9)));
     EXPECT_TRUE(cuda_->set_precision(precision));
-    cuda_->gemm_each(x, weights, results);
+    cuda_->gemm_each(x, weights, biases, results);
     cuda_->gemm_sum(wanted, weights, {input, true});
-    cuda_->gemm_gradients(wanted, x, places);
+    cuda_->gemm_gradients(wanted, x, places, {});
     cuda_->set_precision(Precision::fp32);
     EXPECT_LT(relative(host.read<float>(input), host.read<float>(wanted_input)), tolerance);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(wanted[i])), tolerance);
+      EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(mapped[i])), tolerance);
       EXPECT_LT(relative(host.read<float>(gradients[i]), host.read<float>(wanted_gradients[i])), tolerance);
     }
   }
