@@ -2,6 +2,7 @@
 #pragma once
 #include "core/backend/backend.h"
 #include "gpu/cuda_chebyshev.cuh"
+#include "gpu/cuda_launch.cuh"
 
 namespace afterglow::device {
 
@@ -75,7 +76,6 @@ void finish_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const 
                             const Dual& dual, const Sinks& out);
 
 // The same on the matrix units of compute capability 9.0, for heads of width 64 and 128.
-bool has_warpgroups();
 inline bool on_warpgroups(const ChebyshevShape& s) { return s.width >= 64 && has_warpgroups(); }
 /// What every chunk adds to the states, in the places of those before it.
 void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);

@@ -129,17 +129,6 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
 }  // namespace
 }  // namespace warpgroup
 
-bool has_warpgroups() {
-  static const bool result = [] {
-    int device = 0, major = 0, minor = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
-           minor == 0;
-  }();
-  return result;
-}
-
 void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded) {
   warpgroup::with_width(s.width, [&](auto width) {
     constexpr int W = width.value, bytes = 3 * warpgroup::Panel<chunk_tokens>::bytes(W);

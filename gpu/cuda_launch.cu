@@ -1,4 +1,4 @@
-// Whether kernels can begin early here.
+// What this GPU and the code built for it can do.
 #include "gpu/cuda_launch.cuh"
 
 namespace afterglow::device {
@@ -18,6 +18,17 @@ bool begins_early() {
     return cudaGetDevice(&device) == cudaSuccess &&
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
            cudaFuncGetAttributes(&code, sample_kernel) == cudaSuccess && major >= 9 && code.ptxVersion >= 90;
+  }();
+  return result;
+}
+
+bool has_warpgroups() {
+  static const bool result = [] {
+    int device = 0, major = 0, minor = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
+           minor == 0;
   }();
   return result;
 }

@@ -13,19 +13,22 @@ namespace {
 
 class GpuOpTable : public OnGpu<::testing::TestWithParam<OpCase>> {};
 
+/// A case computed twice.
+void expect_same_bits(const OpCase& of, Backend& backend) {
+  const OpInputs inputs = inputs_of(of);
+  const OpResult first = OpRunner(of, backend, DType::f32).result(inputs);
+  const OpResult second = OpRunner(of, backend, DType::f32).result(inputs);
+  EXPECT_EQ(first.output, second.output);
+  EXPECT_EQ(first.gradients, second.gradients);
+}
+
 TEST_P(GpuOpTable, AgreesWithTheCpu) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
   for (const Difference& difference : compare_backends(GetParam(), *cpu, *cuda_))
     EXPECT_LE(difference.error, GetParam().tolerance) << difference.what << "; " << GetParam().reason;
 }
 
-TEST_P(GpuOpTable, RepeatsItsBits) {
-  const OpInputs inputs = inputs_of(GetParam());
-  const OpResult first = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
-  const OpResult second = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
-  EXPECT_EQ(first.output, second.output);
-  EXPECT_EQ(first.gradients, second.gradients);
-}
+TEST_P(GpuOpTable, RepeatsItsBits) { expect_same_bits(GetParam(), *cuda_); }
 
 TEST_P(GpuOpTable, GradientsAccumulate) {
   const OpInputs inputs = inputs_of(GetParam());
@@ -64,13 +67,7 @@ TEST_P(GpuPairsInTf32, AgreeWithTheCpu) {
     EXPECT_LE(difference.error, 4e-3) << difference.what << ": operands are rounded to one part in 4096";
 }
 
-TEST_P(GpuPairsInTf32, RepeatTheirBits) {
-  const OpInputs inputs = inputs_of(GetParam());
-  const OpResult first = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
-  const OpResult second = OpRunner(GetParam(), *cuda_, DType::f32).result(inputs);
-  EXPECT_EQ(first.output, second.output);
-  EXPECT_EQ(first.gradients, second.gradients);
-}
+TEST_P(GpuPairsInTf32, RepeatTheirBits) { expect_same_bits(GetParam(), *cuda_); }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuPairsInTf32, ::testing::ValuesIn(pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
