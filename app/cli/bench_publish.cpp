@@ -18,19 +18,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds frame{16}, glance{1};
 constexpr std::chrono::milliseconds settling{100};  // until the last look of the reader before has ended
 constexpr std::chrono::seconds patience{60};        // with one step
-constexpr std::int64_t endless = 100'000'000;       // steps
 constexpr std::int64_t fewest_steps = 20;           // of one measurement
 
 std::string without_end(Recipe recipe) {
-  recipe.training.steps = endless;
+  recipe.training.steps = endless_steps;
   recipe.training.evaluate_every = 0;
   return to_json(recipe).dump();
-}
-
-void require_training(const Observation& now) {
-  for (const Event& event : now.events) {
-    if (event.severity == Severity::failure) throw Error(ExitCode::failure, event.text);
-  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -21,7 +20,6 @@ namespace {
 
 constexpr double longest_interval = 60;  // seconds between samples
 constexpr int fewest_intervals = 5;
-constexpr double endless = 1e8;  // steps: more than any soak reaches
 
 /// Resident memory of this program, from the kernel's own account; 0 where there is none.
 std::int64_t resident_bytes() {
@@ -64,21 +62,12 @@ nlohmann::json json_of(const SoakSample& sample) {
           {"device_bytes", sample.device_bytes}, {"gpu_bytes", sample.gpu_bytes}};
 }
 
-/// Throws what stopped the training.
-void require_training(const Observation& now) {
-  for (const Event& event : now.events) {
-    if (event.severity == Severity::failure)
-      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure,
-                  "step " + std::to_string(event.step) + ": " + event.text);
-  }
-}
-
 }  // namespace
 
 nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Output& output) {
   using Clock = std::chrono::steady_clock;
   Recipe recipe = start_moment(options.start, common, "tiny").recipe;
-  recipe.training.steps = static_cast<std::int64_t>(endless);
+  recipe.training.steps = endless_steps;
   // Made once before, so that a missing GPU is told as every command tells it.
   const bool is_on_gpu = make_backend(common.device, common.threads)->name() == "cuda";
   SessionOptions session_options;

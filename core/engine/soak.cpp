@@ -10,6 +10,7 @@
 #include "core/engine/influence_view.h"
 #include "core/engine/probe_view.h"
 #include "core/engine/solver_view.h"
+#include "core/io/error.h"
 
 namespace afterglow {
 
@@ -51,6 +52,14 @@ bool has_heads_to_edit(const Observation& now) {
 }
 
 }  // namespace
+
+void require_training(const Observation& now) {
+  for (const Event& event : now.events) {
+    if (event.severity == Severity::failure)
+      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure,
+                  "step " + std::to_string(event.step) + ": " + event.text);
+  }
+}
 
 bool SoakTour::advance(Session& session, const Observation& now) {
   const bool is_edited = now.probe && !now.probe->setup.overrides.empty();

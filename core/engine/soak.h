@@ -10,6 +10,12 @@
 
 namespace afterglow {
 
+/// Steps of a training that goes on until somebody stops it.
+inline constexpr std::int64_t endless_steps = 100'000'000;
+
+/// Throws what stopped the training, with step and exit code; nothing while it goes on.
+void require_training(const Observation& now);
+
 /// One look at the memory of the program and of the device.
 struct SoakSample {
   double seconds = 0;  ///< since the start
