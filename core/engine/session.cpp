@@ -45,6 +45,8 @@ class Pace {
   explicit Pace(double least_interval) : least_interval_(least_interval) {}
   /// Whether it may be done anew if it takes at most this share of the time.
   bool due(double share) const { return seconds_since(last_) >= std::max(least_interval_, cost_ / share); }
+  /// Somebody begins to wait for it: what it took before no longer counts.
+  void hurry() { cost_ = 0; }
   template <class Work>
   void timed(const Work& work) {
     last_ = Clock::now();
@@ -196,8 +198,10 @@ struct Session::Worker {
       const bool idle = !running || !watched;
       if (idle && !stale && !has_influence_to_measure())
         wake.wait(lock, [&] { return stopping || !inbox.empty() || asked != asked_before; });
-      stale = stale || asked != asked_before;
-      asked_before = asked;
+      const Analyses now_asked = asked;
+      stale = stale || now_asked != asked_before;
+      hurry(now_asked & ~asked_before);
+      asked_before = now_asked;
       if (idle && inbox.empty() && (has_influence_to_measure() ? is_being_steered() : stale))
         wake.wait_for(lock, std::chrono::milliseconds(4));
       if (stopping) return false;
@@ -535,6 +539,18 @@ struct Session::Worker {
     if (seen_checksums.size() <= most_checksums) return;
     checksum_interval *= 2;
     std::erase_if(seen_checksums, [&](const auto& seen) { return seen.second.second % checksum_interval != 0; });
+  }
+
+  /// A page that opens shows the present moment, not the one at which somebody looked last.
+  void hurry(Analyses newly_asked) {
+    const std::pair<Analysis, Pace*> paces[] = {{Analysis::spectra, &spectra_pace},
+                                                {Analysis::trace, &trace_pace},
+                                                {Analysis::probe, &probe_pace},
+                                                {Analysis::solvers, &solver_pace},
+                                                {Analysis::theory, &theory_pace}};
+    for (const auto& [analysis, pace] : paces) {
+      if ((newly_asked & static_cast<Analyses>(analysis)) != 0) pace->hurry();
+    }
   }
 
   bool asks(Analysis analysis) const {
