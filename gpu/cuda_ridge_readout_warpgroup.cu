@@ -55,6 +55,7 @@ struct GroupForward {
     const tiles::Scale own = peaks.scale(0);
     rows.store(inverse.at, own.up);
     inverse.down = own.down;
+    __syncthreads();  // all have read the largest numbers before the next ones take their place
   }
   /// The lower triangle, to global memory.
   __device__ __forceinline__ void store_factor(float* L) const {
