@@ -2,6 +2,9 @@
 // accumulating.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
+
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/op_case.h"
 
@@ -41,16 +44,17 @@ TEST_P(GpuOpTable, GradientsAccumulate) {
   }
 }
 
-/// Operations over pairs of tokens, whose products have operands of 11 bits in tf32.
-std::vector<OpCase> pair_cases() {
+/// Fused operations whose products have operands of 11 bits in tf32: those over pairs of tokens, and the SKA core.
+std::vector<OpCase> rounded_cases() {
   std::vector<OpCase> cases = op_cases();
   std::erase_if(cases, [](const OpCase& each) {
-    return each.name.find("attention") == std::string::npos && each.name.find("feedback") == std::string::npos;
+    return std::ranges::none_of(std::array{"attention", "feedback", "ridge"},
+                                [&](const char* name) { return each.name.find(name) != std::string::npos; });
   });
   return cases;
 }
 
-class GpuPairsInTf32 : public OnGpu<::testing::TestWithParam<OpCase>> {
+class GpuOpTableInTf32 : public OnGpu<::testing::TestWithParam<OpCase>> {
  protected:
   void SetUp() override {
     OnGpu::SetUp();
@@ -61,15 +65,17 @@ class GpuPairsInTf32 : public OnGpu<::testing::TestWithParam<OpCase>> {
   }
 };
 
-TEST_P(GpuPairsInTf32, AgreeWithTheCpu) {
+TEST_P(GpuOpTableInTf32, AgreesWithTheCpu) {
+  // L^-1 behind the SKA core's filter multiplies what was rounded by the root of a condition number.
+  const double most = GetParam().name.find("ridge") == std::string::npos ? 4e-3 : 1.2e-2;
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
   for (const Difference& difference : compare_backends(GetParam(), *cpu, *cuda_))
-    EXPECT_LE(difference.error, 4e-3) << difference.what << ": operands are rounded to one part in 4096";
+    EXPECT_LE(difference.error, most) << difference.what << ": operands are rounded to one part in 4096";
 }
 
-TEST_P(GpuPairsInTf32, RepeatTheirBits) { expect_same_bits(GetParam(), *cuda_); }
+TEST_P(GpuOpTableInTf32, RepeatsItsBits) { expect_same_bits(GetParam(), *cuda_); }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuPairsInTf32, ::testing::ValuesIn(pair_cases()),
+INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInTf32, ::testing::ValuesIn(rounded_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(All, GpuOpTable, ::testing::ValuesIn(op_cases()),
