@@ -10,6 +10,8 @@
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/window/window.h"
+#include "core/engine/moment.h"
+#include "core/engine/recipe.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
 
@@ -23,6 +25,7 @@ using Command = std::function<json()>;
 constexpr const char* examples =
     "Examples:\n"
     "  afterglow                                   the window, training the tiny preset\n"
+    "  afterglow --preset ssm-ska --device cuda    another preset; `afterglow info` lists them\n"
     "  afterglow figure.svg                        reopen the moment a figure shows\n"
     "  afterglow train --preset tiny --out out     train without a window\n"
     "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg\n"
@@ -31,7 +34,8 @@ constexpr const char* exit_codes =
     "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
     "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";
 
-constexpr const char* window_options[] = {"--script", "--screenshot", "--frames", "--theme", "--scale", "--size"};
+constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
+                                          "--screenshot", "--frames", "--theme", "--scale", "--size"};
 
 void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--preset", start.preset, "Start from a preset (`afterglow info` lists them)");
@@ -172,37 +176,61 @@ std::string unknown_word_advice(const CLI::App& app, const std::string& message,
   return message + "; see --help";
 }
 
+bool is_preset(const std::string& word) {
+  const std::vector<Preset>& known = presets();
+  return std::any_of(known.begin(), known.end(), [&](const Preset& one) { return one.name == word; });
+}
+
 /// Words and options of the window are parsed beside every command; with one they would be passed over in silence.
 void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>& files) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
   if (commands.empty()) return;
   const std::string command = commands.front()->get_name();
   for (const char* option : window_options) {
-    if (app.get_option(option)->count() > 0)
-      throw Error(ExitCode::usage, std::string(option) + " is for the window; `" + command + "` opens none");
+    if (app.get_option(option)->count() == 0) continue;
+    const bool knows = commands.front()->get_option_no_throw(option) != nullptr;
+    throw Error(ExitCode::usage, std::string(option) + (knows ? " belongs behind `" + command + "`"
+                                                              : " is for the window; `" + command + "` opens none"));
   }
   if (files.empty()) return;
   const std::string& word = files.front();
-  const std::vector<Preset>& known = presets();
-  const bool is_preset = std::any_of(known.begin(), known.end(), [&](const Preset& one) { return one.name == word; });
   throw Error(ExitCode::usage, "`" + command + "` has no place for \"" + word + "\"" +
-                                   (is_preset ? "; a preset is chosen with --preset " + word : "") +
+                                   (is_preset(word) ? "; a preset is chosen with --preset " + word : "") +
                                    "; see `afterglow " + command + " --help`");
 }
 
-json open_window(const std::vector<std::string>& files, WindowOptions& options, const CommonOptions& common) {
+/// A word beside no command is a file, or the name of a preset where there is no such file.
+void take_words(const std::vector<std::string>& words, StartOptions& start, WindowOptions& options) {
+  if (words.empty()) return;
+  const std::string& word = words.front();
+  if (words.size() > 1)
+    throw Error(ExitCode::usage, "the window opens one file or preset; \"" + words[1] + "\" is one too many");
+  if (!start.preset.empty() || !start.recipe.empty())
+    throw Error(ExitCode::usage, "give \"" + word + "\", --preset or --recipe, not several");
+  if (std::filesystem::exists(word)) {
+    if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
+      throw Error(ExitCode::usage, "a file opens as it is; --set, --data and --seed go with --preset or --recipe");
+    open_moment(word);  // a bad file is told here, before a window opens
+    options.open_path = word;
+    return;
+  }
+  if (is_preset(word)) {
+    start.preset = word;
+    return;
+  }
+  std::vector<std::string> known = {"train", "eval", "plot", "info", "bench", "soak", "layer", "table"};
+  for (const Preset& preset : presets()) known.push_back(preset.name);
+  const std::string advice = did_you_mean(word, known);
+  if (!advice.empty()) throw Error(ExitCode::usage, "there is no command, preset or file \"" + word + "\"" + advice);
+  open_moment(word);  // tells what is wrong with it
+}
+
+json open_window(const std::vector<std::string>& words, StartOptions& start, WindowOptions& options,
+                 const CommonOptions& common) {
   options.session.device = common.device;
   options.session.threads = common.threads;
-  options.recipe = find_preset("tiny").text;
-  if (!files.empty()) {
-    const std::vector<std::string> commands = {"train", "eval", "plot", "info", "bench", "soak", "layer", "table"};
-    const std::string advice = did_you_mean(files.front(), commands);
-    if (!advice.empty() && !std::filesystem::exists(files.front())) {
-      throw Error(ExitCode::usage, "there is no command or file \"" + files.front() + "\"" + advice);
-    }
-    open_moment(files.front());  // a bad file is told here, before a window opens
-    options.open_path = files.front();
-  }
+  take_words(words, start, options);
+  options.recipe = to_json(start_moment(start, common, "tiny").recipe).dump();
   const int code = run_window(options);
   if (code != 0)
     throw Error(static_cast<ExitCode>(code),
@@ -229,8 +257,10 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(0, 1);
 
   WindowOptions window;
+  StartOptions window_start;
   std::vector<std::string> files;
-  app.add_option("files", files, "Snapshot, recipe or exported figure to open in the window");
+  app.add_option("files", files, "Preset, snapshot, recipe or exported figure to open in the window");
+  add_start(app, window_start);
   app.add_option("--script", window.script, "Commands for the window, a JSON file");
   app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
   app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
@@ -281,7 +311,7 @@ int run_command_line(int argc, char** argv) {
     if (chosen("soak")) return soak(soak_options, common, output);
     if (chosen("layer")) return layer(layer_options, common, output);
     if (chosen("table")) return table(table_options, common, output);
-    return open_window(files, window, common);
+    return open_window(files, window_start, window, common);
   });
 }
 

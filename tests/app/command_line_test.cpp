@@ -181,6 +181,22 @@ TEST_F(CommandLine, WordsThatOnlyTheWindowReadsAreRefusedBesideACommand) {
   const ProgramResult option = run("train --recipe small.json --theme dark");
   EXPECT_EQ(option.code, 2);
   EXPECT_THAT(option.err, HasSubstr("--theme is for the window"));
+  const ProgramResult before = run("--preset tiny-ssm train --steps 1");
+  EXPECT_EQ(before.code, 2);
+  EXPECT_THAT(before.err, HasSubstr("--preset belongs behind `train`"));
+}
+
+TEST_F(CommandLine, WhatTheWindowCannotStartFromIsToldBeforeItOpens) {
+  const auto refusal = [&](const std::string& arguments) {
+    const ProgramResult result = run(arguments, "DISPLAY=:none WAYLAND_DISPLAY=");
+    EXPECT_EQ(result.code, 2) << arguments << ": " << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(refusal("tiny-smm"), HasSubstr("did you mean 'tiny-ssm'"));
+  EXPECT_THAT(refusal("--preset no-such"), HasSubstr("no-such"));
+  EXPECT_THAT(refusal("tiny --preset tiny-ssm"), HasSubstr("not several"));
+  EXPECT_THAT(refusal("tiny tiny-ssm"), HasSubstr("one too many"));
+  EXPECT_THAT(refusal("small.json --seed 4"), HasSubstr("--seed"));
 }
 
 TEST_F(CommandLine, HelpAndVersionSucceed) {

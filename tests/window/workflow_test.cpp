@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/engine/moment.h"
 #include "tests/window/virtual_display.h"
 
 namespace afterglow {
@@ -166,6 +167,21 @@ TEST_F(Workflow, ScriptLeavesAPictureAndBadFilesAreTold) {
                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--script", "broken.json", "--frames", "2"});
   EXPECT_EQ(broken.exit_code(30), 3) << output();
   EXPECT_NE(output().find("broken.json"), std::string::npos);
+}
+
+TEST_F(Workflow, OpensThePresetThatIsNamed) {
+  fs::create_directories(home);
+  std::ofstream(home / "script.json") << R"([{"name": "pause", "step": 1},
+      {"name": "save", "value": {"path": "kept.safetensors"}}, {"name": "quit", "frame": 60}])";
+  RunningProgram program(*display, home,
+                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--preset", "tiny-ssm", "--seed", "5", "--set",
+                          "learning_rate=0.004", "--script", "script.json", "--size", "1024x768"});
+  ASSERT_EQ(program.exit_code(60), 0) << output();
+  const Moment kept = open_moment((home / "kept.safetensors").string());
+  ASSERT_TRUE(kept.snapshot);
+  EXPECT_EQ(kept.snapshot->recipe.name, "tiny-ssm");
+  EXPECT_EQ(kept.snapshot->recipe.seed, 5u);
+  EXPECT_DOUBLE_EQ(kept.snapshot->recipe.training.learning_rate, 0.004);
 }
 
 TEST_F(Workflow, WithoutADisplayItSaysSo) {
