@@ -117,7 +117,8 @@ bool moves_tokens(const CommandContext& context) {
 void time_left(CommandContext& context, const json& value) {
   const std::int64_t count = integer(value, "count", 1, 1, 1'000'000'000);
   if (moves_tokens(context)) return move_token(context, -count);
-  context.engine.send("rewind", {{"step", std::max<std::int64_t>(0, context.observation->step - count)}});
+  // Counted by the engine: keys may come faster than observations.
+  context.engine.send("rewind", {{"by", count}});
 }
 
 void time_right(CommandContext& context, const json& value) {

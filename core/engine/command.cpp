@@ -23,7 +23,8 @@ constexpr std::array table{
                 "Trains exactly `count` steps, then pauses."},
     CommandSpec{"run_to", engine, "Train to a step", "", R"({"step": 20})", "Trains until this step, then pauses."},
     CommandSpec{"rewind", engine, "Rewind", "", R"({"step": 0})",
-                "Goes back to an earlier step with exactly the weights of that step, and pauses."},
+                "Goes back to an earlier step, or by so many ({\"by\": 1}), with exactly the weights of that step, and "
+                "pauses."},
     CommandSpec{"branch", engine, "Branch", "B", R"({})", "Starts a second run from this step; both share their past."},
     CommandSpec{"reset", engine, "Reset, same seed", "Ctrl+R", R"({})", "Starts again from step 0 with the same seed."},
     CommandSpec{"reseed", engine, "Reset, new seed", "Ctrl+Shift+R", R"({"seed": 8})",

@@ -339,6 +339,9 @@ struct Session::Worker {
     restart_clock();
   }
 
+  /// What is asked for faster than it is trained adds up.
+  void train_more(std::int64_t count) { start((running && pause_at >= 0 ? pause_at : run().step()) + count); }
+
   /// A whole number of a command's value; what is not there, or no number, is the fallback.
   static std::int64_t integer_in(const json& value, const char* key, std::int64_t fallback) {
     if (!value.is_object() || !value.contains(key) || !value[key].is_number()) return fallback;
@@ -355,11 +358,14 @@ struct Session::Worker {
         {"run", [](Worker& w, const json&) { w.start(-1); }},
         {"pause", [](Worker& w, const json&) { w.running = false; }},
         {"toggle_run", [](Worker& w, const json&) { w.running ? void(w.running = false) : w.start(-1); }},
-        {"step", [](Worker& w,
-                    const json& v) { w.start(w.run().step() + std::max<std::int64_t>(1, integer_in(v, "count", 1))); }},
+        {"step", [](Worker& w, const json& v) { w.train_more(std::max<std::int64_t>(1, integer_in(v, "count", 1))); }},
         {"run_to",
          [](Worker& w, const json& v) { w.start(std::max<std::int64_t>(0, integer_in(v, "step", w.run().step()))); }},
-        {"rewind", [](Worker& w, const json& v) { w.go_to(integer_in(v, "step", 0)); }},
+        {"rewind",
+         [](Worker& w, const json& v) {
+           w.go_to(v.contains("by") ? w.run().step() - std::max<std::int64_t>(1, integer_in(v, "by", 1))
+                                    : integer_in(v, "step", 0));
+         }},
         {"reset", [](Worker& w, const json&) { w.restart(w.run().recipe().seed); }},
         {"reseed", [](Worker& w, const json& v) { w.reseed(v); }},
         {"branch", [](Worker& w, const json&) { w.branch(); }},

@@ -81,6 +81,20 @@ TEST(Session, StepsRewindsAndResets) {
   EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.seed == 99; })->step, 0);
 }
 
+TEST(Session, StepsThatComeFasterThanTheyAreMadeAddUp) {
+  Session session(small_recipe_json().dump(), resting());
+  wait_for(session, [](const Observation& now) { return now.preset == "small"; });
+  const auto rests_at = [&](std::int64_t step) {
+    wait_for(session, [&](const Observation& now) { return now.step == step && !now.running; });
+  };
+  for (int i = 0; i < 5; ++i) session.send({"step", R"({"count": 2})"});
+  rests_at(10);
+  for (int i = 0; i < 3; ++i) session.send({"rewind", R"({"by": 1})"});
+  rests_at(7);
+  session.send({"rewind", R"({"by": 100})"});
+  rests_at(0);
+}
+
 TEST(Session, KeepsTheCurveThatAChangeReplaces) {
   Session session(small_recipe_json().dump(), resting());
   const auto at_rest = [](std::int64_t step) {
