@@ -53,96 +53,144 @@ template <int columns, bool exact, Sums sums>
 constexpr int pass_bytes = (sums == Sums::weights ? 1 : 2) * tile_bytes<columns, exact> +
                            2 * streamed_rows<columns, exact, sums>* row_bytes<columns, exact>;
 
-/// One pass: dq of 64 queries (`of_keys` false), or dk and dv of 64 keys. The tiles are: own = queries or keys, its
-/// partner = dy or v of the same tokens; streamed and its partner are the other kind's. `place` counts tiles.
+/// What one pass owns, a tile of one head (`place` counts them), and which tokens of the other kind stream past it in
+/// tiles of `streamed` rows: those that have anything to do with it.
+template <bool of_keys, int streamed>
+struct PassPlace {
+  int batch, head, first, count;  ///< own rows
+  std::size_t own_row;            ///< of a tensor [B,T]
+  int group;                      ///< queries' heads a head of keys
+  int begin, tiles_a_head, steps;
+
+  __device__ __forceinline__ PassPlace(const Pairs& in, int place) {
+    const int own_heads = of_keys ? in.key_heads : in.heads, own_length = of_keys ? in.keys : in.queries;
+    const int sequences = in.batch * own_heads, sequence = place % sequences, tile = place / sequences;
+    batch = sequence / own_heads;
+    head = sequence % own_heads;
+    group = in.heads / in.key_heads;
+    // Late queries see the most keys and early keys are seen most often: they start first.
+    first = (of_keys ? tile : (own_length - 1) / rows - tile) * rows;
+    count = min(rows, own_length - first);
+    own_row = static_cast<std::size_t>(batch) * own_length + first;
+    // Queries from `begin` on, or keys up to `end`.
+    begin = of_keys ? max(0, first - in.offset + 1) / streamed * streamed : 0;
+    const int end = of_keys ? in.queries : in.seen(first + count - 1);
+    tiles_a_head = max(0, (end - begin + streamed - 1) / streamed);
+    steps = tiles_a_head * (of_keys ? group : 1);
+  }
+  /// Of the other kind: its head and first token in a step.
+  __device__ int head_at(int step) const { return of_keys ? head * group + step / tiles_a_head : head / group; }
+  __device__ int token_at(int step) const { return begin + step % tiles_a_head * streamed; }
+};
+
+/// One pass: dq of 64 queries (`of_keys` false), or dk and dv of 64 keys. Its tiles in shared memory: own = queries or
+/// keys, its partner = dy or v of the same tokens; streamed and its partner are the other kind's.
 template <int columns, bool exact, bool of_keys, Sums sums>
-__device__ void gradient_pass(const Pairs& in, const Target& to, const Target& to_values, int place) {
-  constexpr int S = streamed_rows<columns, exact, sums>, width = S / groups_of<columns>;
-  constexpr bool slopes = sums != Sums::weights, values = sums != Sums::slopes;
-  extern __shared__ float4 memory[];
-  std::byte* const own = reinterpret_cast<std::byte*>(memory);
-  std::byte* const own_partner = own + tile_bytes<columns, exact>;
-  std::byte* const streamed = own + (slopes ? 2 : 1) * tile_bytes<columns, exact>;
-  std::byte* const streamed_partner = streamed + S * row_bytes<columns, exact>;
+struct GradientPass {
+  static constexpr int S = streamed_rows<columns, exact, sums>, width = S / groups_of<columns>;
+  static constexpr bool slopes = sums != Sums::weights, values = sums != Sums::slopes;
+  using Pair = Share<width>;  ///< numbers of pairs: own rows, and the streamed rows of this lane's group of warps
+
+  const Pairs& in;
+  const PassPlace<of_keys, S> at;
   const Lane lane;
-  const std::byte* const share = streamed + lane.group * width * row_bytes<columns, exact>;
-  const std::byte* const partner_share = streamed_partner + lane.group * width * row_bytes<columns, exact>;
+  std::byte *own, *own_partner, *streamed, *streamed_partner;
+  const std::byte *share, *partner_share;  ///< this group's part of the streamed tiles
 
-  const int own_heads = of_keys ? in.key_heads : in.heads, group = in.heads / in.key_heads;
-  const int sequences = in.batch * own_heads, sequence = place % sequences, tile = place / sequences;
-  const int b = sequence / own_heads, h = sequence % own_heads, own_length = of_keys ? in.keys : in.queries;
-  // Late queries see the most keys and early keys are seen most often: they start first.
-  const int first = (of_keys ? tile : (own_length - 1) / rows - tile) * rows;
-  const int count = min(rows, own_length - first);
-  // Tokens of the other kind that have anything to do with these: queries from `begin` on, or keys up to `end`.
-  const int begin = of_keys ? max(0, first - in.offset + 1) / S * S : 0;
-  const int end = of_keys ? in.queries : in.seen(first + count - 1);
-  const int tiles_a_head = max(0, (end - begin + S - 1) / S), steps = tiles_a_head * (of_keys ? group : 1);
+  __device__ __forceinline__ GradientPass(const Pairs& pairs, int place, std::byte* memory)
+      : in(pairs),
+        at(pairs, place),
+        own(memory),
+        own_partner(own + tile_bytes<columns, exact>),
+        streamed(own + (slopes ? 2 : 1) * tile_bytes<columns, exact>),
+        streamed_partner(streamed + S * row_bytes<columns, exact>),
+        share(streamed + lane.group * width * row_bytes<columns, exact>),
+        partner_share(streamed_partner + lane.group * width * row_bytes<columns, exact>) {}
 
-  const Tiles &own_from = of_keys ? in.k : in.q, &own_partner_from = of_keys ? in.v : in.dy;
-  const Tiles &from = of_keys ? in.q : in.k, &partner_from = of_keys ? in.dy : in.v;
-  const auto head_at = [&](int step) { return of_keys ? h * group + step / tiles_a_head : h / group; };
-  const auto token_at = [&](int step) { return begin + step % tiles_a_head * S; };
-  const auto begin_copy = [&](std::byte* tile_to, const Tiles& tiles, int step) {
-    if (step < steps)
-      copy<S * row_bytes<columns, exact>>(tile_to, tiles.at<columns, exact>(b, head_at(step), token_at(step)));
+  __device__ __forceinline__ void begin_own() const {
+    const Tiles &from = of_keys ? in.k : in.q, &partner_from = of_keys ? in.v : in.dy;
+    copy<tile_bytes<columns, exact>>(own, from.at<columns, exact>(at.batch, at.head, at.first));
+    if (slopes)
+      copy<tile_bytes<columns, exact>>(own_partner, partner_from.at<columns, exact>(at.batch, at.head, at.first));
+  }
+  __device__ __forceinline__ void begin_streamed(int step) const { begin_copy(streamed, of_keys ? in.q : in.k, step); }
+  __device__ __forceinline__ void begin_partner(int step) const {
+    begin_copy(streamed_partner, of_keys ? in.dy : in.v, step);
+  }
+  __device__ __forceinline__ void begin_copy(std::byte* to, const Tiles& from, int step) const {
+    if (step < at.steps)
+      copy<S * row_bytes<columns, exact>>(to, from.at<columns, exact>(at.batch, at.head_at(step), at.token_at(step)));
     commit();
-  };
+  }
 
-  copy<tile_bytes<columns, exact>>(own, own_from.at<columns, exact>(b, h, first));
-  if (slopes) copy<tile_bytes<columns, exact>>(own_partner, own_partner_from.at<columns, exact>(b, h, first));
-  begin_copy(streamed_partner, partner_from, 0);
-  begin_copy(streamed, from, 0);
-  Share<columns> sum, value_sum;
-  sum.clear();
-  value_sum.clear();
-  for (int step = 0; step < steps; ++step) {
-    wait<1>();
-    __syncthreads();
-    Share<width> slope, weight;
-    if constexpr (slopes) {
-      dot<exact, columns>(lane, own_partner, partner_share, 1.0f, slope);
-      slope.each([&](int n, int r, int e, float value) {
-        return value - (of_keys ? notes_of<columns, exact>(partner_share, lane.column_of(n, e))
-                                : notes_of<columns, exact>(own_partner, lane.row_of(r)))
-                           .mean;
-      });
-    }
-    wait<0>();
-    __syncthreads();
-    if (!values) begin_copy(streamed_partner, partner_from, step + 1);
-    dot<exact, columns>(lane, own, share, in.power_scale(), weight);
-    const int token = token_at(step) + lane.group * width;
-    const bool straddles = of_keys ? token + in.offset <= first + rows - 1 : token + width > in.seen(first);
+  /// slope_tj = dy_t . v_j - dy_t . y_t.
+  __device__ __forceinline__ void find_slopes(Pair& slope) const {
+    dot<exact, columns>(lane, own_partner, partner_share, 1.0f, slope);
+    slope.each([&](int n, int r, int e, float value) {
+      return value - (of_keys ? notes_of<columns, exact>(partner_share, lane.column_of(n, e))
+                              : notes_of<columns, exact>(own_partner, lane.row_of(r)))
+                         .mean;
+    });
+  }
+
+  /// From scores to weights, and to the scores' gradients weight_tj gain_t slope_tj scale; both 0 for unseen keys.
+  /// `token` is the first of the group's streamed rows.
+  __device__ __forceinline__ void weigh(int token, Pair& weight, Pair& slope) const {
+    const bool straddles = of_keys ? token + in.offset <= at.first + rows - 1 : token + width > in.seen(at.first);
     weight.each([&](int n, int r, int e, float value) {
       const int row = lane.row_of(r), column = lane.column_of(n, e);
       const Notes& query = of_keys ? notes_of<columns, exact>(share, column) : notes_of<columns, exact>(own, row);
-      const bool counts =
-          !straddles || (of_keys ? first + row < token + column + in.offset : token + column < in.seen(first + row));
+      const bool counts = !straddles || (of_keys ? at.first + row < token + column + in.offset
+                                                 : token + column < in.seen(at.first + row));
       const float made = counts ? exp2f(value - query.log_sum) : 0.0f;
       if constexpr (slopes) slope.at(n, r, e) *= made * query.gain * in.scale;
       return made;
     });
+  }
+
+  /// One tile of the other kind; the copies of the next begin as soon as nobody reads the places they go to.
+  __device__ __forceinline__ void add_step(int step, Share<columns>& sum, Share<columns>& value_sum) const {
+    wait<1>();
+    __syncthreads();
+    Pair slope, weight;
+    if constexpr (slopes) find_slopes(slope);
+    wait<0>();
+    __syncthreads();
+    if (!values) begin_partner(step + 1);
+    dot<exact, columns>(lane, own, share, in.power_scale(), weight);
+    weigh(at.token_at(step) + lane.group * width, weight, slope);
     if constexpr (values) {
       spread<exact, columns>(lane, weight, partner_share, 0, value_sum);
       __syncthreads();
-      begin_copy(streamed_partner, partner_from, step + 1);
+      begin_partner(step + 1);
     }
     if constexpr (slopes) spread<exact, columns>(lane, slope, share, 0, sum);
     __syncthreads();
-    begin_copy(streamed, from, step + 1);
+    begin_streamed(step + 1);
   }
-  wait<0>();
-  __syncthreads();
-  const std::size_t own_row = static_cast<std::size_t>(b) * own_length + first;
-  const auto finish = [&](Share<columns>& whole, const Target& target) {
-    if constexpr (groups_of<columns> == 2) join_groups(lane, whole, own);
-    if (lane.group == 0 && target.wanted()) target.put(lane, whole, own_row, h, count);
+
+  /// Joins the groups' sums and writes them.
+  __device__ __forceinline__ void put(Share<columns>& sum, const Target& to) const {
+    if constexpr (groups_of<columns> == 2) join_groups(lane, sum, own);
+    if (lane.group == 0 && to.wanted()) to.put(lane, sum, at.own_row, at.head, at.count);
     __syncthreads();
-  };
-  if constexpr (slopes) finish(sum, to);
-  if constexpr (values) finish(value_sum, to_values);
-}
+  }
+
+  /// Gradients behind the scores go to `to`, those behind the weights to `to_values`.
+  __device__ __forceinline__ void run(const Target& to, const Target& to_values) const {
+    begin_own();
+    begin_partner(0);
+    begin_streamed(0);
+    Share<columns> sum, value_sum;
+    sum.clear();
+    value_sum.clear();
+    for (int step = 0; step < at.steps; ++step) add_step(step, sum, value_sum);
+    wait<0>();
+    __syncthreads();
+    if constexpr (slopes) put(sum, to);
+    if constexpr (values) put(value_sum, to_values);
+  }
+};
 
 struct GradientTargets {
   Target q, k, v;
@@ -152,12 +200,14 @@ struct GradientTargets {
 template <int columns, bool exact, Sums of_keys>
 static __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
     gradient_kernel(Pairs in, GradientTargets to, int key_tiles) {
+  extern __shared__ float4 memory[];
   await_previous();
+  auto* const tiles = reinterpret_cast<std::byte*>(memory);
   const int place = static_cast<int>(blockIdx.x);
   if (place < key_tiles) {
-    gradient_pass<columns, exact, true, of_keys>(in, to.k, to.v, place);
+    GradientPass<columns, exact, true, of_keys>(in, place, tiles).run(to.k, to.v);
   } else {
-    gradient_pass<columns, exact, false, Sums::slopes>(in, to.q, {}, place - key_tiles);
+    GradientPass<columns, exact, false, Sums::slopes>(in, place - key_tiles, tiles).run(to.q, {});
   }
 }
 
