@@ -63,7 +63,7 @@ __device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const Chebys
   if (out.q.wanted()) put_rows(at, out.q.rows, true, z);
 }
 
-/// Of this lane's rows <own gradient, state>, less what the tokens' own k k^T and k v^T have in it.
+/// Of this lane's rows what keys, and what values, have in <gradient, state>; the gates' gradients are sums of it.
 struct Shares {
   float key[2], value[2];
 };
@@ -239,48 +239,17 @@ __device__ float overlap_of(Panel<W> a, const Number* b) {
   return sum;
 }
 
-/// What later chunks add to the gradients of keys and values, and the gates' gradients.
+/// The gates' gradients: sums over later tokens of <own gradient, state>, from what later chunks ask of the states
+/// after this one. `overlap`: of this lane's rows what the gradients behind later chunks have in keys and in values.
 template <int W>
-__global__ void __launch_bounds__(threads, 3)
-    later_kernel(ChebyshevShape s, ChebyshevPointers io, Dual dual, Sinks out) {
-  extern __shared__ __align__(1024) unsigned char memory[];
-  __shared__ Gates gates;
+__device__ __forceinline__ void put_gates(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+                                          const Dual& dual, Panel<W> dH, Panel<W> dS, const Shares& overlap,
+                                          const Sink& to) {
   __shared__ float shares[chunk_tokens], ones[chunk_tokens], after[chunk_tokens], sums[32];
-  const Panel<W> dH{memory}, dS{memory + Panel<W>::bytes(W)};
-  const ChunkRows at(s, static_cast<int>(blockIdx.x));
-  begin_state<W>(state_of<W>(dual.dH, blockIdx.x), dH);
-  begin_state<W>(state_of<W>(dual.dS, blockIdx.x), dS);
-  load_gates(s, io.g, at, gates);
-  float of_keys[2], of_values[2], key_overlap[2], value_overlap[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    of_keys[half] = expf(gates.key[chunk_tokens - 1] - gates.key[token_of(half)]);
-    of_values[half] = expf(gates.value[chunk_tokens - 1] - gates.value[token_of(half)]);
-  }
-  const auto load_left = [&](const float* from, const float(&factor)[2], Left<W>& left) {
-    Rows<W> rows;
-    load_rows(at, from, factor, rows);
-    left.round(rows);
-  };
-  Left<W> own;
-  load_left(io.k, of_keys, own);
-  await_copies<0>();
-  publish();
-  Rows<W> gradient;
-  multiply_state<W, false>(own, dH, false, gradient);
-  overlaps(at, gradient, io.k, key_overlap);
-  load_left(io.v, of_values, own);
-  multiply_state<W, false>(own, dS, true, gradient);
-  if (out.k.wanted()) put_rows(at, out.k.rows, true, gradient);
-  load_left(io.k, of_values, own);
-  multiply_state<W, true>(own, dS, false, gradient);
-  if (out.v.wanted()) put_rows(at, out.v.rows, true, gradient);
-  if (!out.g.wanted()) return;
-  overlaps(at, gradient, io.v, value_overlap);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
-    if (threadIdx.x % 4 == 0) shares[c] = -value_overlap[half] - (s.decay_keys ? 0.5f * key_overlap[half] : 0.0f);
+    if (threadIdx.x % 4 == 0) shares[c] = -overlap.value[half] - (s.decay_keys ? 0.5f * overlap.key[half] : 0.0f);
   }
   float carry = 0;
   if (at.index + 1 < s.chunks) {
@@ -298,7 +267,48 @@ __global__ void __launch_bounds__(threads, 3)
   __syncthreads();
   if (c >= at.count) return;
   const std::size_t row = at.row(c);
-  out.g.put(static_cast<unsigned>(row), at.first + c > 0 && io.g[row] >= s.log_floor ? after[c] : 0.0f);
+  to.put(static_cast<unsigned>(row), at.first + c > 0 && io.g[row] >= s.log_floor ? after[c] : 0.0f);
+}
+
+/// What later chunks add to the gradients of keys and values, and the gates' gradients.
+template <int W>
+__global__ void __launch_bounds__(threads, 3)
+    later_kernel(ChebyshevShape s, ChebyshevPointers io, Dual dual, Sinks out) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ Gates gates;
+  const Panel<W> dH{memory}, dS{memory + Panel<W>::bytes(W)};
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
+  begin_state<W>(state_of<W>(dual.dH, blockIdx.x), dH);
+  begin_state<W>(state_of<W>(dual.dS, blockIdx.x), dS);
+  load_gates(s, io.g, at, gates);
+  float of_keys[2], of_values[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    of_keys[half] = expf(gates.key[chunk_tokens - 1] - gates.key[token_of(half)]);
+    of_values[half] = expf(gates.value[chunk_tokens - 1] - gates.value[token_of(half)]);
+  }
+  const auto load_left = [&](const float* from, const float(&factor)[2], Left<W>& left) {
+    Rows<W> rows;
+    load_rows(at, from, factor, rows);
+    left.round(rows);
+  };
+  Left<W> own;
+  load_left(io.k, of_keys, own);
+  await_copies<0>();
+  publish();
+  Rows<W> gradient;
+  Shares overlap;
+  multiply_state<W, false>(own, dH, false, gradient);
+  overlaps(at, gradient, io.k, overlap.key);
+  load_left(io.v, of_values, own);
+  multiply_state<W, false>(own, dS, true, gradient);
+  if (out.k.wanted()) put_rows(at, out.k.rows, true, gradient);
+  load_left(io.k, of_values, own);
+  multiply_state<W, true>(own, dS, false, gradient);
+  if (out.v.wanted()) put_rows(at, out.v.rows, true, gradient);
+  if (!out.g.wanted()) return;
+  overlaps(at, gradient, io.v, overlap.value);
+  put_gates(s, io, at, dual, dH, dS, overlap, out.g);
 }
 
 }  // namespace

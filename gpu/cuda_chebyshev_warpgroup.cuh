@@ -194,22 +194,36 @@ __device__ inline void fill_weights(const float* gate, uint4* weights) {
   }
 }
 
-/// result_c += in_c op(state) + sum_j weight_cj (in_c . left_j) right_j.
-template <int W, bool state_by_row>
-__device__ __forceinline__ void read(const Left<W>& in, Panel<W> state, Panel<chunk_tokens> left,
-                                     Panel<chunk_tokens> right, const uint4* weights, Rows<W>& result) {
-  Rows<chunk_tokens> scores;
-  Left<chunk_tokens> weighted;
-  begin_products();
+/// scores_cj = in_c . row_j of a panel, without waiting.
+template <int W>
+__device__ __forceinline__ void begin_scores(const Left<W>& in, Panel<chunk_tokens> of, Rows<chunk_tokens>& scores) {
 #pragma unroll
-  for (int k = 0; k < W / 16; ++k) multiply<false>(scores.cell, in.pair[k], left.by_column(k), k > 0);
-  end_group();
+  for (int k = 0; k < W / 16; ++k) multiply<false>(scores.cell, in.pair[k], of.by_column(k), k > 0);
+}
+
+/// result = in op(state), or += when `add`, without waiting.
+template <int W, bool state_by_row>
+__device__ __forceinline__ void begin_state_product(const Left<W>& in, Panel<W> state, bool add, Rows<W>& result) {
 #pragma unroll
   for (int k = 0; k < W / 16; ++k) {
-    multiply<state_by_row>(result.cell, in.pair[k], state_by_row ? state.by_row(k) : state.by_column(k), true);
+    multiply<state_by_row>(result.cell, in.pair[k], state_by_row ? state.by_row(k) : state.by_column(k), add || k > 0);
   }
+}
+
+/// result_c += sum_j weighted_cj right_j.
+template <int W>
+__device__ __forceinline__ void add_weighted(const Left<chunk_tokens>& weighted, Panel<chunk_tokens> right,
+                                             Rows<W>& result) {
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < chunk_tokens / 16; ++k) multiply<true>(result.cell, weighted.pair[k], right.by_row(k), true);
   end_group();
-  await_groups<1>(scores.cell);
+  await_groups<0>(result.cell);
+}
+
+/// Scores times what fill_weights left, rounded.
+__device__ __forceinline__ void weigh(const Rows<chunk_tokens>& scores, const uint4* weights,
+                                      Left<chunk_tokens>& weighted) {
 #pragma unroll
   for (int k = 0; k < chunk_tokens / 16; ++k) {
     const uint4 weight = weights[k * threads + threadIdx.x];
@@ -220,21 +234,29 @@ __device__ __forceinline__ void read(const Left<W>& in, Panel<W> state, Panel<ch
       weighted.pair[k][i] = packed(low_of(of[i]) * sums[0], high_of(of[i]) * sums[1]);
     }
   }
-  begin_products();
-#pragma unroll
-  for (int k = 0; k < chunk_tokens / 16; ++k) multiply<true>(result.cell, weighted.pair[k], right.by_row(k), true);
-  end_group();
-  await_groups<0>(result.cell);
 }
 
-/// result = in state, or += when `add`.
+/// result_c += in_c op(state) + sum_j weight_cj (in_c . left_j) right_j.
+template <int W, bool state_by_row>
+__device__ __forceinline__ void read(const Left<W>& in, Panel<W> state, Panel<chunk_tokens> left,
+                                     Panel<chunk_tokens> right, const uint4* weights, Rows<W>& result) {
+  Rows<chunk_tokens> scores;
+  Left<chunk_tokens> weighted;
+  begin_products();
+  begin_scores(in, left, scores);
+  end_group();
+  begin_state_product<W, state_by_row>(in, state, true, result);
+  end_group();
+  await_groups<1>(scores.cell);
+  weigh(scores, weights, weighted);
+  add_weighted(weighted, right, result);
+}
+
+/// result = in op(state), or += when `add`.
 template <int W, bool state_by_row>
 __device__ __forceinline__ void multiply_state(const Left<W>& in, Panel<W> state, bool add, Rows<W>& result) {
   begin_products();
-#pragma unroll
-  for (int k = 0; k < W / 16; ++k) {
-    multiply<state_by_row>(result.cell, in.pair[k], state_by_row ? state.by_row(k) : state.by_column(k), add || k > 0);
-  }
+  begin_state_product<W, state_by_row>(in, state, add, result);
   end_group();
   await_groups<0>(result.cell);
 }
@@ -246,17 +268,12 @@ __device__ __forceinline__ void add_pairs(const Left<W>& in, Panel<chunk_tokens>
   Rows<chunk_tokens> scores;
   Left<chunk_tokens> weighted;
   begin_products();
-#pragma unroll
-  for (int k = 0; k < W / 16; ++k) multiply<false>(scores.cell, in.pair[k], left.by_column(k), k > 0);
+  begin_scores(in, left, scores);
   end_group();
   await_groups<0>(scores.cell);
   scores.each([&](float& cell, int half, int j) { cell *= weight(token_of(half), j); });
   weighted.round(scores);
-  begin_products();
-#pragma unroll
-  for (int k = 0; k < chunk_tokens / 16; ++k) multiply<true>(result.cell, weighted.pair[k], right.by_row(k), true);
-  end_group();
-  await_groups<0>(result.cell);
+  add_weighted(weighted, right, result);
 }
 
 /// sums (+)= rows 64 block to 64 block + 63 of left^T right, without waiting.

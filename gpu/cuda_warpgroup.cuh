@@ -59,6 +59,7 @@ __device__ __forceinline__ void publish() {
   __syncthreads();
 }
 
+// An asm statement names every register that it takes, and no template can write such a list: each width has its own.
 /// sums [64,64] += left [64,16] right [16,64], or = when not `add`. Ends later: await_groups.
 template <bool transposed>
 __device__ __forceinline__ void multiply(float (&sums)[8][4], const std::uint32_t (&left)[4], Operand right, bool add) {
