@@ -271,8 +271,33 @@ struct Pace {
   float decay, weight;
 };
 
-// The states before every chunk (blockIdx.y 0) and the flow from behind into every chunk (1). Both are the same walk:
-// forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
+/// Of token t of a chunk; the walk from behind meets the decay after what it adds.
+template <bool lagged>
+__device__ Pace pace_of(const ScalarTile<chunk>& scalars, int t, bool has_dt, float rate, bool back) {
+  const float dt = has_dt ? scalars.dt[t] : 1.0f;
+  const float decay = expf(lagged ? scalars.log_decay[t] : -rate * dt);
+  return {decay, back ? decay : lagged ? dt + scalars.late[t] : dt};
+}
+
+/// Takes four states of a channel through the tokens of a chunk, from behind where `back`.
+template <int lanes>
+__device__ void walk_chunk(const ScanTile<lanes, chunk>& us, const Pace* paces, bool back, int p, int state,
+                           float (&h)[4]) {
+#pragma unroll
+  for (int j = 0; j < chunk; ++j) {
+    const int step = back ? chunk - 1 - j : j;
+    const Pace pace = paces[step];
+    const float input = us.u[step][p] * pace.weight;
+    const float4 v = four_of(&us.s[step][state]);
+    h[0] = fmaf(pace.decay, h[0], input * v.x);
+    h[1] = fmaf(pace.decay, h[1], input * v.y);
+    h[2] = fmaf(pace.decay, h[2], input * v.z);
+    h[3] = fmaf(pace.decay, h[3], input * v.w);
+  }
+}
+
+/// The states before every chunk (blockIdx.y 0) and the flow from behind into every chunk (1). Both are the same walk:
+/// forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
   await_previous();
@@ -284,7 +309,7 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
   __shared__ Pace paces[chunk];
   const bool back = blockIdx.y == 1;
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, static_cast<int>(threadIdx.x));
-  const int channel = w.p - static_cast<int>(threadIdx.x) / lanes, group = w.h / s.group;
+  const int p = static_cast<int>(threadIdx.x) / lanes, channel = w.p - p, group = w.h / s.group;
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length;
   const float rate = rate_of(in, w.h);
   const Strip u{back ? in.dy + (row * s.heads + w.h) * s.width + channel : &in.x.at(row, w.h * s.width + channel),
@@ -313,28 +338,15 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
     const Buffer& tile = buffers[i % 2];
     if (threadIdx.x < chunk) {
       const int t = static_cast<int>(threadIdx.x);
-      const float dt = in.dt.data != nullptr ? tile.scalars.dt[t] : 1.0f;
-      const float decay = expf(lagged ? tile.scalars.log_decay[t] : -rate * dt);
-      const float weight = back ? decay : lagged ? dt + tile.scalars.late[t] : dt;
-      paces[t] = t < count ? Pace{decay, weight} : Pace{1.0f, 0.0f};
+      const Pace pace = pace_of<lagged>(tile.scalars, t, in.dt.data != nullptr, rate, back);
+      paces[t] = t < count ? pace : Pace{1.0f, 0.0f};
     }
     if (w.p < s.width) {
       const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + c) * s.width + w.p;
       store_state(h, kept + at * s.states, s.states, w.state);
     }
     __syncthreads();
-    const int p = static_cast<int>(threadIdx.x) / lanes;
-#pragma unroll
-    for (int j = 0; j < chunk; ++j) {
-      const int step = back ? chunk - 1 - j : j;
-      const Pace pace = paces[step];
-      const float input = tile.us.u[step][p] * pace.weight;
-      const float4 v = four_of(&tile.us.s[step][w.state]);
-      h[0] = fmaf(pace.decay, h[0], input * v.x);
-      h[1] = fmaf(pace.decay, h[1], input * v.y);
-      h[2] = fmaf(pace.decay, h[2], input * v.z);
-      h[3] = fmaf(pace.decay, h[3], input * v.w);
-    }
+    walk_chunk<lanes>(tile.us, paces, back, p, w.state, h);
     __syncthreads();
   }
 }
@@ -710,27 +722,34 @@ void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& 
   launch_chunks<lanes, lagged, 1>(stream, s, in, work, dx);
 }
 
+/// Calls body with the lanes a channel takes, and whether there is a lag, as types.
+template <class Body>
+void with_kind(const ScanInputs& in, const ScanSizes& s, const Body& body) {
+  const auto with_lag = [&](auto lanes) {
+    if (in.lag.defined()) return body(lanes, std::true_type{});
+    body(lanes, std::false_type{});
+  };
+  switch (lanes_for(s.states)) {
+    case 4:
+      return with_lag(std::integral_constant<int, 4>{});
+    case 8:
+      return with_lag(std::integral_constant<int, 8>{});
+    case 16:
+      return with_lag(std::integral_constant<int, 16>{});
+    default:
+      return with_lag(std::integral_constant<int, 32>{});
+  }
+}
+
 }  // namespace
 
 void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   if (in.x.elements() == 0) return;
   const ScanSizes s = sizes_of(in);
   const ScanArrays arrays = arrays_of(in);
-  const auto run = [&](auto kernel) { kernel(stream(), s, arrays, y.as<float>(), state.as<float>(), resume); };
-  const bool lagged = in.lag.defined();
-  switch (lanes_for(s.states)) {
-    case 4:
-      run(lagged ? launch_scan<4, true> : launch_scan<4, false>);
-      break;
-    case 8:
-      run(lagged ? launch_scan<8, true> : launch_scan<8, false>);
-      break;
-    case 16:
-      run(lagged ? launch_scan<16, true> : launch_scan<16, false>);
-      break;
-    default:
-      run(lagged ? launch_scan<32, true> : launch_scan<32, false>);
-  }
+  with_kind(in, s, [&](auto lanes, auto lagged) {
+    launch_scan<lanes(), lagged()>(stream(), s, arrays, y.as<float>(), state.as<float>(), resume);
+  });
   launched("ssd_scan");
 }
 
@@ -753,26 +772,14 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
   work.shared = work.flows + state_elements(s);
   work.steps = work.shared + part_rows(s) * 2 * s.states;
   work.scalars = work.steps + part_rows(s) * kinds_of(in);
-  const auto run = [&](auto kernels) { kernels(stream(), s, arrays, work, sink_of(out.x)); };
-  const bool lagged = in.lag.defined();
-  switch (lanes_for(s.states)) {
-    case 4:
-      run(lagged ? launch_backward<4, true> : launch_backward<4, false>);
-      break;
-    case 8:
-      run(lagged ? launch_backward<8, true> : launch_backward<8, false>);
-      break;
-    case 16:
-      run(lagged ? launch_backward<16, true> : launch_backward<16, false>);
-      break;
-    default:
-      run(lagged ? launch_backward<32, true> : launch_backward<32, false>);
-  }
+  with_kind(in, s, [&](auto lanes, auto lagged) {
+    launch_backward<lanes(), lagged()>(stream(), s, arrays, work, sink_of(out.x));
+  });
   launched("ssd_scan_backward");
   const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log),     sink_of(out.B),  sink_of(out.C),
                         sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
-  const auto sum = lagged ? scan_sum_kernel<step_kinds<true>> : scan_sum_kernel<step_kinds<false>>;
+  const auto sum = in.lag.defined() ? scan_sum_kernel<step_kinds<true>> : scan_sum_kernel<step_kinds<false>>;
   const int tiles = tiles_for(s), several = s.batch * static_cast<int>(blocks_for(s.chunks, sections_for(s))) * tiles;
   launch(sum, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream(), s, work, sinks,
          tiles, several);
