@@ -101,6 +101,17 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_flag("--all-heads", options.all_heads, "Every head of the layer");
 }
 
+void add_info(CLI::App& app, InfoOptions& options) {
+  app.add_subcommand("info", "What this program and machine can do, or what a file holds")
+      ->add_option("file", options.file, "Snapshot, recipe or exported figure");
+}
+
+void add_bench(CLI::App& app, BenchOptions& options) {
+  CLI::App* command = app.add_subcommand("bench", "Measure training steps and layers on this machine");
+  command->add_option("name", options.name, "Only benchmarks whose names begin with this, or else have it in them");
+  command->add_option("--repeats", options.repeats, "Repeats, the median counts [15]")->check(CLI::Range(1, 10000));
+}
+
 void add_soak(CLI::App& app, SoakOptions& options) {
   CLI::App* command = app.add_subcommand("soak", "Train and look for minutes; fails when memory grows");
   add_start(*command, options.start);
@@ -128,6 +139,33 @@ void add_table(CLI::App& app, TableOptions& options) {
   command->add_option("--data", options.data, "Data of every recipe's task, such as ETTh1.csv");
   command->add_option("--set", options.assignments, "Change every recipe: steps=500, batch=32, ...")->take_all();
   command->add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
+}
+
+void add_common(CLI::App& app, CommonOptions& common, Output& output) {
+  app.add_flag("--json", output.json, "One JSON object on stdout");
+  app.add_flag("--quiet", output.quiet, "No messages, no progress");
+  app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--precision", common.precision, "Products in fp32, tf32 or bf16 (GPU)")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+  app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
+  app.add_flag("--force", common.force, "Overwrite files");
+  app.fallthrough();
+}
+
+void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& window) {
+  app.add_option("files", files, "Preset, snapshot, recipe or exported figure to open in the window");
+  app.add_option("--script", window.script, "Commands for the window, a JSON file");
+  app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
+  app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
+  app.add_option("--theme", window.theme, "dark, light or projector");
+  app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
+  app.add_option("--size", window.size, "Window size, 1600x1000");
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
 }
 
 // Says the failure once: as JSON on stdout, or as a sentence on stderr.
@@ -162,8 +200,7 @@ int run_guarded(const Output& output, const Command& command) {
 }
 
 std::string unknown_word_advice(const CLI::App& app, const std::string& message, int argc, char** argv) {
-  std::vector<std::string> words;
-  for (const CLI::App* command : app.get_subcommands({})) words.push_back(command->get_name());
+  std::vector<std::string> words = command_names(app);
   for (const CLI::App* level : app.get_subcommands()) {
     for (const CLI::Option* option : level->get_options()) words.push_back(option->get_name());
   }
@@ -200,7 +237,8 @@ void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>&
 }
 
 /// A word beside no command is a file, or the name of a preset where there is no such file.
-void take_words(const std::vector<std::string>& words, StartOptions& start, WindowOptions& options) {
+void take_words(const CLI::App& app, const std::vector<std::string>& words, StartOptions& start,
+                WindowOptions& options) {
   if (words.empty()) return;
   const std::string& word = words.front();
   if (words.size() > 1)
@@ -218,18 +256,18 @@ void take_words(const std::vector<std::string>& words, StartOptions& start, Wind
     start.preset = word;
     return;
   }
-  std::vector<std::string> known = {"train", "eval", "plot", "info", "bench", "soak", "layer", "table"};
+  std::vector<std::string> known = command_names(app);
   for (const Preset& preset : presets()) known.push_back(preset.name);
   const std::string advice = did_you_mean(word, known);
   if (!advice.empty()) throw Error(ExitCode::usage, "there is no command, preset or file \"" + word + "\"" + advice);
   open_moment(word);  // tells what is wrong with it
 }
 
-json open_window(const std::vector<std::string>& words, StartOptions& start, WindowOptions& options,
-                 const CommonOptions& common) {
+json open_window(const CLI::App& app, const std::vector<std::string>& words, StartOptions& start,
+                 WindowOptions& options, const CommonOptions& common) {
   options.session.device = common.device;
   options.session.threads = common.threads;
-  take_words(words, start, options);
+  take_words(app, words, start, options);
   options.recipe = to_json(start_moment(start, common, "tiny").recipe).dump();
   const int code = run_window(options);
   if (code != 0)
@@ -238,58 +276,60 @@ json open_window(const std::vector<std::string>& words, StartOptions& start, Win
   return nullptr;
 }
 
+/// All that can be written on the command line, and which command that chooses.
+struct Arguments {
+  Output output;
+  CommonOptions common;
+  std::vector<std::string> files;
+  StartOptions start;  ///< of the window
+  WindowOptions window;
+  TrainOptions train;
+  EvalOptions eval;
+  PlotOptions plot;
+  InfoOptions info;
+  BenchOptions bench;
+  SoakOptions soak;
+  LayerOptions layer;
+  TableOptions table;
+
+  void add_to(CLI::App& app) {
+    add_common(app, common, output);
+    add_window(app, files, window);
+    add_start(app, start);
+    add_train(app, train);
+    add_eval(app, eval);
+    add_plot(app, plot);
+    add_info(app, info);
+    add_bench(app, bench);
+    add_soak(app, soak);
+    add_layer(app, layer);
+    add_table(app, table);
+    app.require_subcommand(0, 1);
+  }
+
+  json run(const CLI::App& app) {
+    refuse_words_of_window(app, files);
+    if (app.got_subcommand("train")) return afterglow::train(train, common, output);
+    if (app.got_subcommand("eval")) return evaluate(eval, common, output);
+    if (app.got_subcommand("plot")) return afterglow::plot(plot, common, output);
+    if (app.got_subcommand("info")) return afterglow::info(info, common, output);
+    if (app.got_subcommand("bench")) return afterglow::bench(bench, common, output);
+    if (app.got_subcommand("soak")) return afterglow::soak(soak, common, output);
+    if (app.got_subcommand("layer")) return afterglow::layer(layer, common, output);
+    if (app.got_subcommand("table")) return afterglow::table(table, common, output);
+    return open_window(app, files, start, window, common);
+  }
+};
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
   CLI::App app("Afterglow shows what sequence layers remember.");
   app.set_version_flag("--version", version_line());
   app.footer(std::string(examples) + exit_codes);
-  Output output;
-  CommonOptions common;
-  app.add_flag("--json", output.json, "One JSON object on stdout");
-  app.add_flag("--quiet", output.quiet, "No messages, no progress");
-  app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option("--precision", common.precision, "Products in fp32, tf32 or bf16 (GPU)")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
-  app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
-  app.add_flag("--force", common.force, "Overwrite files");
-  app.fallthrough();
-  app.require_subcommand(0, 1);
-
-  WindowOptions window;
-  StartOptions window_start;
-  std::vector<std::string> files;
-  app.add_option("files", files, "Preset, snapshot, recipe or exported figure to open in the window");
-  add_start(app, window_start);
-  app.add_option("--script", window.script, "Commands for the window, a JSON file");
-  app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
-  app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
-  app.add_option("--theme", window.theme, "dark, light or projector");
-  app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
-  app.add_option("--size", window.size, "Window size, 1600x1000");
-
-  TrainOptions train_options;
-  EvalOptions eval_options;
-  PlotOptions plot_options;
-  InfoOptions info_options;
-  BenchOptions bench_options;
-  SoakOptions soak_options;
-  LayerOptions layer_options;
-  TableOptions table_options;
-  add_train(app, train_options);
-  add_eval(app, eval_options);
-  add_plot(app, plot_options);
-  app.add_subcommand("info", "What this program and machine can do, or what a file holds")
-      ->add_option("file", info_options.file, "Snapshot, recipe or exported figure");
-  CLI::App* bench_command = app.add_subcommand("bench", "Measure training steps and layers on this machine");
-  bench_command->add_option("name", bench_options.name,
-                            "Only benchmarks whose names begin with this, or else have it in them");
-  bench_command->add_option("--repeats", bench_options.repeats, "Repeats, the median counts [15]")
-      ->check(CLI::Range(1, 10000));
-  add_soak(app, soak_options);
-  add_layer(app, layer_options);
-  add_table(app, table_options);
-
+  Arguments arguments;
+  arguments.add_to(app);
+  Output& output = arguments.output;
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -300,19 +340,7 @@ int run_command_line(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) output.json = output.json || std::string(argv[i]) == "--json";
     return fail(output, ExitCode::usage, unknown_word_advice(app, error.what(), argc, argv));
   }
-  const auto chosen = [&](const char* name) { return app.got_subcommand(name); };
-  return run_guarded(output, [&]() -> json {
-    refuse_words_of_window(app, files);
-    if (chosen("train")) return train(train_options, common, output);
-    if (chosen("eval")) return evaluate(eval_options, common, output);
-    if (chosen("plot")) return plot(plot_options, common, output);
-    if (chosen("info")) return info(info_options, common, output);
-    if (chosen("bench")) return bench(bench_options, common, output);
-    if (chosen("soak")) return soak(soak_options, common, output);
-    if (chosen("layer")) return layer(layer_options, common, output);
-    if (chosen("table")) return table(table_options, common, output);
-    return open_window(files, window_start, window, common);
-  });
+  return run_guarded(output, [&] { return arguments.run(app); });
 }
 
 }  // namespace afterglow

@@ -106,36 +106,37 @@ bool train_until(WatchedRun& watched, std::int64_t last, const Interruption& int
                                 " is kept; go on with: afterglow train --resume " + path.string() + " --device cpu");
 }
 
-}  // namespace
-
-nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
-  const Moment moment = start_moment(options.start, common, "tiny");
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  WatchedRun watched(moment, *backend);
-  TrainingRun& run = watched.run();
+void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
-  std::filesystem::create_directories(options.out, failed);
+  std::filesystem::create_directories(folder, failed);
   if (failed)
-    throw Error(ExitCode::bad_input, options.out.string() + ": cannot make this folder (" + failed.message() +
-                                         "); choose another with --out");
+    throw Error(ExitCode::bad_input,
+                folder.string() + ": cannot make this folder (" + failed.message() + "); choose another with --out");
+}
 
-  const Recipe recipe = run.recipe();
-  std::int64_t last = run.trainer().config().steps;
-  if (options.until >= 0) last = std::min(last, options.until);
-  output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(run.trainer().parameters().count()) +
-                 " parameters · seed " + std::to_string(recipe.seed) + " · " + backend->description());
-  std::optional<Interruption> interruption(std::in_place);
+/// How a training ended.
+struct Ending {
+  bool finite = true, interrupted = false;
+  double steps_per_second = 0;
+};
+
+/// Trains to the step `last`, and shows how far it is.
+Ending train_and_show(WatchedRun& watched, std::int64_t last, const TrainOptions& options, const CommonOptions& common,
+                      Output& output) {
+  TrainingRun& run = watched.run();
+  const Interruption interruption;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t first = run.step();
   const auto speed = [&] {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return static_cast<double>(run.step() - first) / std::max(seconds, 1e-9);
   };
-  bool finite = true;
+  const std::string name = run.recipe().name;
+  Ending ending;
   try {
-    finite = train_until(watched, last, *interruption, options.follow, [&] {
+    ending.finite = train_until(watched, last, interruption, options.follow, [&] {
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
-      output.progress(recipe.name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
+      output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
     });
   } catch (const Error& error) {
     output.end_progress();
@@ -143,71 +144,129 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
     throw;
   }
   output.end_progress();
-  const double steps_per_second = speed();
-  const bool interrupted = interruption->wanted();
-  interruption.reset();
-  const RunCurves curves = run.curves();
-  const double loss = curves.loss.empty() ? NAN : curves.loss.back();
-  if (run.chosen_step() != run.step()) {
-    output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
-                std::to_string(run.chosen_step()) + ", which counts");
-    watched.go_to(run.chosen_step());
-  }
+  ending.steps_per_second = speed();
+  ending.interrupted = interruption.wanted();
+  return ending;
+}
 
-  const std::string stem = moment_stem(recipe, run.step());
-  const auto snapshot = output_path(options.out / (stem + ".safetensors"), common.force);
-  write_snapshot(snapshot, run.snapshot());
-  if (!finite) throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + snapshot.string());
-  const auto metrics = output_path(options.out / ("metrics_" + stem + ".csv"), common.force);
-  write_metrics(metrics, curves);
-  const auto recipe_file = output_path(options.out / ("recipe_" + stem + ".json"), common.force);
-  write_json(recipe_file, to_json(run.recipe()));
+/// Where the held-out result was best; the end without `patience`.
+void go_to_chosen_step(WatchedRun& watched, Output& output) {
+  const TrainingRun& run = watched.run();
+  if (run.chosen_step() == run.step()) return;
+  output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
+              std::to_string(run.chosen_step()) + ", which counts");
+  watched.go_to(run.chosen_step());
+}
+
+Observation look_at_everything(WatchedRun& watched) {
+  watched.update_spectra();
+  watched.update_trace();
+  watched.update_probe();
+  watched.update_theory();
+  Observation observation = watched.describe();
+  observation.checksum = watched.run().trainer().checksum();
+  observation.checksum_step = watched.run().step();
+  return observation;
+}
+
+/// What is left in the folder.
+struct Results {
+  std::filesystem::path snapshot, metrics, recipe;
   std::vector<std::string> figures;
-  if (options.figures) {
-    watched.update_spectra();
-    watched.update_trace();
-    watched.update_probe();
-    watched.update_theory();
-    Observation observation = watched.describe();
-    observation.checksum = run.trainer().checksum();
-    observation.checksum_step = run.step();
-    figures = write_figures(observation, options.out, stem, common.force);
-  }
+};
 
-  const double accuracy = run.trainer().evaluate(run.trainer().config().evaluate_examples);
-  const std::string checksum = run.trainer().checksum();
-  char summary[200];
-  std::snprintf(summary, sizeof summary, "step %lld  loss %.4f  held-out accuracy %.4f  checksum %s  %.1f steps/s",
-                static_cast<long long>(run.step()), loss, accuracy, checksum.c_str(), steps_per_second);
-  output.line(summary);
-  ForecastScore score;
-  if (run.trainer().forecast() != nullptr) {
-    score = run.trainer().score();
-    std::snprintf(summary, sizeof summary, "test MSE %.4f  MAE %.4f  over %lld windows", score.mse, score.mae,
+/// Writes the moment that the run is at and the curves of the whole training; of a non-finite one the snapshot alone.
+Results write_results(WatchedRun& watched, const RunCurves& curves, bool finite, const TrainOptions& options,
+                      bool force) {
+  TrainingRun& run = watched.run();
+  const std::string stem = moment_stem(run.recipe(), run.step());
+  Results results;
+  results.snapshot = output_path(options.out / (stem + ".safetensors"), force);
+  write_snapshot(results.snapshot, run.snapshot());
+  if (!finite) throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());
+  results.metrics = output_path(options.out / ("metrics_" + stem + ".csv"), force);
+  write_metrics(results.metrics, curves);
+  results.recipe = output_path(options.out / ("recipe_" + stem + ".json"), force);
+  write_json(results.recipe, to_json(run.recipe()));
+  if (options.figures) results.figures = write_figures(look_at_everything(watched), options.out, stem, force);
+  return results;
+}
+
+/// The numbers of a trained model.
+struct Outcome {
+  double loss = NAN, accuracy = 0;
+  std::string checksum;
+  ForecastScore score;  ///< of a forecaster; of no windows otherwise
+};
+
+Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
+  Outcome outcome;
+  if (!curves.loss.empty()) outcome.loss = curves.loss.back();
+  Trainer& trainer = run.trainer();
+  outcome.accuracy = trainer.evaluate(trainer.config().evaluate_examples);
+  outcome.checksum = trainer.checksum();
+  if (trainer.forecast() != nullptr) outcome.score = trainer.score();
+  return outcome;
+}
+
+void print_outcome(const Outcome& outcome, const Results& results, std::int64_t step, double steps_per_second,
+                   const std::filesystem::path& folder, Output& output) {
+  char text[200];
+  std::snprintf(text, sizeof text, "step %lld  loss %.4f  held-out accuracy %.4f  checksum %s  %.1f steps/s",
+                static_cast<long long>(step), outcome.loss, outcome.accuracy, outcome.checksum.c_str(),
+                steps_per_second);
+  output.line(text);
+  const ForecastScore& score = outcome.score;
+  if (score.windows > 0) {
+    std::snprintf(text, sizeof text, "test MSE %.4f  MAE %.4f  over %lld windows", score.mse, score.mae,
                   static_cast<long long>(score.windows));
-    output.line(summary);
+    output.line(text);
   }
-  output.line("snapshot " + snapshot.string());
-  output.line("metrics  " + metrics.string());
-  if (!figures.empty()) output.line("figures  " + std::to_string(figures.size()) + " files in " + options.out.string());
-  if (interrupted)
-    throw Error(ExitCode::interrupted,
-                "interrupted at step " + std::to_string(run.step()) + "; go on with --resume " + snapshot.string());
+  output.line("snapshot " + results.snapshot.string());
+  output.line("metrics  " + results.metrics.string());
+  if (!results.figures.empty())
+    output.line("figures  " + std::to_string(results.figures.size()) + " files in " + folder.string());
+}
+
+}  // namespace
+
+nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
+  const Moment moment = start_moment(options.start, common, "tiny");
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  WatchedRun watched(moment, *backend);
+  TrainingRun& run = watched.run();
+  make_folder(options.out);
+  const std::size_t parameters = run.trainer().parameters().count();
+  const Recipe recipe = run.recipe();
+  output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(parameters) + " parameters · seed " +
+                 std::to_string(recipe.seed) + " · " + backend->description());
+
+  std::int64_t last = run.trainer().config().steps;
+  if (options.until >= 0) last = std::min(last, options.until);
+  const Ending ending = train_and_show(watched, last, options, common, output);
+  const RunCurves curves = run.curves();
+  go_to_chosen_step(watched, output);
+  const Results results = write_results(watched, curves, ending.finite, options, common.force);
+  const Outcome outcome = outcome_of(run, curves);
+  print_outcome(outcome, results, run.step(), ending.steps_per_second, options.out, output);
+  if (ending.interrupted)
+    throw Error(ExitCode::interrupted, "interrupted at step " + std::to_string(run.step()) + "; go on with --resume " +
+                                           results.snapshot.string());
   nlohmann::json result = {{"steps", run.step()},
-                           {"loss", json_number(loss)},
-                           {"accuracy", json_number(accuracy)},
-                           {"checksum", checksum},
+                           {"loss", json_number(outcome.loss)},
+                           {"accuracy", json_number(outcome.accuracy)},
+                           {"checksum", outcome.checksum},
                            {"device", backend->name()},
                            {"seed", recipe.seed},
-                           {"steps_per_second", steps_per_second},
-                           {"snapshot", snapshot.string()},
-                           {"metrics", metrics.string()},
-                           {"recipe", recipe_file.string()},
-                           {"parameters", run.trainer().parameters().count()},
-                           {"figures", figures}};
-  if (score.windows > 0) {
-    result["mse"] = score.mse;
-    result["mae"] = score.mae;
+                           {"steps_per_second", ending.steps_per_second},
+                           {"snapshot", results.snapshot.string()},
+                           {"metrics", results.metrics.string()},
+                           {"recipe", results.recipe.string()},
+                           {"parameters", parameters},
+                           {"figures", results.figures}};
+  if (outcome.score.windows > 0) {
+    result["mse"] = outcome.score.mse;
+    result["mae"] = outcome.score.mae;
   }
   return result;
 }
