@@ -64,6 +64,50 @@ int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(
   return found == parts.end() ? -1 : static_cast<int>(found - parts.begin());
 }
 
+constexpr int most_iterations = 40;
+
+/// As many of a layer's tokens, at most `most`, as do `work` together when one takes width^power for each head; a look
+/// stays within some tenths of a second.
+std::vector<int> affordable_tokens(const ModelPart& part, const ProbeReader& read, int tokens, double work, int power,
+                                   int most) {
+  const Shape keys = read.shape(part.scope + ".keys");
+  const double width = static_cast<double>(keys.last()) / (keys.rank() == 3 ? part.heads : 1);
+  return spread_tokens(tokens, std::clamp(static_cast<int>(work / (part.heads * std::pow(width, power))), 1, most));
+}
+
+/// Races the solvers on some tokens' systems of `view.layer`; returns the worst conditioned one.
+RidgeProblem race_some(Trainer& trainer, const ProbeReader& read, int tokens, SolverView& view) {
+  const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
+  RidgeProblem hardest;
+  double worst = 0;
+  const std::vector<int> raced = affordable_tokens(part, read, tokens, 3e5, 2, 12);
+  view.strength = for_each_system(trainer, view.layer, read, raced, [&](int head, int token, RidgeProblem p) {
+    view.problems.push_back(race(head, token, p, most_iterations));
+    if (view.problems.back().kappa() > worst) {
+      worst = view.problems.back().kappa();
+      hardest = std::move(p);
+    }
+  });
+  return hardest;
+}
+
+/// How well some tokens' systems of `view.layer` are conditioned.
+void condition_some(Trainer& trainer, const ProbeReader& read, int tokens, SolverView& view) {
+  const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
+  const std::vector<int> conditioned = affordable_tokens(part, read, tokens, 1e7, 3, 64);
+  for_each_system(trainer, view.layer, read, conditioned, [&](int head, int token, const RidgeProblem& p) {
+    if (view.conditioning.empty() || view.conditioning.back().head != head)
+      view.conditioning.push_back({head, {}, {}, {}, {}, {}});
+    HeadConditioning& own = view.conditioning.back();
+    const SymmetricRange range = symmetric_range(p.H, p.size());
+    own.tokens.push_back(token);
+    own.smallest.push_back(std::max(0.0, range.smallest));
+    own.largest.push_back(range.largest);
+    own.norm.push_back(frobenius_norm(p.H));
+    own.ridge.push_back(p.ridge);
+  });
+}
+
 }  // namespace
 
 Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) { choose(0); }
@@ -176,8 +220,6 @@ std::shared_ptr<const MemoryView> Observer::memory() {
 }
 
 std::shared_ptr<const SolverView> Observer::solvers(int layer) {
-  constexpr int most_iterations = 40, raced_tokens = 12, conditioned_tokens = 64;
-  constexpr double race_work = 3e5, eigenvalue_work = 1e7;  // a look stays within some tenths of a second
   auto view = std::make_shared<SolverView>();
   view->step = trainer_->finished_steps();
   view->iterations = most_iterations;
@@ -188,36 +230,10 @@ std::shared_ptr<const SolverView> Observer::solvers(int layer) {
   const ProbeReader read(tape_, trainer_->backend());
   if (view->gate_layer >= 0) view->gates = read_gates(*trainer_, view->gate_layer, read);
   RidgeProblem hardest;
-  double worst = 0;
   if (view->layer >= 0) {
-    const ModelPart& part = parts[static_cast<std::size_t>(view->layer)];
-    const Shape keys = read.shape(part.scope + ".keys");
-    const double width = static_cast<double>(keys.last()) / (keys.rank() == 3 ? part.heads : 1);
-    const auto affordable = [&](double work, double each, int most) {
-      return std::clamp(static_cast<int>(work / (part.heads * each)), 1, most);
-    };
     const int tokens = static_cast<int>(example_.tokens.size());
-    const std::vector<int> raced = spread_tokens(tokens, affordable(race_work, width * width, raced_tokens));
-    view->strength = for_each_system(*trainer_, view->layer, read, raced, [&](int head, int token, RidgeProblem p) {
-      view->problems.push_back(race(head, token, p, most_iterations));
-      if (view->problems.back().kappa() > worst) {
-        worst = view->problems.back().kappa();
-        hardest = std::move(p);
-      }
-    });
-    const std::vector<int> conditioned =
-        spread_tokens(tokens, affordable(eigenvalue_work, width * width * width, conditioned_tokens));
-    for_each_system(*trainer_, view->layer, read, conditioned, [&](int head, int token, const RidgeProblem& p) {
-      if (view->conditioning.empty() || view->conditioning.back().head != head)
-        view->conditioning.push_back({head, {}, {}, {}, {}, {}});
-      HeadConditioning& own = view->conditioning.back();
-      const SymmetricRange range = symmetric_range(p.H, p.size());
-      own.tokens.push_back(token);
-      own.smallest.push_back(std::max(0.0, range.smallest));
-      own.largest.push_back(range.largest);
-      own.norm.push_back(frobenius_norm(p.H));
-      own.ridge.push_back(p.ridge);
-    });
+    hardest = race_some(*trainer_, read, tokens, *view);
+    condition_some(*trainer_, read, tokens, *view);
   }
   view->gradients = check_gradients(hardest, view->strength, most_iterations);
   view->reversals = check_reversals(hardest, most_iterations);

@@ -95,20 +95,15 @@ void add_regime(SkaHead head, std::span<const double> query, TheoryView& view) {
   }
 }
 
-}  // namespace
-
-TheoryView read_theory(Trainer& trainer, int part, int head, const ProbeReader& read) {
-  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
-  const HeadSpectrum spectrum = read_head_spectrum(trainer, part, head, head_settings(trainer, part), read);
-  const auto& ska = static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer);
-  const auto r = static_cast<int>(ska.config().rank), width = static_cast<int>(ska.config().value_width);
+/// What is known of the head without its statistics.
+TheoryView describe_head(Trainer& trainer, int part, const HeadSpectrum& spectrum, const SkaConfig& config) {
   TheoryView view;
   view.step = trainer.finished_steps();
   view.layer = part;
-  view.head = head;
-  view.rank = r;
-  view.value_width = width;
-  view.heads = info.heads;
+  view.head = spectrum.head;
+  view.rank = static_cast<int>(config.rank);
+  view.value_width = static_cast<int>(config.value_width);
+  view.heads = trainer.parts()[static_cast<std::size_t>(part)].heads;
   view.layers = static_cast<int>(std::count_if(trainer.parts().begin(), trainer.parts().end(),
                                                [](const ModelPart& other) { return other.kind == "ska"; }));
   view.power = spectrum.power;
@@ -117,45 +112,70 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const ProbeReader& 
   view.eta = spectrum.eta;
   view.kappa = spectrum.kappa;
   add_memory(view);
+  return view;
+}
 
-  const auto statistic = [&](const char* name, std::int64_t size) {
-    return read.tail(info.scope + "." + name, head, info.heads, size);
-  };
-  const std::vector<double> G = statistic("G", r * r), M = statistic("M", r * r), C = statistic("Cv", width * r),
-                            m = statistic("m", 1);
-  const std::vector<double>& all = read.values(info.scope + ".queries");  // [1,T,H,r]
-  const int tokens = static_cast<int>(all.size()) / std::max(1, info.heads * r);
-  if (G.empty() || M.empty() || C.empty() || m.empty() || tokens < 1) return view;
+/// The head's last queries, row by row, from those of all heads [1,T,H,r] and the scale m.
+std::vector<double> last_queries(const std::vector<double>& all, double m, TheoryView& view) {
+  const int tokens = static_cast<int>(all.size()) / std::max(1, view.heads * view.rank);
   view.first_query = std::max(0, tokens - most_queries);
   std::vector<double> queries;
   for (int t = view.first_query; t < tokens; ++t) {
-    for (int i = 0; i < r; ++i)
-      queries.push_back(all[static_cast<std::size_t>((t * info.heads + head) * r + i)] / m.front());
+    for (int i = 0; i < view.rank; ++i)
+      queries.push_back(all[static_cast<std::size_t>((t * view.heads + view.head) * view.rank + i)] / m);
   }
-  SkaHead own{r,
-              width,
-              G,
-              M,
-              C,
-              spectrum.ridge + jitter_step * spectrum.jitter,
-              spectrum.gamma,
-              spectrum.eta,
-              spectrum.power,
-              spectrum.sigma};
-  add_noise(own, view);
-  add_powers(own, view);
-  add_regime(own, std::span(queries).last(static_cast<std::size_t>(r)), view);
-  for (const auto& query : linear_attention_gap(G, C, own.ridge, r, width, queries).queries) {
+  return queries;
+}
+
+void add_gap(const SkaHead& head, const std::vector<double>& queries, TheoryView& view) {
+  for (const auto& query :
+       linear_attention_gap(head.G, head.C, head.ridge, head.rank, head.value_width, queries).queries) {
     view.gap.push_back(query.gap);
     view.shared_gap.push_back(query.shared_gap);
     view.gap_bound.push_back(query.bound);
   }
-  if (const auto jacobian = ska_query_jacobian(own)) {
+}
+
+void add_jacobian(const SkaHead& head, TheoryView& view) {
+  if (const auto jacobian = ska_query_jacobian(head)) {
     view.jacobian = jacobian->singular_values;
     view.jacobian_bound = jacobian->bound;
     view.jacobian_sharp_bound = jacobian->sharp_bound;
     view.jacobian_lower_bound = jacobian->lower_bound;
   }
+}
+
+}  // namespace
+
+TheoryView read_theory(Trainer& trainer, int part, int head, const ProbeReader& read) {
+  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
+  const HeadSpectrum spectrum = read_head_spectrum(trainer, part, head, head_settings(trainer, part), read);
+  const auto& ska = static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer);
+  TheoryView view = describe_head(trainer, part, spectrum, ska.config());
+  const int r = view.rank, width = view.value_width;
+  const auto statistic = [&](const char* name, std::int64_t size) {
+    return read.tail(info.scope + "." + name, head, info.heads, size);
+  };
+  const std::vector<double> G = statistic("G", r * r), M = statistic("M", r * r), C = statistic("Cv", width * r),
+                            m = statistic("m", 1);
+  if (G.empty() || M.empty() || C.empty() || m.empty()) return view;
+  const std::vector<double> queries = last_queries(read.values(info.scope + ".queries"), m.front(), view);
+  if (queries.empty()) return view;
+  const SkaHead own{r,
+                    width,
+                    G,
+                    M,
+                    C,
+                    spectrum.ridge + jitter_step * spectrum.jitter,
+                    spectrum.gamma,
+                    spectrum.eta,
+                    spectrum.power,
+                    spectrum.sigma};
+  add_noise(own, view);
+  add_powers(own, view);
+  add_regime(own, std::span(queries).last(static_cast<std::size_t>(r)), view);
+  add_gap(own, queries, view);
+  add_jacobian(own, view);
   return view;
 }
 
