@@ -186,6 +186,77 @@ void draw_hidden_labels(const Frame& frame, const std::vector<HiddenLabel>& labe
   }
 }
 
+/// How the figure is looked at: zoom and hidden curves of its own, crosshair and selected mode of the page.
+FigureView view_in(const Frame& frame, PlotState& state, const Figure& figure, const PlotOptions& options) {
+  FigureView view = view_of(state, frame.look.figure_text(options.text_size));
+  view.thinned = &state.thinned;
+  if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
+    view.cursor_x = frame.state.crosshair.x;
+  if (frame.state.selection.mode >= 0) view.selected = "mode " + std::to_string(frame.state.selection.mode);
+  return view;
+}
+
+FigureGeometry draw_body(const Frame& frame, const Figure& figure, const FigureView& view, const Rect& body) {
+  FigureCanvas canvas = frame.look.canvas();
+  canvas.push_clip(body);
+  const FigureGeometry geometry = render_figure(figure, *frame.look.theme, view, body, canvas);
+  canvas.pop_clip();
+  return geometry;
+}
+
+/// What takes the pointer over the plot; from here on Dear ImGui's questions about the last item are about it.
+void take_pointer(const Figure& figure, const Rect& body) {
+  ImGui::SetCursorScreenPos({static_cast<float>(body.x), static_cast<float>(body.y)});
+  ImGui::InvisibleButton(
+      figure.id.c_str(),
+      {static_cast<float>(std::max(1.0, body.width)), static_cast<float>(std::max(1.0, body.height))},
+      ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+}
+
+/// What lies under the pointer.
+struct Hovered {
+  std::optional<DrawnPoint> point;
+  std::optional<std::size_t> label;   ///< of a series
+  std::optional<std::string> hidden;  ///< name of a hidden curve
+};
+
+Hovered hovered_parts(const Frame& frame, const FigureGeometry& geometry, const std::vector<HiddenLabel>& hidden) {
+  const Point mouse = mouse_place();
+  Hovered over{geometry.point_at(mouse, frame.px(5)), geometry.label_at(mouse), std::nullopt};
+  for (const HiddenLabel& label : hidden) {
+    if (!over.hidden && label.rect.contains(mouse)) over.hidden = label.name;
+  }
+  return over;
+}
+
+void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry& geometry, const Hovered& over,
+                  PlotState& state, PlotResponse& response) {
+  const Point mouse = mouse_place();
+  if (!state.follows() && follow_button(frame, geometry).contains(mouse)) {
+    state.fit();
+  } else if (over.hidden) {
+    state.hidden.erase(*over.hidden);
+  } else if (ImGui::GetIO().KeyCtrl && geometry.plot.contains(mouse)) {
+    place_cursor(state, geometry.x.to_data(mouse.x));
+  } else if (over.label) {
+    state.hidden.insert(series_name(figure.series[*over.label]));
+  } else if (over.point) {
+    response.clicked_point = response.hovered_point;
+  }
+}
+
+/// What commands and other plots have to know of this one.
+void note_on_page(PageState& page, const Figure& figure, const FigureGeometry& geometry, const Rect& body,
+                  bool hovered) {
+  page.shown_plots.push_back({page.drawn_panel, figure.id, body, geometry.x.range(), geometry.y.range(),
+                              geometry.x.scale(), geometry.y.scale(), figure.x.label, is_line_plot(figure)});
+  if (!hovered) return;
+  page.hovered_plot = figure.id;
+  const Point mouse = mouse_place();
+  if (geometry.plot.contains(mouse) && is_line_plot(figure))
+    page.next_crosshair = {figure.x.label, figure.id, geometry.x.to_data(mouse.x)};
+}
+
 }  // namespace
 
 std::vector<HiddenLabel> hidden_labels(const Frame& frame, const FigureGeometry& geometry, const PlotState& state) {
@@ -207,62 +278,27 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   const double caption = caption_height(frame, figure, options);
   if (caption > 0) draw_caption(frame, figure, {area.x + frame.px(8), area.y, area.width - frame.px(12), caption});
   const Rect body{area.x, area.y + caption, area.width, area.height - caption};
-
-  FigureView view = view_of(state, frame.look.figure_text(options.text_size));
-  view.thinned = &state.thinned;
-  if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
-    view.cursor_x = frame.state.crosshair.x;
-  if (frame.state.selection.mode >= 0) view.selected = "mode " + std::to_string(frame.state.selection.mode);
-  FigureCanvas canvas = frame.look.canvas();
-  canvas.push_clip(body);
-  const FigureGeometry geometry = render_figure(figure, *frame.look.theme, view, body, canvas);
-  canvas.pop_clip();
-
-  ImGui::SetCursorScreenPos({static_cast<float>(body.x), static_cast<float>(body.y)});
-  ImGui::InvisibleButton(
-      figure.id.c_str(),
-      {static_cast<float>(std::max(1.0, body.width)), static_cast<float>(std::max(1.0, body.height))},
-      ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+  const FigureView view = view_in(frame, state, figure, options);
+  const FigureGeometry geometry = draw_body(frame, figure, view, body);
+  const std::vector<HiddenLabel> hidden = hidden_labels(frame, geometry, state);
+  take_pointer(figure, body);
   response.hovered = ImGui::IsItemHovered();
-  const Point mouse = mouse_place();
-  const auto point = response.hovered ? geometry.point_at(mouse, frame.px(5)) : std::nullopt;
-  const auto label = response.hovered ? geometry.label_at(mouse) : std::nullopt;
+  const Hovered over = response.hovered ? hovered_parts(frame, geometry, hidden) : Hovered{};
+  const auto& point = over.point;
   if (point) {
     response.hovered_point = std::get<Scatter>(figure.series[point->series]).points[point->point].id;
     response.beside = {point->place.x + point->radius, point->place.y};
   }
-  if (point || label) ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
-
-  const std::vector<HiddenLabel> hidden = hidden_labels(frame, geometry, state);
+  if (point || over.label) ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
   draw_hidden_labels(frame, hidden);
-  const auto waiting = std::find_if(hidden.begin(), hidden.end(),
-                                    [&](const HiddenLabel& h) { return response.hovered && h.rect.contains(mouse); });
   if (options.moves_points) note_slow_dot(frame, figure, geometry);
   if (options.moves_points) drag_point(frame, figure, geometry, point, response);
   const bool clicked =
       !response.drag && handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
   handle_right_click(frame, figure, geometry, response);
-  const Rect follow = follow_button(frame, geometry);
-  if (!state.follows()) draw_follow_button(frame, follow);
-  if (clicked && !state.follows() && follow.contains(mouse)) {
-    state.fit();
-  } else if (clicked && waiting != hidden.end()) {
-    state.hidden.erase(waiting->name);
-  } else if (clicked && ImGui::GetIO().KeyCtrl && geometry.plot.contains(mouse)) {
-    place_cursor(state, geometry.x.to_data(mouse.x));
-  } else if (clicked && label) {
-    state.hidden.insert(series_name(figure.series[*label]));
-  } else if (clicked && point) {
-    response.clicked_point = response.hovered_point;
-  }
-  frame.state.shown_plots.push_back({frame.state.drawn_panel, figure.id, body, geometry.x.range(), geometry.y.range(),
-                                     geometry.x.scale(), geometry.y.scale(), figure.x.label, is_line_plot(figure)});
-  if (response.hovered) {
-    frame.state.hovered_plot = figure.id;
-    if (geometry.plot.contains(mouse) && is_line_plot(figure)) {
-      frame.state.next_crosshair = {figure.x.label, figure.id, geometry.x.to_data(mouse.x)};
-    }
-  }
+  if (!state.follows()) draw_follow_button(frame, follow_button(frame, geometry));
+  if (clicked) handle_click(frame, figure, geometry, over, state, response);
+  note_on_page(frame.state, figure, geometry, body, response.hovered);
   show_readings(frame, figure, view, geometry, response.hovered, point.has_value());
   explain_axes(frame, figure, geometry, body);
   return response;

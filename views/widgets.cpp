@@ -270,6 +270,22 @@ void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
   }
 }
 
+FigureCanvas begin_sheet(const Frame& frame, const char* name, const Rect& box) {
+  const Rect all = window_bounds();
+  const Theme& theme = *frame.look.theme;
+  ImGui::SetNextWindowPos({0, 0});
+  ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
+  ImGui::SetNextWindowFocus();
+  ImGui::Begin(name, nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav);
+  FigureCanvas canvas = frame.look.canvas();
+  canvas.fill_rect(all, 0, faded(theme.ground, 0.6));
+  canvas.fill_rect(box, frame.px(10), theme.panel);
+  canvas.stroke_rect(box, frame.px(10), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  return canvas;
+}
+
 Rect window_bounds() {
   const ImVec2 size = ImGui::GetIO().DisplaySize;
   return {0, 0, static_cast<double>(size.x), static_cast<double>(size.y)};

@@ -77,16 +77,7 @@ void draw_help(Frame& frame) {
   const double row = std::clamp(room, frame.px(14), frame.px(24));
   const double height = std::min(all.height - frame.px(16), head + row * static_cast<double>(most));
   const Rect box{std::round((all.width - width) / 2), std::round((all.height - height) / 2), width, height};
-  ImGui::SetNextWindowPos({0, 0});
-  ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
-  ImGui::SetNextWindowFocus();
-  ImGui::Begin("help", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav);
-  FigureCanvas canvas = frame.look.canvas();
-  canvas.fill_rect(all, 0, faded(theme.ground, 0.6));
-  canvas.fill_rect(box, frame.px(10), theme.panel);
-  canvas.stroke_rect(box, frame.px(10), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  FigureCanvas canvas = begin_sheet(frame, "help", box);
   const Rect inside{box.x + frame.px(24), box.y + frame.px(18), width - frame.px(48), height - frame.px(36)};
   row_text(frame.look, canvas, {inside.x, inside.y, inside.width, frame.px(22)}, "Keys and mouse",
            {15, FontFace::semibold, theme.text, Anchor::start});

@@ -28,11 +28,8 @@ std::string focused_plot(const PageState& state) {
   return first;
 }
 
-}  // namespace
-
-void draw_page(Frame& frame) {
-  const Rect all = window_bounds();
-  PageState& state = frame.state;
+/// What a frame notes while it is drawn.
+void forget_last_frame(PageState& state) {
   state.wake_at = std::numeric_limits<double>::infinity();
   state.next_crosshair = {};
   state.hovered_panel.clear();
@@ -42,49 +39,64 @@ void draw_page(Frame& frame) {
   state.shown_sliders.clear();
   state.right_click_is_taken = false;
   state.hints.dot.reset();
-  note_events(state, frame.seen(), frame.time);
+}
 
+/// The places of the page's parts; some are empty.
+struct Places {
+  Rect top_bar, column, centre, time_bar, status_bar;
+  explicit Places(const Frame& frame) {
+    const Rect all = window_bounds();
+    const bool presenting = frame.state.presenting;
+    const double top = presenting ? 0 : std::round(frame.px(44)), status = std::round(frame.px(26)),
+                 time = std::round(frame.px(84));
+    // A small or enlarged window keeps its room for what the model does.
+    const double side = presenting || all.width < frame.px(760) ? 0 : std::round(frame.px(264));
+    top_bar = {0, 0, all.width, top};
+    status_bar = {0, all.height - status, all.width, status};
+    time_bar = {0, status_bar.y - time, all.width, time};
+    const double middle = std::max(1.0, time_bar.y - top);
+    column = {0, top, side, middle};
+    centre = {side, top, all.width - side, middle};
+  }
+};
+
+void draw_edges(const Frame& frame, const Places& at, Canvas& canvas) {
+  const Theme& theme = *frame.look.theme;
+  const double hair = std::max(1.0, std::round(frame.px(1))), top = at.column.y - 0.5, side = at.centre.x - 0.5,
+               right = at.top_bar.width, time = at.time_bar.y + 0.5, status = at.status_bar.y + 0.5;
+  draw_edge(canvas, theme, hair, {0, top}, {right, top});
+  draw_edge(canvas, theme, hair, {side, at.column.y}, {side, at.time_bar.y});
+  draw_edge(canvas, theme, hair, {0, time}, {right, time});
+  draw_edge(canvas, theme, hair, {0, status}, {right, status});
+}
+
+/// All that lies beside one another; what opens above it has windows of its own.
+void draw_ground(Frame& frame, const Places& at) {
+  const Rect all = window_bounds();
+  PageState& state = frame.state;
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
   ImGui::Begin("page", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
                    ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoNav);
-  const auto whole = [](double v) { return std::round(v); };
-  const double top = state.presenting ? 0 : whole(frame.px(44)), status = whole(frame.px(26)),
-               time = whole(frame.px(84));
-  // A small or enlarged window keeps its room for what the model does.
-  const double side = state.presenting || all.width < frame.px(760) ? 0 : whole(frame.px(264));
-  const Rect top_bar{0, 0, all.width, top}, status_bar{0, all.height - status, all.width, status};
-  const Rect time_bar{0, status_bar.y - time, all.width, time};
-  const double middle = std::max(1.0, time_bar.y - top);
-  const Rect column{0, top, side, middle}, centre{side, top, all.width - side, middle};
-
   FigureCanvas canvas = frame.look.canvas();
-  const Theme& theme = *frame.look.theme;
-  for (const Rect& bar : {top_bar, column, time_bar, status_bar}) canvas.fill_rect(bar, 0, theme.panel);
-  draw_workspace(frame, centre);
-  if (side > 0) draw_side_column(frame, column);
-  if (!state.presenting) draw_top_bar(frame, top_bar);
+  for (const Rect& bar : {at.top_bar, at.column, at.time_bar, at.status_bar})
+    canvas.fill_rect(bar, 0, frame.look.theme->panel);
+  draw_workspace(frame, at.centre);
+  if (at.column.width > 0) draw_side_column(frame, at.column);
+  if (!state.presenting) draw_top_bar(frame, at.top_bar);
   if (state.hovered_panel.empty()) {
     state.hovered_panel = state.focused_panel;
     state.hovered_plot = focused_plot(state);
   }
-  draw_time_bar(frame, time_bar);
-  draw_status_bar(frame, status_bar);
-  const double hair = std::max(1.0, whole(frame.px(1)));
-  draw_edge(canvas, theme, hair, {0, top - 0.5}, {all.width, top - 0.5});
-  draw_edge(canvas, theme, hair, {side - 0.5, top}, {side - 0.5, time_bar.y});
-  draw_edge(canvas, theme, hair, {0, time_bar.y + 0.5}, {all.width, time_bar.y + 0.5});
-  draw_edge(canvas, theme, hair, {0, status_bar.y + 0.5}, {all.width, status_bar.y + 0.5});
+  draw_time_bar(frame, at.time_bar);
+  draw_status_bar(frame, at.status_bar);
+  draw_edges(frame, at, canvas);
   ImGui::End();
+}
 
-  draw_notes(frame, centre);
-  draw_pinned_card(frame);
-  draw_help(frame);
-  draw_palette(frame);
-  draw_menu(frame);
-  draw_call_outs(frame, top_bar);
+void move_crosshair(PageState& state) {
   // Every plot sees a moved crosshair in the next frame, so there has to be one.
   if (state.next_crosshair.axis.empty()) {
     state.next_crosshair = state.key_crosshair;
@@ -94,6 +106,22 @@ void draw_page(Frame& frame) {
   const Crosshair& next = state.next_crosshair;
   if (next.axis != state.crosshair.axis || next.x != state.crosshair.x) ask_frame(state);
   state.crosshair = next;
+}
+
+}  // namespace
+
+void draw_page(Frame& frame) {
+  forget_last_frame(frame.state);
+  note_events(frame.state, frame.seen(), frame.time);
+  const Places at(frame);
+  draw_ground(frame, at);
+  draw_notes(frame, at.centre);
+  draw_pinned_card(frame);
+  draw_help(frame);
+  draw_palette(frame);
+  draw_menu(frame);
+  draw_call_outs(frame, at.top_bar);
+  move_crosshair(frame.state);
 }
 
 }  // namespace afterglow

@@ -122,16 +122,7 @@ void draw_palette(Frame& frame) {
   const std::size_t shown = std::min(matches.size(), shown_lines);
   const Rect box{(all.width - width) / 2, std::round(frame.px(72)), width,
                  head + static_cast<double>(std::max<std::size_t>(shown, 1)) * line + frame.px(10)};
-  ImGui::SetNextWindowPos({0, 0});
-  ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
-  ImGui::SetNextWindowFocus();
-  ImGui::Begin("palette", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav);
-  FigureCanvas canvas = frame.look.canvas();
-  canvas.fill_rect(all, 0, faded(theme.ground, 0.6));
-  canvas.fill_rect(box, frame.px(10), theme.panel);
-  canvas.stroke_rect(box, frame.px(10), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  FigureCanvas canvas = begin_sheet(frame, "palette", box);
   const bool wants_focus = std::exchange(palette.wants_focus, false);
   const std::string id = "##command" + std::to_string(palette.generation);
   const FieldResult field =
