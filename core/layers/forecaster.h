@@ -36,8 +36,8 @@ class Forecaster {
 };
 
 /// {"kind": "spectral_memory" | "dlinear", ..} for windows of `length` rows and `channels` columns, `horizon` rows
-/// ahead. spectral_memory: the fields of golden/README.md with their published defaults; `memory_tokens` 0 leaves the
-/// memory out. dlinear: `moving_average` (odd). Throws Error(bad_input) that names the field.
+/// ahead. spectral_memory: the fields of tests/golden/README.md with their published defaults; `memory_tokens` 0 leaves
+/// the memory out. dlinear: `moving_average` (odd). Throws Error(bad_input) that names the field.
 std::unique_ptr<Forecaster> make_forecaster(const nlohmann::json& config, std::int64_t length, std::int64_t horizon,
                                             std::int64_t channels, const ParameterScope& parameters);
 /// Whether a model configuration is one of these.

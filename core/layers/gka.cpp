@@ -190,10 +190,14 @@ void Gka::set(std::string_view key, double value) {
 }
 
 LayerKind gka_kind() {
-  return {"gka", "Gated KalmaNet: ridge regression over fading keys for every token, by a Chebyshev iteration", true,
+  return {"gka",
+          "Gated KalmaNet: ridge regression over fading keys for every token, by a Chebyshev iteration",
+          true,
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Gka>(read_config(config), parameters);
-          }};
+          },
+          false,
+          "hidden_size"};
 }
 
 }  // namespace afterglow

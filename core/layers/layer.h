@@ -65,23 +65,21 @@ class Layer {
   virtual void set(std::string_view /*key*/, double /*value*/) {}
 };
 
-/// One field of a layer's configuration, for messages, documentation and forms.
-struct LayerField {
-  std::string name, meaning;
-};
+/// What is known of a layer before there is one; each layer's file ends with its own.
 struct LayerKind {
   std::string name, description;
   bool mixes_tokens;  ///< false: position-wise (an MLP)
   std::unique_ptr<Layer> (*make)(const nlohmann::json& config, const ParameterScope& parameters);
-  bool whole_block = false;  ///< norm and residual are its own
+  bool whole_block = false;       ///< norm and residual are its own
+  std::string width_field = "d";  ///< the field of its configuration that a model fills with its width
 };
 
 /// Every layer there is, in the order of the documentation.
 const std::vector<LayerKind>& layer_kinds();
 /// The kind of this name, or null.
 const LayerKind* find_layer_kind(std::string_view name);
-/// Makes a layer of `kind` with the configuration of golden/README.md ({"d":.., "H":.., ..}); an unknown kind, missing
-/// field or impossible value is an Error that names the field.
+/// Makes a layer of `kind` with the configuration of tests/golden/README.md ({"d":.., "H":.., ..}); an unknown kind,
+/// missing field or impossible value is an Error that names the field.
 std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
                                   const ParameterScope& parameters);
 

@@ -124,10 +124,14 @@ void Mamba2::probe_scan(Tape& tape, const ScanVars& scan) const {
 }
 
 LayerKind mamba2_kind() {
-  return {"mamba2", "Mamba-2: a selective scan whose memory fades exponentially", true,
+  return {"mamba2",
+          "Mamba-2: a selective scan whose memory fades exponentially",
+          true,
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Mamba2>(read_config(config), parameters);
-          }};
+          },
+          false,
+          "d_model"};
 }
 
 }  // namespace afterglow

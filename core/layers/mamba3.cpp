@@ -203,10 +203,14 @@ void Mamba3::probe_inputs(Tape& tape, const Projected& in) const {
 }
 
 LayerKind mamba3_kind() {
-  return {"mamba3", "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes", true,
+  return {"mamba3",
+          "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes",
+          true,
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Mamba3>(read_config(config), parameters);
-          }};
+          },
+          false,
+          "d_model"};
 }
 
 }  // namespace afterglow

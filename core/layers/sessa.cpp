@@ -219,11 +219,14 @@ void Sessa::set(std::string_view key, double value) {
 }
 
 LayerKind sessa_kind() {
-  return {"sessa", "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block", true,
+  return {"sessa",
+          "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
+          true,
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Sessa>(read_config(config), parameters);
           },
-          true};
+          true,
+          "D"};
 }
 
 }  // namespace afterglow

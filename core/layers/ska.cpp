@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-/// The statistics as golden/README.md's probes name them; a single group has no axis of its own.
+/// The statistics as the probes of tests/golden/README.md name them; a single group has no axis of its own.
 void probe_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
   const std::pair<const char*, Tensor> entries[] = {{"G", saved.G},         {"M", saved.M},          {"L", saved.L},
                                                     {"A_w", saved.A_w},     {"Cv", saved.C},         {"m", saved.m},

@@ -14,13 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-// The field by which a layer calls the model's width (golden/README.md keeps the papers' names).
-const char* width_field(const std::string& kind) {
-  if (kind == "sessa") return "D";
-  if (kind == "gka") return "hidden_size";
-  return kind.rfind("mamba", 0) == 0 ? "d_model" : "d";
-}
-
 // What a person wants to see of a layer's configuration, in the papers' letters.
 std::string detail_of(const json& config) {
   static const std::vector<std::pair<const char*, const char*>> shown = {
@@ -96,7 +89,8 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   json filled = config;
   const std::string kind = filled["kind"].get<std::string>();
   filled.erase("kind");
-  if (!filled.contains(width_field(kind))) filled[width_field(kind)] = width_;
+  const LayerKind* known = find_layer_kind(kind);
+  if (known != nullptr && !filled.contains(known->width_field)) filled[known->width_field] = width_;
   const ParameterScope scope = root.scope("layers." + std::to_string(block));
   Branch branch;
   branch.scope = scope.prefix() + "." + kind;
@@ -104,7 +98,6 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   branch.detail = detail_of(filled);
   branch.heads = heads_of(filled);
   const std::size_t parameters_before = store_->all().size();
-  const LayerKind* known = find_layer_kind(kind);
   if (known == nullptr || !known->whole_block)
     branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(1.0));
   try {
