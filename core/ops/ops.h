@@ -12,12 +12,15 @@
 namespace afterglow {
 
 // elementwise.cpp
+/// a + b, of one shape.
 Var add(Tape& tape, const Var& a, const Var& b);
-/// Rows of b may be strided.
+/// a b, element by element; rows of b may be strided.
 Var multiply(Tape& tape, const Var& a, const Var& b);
+/// factor x.
 Var scale(Tape& tape, const Var& x, double factor);
-/// Rows of x may be strided.
+/// One function of every element; rows of x may be strided.
 Var unary(Tape& tape, Unary kind, const Var& x);
+/// silu(a) b (SwiGLU).
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
 /// softplus(x + bias), bias over the last axis, and at least `floor`.
 Var softplus_bias(Tape& tape, const Var& x, const Var& bias, double floor = 0.0);
@@ -39,6 +42,7 @@ void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::sp
 Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down);
 
 // norm.cpp
+/// x / sqrt(mean(x^2) + eps) weight over the last axis; weight [n].
 Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps);
 struct NormedSum {
   Var sum, normed;
@@ -47,26 +51,32 @@ struct NormedSum {
 NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps);
 /// x / (|x|_2 + eps) over the last axis.
 Var unit_norm(Tape& tape, const Var& x, double eps);
+/// RMSNorm(x silu(z)) weight (Mamba-2); rows of z may be strided.
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 /// LayerNorm over the last axis with the biased variance; weight, bias [n].
 Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, double eps);
 
 // tokens.cpp
-/// tokens i32 [B,T] -> [B,T,d].
+/// tokens i32 [B,T], table [V,d] -> [B,T,d].
 Var embedding(Tape& tape, const Tensor& tokens, const Var& table);
 struct CrossEntropy {
   Var loss;                 ///< [1], mean over rows with target >= 0
   Tensor correct, counted;  ///< i32 [1]
   Tensor probabilities;     ///< [B,T,V]
 };
+/// logits [B,T,V]; targets i32 [B,T], -1 where nothing is asked.
 CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets);
 
 // sequence.cpp
+/// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) base^(-2i/D).
 Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position);
 /// The same for queries [B,T,H,D] and keys [B,T,Hkv,D] at once.
 std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position);
-/// Causal depthwise convolution, then SiLU; weight [c,1,w]; `history` [B,w-1,c] is read and advanced when defined.
+/// Causal depthwise convolution, then SiLU: x [B,T,c], weight [c,1,w], bias [c] or absent; `history` [B,w-1,c] is read
+/// and advanced when defined.
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
+/// Softmax attention with scores scale q . k: q [B,Tq,H,D], k, v [B,Tk,Hkv,D] -> [B,Tq,H,D]. The last query is at the
+/// last key, and none sees what follows it. Query head h reads key head h / (H / Hkv).
 Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
 /// The same with every key in sight of every query.
 Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
@@ -77,7 +87,8 @@ struct ScanVars {
   Var log_decay, lag;         ///< both (Mamba-3) or none; then no A_log
   std::int64_t heads = 1, groups = 1;
 };
-/// y [B,T,H,P]; `state` [B,H,P,N] is read when `resume` and written when defined.
+/// The selective scan (ScanInputs in core/backend/backend.h): y [B,T,H,P]; `state` [B,H,P,N] is read when `resume` and
+/// written when defined.
 Var ssd_scan(Tape& tape, const ScanVars& in, const Tensor& state = {}, bool resume = false);
 
 // delta_scan.cpp
@@ -114,9 +125,11 @@ struct RidgeVars {
   Var z, q, v, eta, gamma_raw;
   Tensor mask;
 };
-/// The SKA core. `saved`, when given, receives the statistics that the forward pass kept (valid until the tape begins
+/// The SKA core (Echo 3.2, eq. 4 to 9): z, q [B,T,H,r], v [B,T,H,P], eta, gamma_raw [H], mask u8 [B,T] in masked mode
+/// -> [B,T,H,P]. `saved`, when given, receives the statistics that the forward pass kept (valid until the tape begins
 /// anew).
 Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved = nullptr);
+/// One token of the recurrent mode, T = 1; `state` goes on.
 Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
                RidgeSaved* saved = nullptr);
 
@@ -131,15 +144,18 @@ Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale);
 struct ChebyshevVars {
   Var q, k, v, g, alpha;  ///< g and alpha may be absent
 };
-/// The core of Gated KalmaNet (core/backend/chebyshev.h). `saved`, when given, receives lambda, |H|_F and the solutions
-/// (valid until the tape begins anew). The gradient is that of the exact solution (implicit differentiation).
+/// The core of Gated KalmaNet (core/backend/chebyshev.h): y [B,T,H,D]. `saved`, when given, receives lambda, |H|_F and
+/// the solutions (valid until the tape begins anew). The gradient is that of the exact solution (implicit
+/// differentiation).
 Var chebyshev_readout(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in,
                       ChebyshevSaved* saved = nullptr);
+/// One token, T = 1; `state` goes on.
 Var chebyshev_step(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in, const ChebyshevState& state,
                    ChebyshevSaved* saved = nullptr);
 
 // koopman_modes.cpp
-/// gate may be absent.
+/// Damped rotations of the pairs of silu(lifted), times sigmoid(gate) unless absent (Echo 3.3): lifted, gate [..., dk],
+/// gamma, omega [dk/2] -> [..., dk].
 Var koopman_modes(Tape& tape, const Var& lifted, const Var& gamma, const Var& omega, const Var& gate);
 
 // forecast.cpp
