@@ -12,7 +12,9 @@ std::vector<OpCase> op_cases() {
   add_token_cases(cases);
   add_sequence_cases(cases);
   add_scan_cases(cases);
+  add_koopman_cases(cases);
   add_delta_cases(cases);
+  add_kalman_cases(cases);
   add_mamba3_cases(cases);
   add_ridge_cases(cases);
   add_feedback_cases(cases);
