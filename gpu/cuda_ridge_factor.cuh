@@ -169,6 +169,32 @@ __device__ void complete_inverse(float* L, float* inverse) {
   }
 }
 
+/// What follows from block b on the diagonal: the blocks below it, and what they take from the ones to their right. The
+/// next block on the diagonal is warp 0's.
+template <int W, int warps>
+__device__ void update_behind(int b, int blocks, float* L, const float* inverse) {
+  const int warp = ridge_warp();
+  for (int i = b + 1 + warp; i < blocks; i += warps) {
+    BlockSum panel;
+    panel.add<W>(ByRows{L}, 16 * i, ByRows{inverse}, 16 * b, 16 * b);
+    panel.store<W>(L, 16 * i, 16 * b);
+  }
+  __syncthreads();
+  int turn = 0;
+  for (int i = b + 1; i < blocks; ++i) {
+    for (int j = b + 1; j <= i; ++j) {
+      const int owner = i == b + 1 ? 0 : 1 + turn++ % (warps - 1);
+      if (owner != warp) continue;
+      BlockSum update;
+      update.add<W>(ByRows{L}, 16 * i, ByRows{L}, 16 * j, 16 * b);
+      update.pairs<W>(L, 16 * i, 16 * j, [](float2& place, float first, float second) {
+        place = make_float2(place.x - first, place.y - second);
+      });
+    }
+  }
+  __syncwarp();
+}
+
 /// G + added I = L L^T in place of `L`, of which rows and columns from `rank` on are zero, and the inverses of the
 /// blocks on the diagonal in `inverse`. The upper triangle of L stays undefined outside of those blocks. False when a
 /// pivot is not positive. `warps`: of the block.
@@ -181,35 +207,15 @@ __device__ bool factorise_loaded(float added, int rank, float* L, float* inverse
   }
   __syncthreads();
   const int warp = ridge_warp(), blocks = (rank + 15) / 16;
-  const auto factorise_next = [&](int b) {
-    const bool fine = factorise_diagonal<W>(L, inverse, 16 * b, rank);
-    if (threadIdx.x == 0) positive = fine;
-  };
-  if (warp == 0) factorise_next(0);
-  __syncthreads();
-  for (int b = 0; positive && b + 1 < blocks; ++b) {
-    for (int i = b + 1 + warp; i < blocks; i += warps) {
-      BlockSum panel;
-      panel.add<W>(ByRows{L}, 16 * i, ByRows{inverse}, 16 * b, 16 * b);
-      panel.store<W>(L, 16 * i, 16 * b);
+  for (int b = 0; b < blocks; ++b) {
+    if (b > 0) update_behind<W, warps>(b - 1, blocks, L, inverse);
+    // Meanwhile the other warps still update the rest.
+    if (warp == 0) {
+      const bool fine = factorise_diagonal<W>(L, inverse, 16 * b, rank);
+      if (threadIdx.x == 0) positive = fine;
     }
     __syncthreads();
-    // The next block on the diagonal is factorised while the other warps still update the rest.
-    int turn = 0;
-    for (int i = b + 1; i < blocks; ++i) {
-      for (int j = b + 1; j <= i; ++j) {
-        const int owner = i == b + 1 ? 0 : 1 + turn++ % (warps - 1);
-        if (owner != warp) continue;
-        BlockSum update;
-        update.add<W>(ByRows{L}, 16 * i, ByRows{L}, 16 * j, 16 * b);
-        update.pairs<W>(L, 16 * i, 16 * j, [](float2& place, float first, float second) {
-          place = make_float2(place.x - first, place.y - second);
-        });
-      }
-    }
-    __syncwarp();
-    if (warp == 0) factorise_next(b + 1);
-    __syncthreads();
+    if (!positive) break;
   }
   const bool fine = positive;
   __syncthreads();

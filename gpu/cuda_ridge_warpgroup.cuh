@@ -155,10 +155,15 @@ __device__ __forceinline__ void replace(Peaks<count>& peaks, Scaled& to, const P
   });
   publish();
 }
+/// What the compiler cannot see through a call.
+__device__ __forceinline__ void assume_shared(const void* address) { __builtin_assume(__isShared(address)); }
+
 /// `to` = factor a b, of which it may be one. Not inlined, as the next one: a kernel goes through many products once,
 /// and its instructions have to be fetched.
 template <bool exact, bool a_by_columns, bool b_by_columns>
 static __device__ __noinline__ float multiply_into(HalfMatrix to, Scaled a, Scaled b, float factor, Peaks<1>& peaks) {
+  assume_shared(to.memory);
+  assume_shared(&peaks);
   Product sums;
   Scaled result{to, 1.0f};
   const float scales = multiply_halves_of<exact, a_by_columns, b_by_columns>(sums, a, b);
@@ -167,6 +172,8 @@ static __device__ __noinline__ float multiply_into(HalfMatrix to, Scaled a, Scal
 }
 /// This thread's share of the sum of products of two matrices.
 static __device__ __noinline__ float dot(Scaled a, Scaled b) {
+  assume_shared(a.at.memory);
+  assume_shared(b.at.memory);
   float sum = 0;
 #pragma unroll 4
   for (unsigned i = threadIdx.x; i < 64 * 32; i += threads) {
@@ -180,6 +187,8 @@ static __device__ __noinline__ float dot(Scaled a, Scaled b) {
 /// after it is written.
 static __device__ __noinline__ float load_into(HalfMatrix to, const float* from, int rows, int columns, int stride,
                                                Peaks<1>& peaks) {
+  assume_shared(to.memory);
+  assume_shared(&peaks);
   HeldRows held_rows;
   held_rows.load(columns, [&](int row) { return row < rows ? from + std::ptrdiff_t{row} * stride : nullptr; });
   peaks.put(0, held_rows.peak());
