@@ -135,6 +135,11 @@ void CudaBackend::end_beside() { enter(main_); }
 
 void CudaBackend::join_beside() {
   sum_norm_weights();
+  await_beside();
+}
+
+void CudaBackend::await_beside() {
+  operands_beside_ = false;
   if (joined_) return;
   check_cuda(cudaEventRecord(beside_.reached, beside_.stream), "marking the end beside");
   check_cuda(cudaStreamWaitEvent(main_.stream, beside_.reached), "joining what ran beside");
@@ -162,6 +167,7 @@ float* CudaBackend::scratch(std::size_t elements) const {
 }
 
 void* CudaBackend::operand_memory(std::size_t bytes) {
+  if (lane_ == &main_ && operands_beside_) await_beside();
   if (bytes > lane_->operand_bytes) {
     // The smaller one stays until the end: programs captured with it still use it.
     lane_->operands = allocate(bytes + bytes / 2);

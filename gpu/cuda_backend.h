@@ -15,7 +15,14 @@ namespace afterglow {
 
 namespace device {
 struct Products;
-}
+struct Roundings;
+struct RoundedScales;
+/// A matrix of halves, `stride` of them from row to row.
+struct Halves {
+  void* data = nullptr;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+};
+}  // namespace device
 
 /// Throws the Error that belongs to a CUDA status; `what` says what was being done.
 void check_cuda(cudaError_t status, const char* what);
@@ -58,10 +65,12 @@ class CudaBackend final : public Backend {
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
   void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                 std::span<const Tensor> results) override;
+                 std::span<const Tensor> results, const Tensor& kept) override;
+  std::int64_t gemm_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
   void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                       std::span<const Grad> dbiases) override;
+  void gemm_back(const MapsBack& maps) override;
   void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                   const Tensor& h) override;
   void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
@@ -198,6 +207,8 @@ class CudaBackend final : public Backend {
   void launched(const char* kernel) const;
   /// Memory for rounded operands of products, at least this large. It grows and never moves under a captured program.
   void* operand_memory(std::size_t bytes);
+  /// What is queued from here on comes after what was queued beside.
+  void await_beside();
   /// A matrix rounded to bfloat16, rows side by side.
   void round_to_bf16(const Tensor& matrix, void* to);
   /// Fixed scratch for partial sums; kernels of one lane take turns with it.
@@ -208,6 +219,21 @@ class CudaBackend final : public Backend {
   /// Those of them that are large and have no biases, by warp groups; false also where the GPU has none.
   bool multiply_large(device::Products& products, bool a_deep, bool b_deep);
   void multiply_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights);
+  /// c = alpha op(a) op(b) + beta c; both factors in device memory.
+  void multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
+                       const device::Halves& b, const float* beta, const Tensor& c);
+  /// Rounds matrices that large maps multiply.
+  void round_operands(device::Roundings& all);
+  /// Whether maps of x and their gradients round their operands to halves first: large ones in tf32.
+  bool rounds_maps(const Tensor& x, std::span<const Tensor> weights) const;
+  /// Such maps; false when they are none, or alone and not to be trained.
+  bool map_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
+                   const Tensor& kept);
+  /// The gradients of maps' biases.
+  void sum_biases(std::span<const Tensor> dresults, std::span<const Grad> dbiases);
+  /// The gradients of their weights, from those of their results side by side and their input.
+  void multiply_rounded_gradients(const device::Halves& gradients, const device::Halves& input,
+                                  const device::RoundedScales& scales, const MapsBack& maps);
   /// Adds biases, where there are any, to the results of maps.
   void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);
   /// Sums of the rows of several matrices as tall as each other; no two go to the same place.
@@ -248,6 +274,7 @@ class CudaBackend final : public Backend {
   Lane main_, beside_;
   Lane* lane_ = &main_;
   bool joined_ = true;             // nothing runs beside
+  bool operands_beside_ = false;   // what runs beside may still read the operand memory of the main lane
   unsigned* tickets_ = nullptr;    // of the lane; zero between kernels: a reduction's last block finds itself by them
   std::int64_t* found_ = nullptr;  // answer of first_non_finite
   std::unordered_map<void*, std::size_t> sizes_;

@@ -1,5 +1,5 @@
 // Matrix products: exact ones by our own tiles, small (cuda_product.cu) or large (cuda_large_product.cu), the others by
-// cuBLAS.
+// cuBLAS, large maps in tf32 from halves (cuda_rounded.cu).
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
@@ -14,6 +14,13 @@ struct Operand {
   const void* data;
   int stride;
 };
+
+void check_blas(cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  check_cuda(cudaGetLastError(), "multiplying matrices");
+  throw Error(ExitCode::no_gpu, std::string("cuBLAS failed to multiply matrices (") + cublasGetStatusString(status) +
+                                    "); start again from the last snapshot, or use --device cpu");
+}
 
 }  // namespace
 
@@ -43,15 +50,22 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const cublasComputeType_t compute = rounded                         ? CUBLAS_COMPUTE_32F
                                       : precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                       : CUBLAS_COMPUTE_32F_PEDANTIC;
-  const cublasStatus_t status =
-      cublasGemmEx(lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                   columns, rows, depth, &alpha32, right.data, type, right.stride, left.data, type, left.stride,
-                   &beta32, c.data, CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT);
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    check_cuda(cudaGetLastError(), "multiplying matrices");
-    throw Error(ExitCode::no_gpu, std::string("cuBLAS failed to multiply matrices (") + cublasGetStatusString(status) +
-                                      "); start again from the last snapshot, or use --device cpu");
-  }
+  check_blas(cublasGemmEx(lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          columns, rows, depth, &alpha32, right.data, type, right.stride, left.data, type, left.stride,
+                          &beta32, c.data, CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT));
+}
+
+void CudaBackend::multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
+                                  const device::Halves& b, const float* beta, const Tensor& c) {
+  stream();
+  check_blas(cublasSetPointerMode(lane_->blas, CUBLAS_POINTER_MODE_DEVICE));
+  const cublasStatus_t status = cublasGemmEx(
+      lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+      static_cast<int>(c.columns()), static_cast<int>(c.rows()), static_cast<int>(transpose_a ? a.rows : a.columns),
+      alpha, b.data, CUDA_R_16F, static_cast<int>(b.stride), a.data, CUDA_R_16F, static_cast<int>(a.stride), beta,
+      c.data, CUDA_R_32F, static_cast<int>(c.row_stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  check_blas(cublasSetPointerMode(lane_->blas, CUBLAS_POINTER_MODE_HOST));
+  check_blas(status);
 }
 
 }  // namespace afterglow

@@ -478,16 +478,6 @@ unsigned count_tiles(Products& p) {
   return p.tiles;
 }
 
-/// Whether no two gradients are the same: those would be written one after the other.
-bool are_apart(std::span<const Grad> gradients) {
-  for (std::size_t i = 1; i < gradients.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      if (gradients[i].wanted() && gradients[i].tensor.data == gradients[k].tensor.data) return false;
-    }
-  }
-  return true;
-}
-
 /// Depth of the longest result, in slabs.
 template <class P>
 unsigned most_slabs(const Products& p) {
@@ -628,7 +618,8 @@ bool CudaBackend::can_group(std::size_t count) const {
 }
 
 void CudaBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                            std::span<const Tensor> results) {
+                            std::span<const Tensor> results, const Tensor& kept) {
+  if (map_rounded(x, weights, results, kept)) return add_biases(biases, results);
   Products p;
   if (can_group(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
@@ -642,7 +633,8 @@ void CudaBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, st
     if (std::exchange(p.biased, false) && multiply_large(p, true, true)) return add_biases(biases, results);
     if (weights.size() > 1) {  // too much for one launch
       for (std::size_t i = 0; i < weights.size(); ++i)
-        gemm_each(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases, results.subspan(i, 1));
+        gemm_each(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases, results.subspan(i, 1),
+                  {});
       return;
     }
   }
@@ -670,6 +662,10 @@ void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b,
 void CudaBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                                  std::span<const Grad> dbiases) {
   multiply_gradients(dresults, x, dweights);
+  sum_biases(dresults, dbiases);
+}
+
+void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const Grad> dbiases) {
   if (are_apart(dbiases)) {
     sum_rows_each(dresults.first(dbiases.size()), dbiases);
   } else {

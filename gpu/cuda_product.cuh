@@ -1,6 +1,7 @@
 // What the products of cuda_product.cu are told: one launch does up to four of them.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "gpu/cuda_device.cuh"
 
@@ -18,6 +19,16 @@ struct Matrix {
 inline Matrix matrix_of(const Tensor& tensor) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0;
   return {tensor.as<float>(), static_cast<unsigned>(tensor.row_stride), aligned};
+}
+
+/// Whether no two gradients are the same: those would be written one after the other.
+inline bool are_apart(std::span<const Grad> gradients) {
+  for (std::size_t i = 1; i < gradients.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (gradients[i].wanted() && gradients[i].tensor.data == gradients[k].tensor.data) return false;
+    }
+  }
+  return true;
 }
 
 /// op(a) op(b) over `depth` terms.

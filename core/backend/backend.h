@@ -21,6 +21,15 @@ namespace afterglow {
 enum class Precision { fp32, tf32, bf16 };
 const char* name_of(Precision precision);
 
+/// What the way back through several maps of one input takes and gives: matrices as in `Backend::gemm_each`, each
+/// gradient beside what it is the gradient of; there may be no dbiases at all.
+struct MapsBack {
+  std::span<const Tensor> dresults, weights;
+  Tensor x, kept;
+  std::span<const Grad> dweights, dbiases;
+  Grad dx;
+};
+
 enum class Unary { silu, sigmoid, softplus, tanh, gelu, exp };
 
 /// Sizes and switches of the SKA core (Echo 3.2, eq. 4 to 9).
@@ -157,15 +166,19 @@ class Backend {
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
   /// Several maps of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there may be no
-  /// biases at all.
+  /// biases at all. `kept`: memory for what `gemm_back` can take from here, or undefined.
   virtual void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                         std::span<const Tensor> results) = 0;
+                         std::span<const Tensor> results, const Tensor& kept) = 0;
+  /// How many float32 numbers `kept` has; 0 where nothing is worth keeping.
+  virtual std::int64_t gemm_kept(const Tensor& /*x*/, std::span<const Tensor> /*weights*/) const { return 0; }
   /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.
   virtual void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) = 0;
   /// The gradients of their weights, dweights[i] = dresults[i]^T x, and biases, dbiases[i] = the sum of the rows of
   /// dresults[i], where wanted; there may be no biases at all.
   virtual void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                               std::span<const Grad> dbiases) = 0;
+  /// The whole way back through such maps: dx as by `gemm_sum`, and beside that `gemm_gradients`.
+  virtual void gemm_back(const MapsBack& maps);
   /// The lift of a gated MLP: g = x gate^T, u = x up^T, h = silu(g) u. x [n,d], gate, up [m,d], g, u, h [n,m].
   virtual void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                           const Tensor& h) = 0;

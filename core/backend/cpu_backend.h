@@ -29,7 +29,7 @@ class CpuBackend : public Backend {
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
   void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                 std::span<const Tensor> results) override;
+                 std::span<const Tensor> results, const Tensor& kept) override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
   void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                       std::span<const Grad> dbiases) override;

@@ -87,7 +87,7 @@ void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Te
 }
 
 void CpuBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                           std::span<const Tensor> results) {
+                           std::span<const Tensor> results, const Tensor& /*kept*/) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
     if (i < biases.size() && biases[i].defined()) add_bias(results[i], biases[i], results[i]);
@@ -107,6 +107,17 @@ void CpuBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& 
     const Grad& dw = dweights[i];
     if (dw.wanted()) gemm(true, false, 1.0, dresults[i], x, dw.accumulate ? 1.0 : 0.0, dw.tensor);
     if (i < dbiases.size()) sum_rows(dresults[i], dbiases[i]);
+  }
+}
+
+void Backend::gemm_back(const MapsBack& maps) {
+  {
+    const Beside beside(*this);
+    gemm_gradients(maps.dresults, maps.x, maps.dweights, maps.dbiases);
+  }
+  if (maps.dresults.size() > 1) return gemm_sum(maps.dresults, maps.weights, maps.dx);
+  if (maps.dx.wanted()) {
+    gemm(false, false, 1.0, maps.dresults[0], maps.weights[0], maps.dx.accumulate ? 1.0 : 0.0, maps.dx.tensor);
   }
 }
 

@@ -6,40 +6,18 @@ namespace afterglow {
 
 namespace {
 
-void linear_backward(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& y) {
-  Backend& backend = tape.backend();
-  const Tensor dy = as_matrix(tape.upstream(y));
-  const Grad dx = as_matrix(tape.gradient(x));
-  const Grad dw = tape.gradient_beside(weight), dbias = tape.gradient_beside(bias);
-  {
-    const Beside beside(backend);
-    backend.gemm_gradients({&dy, 1}, as_matrix(x.value), {&dw, 1}, {&dbias, 1});
-  }
-  if (dx.wanted()) backend.gemm(false, false, 1.0, dy, weight.value, dx.accumulate ? 1.0 : 0.0, dx.tensor);
+/// What several maps of one input keep for the way back; undefined where that is nothing.
+Tensor keep(Tape& tape, const Tensor& x, std::span<const Tensor> weights) {
+  const std::int64_t count = tape.recording() ? tape.backend().gemm_kept(x, weights) : 0;
+  return count > 0 ? tape.scratch({count}, x.dtype) : Tensor{};
 }
 
-}  // namespace
-
-Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) {
-  const Check check(tape, "linear", x.value.dtype);
-  check.rows("x", x.value, x.shape());
-  check.tensor("weight", weight.value, {Check::any, x.shape().last()});
-  const std::int64_t outputs = weight.shape()[0];
-  if (bias.defined()) check.tensor("bias", bias.value, {outputs});
-  const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, weight, bias});
-  const Tensor result = as_matrix(y.value);
-  tape.backend().gemm_each(as_matrix(x.value), {&weight.value, 1}, {&bias.value, 1}, {&result, 1});
-  tape.record("linear", y, [x, weight, bias, y](Tape& t) { linear_backward(t, x, weight, bias, y); });
-  return y;
-}
-
-namespace {
-
-/// What the way back through several maps of one input needs. In the order in which single maps would be run back: the
-/// first, then the others from the last on.
+/// The way back through maps of one input. In the order in which single maps would be run back: the first, then the
+/// others from the last on.
 struct Maps {
   Var x, weights[most_maps], biases[most_maps], results[most_maps];
   std::size_t count;
+  Tensor kept;
 
   void back(Tape& t) const {
     Tensor dy[most_maps], w[most_maps];
@@ -51,22 +29,33 @@ struct Maps {
       dw[k] = t.gradient_beside(weights[i]);
     }
     for (std::size_t k = 0; k < count; ++k) dbias[k] = t.gradient_beside(biases[k == 0 ? 0 : count - k]);
-    {
-      const Beside beside(t.backend());
-      t.backend().gemm_gradients({dy, count}, as_matrix(x.value), {dw, count}, {dbias, count});
-    }
-    t.backend().gemm_sum({dy, count}, {w, count}, as_matrix(t.gradient(x)));
+    t.backend().gemm_back(
+        {{dy, count}, {w, count}, as_matrix(x.value), kept, {dw, count}, {dbias, count}, as_matrix(t.gradient(x))});
   }
 };
 
 }  // namespace
+
+Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) {
+  const Check check(tape, "linear", x.value.dtype);
+  check.rows("x", x.value, x.shape());
+  check.tensor("weight", weight.value, {Check::any, x.shape().last()});
+  const std::int64_t outputs = weight.shape()[0];
+  if (bias.defined()) check.tensor("bias", bias.value, {outputs});
+  const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, weight, bias});
+  const Tensor in = as_matrix(x.value), result = as_matrix(y.value), kept = keep(tape, in, {&weight.value, 1});
+  tape.backend().gemm_each(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
+  const Maps maps{x, {weight}, {bias}, {y}, 1, kept};
+  tape.record("linear", y, [maps](Tape& t) { maps.back(t); });
+  return y;
+}
 
 void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
                  std::span<const Var> biases) {
   const Check check(tape, "linear_each", x.value.dtype);
   check.that(!weights.empty() && weights.size() <= most_maps, "from one to five maps of an input at once");
   check.rows("x", x.value, x.shape());
-  Maps maps{x, {}, {}, {}, weights.size()};
+  Maps maps{x, {}, {}, {}, weights.size(), {}};
   Tensor w[most_maps], b[most_maps], y[most_maps];
   for (std::size_t i = 0; i < weights.size(); ++i) {
     check.tensor("weight", weights[i].value, {Check::any, x.shape().last()});
@@ -80,7 +69,9 @@ void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::sp
     b[i] = bias.value;
     y[i] = as_matrix(results[i].value);
   }
-  tape.backend().gemm_each(as_matrix(x.value), {w, weights.size()}, {b, weights.size()}, {y, weights.size()});
+  const Tensor in = as_matrix(x.value);
+  maps.kept = keep(tape, in, {w, weights.size()});
+  tape.backend().gemm_each(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()}, maps.kept);
   tape.record("linear_each", std::span<const Var>(results), [maps](Tape& t) { maps.back(t); });
 }
 

@@ -237,7 +237,7 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
     const double tolerance = precision == Precision::fp32 ? 2e-6 : 2e-3;
     cuda_->copy(input, host.f32({rows, inputs}, random_floats(rows * inputs, 9)));
     EXPECT_TRUE(cuda_->set_precision(precision));
-    cuda_->gemm_each(x, weights, biases, results);
+    cuda_->gemm_each(x, weights, biases, results, {});
     cuda_->gemm_sum(wanted, weights, {input, true});
     cuda_->gemm_gradients(wanted, x, places, {});
     cuda_->set_precision(Precision::fp32);
@@ -245,6 +245,94 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
     for (int i = 0; i < 3; ++i) {
       EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(mapped[i])), tolerance);
       EXPECT_LT(relative(host.read<float>(gradients[i]), host.read<float>(wanted_gradients[i])), tolerance);
+    }
+  }
+}
+
+// Maps and their way back, large enough that tf32 rounds operands to halves first: numbers far from one, dx added to
+// what is there, one gradient that nobody wants, with and without what the way there keeps.
+class CudaMaps : public CudaBackendTest {
+ protected:
+  static constexpr std::int64_t rows = 6000, inputs = 400, outputs[] = {128, 200, 136};
+  struct Answer {
+    std::vector<float> results[3], dx, dweights[3], dbiases[3];
+  };
+  void SetUp() override {
+    CudaBackendTest::SetUp();
+    if (cuda_ == nullptr) return;
+    host_ = std::make_unique<HostValues>(*cuda_);
+    x_ = random(rows, inputs, 1, 1e12f);
+    for (unsigned i = 0; i < 3; ++i) {
+      weights_.push_back(random(outputs[i], inputs, 2 + i, 1e-3f));
+      biases_.push_back(random(1, outputs[i], 5 + i, 1e9f).reshaped({outputs[i]}));
+      dresults_.push_back(random(rows, outputs[i], 8 + i, i == 0 ? 1e-20f : 1e-18f));
+    }
+  }
+  Tensor random(std::int64_t height, std::int64_t width, unsigned seed, float size) {
+    std::vector<float> values = random_floats(height * width, seed);
+    for (float& value : values) value *= size;
+    return host_->f32({height, width}, values);
+  }
+  Grad zeros(const Shape& shape) {
+    return {host_->f32(shape, std::vector<float>(static_cast<std::size_t>(shape.elements()), 0.0f)), false};
+  }
+  Answer answer(Precision precision, bool keeping) {
+    std::vector<Tensor> results;
+    std::vector<Grad> dweights, dbiases;
+    for (std::int64_t width : outputs) {
+      results.push_back(zeros({rows, width}).tensor);
+      dweights.push_back(zeros({width, inputs}));
+      dbiases.push_back(zeros({width}));
+    }
+    const Tensor unwanted = std::exchange(dweights[1].tensor, Tensor{});
+    const Grad dx{random(rows, inputs, 11, 1e-21f), true};
+    cuda_->set_precision(precision);
+    const std::int64_t kept_numbers = cuda_->gemm_kept(x_, weights_);
+    EXPECT_EQ(kept_numbers > 0, precision == Precision::tf32);
+    Tensor kept;
+    if (keeping) kept = zeros({kept_numbers}).tensor;
+    cuda_->gemm_each(x_, weights_, biases_, results, kept);
+    cuda_->gemm_back({dresults_, weights_, x_, kept, dweights, dbiases, dx});
+    cuda_->synchronize();
+    cuda_->set_precision(Precision::fp32);
+    Answer answer;
+    answer.dx = host_->read<float>(dx.tensor);
+    for (int i = 0; i < 3; ++i) {
+      answer.results[i] = host_->read<float>(results[i]);
+      answer.dweights[i] = host_->read<float>(i == 1 ? unwanted : dweights[i].tensor);
+      answer.dbiases[i] = host_->read<float>(dbiases[i].tensor);
+    }
+    return answer;
+  }
+
+  std::unique_ptr<HostValues> host_;
+  Tensor x_;
+  std::vector<Tensor> weights_, biases_, dresults_;
+};
+
+TEST_F(CudaMaps, RoundedToHalvesHaveElevenBits) {
+  const Answer want = answer(Precision::fp32, false), got = answer(Precision::tf32, true);
+  const auto expect_rounded = [](const std::vector<float>& ours, const std::vector<float>& theirs) {
+    EXPECT_LT(relative(ours, theirs), 1e-3);
+    EXPECT_GT(relative(ours, theirs), 1e-5);
+  };
+  expect_rounded(got.dx, want.dx);
+  for (int i = 0; i < 3; ++i) {
+    expect_rounded(got.results[i], want.results[i]);
+    if (i != 1) expect_rounded(got.dweights[i], want.dweights[i]);
+    EXPECT_LT(relative(got.dbiases[i], want.dbiases[i]), 1e-5);
+  }
+  EXPECT_EQ(got.dweights[1], std::vector<float>(static_cast<std::size_t>(outputs[1] * inputs), 0.0f));
+}
+
+TEST_F(CudaMaps, RoundedToHalvesRepeatTheirBits) {
+  const Answer once = answer(Precision::tf32, true);
+  for (const bool keeping : {true, false}) {
+    const Answer again = answer(Precision::tf32, keeping);
+    EXPECT_EQ(again.dx, once.dx);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(again.results[i], once.results[i]);
+      EXPECT_EQ(again.dweights[i], once.dweights[i]);
     }
   }
 }
