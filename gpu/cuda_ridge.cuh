@@ -32,6 +32,7 @@ struct RidgePointers {
   const std::uint8_t* mask;  ///< null unless the mode is masked
   float *G, *M, *L, *A_w, *C, *F, *m, *sigma, *jitter;
   int* m_index;
+  float* inverse;  ///< null where no way back follows
 };
 
 inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) {
@@ -64,7 +65,8 @@ inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs
           saved.L.as<float>(),      saved.A_w.as<float>(),
           saved.C.as<float>(),      saved.F.as<float>(),
           saved.m.as<float>(),      saved.sigma.as<float>(),
-          saved.jitter.as<float>(), saved.m_index.as<int>()};
+          saved.jitter.as<float>(), saved.m_index.as<int>(),
+          saved.inverse.as<float>()};
 }
 
 constexpr float smallest_scale = 1e-6f;  // m is at least this

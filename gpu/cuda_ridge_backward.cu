@@ -61,18 +61,14 @@ struct GroupReverse {
     load_positions<W>(to, s, dy, s.width, pair, begin, end);
   }
 
-  /// L^-1 from L, and dE.
+  /// L^-1 and dE.
   __device__ Product<W> gather(const float* dy) {
     Product<W> dE;
-    load_matrix<W>(A, in.L + entry * s.square(), s.rank, s.rank);
+    load_matrix<W>(inverse, in.inverse + entry * s.square(), s.rank, s.rank);
+    load_matrix<W>(A, in.A_w + entry * s.square(), s.rank, s.rank);
     load_queries(left, first);
     load_upstream(right, dy, first);
-    clear_matrix<W>(inverse);
     settle();
-    if (ridge_warp() < W) invert_diagonal<W>(A, inverse, 16 * ridge_warp(), s.rank);
-    __syncthreads();
-    complete_inverse<W>(A, inverse);
-    load_matrix<W>(A, in.A_w + entry * s.square(), s.rank, s.rank);
     multiply<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - first)));
     for (int begin = first + Grid<W>::width; begin < end; begin += Grid<W>::width) {
       __syncthreads();

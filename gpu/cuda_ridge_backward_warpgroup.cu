@@ -1,7 +1,6 @@
 // Every group of the SKA core on the way back, on warp groups: what cuda_ridge_backward.cu does, with its symbols.
 // Matrices are split into halves once, when they are made, and not by every warp that reads them.
 #include "gpu/cuda_backend.h"
-#include "gpu/cuda_ridge_factor.cuh"
 #include "gpu/cuda_ridge_warpgroup.cuh"
 
 namespace afterglow::device {
@@ -21,7 +20,8 @@ struct GroupReverse {
   Peaks<1>& peaks;
   Scaled inverse, A, left, right;
   float m, scale, gain;
-  float overlap = 0, slope = 0, trace = 0, readout = 0;  // this thread's shares of sums over matrices
+  // This thread's shares of sums over matrices: <dE, E> without the gain, <dF_k, F_k> for k > 0 and for all k, <dG, G>.
+  float overlap = 0, powers = 0, all = 0, trace = 0;
 
   /// sums = factor a b; `always`: exact whatever the precision.
   template <bool always, bool a_by_columns, bool b_by_columns>
@@ -38,44 +38,21 @@ struct GroupReverse {
   /// `to` = factor a b; it may be one of them.
   template <bool always, bool a_by_columns, bool b_by_columns>
   __device__ __forceinline__ void multiply_into(Scaled& to, const Scaled& a, const Scaled& b, float factor = 1.0f) {
-    to.down = warpgroup::multiply_into < exact || always, a_by_columns, b_by_columns > (to.at, a, b, factor, peaks);
+    constexpr bool fully = exact || always;
+    to.down = warpgroup::multiply_into<fully, a_by_columns, b_by_columns>(to.at, a, b, factor, peaks);
   }
-  /// Matrices that change, from global memory.
+  /// From global memory; `always`: for products that are exact whatever the precision.
+  template <bool always = false>
   __device__ __forceinline__ void load(Scaled& to, const float* from, int rows, int columns, int stride) {
-    to.down = load_into(to.at, from, rows, columns, stride, peaks);
+    constexpr bool fully = exact || always;
+    to.down = load_into<fully>(to.at, from, rows, columns, stride, peaks);
   }
   __device__ __forceinline__ void gather(const float* dy, Product& dE) {
-    invert();
+    load<true>(inverse, in.inverse + entry * s.square(), s.rank, s.rank, s.rank);
     load(A, in.A_w + entry * s.square(), s.rank, s.rank, s.rank);
     load(left, in.q + s.token(pair, first) * s.rank, count, s.rank, s.heads * s.rank);
     load(right, dy + s.token(pair, first) * s.width, count, s.width, s.heads * s.width);
     multiply<false, true, true>(dE, right, left);
-  }
-  /// L^-1. The matrices that change serve as memory for L and its inverse in float32.
-  __device__ __forceinline__ void invert() {
-    auto *L = reinterpret_cast<float*>(left.at.memory), *full = reinterpret_cast<float*>(right.at.memory);
-    HeldRows rows;
-    rows.load_matrix(in.L + entry * s.square(), s.rank, s.rank);
-#pragma unroll
-    for (unsigned i = 0; i < held; ++i) {
-      const int place = Grid<4>::place(static_cast<int>(HeldRows::row(i)), static_cast<int>(HeldRows::column()));
-      *reinterpret_cast<float4*>(L + place) = rows.numbers[i];
-      *reinterpret_cast<float4*>(full + place) = make_float4(0, 0, 0, 0);
-    }
-    __syncthreads();
-    invert_diagonal<4>(L, full, 16 * ridge_warp(), s.rank);
-    __syncthreads();
-    complete_inverse<4>(L, full);
-#pragma unroll
-    for (unsigned i = 0; i < held; ++i)
-      rows.numbers[i] = *reinterpret_cast<const float4*>(
-          full + Grid<4>::place(static_cast<int>(HeldRows::row(i)), static_cast<int>(HeldRows::column())));
-    peaks.put(0, rows.peak());
-    __syncthreads();
-    const tiles::Scale own = peaks.scale(0);
-    rows.store(inverse.at, own.up);
-    inverse.down = own.down;
-    __syncthreads();
   }
 
   /// F_k = F (s A_w)^k into `left`, which nothing reads any more.
@@ -96,63 +73,55 @@ struct GroupReverse {
     });
   }
 
-  /// From dE to dF_0 in `right`, F_0 in `left`, dA; the readout's part of N.
-  __device__ __forceinline__ void through_filter(const Product& dE, Product& N, Product& dA) {
+  /// From dE to dF_0 in `right`, F_0 in `left`, dA, and S = sum over k of F_k^T dF_k. What the whitening of F, M and E
+  /// sends to G is -L^-T (S + S^T) L^-1 / 2: A^T dA and dA A^T are sums of the same products.
+  __device__ __forceinline__ void through_filter(const Product& dE, Product& S, Product& dA) {
     replace(peaks, right, dE);
     multiply_into<true, false, false>(right, right, inverse);
-    overlap = dot(left, right) / m;  // not by way of the gain, so that eta may be zero
+    overlap = dot<exact>(left, right) / m;  // not by way of the gain, so that eta may be zero
     right.down *= gain;
-    multiply<false, true, true>(N, left, right);
+    multiply<false, true, true>(S, left, right);
     each_constant<32>([&](auto i) { dA[i() / 4][i() % 4] = 0; });
     for (int k = s.power; k > 0; --k) {
       filter(k - 1);
       add<true, true>(dA, left, right);
       multiply_into<false, false, false>(right, right, A, scale);
+      if (k == 1) powers = diagonal(S);
+      add<true, true>(S, left, right);
     }
-    Product last;
-    multiply<false, true, true>(last, right, left);
-    add_product(N, last, 1.0f);
-    each_pair(last, [&](int row, int column, float one, float two) {  // <dF_0, F_0>
-      if (row == column) readout += one;
-      if (row == column + 1) readout += two;
+    all = diagonal(S);
+  }
+  /// This thread's share of the sum over the diagonal.
+  __device__ __forceinline__ static float diagonal(const Product& product) {
+    float sum = 0;
+    each_pair(product, [&](int row, int column, float one, float two) {
+      if (row == column) sum += one;
+      if (row == column + 1) sum += two;
     });
+    return sum;
   }
 
   /// dC, dM, dG. `right` holds dF_0, `left` may be overwritten.
-  __device__ __forceinline__ void to_statistics(Product& N, const Product& dA) {
+  __device__ __forceinline__ void to_statistics(Product& S, const Product& dA) {
     Product values;
     multiply<true, false, true>(values, right, inverse, 1.0f / m);
     store_sums(out.C + entry * s.tall(), values, s.width, s.rank, 1.0f);
-    replace(peaks, left, dA);
-    slope = dot(left, A);
-    left.down *= scale;
-    add<true, true>(N, left, A);
-    add<false, false>(N, left, A);
-    // sym(N) is T + T^T: the lower half, and on the diagonal half of it.
-    each_pair(N, [&](int row, int column, float& here, float& next) {
-      here = row > column ? here : row == column ? 0.5f * here : 0.0f;
-      next = row > column + 1 ? next : row == column + 1 ? 0.5f * next : 0.0f;
-    });
-    replace(peaks, right, N);
-    // L^-T dA_w L^-1 and L^-T sym(N) L^-1
-    Product whole, symmetric;
+    replace(peaks, left, dA, scale);
+    replace(peaks, right, S);
+    // L^-T dA_w L^-1 and -L^-T (S + S^T) L^-1 / 2
     multiply_into<true, false, true>(left, left, inverse);
-    multiply<true, true, true>(whole, inverse, left, 1.0f / (m * m));
-    store_sums(out.M + entry * s.square(), whole, s.rank, s.rank, 1.0f);
-    Product& half = N;
+    store_statistic(out.M, left, 1.0f);
+    Product& both = S;
     begin_products();
-    begin_multiply<true, false, true>(half, right.at, inverse.at);
-    begin_multiply<true, true, true>(half, right.at, inverse.at, true);
-    await_product(half);
-    replace(peaks, right, half, right.down * inverse.down);
-    multiply<true, true, true>(symmetric, inverse, right, -0.5f);
-    store_sums(out.G + entry * s.square(), symmetric, s.rank, s.rank, 1.0f / (m * m));
-    const float* G = in.G + entry * s.square();
-    each_pair(symmetric, [&](int row, int column, float first_number, float second_number) {
-      if (row >= s.rank || column >= s.rank) return;
-      const float2 own = *reinterpret_cast<const float2*>(G + row * s.rank + column);
-      trace += first_number * own.x + second_number * own.y;
-    });
+    begin_multiply<true, false, true>(both, right.at, inverse.at);
+    begin_multiply<true, true, true>(both, right.at, inverse.at, true);
+    await_product(both);
+    replace(peaks, right, both, right.down * inverse.down);
+    trace = store_statistic(out.G, right, -0.5f);
+  }
+  /// The gradient factor L^-T a of G or M; answers its product with G.
+  __device__ __forceinline__ float store_statistic(float* to, const Scaled& a, float factor) const {
+    return multiply_to(to + entry * s.square(), inverse, a, factor, s.rank, 1.0f / (m * m), in.G + entry * s.square());
   }
 };
 
@@ -171,7 +140,7 @@ __global__ void __launch_bounds__(threads, 3)
   auto& notes = *reinterpret_cast<ReverseNotes*>(memory + 4 * HalfMatrix::bytes);
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
-  const float m = in.m[entry], divisor = fmaxf(in.sigma[entry], 1.0f), raw = in.gamma_raw[head];
+  const float m = in.m[entry], raw = in.gamma_raw[head], gamma = 1.0f + 0.5f * sigmoid(raw);
   const auto matrix = [&](int i) { return Scaled{{memory + i * HalfMatrix::bytes}, 1.0f}; };
   GroupReverse<exact> reverse{s,
                               in,
@@ -186,21 +155,22 @@ __global__ void __launch_bounds__(threads, 3)
                               matrix(2),
                               matrix(3),
                               m,
-                              (1.0f + 0.5f * sigmoid(raw)) / divisor,
+                              gamma / fmaxf(in.sigma[entry], 1.0f),
                               in.eta[head] / m};
-  Product dE, N, dA;
+  Product dE, S, dA;
   reverse.gather(dy, dE);
   reverse.filter(s.power);
   if (out.q.wanted()) reverse.answer_queries(out.q);
-  reverse.through_filter(dE, N, dA);
-  reverse.to_statistics(N, dA);
-  // E scales with eta / m, G and M with 1 / m^2, C with 1 / m; <dM, M> = <dA_w, A_w> and <dC, C> = <dF_0, F_0>.
-  const float overlap = block_sum(reverse.overlap, notes.sums), slope = block_sum(reverse.slope, notes.sums);
-  const float trace = block_sum(reverse.trace, notes.sums), readout = block_sum(reverse.readout, notes.sums);
+  reverse.through_filter(dE, S, dA);
+  reverse.to_statistics(S, dA);
+  // E scales with eta / m, G and M with 1 / m^2, C with 1 / m; <dM, M> = <dA_w, A_w>, which is the sum of <dF_k, F_k>
+  // over k > 0, and <dC, C> = <dF_0, F_0>.
+  const float overlap = block_sum(reverse.overlap, notes.sums), powers = block_sum(reverse.powers, notes.sums);
+  const float trace = block_sum(reverse.trace, notes.sums), all = block_sum(reverse.all, notes.sums);
   if (threadIdx.x == 0) {
     work.eta[entry] = overlap;
-    work.gamma_raw[entry] = slope / divisor * gamma_slope(raw);
-    work.m[entry] = -(2.0f * (trace + reverse.scale * slope) + readout + in.eta[head] * overlap) / m;
+    work.gamma_raw[entry] = powers / gamma * gamma_slope(raw);
+    work.m[entry] = -(2.0f * trace + powers + all + in.eta[head] * overlap) / m;
   }
   if (is_last_block(ticket, gridDim.x * gridDim.y)) sum_heads(s, work, out);
 }

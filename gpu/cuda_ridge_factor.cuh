@@ -114,30 +114,6 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
   return positive;
 }
 
-/// The inverse of a block of L on the diagonal, by one warp: half of it holds eight columns.
-template <int W>
-__device__ void invert_diagonal(const float* L, float* inverse, int first, int rank) {
-  const int lane = ridge_lane(), row = lane % 16, column = lane / 16 * 8;
-  float l[16], v[8];
-  load_sixteen<W>(l, L, first + row, first);
-  const float pivot = L[Grid<W>::place(first + row, first + row)];
-  const float reciprocal = first + row < rank ? 1.0f / pivot : 0.0f;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) v[j] = column + j == row ? 1.0f : 0.0f;
-#pragma unroll
-  for (int k = 0; k < 15; ++k) {
-    const float quotient = l[k] * __shfl_sync(full_warp, reciprocal, k);  // every lane takes part
-    const float factor = row > k ? quotient : 0.0f;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) v[j] -= factor * __shfl_sync(full_warp, v[j], lane / 16 * 16 + k);
-  }
-#pragma unroll
-  for (int j = 0; j < 8; j += 4) {
-    *reinterpret_cast<float4*>(inverse + Grid<W>::place(first + row, first + column + j)) =
-        make_float4(reciprocal * v[j], reciprocal * v[j + 1], reciprocal * v[j + 2], reciprocal * v[j + 3]);
-  }
-}
-
 /// From L and the inverses of its blocks on the diagonal to the whole inverse, which is zero elsewhere. Uses the upper
 /// right quarter of `L`.
 template <int W>

@@ -197,6 +197,7 @@ __global__ void __launch_bounds__(ridge_threads, single ? 2 : 3)
   if (single) gather_single<W>(s, in, pair, entry, inverse, inverse + size + width);
   load_matrix<W>(A, in.M + entry * s.square(), s.rank, s.rank);
   const int tries = whiten<W>(in.G + entry * s.square(), s.ridge, s.rank, F, inverse, in.L + entry * s.square());
+  if (in.inverse != nullptr) store_matrix<W>(in.inverse + entry * s.square(), inverse, s.rank, s.rank);
   load_matrix<W>(F, in.C + entry * s.tall(), s.width, s.rank);
   const int depth = padded(s.rank);
   Product<W> result;

@@ -50,6 +50,7 @@ struct GroupForward {
     complete_inverse<4>(L, full);
 #pragma unroll
     for (unsigned i = 0; i < held; ++i) rows.numbers[i] = four(full, i);
+    if (in.inverse != nullptr) rows.store_matrix(in.inverse + entry * s.square(), s.rank, s.rank);
     peaks.put(0, rows.peak());
     __syncthreads();
     const tiles::Scale own = peaks.scale(0);

@@ -27,15 +27,23 @@ struct HeldRows {
   __device__ void load_matrix(const float* from, int rows, int columns) {
     load(columns, [&](int row) { return row < rows ? from + row * columns : nullptr; });
   }
+  __device__ void store_matrix(float* to, int rows, int columns) const {
+#pragma unroll
+    for (unsigned i = 0; i < held; ++i) {
+      const int line = static_cast<int>(row(i)), place = static_cast<int>(column());
+      if (line < rows && place < columns) *reinterpret_cast<float4*>(to + line * columns + place) = numbers[i];
+    }
+  }
   __device__ float peak() const {
     float peak = 0;
 #pragma unroll
     for (const float4& four : numbers) peak = fmaxf(peak, largest_of(four));
     return peak;
   }
+  template <bool exact = true>
   __device__ void store(const HalfMatrix& to, float up) const {
 #pragma unroll
-    for (unsigned i = 0; i < held; ++i) to.put(row(i), column(), numbers[i], up);
+    for (unsigned i = 0; i < held; ++i) to.put<exact>(row(i), column(), numbers[i], up);
   }
 };
 
@@ -101,11 +109,13 @@ struct Scaled {
     *reinterpret_cast<std::uint32_t*>(place + HalfMatrix::rest) = rest;
   }
   /// Two neighbours.
+  template <bool exact>
   __device__ __forceinline__ float2 pair(int row, int column) const {
     const unsigned char* from =
         at.memory + HalfMatrix::Block::place(static_cast<unsigned>(row), static_cast<unsigned>(column));
-    const float2 sum = tiles::joined_halves(*reinterpret_cast<const std::uint32_t*>(from),
-                                            *reinterpret_cast<const std::uint32_t*>(from + HalfMatrix::rest));
+    const float2 sum =
+        tiles::joined_halves(*reinterpret_cast<const std::uint32_t*>(from),
+                             exact ? *reinterpret_cast<const std::uint32_t*>(from + HalfMatrix::rest) : 0u);
     return make_float2(down * sum.x, down * sum.y);
   }
 };
@@ -170,21 +180,38 @@ static __device__ __noinline__ float multiply_into(HalfMatrix to, Scaled a, Scal
   replace(peaks, result, sums, factor * scales);
   return result.down;
 }
-/// This thread's share of the sum of products of two matrices.
+/// `to` [rank, rank] in global memory = factor scale a^T b; answers this thread's share of the sum of products of
+/// factor a^T b and another such matrix.
+static __device__ __noinline__ float multiply_to(float* to, Scaled a, Scaled b, float factor, int rank, float scale,
+                                                 const float* with) {
+  Product product;
+  multiply<true, true, true>(product, a, b, factor);
+  float sum = 0;
+  each_pair(product, [&](int row, int column, float one, float two) {
+    if (row >= rank || column >= rank) return;
+    const float2 other = *reinterpret_cast<const float2*>(with + row * rank + column);
+    sum += one * other.x + two * other.y;
+    *reinterpret_cast<float2*>(to + row * rank + column) = make_float2(scale * one, scale * two);
+  });
+  return sum;
+}
+/// This thread's share of the sum of products of two matrices; not `exact`: of the first halves.
+template <bool exact>
 static __device__ __noinline__ float dot(Scaled a, Scaled b) {
   assume_shared(a.at.memory);
   assume_shared(b.at.memory);
   float sum = 0;
 #pragma unroll 4
   for (unsigned i = threadIdx.x; i < 64 * 32; i += threads) {
-    const float2 one = a.pair(static_cast<int>(i / 32), static_cast<int>(i % 32 * 2)),
-                 two = b.pair(static_cast<int>(i / 32), static_cast<int>(i % 32 * 2));
+    const float2 one = a.pair<exact>(static_cast<int>(i / 32), static_cast<int>(i % 32 * 2)),
+                 two = b.pair<exact>(static_cast<int>(i / 32), static_cast<int>(i % 32 * 2));
     sum += one.x * two.x + one.y * two.y;
   }
   return sum;
 }
 /// Fills a matrix with `rows` rows of `columns` numbers, `stride` apart; answers their scale. Has barriers before and
-/// after it is written.
+/// after it is written. Not `exact`: for products of first halves.
+template <bool exact = true>
 static __device__ __noinline__ float load_into(HalfMatrix to, const float* from, int rows, int columns, int stride,
                                                Peaks<1>& peaks) {
   assume_shared(to.memory);
@@ -194,7 +221,7 @@ static __device__ __noinline__ float load_into(HalfMatrix to, const float* from,
   peaks.put(0, held_rows.peak());
   __syncthreads();
   const tiles::Scale own = peaks.scale(0);
-  held_rows.store(to, own.up);
+  held_rows.store<exact>(to, own.up);
   publish();
   return own.down;
 }

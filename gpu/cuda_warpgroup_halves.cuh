@@ -68,14 +68,15 @@ struct HalfMatrix {
   static constexpr int rest = Block::block_bytes, bytes = 2 * Block::block_bytes;
   unsigned char* memory;  ///< begins at a multiple of 1024 bytes
 
-  /// Four neighbours of a row, from a multiple of four on; numbers times `up`.
+  /// Four neighbours of a row, from a multiple of four on; numbers times `up`. Not `exact`: without what is left.
+  template <bool exact = true>
   __device__ void put(unsigned row, unsigned column, const float4& numbers, float up) const {
     std::uint32_t big[2], less[2];
     tiles::split(numbers.x * up, numbers.y * up, big[0], less[0]);
     tiles::split(numbers.z * up, numbers.w * up, big[1], less[1]);
     unsigned char* to = memory + Block::place(row, column);
     *reinterpret_cast<uint2*>(to) = make_uint2(big[0], big[1]);
-    *reinterpret_cast<uint2*>(to + rest) = make_uint2(less[0], less[1]);
+    if constexpr (exact) *reinterpret_cast<uint2*>(to + rest) = make_uint2(less[0], less[1]);
   }
   /// Sixteen numbers of the summed axis from 16 k on; it runs along the rows, or down the columns.
   template <bool by_columns>

@@ -57,6 +57,7 @@ struct RidgeInputs {
 struct RidgeSaved {
   Tensor G, M, L, A_w, C, F, m, sigma, jitter;
   Tensor m_index;  ///< i32 [B,H,g]: position that attains m, -1 when the clamp acts
+  Tensor inverse;  ///< L^-1 [B,H,g,r,r] for a back end whose way back reads it; undefined where none follows
 };
 
 struct RidgeGrads {

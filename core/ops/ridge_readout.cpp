@@ -46,6 +46,7 @@ RidgeSaved reserve_saved(Tape& tape, const RidgeVars& in, std::int64_t groups) {
   saved.sigma = number(dtype);
   saved.jitter = number(dtype);
   saved.m_index = number(DType::i32);
+  if (tape.recording()) saved.inverse = entry(r, r);
   return saved;
 }
 
