@@ -209,20 +209,47 @@ __device__ void finish_lift(const Products& p, const Sums<P>& sums, const Place&
   }
 }
 
+/// What a thread needs of g and u to come back from h; read while the product is computed.
 template <class P>
-__device__ void finish_fall(const Products& p, const Sums<P>& sums, const Place& place) {
-  for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
-    const unsigned row = i / P::quads, column = i % P::quads * 4;
+struct Lifted {
+  static constexpr unsigned each = P::elements / 4 / P::block;
+  float g[each][4], u[each][4];
+
+  __device__ void load(const Products& p, const Place& place) {
+#pragma unroll
+    for (unsigned k = 0; k < each; ++k) {
+      const unsigned i = threadIdx.x + k * P::block;
+      const unsigned row = place.row + i / P::quads, column = place.column + i % P::quads * 4;
+      read_four(p.kept[0], p.results[0], row, column, g[k]);
+      read_four(p.kept[1], p.results[0], row, column, u[k]);
+    }
+  }
+  /// Four neighbouring numbers of a row, zeros where the result `r` ends.
+  __device__ static void read_four(const Matrix& m, const Result& r, unsigned row, unsigned column, float (&to)[4]) {
+    const float* from = m.data + std::size_t{row} * m.stride + column;
+    if (m.vector && row < r.rows && column + 4 <= r.columns) {
+      const float4 four = *reinterpret_cast<const float4*>(from);
+      to[0] = four.x;
+      to[1] = four.y;
+      to[2] = four.z;
+      to[3] = four.w;
+      return;
+    }
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) to[e] = row < r.rows && column + e < r.columns ? from[e] : 0.0f;
+  }
+};
+
+template <class P>
+__device__ void finish_fall(const Products& p, const Sums<P>& sums, const Place& place, const Lifted<P>& lifted) {
+#pragma unroll
+  for (unsigned k = 0; k < Lifted<P>::each; ++k) {
+    const unsigned i = threadIdx.x + k * P::block, row = i / P::quads, column = i % P::quads * 4;
     float dh[4], dg[4], du[4];
     sums.at(row, column, dh);
 #pragma unroll
     for (unsigned e = 0; e < 4; ++e) {
-      const bool inside = place.row + row < p.results[0].rows && place.column + column + e < p.results[0].columns;
-      const auto kept = [&](unsigned which) {
-        const Matrix& m = p.kept[which];
-        return inside ? m.data[std::size_t{place.row + row} * m.stride + place.column + column + e] : 0.0f;
-      };
-      const float g = kept(0), u = kept(1);
+      const float g = lifted.g[k][e], u = lifted.u[k][e];
       dg[e] = dh[e] * u * silu_slope(g);
       du[e] = dh[e] * silu(g);
     }
@@ -385,8 +412,14 @@ __device__ void settle(float (&sum)[2][4][4], float (&some)[2][4][4]) {
       }
 }
 
-/// `biased`: plain results get their biases. A kernel of its own, because the others became 2 % slower by this.
-template <class P, bool a_deep, bool b_deep, bool biased>
+/// What the kernel does beside a plain product. Kernels of their own, because the others become slower by that.
+enum class Extra {
+  none,
+  biases,  ///< plain results get them
+  lifted   ///< Finish::fall gets g and u
+};
+
+template <class P, bool a_deep, bool b_deep, Extra extra>
 __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant__ Products p) {
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
@@ -399,6 +432,8 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
   await_previous();  // places were found meanwhile
   for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
+  Lifted<P> lifted;
+  if constexpr (extra == Extra::lifted) lifted.load(p, place);
   constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
   float sum[2][4][4] = {}, some[2][4][4] = {};
   float* stage = memory;
@@ -446,8 +481,9 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   if constexpr (P::across == 2) {
     if (p.finish == Finish::lift) return finish_lift<P>(p, sums, place);
   }
-  if (p.finish == Finish::fall) return finish_fall<P>(p, sums, place);
-  if constexpr (biased) {
+  if constexpr (extra == Extra::lifted) {
+    finish_fall<P>(p, sums, place, lifted);
+  } else if constexpr (extra == Extra::biases) {
     finish_biased<P>(p, sums, place);
   } else {
     finish_plain<P>(p, sums, place);
@@ -537,9 +573,9 @@ unsigned shares_of_depth(const Products& p) {
   return best;
 }
 
-template <class P, bool a_deep, bool b_deep, bool biased>
+template <class P, bool a_deep, bool b_deep, Extra extra = Extra::none>
 void launch_products(cudaStream_t stream, const Products& p) {
-  constexpr auto kernel = product_kernel<P, a_deep, b_deep, biased>;
+  constexpr auto kernel = product_kernel<P, a_deep, b_deep, extra>;
   static const bool allowed = [] {
     allow_shared_memory(reinterpret_cast<const void*>(kernel), product_bytes<P, a_deep, b_deep>(P::stages),
                         "a product");
@@ -584,9 +620,12 @@ bool CudaBackend::multiply_tiles(Products& p) {
       p.tickets = tickets_;
     }
     if constexpr (a_deep && b_deep) {
-      if (p.biased) return launch_products<P, true, true, true>(stream(), p);
+      if (p.biased) return launch_products<P, true, true, Extra::biases>(stream(), p);
     }
-    launch_products<P, a_deep, b_deep, false>(stream(), p);
+    if constexpr (a_deep && !b_deep) {
+      if (p.finish == Finish::fall) return launch_products<P, true, false, Extra::lifted>(stream(), p);
+    }
+    launch_products<P, a_deep, b_deep>(stream(), p);
   };
   if constexpr (!a_deep) {
     run(Shared());
