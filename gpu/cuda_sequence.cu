@@ -1,5 +1,6 @@
 // Rotary position code and the causal depthwise convolution. Bound by memory.
 #include <cmath>
+#include <type_traits>
 
 #include "gpu/cuda_backend.h"
 #include "gpu/cuda_columns.cuh"
@@ -68,18 +69,19 @@ __global__ void __launch_bounds__(turn_threads)
   }
 }
 
-constexpr unsigned widest = 8;  // taps
+constexpr unsigned widest = 8;  // taps; `reach` below: as many as a kernel has room for
+constexpr unsigned few_taps = 4;
 
 struct ConvInputs {
   Rows<float> x;  // [B T, c]
   const float *weight, *bias, *history;
   unsigned batch, length, channels, taps;
 
-  /// Where the input `back` positions before token t lies, before the first token in the history; null: it is zero.
-  __device__ const float* place(unsigned b, unsigned t, unsigned back, unsigned channel) const {
-    if (t >= back) return &x.at(std::size_t{b} * length + t - back, channel);
-    if (history == nullptr) return nullptr;
-    return history + (std::size_t{b} * (taps - 1) + taps - 1 + t - back) * channels + channel;
+  /// The input of token t, which may lie in the history; what is there is zero without one.
+  __device__ float at(unsigned b, int t, unsigned channel) const {
+    if (t >= 0) return x.at(std::size_t{b} * length + static_cast<unsigned>(t), channel);
+    if (history == nullptr) return 0.0f;
+    return history[(std::size_t{b} * (taps - 1) + taps - 1 + t) * channels + channel];
   }
 };
 
@@ -114,31 +116,33 @@ struct Piece {
   }
 };
 
+/// The weight of the input `back` tokens before.
+__device__ float weight_of(const ConvInputs& in, unsigned channel, unsigned back) {
+  return back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
+}
+
 // Everything that the tokens of a piece meet is loaded first, so that no load waits for another.
+template <unsigned reach>
 __global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* before, float* y) {
   await_previous();
   const Piece piece(in);
   if (!piece.inside) return;
-  float inputs[conv_steps + widest - 1], weights[widest];
+  float inputs[conv_steps + reach - 1], weights[reach];
 #pragma unroll
-  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
-    // Entry i lies widest - 1 - i tokens before the first of the piece.
-    const bool used = i + in.taps >= widest && piece.begin + i < in.length + widest - 1;
-    const unsigned t = max(piece.begin + i, widest - 1) - (widest - 1), back = t + widest - 1 - piece.begin - i;
-    const float* from = used ? in.place(piece.b, t, back, piece.channel) : nullptr;
-    inputs[i] = from != nullptr ? *from : 0.0f;
+  for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
+    const int t = static_cast<int>(piece.begin + i) - static_cast<int>(reach - 1);
+    const bool used = i + in.taps >= reach && t < static_cast<int>(in.length);
+    inputs[i] = used ? in.at(piece.b, t, piece.channel) : 0.0f;
   }
 #pragma unroll
-  for (unsigned back = 0; back < widest; ++back) {
-    weights[back] = back < in.taps ? in.weight[piece.channel * in.taps + in.taps - 1 - back] : 0.0f;
-  }
+  for (unsigned back = 0; back < reach; ++back) weights[back] = weight_of(in, piece.channel, back);
   const float bias = in.bias != nullptr ? in.bias[piece.channel] : 0.0f;
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     if (piece.begin + i >= in.length) break;
     float sum = bias;
 #pragma unroll
-    for (unsigned back = widest; back-- > 0;) sum += weights[back] * inputs[i + widest - 1 - back];
+    for (unsigned back = reach; back-- > 0;) sum += weights[back] * inputs[i + reach - 1 - back];
     const std::size_t place = (std::size_t{piece.b} * in.length + piece.begin + i) * in.channels + piece.channel;
     before[place] = sum;
     y[place] = silu(sum);
@@ -146,6 +150,7 @@ __global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* bef
 }
 
 // A thread walks `conv_steps` tokens of one channel.
+template <unsigned reach>
 __global__ void __launch_bounds__(threads)
     conv_backward_kernel(ConvInputs in, const float* before, const float* dy, Sink dx) {
   await_previous();
@@ -153,9 +158,9 @@ __global__ void __launch_bounds__(threads)
   if (!piece.inside) return;
   const auto& [b, begin, channel, inside] = piece;
   // Everything that the tokens of this piece meet is loaded first, so that no load waits for another.
-  float slopes[conv_steps + widest - 1], sums[conv_steps + widest - 1];
+  float slopes[conv_steps + reach - 1], sums[conv_steps + reach - 1];
 #pragma unroll
-  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
+  for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
     const unsigned t = begin + i;
     const std::size_t place = (std::size_t{b} * in.length + t) * in.channels + channel;
     const bool behind = i < conv_steps + in.taps - 1 && t < in.length;
@@ -163,25 +168,24 @@ __global__ void __launch_bounds__(threads)
     sums[i] = behind ? before[place] : 0.0f;
   }
 #pragma unroll
-  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) slopes[i] *= silu_slope(sums[i]);
-  float weights[widest];
+  for (unsigned i = 0; i < conv_steps + reach - 1; ++i) slopes[i] *= silu_slope(sums[i]);
+  float weights[reach];
 #pragma unroll
-  for (unsigned back = 0; back < widest; ++back) {
-    weights[back] = back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
-  }
+  for (unsigned back = 0; back < reach; ++back) weights[back] = weight_of(in, channel, back);
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     float gradient = 0;
 #pragma unroll
-    for (unsigned back = 0; back < widest; ++back) gradient += weights[back] * slopes[i + back];
+    for (unsigned back = 0; back < reach; ++back) gradient += weights[back] * slopes[i + back];
     if (begin + i < in.length) dx.put(std::size_t{b} * in.length + begin + i, channel, gradient);
   }
 }
 
 /// Adds what one piece of one channel contributes to the gradients of its weights, [taps back], and of its bias.
+template <unsigned reach>
 __device__ void add_piece(const ConvInputs& in, const float* before, const float* dy, unsigned b, unsigned begin,
-                          unsigned channel, float (&to_weight)[widest + 1]) {
-  float slopes[conv_steps], befores[conv_steps], inputs[conv_steps + widest - 1];
+                          unsigned channel, float (&to_weight)[reach + 1]) {
+  float slopes[conv_steps], befores[conv_steps], inputs[conv_steps + reach - 1];
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     const std::size_t place = (std::size_t{b} * in.length + begin + i) * in.channels + channel;
@@ -189,38 +193,39 @@ __device__ void add_piece(const ConvInputs& in, const float* before, const float
     befores[i] = begin + i < in.length ? before[place] : 0.0f;
   }
 #pragma unroll
-  for (unsigned i = 0; i < conv_steps + widest - 1; ++i) {
+  for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
     const unsigned t = begin + i;
-    const bool ahead = i + in.taps >= widest && t + 1 >= widest && t + 1 - widest < in.length;
-    inputs[i] = ahead ? in.x.at(std::size_t{b} * in.length + t + 1 - widest, channel) : 0.0f;
+    const bool ahead = i + in.taps >= reach && t + 1 >= reach && t + 1 - reach < in.length;
+    inputs[i] = ahead ? in.x.at(std::size_t{b} * in.length + t + 1 - reach, channel) : 0.0f;
   }
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     slopes[i] *= silu_slope(befores[i]);
 #pragma unroll
-    for (unsigned back = 0; back < widest; ++back) to_weight[back] += slopes[i] * inputs[i + widest - 1 - back];
-    to_weight[widest] += slopes[i];
+    for (unsigned back = 0; back < reach; ++back) to_weight[back] += slopes[i] * inputs[i + reach - 1 - back];
+    to_weight[reach] += slopes[i];
   }
 }
 
 // The weights of few rows: a block takes eight channels and all pieces.
+template <unsigned reach>
 __global__ void __launch_bounds__(narrow_block)
     narrow_weight_kernel(ConvInputs in, const float* before, const float* dy, Sink dweight, Sink dbias) {
   await_previous();
   const unsigned channel = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
-  float to_weight[widest + 1] = {};  // the last one is the bias
+  float to_weight[reach + 1] = {};  // the last one is the bias
   for (unsigned piece = threadIdx.x / narrow_columns; piece < in.batch * pieces;
        piece += narrow_block / narrow_columns) {
     if (channel >= in.channels) break;
-    add_piece(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
+    add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
   }
 #pragma unroll
-  for (unsigned back = 0; back <= widest; ++back) {
-    if (back >= in.taps && back < widest) continue;
+  for (unsigned back = 0; back <= reach; ++back) {
+    if (back >= in.taps && back < reach) continue;
     __syncthreads();
     finish_narrow_sums(to_weight[back], in.channels, [&](unsigned c, float sum) {
-      if (back == widest) {
+      if (back == reach) {
         if (dbias.wanted()) dbias.put(c, sum);
       } else if (dweight.wanted()) {
         dweight.put(c * in.taps + in.taps - 1 - back, sum);
@@ -230,25 +235,26 @@ __global__ void __launch_bounds__(narrow_block)
 }
 
 // The same walk for the weights: their sums leave per block and are finished by the last one.
+template <unsigned reach>
 __global__ void __launch_bounds__(threads)
     conv_weight_kernel(ConvInputs in, const float* before, const float* dy, float* partials, unsigned* tickets,
                        Sink dweight, Sink dbias) {
   await_previous();
-  __shared__ float sums[widest + 1][threads];
+  __shared__ float sums[reach + 1][threads];
   const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
   const unsigned channel = blockIdx.y * conv_lanes + lane;
   const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
-  float to_weight[widest + 1] = {};  // the last one is the bias
+  float to_weight[reach + 1] = {};  // the last one is the bias
   for (unsigned piece = blockIdx.x * conv_groups + group; piece < in.batch * pieces; piece += gridDim.x * conv_groups) {
     if (channel >= in.channels) break;
-    add_piece(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
+    add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
   }
   // Partial sums of a tile of channels lie together: [tap][lane], the bias behind the last tap.
   const unsigned width = (in.taps + 1) * conv_lanes;
   float* tile = partials + std::size_t{blockIdx.y} * gridDim.x * width;
 #pragma unroll
-  for (unsigned k = 0; k <= widest; ++k) {
-    if (k < in.taps || k == widest) sums[min(k, in.taps)][threadIdx.x] = to_weight[k];
+  for (unsigned k = 0; k <= reach; ++k) {
+    if (k < in.taps || k == reach) sums[min(k, in.taps)][threadIdx.x] = to_weight[k];
   }
   __syncthreads();
   for (unsigned place = threadIdx.x; place < width; place += threads) {
@@ -284,6 +290,13 @@ ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
           taps};
 }
 
+/// Calls body with room for so many taps, as a compile-time constant.
+template <class Body>
+void with_reach(const ConvInputs& in, const Body& body) {
+  if (in.taps <= few_taps) return body(std::integral_constant<unsigned, few_taps>());
+  body(std::integral_constant<unsigned, widest>());
+}
+
 }  // namespace
 
 void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
@@ -313,7 +326,9 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   in.history = history.as<float>();
   const dim3 grid(blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups),
                   blocks_for(in.channels, conv_lanes));
-  launch(conv_kernel, grid, threads, 0, stream(), in, before.as<float>(), y.as<float>());
+  with_reach(in, [&](auto reach) {
+    launch(conv_kernel<reach>, grid, threads, 0, stream(), in, before.as<float>(), y.as<float>());
+  });
   launched("causal_conv");
   if (!history.defined() || in.taps < 2) return;
   launch(conv_history_kernel, blocks_for(in.batch * in.channels, threads), threads, 0, stream(), in,
@@ -327,22 +342,24 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
   if (x.elements() == 0) return;
   const unsigned blocks = blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups);
   const unsigned tiles = blocks_for(in.channels, conv_lanes);
-  if (dweight.wanted() || dbias.wanted()) {
-    const Beside beside(*this);
-    const dim3 grid(at_most(blocks, most_pieces), tiles);
-    if (x.rows() <= most_narrow_rows) {
-      launch(narrow_weight_kernel, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
-             before.as<float>(), dy.as<float>(), sink_of(dweight), sink_of(dbias));
-    } else {
-      launch(conv_weight_kernel, grid, threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
-             scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes), tickets_, sink_of(dweight),
-             sink_of(dbias));
+  with_reach(in, [&](auto reach) {
+    if (dweight.wanted() || dbias.wanted()) {
+      const Beside beside(*this);
+      const dim3 grid(at_most(blocks, most_pieces), tiles);
+      if (x.rows() <= most_narrow_rows) {
+        launch(narrow_weight_kernel<reach>, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
+               before.as<float>(), dy.as<float>(), sink_of(dweight), sink_of(dbias));
+      } else {
+        launch(conv_weight_kernel<reach>, grid, threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
+               scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes), tickets_, sink_of(dweight),
+               sink_of(dbias));
+      }
     }
-  }
-  if (dx.wanted()) {
-    launch(conv_backward_kernel, dim3(blocks, tiles), threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
-           sink_of(dx));
-  }
+    if (dx.wanted()) {
+      launch(conv_backward_kernel<reach>, dim3(blocks, tiles), threads, 0, stream(), in, before.as<float>(),
+             dy.as<float>(), sink_of(dx));
+    }
+  });
   launched("causal_conv_backward");
 }
 

@@ -180,7 +180,8 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
   cases.push_back(rotary_pair_case());
   for (const ConvSizes& n :
        {ConvSizes{1, 1, 1, 1, 1, true}, ConvSizes{2, 3, 5, 37, 4, true}, ConvSizes{2, 101, 37, 63, 4, false},
-        ConvSizes{3, 65, 1, 65, 3, true}, ConvSizes{2, 2100, 1, 3, 4, true}})
+        ConvSizes{3, 65, 1, 65, 3, true}, ConvSizes{2, 2100, 1, 3, 4, true}, ConvSizes{2, 37, 3, 65, 7, true},
+        ConvSizes{2, 2100, 1, 3, 6, true}})
     cases.push_back(conv_case(n));
   for (const AttentionSizes& n :
        {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65}, AttentionSizes{1, 101, 101, 4, 2, 9},
