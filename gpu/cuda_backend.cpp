@@ -134,7 +134,8 @@ void CudaBackend::begin_beside() {
 void CudaBackend::end_beside() { enter(main_); }
 
 void CudaBackend::join_beside() {
-  sum_norm_weights();
+  launch_kept_gradients();
+  sum_norm_weights(true);
   await_beside();
 }
 
@@ -210,7 +211,9 @@ void* CudaBackend::allocate(std::size_t bytes) {
 void CudaBackend::release(void* address) {
   const auto entry = sizes_.find(address);
   if (entry == sizes_.end()) return;
-  norm_weights_.clear();  // memory goes while sums wait only where a way back was broken off
+  // Memory goes while sums wait only where a way back was broken off.
+  norm_weights_.clear();
+  kept_gradients_.reset();
   stream();
   held_ -= entry->second;
   sizes_.erase(entry);
@@ -268,6 +271,7 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
   } catch (...) {
     joined_ = true;
     norm_weights_.clear();
+    kept_gradients_.reset();
     cudaStreamEndCapture(main_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();

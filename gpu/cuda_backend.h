@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -234,6 +235,10 @@ class CudaBackend final : public Backend {
   /// The gradients of their weights, from those of their results side by side and their input.
   void multiply_rounded_gradients(const device::Halves& gradients, const device::Halves& input,
                                   const device::RoundedScales& scales, const MapsBack& maps);
+  /// Keeps gradients of weights that run beside until they are worth a launch or somebody joins; false where they are
+  /// too large to wait.
+  bool keep_gradients(const device::Products& products);
+  void launch_kept_gradients();
   /// Adds biases, where there are any, to the results of maps.
   void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);
   /// Sums of the rows of several matrices as tall as each other; no two go to the same place.
@@ -253,7 +258,8 @@ class CudaBackend final : public Backend {
     Grad dweight;
   };
   void queue_norm_weight(const NormWeight& weight);
-  void sum_norm_weights();
+  /// `is_last`: all that runs beside is waited for next, so that these sums need not run there.
+  void sum_norm_weights(bool is_last);
 
   /// Kernels queued in order on one stream, and the memory that they take turns with.
   struct Lane {
@@ -281,6 +287,7 @@ class CudaBackend final : public Backend {
   std::size_t held_ = 0;
   Precision precision_ = Precision::fp32;
   std::vector<NormWeight> norm_weights_;
+  std::shared_ptr<device::Products> kept_gradients_;
 };
 
 }  // namespace afterglow

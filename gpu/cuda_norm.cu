@@ -1,6 +1,7 @@
 // Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row. The
 // gradient of the weights is a launch of its own, beside the others, because it runs along the other axis.
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "gpu/cuda_backend.h"
@@ -394,16 +395,19 @@ void CudaBackend::queue_norm_weight(const NormWeight& weight) {
   const void* to = weight.dweight.tensor.data;
   for (const NormWeight& other : norm_weights_) {
     if (other.dweight.tensor.data != to) continue;
-    sum_norm_weights();  // the same weight again: one after the other
+    sum_norm_weights(false);  // the same weight again: one after the other
     break;
   }
   norm_weights_.push_back(weight);
-  if (norm_weights_.size() == most_weights || weight.x.rows() > most_narrow_rows) sum_norm_weights();
+  if (norm_weights_.size() == most_weights || weight.x.rows() > most_narrow_rows) sum_norm_weights(false);
 }
 
-void CudaBackend::sum_norm_weights() {
+void CudaBackend::sum_norm_weights(bool is_last) {
   if (norm_weights_.empty()) return;
-  const Beside beside(*this);
+  const bool adds = std::any_of(norm_weights_.begin(), norm_weights_.end(),
+                                [](const NormWeight& weight) { return weight.dweight.accumulate; });
+  std::optional<Beside> beside;
+  if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
   NormWeights weights{};
   unsigned columns = 1;
   for (unsigned i = 0; i < norm_weights_.size(); ++i) {

@@ -3,6 +3,7 @@
 // and the rest (cuda_tiles.cuh). Small tiles fill the GPU, groups of warps and, for the gradients of weights, several
 // blocks share the depth of a tile; their sums are added in a fixed order. Maps of one input, their gradients, and the
 // gated lift of an MLP are one launch each.
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +24,10 @@ constexpr unsigned most_depth = 4096;   // of a product with a transposed first 
 constexpr unsigned wide_tiles = 180;    // from this many tiles of 32 x 64 on they win
 constexpr unsigned split_blocks = 200;  // as many blocks should share the products that have few tiles
 constexpr unsigned least_depth = 128;   // of a block that shares
+
+constexpr unsigned enough_tiles = 128;   // of gradients that were kept: they fill the GPU once
+constexpr unsigned most_kept = 176;      // more would leave the chain beside them too little room
+constexpr unsigned deepest_kept = 2048;  // rows that such a gradient is summed over
 
 constexpr double least_products = 268435456.0;  // of a product by warp groups: below, the GPU is not full
 constexpr unsigned processors = 132;            // that its blocks should fill
@@ -514,6 +519,16 @@ unsigned count_tiles(Products& p) {
   return p.tiles;
 }
 
+/// Whether a result of one goes where a result of the other goes.
+bool writes_to_one_of(const Products& p, const Products& others) {
+  for (unsigned i = 0; i < p.count; ++i) {
+    for (unsigned k = 0; k < others.count; ++k) {
+      if (p.results[i].c.data == others.results[k].c.data) return true;
+    }
+  }
+  return false;
+}
+
 /// Depth of the longest result, in slabs.
 template <class P>
 unsigned most_slabs(const Products& p) {
@@ -721,12 +736,43 @@ void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Ten
       p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
       p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
     }
-    if (p.count == 0 || multiply_tiles<false, false>(p)) return;
+    if (p.count == 0 || (lane_ == &beside_ && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
   }
+  launch_kept_gradients();  // one of them may go where one of these goes
   for (std::size_t i = 0; i < dresults.size(); ++i) {
     if (dweights[i].wanted())
       gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
   }
+}
+
+// Nothing that a gradient is found from changes before the way back ends, so these products can wait. Launched one by
+// one they take longer than the chain that they run beside: few tiles each, whose depth several blocks have to share.
+bool CudaBackend::keep_gradients(const Products& products) {
+  Products p = products;
+  const unsigned tiles = count_tiles<Shared>(p);
+  if (kept_gradients_ != nullptr && writes_to_one_of(p, *kept_gradients_)) launch_kept_gradients();
+  if (tiles > most_kept || p.terms[0].depth > deepest_kept) return false;
+  if (kept_gradients_ != nullptr &&
+      (kept_gradients_->count + p.count > most_terms || kept_gradients_->tiles + tiles > most_kept))
+    launch_kept_gradients();
+  if (kept_gradients_ == nullptr) kept_gradients_ = std::make_shared<Products>();
+  for (unsigned i = 0; i < p.count; ++i) {
+    kept_gradients_->terms[kept_gradients_->count] = p.terms[i];
+    kept_gradients_->results[kept_gradients_->count++] = p.results[i];
+  }
+  kept_gradients_->tiles += tiles;
+  if (kept_gradients_->tiles >= enough_tiles) launch_kept_gradients();
+  return true;
+}
+
+void CudaBackend::launch_kept_gradients() {
+  if (kept_gradients_ == nullptr) return;
+  const std::shared_ptr<Products> kept = std::move(kept_gradients_);
+  std::optional<Beside> beside;
+  if (lane_ != &beside_) beside.emplace(*this);
+  const Precision precision = std::exchange(precision_, Precision::fp32);  // with which they were kept
+  multiply_tiles<false, false>(*kept);
+  precision_ = precision;
 }
 
 void CudaBackend::gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,

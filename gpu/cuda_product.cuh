@@ -1,4 +1,4 @@
-// What the products of cuda_product.cu are told: one launch does up to four of them.
+// What the products of cuda_product.cu are told: one launch does several of them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -7,7 +7,8 @@
 
 namespace afterglow::device {
 
-constexpr unsigned most_products = 5;
+constexpr unsigned most_products = 5;  // asked for at once
+constexpr unsigned most_terms = 8;     // of a launch: gradients of weights are kept and gathered
 
 /// A matrix whose rows lie `stride` numbers apart.
 struct Matrix {
@@ -63,8 +64,8 @@ struct Products {
   unsigned splits = 1;          ///< blocks that share the depth of a tile
   float* partials = nullptr;    ///< [splits, tiles, tile, tile] when splits > 1
   unsigned* tickets = nullptr;  ///< one a tile
-  Term terms[most_products];
-  Result results[most_products];
+  Term terms[most_terms];
+  Result results[most_terms];
   Matrix kept[2];
   const float* biases[most_products] = {};  ///< added to plain results, a number a column; null where there is none
 };
