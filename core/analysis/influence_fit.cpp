@@ -47,11 +47,21 @@ InfluenceLaw better_law(const InfluenceFit& fit) {
   return fit.exponential.residual < fit.power.residual ? InfluenceLaw::exponential : InfluenceLaw::none;
 }
 
+double preference_of(const InfluenceFit& fit) {
+  const bool is_power = fit.law == InfluenceLaw::power;
+  const double chosen = (is_power ? fit.power : fit.exponential).residual,
+               other = (is_power ? fit.exponential : fit.power).residual;
+  return chosen > 0 ? 2.0 * fit.points * std::log(other / chosen) : INFINITY;
+}
+
+/// Of an exponential with this slope; infinite when it does not decay.
+double half_life_of(double slope) { return slope < 0.0 ? std::numbers::ln2 / -slope : INFINITY; }
+
 }  // namespace
 
 InfluenceFit fit_influence(std::span<const double> lags, std::span<const double> values, double first_lag) {
   InfluenceFit fit;
-  fit.half_life = fit.halving_factor = not_a_number;
+  fit.half_life = fit.half_life_low = fit.half_life_high = fit.halving_factor = not_a_number;
   if (lags.size() != values.size()) return fit;
   std::vector<double> lag, log_lag, log_value;
   for (std::size_t i = 0; i < lags.size(); ++i) {
@@ -68,7 +78,10 @@ InfluenceFit fit_influence(std::span<const double> lags, std::span<const double>
   fit.power = fit_line(log_lag, log_value);
   fit.exponential = fit_line(lag, log_value);
   fit.law = better_law(fit);
-  fit.half_life = fit.exponential.slope < 0.0 ? std::numbers::ln2 / -fit.exponential.slope : INFINITY;
+  if (fit.law != InfluenceLaw::none) fit.preference = preference_of(fit);
+  fit.half_life = half_life_of(fit.exponential.slope);
+  fit.half_life_low = half_life_of(fit.exponential.slope_low);
+  fit.half_life_high = half_life_of(fit.exponential.slope_high);
   fit.halving_factor = fit.power.slope < 0.0 ? std::exp2(-1.0 / fit.power.slope) : INFINITY;
   return fit;
 }

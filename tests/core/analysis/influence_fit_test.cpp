@@ -104,6 +104,29 @@ TEST(InfluenceFit, AwkwardInput) {
   EXPECT_TRUE(std::isnan(fitted_influence(flat, InfluenceLaw::none, 3)));
 }
 
+// ln 0.97 per token with noise: the interval of the half-life follows from the slope's and holds the truth.
+TEST(InfluenceFit, SaysHowSureTheHalfLifeAndTheLawAre) {
+  std::vector<double> lags, clean, noisy, blurred;
+  for (int l = 1; l <= 60; ++l) {
+    lags.push_back(l);
+    clean.push_back(std::pow(0.97, l));
+    noisy.push_back(clean.back() * std::exp(0.05 * std::sin(37.0 * l)));
+    blurred.push_back(1 + 0.5 * std::sin(37.0 * l));
+  }
+  const double truth = std::log(0.5) / std::log(0.97);
+  const InfluenceFit fit = fit_influence(lags, noisy), exact = fit_influence(lags, clean),
+                     flat = fit_influence(lags, blurred);
+  EXPECT_EQ(fit.law, InfluenceLaw::exponential);
+  EXPECT_LT(fit.half_life_low, truth);
+  EXPECT_GT(fit.half_life_high, truth);
+  EXPECT_NEAR(fit.half_life_low, -std::log(2.0) / fit.exponential.slope_low, 1e-12);
+  EXPECT_NEAR(fit.preference, 120 * std::log(fit.power.residual / fit.exponential.residual), 1e-9);
+  EXPECT_GT(fit.preference, 10);
+  EXPECT_GT(exact.preference, 1000) << "exact up to rounding";
+  EXPECT_LT(flat.preference, 2) << "noise is no law";
+  EXPECT_TRUE(std::isinf(flat.half_life_high)) << "it may not fade at all";
+}
+
 TEST(StudentT, HasTheTabulatedQuantiles) {
   EXPECT_NEAR(student_t_975(1), 12.7062, 1e-4);
   EXPECT_NEAR(student_t_975(2), 4.30265, 1e-5);
