@@ -1,5 +1,5 @@
-// Token weights of SKA, softmax attention, linear attention, Mamba-2 and Mamba-3, the delta-rule family and the Kalman
-// recursion.
+// Token weights of SKA, softmax attention, linear attention, Mamba-2 and Mamba-3, the delta-rule family, the Kalman
+// recursion and Gated KalmaNet.
 #include "core/analysis/token_weights.h"
 
 #include <Eigen/Cholesky>
@@ -174,6 +174,22 @@ WeightMatrix kalman_token_weights(std::span<const double> keys, std::span<const 
   }
   for (int s = 0; s < tokens && !weights.empty(); ++s) result.col(s) *= weights[static_cast<std::size_t>(s)];
   return finished(result);
+}
+
+WeightMatrix solved_token_weights(std::span<const double> keys, std::span<const double> readers,
+                                  std::span<const double> log_gate, double scale, int tokens) {
+  std::optional<RowMajor> weights = scores(keys, readers, tokens, scale);
+  const std::size_t count = static_cast<std::size_t>(std::max(tokens, 0));
+  if (!weights || (!log_gate.empty() && log_gate.size() != count)) return {};
+  for (int t = 0; t < tokens && !log_gate.empty(); ++t) {
+    double faded = 0;  // log of what is left of token s at t
+    for (int s = t - 1; s >= 0; --s) {
+      faded += log_gate[static_cast<std::size_t>(s + 1)];
+      (*weights)(t, s) *= std::exp(faded);
+    }
+  }
+  clear_future(*weights);
+  return finished(*weights);
 }
 
 }  // namespace afterglow

@@ -66,4 +66,10 @@ WeightMatrix delta_token_weights(const DeltaTokens& head);
 WeightMatrix kalman_token_weights(std::span<const double> keys, std::span<const double> queries,
                                   std::span<const double> weights, double ridge, int tokens);
 
+/// Gated KalmaNet: scale e^(G_t - G_s) p_t . k_s for s <= t, G the running sum of the log gates that the values' memory
+/// fades by and p_t = q_t + alpha_t (x_t - q_t) what reads it, x_t the solution of the ridge system. keys, readers
+/// [T*D], log_gate [T] or empty for none. y_t = sum_s w_ts v_s, exactly: the solution does not depend on the values.
+WeightMatrix solved_token_weights(std::span<const double> keys, std::span<const double> readers,
+                                  std::span<const double> log_gate, double scale, int tokens);
+
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // One reader for each kind of layer; all end in the functions of core/analysis/token_weights.h.
 #include "core/engine/layer_weights.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "core/engine/probe_reader.h"
 #include "core/engine/trainer.h"
 #include "core/layers/delta_net.h"
+#include "core/layers/gka.h"
 #include "core/layers/ska.h"
 
 namespace afterglow {
@@ -157,6 +159,21 @@ WeightMatrix delta_net_weights(const Source& source, int head) {
   return delta_token_weights(of);
 }
 
+WeightMatrix gka_weights(const Source& source, int head) {
+  const GkaConfig& config = static_cast<const Gka&>(source.layer()).config();
+  const std::vector<double> keys = source.of_head("keys", head), queries = source.of_head("queries", head),
+                            solutions = source.of_head("xhat", head);
+  std::vector<double> alpha(static_cast<std::size_t>(source.tokens()),
+                            config.alpha_override >= 0 ? config.alpha_override : config.core.alpha);
+  if (config.alpha && config.alpha_override < 0) alpha = source.of_head("alpha", head);
+  std::vector<double> readers = queries, log_gate;
+  const std::size_t width = readers.size() / alpha.size();
+  for (std::size_t i = 0; i < readers.size(); ++i) readers[i] += alpha[i / width] * (solutions[i] - queries[i]);
+  if (config.forget) log_gate = source.of_head("log_gate", head);
+  for (double& gate : log_gate) gate = std::max(gate, std::log(config.core.gate_floor));
+  return solved_token_weights(keys, readers, log_gate, config.core.scale, source.tokens());
+}
+
 struct Reader {
   std::string_view kind;
   WeightMatrix (*weights)(const Source& source, int head);
@@ -170,7 +187,8 @@ constexpr std::array readers{Reader{"ska", ska_weights},
                              Reader{"deltanet", delta_net_weights},
                              Reader{"gated_deltanet", delta_net_weights},
                              Reader{"gla", delta_net_weights},
-                             Reader{"kalman", delta_net_weights}};
+                             Reader{"kalman", delta_net_weights},
+                             Reader{"gka", gka_weights}};
 
 const Reader* find_reader(std::string_view kind) {
   for (const Reader& reader : readers) {

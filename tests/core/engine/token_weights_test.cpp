@@ -149,11 +149,32 @@ INSTANTIATE_TEST_SUITE_P(
         Mixer{"gated_deltanet", R"({"kind":"gated_deltanet","H":2,"Dk":5,"Dv":6})", 2},
         Mixer{"gla", R"({"kind":"gla","H":2,"Dk":5,"Dv":6,"gate_rank":3})", 2},
         Mixer{"kalman", R"({"kind":"kalman","H":2,"Dk":5,"Dv":6,"ridge":0.3})", 2},
+        Mixer{"gka", R"({"kind":"gka","num_heads":2,"head_dim":6})", 2},
+        Mixer{"gka_plain",
+              R"({"kind":"gka","num_heads":2,"head_dim":6,"use_forgetting_gate":false,"use_alpha_connection":false})",
+              2},
         Mixer{"mamba2", R"({"kind":"mamba2","d_state":4,"expand":2,"headdim":8})", 4},
         Mixer{"mamba3", R"({"kind":"mamba3","d_state":4,"expand":2,"headdim":8})", 4},
         Mixer{"mamba3_squares",
               R"({"kind":"mamba3","d_state":4,"expand":2,"headdim":8,"invariant_lift":true,"harmonics":true})", 4}),
     [](const auto& mixer) { return std::string(mixer.param.name); });
+
+// Numbers that are changed live count in the weights: a gate that does not close, and the readout without the solve.
+TEST(TokenWeightsOfGatedKalmaNet, FollowItsLiveNumbers) {
+  Looked looked(R"({"kind":"gka","num_heads":2,"head_dim":6})", 24);
+  const auto weights_with = [&](double floor, double alpha) {
+    Layer& layer = *looked.trainer.model().branches()[static_cast<std::size_t>(looked.part().branch)].layer;
+    layer.set("gate_floor", floor);
+    layer.set("alpha", alpha);
+    looked.observer.choose(looked.observer.example());
+    return looked.observer.token_weights(mixer_part)->weights[1];
+  };
+  const std::vector<float> open = weights_with(1, 0), closing = weights_with(0, 0), solved = weights_with(1, 1);
+  const double before = static_cast<double>(closing[23 * 24]), now = static_cast<double>(open[23 * 24]);
+  EXPECT_LT(std::abs(before), std::abs(now)) << "what fades is worth less";
+  EXPECT_FLOAT_EQ(closing[23 * 24 + 23], open[23 * 24 + 23]) << "nothing has faded yet";
+  EXPECT_NE(solved[23 * 24], open[23 * 24]);
+}
 
 TEST(TokenWeightsOfAttention, AreShares) {
   Looked looked(R"({"kind":"attention","n_heads":2})", 37);
