@@ -106,6 +106,7 @@ struct PageState {
   std::map<std::string, PlotState> plots;
   Crosshair crosshair, next_crosshair;
   std::string dragged_plot, dragged_point;  ///< a dot that is being moved; empty: none
+  char dragged_cursor = 0;                  ///< 'a' or 'b' of that plot; 0: none
   std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame
   std::string focused_panel;                ///< chosen by Tab: counts as hovered while the pointer is over none
   std::string focused_plot;                 ///< of that panel; empty: its first

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/influence_view.h"
 #include "core/figure/decimate.h"
 
 namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_fitted_points = 4096;
+constexpr std::size_t most_fitted_points = 4096, most_measured_lines = 8;
 
 /// What one counts along an axis: "tokens", or of an axis "step" the steps.
 std::string unit_of(const Axis& axis) { return axis.unit.empty() ? axis.label + "s" : axis.unit; }
@@ -19,6 +20,7 @@ double on_scale(double value, Scale scale) { return scale == Scale::log ? std::l
 
 struct Fit {
   double slope = std::nan("");
+  double error = INFINITY;  // half the 95 % interval
 };
 
 /// Least squares over the points with a <= x <= b, at most a few thousand of them at equal steps.
@@ -30,30 +32,53 @@ Fit fitted(const CurveView& curve, double a, double b, Scale x_scale, Scale y_sc
   }
   if (last <= first) return {};
   const std::size_t stride = (last - first) / most_fitted_points + 1;
-  double n = 0, mean_x = 0, mean_y = 0, xx = 0, xy = 0;
+  double n = 0, mean_x = 0, mean_y = 0, xx = 0, xy = 0, yy = 0;
   for (std::size_t i = first; i < last; i += stride) {
     if (curve.x(i) < a || curve.x(i) > b) continue;
     const double x = on_scale(curve.x(i), x_scale), y = on_scale(curve.y(i), y_scale);
     if (!std::isfinite(x) || !std::isfinite(y)) continue;
     n += 1;
     const double dx = x - mean_x;
+    const double dy = y - mean_y;
     mean_x += dx / n;
-    mean_y += (y - mean_y) / n;
+    mean_y += dy / n;
     xx += dx * (x - mean_x);
     xy += dx * (y - mean_y);
+    yy += dy * (y - mean_y);
   }
-  return n >= 2 && xx > 0 ? Fit{xy / xx} : Fit{};
+  if (n < 2 || !(xx > 0)) return {};
+  Fit fit{xy / xx};
+  const double degrees = n - 2, squares = std::max(0.0, yy - xy * xy / xx);
+  if (degrees > 0) fit.error = student_t_975(static_cast<int>(degrees)) * std::sqrt(squares / degrees / xx);
+  return fit;
 }
 
-std::string law_text(double slope, Scale x_scale, Scale y_scale, const std::string& unit) {
+/// " ± 0.02"; nothing when it is not known or too small to be worth saying.
+std::string error_text(double error, double value) {
+  const bool is_worth_saying = std::isfinite(error) && error >= 1e-3 * std::abs(value);
+  return is_worth_saying ? " ± " + number_text(error, 1) : "";
+}
+
+std::string law_text(const Fit& fit, Scale x_scale, Scale y_scale, const std::string& unit) {
+  const auto [slope, error] = fit;
   if (!std::isfinite(slope)) return "";
-  if (x_scale == Scale::log && y_scale == Scale::log) return "power law, exponent " + number_text(slope, 3);
+  const std::string text = number_text(slope, 3) + error_text(error, slope);
+  if (x_scale == Scale::log && y_scale == Scale::log) return "power law, exponent " + text;
   if (x_scale != Scale::log && y_scale == Scale::log) {
     if (slope == 0) return "constant";
-    return (slope < 0 ? "half-life " : "doubles in ") + number_text(std::log10(2.0) / std::abs(slope), 3) + " " + unit;
+    const double length = std::log10(2.0) / std::abs(slope);
+    return (slope < 0 ? "half-life " : "doubles in ") + number_text(length, 3) +
+           error_text(length * error / std::abs(slope), length) + " " + unit;
   }
-  if (x_scale == Scale::log) return number_text(slope, 3) + " per decade";
-  return "slope " + number_text(slope, 3);
+  return x_scale == Scale::log ? text + " per decade" : "slope " + text;
+}
+
+/// What stands before the colon: the curve itself, without what its legend says of it.
+std::string short_name(const std::string& name) { return name.substr(0, name.find(": ")); }
+
+bool speaks_for_itself(const Series& series) {
+  const auto* line = std::get_if<Line>(&series);
+  return !line || !line->is_quiet;
 }
 
 }  // namespace
@@ -64,7 +89,10 @@ std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view,
   const double shown = figure.x.integer_ticks ? std::round(x) : x;
   std::vector<ReadingLine> lines{
       {figure.x.label, number_text(shown, figure.x.integer_ticks ? 12 : 4), Role::dim, true}};
-  for (const NearestPoint& point : points) lines.push_back({point.name, number_text(point.y, 4), point.ink, false});
+  for (const NearestPoint& point : points) {
+    if (speaks_for_itself(figure.series[point.series]))
+      lines.push_back({short_name(point.name), number_text(point.y, 4), point.ink, false});
+  }
   return lines;
 }
 
@@ -90,7 +118,7 @@ std::vector<Measurement> measure(const Figure& figure, const FigureView& view) {
                                   at_b = nearest_points(figure, view, *view.mark_b);
   for (std::size_t i = 0; i < at_a.size() && i < at_b.size(); ++i) {
     const auto* line = std::get_if<Line>(&figure.series[at_a[i].series]);
-    if (!line || at_b[i].series != at_a[i].series) continue;
+    if (!line || line->is_quiet || at_b[i].series != at_a[i].series) continue;
     Measurement m;
     m.name = line->name;
     m.ink = line->ink;
@@ -98,8 +126,10 @@ std::vector<Measurement> measure(const Figure& figure, const FigureView& view) {
     m.at_b = at_b[i].y;
     m.difference = m.at_b - m.at_a;
     m.ratio = m.at_b / m.at_a;
-    m.slope = fitted(CurveView(line->curve), a, b, x_scale, y_scale).slope;
-    m.law = law_text(m.slope, x_scale, y_scale, unit_of(figure.x));
+    const Fit fit = fitted(CurveView(line->curve), a, b, x_scale, y_scale);
+    m.slope = fit.slope;
+    m.error = fit.error;
+    m.law = law_text(fit, x_scale, y_scale, unit_of(figure.x));
     list.push_back(std::move(m));
   }
   return list;
@@ -107,13 +137,19 @@ std::vector<Measurement> measure(const Figure& figure, const FigureView& view) {
 
 std::vector<ReadingLine> measurement_lines(const Figure& figure, const FigureView& view) {
   if (!view.mark_a) return {};
-  if (!view.mark_b) return {{"A", number_text(*view.mark_a, 5), Role::text, true}};
-  std::vector<ReadingLine> lines{
-      {"B − A", number_text(*view.mark_b - *view.mark_a, 5) + " " + unit_of(figure.x), Role::text, true}};
-  for (const Measurement& m : measure(figure, view)) {
-    lines.push_back({m.name, "Δ " + number_text(m.difference, 3) + "  B/A " + number_text(m.ratio, 3), m.ink, false});
-    if (!m.law.empty()) lines.push_back({"", m.law, m.ink, false});
+  if (!view.mark_b) return {{"A " + number_text(*view.mark_a, 4), "B: Ctrl click, or key B", Role::text, true}};
+  std::vector<ReadingLine> lines{{"A " + number_text(*view.mark_a, 4) + "   B " + number_text(*view.mark_b, 4),
+                                  number_text(*view.mark_b - *view.mark_a, 4) + " " + unit_of(figure.x), Role::text,
+                                  true}};
+  const bool counts_ratios = view.y_scale.value_or(figure.y.scale) == Scale::log;
+  const std::vector<Measurement> all = measure(figure, view);
+  for (std::size_t i = 0; i < std::min(all.size(), most_measured_lines); ++i) {
+    const Measurement& m = all[i];
+    const std::string change = counts_ratios ? "" : "Δ " + number_text(m.difference, 3) + "  ";
+    lines.push_back({short_name(m.name), change + "B/A " + number_text(m.ratio, 3) + "  " + m.law, m.ink, false});
   }
+  if (all.size() > most_measured_lines)
+    lines.push_back({std::to_string(all.size() - most_measured_lines) + " more", "", Role::faint, false});
   return lines;
 }
 

@@ -28,12 +28,14 @@ struct Measurement {
   double at_a = 0, at_b = 0;
   double difference = 0, ratio = 0;  ///< B - A and B / A
   double slope = 0;  ///< least squares of all points between, in the units of the axes as shown (decades on log axes)
-  std::string law;   ///< the slope in words: "slope 0.02", "power law, exponent −0.98", "half-life 41 tokens"
+  double error = 0;  ///< half the 95 % interval of the slope, for independent residuals; infinite for two points
+  std::string law;   ///< in words: "slope 0.02", "power law, exponent −0.98 ± 0.02", "half-life 41 ± 3 tokens"
 };
-/// One for every visible line. Needs both cursors; points that cannot be shown on the scales do not count.
+/// One for every visible line that speaks for itself. Needs both cursors; points that cannot be shown on the scales do
+/// not count.
 std::vector<Measurement> measure(const Figure& figure, const FigureView& view);
 
-/// A and B, Δx, and the measurements in lines.
+/// Where the cursors stand and how far apart, then a line for each of the first measurements.
 std::vector<ReadingLine> measurement_lines(const Figure& figure, const FigureView& view);
 
 }  // namespace afterglow

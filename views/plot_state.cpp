@@ -63,6 +63,20 @@ void place_cursor(PlotState& state, double x) {
   }
 }
 
+void move_cursor(PlotState& state, char which, double x) {
+  if (!std::isfinite(x)) return;
+  (which == 'b' && state.mark_a ? state.mark_b : state.mark_a) = x;
+}
+
+char cursor_near(const PlotState& state, const FigureGeometry& geometry, double canvas_x, double reach) {
+  const auto distance = [&](const std::optional<double>& mark) {
+    return mark ? std::abs(geometry.x.to_canvas(*mark) - canvas_x) : INFINITY;
+  };
+  const double a = distance(state.mark_a), b = distance(state.mark_b);
+  if (!(std::min(a, b) <= reach)) return 0;
+  return a <= b ? 'a' : 'b';
+}
+
 FigureView view_of(const PlotState& state, double text_size) {
   FigureView view;
   view.x = state.x;

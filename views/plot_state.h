@@ -39,6 +39,10 @@ Scale next_scale(Scale scale);
 void set_scale(PlotState& state, char axis, Scale scale);
 /// Sets A, then B, then clears both.
 void place_cursor(PlotState& state, double x);
+/// Sets or moves cursor 'a' or 'b' alone; a B without an A becomes the A.
+void move_cursor(PlotState& state, char which, double x);
+/// The cursor whose line is within `reach` canvas units of this place of the x axis; 0: none.
+char cursor_near(const PlotState& state, const FigureGeometry& geometry, double canvas_x, double reach);
 
 /// The view that the figure is rendered with.
 FigureView view_of(const PlotState& state, double text_size);

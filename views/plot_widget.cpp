@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/decimate.h"
 #include "views/formula_cards.h"
 #include "views/widgets.h"
 
@@ -116,6 +117,27 @@ void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geomet
   if (is_over) page.dragged_point.clear();
 }
 
+/// A press on a measuring cursor takes it along; the click that ends it is none.
+bool drag_cursor(Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotState& state, bool hovered) {
+  PageState& page = frame.state;
+  const Point mouse = mouse_place();
+  const char near =
+      hovered && geometry.plot.contains(mouse) ? cursor_near(state, geometry, mouse.x, frame.px(6)) : char{0};
+  if (near != 0 && ImGui::IsItemActivated() && ImGui::IsMouseClicked(0) && !ImGui::GetIO().KeyCtrl) {
+    page.dragged_plot = figure.id;
+    page.dragged_cursor = near;
+  }
+  const bool is_held = page.dragged_cursor != 0 && page.dragged_plot == figure.id;
+  if (near != 0 || is_held) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
+  if (!is_held) return false;
+  if (std::abs(mouse.x - press_place().x) > frame.px(2)) {
+    const double x = std::clamp(mouse.x, geometry.plot.x, geometry.plot.right());
+    move_cursor(state, page.dragged_cursor, geometry.x.to_data(x));
+  }
+  if (!ImGui::IsMouseDown(0)) page.dragged_cursor = 0;
+  return true;
+}
+
 /// A right click that moved nothing: on a dot with a name it is that dot's, elsewhere it opens the menu.
 void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotResponse& response) {
   const Point mouse = mouse_place(), start = press_place();
@@ -144,6 +166,46 @@ void note_slow_dot(Frame& frame, const Figure& figure, const FigureGeometry& geo
   }
 }
 
+/// How much a box over this part of the plot would hide: names and points of curves.
+double hidden_by(const Figure& figure, const FigureGeometry& geometry, const Rect& box) {
+  constexpr double name_weight = 20;
+  double hidden = 0;
+  for (const SeriesLabel& label : geometry.labels) {
+    const bool meets = label.rect.x < box.right() && label.rect.right() > box.x && label.rect.y < box.bottom() &&
+                       label.rect.bottom() > box.y;
+    if (meets) hidden += name_weight;
+  }
+  for (const Series& series : figure.series) {
+    const auto* line = std::get_if<Line>(&series);
+    if (!line) continue;
+    const CurveView curve(line->curve);
+    const std::size_t stride = curve.size() / 256 + 1;
+    for (std::size_t i = 0; i < curve.size(); i += stride) {
+      if (box.contains({geometry.x.to_canvas(curve.x(i)), geometry.y.to_canvas(curve.y(i))})) hidden += 1;
+    }
+  }
+  return hidden;
+}
+
+/// The corner of the plot where the readings hide least; below the tags of the cursors.
+Rect free_corner(const Frame& frame, const Figure& figure, const FigureGeometry& geometry,
+                 const std::vector<ReadingLine>& lines) {
+  const Rect& plot = geometry.plot;
+  const Point size = reading_size(frame, lines);
+  const double air = frame.px(8), top = plot.y + frame.px(20), left = plot.x + air;
+  const double bottom = std::max(top, plot.bottom() - air - size.y),
+               right = std::max(left, plot.right() - air - size.x);
+  Rect best;
+  double least = INFINITY;
+  for (const Point corner : {Point{left, bottom}, Point{right, top}, Point{right, bottom}, Point{left, top}}) {
+    const Rect box{corner.x, corner.y, size.x, size.y};
+    const double hidden = hidden_by(figure, geometry, box);
+    if (hidden < least) best = box;
+    least = std::min(least, hidden);
+  }
+  return best;
+}
+
 void show_readings(const Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
                    bool hovered, bool over_point) {
   const Point mouse = mouse_place();
@@ -160,8 +222,7 @@ void show_readings(const Frame& frame, const Figure& figure, const FigureView& v
       reading_box(frame, beside, lines, window_bounds());
   }
   const std::vector<ReadingLine> measured = measurement_lines(figure, view);
-  if (!measured.empty())
-    reading_box(frame, {geometry.plot.x - frame.px(6), geometry.plot.y - frame.px(6)}, measured, window_bounds());
+  if (!measured.empty()) reading_box_at(frame, free_corner(frame, figure, geometry, measured), measured);
 }
 
 /// The titles of the axes open the cards of what they show.
@@ -293,8 +354,9 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   draw_hidden_labels(frame, hidden);
   if (options.moves_points) note_slow_dot(frame, figure, geometry);
   if (options.moves_points) drag_point(frame, figure, geometry, point, response);
-  const bool clicked =
-      !response.drag && handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
+  const bool holds_cursor = drag_cursor(frame, figure, geometry, state, response.hovered);
+  const bool clicked = !response.drag && !holds_cursor &&
+                       handle_gestures(frame, figure, geometry, state, response.hovered, ImGui::IsItemActive());
   handle_right_click(frame, figure, geometry, response);
   if (!state.follows()) draw_follow_button(frame, follow_button(frame, geometry));
   if (clicked) handle_click(frame, figure, geometry, over, state, response);

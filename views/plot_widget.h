@@ -31,8 +31,8 @@ struct PlotResponse {
 
 /// Draws the figure into `area` of the current Dear ImGui window and changes its PlotState as the user asks:
 /// drag pans, the wheel zooms at the pointer (over an axis: that axis), right or Shift drag zooms to a box, double
-/// click fits, Ctrl click sets a measuring cursor, a click on a name hides its series, a right click beside the dots
-/// opens the menu. New data never change a zoom.
+/// click fits, Ctrl click sets a measuring cursor, a drag on one moves it, a click on a name hides its series, a right
+/// click beside the dots opens the menu. New data never change a zoom.
 PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options = {});
 
 /// Where a hidden series waits to be clicked again: its name in the lower left corner of the plot.

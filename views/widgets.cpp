@@ -219,19 +219,37 @@ void card_ground(const Frame& frame, Canvas& canvas, const Rect& box) {
 
 }  // namespace
 
-void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds) {
-  if (lines.empty()) return;
+namespace {
+
+struct ReadingWidths {
+  double names = 0, values = 0;
+};
+ReadingWidths reading_widths(const Frame& frame, std::span<const ReadingLine> lines) {
+  const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  const double size = frame.px(tiny_size), widest = frame.px(220);
+  ReadingWidths widths;
+  for (const ReadingLine& line : lines) {
+    widths.names = std::max(widths.names, std::min(widest, canvas.text_width(line.name, size, FontFace::regular)));
+    widths.values = std::max(widths.values, canvas.text_width(line.value, size, FontFace::mono));
+  }
+  return widths;
+}
+
+constexpr double reading_row = 17, reading_padding = 8, reading_swatch = 14;
+
+}  // namespace
+
+Point reading_size(const Frame& frame, std::span<const ReadingLine> lines) {
+  const ReadingWidths widths = reading_widths(frame, lines);
+  return {frame.px(2 * reading_padding + reading_swatch + 14) + widths.names + widths.values,
+          static_cast<double>(lines.size()) * frame.px(reading_row) + frame.px(8)};
+}
+
+void reading_box_at(const Frame& frame, const Rect& box, std::span<const ReadingLine> lines) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const Theme& theme = *frame.look.theme;
-  const double size = frame.px(tiny_size), row = frame.px(17), padding = frame.px(8), swatch = frame.px(14);
-  const double widest = frame.px(220);
-  double names = 0, values = 0;
-  for (const ReadingLine& line : lines) {
-    names = std::max(names, std::min(widest, canvas.text_width(line.name, size, FontFace::regular)));
-    values = std::max(values, canvas.text_width(line.value, size, FontFace::mono));
-  }
-  const Rect box = placed_box(frame, beside, 2 * padding + swatch + names + frame.px(14) + values,
-                              static_cast<double>(lines.size()) * row + frame.px(8), bounds);
+  const double row = frame.px(reading_row), padding = frame.px(reading_padding), swatch = frame.px(reading_swatch);
+  const double names = reading_widths(frame, lines).names;
   card_ground(frame, canvas, box);
   double y = box.y + frame.px(4);
   for (const ReadingLine& line : lines) {
@@ -247,6 +265,12 @@ void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> 
              {tiny_size, FontFace::mono, theme.text, Anchor::end});
     y += row;
   }
+}
+
+void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds) {
+  if (lines.empty()) return;
+  const Point size = reading_size(frame, lines);
+  reading_box_at(frame, placed_box(frame, beside, size.x, size.y, bounds), lines);
 }
 
 void hint_box(const Frame& frame, const Rect& area, std::string_view text) {

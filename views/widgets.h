@@ -52,6 +52,9 @@ double section_head(const Frame& frame, const Rect& row, std::string_view text);
 
 /// A box of readings beside a place, kept inside `bounds`, on top of everything.
 void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds);
+/// How large that box is, and the box with its upper left corner at a chosen place.
+Point reading_size(const Frame& frame, std::span<const ReadingLine> lines);
+void reading_box_at(const Frame& frame, const Rect& box, std::span<const ReadingLine> lines);
 /// A one-line hint under an area.
 void hint_box(const Frame& frame, const Rect& area, std::string_view text);
 

@@ -18,6 +18,14 @@ std::optional<ListKey> list_key_of(const Chord& chord) {
   return std::nullopt;
 }
 
+/// B belongs to the measuring cursors where one has been set, elsewhere to the branch.
+bool sets_cursor_b(const PageState& page, const Chord& chord) {
+  const ShownPlot* plot = meant_plot(page);
+  if (chord != Chord{.key = "B"} || !plot) return false;
+  const auto state = page.plots.find(plot->plot);
+  return state != page.plots.end() && state->second.mark_a.has_value();
+}
+
 }  // namespace
 
 void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool is_typing) {
@@ -26,7 +34,11 @@ void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool
   if (page.palette.is_open && list_key) return palette_key(page, commands, *list_key);
   if ((page.palette.is_open || is_typing) && !acts_while_typing(chord)) return;
   page.menu = {};
-  if (const auto command = command_for(chord)) commands.send(*command);
+  if (sets_cursor_b(page, chord)) {
+    commands.send(Command{"cursor", R"({"which": "b"})"});
+  } else if (const auto command = command_for(chord)) {
+    commands.send(*command);
+  }
 }
 
 }  // namespace afterglow

@@ -224,9 +224,15 @@ void axis_scale(CommandContext& context, const json& value) {
 
 void cursor(CommandContext& context, const json& value) {
   const double at = number(value, "at", context.page.crosshair.x, -1e300, 1e300);
+  const std::string which = get_choice(value, "which", {"next", "a", "b"}, "next", "the command's value");
   for (const Figure* figure : meant_plots(context, value)) {
-    if (value.contains("at") || context.page.crosshair.plot == figure->id)
-      place_cursor(context.page.plots[figure->id], at);
+    if (!value.contains("at") && context.page.crosshair.plot != figure->id) continue;
+    PlotState& plot = context.page.plots[figure->id];
+    if (which == "next") {
+      place_cursor(plot, at);
+    } else {
+      move_cursor(plot, which[0], at);
+    }
   }
 }
 

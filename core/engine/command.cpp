@@ -104,8 +104,10 @@ constexpr std::array table{
                 "Shows all data again and follows new data."},
     CommandSpec{"axis_scale", window, "Switch an axis scale", "Shift+X Shift+Y",
                 R"({"panel": "training", "axis": "y", "scale": "log"})", "Linear, log or symlog axis."},
-    CommandSpec{"cursor", window, "Set a measuring cursor", "C", R"({"plot": "training_loss", "at": 120})",
-                "Sets cursor A, then B, then clears both; without a value where the mouse is."},
+    CommandSpec{
+        "cursor", window, "Set a measuring cursor", "C A", R"({"plot": "training_loss", "at": 120})",
+        "Sets cursor A, then B, then clears both; {\"which\": \"b\"} moves that one. Without a place where the mouse "
+        "or the crosshair is. B sets B while there is an A."},
     CommandSpec{"follow", window, "Follow new data", "", R"({"plot": "training_loss", "on": true})",
                 "Shows all data and moves with new ones, or keeps what is seen now."},
     CommandSpec{"hide", window, "Hide or show a curve", "",

@@ -73,6 +73,7 @@ void draw_point_labels(const Painter& p, const FigureGeometry& geometry, Occupan
 void draw_text_labels(const Painter& p, Occupancy& ink);
 void draw_events(const Painter& p, Occupancy& ink);
 void draw_cursors(const Painter& p);
+void draw_cursor_tags(const Painter& p);  ///< on top of everything
 
 // painter_labels.cpp
 /// Room that labels at the curves need right of the plot; nothing when they cannot all go there.

@@ -140,13 +140,22 @@ void draw_point_label(const Painter& p, const DrawnPoint& dot, const std::string
   ink.add_rect(place);
 }
 
-void draw_measuring_cursor(const Painter& p, double at, const std::string& letter) {
+void draw_measuring_cursor(const Painter& p, double at) {
+  if (const auto ends = across_plot(p, Orientation::vertical, at))
+    p.canvas.polyline(*ends, {p.theme.text, p.m.line, Dash::dotted});
+}
+
+/// Its letter in a tag at the upper end of the line: what one takes hold of.
+void draw_cursor_tag(const Painter& p, double at, const std::string& letter) {
   const auto ends = across_plot(p, Orientation::vertical, at);
   if (!ends) return;
-  p.canvas.polyline(*ends, {p.theme.dim, p.m.line, Dash::dotted});
-  const double width = p.canvas.text_width(letter, p.m.text, FontFace::semibold), air = 0.35 * p.m.text;
-  const double x = std::min((*ends)[0].x + air, p.layout.plot.right() - width - air);
-  p.text({x, p.layout.plot.y + 1.1 * p.m.text}, letter, p.theme.text, p.m.text, Anchor::start, FontFace::semibold);
+  const double width = 1.5 * p.m.text, height = 1.35 * p.m.text;
+  const Rect& plot = p.layout.plot;
+  const Rect tag{std::clamp((*ends)[0].x - width / 2, plot.x, std::max(plot.x, plot.right() - width)), plot.y, width,
+                 height};
+  p.canvas.fill_rect(tag, 0.25 * p.m.text, p.theme.text);
+  p.text({tag.x + width / 2, tag.y + height / 2 + 0.36 * p.m.text}, letter, p.theme.panel, p.m.text, Anchor::middle,
+         FontFace::semibold);
 }
 
 }  // namespace
@@ -220,8 +229,13 @@ void draw_cursors(const Painter& p) {
       p.canvas.fill_circle(place, 3 * p.m.unit, ink_color(p.theme, near.ink));
     }
   }
-  if (p.view.mark_a) draw_measuring_cursor(p, *p.view.mark_a, "A");
-  if (p.view.mark_b) draw_measuring_cursor(p, *p.view.mark_b, "B");
+  if (p.view.mark_a) draw_measuring_cursor(p, *p.view.mark_a);
+  if (p.view.mark_b) draw_measuring_cursor(p, *p.view.mark_b);
+}
+
+void draw_cursor_tags(const Painter& p) {
+  if (p.view.mark_a) draw_cursor_tag(p, *p.view.mark_a, "A");
+  if (p.view.mark_b) draw_cursor_tag(p, *p.view.mark_b, "B");
 }
 
 }  // namespace afterglow

@@ -127,6 +127,12 @@ TEST_F(WindowCommandsTest, ScalesAndCursorsReachTheNamedPlot) {
   run("cursor", R"({"plot": "training_loss", "at": 200})");
   EXPECT_EQ(page.plots["training_loss"].mark_a, 10);
   EXPECT_EQ(page.plots["training_loss"].mark_b, 200);
+  run("cursor", R"({"plot": "training_loss", "at": 30, "which": "a"})");
+  EXPECT_EQ(page.plots["training_loss"].mark_a, 30);
+  EXPECT_EQ(page.plots["training_loss"].mark_b, 200) << "the other one stays";
+  run("cursor", R"({"plot": "training_loss", "at": 40, "which": "c"})");
+  EXPECT_EQ(page.plots["training_loss"].mark_a, 30) << "there is no cursor c";
+  EXPECT_FALSE(page.notes.empty());
   run("cursor", R"({"plot": "training_loss", "at": 0})");
   EXPECT_FALSE(page.plots["training_loss"].mark_a);
 }

@@ -226,6 +226,49 @@ TEST_F(PlotWidgetTest, CrosshairIsSharedByTheAxis) {
   EXPECT_GT(window.vertices(), without);
 }
 
+TEST_F(PlotWidgetTest, CursorsAreDraggedWithoutMovingTheView) {
+  state.mark_a = 20;
+  state.mark_b = 80;
+  Point at_b;
+  const auto find_b = [&](Frame& frame) {
+    const FigureGeometry geometry = [&] {
+      FigureCanvas canvas = frame.look.canvas();
+      return render_figure(figure, *frame.look.theme, view_of(state, frame.look.figure_text(11)), {0, 20, 800, 580},
+                           canvas);
+    }();
+    at_b = {geometry.x.to_canvas(80), geometry.plot.y + geometry.plot.height / 2};
+  };
+  window.draw(find_b);
+  drag(at_b, {at_b.x - 200, at_b.y});
+  EXPECT_EQ(state.mark_a, 20);
+  ASSERT_TRUE(state.mark_b);
+  EXPECT_LT(*state.mark_b, 70);
+  EXPECT_GT(*state.mark_b, 20);
+  EXPECT_TRUE(state.follows()) << "the plot stands still";
+  EXPECT_EQ(window.state.dragged_cursor, 0) << "and has let go";
+  const double stays = *state.mark_b;
+  drag({at_b.x + 40, at_b.y}, {at_b.x - 60, at_b.y});
+  EXPECT_EQ(state.mark_b, stays);
+  EXPECT_FALSE(state.follows()) << "beside the cursors a drag pans as ever";
+}
+
+TEST(PlotStates, ACursorMovesAlone) {
+  PlotState state;
+  move_cursor(state, 'b', 5);
+  EXPECT_EQ(state.mark_a, 5) << "the first one is A";
+  move_cursor(state, 'b', 9);
+  move_cursor(state, 'a', 3);
+  move_cursor(state, 'a', std::nan(""));
+  EXPECT_EQ(state.mark_a, 3);
+  EXPECT_EQ(state.mark_b, 9);
+  FigureGeometry geometry;
+  geometry.x = AxisTransform(Scale::linear, {0, 10}, 0, 100);
+  EXPECT_EQ(cursor_near(state, geometry, 34, 6), 'a');
+  EXPECT_EQ(cursor_near(state, geometry, 88, 6), 'b');
+  EXPECT_EQ(cursor_near(state, geometry, 60, 6), 0);
+  EXPECT_EQ(cursor_near({}, geometry, 60, 1000), 0);
+}
+
 TEST(PlotStates, ZoomOnALogAxisKeepsDecades) {
   FigureGeometry geometry;
   geometry.plot = {0, 0, 100, 100};
@@ -312,6 +355,37 @@ TEST(PlotReading, RecoversExponentsAndHalfLives) {
           .at(0);
   EXPECT_NEAR(std::log10(2.0) / -m.slope, std::log(0.5) / std::log(0.97), 0.01 * 22.8);
   EXPECT_EQ(m.law, "half-life 22.8 tokens");
+}
+
+TEST(PlotReading, SaysTheErrorOfAFitAndLeavesBoundsOut) {
+  Figure figure =
+      law_figure(Scale::log, Scale::log, [](double x) { return std::exp(0.3 * std::sin(31 * x)) / std::sqrt(x); });
+  Line bound = std::get<Line>(figure.series[0]);
+  bound.name = "bound";
+  bound.is_quiet = true;
+  figure.series.emplace_back(bound);
+  const auto all = measure(figure, cursors(5, 500));
+  ASSERT_EQ(all.size(), 1u) << "a bound goes with its line";
+  EXPECT_GT(all[0].error, 0);
+  EXPECT_LT(std::abs(all[0].slope + 0.5), 2 * all[0].error);
+  EXPECT_NE(all[0].law.find(" ± "), std::string::npos) << all[0].law;
+  EXPECT_TRUE(std::isinf(measure(figure, cursors(5, 6)).at(0).error)) << "two points";
+  EXPECT_EQ(values_at(figure, {}, 17).size(), 2u);
+}
+
+TEST(PlotReading, MeasurementsTakeALineEach) {
+  Figure figure = law_figure(Scale::log, Scale::log, [](double x) { return 1 / x; });
+  std::get<Line>(figure.series[0]).name = "1 sessa: lag^−1 ± 0.1";
+  auto lines = measurement_lines(figure, cursors(10, 1000));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].name, "A 10   B 1000");
+  EXPECT_EQ(lines[0].value, "990 tokens");
+  EXPECT_EQ(lines[1].name, "1 sessa");
+  EXPECT_EQ(lines[1].value, "B/A 0.01  power law, exponent −1");
+  while (figure.series.size() < 12) figure.series.push_back(figure.series[0]);
+  lines = measurement_lines(figure, cursors(10, 1000));
+  EXPECT_EQ(lines.size(), 10u) << "so that the plot stays in sight";
+  EXPECT_EQ(lines.back().name, "4 more");
 }
 
 TEST(PlotReading, ValuesAreThoseOfTheNearestPoints) {
