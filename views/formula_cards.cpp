@@ -210,17 +210,22 @@ constexpr std::array cards{
         "Implicit: the same iteration solves for the gradient. Unrolled: the derivative of the iteration itself. "
         "For q Chebyshev gives the same by both (lemma 2), for H only when it has converged.",
         "Gated KalmaNet, section 4.2.2 and appendix C", nullptr},
-    FormulaCard{"influence", "Influence tail", "|∂y_t/∂x_τ|₂ over the lag t − τ",
-                "How much an output still depends on an old token. A straight line on log-log axes is a power law, a "
-                "straight line on semi-log axes an exponential. ± is the 95 % interval of the slope.",
-                "Sessa, definition 3", nullptr},
+    FormulaCard{
+        "influence", "Influence tail", "|∂y_t/∂x_τ|₂ over the lag t − τ",
+        "How much an output still depends on an old token. A straight line on log-log axes is a power law, a "
+        "straight line on semi-log axes an exponential. ± is half the 95 % interval; two laws stand where the tail "
+        "does not tell them apart (Akaike's criterion). Dashed: theory with this layer's own numbers. Long dashes: "
+        "the envelope l^−β, β = 1 − γ c₂, where γ c₂ < 1. A click on a layer leaves its theory alone.",
+        "Sessa, definition 3, theorems 8 and 12", nullptr},
     FormulaCard{"influence_blocks", "End to end", "|∂y_t/∂x_τ|₂",
                 "Spectral norm of a Jacobian block by reverse passes: exact with a cotangent for every channel, else "
-                "between √(tr A²/tr A) and (tr A²)^¼ for A = J Jᵀ.",
+                "between √(tr A²/tr A) and (tr A²)^¼ for A = J Jᵀ, the dotted lines about each curve.",
                 "Sessa, section 4.2.2", nullptr},
-    FormulaCard{"influence_fixed", "Routing held fixed", "|w_tτ|: α_tτ, C_t Π a B_τ, ((I − B)⁻¹ α)_tτ",
-                "The same with the routing frozen: attention weights, the impulse of a state, the feedback's solve.",
-                "Sessa, section 4.2.1", nullptr},
+    FormulaCard{
+        "influence_fixed", "Routing held fixed", "|w_tτ|: α_tτ, C_t Π a B_τ, ((I − B)⁻¹ α)_tτ",
+        "The same with the routing frozen: attention weights, the impulse of a state, the feedback's solve, with the "
+        "branch in front of it and alone: (I − B)⁻¹.",
+        "Sessa, section 4.2.1", nullptr},
     FormulaCard{"race", "Memory race", "lag at which influence falls to 1 %",
                 "Every layer gets the same noise of the run's seed. Who remembers longest stands first, with the bytes "
                 "of state and the milliseconds a token that it costs.",
@@ -270,6 +275,11 @@ constexpr std::array cards{
                 "Transport of an impulse through k blocks of uniform routing with gain 1 − β and profile (t+1)^(1−β): "
                 "one block forgets, two keep, three amplify.",
                 "Sessa, theorem 12", nullptr},
+    FormulaCard{"deep_exponents", "Deep exponents", "k(1 − β) − 1",
+                "Fitted to the Jacobian of k stacked feedback solves from lag 128 to 1,023, by reverse passes. Short "
+                "stacks still bend there: the fit of the recursion beyond lag 10,000 agrees within 0.01. Negative: "
+                "decaying, 0: frozen, positive: increasing.",
+                "Sessa, theorem 12 and corollary 4.8", nullptr},
     FormulaCard{"token_weights", "Token weights", "y_t = η Σ_s w_ts v_s,  w_ts = z_sᵀ (G+εI)⁻¹ Φ_K q_t",
                 "With what weight the value of token s enters the answer at token t. Softmax weights are shares; those "
                 "of SKA, linear attention (scale · q·k) and Mamba-2 (C·B, faded) may be negative.",
@@ -448,6 +458,8 @@ constexpr std::array axis_cards{AxisCard{"step", "step"},
                                 AxisCard{"reach back", "gate"},
                                 AxisCard{"lag", "influence"},
                                 AxisCard{"share of lag 1", "race_tails"},
+                                AxisCard{"exponent", "deep_exponents"},
+                                AxisCard{"blocks k", "deep_exponents"},
                                 AxisCard{"right answers", "race_recall"},
                                 AxisCard{"iterate i", "gradient_check"},
                                 AxisCard{"iterations", "gradient_check"},

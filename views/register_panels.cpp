@@ -18,7 +18,7 @@ const std::array list{
     Panel{find_plot_kind("solver_race"), draw_solver_race, draw_solver_race_controls, 240, 150},
     Panel{find_plot_kind("gate"), draw_figure_grid, nullptr, 250, 150},
     Panel{find_plot_kind("gradient_check"), draw_figure_grid, draw_arithmetic_controls, 250, 150},
-    Panel{find_plot_kind("influence"), draw_figure_grid, draw_influence_controls, 330, 190},
+    Panel{find_plot_kind("influence"), draw_figure_grid, draw_influence_controls, 330, 250},
     Panel{find_plot_kind("race"), draw_race, draw_race_controls, 250, 170},
     Panel{find_plot_kind("routing"), draw_figure_grid, draw_routing_controls, 230, 170},
     Panel{find_plot_kind("position_code"), draw_figure_grid},

@@ -134,16 +134,23 @@ void InfluenceLab::read_routing(const Sequence& sequence) {
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (!mixes_tokens(parts[part].kind)) continue;
     RoutingView routing = routing_of(*trainer_, part, read, sequence.context);
-    if (!routing.weights.empty()) {
-      InfluenceTail tail;
-      tail.label = parts[part].label;
-      tail.kind = parts[part].kind;
-      tail.layer = part;
-      fill_tail(tail, routing.weights, view_->sources, config.tokens, config.per_decade);
-      view_->fixed.push_back(std::move(tail));
+    if (!routing.weights.empty()) add_fixed_tail(part, routing.weights);
+    if (!routing.resolvent.empty()) {
+      add_fixed_tail(part, std::span(&routing.resolvent, 1));
+      view_->fixed.back().label += ", feedback alone";
+      view_->fixed.back().is_resolvent = true;
     }
     view_->routing.push_back(std::move(routing));
   }
+}
+
+void InfluenceLab::add_fixed_tail(int part, std::span<const std::vector<float>> weights) {
+  InfluenceTail tail;
+  tail.label = trainer_->parts()[static_cast<std::size_t>(part)].label;
+  tail.kind = trainer_->parts()[static_cast<std::size_t>(part)].kind;
+  tail.layer = part;
+  fill_tail(tail, weights, view_->sources, config.tokens, config.per_decade);
+  view_->fixed.push_back(std::move(tail));
 }
 
 // The stream before each mixer comes from one forward pass; a block's Jacobian is taken there.
@@ -220,6 +227,7 @@ void InfluenceLab::show_part() {
   if (finished_ && !race_is_new_) return;
   auto part = std::make_shared<InfluenceView>(finished_ ? *finished_ : *view_);
   part->race = std::make_shared<RaceView>(race_->view());
+  part->deep = deep_.profiles();
   partial_ = std::move(part);
   shown_race_ = race_->revision();
 }
@@ -233,19 +241,30 @@ void InfluenceLab::advance_job() {
   show_part();
 }
 
+bool InfluenceLab::advance_race() {
+  if (!race_->advance()) return false;
+  if (race_->revision() != shown_race_) show_part();
+  return true;
+}
+
+bool InfluenceLab::advance_deep() {
+  if (deep_.profiles()) return false;
+  if (!deep_.advance()) show_part();
+  return true;
+}
+
 // Tails and race take turns, so that nobody waits long for the first of either.
 bool InfluenceLab::advance() {
   if (!working_) return false;
   is_race_turn_ = !is_race_turn_;
-  if ((is_race_turn_ || jobs_.empty()) && race_->advance()) {
-    if (race_->revision() != shown_race_) show_part();
-    return true;
-  }
+  if (is_race_turn_ && advance_race()) return true;
   if (!jobs_.empty()) {
     advance_job();
     return true;
   }
+  if (advance_deep() || advance_race()) return true;
   view_->race = std::make_shared<RaceView>(race_->view());
+  view_->deep = deep_.profiles();
   view_->is_complete = true;
   finished_ = view_;
   partial_.reset();

@@ -4,7 +4,9 @@
 #include <deque>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 
+#include "core/engine/deep_experiment.h"
 #include "core/engine/influence_view.h"
 #include "core/engine/jacobian_measure.h"
 #include "core/engine/layer_race.h"
@@ -56,11 +58,14 @@ class InfluenceLab {
   std::vector<int> sources() const;
   void copy_weights();
   void read_routing(const Sequence& sequence);
+  void add_fixed_tail(int part, std::span<const std::vector<float>> weights);
   void plan_blocks(const Sequence& sequence);
   void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
                std::size_t last);
   void enter_race();
   void advance_job();
+  bool advance_race();
+  bool advance_deep();
   void show_part();
 
   Trainer* trainer_;
@@ -74,6 +79,7 @@ class InfluenceLab {
   };
   std::deque<Job> jobs_;
   std::unique_ptr<LayerRace> race_;
+  DeepExperiment deep_;      // made once; it knows nothing of the model
   bool race_is_new_ = true;  // its layers are others than those of the last measurement
   bool is_race_turn_ = false;
   int shown_race_ = 0;  // revision

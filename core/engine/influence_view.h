@@ -20,6 +20,7 @@ struct InfluenceTail {
   InfluenceFit fit;                  ///< over lags >= 4, or all when there are fewer than six of those
   double one_percent_lag = 0;  ///< lag of 1 % of the influence at lag 1; infinite beyond the last lag, NaN without
   bool is_silent = false;      ///< no influence at all: an output projection that is still zero
+  bool is_resolvent = false;   ///< of a feedback's solve alone, (I - B)^-1, without the branch in front of it
 };
 
 /// Routing of one mixer over the sequence, as far as its kind has one. Matrices [T*T] row-major, row = token that
@@ -42,6 +43,7 @@ struct RoutingView {
   // Of a state that decays.
   std::vector<double> decay;  ///< [T] factor a_t that keeps the state, geometric mean over the heads; empty: none
   double mean_rate = 0;       ///< mean of -log a_t: the tail is exp(-rate lag); near 0 time stands still
+  double mean_step = 0;  ///< mean of the time step over tokens and heads (Mamba); 0: none. Freeze time: it goes to 0
 };
 
 struct RaceEntry {
@@ -67,6 +69,16 @@ struct RaceView {
   std::vector<std::string> kinds;  ///< every layer kind that can race, for switches
 };
 
+/// An impulse at token 0 through k stacked blocks of uniform routing with gain 1 - beta (deep_experiment.h).
+struct DeepProfile {
+  int blocks = 1;
+  double beta = 0;
+  std::vector<double> lags, values;          ///< |ds_t/dx_0| of the stack, by reverse passes
+  std::vector<double> far_lags, far_values;  ///< by the recursion, further than a Jacobian can be taken
+  InfluenceFit fit, far_fit;                 ///< of the Jacobian from lag 128 on; of the recursion from 10,000 on
+  double theory = 0;                         ///< exponent k (1 - beta) - 1
+};
+
 struct InfluenceView {
   std::int64_t step = 0;  ///< training step of the weights
   int tokens = 0;         ///< T of the sequence
@@ -76,7 +88,8 @@ struct InfluenceView {
   std::vector<InfluenceTail> fixed;      ///< with the routing held fixed: |w_ts|, mean of the heads
   std::vector<RoutingView> routing;      ///< one for each mixer that has token weights
   std::shared_ptr<const RaceView> race;  ///< null until it has been run
-  bool is_complete = false;              ///< nothing of this measurement is still to come
+  std::shared_ptr<const std::vector<DeepProfile>> deep;  ///< null until the experiment has been made
+  bool is_complete = false;                              ///< nothing of this measurement is still to come
 };
 
 }  // namespace afterglow

@@ -59,6 +59,11 @@ void read_decay(RoutingView& view, const std::vector<double>& sums) {
   view.mean_rate = T > 1 ? total / static_cast<double>(T - 1) : 0.0;
 }
 
+double mean_of(const std::vector<double>& values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return values.empty() ? 0.0 : sum / static_cast<double>(values.size());
+}
+
 }  // namespace
 
 RoutingView routing_of(Trainer& trainer, int part, const ProbeReader& read, std::span<const std::uint8_t> context) {
@@ -80,6 +85,9 @@ RoutingView routing_of(Trainer& trainer, int part, const ProbeReader& read, std:
     read_softmax(view, attention, static_cast<int>(attention.size() / (T * T)), false);
   }
   if (!decay.empty() && decay.size() % T == 0) read_decay(view, decay);
+  // Mamba-3 splits a token's step into what acts at once and what acts late.
+  if (info.kind.starts_with("mamba"))
+    view.mean_step = mean_of(read.values(info.scope + ".dt")) + mean_of(read.values(info.scope + ".lag"));
   return view;
 }
 

@@ -60,6 +60,7 @@ RoutingView decay_of(int layer) {
   routing.kind = "mamba2";
   routing.tokens = tokens;
   routing.mean_rate = 0.1;
+  routing.mean_step = 0.05;
   routing.decay.assign(tokens, std::exp(-0.1));
   std::vector<float>& w = routing.weights.emplace_back(tokens * tokens, std::numeric_limits<float>::quiet_NaN());
   for (int t = 0; t < tokens; ++t) {
@@ -67,6 +68,22 @@ RoutingView decay_of(int layer) {
       w[static_cast<std::size_t>(t * tokens + s)] = static_cast<float>(std::exp(-0.1 * (t - s)));
   }
   return routing;
+}
+
+DeepProfile deep_of(int blocks) {
+  DeepProfile deep;
+  deep.blocks = blocks;
+  deep.beta = 0.5;
+  deep.theory = deep_exponent(blocks, deep.beta);
+  for (const int lag : spread_lags(1000, 8)) {
+    deep.lags.push_back(lag);
+    deep.values.push_back(std::pow(lag, deep.theory) * (1 + 0.05 * std::sin(lag)));
+    deep.far_lags.push_back(10 * lag);
+    deep.far_values.push_back(std::pow(10.0 * lag, deep.theory));
+  }
+  deep.fit = fit_influence(deep.lags, deep.values);
+  deep.far_fit = fit_influence(deep.far_lags, deep.far_values);
+  return deep;
 }
 
 RaceEntry entry_of(InfluenceTail tail, std::int64_t bytes, double ms) {
@@ -96,8 +113,22 @@ std::shared_ptr<const InfluenceView> influence_of(const Observation& observation
   view->blocks.push_back(tail_of("1 sessa", "sessa", 3, [](double l) { return 0.3 * std::pow(l, -0.4); }));
   view->blocks.push_back(tail_of("2 ska", "ska", 5, [](double) { return 0.0; }));
   view->blocks.push_back(tail_of("whole stack", "stack", -1, [](double l) { return 0.9 * std::pow(l, -0.4); }));
+  for (InfluenceTail& tail : view->blocks) {
+    for (const double v : tail.values) {
+      tail.low.push_back(0.8 * v);
+      tail.high.push_back(1.25 * v);
+    }
+  }
   view->fixed.assign(view->blocks.begin(), view->blocks.begin() + 2);
+  for (InfluenceTail& tail : view->fixed) {
+    tail.low.clear();
+    tail.high.clear();
+  }
   view->routing = {decay_of(1), feedback_of(3)};
+  view->fixed.back().is_resolvent = true;
+  view->fixed.back().label += ", feedback alone";
+  view->deep = std::make_shared<const std::vector<DeepProfile>>(
+      std::initializer_list<DeepProfile>{deep_of(1), deep_of(2), deep_of(3)});
   auto race = std::make_shared<RaceView>();
   race->tokens = tokens;
   race->width = 64;

@@ -49,6 +49,8 @@ Line tail_line(const std::string& name, const InfluenceTail& tail, double scale,
   return line;
 }
 
+Ink tail_ink(const InfluenceTail& tail) { return tail.kind == "stack" ? Ink(Role::text) : layer_ink(tail.kind); }
+
 Line theory_line(const std::string& name, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory) {
   std::vector<double> x, y;
   std::size_t anchor = 0;
@@ -65,7 +67,7 @@ Line theory_line(const std::string& name, const InfluenceTail& tail, double lowe
   line.curve.y = std::move(y);
   line.dash = Dash::dashed;
   line.width = 1.3;
-  line.ink = layer_ink(tail.kind);
+  line.ink = tail_ink(tail);
   return line;
 }
 
@@ -86,22 +88,79 @@ const RoutingView* routing_of_layer(const InfluenceView& view, int layer) {
   return nullptr;
 }
 
-std::string theory_text(const InfluenceTheory& theory) {
-  if (theory.law == TheoryLaw::uniform_feedback) return "uniform routing, γ = " + number_text(theory.parameter, 2);
-  if (theory.law == TheoryLaw::decaying_state) return "exp(−" + number_text(theory.parameter, 2) + " lag)";
-  return "diffuse: 1 / (τ + lag + 1)";
+std::string power_text(double exponent) {
+  return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2) + ", " + std::string(regime_name(exponent));
 }
 
-void add_theory(Figure& figure, const InfluenceView& view, const InfluenceTail& tail, double lowest) {
-  const RoutingView* routing = tail.layer >= 0 ? routing_of_layer(view, tail.layer) : nullptr;
-  if (!routing || tail.lags.size() < 2 || tail.is_silent) return;
-  const InfluenceTheory theory = theory_of(*routing, view.sources);
-  if (theory.law == TheoryLaw::none) return;
-  figure.series.emplace_back(theory_line(theory_text(theory) + " (" + tail.label + ")", tail, lowest, theory));
+/// "1 sessa if uniform, γ = 0.6: lag^−0.4, decaying": whose law, which one, and what it does over the lag.
+std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
+  switch (theory.law) {
+    case TheoryLaw::uniform_feedback:
+      return tail.label + " if uniform, γ = " + number_text(theory.parameter, 2) + ": " +
+             power_text(theory.parameter - 1);
+    case TheoryLaw::feedback_envelope:
+      return tail.label + " envelope: " + power_text(-theory.parameter);
+    case TheoryLaw::decaying_state:
+      return tail.label + " in theory: exp(−" + number_text(theory.parameter, 2) + " lag), forgetting";
+    case TheoryLaw::diffuse_attention:
+      return tail.label + " if diffuse: 1 / (τ + lag + 1), diluting";
+    case TheoryLaw::deep_feedback:
+      return tail.label + ", theorem 12 with k = " + std::to_string(theory.blocks) + ": " +
+             power_text(theory.parameter);
+    case TheoryLaw::none:
+      break;
+  }
+  return "";
 }
 
-Figure tails_of(const Observation& observation, const std::vector<InfluenceTail>& tails, Figure figure) {
-  const InfluenceView& view = *observation.influence;
+void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory, Dash dash) {
+  if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
+  Line line = theory_line(theory_text(tail, theory), tail, lowest, theory);
+  line.dash = dash;
+  figure.series.emplace_back(std::move(line));
+}
+
+/// The layer whose envelope is drawn: the chosen one, else the first with a feedback. One is enough to read.
+int layer_of_envelope(const InfluenceView& view, const Selection& selection) {
+  if (routing_of_layer(view, selection.layer)) return selection.layer;
+  const auto first =
+      std::find_if(view.routing.begin(), view.routing.end(), [](const RoutingView& r) { return !r.gain.empty(); });
+  return first == view.routing.end() ? -1 : first->layer;
+}
+
+/// The whole stack has the law of its blocks together; where a feedback has a tail of its own, that one has its law.
+void add_theory(Figure& figure, const InfluenceView& view, const Selection& selection,
+                const std::vector<InfluenceTail>& tails, const InfluenceTail& tail, double lowest) {
+  if (tail.layer < 0) return add_law(figure, tail, lowest, deep_theory_of(view.routing), Dash::dashed);
+  const RoutingView* routing = routing_of_layer(view, tail.layer);
+  const bool has_feedback_beside = !tail.is_resolvent && std::any_of(tails.begin(), tails.end(), [&](const auto& t) {
+    return t.layer == tail.layer && t.is_resolvent;
+  });
+  if (!routing || has_feedback_beside) return;
+  const bool is_first = routing->layer == view.routing.front().layer;
+  add_law(figure, tail, lowest, theory_of(*routing, view.sources), is_first ? Dash::dashed : Dash::short_dash);
+  if (tail.layer == layer_of_envelope(view, selection))
+    add_law(figure, tail, lowest, envelope_of(*routing), Dash::long_dash);
+}
+
+/// Where the norm lies that random cotangents estimate, as two dotted lines about the estimate.
+void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
+  for (const auto& [name, values] : {std::pair{" at least", &tail.low}, {" at most", &tail.high}}) {
+    if (values->size() != tail.lags.size()) continue;
+    InfluenceTail bound = tail;
+    bound.values = *values;
+    Line line = tail_line(tail.label + name, bound, 1, lowest);
+    line.ink = tail_ink(tail);
+    line.dash = Dash::dotted;
+    line.width = 0.9;
+    line.is_quiet = true;
+    figure.series.emplace_back(std::move(line));
+  }
+}
+
+/// With a layer chosen, its theory and bounds alone, and those of the whole stack.
+Figure tails_of(const InfluenceView& view, const Selection& selection, const std::vector<InfluenceTail>& tails,
+                Figure figure) {
   const double lowest = std::max(largest_value(tails) * lowest_share, 1e-300);
   std::vector<std::string> seen;
   for (const InfluenceTail& tail : tails) {
@@ -110,23 +169,45 @@ Figure tails_of(const Observation& observation, const std::vector<InfluenceTail>
                                         : law.empty()  ? ""
                                                        : ": " + law),
                           tail, 1, lowest);
-    const bool is_stack = tail.kind == "stack";
-    line.ink = is_stack ? Ink(Role::text) : layer_ink(tail.kind);
-    line.width = is_stack ? 2.6 : 2;
+    line.ink = tail_ink(tail);
+    line.width = tail.kind == "stack" ? 2.6 : 2;
     const auto earlier = std::count(seen.begin(), seen.end(), tail.kind);
     line.marker = markers[static_cast<std::size_t>(earlier) % std::size(markers)];
     seen.push_back(tail.kind);
     figure.series.emplace_back(std::move(line));
   }
-  for (const InfluenceTail& tail : tails) add_theory(figure, view, tail, lowest);
+  const bool is_chosen = std::any_of(tails.begin(), tails.end(),
+                                     [&](const auto& t) { return t.layer >= 0 && t.layer == selection.layer; });
+  for (const InfluenceTail& tail : tails) {
+    if (is_chosen && tail.layer >= 0 && tail.layer != selection.layer) continue;
+    add_bounds(figure, tail, lowest);
+    add_theory(figure, view, selection, tails, tail, lowest);
+  }
   return figure;
+}
+
+/// " ± 0.03", half the interval of the slope; nothing where it is too narrow to be worth saying.
+std::string plus_minus(const LineFit& fit) {
+  const double half = 0.5 * (fit.slope_high - fit.slope_low);
+  return std::isfinite(half) && half >= 1e-3 * std::abs(fit.slope) ? " ± " + number_text(half, 1) : "";
+}
+
+std::string law_text(const InfluenceFit& fit, InfluenceLaw law) {
+  if (law == InfluenceLaw::power) return "lag^" + number_text(fit.power.slope, 3) + plus_minus(fit.power);
+  if (law != InfluenceLaw::exponential || !std::isfinite(fit.half_life)) return "";
+  const std::string text = "half-life " + number_text(fit.half_life, 3);
+  const double half = 0.5 * (fit.half_life_high - fit.half_life_low);
+  if (!std::isfinite(half)) return text + " (> " + number_text(fit.half_life_low, 2) + ")";
+  return half < 1e-3 * fit.half_life ? text : text + " ± " + number_text(half, 1);
 }
 
 std::string measured_text(const InfluenceView& view) {
   std::string text = view.sources.size() == 1 ? "source " + std::to_string(view.sources.front())
                                               : "mean of " + std::to_string(view.sources.size()) + " sources";
   text += " · T " + grouped_number(view.tokens) + " · ";
-  return text + (view.directions == 0 ? "exact norms" : std::to_string(view.directions) + " random cotangents");
+  return text + (view.directions == 0
+                     ? "exact norms"
+                     : std::to_string(view.directions) + " random cotangents, dotted: where the norm lies");
 }
 
 std::string entry_name(const RaceView& race, const RaceEntry& entry) {
@@ -159,12 +240,23 @@ Figure race_axes(const RaceView& race, const std::string& id, const std::string&
   return figure;
 }
 
+std::string price_text(const RaceEntry& entry) {
+  return bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms";
+}
+
+/// "1 % at 41 · half-life 6.2 ± 0.1 · 4.2 KB · 0.031 ms": never a memory without its price.
+std::string race_text(const RaceView& race, const RaceEntry& entry) {
+  const std::string law = law_text(entry.tail.fit);
+  return one_percent_text(race, entry.tail) + (law.empty() ? "" : " · " + law) + " · " + price_text(entry);
+}
+
 Figure race_overlay(const RaceView& race) {
   Figure figure = race_axes(race, "race_tails", "All tails");
-  figure.subtitle = "one input of " + grouped_number(race.tokens) + " tokens, seed " + std::to_string(race.seed);
+  figure.subtitle = "lag of 1 % · law · state · time of a token; one input of " + grouped_number(race.tokens) +
+                    " tokens, seed " + std::to_string(race.seed);
   std::size_t place = 0;
   for (const RaceEntry& entry : race.entries) {
-    Line line = tail_line(entry_name(race, entry) + ": " + one_percent_text(race, entry.tail), entry.tail,
+    Line line = tail_line(entry_name(race, entry) + ": " + race_text(race, entry), entry.tail,
                           1 / first_value(entry.tail), 1e-9);
     line.ink = layer_ink(entry.tail.kind);
     line.marker = markers[place++ % std::size(markers)];
@@ -175,11 +267,6 @@ Figure race_overlay(const RaceView& race) {
 
 std::string column_id(const RaceView& race, std::size_t column) {
   return "race_" + std::to_string(column + 1) + "_" + race.entries[column].tail.kind;
-}
-
-/// "4.2 kB · 0.031 ms per token"
-std::string price_text(const RaceEntry& entry) {
-  return bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms per token";
 }
 
 Figure recall_axes(const RaceView& race, std::string id, std::string title) {
@@ -231,6 +318,7 @@ Figure recall_column(const RaceView& race, std::size_t column) {
         recall_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]), race.entries[i]);
     other.ink = Role::faint;
     other.width = 0.8;
+    other.is_quiet = true;
     figure.series.emplace_back(std::move(other));
   }
   Line own = recall_line(entry_name(race, entry), entry);
@@ -244,7 +332,7 @@ Figure state_column(const RaceView& race, std::size_t column) {
   Figure figure;
   figure.id = column_id(race, column) + "_state";
   figure.title = entry_name(race, entry);  // heads the column; short, so that the price finds room beside it
-  figure.subtitle = price_text(entry) + (entry.state_name.empty() ? "" : " · " + entry.state_name);
+  figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
   figure.x.label = "column";
   figure.y.label = "row";
   figure.x.integer_ticks = figure.y.integer_ticks = true;
@@ -261,6 +349,13 @@ Figure state_column(const RaceView& race, std::size_t column) {
   map.cells = std::vector<double>(entry.state.begin(), entry.state.end());
   figure.series.emplace_back(std::move(map));
   return figure;
+}
+
+/// What a log axis shows of dots that are wide themselves.
+std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double ScatterPoint::*place) {
+  if (points.empty()) return std::nullopt;
+  const auto [least, most] = std::ranges::minmax(points, {}, place);
+  return Range{least.*place / 1.7, most.*place * 1.7};
 }
 
 Figure race_cost(const RaceView& race) {
@@ -282,8 +377,10 @@ Figure race_cost(const RaceView& race) {
     const double reach = std::isfinite(entry.tail.one_percent_lag) ? entry.tail.one_percent_lag : race.tokens;
     scatter.points.push_back({entry.step_ms, static_cast<double>(entry.state_bytes),
                               3 + 1.2 * std::log2(std::max(1.0, reach)), layer_ink(entry.tail.kind), false,
-                              entry.tail.label + " " + entry.weights, entry_name(race, entry)});
+                              entry.tail.label + " " + entry.weights, entry.tail.label});
   }
+  figure.x.range = room_about(scatter.points, &ScatterPoint::x);
+  figure.y.range = room_about(scatter.points, &ScatterPoint::y);
   figure.series.emplace_back(std::move(scatter));
   return figure;
 }
@@ -292,8 +389,7 @@ Figure race_cost(const RaceView& race) {
 Figure race_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure = race_axes(race, column_id(race, column), entry_name(race, entry));
-  const std::string law = law_text(entry.tail.fit);
-  figure.subtitle = (law.empty() ? "" : law + " · ") + one_percent_text(race, entry.tail) + " · " + price_text(entry);
+  figure.subtitle = race_text(race, entry);
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column) continue;
@@ -301,6 +397,7 @@ Figure race_column(const RaceView& race, std::size_t column) {
                            race.entries[i].tail, 1 / first_value(race.entries[i].tail), 1e-9);
     other.ink = Role::faint;
     other.width = 0.8;
+    other.is_quiet = true;
     figure.series.emplace_back(std::move(other));
   }
   const InfluenceTail& tail = entry.tail;
@@ -308,7 +405,7 @@ Figure race_column(const RaceView& race, std::size_t column) {
     InfluenceTail fitted = tail;
     for (std::size_t i = 0; i < fitted.lags.size(); ++i)
       fitted.values[i] = fitted_influence(tail.fit, tail.fit.law, fitted.lags[i]);
-    Line fit = tail_line("fit: " + law, fitted, 1 / first_value(tail), 1e-9);
+    Line fit = tail_line("fit: " + law_text(tail.fit), fitted, 1 / first_value(tail), 1e-9);
     fit.ink = Role::dim;
     fit.dash = Dash::dashed;
     fit.width = 1.3;
@@ -324,14 +421,12 @@ Figure race_column(const RaceView& race, std::size_t column) {
 }  // namespace
 
 std::string law_text(const InfluenceFit& fit) {
-  if (fit.law == InfluenceLaw::power) {
-    const double half = 0.5 * (fit.power.slope_high - fit.power.slope_low);
-    const bool is_worth_saying = std::isfinite(half) && half >= 1e-3 * std::abs(fit.power.slope);
-    return "lag^" + number_text(fit.power.slope, 3) + (is_worth_saying ? " ± " + number_text(half, 1) : std::string());
-  }
-  if (fit.law == InfluenceLaw::exponential && std::isfinite(fit.half_life))
-    return "half-life " + number_text(fit.half_life, 3);
-  return "";
+  constexpr double clear_preference = 2;  // of Akaike's criterion
+  std::string text = law_text(fit, fit.law);
+  if (text.empty() || fit.preference >= clear_preference) return text;
+  const std::string other =
+      law_text(fit, fit.law == InfluenceLaw::power ? InfluenceLaw::exponential : InfluenceLaw::power);
+  return other.empty() ? text : text + ", or " + other;
 }
 
 std::string influence_subtitle(const Observation& observation, const Selection&) {
@@ -339,21 +434,26 @@ std::string influence_subtitle(const Observation& observation, const Selection&)
   return measured_text(*observation.influence) + age_text(observation, observation.influence->step);
 }
 
-std::vector<Figure> influence_figures(const Observation& observation, const Selection&, CurveStore&) {
+std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   if (!observation.influence) return {};
   const InfluenceView& view = *observation.influence;
   std::vector<Figure> figures;
   if (!view.blocks.empty()) {
     Figure figure = tail_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|");
     figure.subtitle = measured_text(view);
-    figures.push_back(tails_of(observation, view.blocks, std::move(figure)));
+    figures.push_back(tails_of(view, selection, view.blocks, std::move(figure)));
   }
   if (!view.fixed.empty()) {
-    Figure figure = tail_figure("influence_fixed", "Routing held fixed", "|w_tτ|, mean of the heads");
-    figure.subtitle = "weights of the tokens, as if every layer were attention";
-    figures.push_back(tails_of(observation, view.fixed, std::move(figure)));
+    Figure figure = tail_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|");
+    figure.subtitle = "weights of the tokens, mean of the heads, as if every layer were attention";
+    figures.push_back(tails_of(view, selection, view.fixed, std::move(figure)));
   }
   return figures;
+}
+
+std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry) {
+  return {entry_name(race, entry), bytes_text(entry.state_bytes), number_text(entry.step_ms, 2) + " ms per token",
+          one_percent_text(race, entry.tail), law_text(entry.tail.fit)};
 }
 
 std::string race_subtitle(const Observation& observation, const Selection&) {

@@ -11,7 +11,8 @@
 
 namespace afterglow {
 
-/// "lag^−0.52 ± 0.03", "half-life 12.3 tokens"; empty without a law.
+/// "lag^−0.52 ± 0.03", "half-life 12.3 ± 0.4": half the 95 % interval behind the value. Both laws where Akaike's
+/// criterion does not tell them apart; empty without a law.
 std::string law_text(const InfluenceFit& fit);
 /// The routing that is meant: of the selected layer, else of the first one with a feedback, else the first; nullptr
 /// without any.
@@ -22,6 +23,8 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
 
 /// Figures of the race that show all layers; behind them stand three for each layer: state, tail and recall.
 inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
+/// What stands above a layer's column: name, state, time, lag of 1 %, law (may be empty).
+std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry);
 std::string race_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 

@@ -39,8 +39,11 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
       largest = std::max(largest, std::abs(cells[i]));
   }
   const double reach = colour_reach(largest);
+  // Weights fall with the number of tokens that share them: decades, or late rows would be as dark as nothing.
   map.map = has_signs ? ColourMap::diverging : ColourMap::sequential;
-  map.value.range = has_signs ? Range{-reach, reach} : Range{0, reach};
+  map.value.range = has_signs ? Range{-reach, reach} : Range{std::min(0.1 / routing.tokens, reach / 10), reach};
+  map.value.scale = has_signs ? Scale::symlog : Scale::log;
+  if (has_signs) map.value.symlog_threshold = reach / 10;
   map.cells = std::move(cells);
   figure.series.emplace_back(std::move(map));
   return figure;
@@ -97,9 +100,18 @@ Figure gain_figure(const RoutingView& routing) {
   return figure;
 }
 
+/// The tail of a state is exp(-rate lag), the rate in proportion to the mean step: where that goes to 0, time freezes.
+std::string decay_text(const RoutingView& routing) {
+  std::string text = "mean rate " + number_text(routing.mean_rate, 3) + " per token";
+  if (routing.mean_step > 0) text = "mean step Δ " + number_text(routing.mean_step, 2) + " · " + text;
+  if (!(routing.mean_rate > 0)) return text + ": frozen time";
+  const double memory = 1 / routing.mean_rate;
+  return text + ": fades over " + number_text(memory, 3) + " tokens" + (memory > routing.tokens ? ", frozen time" : "");
+}
+
 Figure decay_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_decay", "What the state keeps", "factor a_t per token");
-  figure.subtitle = "mean rate " + number_text(routing.mean_rate, 3) + ": a tail exp(−rate lag); 0 is frozen time";
+  figure.subtitle = decay_text(routing);
   figure.series.emplace_back(token_line("a", routing.decay, layer_ink(routing.kind)));
   figure.reference_lines.push_back(
       {Orientation::horizontal, std::exp(-routing.mean_rate), "mean", Role::dim, Dash::dashed});
@@ -134,6 +146,106 @@ Line code_of_uniform(double gamma, int tokens) {
   line.dash = Dash::dashed;
   line.width = 1.4;
   return line;
+}
+
+std::string exponent_text(const InfluenceFit& fit) {
+  const double slope = std::abs(fit.power.slope) < 5e-4 ? 0 : fit.power.slope;
+  return number_text(slope, 2) + " ± " + number_text(0.5 * (fit.power.slope_high - fit.power.slope_low), 1);
+}
+
+Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<double> lags, std::vector<double> values) {
+  Line line;
+  line.name = name + "k = " + std::to_string(deep.blocks);
+  line.curve.x = std::move(lags);
+  line.curve.y = std::move(values);
+  line.ink = deep.blocks - 1;
+  line.dash = Dash::solid;
+  return line;
+}
+
+/// Dots: the Jacobian of the stack; thin: the recursion, which goes on; dashed: the theorem's law through its end.
+Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
+  Figure figure = token_figure("deep_profiles", "Deep profiles", "|∂y_t/∂x_0|");
+  const double beta = profiles.front().beta;
+  figure.subtitle =
+      "β = " + number_text(beta, 2) + " · dots: Jacobian with its fit (theory), line: recursion, dashed: theorem 12";
+  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
+  figure.y.scale = Scale::log;
+  figure.labels = LabelPlacement::legend;
+  for (const DeepProfile& deep : profiles) {
+    if (deep.beta != beta) continue;
+    std::vector<double> law;
+    for (const double lag : deep.far_lags)
+      law.push_back(deep.far_values.back() * std::pow(lag / deep.far_lags.back(), deep.theory));
+    Line theory = deep_line(deep, "theory, ", deep.far_lags, std::move(law));
+    theory.dash = Dash::dashed;
+    theory.width = 1.2;
+    Line recursion = deep_line(deep, "recursion, ", deep.far_lags, deep.far_values);
+    recursion.width = 1;
+    theory.is_quiet = recursion.is_quiet = true;  // they go with the measured line
+    Line measured = deep_line(deep, "", deep.lags, deep.values);
+    measured.name += " " + std::string(regime_name(deep.theory)) + ": lag^" + exponent_text(deep.fit) + " (" +
+                     number_text(deep.theory, 2) + ")";
+    measured.marker = Marker::circle;
+    for (Line* line : {&theory, &recursion, &measured}) figure.series.emplace_back(std::move(*line));
+  }
+  return figure;
+}
+
+/// One point with its interval for each stack, the theorem's line for each beta.
+Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
+  Figure figure;
+  figure.id = "deep_exponents";
+  figure.title = "Exponents";
+  figure.subtitle = "of k blocks; dots: fit of the Jacobian with its 95 % interval, lines: k (1 − β) − 1";
+  figure.x.label = "blocks k";
+  figure.x.integer_ticks = true;
+  figure.y.label = "exponent";
+  const auto [least, most] = std::minmax_element(profiles.begin(), profiles.end(),
+                                                 [](const auto& a, const auto& b) { return a.theory < b.theory; });
+  figure.x.range = Range{0.7, std::max(least->blocks, most->blocks) + 0.5};
+  figure.y.range = Range{least->theory - 0.25, most->theory + 0.25};
+  figure.labels = LabelPlacement::at_curves;
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "frozen", Role::dim, Dash::dotted});
+  std::vector<double> betas;
+  for (const DeepProfile& deep : profiles) {
+    if (std::find(betas.begin(), betas.end(), deep.beta) == betas.end()) betas.push_back(deep.beta);
+  }
+  Scatter measured;
+  measured.name = "measured";
+  measured.marker = Marker::circle;
+  for (std::size_t b = 0; b < betas.size(); ++b) {
+    Line theory;
+    theory.name = "β = " + number_text(betas[b], 2);
+    theory.ink = static_cast<int>(b);
+    theory.dash = Dash::dashed;
+    theory.width = 1.3;
+    std::vector<double> blocks, exponents;
+    for (const DeepProfile& deep : profiles) {
+      if (deep.beta != betas[b]) continue;
+      blocks.push_back(deep.blocks);
+      exponents.push_back(deep.theory);
+      const Ink ink = static_cast<int>(b);
+      Line interval;
+      interval.name = "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks);
+      interval.curve.x = {blocks.back(), blocks.back()};
+      interval.curve.y = {deep.fit.power.slope_low, deep.fit.power.slope_high};
+      interval.ink = ink;
+      interval.dash = Dash::solid;
+      interval.is_quiet = true;
+      figure.series.emplace_back(std::move(interval));
+      measured.points.push_back({.x = blocks.back(),
+                                 .y = deep.fit.power.slope,
+                                 .ink = ink,
+                                 .id = "k = " + std::to_string(deep.blocks) + ", β = " + number_text(deep.beta, 2),
+                                 .label = exponent_text(deep.fit)});
+    }
+    theory.curve.x = std::move(blocks);
+    theory.curve.y = std::move(exponents);
+    figure.series.emplace_back(std::move(theory));
+  }
+  figure.series.emplace_back(std::move(measured));
+  return figure;
 }
 
 }  // namespace
@@ -204,49 +316,15 @@ std::vector<Figure> position_code_figures(const Observation& observation, const 
   return {figure};
 }
 
-std::string deep_profiles_subtitle(const Observation&, const Selection&) {
-  return "k stacked blocks, uniform routing, β = ½: exponent k (1 − β) − 1";
+std::string deep_profiles_subtitle(const Observation& observation, const Selection&) {
+  if (!observation.influence || !observation.influence->deep) return "measured once, behind the influence tails";
+  return "k stacked blocks, uniform routing: exponent k (1 − β) − 1";
 }
 
-// A fixed experiment: it depends on nothing that is observed, so it is made once.
-std::vector<Figure> deep_profiles_figures(const Observation&, const Selection&, CurveStore&) {
-  static const Figure made = [] {
-    constexpr double beta = 0.5;
-    constexpr int tokens = 1 << 17;
-    Figure figure;
-    figure.id = "deep_profiles";
-    figure.title = "Deep profiles";
-    figure.subtitle = "impulse at token 0, dashed: the theorem's exponents";
-    figure.x.label = "lag";
-    figure.x.unit = "tokens";
-    figure.y.label = "transport";
-    figure.x.scale = figure.y.scale = Scale::log;
-    figure.labels = LabelPlacement::automatic;
-    constexpr const char* regimes[] = {"decaying", "frozen", "increasing"};
-    for (const int blocks : {1, 2, 3}) {
-      const DeepProfile deep = deep_profile(blocks, beta, tokens);
-      Line line;
-      line.name = "k = " + std::to_string(blocks) + ", " + regimes[blocks - 1] + ": lag^" +
-                  number_text(std::abs(deep.measured) < 5e-3 ? 0 : deep.measured, 2);
-      line.curve.x = deep.lags;
-      line.curve.y = deep.values;
-      line.ink = blocks - 1;
-      line.dash = Dash::solid;
-      Line theory = line;
-      theory.is_quiet = true;  // goes with its measured line
-      theory.name = "theory " + number_text(deep.theory, 2) + ", k = " + std::to_string(blocks);
-      std::vector<double> values;
-      for (const double lag : deep.lags)
-        values.push_back(deep.values.back() * std::pow(lag / deep.lags.back(), deep.theory));
-      theory.curve.y = std::move(values);
-      theory.dash = Dash::dashed;
-      theory.width = 1.2;
-      figure.series.emplace_back(std::move(theory));
-      figure.series.emplace_back(std::move(line));
-    }
-    return figure;
-  }();
-  return {made};
+std::vector<Figure> deep_profiles_figures(const Observation& observation, const Selection&, CurveStore&) {
+  if (!observation.influence || !observation.influence->deep || observation.influence->deep->empty()) return {};
+  const std::vector<DeepProfile>& profiles = *observation.influence->deep;
+  return {deep_tails_figure(profiles), deep_exponents_figure(profiles)};
 }
 
 }  // namespace afterglow

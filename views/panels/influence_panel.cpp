@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "views/figures/influence_figures.h"
+#include "views/figures/meaning.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 
@@ -54,23 +55,66 @@ void draw_kind_chips(Frame& frame, const RaceView& race, const Rect& row) {
   }
 }
 
-/// All layers above, below a column for each with its state, tail and recall.
-void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
-  const double gap = frame.px(4), top = 0.34 * area.height;
-  for (std::size_t i = 0; i < race_overviews; ++i) {
-    const double width = area.width / static_cast<double>(race_overviews);
-    handle_response(frame, plot_widget(frame, figures[i],
-                                       {area.x + static_cast<double>(i) * width, area.y, width - gap, top - gap}));
+/// Name, price, reach and law of a layer, above its column.
+void draw_race_head(const Frame& frame, const RaceView& race, const RaceEntry& entry, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const std::vector<std::string> lines = race_head(race, entry);
+  const double row = area.height / static_cast<double>(lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const bool is_name = i == 0;
+    row_text(frame.look, canvas, {area.x, area.y + static_cast<double>(i) * row, area.width, row}, lines[i],
+             {is_name ? small_size : tiny_size, is_name ? FontFace::semibold : FontFace::mono,
+              is_name ? ink_color(theme, layer_ink(entry.tail.kind)) : theme.dim, Anchor::start});
   }
+}
+
+/// Recall beside the tails, whose legend names the same curves in the same colours.
+Figure without_legend(Figure figure) {
+  figure.labels = LabelPlacement::none;
+  return figure;
+}
+
+/// The tails of all layers in half of the row, recall and price beside them.
+void draw_race_overviews(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
+  const double gap = frame.px(4), wide = 0.5 * area.width, narrow = 0.25 * area.width;
+  double x = area.x;
+  for (std::size_t i = 0; i < race_overviews; ++i) {
+    const double width = i == 0 ? wide : narrow;
+    handle_response(frame, plot_widget(frame, i == 0 ? figures[i] : without_legend(figures[i]),
+                                       {x, area.y, width - gap, area.height - gap}));
+    x += width;
+  }
+}
+
+/// Where there is no room for columns: the tails above, recall and price below.
+void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
+  const double gap = frame.px(4), above = 0.58 * area.height, half = area.width / 2;
+  handle_response(frame, plot_widget(frame, figures[0], {area.x, area.y, area.width - gap, above - gap}));
+  for (std::size_t i = 1; i < race_overviews; ++i) {
+    const Rect cell{area.x + static_cast<double>(i - 1) * half, area.y + above, half - gap, area.height - above - gap};
+    handle_response(frame, plot_widget(frame, without_legend(figures[i]), cell));
+  }
+}
+
+/// All layers above, below a column for each with its head, state, tail and recall.
+void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
+  const RaceView& race = *frame.seen().influence->race;
+  const double gap = frame.px(4), top = 0.38 * area.height, head = frame.px(76);
+  draw_race_overviews(frame, figures, {area.x, area.y, area.width, top});
   const std::size_t columns = (figures.size() - race_overviews) / race_figures_of_a_layer;
   const double width = area.width / static_cast<double>(columns);
-  const double height = (area.height - top) / static_cast<double>(race_figures_of_a_layer);
-  for (std::size_t i = race_overviews; i < figures.size(); ++i) {
-    const std::size_t column = (i - race_overviews) / race_figures_of_a_layer,
-                      place = (i - race_overviews) % race_figures_of_a_layer;
-    plot_widget(frame, figures[i],
-                {area.x + static_cast<double>(column) * width, area.y + top + static_cast<double>(place) * height,
-                 width - gap, height - gap});
+  const double height = (area.height - top - head) / static_cast<double>(race_figures_of_a_layer);
+  PlotOptions options;
+  options.shows_caption = false;
+  for (std::size_t i = 0; i < std::min(columns, race.entries.size()); ++i) {
+    const double x = area.x + static_cast<double>(i) * width;
+    draw_race_head(frame, race, race.entries[i], {x + frame.px(8), area.y + top, width - frame.px(12), head});
+    for (std::size_t place = 0; place < race_figures_of_a_layer; ++place) {
+      const Figure& figure = figures[race_overviews + i * race_figures_of_a_layer + place];
+      plot_widget(frame, figure,
+                  {x, area.y + top + head + static_cast<double>(place) * height, width - gap, height - gap}, options);
+    }
   }
 }
 
@@ -84,7 +128,9 @@ void draw_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figu
   const auto columns =
       static_cast<double>((figures.size() - std::min(figures.size(), race_overviews)) / race_figures_of_a_layer);
   const bool has_room = area.height > frame.px(600) && area.width > frame.px(620);
-  if (!has_race || !has_room || is_one_chosen) return draw_figure_grid(frame, panel, figures, area);
+  const bool is_small = area.height < frame.px(320) || area.width < frame.px(400);
+  if (!has_race || is_small || is_one_chosen) return draw_figure_grid(frame, panel, figures, area);
+  if (!has_room) return draw_small_race(frame, figures, area);
   draw_kind_chips(frame, *frame.seen().influence->race, {area.x, area.y, area.width - frame.px(8), chips});
   const Rect rest{area.x, area.y + chips, area.width, area.height - chips};
   if (area.width < columns * frame.px(120)) return draw_figure_grid(frame, panel, figures, rest);

@@ -39,22 +39,104 @@ TEST(InfluenceFigures, NameTheLawOfEveryLayerAndTheSilentOnes) {
   EXPECT_TRUE(line_that_starts(figures[0], "whole stack: lag^−0.4"));
 }
 
+TEST(InfluenceFigures, SayHowSureAFitIsAndWhenTheOtherLawIsAsGood) {
+  InfluenceFit fit;
+  fit.law = InfluenceLaw::power;
+  fit.preference = 30;
+  fit.power = {.slope = -0.4, .slope_low = -0.43, .slope_high = -0.37};
+  fit.half_life = 12;
+  fit.half_life_low = 10;
+  fit.half_life_high = 16;
+  EXPECT_EQ(law_text(fit), "lag^−0.4 ± 0.03");
+  fit.preference = 1;
+  EXPECT_EQ(law_text(fit), "lag^−0.4 ± 0.03, or half-life 12 ± 3");
+  fit.law = InfluenceLaw::exponential;
+  fit.preference = 30;
+  EXPECT_EQ(law_text(fit), "half-life 12 ± 3");
+  fit.half_life_high = INFINITY;
+  EXPECT_EQ(law_text(fit), "half-life 12 (> 10)") << "the tail may not fade at all";
+}
+
+TEST(InfluenceFigures, EstimatesStandBetweenTheirBoundsAndExactNormsHaveNone) {
+  const Observation o = samples::mid_training();
+  const std::vector<Figure> figures = figures_of(influence_figures, o);
+  const Line* low = line_that_starts(figures[0], "1 sessa at least");
+  const Line* high = line_that_starts(figures[0], "1 sessa at most");
+  const Line* own = line_that_starts(figures[0], "1 sessa: ");
+  ASSERT_TRUE(low && high && own);
+  EXPECT_TRUE(low->is_quiet && high->is_quiet) << "the estimate speaks for them in the legend";
+  const CurveView below(low->curve), at(own->curve), above(high->curve);
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    EXPECT_LT(below.y(i), at.y(i));
+    EXPECT_GT(above.y(i), at.y(i));
+  }
+  EXPECT_FALSE(line_that_starts(figures[1], "0 mamba2 at least")) << "weights of tokens are exact";
+}
+
 TEST(InfluenceFigures, TheoryMeetsTheMeasuredTailAndFollowsItsOwnLaw) {
   const Observation o = samples::mid_training();
   const Figure figure = figures_of(influence_figures, o)[0];
-  const Line* exponential = line_that_starts(figure, "exp(−0.1 lag)");
+  const Line* exponential = line_that_starts(figure, "0 mamba2 in theory: exp(−0.1 lag), forgetting");
   const Line* measured = line_that_starts(figure, "0 mamba2");
   ASSERT_TRUE(exponential && measured);
   const CurveView theory(exponential->curve), tail(measured->curve);
   ASSERT_EQ(theory.size(), tail.size());
   for (std::size_t i = 0; i < theory.size(); ++i) EXPECT_NEAR(theory.y(i), tail.y(i), 1e-9);
-  const Line* uniform = line_that_starts(figure, "uniform routing, γ = 0.6");
+  const Line* uniform = line_that_starts(figure, "1 sessa if uniform, γ = 0.6");
   ASSERT_TRUE(uniform);
   const CurveView closed(uniform->curve);
   for (std::size_t i = 1; i < closed.size(); ++i) {
     EXPECT_NEAR(closed.y(i) / closed.y(0),
                 uniform_routing_influence(0.6, 3, closed.x(i)) / uniform_routing_influence(0.6, 3, closed.x(0)), 1e-9);
   }
+}
+
+// A feedback with gain 0.6 whose weights reach 1.3/t: the envelope of theorem 8, and one block makes no deep law.
+TEST(InfluenceFigures, TheoryNamesItsRegime) {
+  Observation o = samples::mid_training();
+  const Figure figure = figures_of(influence_figures, o)[0];
+  EXPECT_TRUE(line_that_starts(figure, "1 sessa if uniform, γ = 0.6: lag^−0.4, decaying"));
+  const Line* envelope = line_that_starts(figure, "1 sessa envelope: lag^−");
+  ASSERT_TRUE(envelope);
+  const double beta = 1 - 0.6 * o.influence->routing[1].c2;
+  const CurveView curve(envelope->curve);
+  EXPECT_NEAR(curve.y(5) / curve.y(2), std::pow(curve.x(5) / curve.x(2), -beta), 1e-9);
+  EXPECT_FALSE(line_that_starts(figure, "whole stack, theorem 12"));
+
+  auto doubled = std::make_shared<InfluenceView>(*o.influence);
+  doubled->routing.push_back(doubled->routing[1]);
+  doubled->routing.back().layer = 5;
+  o.influence = doubled;
+  const Line* deep =
+      line_that_starts(figures_of(influence_figures, o)[0], "whole stack, theorem 12 with k = 2: lag^0.2, increasing");
+  EXPECT_TRUE(deep) << "2 (1 - 0.4) - 1";
+}
+
+TEST(InfluenceFigures, AChosenLayerStandsWithItsTheoryAlone) {
+  const Observation o = samples::mid_training();
+  Selection mamba;
+  mamba.layer = 1;
+  const Figure figure = figures_of(influence_figures, o, mamba)[0];
+  EXPECT_TRUE(line_that_starts(figure, "0 mamba2 in theory"));
+  EXPECT_TRUE(line_that_starts(figure, "0 mamba2 at least"));
+  EXPECT_TRUE(line_that_starts(figure, "whole stack at least"));
+  EXPECT_TRUE(line_that_starts(figure, "1 sessa: ")) << "the others' tails stay";
+  for (const char* gone : {"1 sessa if uniform", "1 sessa envelope", "1 sessa at least"})
+    EXPECT_FALSE(line_that_starts(figure, gone)) << gone;
+}
+
+TEST(InfluenceFigures, OfAFixedRoutingTheFeedbackAloneHasItsLaw) {
+  const Observation o = samples::mid_training();
+  auto both = std::make_shared<InfluenceView>(*o.influence);
+  InfluenceTail whole = both->fixed.back();
+  whole.is_resolvent = false;
+  whole.label = "1 sessa";
+  both->fixed.insert(both->fixed.begin(), whole);
+  Observation seen = o;
+  seen.influence = both;
+  const Figure figure = figures_of(influence_figures, seen)[1];
+  EXPECT_TRUE(line_that_starts(figure, "1 sessa, feedback alone if uniform, γ = 0.6: lag^−0.4, decaying"));
+  EXPECT_FALSE(line_that_starts(figure, "1 sessa if uniform, γ = 0.6: lag^−0.4, decaying"));
 }
 
 TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
@@ -65,11 +147,19 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
     const CurveView curve(std::get<Line>(series).curve);
     EXPECT_EQ(curve.y(0), 1);
   }
-  EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > ")) << std::get<Line>(figures[0].series[0]).name;
+  EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > 47 · lag^−0.4 · 24.6 KB · 0.04 ms"))
+      << std::get<Line>(figures[0].series[0]).name;
+  EXPECT_TRUE(line_that_starts(figures[0], "mamba2: 1 % at 16.2 · half-life 2.31 · 4.1 KB · 0.02 ms"))
+      << std::get<Line>(figures[0].series[1]).name;
   const Line* recall = line_that_starts(figures[1], "mamba2");
   ASSERT_TRUE(recall);
   EXPECT_EQ(CurveView(recall->curve).y(0), o.influence->race->entries[1].recall[0]);
-  EXPECT_EQ(std::get<Scatter>(figures[2].series[0]).points[0].y, 24576);
+  const Scatter& price = std::get<Scatter>(figures[2].series[0]);
+  EXPECT_EQ(price.points[0].y, 24576);
+  for (const ScatterPoint& point : price.points) {
+    EXPECT_LT(figures[2].x.range->low, point.x / 1.5) << "no dot is cut by the frame";
+    EXPECT_GT(figures[2].y.range->high, point.y * 1.5);
+  }
 
   const HeatMap& state = std::get<HeatMap>(figures[3].series[0]);
   EXPECT_EQ(figures[3].id, "race_1_sessa_state");
@@ -82,6 +172,18 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
   EXPECT_EQ(figures[4].title, "sessa");
   EXPECT_EQ(figures[8].id, "race_2_mamba2_recall");
   EXPECT_EQ(figures[8].x.range, figures[7].x.range) << "the lags of a column stand over each other";
+}
+
+TEST(InfluenceFigures, EveryColumnOfTheRaceIsHeadedByItsPrice) {
+  const Observation o = samples::mid_training();
+  const RaceView& race = *o.influence->race;
+  EXPECT_THAT(race_head(race, race.entries[1]),
+              testing::ElementsAre("mamba2", "4.1 KB", "0.02 ms per token", "1 % at 16.2", "half-life 2.31"));
+  for (const RaceEntry& entry : race.entries) {
+    const std::vector<std::string> head = race_head(race, entry);
+    EXPECT_THAT(head[1], testing::HasSubstr("B"));
+    EXPECT_THAT(head[2], testing::HasSubstr(" ms per token"));
+  }
 }
 
 TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
@@ -110,11 +212,39 @@ TEST(InfluenceFigures, PositionCodeRisesAndStandsAloneWithoutAFeedback) {
   EXPECT_EQ(figures_of(position_code_figures, samples::nothing())[0].series.size(), 3u);
 }
 
-TEST(InfluenceFigures, DeepProfilesMeasureTheExponentsOfTheTheorem) {
-  const Figure figure = figures_of(deep_profiles_figures, samples::nothing())[0];
-  EXPECT_TRUE(line_that_starts(figure, "k = 1, decaying: lag^−0.5"));
-  EXPECT_TRUE(line_that_starts(figure, "k = 2, frozen: lag^0"));
-  EXPECT_TRUE(line_that_starts(figure, "k = 3, increasing: lag^0.5"));
+TEST(InfluenceFigures, DecaySaysTheMeanStepAndWhenTimeIsFrozen) {
+  Observation o = samples::mid_training();
+  Selection mamba;
+  mamba.layer = 1;
+  EXPECT_EQ(figures_of(routing_figures, o, mamba)[1].subtitle,
+            "mean step Δ 0.05 · mean rate 0.1 per token: fades over 10 tokens");
+  auto still = std::make_shared<InfluenceView>(*o.influence);
+  still->routing[0].mean_rate = 0.001;
+  o.influence = still;
+  EXPECT_THAT(figures_of(routing_figures, o, mamba)[1].subtitle,
+              testing::EndsWith("fades over 1000 tokens, frozen time"));
+}
+
+TEST(InfluenceFigures, DeepProfilesNameTheRegimesAndTheirIntervals) {
+  const Observation o = samples::mid_training();
+  const std::vector<Figure> figures = figures_of(deep_profiles_figures, o);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_TRUE(line_that_starts(figures[0], "k = 1 decaying: lag^−0.5"));
+  const Line* frozen = line_that_starts(figures[0], "k = 2 frozen: lag^");
+  ASSERT_TRUE(frozen);
+  EXPECT_THAT(frozen->name, testing::EndsWith(" (0)"));
+  EXPECT_TRUE(line_that_starts(figures[0], "k = 3 increasing: lag^0.5"));
+  const auto& points = std::get<Scatter>(figures[1].series.back()).points;
+  ASSERT_EQ(points.size(), 3u);
+  for (int k = 1; k <= 3; ++k) {
+    const DeepProfile& deep = (*o.influence->deep)[static_cast<std::size_t>(k - 1)];
+    EXPECT_EQ(points[static_cast<std::size_t>(k - 1)].y, deep.fit.power.slope);
+    const Line* interval = line_that_starts(figures[1], "interval, β = 0.5, k = " + std::to_string(k));
+    ASSERT_TRUE(interval);
+    EXPECT_EQ(CurveView(interval->curve).y(0), deep.fit.power.slope_low);
+    EXPECT_EQ(CurveView(interval->curve).y(1), deep.fit.power.slope_high);
+  }
+  EXPECT_TRUE(figures_of(deep_profiles_figures, samples::nothing()).empty());
 }
 
 }  // namespace
