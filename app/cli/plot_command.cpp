@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/start.h"
+#include "core/engine/deep_experiment.h"
 #include "core/engine/solver_problems.h"
 #include "core/engine/watched_run.h"
 #include "core/figure/figure_files.h"
@@ -108,6 +109,69 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   return {{"plot", options.kind}, {"files", written}};
 }
 
+/// A fixed experiment, which asks for no model and no training.
+Observation deep_observation() {
+  DeepExperiment experiment;
+  while (experiment.advance()) {
+  }
+  const auto view = std::make_shared<InfluenceView>();
+  view->deep = experiment.profiles();
+  Observation observation;
+  observation.influence = view;
+  return observation;
+}
+
+/// The names of the curves and labelled dots, as some of them say what was fitted.
+nlohmann::json say_curves(const Figure& figure, const Output& output) {
+  nlohmann::json names = nlohmann::json::array();
+  const auto say = [&](const std::string& name) {
+    names.push_back(name);
+    output.line("  " + name);
+  };
+  for (const Series& series : figure.series) {
+    const auto* line = std::get_if<Line>(&series);
+    if (line && !line->is_quiet && !line->name.empty()) say(line->name);
+    const auto* scatter = std::get_if<Scatter>(&series);
+    if (!scatter) continue;
+    for (const ScatterPoint& point : scatter->points) {
+      if (!point.label.empty() && !point.id.starts_with(point.label)) say(point.id + ": " + point.label);
+    }
+  }
+  return names;
+}
+
+Selection selection_of(const PlotOptions& options) {
+  Selection selection;
+  selection.layer = options.layer;
+  selection.head = options.head;
+  selection.token = options.token;
+  selection.power = options.power;
+  selection.all_heads = options.all_heads;
+  selection.band = options.token < 0;
+  selection.arithmetic = arithmetic_of_name(options.arithmetic);
+  return selection;
+}
+
+/// Writes the chosen figure of an observation.
+nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, const PlotOptions& options,
+                          const CommonOptions& common, Output& output) {
+  CurveStore curves;
+  const std::vector<Figure> figures = prepared_figures(kind, observation, selection_of(options), curves);
+  const auto number = static_cast<std::size_t>(std::max(0, options.number));
+  if (number >= figures.size()) {
+    throw Error(ExitCode::failure, "plot " + options.kind + " has " + std::to_string(figures.size()) +
+                                       " figures for this model; --figure counts from 0");
+  }
+  const Figure& figure = figures[number];
+  const nlohmann::json written = write_to_paths(figure, options, common, "", output);
+  return {{"plot", options.kind},
+          {"figure", figure.id},
+          {"step", observation.step},
+          {"checksum", observation.checksum},
+          {"curves", say_curves(figure, output)},
+          {"files", written}};
+}
+
 }  // namespace
 
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
@@ -120,6 +184,8 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
     throw Error(ExitCode::usage,
                 "there is no plot \"" + options.kind + "\"; there are " + names.substr(0, names.size() - 2));
   }
+  require_path(options);
+  if (kind->id == "deep_profiles") return write_plot(*kind, deep_observation(), options, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const Moment moment = start_moment(start, common, "tiny");
@@ -142,6 +208,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   watched.update_trace();
   if (!options.problem.empty()) watched.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
   watched.update_solvers();
+  if (!options.influence.empty()) watched.choose_influence(parse_json(options.influence, "--influence"));
   for (const char* measured : {"influence", "race", "routing", "position_code"}) {
     if (options.kind == measured) watched.measure_influence();
   }
@@ -152,29 +219,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   observation.checksum = watched.run().trainer().checksum();
   observation.checksum_step = observation.step;
 
-  Selection selection;
-  selection.layer = options.layer;
-  selection.head = options.head;
-  selection.token = options.token;
-  selection.power = options.power;
-  selection.all_heads = options.all_heads;
-  selection.band = options.token < 0;
-  selection.arithmetic = arithmetic_of_name(options.arithmetic);
-  CurveStore curves;
-  const std::vector<Figure> figures = prepared_figures(*kind, observation, selection, curves);
-  const auto number = static_cast<std::size_t>(std::max(0, options.number));
-  if (number >= figures.size()) {
-    throw Error(ExitCode::failure, "plot " + options.kind + " has " + std::to_string(figures.size()) +
-                                       " figures for this model; --figure counts from 0");
-  }
-  require_path(options);
-  const Figure& figure = figures[number];
-  const nlohmann::json written = write_to_paths(figure, options, common, "", output);
-  return {{"plot", options.kind},
-          {"figure", figure.id},
-          {"step", observation.step},
-          {"checksum", observation.checksum},
-          {"files", written}};
+  return write_plot(*kind, observation, options, common, output);
 }
 
 }  // namespace afterglow

@@ -20,7 +20,8 @@ struct PageSize {
   double height_pt() const { return height_mm * 72 / 25.4; }
 };
 
-/// The preset's page; heights suit the figure: nearly square where it keeps its aspect, otherwise 5 : 7 or flatter.
+/// The preset's page; heights suit the figure: nearly square where it keeps its aspect, otherwise 5 : 7 or flatter, and
+/// taller by the rows of a long legend. A slide keeps its shape.
 PageSize page_size(SizePreset preset, const Figure& figure);
 
 /// The same page with every number usable: 10 mm to 2 m, text 2 to 72 points.

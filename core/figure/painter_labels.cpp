@@ -149,7 +149,7 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     PlacedLabel entry;
     entry.series = i;
     entry.is_legend = true;
-    const double most = 0.7 * p.layout.area.width - swatch_width(p) - label_gap(p);
+    const double most = p.layout.area.width - 2 * p.m.gap - swatch_width(p) - label_gap(p);
     entry.text = fitted_text(text, most, p.m.text, FontFace::regular);
     entry.rect = {0, 0, swatch_width(p) + label_gap(p) + p.width(entry.text, p.m.text), p.m.text * line_height_of_font};
     entries.push_back(entry);

@@ -198,6 +198,8 @@ std::string law_text(const InfluenceFit& fit, InfluenceLaw law) {
   const std::string text = "half-life " + number_text(fit.half_life, 3);
   const double half = 0.5 * (fit.half_life_high - fit.half_life_low);
   if (!std::isfinite(half)) return text + " (> " + number_text(fit.half_life_low, 2) + ")";
+  if (half > 0.5 * fit.half_life)
+    return text + " (" + number_text(fit.half_life_low, 2) + " to " + number_text(fit.half_life_high, 2) + ")";
   return half < 1e-3 * fit.half_life ? text : text + " ± " + number_text(half, 1);
 }
 

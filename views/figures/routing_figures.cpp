@@ -237,7 +237,8 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
       measured.points.push_back({.x = blocks.back(),
                                  .y = deep.fit.power.slope,
                                  .ink = ink,
-                                 .id = "k = " + std::to_string(deep.blocks) + ", β = " + number_text(deep.beta, 2),
+                                 .id = "k = " + std::to_string(deep.blocks) + ", β = " + number_text(deep.beta, 2) +
+                                       ", theory " + number_text(deep.theory, 2),
                                  .label = exponent_text(deep.fit)});
     }
     theory.curve.x = std::move(blocks);

@@ -12,6 +12,9 @@ namespace afterglow {
 
 namespace {
 
+constexpr int usual_source = 8;
+constexpr int few_directions = 4, all_directions = 1 << 16;  ///< of cotangents; the width or more: exact
+
 double draw_scale_chip(Frame& frame, const Rect& row, const char* panel, const char* first_plot) {
   if (row.width < frame.px(150)) return row.right();
   const auto plot = frame.state.plots.find(first_plot);
@@ -138,7 +141,26 @@ void draw_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figu
 }
 
 double draw_influence_controls(Frame& frame, const Rect& row) {
-  return draw_scale_chip(frame, row, "influence", "influence_blocks");
+  const double left = draw_scale_chip(frame, row, "influence", "influence_blocks");
+  const InfluenceView* view = frame.seen().influence.get();
+  if (!view || view->sources.empty() || row.width < frame.px(560)) return left;
+  const bool is_exact = view->directions == 0;
+  const ChipResult exact = header_chip(frame, "exact", left, row, "exact", is_exact,
+                                       is_exact ? "Estimate norms again, with four random cotangents"
+                                                : "Exact norms: a cotangent for every channel; takes longer");
+  if (exact.clicked)
+    frame.commands.send("influence", {{"directions", std::int64_t{is_exact ? few_directions : all_directions}}});
+  const bool is_one = view->sources.size() == 1;
+  const std::string name = is_one ? "τ = " + std::to_string(view->sources.front()) : "mean of sources";
+  const ChipResult source =
+      header_chip(frame, "source", exact.left, row, name, is_one,
+                  is_one ? "The mean of several sources again" : "Follow one source: the selected token, else 8");
+  if (source.clicked) {
+    const int token = frame.state.selection.token;
+    const int one = std::min(token >= 0 ? token : usual_source, view->tokens - 2);
+    frame.commands.send("influence", {{"source", std::int64_t{is_one ? -1 : one}}});
+  }
+  return source.left;
 }
 
 double draw_race_controls(Frame& frame, const Rect& row) { return draw_scale_chip(frame, row, "race", "race_tails"); }

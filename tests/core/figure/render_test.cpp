@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/figure/decimate.h"
+#include "core/figure/page.h"
 #include "core/figure/readout.h"
 #include "tests/core/figure/example_figures.h"
 #include "tests/core/figure/recording_canvas.h"
@@ -125,6 +127,37 @@ TEST(RenderFigure, FallsBackToALegendWhereThereIsNoRoom) {
     EXPECT_TRUE(canvas.shows("curve " + std::to_string(i)));
     for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(g.labels[i].rect.overlaps(g.labels[j].rect));
   }
+}
+
+// A race of eleven layers: the page grows by its legend, which is neither cut nor over the curves.
+TEST(RenderFigure, ALongLegendHasRoomOnItsPage) {
+  Figure figure;
+  figure.labels = LabelPlacement::legend;
+  for (int i = 0; i < 11; ++i)
+    figure.series.push_back(Line{.name = "a rather long name of a curve, number " + std::to_string(i),
+                                 .curve = {{0, 1}, {0.1 * i, 1 - 0.1 * i}, {}},
+                                 .ink = i});
+  const PageSize page = page_size(SizePreset::one_column, figure);
+  EXPECT_GT(page.height_mm, page_size(SizePreset::one_column, Figure{}).height_mm + 20);
+  EXPECT_EQ(page_size(SizePreset::slide, figure).height_mm, page_size(SizePreset::slide, Figure{}).height_mm);
+  RecordingCanvas canvas;
+  const FigureGeometry g = draw_page(figure, page, light_theme(), {}, canvas);
+  ASSERT_EQ(g.labels.size(), 11u);
+  for (const SeriesLabel& label : g.labels) EXPECT_LE(label.rect.bottom(), g.plot.y + 0.5) << label.series;
+  for (int i = 0; i < 11; ++i) EXPECT_TRUE(canvas.shows("a rather long name of a curve, number " + std::to_string(i)));
+  EXPECT_GT(g.plot.height, 0.4 * page.height_pt());
+}
+
+TEST(RenderFigure, MeasuringCursorsHaveTagsInsideThePlot) {
+  RecordingCanvas canvas;
+  const Figure figure = training_figure();
+  const FigureGeometry g = render_figure(figure, light_theme(), {.mark_a = 1, .mark_b = 1e9}, {0, 0, 500, 400}, canvas);
+  const auto tag = std::ranges::find_if(canvas.texts, [](const auto& t) { return t.text == "A"; });
+  ASSERT_NE(tag, canvas.texts.end());
+  EXPECT_GE(tag->box.x, g.plot.x - 0.5);
+  EXPECT_LT(tag->box.bottom(), g.plot.y + 40);
+  EXPECT_EQ(tag, canvas.texts.end() - 1) << "on top of everything";
+  EXPECT_FALSE(canvas.shows("B")) << "out of sight";
 }
 
 TEST(RenderFigure, SpreadsLabelsOfCurvesThatEndTogether) {

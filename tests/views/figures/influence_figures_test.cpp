@@ -53,6 +53,8 @@ TEST(InfluenceFigures, SayHowSureAFitIsAndWhenTheOtherLawIsAsGood) {
   fit.law = InfluenceLaw::exponential;
   fit.preference = 30;
   EXPECT_EQ(law_text(fit), "half-life 12 ± 3");
+  fit.half_life_high = 40;
+  EXPECT_EQ(law_text(fit), "half-life 12 (10 to 40)") << "far from symmetric";
   fit.half_life_high = INFINITY;
   EXPECT_EQ(law_text(fit), "half-life 12 (> 10)") << "the tail may not fade at all";
 }
