@@ -8,9 +8,17 @@
 namespace {
 
 std::atomic<std::int64_t> count{0};
+std::atomic<std::size_t> largest{0};
 
-void* counted(void* memory) {
+void note(std::size_t bytes) {
   ++count;
+  std::size_t known = largest;
+  while (bytes > known && !largest.compare_exchange_weak(known, bytes)) {
+  }
+}
+
+void* counted(void* memory, std::size_t bytes) {
+  note(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -20,16 +28,17 @@ void* counted(void* memory) {
 namespace afterglow::testing {
 
 std::int64_t allocations() { return count; }
+std::size_t largest_allocation() { return largest.exchange(0); }
 
 }  // namespace afterglow::testing
 
-void* operator new(std::size_t bytes) { return counted(std::malloc(bytes == 0 ? 1 : bytes)); }
+void* operator new(std::size_t bytes) { return counted(std::malloc(bytes == 0 ? 1 : bytes), bytes); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   const auto unit = static_cast<std::size_t>(alignment);
-  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit + (bytes == 0 ? unit : 0)));
+  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit + (bytes == 0 ? unit : 0)), bytes);
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  ++count;
+  note(bytes);
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

@@ -8,6 +8,7 @@
 #include "core/io/error.h"
 #include "core/models/model.h"
 #include "core/random/random.h"
+#include "tests/support/counted_allocations.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"
 
@@ -89,6 +90,26 @@ TEST(SessaLayer, ProbedJacobianTakesFToS) {
     for (int j = 0; j <= t; ++j)
       for (int e = 0; e < 12; ++e) want[t * 12 + e] += jacobian[t * 65 + j] * f[j * 12 + e];
   EXPECT_LE(relative_error(living.probe("s"), want), 1e-13);
+}
+
+// Training too: attention and the feedback solve keep no T x T matrix for their gradients.
+TEST(SessaLayer, TakesMemoryLinearInTheLength) {
+  LivingSessa sessa(small);
+  std::vector<std::size_t> held;
+  for (const std::int64_t length : {512, 1024, 2048}) {
+    const Tensor x = sessa.host.f64({1, length, 12}, normal_values(length * 12));
+    for (int pass = 0; pass < 3; ++pass) {  // in the last one the arena has grown
+      largest_allocation();
+      sessa.tape.begin(true);
+      const Var y = sessa.layer->forward(sessa.tape, sessa.tape.input(x), {});
+      sessa.tape.backward(y, x);
+    }
+    held.push_back(sessa.arena.used());
+    const auto matrix = static_cast<std::size_t>(length * length) * sizeof(double);
+    EXPECT_LT(largest_allocation(), matrix / 8) << length;
+  }
+  EXPECT_LE(held[2] - held[1], 2 * (held[1] - held[0]) + 4096);
+  EXPECT_LT(held[2], 2048u * 2048u * sizeof(double) / 2);
 }
 
 TEST(SessaLayer, StateGrowsWithEveryToken) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "core/random/random.h"
+#include "tests/support/counted_allocations.h"
 #include "tests/support/uniform_feedback.h"
 
 namespace afterglow::testing {
@@ -58,6 +59,28 @@ TEST_F(FeedbackSolve, IsTheSumOverHops) {
     for (std::size_t i = 0; i < hop.size(); ++i) want[i] += hop[i];
   }
   EXPECT_LE(relative_error(host_.read<double>(s.value), want), 1e-13);
+}
+
+// No T x T matrix, neither kept for the gradient nor in passing: what is held grows by as much from 1024 to 2048 tokens
+// as twice from 512 to 1024, and no single piece comes near a matrix.
+TEST_F(FeedbackSolve, TakesMemoryLinearInTheLength) {
+  std::vector<std::size_t> held;
+  for (const std::int64_t length : {512, 1024, 2048}) {
+    const Tensor q = random({1, length, 8}), f = random({1, length, 8});
+    const Tensor gain = host_.f64({1, length}, Values(static_cast<std::size_t>(length), 0.5));
+    for (int pass = 0; pass < 3; ++pass) {  // in the last one the arena has grown
+      largest_allocation();
+      tape_.begin(true);
+      const Var query = tape_.input(q), right = tape_.input(f);
+      const Var s = feedback_solve(tape_, {query, query, tape_.input(gain), right}, 0.3);
+      tape_.backward(s, f);
+    }
+    held.push_back(arena_.used());
+    const auto matrix = static_cast<std::size_t>(length * length) * sizeof(double);
+    EXPECT_LT(held.back(), matrix / 2) << length;
+    EXPECT_LT(largest_allocation(), matrix / 8) << length;
+  }
+  EXPECT_LE(held[2] - held[1], 2 * (held[1] - held[0]) + 4096);
 }
 
 TEST_F(FeedbackSolve, WithoutGainAnswersTheRightHandSide) {
