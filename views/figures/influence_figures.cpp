@@ -248,7 +248,7 @@ std::string price_text(const RaceEntry& entry) {
 
 /// "1 % at 41 · half-life 6.2 ± 0.1 · 4.2 KB · 0.031 ms": never a memory without its price.
 std::string race_text(const RaceView& race, const RaceEntry& entry) {
-  const std::string law = law_text(entry.tail.fit);
+  const std::string law = law_text(entry.tail.fit, entry.tail.fit.law);  // the other law would push the price out
   return one_percent_text(race, entry.tail) + (law.empty() ? "" : " · " + law) + " · " + price_text(entry);
 }
 
