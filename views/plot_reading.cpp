@@ -101,7 +101,7 @@ std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y) {
     const auto* map = std::get_if<HeatMap>(&series);
     if (!map) continue;
     const auto cell = heat_cell_at(*map, x, y);
-    if (!cell) return {};
+    if (!cell || (map->nan_is_blank && std::isnan(cell->value))) return {};
     return {{map->name, "", Role::text, true},
             {"row " + std::to_string(cell->row) + ", column " + std::to_string(cell->col), number_text(cell->value, 4),
              Role::dim, false}};

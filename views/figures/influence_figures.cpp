@@ -212,10 +212,14 @@ std::string measured_text(const InfluenceView& view) {
                      : std::to_string(view.directions) + " random cotangents, dotted: where the norm lies");
 }
 
+bool has_trained(const RaceView& race) {
+  return std::any_of(race.entries.begin(), race.entries.end(),
+                     [](const RaceEntry& e) { return e.weights != "initial"; });
+}
+
+/// Beside trained weights the initial ones say what they are; where all are initial, the panel's subtitle does.
 std::string entry_name(const RaceView& race, const RaceEntry& entry) {
-  const bool has_both =
-      std::any_of(race.entries.begin(), race.entries.end(), [](const RaceEntry& e) { return e.weights != "initial"; });
-  return entry.tail.label + (has_both && entry.weights != "initial" ? ", " + entry.weights : "");
+  return entry.tail.label + (has_trained(race) ? ", " + entry.weights : "");
 }
 
 std::string one_percent_text(const RaceView& race, const InfluenceTail& tail) {
@@ -462,7 +466,8 @@ std::string race_subtitle(const Observation& observation, const Selection&) {
   const RaceView* race = observation.influence ? observation.influence->race.get() : nullptr;
   if (!race || race->entries.empty()) return "all layers on one input: columns come one by one";
   return "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) + " · d " +
-         std::to_string(race->width) + " · seed " + std::to_string(race->seed);
+         std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
+         (has_trained(*race) ? "" : " · initial weights");
 }
 
 std::vector<Figure> race_figures(const Observation& observation, const Selection&, CurveStore&) {

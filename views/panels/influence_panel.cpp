@@ -78,13 +78,22 @@ Figure without_legend(Figure figure) {
   return figure;
 }
 
+/// Names alone: what the legend says of each layer stands above its column.
+Figure with_short_names(Figure figure) {
+  for (Series& series : figure.series) {
+    if (auto* line = std::get_if<Line>(&series)) line->name = line->name.substr(0, line->name.find(": "));
+  }
+  figure.subtitle = "share of the influence at lag 1";
+  return figure;
+}
+
 /// The tails of all layers in half of the row, recall and price beside them.
 void draw_race_overviews(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const double gap = frame.px(4), wide = 0.5 * area.width, narrow = 0.25 * area.width;
   double x = area.x;
   for (std::size_t i = 0; i < race_overviews; ++i) {
     const double width = i == 0 ? wide : narrow;
-    handle_response(frame, plot_widget(frame, i == 0 ? figures[i] : without_legend(figures[i]),
+    handle_response(frame, plot_widget(frame, i == 0 ? with_short_names(figures[i]) : without_legend(figures[i]),
                                        {x, area.y, width - gap, area.height - gap}));
     x += width;
   }

@@ -408,6 +408,11 @@ TEST(PlotReading, CellsOfHeatMaps) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[1].value, "2");
   EXPECT_TRUE(cell_at(figure, 5, 5).empty());
+  auto& shown = std::get<HeatMap>(figure.series[0]);
+  shown.cells = std::vector<double>{1, std::nan(""), 3, 4};
+  EXPECT_EQ(cell_at(figure, 1, 0)[1].value, "NaN");
+  shown.nan_is_blank = true;
+  EXPECT_TRUE(cell_at(figure, 1, 0).empty()) << "nothing is there";
 }
 
 }  // namespace

@@ -188,6 +188,20 @@ TEST(InfluenceFigures, EveryColumnOfTheRaceIsHeadedByItsPrice) {
   }
 }
 
+TEST(InfluenceFigures, TheRaceSaysWhichWeightsAreTrained) {
+  Observation o = samples::mid_training();
+  EXPECT_THAT(race_subtitle(o, {}), testing::EndsWith("initial weights"));
+  auto both = std::make_shared<InfluenceView>(*o.influence);
+  auto race = std::make_shared<RaceView>(*both->race);
+  race->entries.push_back(race->entries[0]);
+  race->entries.back().weights = "trained, step 120";
+  both->race = race;
+  o.influence = both;
+  EXPECT_THAT(race_subtitle(o, {}), testing::Not(testing::HasSubstr("initial")));
+  EXPECT_EQ(race_head(*race, race->entries[0])[0], "sessa, initial");
+  EXPECT_EQ(race_head(*race, race->entries[2])[0], "sessa, trained, step 120");
+}
+
 TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
   const Observation o = samples::mid_training();
   const auto ids = [](const std::vector<Figure>& figures) {
