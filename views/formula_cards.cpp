@@ -217,10 +217,12 @@ constexpr std::array cards{
         "does not tell them apart (Akaike's criterion). Dashed: theory with this layer's own numbers. Long dashes: "
         "the envelope l^−β, β = 1 − γ c₂, where γ c₂ < 1. A click on a layer leaves its theory alone.",
         "Sessa, definition 3, theorems 8 and 12", nullptr},
-    FormulaCard{"influence_blocks", "End to end", "|∂y_t/∂x_τ|₂",
-                "Spectral norm of a Jacobian block by reverse passes: exact with a cotangent for every channel, else "
-                "between √(tr A²/tr A) and (tr A²)^¼ for A = J Jᵀ, the dotted lines about each curve.",
-                "Sessa, section 4.2.2", nullptr},
+    FormulaCard{
+        "influence_blocks", "End to end", "|∂y_t/∂x_τ|₂",
+        "Spectral norm of a Jacobian block by reverse passes: exact with a cotangent for every channel, else "
+        "between √(tr A²/tr A) and (tr A²)^¼ for A = J Jᵀ; the dotted lines are these bounds, wider by what the "
+        "sampling of so few cotangents may be off (95 %).",
+        "Sessa, section 4.2.2", nullptr},
     FormulaCard{
         "influence_fixed", "Routing held fixed", "|w_tτ|: α_tτ, C_t Π a B_τ, ((I − B)⁻¹ α)_tτ",
         "The same with the routing frozen: attention weights, the impulse of a state, the feedback's solve, with the "

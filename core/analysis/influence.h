@@ -65,7 +65,16 @@ InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int
 struct NormEstimate {
   double value = 0;
   double low = 0, high = 0;  ///< where the norm lies, up to the sampling error of the moments; both = value when exact
+  int rows = 0;              ///< m; 0 when exact
 };
+/// By what factor the bounds of an estimate from `rows` independent rows have to be widened for 95 % of the norms to
+/// lie between them, whatever the spectrum: low is divided by the first, high multiplied by the second. That of rank 1,
+/// whose moments vary most: sqrt(chi^2_m / m) by Wilson and Hilferty's approximation. 1 for rows < 1.
+struct SamplingAllowance {
+  double low = 1, high = 1;
+};
+SamplingAllowance sampling_allowance(int rows);
+
 /// `rows` [m*columns] hold U J. Complete: U is orthogonal (m = the height of J) and the norm is exact. Otherwise m >= 2
 /// and the rows u of U are independent standard normal, which gives without bias, for A = J J^T,
 ///   tr A = E |u J|^2, tr A^2 = E (u J . u' J)^2, and with them sqrt(tr A^2 / tr A) <= |J|_2 <= (tr A^2)^(1/4).

@@ -36,12 +36,14 @@ void fill_tail(InfluenceTail& tail, std::span<const JacobianPlan::Block> blocks,
       sum.value += norms[i].value;
       sum.low += norms[i].low;
       sum.high += norms[i].high;
+      sum.rows += norms[i].rows;
       is_exact = is_exact && norms[i].low == norms[i].high;
     }
     tail.lags.push_back(lag);
     tail.values.push_back(sum.value / count);
-    tail.low.push_back(sum.low / count);
-    tail.high.push_back(sum.high / count);
+    const SamplingAllowance allowance = sampling_allowance(sum.rows);  // the sources are independent of each other
+    tail.low.push_back(sum.low / count / allowance.low);
+    tail.high.push_back(sum.high / count * allowance.high);
   }
   if (is_exact) {
     tail.low.clear();

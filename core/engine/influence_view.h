@@ -16,7 +16,7 @@ struct InfluenceTail {
   std::string kind;                  ///< layer kind; "stack"
   int layer = -1;                    ///< index into ModelSummary::layers; -1: the whole stack, or of a race
   std::vector<double> lags, values;  ///< lags >= 1, ascending
-  std::vector<double> low, high;     ///< where the norm lies (NormEstimate); empty when the values are exact
+  std::vector<double> low, high;     ///< 95 % bounds of the norm (SamplingAllowance); empty when the values are exact
   InfluenceFit fit;                  ///< over lags >= 4, or all when there are fewer than six of those
   double one_percent_lag = 0;  ///< lag of 1 % of the influence at lag 1; infinite beyond the last lag, NaN without
   bool is_silent = false;      ///< no influence at all: an output projection that is still zero

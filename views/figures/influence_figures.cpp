@@ -143,7 +143,7 @@ void add_theory(Figure& figure, const InfluenceView& view, const Selection& sele
     add_law(figure, tail, lowest, envelope_of(*routing), Dash::long_dash);
 }
 
-/// Where the norm lies that random cotangents estimate, as two dotted lines about the estimate.
+/// Between what the norm lies that random cotangents estimate, as two dotted lines about the estimate.
 void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
   for (const auto& [name, values] : {std::pair{" at least", &tail.low}, {" at most", &tail.high}}) {
     if (values->size() != tail.lags.size()) continue;
@@ -207,9 +207,8 @@ std::string measured_text(const InfluenceView& view) {
   std::string text = view.sources.size() == 1 ? "source " + std::to_string(view.sources.front())
                                               : "mean of " + std::to_string(view.sources.size()) + " sources";
   text += " · T " + grouped_number(view.tokens) + " · ";
-  return text + (view.directions == 0
-                     ? "exact norms"
-                     : std::to_string(view.directions) + " random cotangents, dotted: where the norm lies");
+  return text + (view.directions == 0 ? "exact norms"
+                                      : std::to_string(view.directions) + " random cotangents, dotted: 95 % bounds");
 }
 
 bool has_trained(const RaceView& race) {

@@ -170,6 +170,26 @@ TEST(Influence, SketchesLieAroundTheExactNorm) {
   for (const double error : mean_log) EXPECT_NEAR(error, 0, 0.3);
 }
 
+TEST(Influence, BoundsOfATailHoldTheExactNorms) {
+  LoneLayer lone("attention");
+  JacobianPlan plan;
+  plan.blocks = influence_blocks(std::vector<int>{0, 1, 2}, tokens, 8);
+  plan.directions = width;
+  InfluenceTail exact, sketched;
+  fill_tail(exact, plan.blocks, lone.norms(plan));
+  EXPECT_TRUE(exact.low.empty()) << "exact norms have no error";
+  plan.directions = 4;
+  int held = 0, all = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    plan.seed = seed;
+    fill_tail(sketched, plan.blocks, lone.norms(plan));
+    ASSERT_EQ(sketched.low.size(), exact.values.size());
+    for (std::size_t i = 0; i < exact.values.size(); ++i, ++all)
+      held += sketched.low[i] <= exact.values[i] && exact.values[i] <= sketched.high[i];
+  }
+  EXPECT_GE(held, 0.95 * all) << held << " of " << all;
+}
+
 InfluenceConfig small_config() {
   InfluenceConfig config;
   config.tokens = 40;
