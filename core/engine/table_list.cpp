@@ -89,7 +89,8 @@ Table sessa_table() {
   Table table;
   table.name = "sessa";
   table.title = "Sessa, its ablation, Transformer and Mamba-2";
-  table.about = "two blocks each, matched parameters (the ablation has fewer), the same steps";
+  table.about =
+      "two blocks each, the same steps, matched parameters; the ablation once as it is, with fewer, and once wider";
   table.x_label = "task (1 symbol soup, 2 diffuse recall, 3 stories)";
   struct Series {
     const char *name, *kind, *preset;
@@ -100,6 +101,7 @@ Table sessa_table() {
       R"(task={"kind":"stories","length":128})"};
   for (const Series& series : {Series{"Sessa", "sessa", "sessa-mqar"},
                                {"Sessa without feedback", "sessa", "sessa-mqar-ablated"},
+                               {"without feedback, wider", "sessa", "sessa-mqar-ablated-wide"},
                                {"Transformer", "attention", "sessa-mqar-transformer"},
                                {"Mamba-2", "mamba2", "sessa-mqar-mamba2"}}) {
     double place = 0;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "core/engine/forecast_objective.h"
@@ -47,6 +48,29 @@ TEST_F(Tables, EveryTableHasRecipesThatBuild) {
       ParameterStore store;
       EXPECT_NO_THROW(make_objective(cell.recipe, store)) << cell.file;
     }
+  }
+}
+
+// Sessa is compared with models of its own size and steps; the plain ablation alone is smaller, and its name says so.
+TEST_F(Tables, SessaIsComparedUnderMatchedParametersAndSteps) {
+  const Table& table = find_table("sessa");
+  std::map<std::string, std::int64_t> sizes;
+  std::set<std::int64_t> steps;
+  for (const TableCell& cell : cells_of(table, 1, {})) {
+    ParameterStore store;
+    make_objective(cell.recipe, store);
+    const std::string& series = table.rows[cell.row].series;
+    std::int64_t& size = sizes[series];
+    EXPECT_TRUE(size == 0 || size == store.count()) << series << " is the same on every task";
+    size = store.count();
+    steps.insert(cell.recipe.training.steps);
+  }
+  EXPECT_EQ(steps.size(), 1u);
+  ASSERT_EQ(sizes.size(), 5u);
+  const auto sessa = static_cast<double>(sizes.at("Sessa"));
+  for (const auto& [series, size] : sizes) {
+    if (series == "Sessa without feedback") continue;
+    EXPECT_NEAR(static_cast<double>(size) / sessa, 1, 0.01) << series;
   }
 }
 
