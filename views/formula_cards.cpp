@@ -258,6 +258,11 @@ constexpr std::array cards{
                 "Mass that reaches the last token over exactly k hops; all bars add "
                 "to the position code's last value.",
                 "Sessa, eq. 5", nullptr},
+    FormulaCard{
+        "routing_hop_profiles", "Hops over the lag", "(B^k)_t0, Σ_k B^k = (I − B)⁻¹",
+        "What an impulse at token 0 brings to token t over exactly k hops, and over all of them together: the longer "
+        "paths are what makes the tail a power law.",
+        "Sessa, eq. 5 and section 4.2.1", nullptr},
     FormulaCard{"routing_gain", "Feedback gain", "γ_t = γ_max tanh(γ_b + γ_c·u_t)",
                 "How much of the past returns. The tail is lag^−(1 − γ) for uniform routing.", "Sessa, eq. 18",
                 nullptr},

@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr int most_hops = 24;
+constexpr int most_hops = 24, followed_hops = 4;
 
 /// The mean over the heads [heads*T*T] of how diffuse they are; the largest c2.
 void read_softmax(RoutingView& view, const std::vector<double>& alpha, int heads, bool strict) {
@@ -30,6 +30,17 @@ void read_softmax(RoutingView& view, const std::vector<double>& alpha, int heads
   }
 }
 
+/// Columns 0 of B, B^2, .. and of the resolvent.
+void read_hop_profiles(RoutingView& view, std::span<const double> B, std::span<const double> R) {
+  const int T = view.tokens, hops = std::min(followed_hops, T - 1);
+  const std::vector<double> columns = hop_profiles(B, T, 0, hops);
+  for (int k = 1; k <= hops; ++k)
+    view.hop_profiles.emplace_back(columns.begin() + std::ptrdiff_t{k} * T,
+                                   columns.begin() + std::ptrdiff_t{k + 1} * T);
+  std::vector<double>& all = view.hop_profiles.emplace_back();
+  for (int t = 0; t < T; ++t) all.push_back(R[static_cast<std::size_t>(t) * static_cast<std::size_t>(T)]);
+}
+
 void read_feedback(RoutingView& view, const std::vector<double>& alpha, const std::vector<double>& gain) {
   const int T = view.tokens;
   read_softmax(view, alpha, 1, true);
@@ -39,6 +50,7 @@ void read_feedback(RoutingView& view, const std::vector<double>& alpha, const st
   const std::vector<double> R = resolvent(B, T);
   view.feedback.assign(alpha.begin(), alpha.end());
   view.resolvent.assign(R.begin(), R.end());
+  read_hop_profiles(view, B, R);
   view.position_code = position_code(B, T);
   view.hop_masses = hop_masses(B, T, T - 1, std::min(T - 1, most_hops));
   const double shown = std::accumulate(view.hop_masses.begin(), view.hop_masses.end(), 0.0);

@@ -50,6 +50,10 @@ RoutingView feedback_of(int layer) {
   routing.weights.emplace_back(R.begin(), R.end());
   routing.gain.assign(tokens, 0.6);
   routing.hop_masses = hop_masses(B, tokens, tokens - 1, 12);
+  const std::vector<double> hops = hop_profiles(B, tokens, 0, 2);
+  for (int k = 1; k <= 2; ++k)
+    routing.hop_profiles.emplace_back(hops.begin() + k * tokens, hops.begin() + (k + 1) * tokens);
+  routing.hop_profiles.push_back(source_profile(R, tokens, 0).values);
   routing.position_code = position_code(B, tokens);
   return routing;
 }

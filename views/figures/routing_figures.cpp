@@ -92,6 +92,32 @@ Figure hops_figure(const RoutingView& routing) {
   return figure;
 }
 
+/// The hops of an impulse at token 0 over the lag: one hop falls as the weights do, each further one stays longer.
+Figure hop_profiles_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_hop_profiles", "Hops over the lag", "|(B^k)_t0|");
+  figure.subtitle = "what token 0 sends over k hops; all of them together are the resolvent";
+  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
+  figure.y.scale = Scale::log;
+  const std::size_t last = routing.hop_profiles.size() - 1;
+  for (std::size_t k = 0; k <= last; ++k) {
+    std::vector<double> lags, values;
+    for (std::size_t t = 1; t < routing.hop_profiles[k].size(); ++t) {
+      const double value = std::abs(routing.hop_profiles[k][t]);
+      if (!(value > 0)) continue;  // fewer tokens than hops
+      lags.push_back(static_cast<double>(t));
+      values.push_back(value);
+    }
+    Line line = token_line(k == last ? "all hops" : k == 0 ? "1 hop" : std::to_string(k + 1) + " hops", {}, Ink());
+    line.curve.x = std::move(lags);
+    line.curve.y = std::move(values);
+    line.ink = k == last ? layer_ink(routing.kind) : Ink(static_cast<int>(k));
+    line.dash = k == last ? Dash::solid : Dash::automatic;
+    line.width = k == last ? 2.4 : 1.4;
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
 Figure gain_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_gain", "Feedback gain", "gain γ_t");
   figure.series.emplace_back(token_line("γ", routing.gain, layer_ink(routing.kind)));
@@ -292,6 +318,7 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
     figures.push_back(effective_figure(*routing));
     figures.push_back(spread_figure(*routing));
   }
+  if (!routing->hop_profiles.empty()) figures.push_back(hop_profiles_figure(*routing));
   return figures;
 }
 

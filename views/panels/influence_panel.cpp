@@ -102,7 +102,9 @@ void draw_race_overviews(Frame& frame, const std::vector<Figure>& figures, const
 /// Where there is no room for columns: the tails above, recall and price below.
 void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const double gap = frame.px(4), above = 0.58 * area.height, half = area.width / 2;
-  handle_response(frame, plot_widget(frame, figures[0], {area.x, area.y, area.width - gap, above - gap}));
+  const bool has_two_names_in_a_row = area.width > frame.px(700);
+  handle_response(frame, plot_widget(frame, has_two_names_in_a_row ? figures[0] : with_short_names(figures[0]),
+                                     {area.x, area.y, area.width - gap, above - gap}));
   for (std::size_t i = 1; i < race_overviews; ++i) {
     const Rect cell{area.x + static_cast<double>(i - 1) * half, area.y + above, half - gap, area.height - above - gap};
     handle_response(frame, plot_widget(frame, without_legend(figures[i]), cell));

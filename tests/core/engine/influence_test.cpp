@@ -233,7 +233,40 @@ TEST(InfluenceLab, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
   ASSERT_EQ(seen->routing.size(), 2u);
   EXPECT_EQ(seen->routing[0].decay.size(), 40u);
   EXPECT_GT(seen->routing[0].mean_rate, 0);
+  EXPECT_GT(seen->routing[0].mean_step, 0);
   EXPECT_TRUE(seen->routing[1].decay.empty());
+}
+
+TEST(InfluenceLab, ReadsAFeedbackHopByHop) {
+  nlohmann::json json = small_recipe_json();
+  json["model"]["blocks"] = nlohmann::json::array({{{"mixer", {{"kind", "sessa"}, {"n_heads", 2}}}}});
+  const Recipe recipe = parse_recipe(json, "sessa");
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Trainer trainer(recipe, *backend);
+  InfluenceLab lab(recipe.model, trainer);
+  lab.config = small_config();
+  measure_all(lab);
+  const InfluenceView& view = *lab.finished();
+  ASSERT_EQ(view.routing.size(), 1u);
+  const RoutingView& routing = view.routing[0];
+  const auto T = static_cast<std::size_t>(routing.tokens);
+  ASSERT_EQ(T, 40u);
+  double mass = 0;
+  for (const double m : routing.hop_masses) mass += m;
+  EXPECT_NEAR(mass, routing.position_code.back(), 1e-9) << "hops add to the feedback's answer";
+  ASSERT_EQ(routing.hop_profiles.size(), 5u);
+  for (std::size_t t = 1; t < T; ++t) {
+    EXPECT_NEAR(routing.hop_profiles[0][t], routing.gain[t] * static_cast<double>(routing.feedback[t * T]), 1e-6);
+    EXPECT_NEAR(routing.hop_profiles[4][t], static_cast<double>(routing.resolvent[t * T]), 1e-6);
+  }
+  EXPECT_EQ(routing.hop_profiles[2][2], 0) << "three hops take three tokens";
+  ASSERT_EQ(view.fixed.size(), 2u);
+  EXPECT_FALSE(view.fixed[0].is_resolvent);
+  EXPECT_TRUE(view.fixed[1].is_resolvent);
+  EXPECT_EQ(view.fixed[1].label, "0 sessa, feedback alone");
+  EXPECT_EQ(routing.mean_step, 0) << "there is no time step";
+  ASSERT_TRUE(view.deep);
+  EXPECT_EQ(view.deep->size(), 6u);
 }
 
 TEST(InfluenceLab, ShowsTheFirstMeasurementAsItComes) {

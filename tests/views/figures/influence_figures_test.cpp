@@ -210,11 +210,24 @@ TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
     return text;
   };
   EXPECT_EQ(ids(figures_of(routing_figures, o)),
-            "routing_feedback routing_resolvent routing_hops routing_gain routing_effective routing_spread ")
+            "routing_feedback routing_resolvent routing_hops routing_gain routing_effective routing_spread "
+            "routing_hop_profiles ")
       << "a feedback comes first";
   Selection mamba;
   mamba.layer = 1;
   EXPECT_EQ(ids(figures_of(routing_figures, o, mamba)), "routing_weights routing_decay ");
+}
+
+TEST(InfluenceFigures, HopsStandOverTheLagWithTheirSum) {
+  const Observation o = samples::mid_training();
+  const Figure figure = figures_of(routing_figures, o).back();
+  ASSERT_EQ(figure.series.size(), 3u);
+  const CurveView one(std::get<Line>(figure.series[0]).curve), two(std::get<Line>(figure.series[1]).curve),
+      all(std::get<Line>(figure.series[2]).curve);
+  EXPECT_EQ(std::get<Line>(figure.series[2]).name, "all hops");
+  EXPECT_EQ(one.x(0), 1);
+  EXPECT_EQ(two.x(0), 2) << "two hops take two tokens";
+  for (std::size_t i = 0; i < two.size(); ++i) EXPECT_LE(one.y(i + 1) + two.y(i), all.y(i + 1) * (1 + 1e-9));
 }
 
 TEST(InfluenceFigures, PositionCodeRisesAndStandsAloneWithoutAFeedback) {
