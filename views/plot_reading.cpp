@@ -73,9 +73,6 @@ std::string law_text(const Fit& fit, Scale x_scale, Scale y_scale, const std::st
   return x_scale == Scale::log ? text + " per decade" : "slope " + text;
 }
 
-/// What stands before the colon: the curve itself, without what its legend says of it.
-std::string short_name(const std::string& name) { return name.substr(0, name.find(": ")); }
-
 bool speaks_for_itself(const Series& series) {
   const auto* line = std::get_if<Line>(&series);
   return !line || !line->is_quiet;
@@ -91,7 +88,7 @@ std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view,
       {figure.x.label, number_text(shown, figure.x.integer_ticks ? 12 : 4), Role::dim, true}};
   for (const NearestPoint& point : points) {
     if (speaks_for_itself(figure.series[point.series]))
-      lines.push_back({short_name(point.name), number_text(point.y, 4), point.ink, false});
+      lines.push_back({std::string(stem_of(point.name)), number_text(point.y, 4), point.ink, false});
   }
   return lines;
 }
@@ -146,7 +143,8 @@ std::vector<ReadingLine> measurement_lines(const Figure& figure, const FigureVie
   for (std::size_t i = 0; i < std::min(all.size(), most_measured_lines); ++i) {
     const Measurement& m = all[i];
     const std::string change = counts_ratios ? "" : "Δ " + number_text(m.difference, 3) + "  ";
-    lines.push_back({short_name(m.name), change + "B/A " + number_text(m.ratio, 3) + "  " + m.law, m.ink, false});
+    lines.push_back(
+        {std::string(stem_of(m.name)), change + "B/A " + number_text(m.ratio, 3) + "  " + m.law, m.ink, false});
   }
   if (all.size() > most_measured_lines)
     lines.push_back({std::to_string(all.size() - most_measured_lines) + " more", "", Role::faint, false});

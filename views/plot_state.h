@@ -12,9 +12,9 @@ namespace afterglow {
 struct PlotState {
   std::optional<Range> x, y;              ///< what was zoomed to; nothing: all data, also those to come
   std::optional<Scale> x_scale, y_scale;  ///< what was switched to
-  std::set<std::string> hidden;
-  std::optional<double> mark_a, mark_b;  ///< measuring cursors in data units
-  ThinnedCurves thinned;                 ///< of the last frame
+  std::set<std::string> hidden;           ///< stems of the names of series (stem_of)
+  std::optional<double> mark_a, mark_b;   ///< measuring cursors in data units
+  ThinnedCurves thinned;                  ///< of the last frame
 
   /// True while the plot shows all data and moves with new ones.
   bool follows() const { return !x && !y; }

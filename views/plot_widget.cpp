@@ -300,7 +300,7 @@ void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry
   } else if (ImGui::GetIO().KeyCtrl && geometry.plot.contains(mouse)) {
     place_cursor(state, geometry.x.to_data(mouse.x));
   } else if (over.label) {
-    state.hidden.insert(series_name(figure.series[*over.label]));
+    state.hidden.emplace(stem_of(series_name(figure.series[*over.label])));
   } else if (over.point) {
     response.clicked_point = response.hovered_point;
   }

@@ -10,6 +10,7 @@
 
 #include "core/engine/probe_view.h"
 #include "core/engine/solver_view.h"
+#include "core/figure/readout.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/figures/probe_figures.h"
@@ -264,11 +265,11 @@ void follow(CommandContext& context, const json& value) {
 }
 
 void hide(CommandContext& context, const json& value) {
-  const std::string series = word(value, "series", "");
+  const std::string series(stem_of(word(value, "series", "")));
   const bool hides = truth(value, "on", true);
   for (const Figure* figure : meant_plots(context, value)) {
     const bool is_there = std::any_of(figure->series.begin(), figure->series.end(),
-                                      [&](const Series& s) { return series_name(s) == series; });
+                                      [&](const Series& s) { return stem_of(series_name(s)) == series; });
     if (!is_there) throw Error(ExitCode::bad_input, figure->id + " has no curve \"" + series + "\"");
     std::set<std::string>& hidden = context.page.plots[figure->id].hidden;
     hides ? void(hidden.insert(series)) : void(hidden.erase(series));

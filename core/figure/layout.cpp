@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/figure/ranges.h"
+#include "core/figure/readout.h"
 
 namespace afterglow {
 namespace {
@@ -344,7 +345,8 @@ Measures::Measures(const Theme& theme, const FigureView& view) {
 }
 
 bool is_shown(const Series& series, const FigureView& view) {
-  return std::find(view.hidden.begin(), view.hidden.end(), series_name(series)) == view.hidden.end();
+  return std::ranges::none_of(
+      view.hidden, [stem = stem_of(series_name(series))](const std::string& name) { return stem_of(name) == stem; });
 }
 
 bool is_complete(const HeatMap& map) {

@@ -2,12 +2,17 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/figure/figure.h"
 #include "core/figure/render.h"
 
 namespace afterglow {
+
+/// What stands before ": " in the name of a series: the series itself, without what its legend says of it. Series with
+/// the same stem are hidden together, so that a measured value in a name may change.
+std::string_view stem_of(std::string_view name);
 
 /// The point of a series whose x is nearest to the cursor.
 struct NearestPoint {

@@ -92,11 +92,11 @@ std::string power_text(double exponent) {
   return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2) + ", " + std::string(regime_name(exponent));
 }
 
-/// "1 sessa if uniform, γ = 0.6: lag^−0.4, decaying": whose law, which one, and what it does over the lag.
+/// "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying": whose law, which one, and what it does over the lag.
 std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
   switch (theory.law) {
     case TheoryLaw::uniform_feedback:
-      return tail.label + " if uniform, γ = " + number_text(theory.parameter, 2) + ": " +
+      return tail.label + " if uniform: γ = " + number_text(theory.parameter, 2) + ", " +
              power_text(theory.parameter - 1);
     case TheoryLaw::feedback_envelope:
       return tail.label + " envelope: " + power_text(-theory.parameter);
@@ -105,8 +105,7 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
     case TheoryLaw::diffuse_attention:
       return tail.label + " if diffuse: 1 / (τ + lag + 1), diluting";
     case TheoryLaw::deep_feedback:
-      return tail.label + ", theorem 12 with k = " + std::to_string(theory.blocks) + ": " +
-             power_text(theory.parameter);
+      return tail.label + ", theorem 12: k = " + std::to_string(theory.blocks) + ", " + power_text(theory.parameter);
     case TheoryLaw::none:
       break;
   }
@@ -145,7 +144,7 @@ void add_theory(Figure& figure, const InfluenceView& view, const Selection& sele
 
 /// Between what the norm lies that random cotangents estimate, as two dotted lines about the estimate.
 void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
-  for (const auto& [name, values] : {std::pair{" at least", &tail.low}, {" at most", &tail.high}}) {
+  for (const auto& [name, values] : {std::pair{": at least", &tail.low}, {": at most", &tail.high}}) {
     if (values->size() != tail.lags.size()) continue;
     InfluenceTail bound = tail;
     bound.values = *values;

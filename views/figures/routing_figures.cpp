@@ -181,7 +181,7 @@ std::string exponent_text(const InfluenceFit& fit) {
 
 Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<double> lags, std::vector<double> values) {
   Line line;
-  line.name = name + "k = " + std::to_string(deep.blocks);
+  line.name = "k = " + std::to_string(deep.blocks) + " " + std::string(regime_name(deep.theory)) + ": " + name;
   line.curve.x = std::move(lags);
   line.curve.y = std::move(values);
   line.ink = deep.blocks - 1;
@@ -203,15 +203,14 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
     std::vector<double> law;
     for (const double lag : deep.far_lags)
       law.push_back(deep.far_values.back() * std::pow(lag / deep.far_lags.back(), deep.theory));
-    Line theory = deep_line(deep, "theory, ", deep.far_lags, std::move(law));
+    Line theory = deep_line(deep, "theory", deep.far_lags, std::move(law));
     theory.dash = Dash::dashed;
     theory.width = 1.2;
-    Line recursion = deep_line(deep, "recursion, ", deep.far_lags, deep.far_values);
+    Line recursion = deep_line(deep, "recursion", deep.far_lags, deep.far_values);
     recursion.width = 1;
     theory.is_quiet = recursion.is_quiet = true;  // they go with the measured line
-    Line measured = deep_line(deep, "", deep.lags, deep.values);
-    measured.name += " " + std::string(regime_name(deep.theory)) + ": lag^" + exponent_text(deep.fit) + " (" +
-                     number_text(deep.theory, 2) + ")";
+    const std::string fit = "lag^" + exponent_text(deep.fit) + " (" + number_text(deep.theory, 2) + ")";
+    Line measured = deep_line(deep, fit, deep.lags, deep.values);
     measured.marker = Marker::circle;
     for (Line* line : {&theory, &recursion, &measured}) figure.series.emplace_back(std::move(*line));
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/figure/readout.h"
 #include "views/page/page.h"
 #include "views/panel.h"
 #include "views/widgets.h"
@@ -48,10 +49,14 @@ void add_plot_items(Frame& frame, const MenuState& menu, const ShownPlot& plot, 
 /// One line for each curve of the plot that has a name.
 void add_curves(Frame& frame, const Figure& figure, std::vector<MenuItem>& items) {
   constexpr std::size_t most_curves = 8;
-  if (figure.series.size() < 2 || figure.series.size() > most_curves) return;
+  std::vector<std::string> names;
   for (const Series& series : figure.series) {
-    const std::string& name = series_name(series);
-    if (name.empty()) continue;
+    const auto* line = std::get_if<Line>(&series);
+    const std::string name(stem_of(series_name(series)));
+    if (!name.empty() && !(line && line->is_quiet)) names.push_back(name);
+  }
+  if (names.size() < 2 || names.size() > most_curves) return;
+  for (const std::string& name : names) {
     const bool is_hidden = frame.state.plots[figure.id].hidden.count(name) > 0;
     items.push_back(
         item("Show " + name, "", "hide", {{"plot", figure.id}, {"series", name}, {"on", !is_hidden}}, !is_hidden));

@@ -81,7 +81,7 @@ Figure without_legend(Figure figure) {
 /// Names alone: what the legend says of each layer stands above its column.
 Figure with_short_names(Figure figure) {
   for (Series& series : figure.series) {
-    if (auto* line = std::get_if<Line>(&series)) line->name = line->name.substr(0, line->name.find(": "));
+    if (auto* line = std::get_if<Line>(&series)) line->name = stem_of(line->name);
   }
   figure.subtitle = "share of the influence at lag 1";
   return figure;

@@ -261,6 +261,23 @@ TEST(RenderFigure, HidingMovesNothing) {
   EXPECT_TRUE(one.shows("low"));
 }
 
+// A fit in a name changes with every measurement, and a bound goes with its curve.
+TEST(RenderFigure, ANameIsHiddenWhateverItsLegendSaysOfIt) {
+  EXPECT_EQ(stem_of("1 sessa: lag^−0.4 ± 0.1"), "1 sessa");
+  EXPECT_EQ(stem_of("loss"), "loss");
+  Figure figure;
+  figure.labels = LabelPlacement::legend;
+  figure.series = {Line{.name = "1 sessa: lag^−0.5", .curve = {{0, 1}, {0, 1}, {}}},
+                   Line{.name = "1 sessa: at most", .curve = {{0, 1}, {1, 2}, {}}, .is_quiet = true},
+                   Line{.name = "2 sessa: lag^−0.5", .curve = {{0, 1}, {1, 0}, {}}}};
+  RecordingCanvas canvas;
+  const FigureGeometry g =
+      render_figure(figure, light_theme(), {.hidden = {"1 sessa: lag^−0.4"}}, {0, 0, 500, 400}, canvas);
+  ASSERT_EQ(g.labels.size(), 1u);
+  EXPECT_EQ(g.labels[0].series, 2u);
+  EXPECT_EQ(nearest_points(figure, {.hidden = {"1 sessa: lag^−0.4"}}, 1).size(), 1u);
+}
+
 TEST(NearestPoints, AreThePointsUnderTheCursor) {
   Figure figure;
   figure.x.scale = Scale::log;

@@ -62,9 +62,9 @@ TEST(InfluenceFigures, SayHowSureAFitIsAndWhenTheOtherLawIsAsGood) {
 TEST(InfluenceFigures, EstimatesStandBetweenTheirBoundsAndExactNormsHaveNone) {
   const Observation o = samples::mid_training();
   const std::vector<Figure> figures = figures_of(influence_figures, o);
-  const Line* low = line_that_starts(figures[0], "1 sessa at least");
-  const Line* high = line_that_starts(figures[0], "1 sessa at most");
-  const Line* own = line_that_starts(figures[0], "1 sessa: ");
+  const Line* low = line_that_starts(figures[0], "1 sessa: at least");
+  const Line* high = line_that_starts(figures[0], "1 sessa: at most");
+  const Line* own = line_that_starts(figures[0], "1 sessa: lag^");
   ASSERT_TRUE(low && high && own);
   EXPECT_TRUE(low->is_quiet && high->is_quiet) << "the estimate speaks for them in the legend";
   const CurveView below(low->curve), at(own->curve), above(high->curve);
@@ -72,7 +72,7 @@ TEST(InfluenceFigures, EstimatesStandBetweenTheirBoundsAndExactNormsHaveNone) {
     EXPECT_LT(below.y(i), at.y(i));
     EXPECT_GT(above.y(i), at.y(i));
   }
-  EXPECT_FALSE(line_that_starts(figures[1], "0 mamba2 at least")) << "weights of tokens are exact";
+  EXPECT_FALSE(line_that_starts(figures[1], "0 mamba2: at least")) << "weights of tokens are exact";
 }
 
 TEST(InfluenceFigures, TheoryMeetsTheMeasuredTailAndFollowsItsOwnLaw) {
@@ -84,7 +84,7 @@ TEST(InfluenceFigures, TheoryMeetsTheMeasuredTailAndFollowsItsOwnLaw) {
   const CurveView theory(exponential->curve), tail(measured->curve);
   ASSERT_EQ(theory.size(), tail.size());
   for (std::size_t i = 0; i < theory.size(); ++i) EXPECT_NEAR(theory.y(i), tail.y(i), 1e-9);
-  const Line* uniform = line_that_starts(figure, "1 sessa if uniform, γ = 0.6");
+  const Line* uniform = line_that_starts(figure, "1 sessa if uniform: γ = 0.6");
   ASSERT_TRUE(uniform);
   const CurveView closed(uniform->curve);
   for (std::size_t i = 1; i < closed.size(); ++i) {
@@ -97,7 +97,7 @@ TEST(InfluenceFigures, TheoryMeetsTheMeasuredTailAndFollowsItsOwnLaw) {
 TEST(InfluenceFigures, TheoryNamesItsRegime) {
   Observation o = samples::mid_training();
   const Figure figure = figures_of(influence_figures, o)[0];
-  EXPECT_TRUE(line_that_starts(figure, "1 sessa if uniform, γ = 0.6: lag^−0.4, decaying"));
+  EXPECT_TRUE(line_that_starts(figure, "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying"));
   const Line* envelope = line_that_starts(figure, "1 sessa envelope: lag^−");
   ASSERT_TRUE(envelope);
   const double beta = 1 - 0.6 * o.influence->routing[1].c2;
@@ -110,7 +110,7 @@ TEST(InfluenceFigures, TheoryNamesItsRegime) {
   doubled->routing.back().layer = 5;
   o.influence = doubled;
   const Line* deep =
-      line_that_starts(figures_of(influence_figures, o)[0], "whole stack, theorem 12 with k = 2: lag^0.2, increasing");
+      line_that_starts(figures_of(influence_figures, o)[0], "whole stack, theorem 12: k = 2, lag^0.2, increasing");
   EXPECT_TRUE(deep) << "2 (1 - 0.4) - 1";
 }
 
@@ -120,10 +120,10 @@ TEST(InfluenceFigures, AChosenLayerStandsWithItsTheoryAlone) {
   mamba.layer = 1;
   const Figure figure = figures_of(influence_figures, o, mamba)[0];
   EXPECT_TRUE(line_that_starts(figure, "0 mamba2 in theory"));
-  EXPECT_TRUE(line_that_starts(figure, "0 mamba2 at least"));
-  EXPECT_TRUE(line_that_starts(figure, "whole stack at least"));
-  EXPECT_TRUE(line_that_starts(figure, "1 sessa: ")) << "the others' tails stay";
-  for (const char* gone : {"1 sessa if uniform", "1 sessa envelope", "1 sessa at least"})
+  EXPECT_TRUE(line_that_starts(figure, "0 mamba2: at least"));
+  EXPECT_TRUE(line_that_starts(figure, "whole stack: at least"));
+  EXPECT_TRUE(line_that_starts(figure, "1 sessa: lag^")) << "the others' tails stay";
+  for (const char* gone : {"1 sessa if uniform", "1 sessa envelope", "1 sessa: at least"})
     EXPECT_FALSE(line_that_starts(figure, gone)) << gone;
 }
 
@@ -137,8 +137,8 @@ TEST(InfluenceFigures, OfAFixedRoutingTheFeedbackAloneHasItsLaw) {
   Observation seen = o;
   seen.influence = both;
   const Figure figure = figures_of(influence_figures, seen)[1];
-  EXPECT_TRUE(line_that_starts(figure, "1 sessa, feedback alone if uniform, γ = 0.6: lag^−0.4, decaying"));
-  EXPECT_FALSE(line_that_starts(figure, "1 sessa if uniform, γ = 0.6: lag^−0.4, decaying"));
+  EXPECT_TRUE(line_that_starts(figure, "1 sessa, feedback alone if uniform: γ = 0.6, lag^−0.4, decaying"));
+  EXPECT_FALSE(line_that_starts(figure, "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying"));
 }
 
 TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
