@@ -172,36 +172,30 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
           {"files", written}};
 }
 
-}  // namespace
+const PlotKind& kind_of_name(const std::string& name) {
+  if (const PlotKind* kind = find_plot_kind(name)) return *kind;
+  std::string names;
+  for (const PaperPlot& known : paper_plots()) names += std::string(known.id) + ", ";
+  for (const PlotKind& known : plot_kinds()) names += std::string(known.id) + ", ";
+  throw Error(ExitCode::usage, "there is no plot \"" + name + "\"; there are " + names.substr(0, names.size() - 2));
+}
 
-nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
-  if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
-  const PlotKind* kind = find_plot_kind(options.kind);
-  if (!kind) {
-    std::string names;
-    for (const PaperPlot& known : paper_plots()) names += std::string(known.id) + ", ";
-    for (const PlotKind& known : plot_kinds()) names += std::string(known.id) + ", ";
-    throw Error(ExitCode::usage,
-                "there is no plot \"" + options.kind + "\"; there are " + names.substr(0, names.size() - 2));
+/// Trains to the moment that is asked for: so many steps, the recipe's own moment, or its end.
+void train_to_moment(WatchedRun& watched, const Recipe& recipe, std::int64_t until, Output& output) {
+  const TrainingRun& run = watched.run();
+  const std::int64_t last = until >= 0 ? until : recipe.shown_step;
+  const std::int64_t target = last >= 0 ? last : watched.run().trainer().config().steps;
+  while (run.step() < target && (last >= 0 || !run.finished())) {
+    if (!watched.train_step()) throw Error(ExitCode::non_finite, run.failure());
+    output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),
+                    [&] { return std::to_string(run.step()) + "/" + std::to_string(target); });
   }
-  require_path(options);
-  if (kind->id == "deep_profiles") return write_plot(*kind, deep_observation(), options, common, output);
-  StartOptions start = options.start;
-  if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
-  const Moment moment = start_moment(start, common, "tiny");
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  WatchedRun watched(moment, *backend);
-  if (!moment.snapshot) {
-    const std::int64_t last = options.until >= 0 ? options.until : moment.recipe.shown_step;
-    const std::int64_t target = last >= 0 ? last : watched.run().trainer().config().steps;
-    while (watched.run().step() < target && (last >= 0 || !watched.run().finished())) {
-      if (!watched.train_step()) throw Error(ExitCode::non_finite, watched.run().failure());
-      output.progress(moment.recipe.name, static_cast<double>(watched.run().step()) / static_cast<double>(target),
-                      [&] { return std::to_string(watched.run().step()) + "/" + std::to_string(target); });
-    }
-    output.end_progress();
-    if (last < 0) watched.go_to(watched.run().chosen_step());
-  }
+  output.end_progress();
+  if (last < 0) watched.go_to(run.chosen_step());
+}
+
+/// Takes every analysis that a plot may show.
+Observation look(WatchedRun& watched, const PlotOptions& options) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i) watched.compare_runs({{"path", options.snapshots[i]}});
   watched.update_spectra();
   if (options.layer >= 0) watched.choose_trace(options.layer);
@@ -218,8 +212,23 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   Observation observation = watched.describe();
   observation.checksum = watched.run().trainer().checksum();
   observation.checksum_step = observation.step;
+  return observation;
+}
 
-  return write_plot(*kind, observation, options, common, output);
+}  // namespace
+
+nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
+  if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
+  const PlotKind& kind = kind_of_name(options.kind);
+  require_path(options);
+  if (kind.id == "deep_profiles") return write_plot(kind, deep_observation(), options, common, output);
+  StartOptions start = options.start;
+  if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
+  const Moment moment = start_moment(start, common, "tiny");
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  WatchedRun watched(moment, *backend);
+  if (!moment.snapshot) train_to_moment(watched, moment.recipe, options.until, output);
+  return write_plot(kind, look(watched, options), options, common, output);
 }
 
 }  // namespace afterglow
