@@ -39,8 +39,8 @@ struct RoutingView {
   std::vector<double> gain;      ///< [T] gamma_t
   std::vector<double>
       hop_masses;  ///< mass that reaches the last token over k = 0, 1, .. hops; the last entry holds all longer paths
-  /// What token 0 sends to token t [T] over k = 1, 2, .. hops: column 0 of B^k; last over all hops together, that of the
-  /// resolvent. Signed.
+  /// What token 0 sends to token t [T] over k = 1, 2, .. hops: column 0 of B^k; last over all hops together, that of
+  /// the resolvent. Signed.
   std::vector<std::vector<double>> hop_profiles;
   std::vector<double> position_code;  ///< [T] answer of the feedback to a constant signal
   // Of a state that decays.
