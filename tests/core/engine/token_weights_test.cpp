@@ -18,6 +18,8 @@ struct Mixer {
   bool causal = true;
 };
 
+void PrintTo(const Mixer& one, std::ostream* out) { *out << one.name; }
+
 Recipe recipe_with(const char* mixer, int length) {
   nlohmann::json recipe = small_recipe_json();
   recipe["model"]["blocks"] =

@@ -22,6 +22,8 @@ struct LayerCase {
   double numbers_of_state;  ///< for one sequence
 };
 
+void PrintTo(const LayerCase& one, std::ostream* out) { *out << one.name; }
+
 const std::vector<LayerCase> causal_layers{
     // 2 r^2 + P r + r + 1 numbers a head (Echo 3.5).
     {"ska", "ska", {{"d", 12}, {"H", 3}, {"r", 5}, {"P", 4}, {"mode", "recurrent"}}, 12, 3 * (2 * 25 + 20 + 5 + 1)},

@@ -16,6 +16,8 @@ struct Pinned {
   std::uint64_t hash;  ///< of examples 0 .. 5 of both splits, seed 7
 };
 
+void PrintTo(const Pinned& one, std::ostream* out) { *out << one.config; }
+
 const std::vector<Pinned>& pinned() {
   static const std::vector<Pinned> all = {
       {R"({"kind":"mqar"})", 0x2ef5c231dbc32fb2ull},

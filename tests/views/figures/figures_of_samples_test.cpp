@@ -17,6 +17,8 @@ struct Case {
   samples::Sample sample;
 };
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.kind->id << " of " << one.sample.name; }
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const PlotKind& kind : plot_kinds()) {
