@@ -42,11 +42,6 @@ __device__ void each_four(const Rounding& own, const Take& take) {
   }
 }
 
-/// The largest of numbers that are not negative, in every lane of the warp.
-__device__ float largest_in_warp(float value) {
-  return __uint_as_float(__reduce_max_sync(full_warp, __float_as_uint(value)));
-}
-
 /// The scales of all kinds, a warp each, once every block has left its peak.
 __device__ void set_scales(const Roundings& all) {
   __shared__ float downs[kinds];
@@ -58,7 +53,7 @@ __device__ void set_scales(const Roundings& all) {
       for (unsigned block = threadIdx.x % 32; block < all.of[i].blocks; block += 32)
         peak = fmaxf(peak, all.peaks[all.of[i].first_block + block]);
     }
-    const tiles::Scale scale(largest_in_warp(peak));
+    const tiles::Scale scale(warp_max(peak));
     const bool is_kept = all.kept != nullptr && kind == static_cast<unsigned>(Kind::input);
     if (threadIdx.x % 32 == 0) {
       all.scales->up[kind] = scale.up;
@@ -81,11 +76,11 @@ __global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
   each_four(own_matrix(all), [&](unsigned, unsigned, const float4& v) {
     peak = fmaxf(peak, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
   });
-  peak = largest_in_warp(peak);
+  peak = warp_max(peak);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
   __syncthreads();
   if (threadIdx.x < 32) {
-    peak = largest_in_warp(threadIdx.x < threads / 32 ? of_warps[threadIdx.x] : 0.0f);
+    peak = warp_max(threadIdx.x < threads / 32 ? of_warps[threadIdx.x] : 0.0f);
     if (threadIdx.x == 0) all.peaks[blockIdx.x] = peak;
   }
   if (is_last_block(all.ticket, gridDim.x)) set_scales(all);
