@@ -10,6 +10,17 @@ if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   endif()
 endif()
 enable_language(CUDA)
+if(CMAKE_CUDA_ARCHITECTURES STREQUAL "all-major")
+  # Those of the toolkit that have what the kernels use: asynchronous copies came with 8.0.
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[0-9]+0\n" known "${known}")
+  string(REPLACE "\n" "" known "${known}")
+  list(FILTER known EXCLUDE REGEX "^[5-7]0$")
+  list(TRANSFORM known APPEND "-real")
+  list(POP_BACK known newest)
+  string(REPLACE "-real" "" newest "${newest}")  # with its instructions for GPUs to come
+  set(CMAKE_CUDA_ARCHITECTURES ${known} ${newest})
+endif()
 set(CMAKE_CUDA_STANDARD 20)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   # CMake 3.25 does not know yet that nvcc has this dialect.
