@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "core/engine/analysis_paces.h"
 #include "core/engine/solver_problems.h"
 #include "core/engine/watched_run.h"
 #include "core/io/error.h"
@@ -24,13 +25,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr std::size_t trail_length = 60;               // spectra kept for the trails
 constexpr std::size_t most_events = 50;                // messages kept
 constexpr std::size_t most_earlier_runs = 32;          // curves of former runs kept
 constexpr std::int64_t first_checksum_interval = 100;  // steps between checksums that runs are compared by
 constexpr std::size_t most_checksums = 4096;           // kept; beyond, the interval doubles and every other one goes
-constexpr double share_for_analyses = 0.025;           // of the worker's time, at most, for all that are asked for,
-constexpr double weight_of_influence = 3;              // of which this one has so many parts, any other one
+constexpr double share_for_analyses = 0.025;           // of the worker's time, at most, for all that are asked for
 constexpr double share_for_awaited_influence = 0.5;    // until somebody has seen what was asked for last
 constexpr double share_for_edits = 0.5;                // while somebody drags: the picture follows
 constexpr double time_of_a_slice = 0.015;              // seconds of awaited pieces between two steps
@@ -38,26 +37,6 @@ constexpr double time_of_a_move = 0.1;                 // seconds: while a knob 
 constexpr double time_of_steering = 0.5;               // seconds after a command in which the next one may come
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Decides when a costly look is due, from what the last one cost.
-class Pace {
- public:
-  explicit Pace(double least_interval) : least_interval_(least_interval) {}
-  /// Whether it may be done anew if it takes at most this share of the time.
-  bool due(double share) const { return seconds_since(last_) >= std::max(least_interval_, cost_ / share); }
-  /// Somebody begins to wait for it: what it took before no longer counts.
-  void hurry() { cost_ = 0; }
-  template <class Work>
-  void timed(const Work& work) {
-    last_ = Clock::now();
-    work();
-    cost_ = seconds_since(last_);
-  }
-
- private:
-  double least_interval_, cost_ = 0;
-  Clock::time_point last_{};
-};
 
 }  // namespace
 
@@ -106,8 +85,8 @@ struct Session::Worker {
   std::int64_t checksum_interval = first_checksum_interval;
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
-  Pace spectra_pace{1.0 / 30}, trace_pace{0.25}, probe_pace{0.25}, edit_pace{0}, theory_pace{1.0}, influence_pace{0},
-      solver_pace{0.5};
+  AnalysisPaces paces;
+  Pace edit_pace{0};
   bool probe_is_edited = false;  // since the last answer
   bool influence_failed = false;
   bool device_is_lost = false;  // nothing is asked of it until the run has moved
@@ -200,7 +179,7 @@ struct Session::Worker {
         wake.wait(lock, [&] { return stopping || !inbox.empty() || asked != asked_before; });
       const Analyses now_asked = asked;
       stale = stale || now_asked != asked_before;
-      hurry(now_asked & ~asked_before);
+      paces.hurry(now_asked & ~asked_before);
       asked_before = now_asked;
       if (idle && inbox.empty() && (has_influence_to_measure() ? is_being_steered() : stale))
         wake.wait_for(lock, std::chrono::milliseconds(4));
@@ -262,10 +241,7 @@ struct Session::Worker {
 
   void look_afresh() {
     checksum_step = -1;
-    spectra_pace = Pace(1.0 / 30);
-    trace_pace = probe_pace = Pace(0.25);
-    solver_pace = Pace(0.5);
-    theory_pace = Pace(1.0);
+    paces = AnalysisPaces();
     stale = true;
   }
 
@@ -547,32 +523,13 @@ struct Session::Worker {
     std::erase_if(seen_checksums, [&](const auto& seen) { return seen.second.second % checksum_interval != 0; });
   }
 
-  /// A page that opens shows the present moment, not the one at which somebody looked last.
-  void hurry(Analyses newly_asked) {
-    const std::pair<Analysis, Pace*> paces[] = {{Analysis::spectra, &spectra_pace},
-                                                {Analysis::trace, &trace_pace},
-                                                {Analysis::probe, &probe_pace},
-                                                {Analysis::solvers, &solver_pace},
-                                                {Analysis::theory, &theory_pace}};
-    for (const auto& [analysis, pace] : paces) {
-      if ((newly_asked & static_cast<Analyses>(analysis)) != 0) pace->hurry();
-    }
-  }
-
-  bool asks(Analysis analysis) const {
-    const bool is_edited = analysis == Analysis::probe && watched->probe_has_overrides();
-    return is_edited || (asked & static_cast<Analyses>(analysis)) != 0;
-  }
-  static double weight_of(Analysis analysis) { return analysis == Analysis::influence ? weight_of_influence : 1; }
-  /// Of the worker's time; what nobody asks for leaves its part to the others.
+  /// What is to be made; an edited probe is asked for, whichever page shows.
+  Analyses wanted() const { return watched->probe_has_overrides() ? asked | Analysis::probe : asked.load(); }
+  bool asks(Analysis analysis) const { return has(wanted(), analysis); }
+  /// Of the worker's time.
   double share_of(Analysis analysis) const {
     if (analysis == Analysis::influence && watched->influence_is_awaited()) return share_for_awaited_influence;
-    double total = 0;
-    for (const Analysis each : {Analysis::spectra, Analysis::trace, Analysis::probe, Analysis::solvers,
-                                Analysis::theory, Analysis::influence}) {
-      if (asks(each)) total += weight_of(each);
-    }
-    return share_for_analyses * weight_of(analysis) / total;
+    return share_for_analyses * AnalysisPaces::part_of(analysis, wanted());
   }
 
   // At rest the step shows at once; what takes longer follows with the next publication.
@@ -580,16 +537,17 @@ struct Session::Worker {
     if (device_is_lost) return;
     const bool resting = !running;
     bool looked = false;
-    const auto look_at = [&](Analysis analysis, bool is_current, Pace& pace, void (WatchedRun::*update)()) {
+    const auto look_at = [&](Analysis analysis, bool is_current, void (WatchedRun::*update)()) {
+      Pace& pace = paces.of(analysis);
       if (is_current || !asks(analysis) || !(resting || pace.due(share_of(analysis)))) return;
       pace.timed([&] { (*watched.*update)(); });
       looked = true;
     };
-    look_at(Analysis::spectra, watched->spectra_are_current(), spectra_pace, &WatchedRun::update_spectra);
-    look_at(Analysis::trace, watched->trace_is_current(), trace_pace, &WatchedRun::update_trace);
+    look_at(Analysis::spectra, watched->spectra_are_current(), &WatchedRun::update_spectra);
+    look_at(Analysis::trace, watched->trace_is_current(), &WatchedRun::update_trace);
     if (resting) take_checksum();
     if (resting && !looked && seconds_since(last_command) < time_of_a_move) {
-      look_at(Analysis::probe, watched->probe_is_answered(), probe_pace, &WatchedRun::answer_probe);
+      look_at(Analysis::probe, watched->probe_is_answered(), &WatchedRun::answer_probe);
     } else if (!(resting && looked)) {
       looked = look_at_probe() || looked;
     }
@@ -597,19 +555,18 @@ struct Session::Worker {
       stale = true;
       return;
     }
-    if (!(resting && looked))
-      look_at(Analysis::solvers, watched->solvers_are_current(), solver_pace, &WatchedRun::update_solvers);
-    if (!(resting && looked))
-      look_at(Analysis::theory, watched->theory_is_current(), theory_pace, &WatchedRun::update_theory);
-    if (!resting && asks(Analysis::influence) && influence_pace.due(share_of(Analysis::influence)))
-      influence_pace.timed([&] { measure_influence_for_a_while(); });
+    if (!(resting && looked)) look_at(Analysis::solvers, watched->solvers_are_current(), &WatchedRun::update_solvers);
+    if (!(resting && looked)) look_at(Analysis::theory, watched->theory_is_current(), &WatchedRun::update_theory);
+    if (Pace& pace = paces.of(Analysis::influence);
+        !resting && asks(Analysis::influence) && pace.due(share_of(Analysis::influence)))
+      pace.timed([&] { measure_influence_for_a_while(); });
     stale = stale || (resting && looked);
   }
 
   /// While somebody edits the probe the answers follow. Whether there is a new one.
   bool look_at_probe() {
     if (watched->probe_is_current() || !asks(Analysis::probe)) return false;
-    Pace& pace = probe_is_edited ? edit_pace : probe_pace;
+    Pace& pace = probe_is_edited ? edit_pace : paces.of(Analysis::probe);
     if (running && !pace.due(probe_is_edited ? share_for_edits : share_of(Analysis::probe))) return false;
     pace.timed([&] { watched->update_probe(); });
     probe_is_edited = false;

@@ -10,8 +10,6 @@
 namespace afterglow {
 namespace {
 
-bool has(Analyses analyses, Analysis analysis) { return (analyses & static_cast<Analyses>(analysis)) != 0; }
-
 /// What is seen where nothing but these is made, overrides aside.
 Observation seen_by(Observation o, Analyses analyses) {
   if (!has(analyses, Analysis::spectra)) {
