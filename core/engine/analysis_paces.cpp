@@ -1,6 +1,7 @@
 // One pace for each kind of analysis.
 #include "core/engine/analysis_paces.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace afterglow {
@@ -19,6 +20,21 @@ std::size_t index_of(Analysis analysis) {
 
 }  // namespace
 
+void Pace::begin(double now) {
+  begin_ = now;
+  last_ = -1e9;
+}
+
+bool Pace::due(double share, double now) const {
+  const double waited = now - last_, age = now - begin_;
+  return waited >= least_interval_ && (waited >= cost_ / share || waited >= age / 2);
+}
+
+void Pace::looked(double from, double until) {
+  last_ = from;
+  cost_ = until - from;
+}
+
 AnalysisPaces::AnalysisPaces() : paces_(fresh_paces(std::make_index_sequence<analysis_kinds.size()>{})) {}
 
 double AnalysisPaces::part_of(Analysis analysis, Analyses asked) {
@@ -29,9 +45,9 @@ double AnalysisPaces::part_of(Analysis analysis, Analyses asked) {
 
 Pace& AnalysisPaces::of(Analysis analysis) { return paces_[index_of(analysis)]; }
 
-void AnalysisPaces::hurry(Analyses newly_asked) {
+void AnalysisPaces::begin(Analyses analyses, double now) {
   for (std::size_t i = 0; i < paces_.size(); ++i) {
-    if (has(newly_asked, analysis_kinds[i].analysis)) paces_[i].hurry();
+    if (has(analyses, analysis_kinds[i].analysis)) paces_[i].begin(now);
   }
 }
 

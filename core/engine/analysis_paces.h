@@ -1,38 +1,26 @@
-// When each analysis is due while training goes on: all together take a small share of the time, whatever each one costs.
+// When each analysis is due while training goes on: all together take a small share of the time, whatever each one
+// costs.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "core/engine/analyses.h"
 
 namespace afterglow {
 
-/// Decides when a costly look is due, from what the last one cost.
+/// Decides when a costly look is due, from what the last one cost. All times in seconds, of one clock.
 class Pace {
  public:
-  /// `least_interval` in seconds.
   explicit Pace(double least_interval) : least_interval_(least_interval) {}
-  /// Whether it may be done anew if it takes at most `share` (0 to 1) of the time.
-  bool due(double share) const { return seconds_since(last_) >= std::max(least_interval_, cost_ / share); }
-  /// Somebody begins to wait for it: what it took before no longer counts.
-  void hurry() { cost_ = 0; }
-  template <class Work>
-  void timed(const Work& work) {
-    last_ = Clock::now();
-    work();
-    cost_ = seconds_since(last_);
-  }
+  /// Somebody begins to look, or the training begins to run: the next look is due at once, and more follow at twice the
+  /// age each, until `share` bounds them. So the first seconds show, and their looks are few.
+  void begin(double now);
+  /// Whether it may be done anew if in the long run it takes at most `share` (0 to 1) of the time.
+  bool due(double share, double now) const;
+  void looked(double from, double until);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
-
-  double least_interval_, cost_ = 0;
-  Clock::time_point last_{};
+  double least_interval_, cost_ = 0, begin_ = 0, last_ = -1e9;
 };
 
 /// A pace for each of `analysis_kinds`.
@@ -40,13 +28,12 @@ class AnalysisPaces {
  public:
   AnalysisPaces();
 
-  /// The part (0 to 1) of the time for all analyses that `analysis` may take when `asked` for; what nobody asks for leaves
-  /// its part to the others.
+  /// The part (0 to 1) of the time for all analyses that `analysis` may take when `asked` for; what nobody asks for
+  /// leaves its part to the others.
   static double part_of(Analysis analysis, Analyses asked);
 
   Pace& of(Analysis analysis);
-  /// A page that opens shows the present moment, not the one at which somebody looked last.
-  void hurry(Analyses newly_asked);
+  void begin(Analyses analyses, double now);
 
  private:
   std::array<Pace, analysis_kinds.size()> paces_;

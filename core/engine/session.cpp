@@ -85,6 +85,7 @@ struct Session::Worker {
   std::int64_t checksum_interval = first_checksum_interval;
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
+  const Clock::time_point begin = Clock::now();
   AnalysisPaces paces;
   Pace edit_pace{0};
   bool probe_is_edited = false;  // since the last answer
@@ -179,18 +180,20 @@ struct Session::Worker {
         wake.wait(lock, [&] { return stopping || !inbox.empty() || asked != asked_before; });
       const Analyses now_asked = asked;
       stale = stale || now_asked != asked_before;
-      paces.hurry(now_asked & ~asked_before);
+      paces.begin(now_asked & ~asked_before, seconds_since(begin));
       asked_before = now_asked;
       if (idle && inbox.empty() && (has_influence_to_measure() ? is_being_steered() : stale))
         wake.wait_for(lock, std::chrono::milliseconds(4));
       if (stopping) return false;
       commands.swap(inbox);
     }
+    const bool was_running = running;
     for (const Command& command : commands) {
       guarded([&] { apply(command); });
       stale = true;
       note_command();
     }
+    if (running && !was_running) paces.begin(all_analyses, seconds_since(begin));
     return true;
   }
 
@@ -242,6 +245,7 @@ struct Session::Worker {
   void look_afresh() {
     checksum_step = -1;
     paces = AnalysisPaces();
+    paces.begin(all_analyses, seconds_since(begin));
     stale = true;
   }
 
@@ -532,15 +536,22 @@ struct Session::Worker {
     return share_for_analyses * AnalysisPaces::part_of(analysis, wanted());
   }
 
+  bool is_due(const Pace& pace, double share) const { return pace.due(share, seconds_since(begin)); }
+  template <class Look>
+  void look_in(Pace& pace, const Look& look) {
+    const double from = seconds_since(begin);
+    look();
+    pace.looked(from, seconds_since(begin));
+  }
+
   // At rest the step shows at once; what takes longer follows with the next publication.
   void look() {
     if (device_is_lost) return;
     const bool resting = !running;
     bool looked = false;
     const auto look_at = [&](Analysis analysis, bool is_current, void (WatchedRun::*update)()) {
-      Pace& pace = paces.of(analysis);
-      if (is_current || !asks(analysis) || !(resting || pace.due(share_of(analysis)))) return;
-      pace.timed([&] { (*watched.*update)(); });
+      if (is_current || !asks(analysis) || !(resting || is_due(paces.of(analysis), share_of(analysis)))) return;
+      look_in(paces.of(analysis), [&] { (*watched.*update)(); });
       looked = true;
     };
     look_at(Analysis::spectra, watched->spectra_are_current(), &WatchedRun::update_spectra);
@@ -557,9 +568,9 @@ struct Session::Worker {
     }
     if (!(resting && looked)) look_at(Analysis::solvers, watched->solvers_are_current(), &WatchedRun::update_solvers);
     if (!(resting && looked)) look_at(Analysis::theory, watched->theory_is_current(), &WatchedRun::update_theory);
-    if (Pace& pace = paces.of(Analysis::influence);
-        !resting && asks(Analysis::influence) && pace.due(share_of(Analysis::influence)))
-      pace.timed([&] { measure_influence_for_a_while(); });
+    Pace& influence = paces.of(Analysis::influence);
+    if (!resting && asks(Analysis::influence) && is_due(influence, share_of(Analysis::influence)))
+      look_in(influence, [&] { measure_influence_for_a_while(); });
     stale = stale || (resting && looked);
   }
 
@@ -567,8 +578,8 @@ struct Session::Worker {
   bool look_at_probe() {
     if (watched->probe_is_current() || !asks(Analysis::probe)) return false;
     Pace& pace = probe_is_edited ? edit_pace : paces.of(Analysis::probe);
-    if (running && !pace.due(probe_is_edited ? share_for_edits : share_of(Analysis::probe))) return false;
-    pace.timed([&] { watched->update_probe(); });
+    if (running && !is_due(pace, probe_is_edited ? share_for_edits : share_of(Analysis::probe))) return false;
+    look_in(pace, [&] { watched->update_probe(); });
     probe_is_edited = false;
     return true;
   }

@@ -1,17 +1,22 @@
-// All analyses together keep to their share of the time, and what somebody begins to wait for comes at once.
+// All analyses together keep to their share of the time, the first seconds show, and what somebody opens comes at once.
 #include "core/engine/analysis_paces.h"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <thread>
-
 namespace afterglow {
 namespace {
 
-constexpr double hardly_anything = 1e-9;  // of the time: a millisecond of work comes again after eleven days
-
-void work_for_a_millisecond() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+/// How often a look of `cost` seconds is made from `begin` to `end`, by somebody who asks a hundred times a second.
+int looks(Pace& pace, double cost, double share, double begin, double end) {
+  int count = 0;
+  for (double now = begin; now < end; now += 0.01) {
+    if (!pace.due(share, now)) continue;
+    pace.looked(now, now + cost);
+    now += cost;
+    ++count;
+  }
+  return count;
+}
 
 TEST(AnalysisPaces, ShareTheTimeAmongWhatIsAskedFor) {
   double total = 0;
@@ -27,26 +32,42 @@ TEST(AnalysisPaces, EveryAnalysisHasOneRow) {
     EXPECT_FALSE(has(seen, kind.analysis));
     seen = seen | kind.analysis;
   }
-  EXPECT_EQ(seen, all_analyses);
-  EXPECT_EQ(all_analyses, 63u);
+  EXPECT_EQ(seen, 63u);
 }
 
-TEST(AnalysisPaces, WhatIsNewlyAskedForIsDueAtOnceAndWhatWasDearIsNot) {
+TEST(AnalysisPaces, InTheLongRunALookKeepsToItsShare) {
+  Pace pace(0.25);
+  pace.begin(0);
+  looks(pace, 0.05, 0.01, 0, 1000);
+  EXPECT_NEAR(looks(pace, 0.05, 0.01, 1000, 2000), 1000 * 0.01 / 0.05, 3);
+}
+
+TEST(AnalysisPaces, ACheapLookKeepsToItsInterval) {
+  Pace pace(0.25);
+  pace.begin(0);
+  EXPECT_NEAR(looks(pace, 0, 0.01, 0, 100), 400, 20);
+}
+
+TEST(AnalysisPaces, TheFirstSecondsShowByLooksAtTwiceTheAgeEach) {
+  Pace pace(0.25);
+  pace.begin(100);
+  EXPECT_TRUE(pace.due(0.01, 100));
+  pace.looked(100, 101);  // its first look sets up what later ones use
+  EXPECT_FALSE(pace.due(0.01, 100.2));
+  EXPECT_TRUE(pace.due(0.01, 100.25));
+  EXPECT_EQ(looks(pace, 0.05, 0.01, 100.25, 105), 5);  // at 0.25, 0.5, 1, 2 and 4 seconds
+  EXPECT_LE(looks(pace, 0.05, 0.01, 105, 115), 3);
+}
+
+TEST(AnalysisPaces, WhatSomebodyBeginsToLookAtIsDueAtOnceAndTheOthersAreNot) {
   AnalysisPaces paces;
-  EXPECT_TRUE(paces.of(Analysis::influence).due(hardly_anything));
-  EXPECT_TRUE(paces.of(Analysis::theory).due(hardly_anything));
-  for (const Analysis each : {Analysis::influence, Analysis::theory}) paces.of(each).timed(work_for_a_millisecond);
-  EXPECT_FALSE(paces.of(Analysis::influence).due(hardly_anything));
-  paces.hurry(static_cast<Analyses>(Analysis::influence));
-  EXPECT_TRUE(paces.of(Analysis::influence).due(hardly_anything));
-  EXPECT_FALSE(paces.of(Analysis::theory).due(hardly_anything));
-}
-
-TEST(AnalysisPaces, AreNeverCloserThanTheirLeastInterval) {
-  Pace daily(24 * 3600);
-  daily.timed(work_for_a_millisecond);
-  daily.hurry();
-  EXPECT_FALSE(daily.due(1));
+  for (const Analysis each : {Analysis::influence, Analysis::theory}) {
+    paces.of(each).looked(500, 501);
+    EXPECT_FALSE(paces.of(each).due(0.01, 510));
+  }
+  paces.begin(static_cast<Analyses>(Analysis::influence), 510);
+  EXPECT_TRUE(paces.of(Analysis::influence).due(0.01, 510));
+  EXPECT_FALSE(paces.of(Analysis::theory).due(0.01, 510));
 }
 
 }  // namespace
