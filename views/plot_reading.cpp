@@ -78,17 +78,28 @@ bool speaks_for_itself(const Series& series) {
   return !line || !line->is_quiet;
 }
 
+/// The cursor stands before the line's first point or behind its last.
+bool is_beyond_its_line(const Figure& figure, const NearestPoint& point, double x) {
+  const auto* line = std::get_if<Line>(&figure.series[point.series]);
+  if (!line) return false;
+  return (point.index == 0 && x < point.x) || (point.index + 1 == CurveView(line->curve).size() && x > point.x);
+}
+
 }  // namespace
 
 std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x) {
-  const std::vector<NearestPoint> points = nearest_points(figure, view, x);
+  std::vector<NearestPoint> points = nearest_points(figure, view, x);
+  std::erase_if(points, [&](const NearestPoint& point) { return !speaks_for_itself(figure.series[point.series]); });
   if (points.empty()) return {};
-  const double shown = figure.x.integer_ticks ? std::round(x) : x;
-  std::vector<ReadingLine> lines{
-      {figure.x.label, number_text(shown, figure.x.integer_ticks ? 12 : 4), Role::dim, true}};
+  const int digits = figure.x.integer_ticks ? 12 : 4;
+  const bool share_a_place = std::ranges::all_of(points, [&](const NearestPoint& p) { return p.x == points[0].x; });
+  const double place = share_a_place ? points[0].x : figure.x.integer_ticks ? std::round(x) : x;
+  std::vector<ReadingLine> lines{{figure.x.label, number_text(place, digits), Role::dim, true}};
   for (const NearestPoint& point : points) {
-    if (speaks_for_itself(figure.series[point.series]))
-      lines.push_back({std::string(stem_of(point.name)), number_text(point.y, 4), point.ink, false});
+    const bool is_elsewhere = !share_a_place && is_beyond_its_line(figure, point, x);
+    lines.push_back({std::string(stem_of(point.name)),
+                     number_text(point.y, 4) + (is_elsewhere ? " at " + number_text(point.x, digits) : ""), point.ink,
+                     false});
   }
   return lines;
 }

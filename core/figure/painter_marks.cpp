@@ -109,32 +109,53 @@ void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy
   ink.add_rect(place);
 }
 
-// Around the dot, near before far; where all is inked, in a corner of the plot with a line to the dot.
-void draw_point_label(const Painter& p, const DrawnPoint& dot, const std::string& text, Occupancy& ink) {
-  const double width = p.width(text, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small;
+/// Places for a label of this size whose edge is so far from the dot, in eight directions.
+std::vector<Rect> places_around(const DrawnPoint& dot, double away, double width, double height) {
+  std::vector<Rect> places;
+  for (const auto& [across, up] : {std::pair{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}}) {
+    const double x = dot.place.x + across * (away + width / 2) - width / 2,
+                 y = dot.place.y + up * (away + height / 2) - height / 2;
+    places.push_back({x, y, width, height});
+  }
+  return places;
+}
+
+/// The nearest free place off the dot, on rings that grow.
+std::optional<Rect> place_off(const Painter& p, const DrawnPoint& dot, double width, double height,
+                              const Occupancy& ink) {
   const Rect& plot = p.layout.plot;
-  std::vector<Rect> near, corners;
-  for (const double away : {dot.radius + 5 * p.m.unit, dot.radius + 12 * p.m.unit}) {
-    for (const auto& [across, up] : {std::pair{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}}) {
-      const double x = dot.place.x + across * (away + width / 2) - width / 2,
-                   y = dot.place.y + up * (away + height / 2) - height / 2;
-      near.push_back(kept_inside({x, y, width, height}, plot));
+  const double farthest = std::hypot(plot.width, plot.height), step = 10 * p.m.unit;
+  for (double away = dot.radius + 1.2 * step; away < farthest; away += step) {
+    for (const Rect& place : places_around(dot, away, width, height)) {
+      const bool is_inside =
+          place.x >= plot.x && place.right() <= plot.right() && place.y >= plot.y && place.bottom() <= plot.bottom();
+      if (is_inside && ink.is_free(place)) return place;
     }
   }
-  const double air = 0.5 * p.m.text;
-  for (const double x : {plot.right() - width - air, plot.x + air}) {
-    for (const double y : {plot.y + air, plot.bottom() - height - air}) corners.push_back({x, y, width, height});
-  }
-  const Rect beside = best_place(near, ink), corner = best_place(corners, ink);
-  const bool is_far = !ink.is_free(beside) && ink.is_free(corner);
-  const Rect place = is_far ? corner : beside;
-  if (is_far) {
-    const Point end{std::clamp(dot.place.x, place.x, place.right()), place.y < dot.place.y ? place.bottom() : place.y};
-    const double length = std::hypot(end.x - dot.place.x, end.y - dot.place.y),
-                 start = (dot.radius + 4 * p.m.unit) / std::max(length, 1e-9);
-    const Point leader[] = {{dot.place.x + start * (end.x - dot.place.x), dot.place.y + start * (end.y - dot.place.y)},
-                            end};
-    if (start < 1) p.canvas.polyline(leader, {faded(p.theme.text, 0.6), 0.8 * p.m.line, Dash::solid});
+  return std::nullopt;
+}
+
+void draw_leader(const Painter& p, const DrawnPoint& dot, const Rect& label) {
+  const Point end{std::clamp(dot.place.x, label.x, label.right()), std::clamp(dot.place.y, label.y, label.bottom())};
+  const double length = std::hypot(end.x - dot.place.x, end.y - dot.place.y),
+               start = (dot.radius + 4 * p.m.unit) / std::max(length, 1e-9);
+  if (start >= 1) return;
+  const Point leader[] = {{dot.place.x + start * (end.x - dot.place.x), dot.place.y + start * (end.y - dot.place.y)},
+                          end};
+  p.canvas.polyline(leader, {faded(p.theme.text, 0.6), 0.8 * p.m.line, Dash::solid});
+}
+
+// Around the dot; where all is inked, as near as there is room with a line to the dot.
+void draw_point_label(const Painter& p, const DrawnPoint& dot, const std::string& text, Occupancy& ink) {
+  const double width = p.width(text, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small;
+  std::vector<Rect> near = places_around(dot, dot.radius + 5 * p.m.unit, width, height);
+  for (Rect& place : near) place = kept_inside(place, p.layout.plot);
+  Rect place = best_place(near, ink);
+  if (!ink.is_free(place)) {
+    if (const std::optional<Rect> off = place_off(p, dot, width, height, ink)) {
+      place = *off;
+      draw_leader(p, dot, place);
+    }
   }
   backed_text(p, place, text, p.theme.text, FontFace::regular, !ink.is_free(place));
   ink.add_rect(place);

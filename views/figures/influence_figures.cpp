@@ -254,16 +254,35 @@ std::string race_text(const RaceView& race, const RaceEntry& entry) {
   return one_percent_text(race, entry.tail) + (law.empty() ? "" : " · " + law) + " · " + price_text(entry);
 }
 
+/// One for each entry: those of one colour differ, and a layer has the same in every plot.
+std::vector<Marker> race_markers(const RaceView& race) {
+  std::vector<Marker> chosen;
+  std::size_t place = 0;
+  for (const RaceEntry& entry : race.entries) {
+    const auto is_taken = [&](Marker marker) {
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        if (chosen[i] == marker && layer_ink(race.entries[i].tail.kind) == layer_ink(entry.tail.kind)) return true;
+      }
+      return false;
+    };
+    for (std::size_t tries = 1; tries < std::size(markers) && is_taken(markers[place % std::size(markers)]); ++tries)
+      ++place;
+    chosen.push_back(markers[place++ % std::size(markers)]);
+  }
+  return chosen;
+}
+
 Figure race_overlay(const RaceView& race) {
   Figure figure = race_axes(race, "race_tails", "All tails");
   figure.subtitle = "lag of 1 % · law · state · time of a token; one input of " + grouped_number(race.tokens) +
                     " tokens, seed " + std::to_string(race.seed);
-  std::size_t place = 0;
-  for (const RaceEntry& entry : race.entries) {
+  const std::vector<Marker> marker = race_markers(race);
+  for (std::size_t i = 0; i < race.entries.size(); ++i) {
+    const RaceEntry& entry = race.entries[i];
     Line line = tail_line(entry_name(race, entry) + ": " + race_text(race, entry), entry.tail,
                           1 / first_value(entry.tail), 1e-9);
     line.ink = layer_ink(entry.tail.kind);
-    line.marker = markers[place++ % std::size(markers)];
+    line.marker = marker[i];
     figure.series.emplace_back(std::move(line));
   }
   return figure;
@@ -301,11 +320,12 @@ Line recall_line(const std::string& name, const RaceEntry& entry) {
 Figure race_recall(const RaceView& race) {
   Figure figure = recall_axes(race, "race_recall", "Recall of the planted token");
   figure.subtitle = "which of four tokens stood at " + std::to_string(race.source) + "?";
-  std::size_t place = 0;
-  for (const RaceEntry& entry : race.entries) {
+  const std::vector<Marker> marker = race_markers(race);
+  for (std::size_t i = 0; i < race.entries.size(); ++i) {
+    const RaceEntry& entry = race.entries[i];
     if (entry.recall.empty()) continue;
     Line line = recall_line(entry_name(race, entry), entry);
-    line.marker = markers[place++ % std::size(markers)];
+    line.marker = marker[i];
     figure.series.emplace_back(std::move(line));
   }
   return figure;

@@ -195,6 +195,33 @@ TEST(RenderFigure, FindsDots) {
   EXPECT_FALSE(g.point_at({g.plot.x, g.plot.y}, 3));
 }
 
+TEST(RenderFigure, ALabelOfACrowdedDotStaysNearAndALineLeadsToIt) {
+  Figure figure;
+  figure.labels = LabelPlacement::none;
+  figure.x.range = figure.y.range = Range{0, 10};
+  Scatter scatter;
+  scatter.name = "crowd";
+  for (int i = 0; i < 12; ++i)
+    scatter.points.push_back({4.5 + 0.1 * i, 5, 6, i, false, "", "dot " + std::to_string(i)});
+  figure.series.emplace_back(scatter);
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(figure, light_theme(), {.text_size = 12}, {0, 0, 500, 400}, canvas);
+  const Point crowd = g.to_canvas(5, 5);
+  const auto leads_there = [&](const RecordingCanvas::Polyline& line) {
+    const double away = std::hypot(line.points[0].x - crowd.x, line.points[0].y - crowd.y);
+    return line.points.size() == 2 && away < 40;
+  };
+  EXPECT_TRUE(std::ranges::any_of(canvas.polylines, leads_there));
+  std::vector<Rect> labels;
+  for (const RecordingCanvas::Text& text : canvas.texts) {
+    if (!text.text.starts_with("dot ")) continue;
+    EXPECT_LT(std::abs(text.box.x + text.box.width / 2 - crowd.x), 0.3 * g.plot.width) << text.text;
+    for (const Rect& other : labels) EXPECT_FALSE(text.box.overlaps(other)) << text.text;
+    labels.push_back(text.box);
+  }
+  EXPECT_EQ(labels.size(), 12u);
+}
+
 TEST(RenderFigure, EveryHeatMapHasNumbersBesideItsColours) {
   RecordingCanvas canvas;
   const FigureGeometry g = render_figure(heat_figure(), light_theme(), {}, {0, 0, 500, 400}, canvas);

@@ -397,6 +397,22 @@ TEST(PlotReading, ValuesAreThoseOfTheNearestPoints) {
   EXPECT_TRUE(values_at(Figure{}, {}, 1).empty());
 }
 
+TEST(PlotReading, ValuesSayWhereTheyAreWhenTheCursorIsNot) {
+  Figure figure = law_figure(Scale::linear, Scale::linear, [](double x) { return 2 * x; });
+  EXPECT_EQ(values_at(figure, {}, 17.3)[0].value, "17") << "the place of the value, not of the cursor";
+  EXPECT_EQ(values_at(figure, {}, 1e9)[0].value, "2000");
+  Line shorter = std::get<Line>(figure.series[0]);
+  shorter.name = "shorter";
+  shorter.curve.x = std::vector<double>{5, 6, 7};
+  shorter.curve.y = std::vector<double>{1, 2, 3};
+  figure.series.emplace_back(shorter);
+  const auto lines = values_at(figure, {}, 20);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].value, "20");
+  EXPECT_EQ(lines[1].value, "40");
+  EXPECT_EQ(lines[2].value, "3 at 7");
+}
+
 TEST(PlotReading, CellsOfHeatMaps) {
   HeatMap map;
   map.name = "G";

@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "core/analysis/influence.h"
 #include "core/figure/decimate.h"
+#include "core/figure/readout.h"
 #include "tests/support/sample_influence.h"
 #include "tests/support/sample_observations.h"
 
@@ -200,6 +204,35 @@ TEST(InfluenceFigures, TheRaceSaysWhichWeightsAreTrained) {
   EXPECT_THAT(race_subtitle(o, {}), testing::Not(testing::HasSubstr("initial")));
   EXPECT_EQ(race_head(*race, race->entries[0])[0], "sessa, initial");
   EXPECT_EQ(race_head(*race, race->entries[2])[0], "sessa, trained, step 120");
+}
+
+TEST(InfluenceFigures, NoTwoLinesOfTheRaceLookAlikeAndALayerLooksTheSameInBothPlots) {
+  Observation o = samples::mid_training();
+  auto view = std::make_shared<InfluenceView>(*o.influence);
+  auto race = std::make_shared<RaceView>(*view->race);
+  while (race->entries.size() < 12) {
+    race->entries.push_back(race->entries[race->entries.size() % 2]);
+    race->entries.back().weights = "trained, step " + std::to_string(race->entries.size());
+  }
+  race->entries[3].recall.clear();  // not yet measured
+  view->race = race;
+  o.influence = view;
+  const std::vector<Figure> figures = figures_of(race_figures, o);
+  std::map<std::string, Line> tails;
+  std::set<std::tuple<Role, int, Marker>> looks;
+  for (const Series& series : figures[0].series) {
+    const Line& line = std::get<Line>(series);
+    EXPECT_TRUE(looks.insert({line.ink.role, line.ink.index, line.marker}).second) << line.name;
+    tails[std::string(stem_of(line.name))] = line;
+  }
+  EXPECT_EQ(tails.size(), 12u);
+  EXPECT_EQ(figures[1].series.size(), 11u);
+  for (const Series& series : figures[1].series) {
+    const Line& line = std::get<Line>(series);
+    ASSERT_TRUE(tails.contains(line.name)) << line.name;
+    EXPECT_EQ(line.marker, tails[line.name].marker) << line.name;
+    EXPECT_EQ(line.ink, tails[line.name].ink) << line.name;
+  }
 }
 
 TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
