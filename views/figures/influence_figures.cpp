@@ -248,10 +248,11 @@ std::string price_text(const RaceEntry& entry) {
   return bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms";
 }
 
-/// "1 % at 41 · half-life 6.2 ± 0.1 · 4.2 KB · 0.031 ms": never a memory without its price.
+/// "1 % at 41 · 4.2 KB · 0.031 ms · half-life 6.2 ± 0.1": never a memory without its price, so where a legend is cut it
+/// is the law that goes.
 std::string race_text(const RaceView& race, const RaceEntry& entry) {
-  const std::string law = law_text(entry.tail.fit, entry.tail.fit.law);  // the other law would push the price out
-  return one_percent_text(race, entry.tail) + (law.empty() ? "" : " · " + law) + " · " + price_text(entry);
+  const std::string law = law_text(entry.tail.fit, entry.tail.fit.law);
+  return one_percent_text(race, entry.tail) + " · " + price_text(entry) + (law.empty() ? "" : " · " + law);
 }
 
 /// One for each entry: those of one colour differ, and a layer has the same in every plot.
@@ -274,7 +275,7 @@ std::vector<Marker> race_markers(const RaceView& race) {
 
 Figure race_overlay(const RaceView& race) {
   Figure figure = race_axes(race, "race_tails", "All tails");
-  figure.subtitle = "lag of 1 % · law · state · time of a token; one input of " + grouped_number(race.tokens) +
+  figure.subtitle = "lag of 1 % · state · time of a token · law; one input of " + grouped_number(race.tokens) +
                     " tokens, seed " + std::to_string(race.seed);
   const std::vector<Marker> marker = race_markers(race);
   for (std::size_t i = 0; i < race.entries.size(); ++i) {

@@ -153,9 +153,9 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
     const CurveView curve(std::get<Line>(series).curve);
     EXPECT_EQ(curve.y(0), 1);
   }
-  EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > 47 · lag^−0.4 · 24.6 KB · 0.04 ms"))
+  EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > 47 · 24.6 KB · 0.04 ms · lag^−0.4"))
       << std::get<Line>(figures[0].series[0]).name;
-  EXPECT_TRUE(line_that_starts(figures[0], "mamba2: 1 % at 16.2 · half-life 2.31 · 4.1 KB · 0.02 ms"))
+  EXPECT_TRUE(line_that_starts(figures[0], "mamba2: 1 % at 16.2 · 4.1 KB · 0.02 ms · half-life 2.31"))
       << std::get<Line>(figures[0].series[1]).name;
   const Line* recall = line_that_starts(figures[1], "mamba2");
   ASSERT_TRUE(recall);
