@@ -235,6 +235,22 @@ TEST(InfluenceFigures, NoTwoLinesOfTheRaceLookAlikeAndALayerLooksTheSameInBothPl
   }
 }
 
+TEST(InfluenceFigures, TailsOfKindsThatShareAColourDifferInTheirMarkers) {
+  Observation o = samples::mid_training();
+  auto view = std::make_shared<InfluenceView>(*o.influence);
+  InfluenceTail other = view->blocks.at(0);
+  ASSERT_EQ(other.kind, "mamba2");
+  other.kind = "mamba3";
+  other.label = "3 mamba3";
+  view->blocks.push_back(other);
+  o.influence = view;
+  const Figure figure = figures_of(influence_figures, o)[0];
+  const Line *first = line_that_starts(figure, "0 mamba2: half"), *second = line_that_starts(figure, "3 mamba3");
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->ink, second->ink);
+  EXPECT_NE(first->marker, second->marker);
+}
+
 TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
   const Observation o = samples::mid_training();
   const auto ids = [](const std::vector<Figure>& figures) {

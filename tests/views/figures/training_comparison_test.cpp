@@ -69,5 +69,24 @@ TEST(TrainingFigures, GradientNormsOfEarlierRunsLieBehind) {
   expect_end(figure.series[1], "all", 0.4);
 }
 
+TEST(TrainingFigures, GradientNormsOfLayersThatShareAColourDifferInTheirDashes) {
+  Observation observation;
+  observation.runs = {run_of("run 1", {3, 2}, {8, 9})};
+  for (const char* kind : {"embedding", "gka", "swiglu", "mamba2", "mamba3", "head"}) {
+    observation.model.layers.push_back({std::string("0 ") + kind, "", kind, "", 0, 0, 0});
+    observation.runs[0].layer_gradient_norms.push_back({std::string("0 ") + kind, published({1, 2})});
+  }
+  CurveStore curves;
+  const Figure figure = training_figures(observation, {}, curves)[2];
+  ASSERT_EQ(figure.series.size(), 7u);
+  for (std::size_t i = 0; i < figure.series.size(); ++i) {
+    const Line& line = std::get<Line>(figure.series[i]);
+    for (std::size_t j = 0; j < i; ++j) {
+      const Line& other = std::get<Line>(figure.series[j]);
+      EXPECT_FALSE(line.ink == other.ink && line.dash == other.dash) << line.name << " as " << other.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace afterglow
