@@ -102,7 +102,9 @@ struct PageState {
 
   // Of this sitting.
   Selection selection;
-  std::string maximised;  ///< id of the panel that is shown alone
+  std::string followed_model;        ///< for which `workspace` was chosen last; empty: none has come yet
+  bool workspace_is_chosen = false;  ///< by a command
+  std::string maximised;             ///< id of the panel that is shown alone
   std::map<std::string, PlotState> plots;
   Crosshair crosshair, next_crosshair;
   std::string dragged_plot, dragged_point;  ///< a dot that is being moved; empty: none

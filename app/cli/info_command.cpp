@@ -80,7 +80,7 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   json result = {{"version", version_line()}, {"devices", list_devices(output)}};
   const auto listed = [&](const std::string& name, const std::string& text) {
     char line[400];
-    std::snprintf(line, sizeof line, "  %-18s %s", name.c_str(), text.c_str());
+    std::snprintf(line, sizeof line, "  %-24s %s", name.c_str(), text.c_str());
     output.line(line);
   };
   output.line("presets");

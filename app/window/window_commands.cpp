@@ -456,6 +456,7 @@ void workspace(CommandContext& context, const json& value) {
     throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
   }
   context.page.workspace = name;
+  context.page.workspace_is_chosen = true;
   context.page.maximised.clear();
 }
 

@@ -172,6 +172,7 @@ void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
   observation_ = source_.observe();
+  follow_model(page_, observation_->model);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
   give_all();
   refresh_look();

@@ -17,5 +17,51 @@ TEST(FirstPage, AsksForWhatTheBenchmarkOfItMeasures) {
   EXPECT_EQ(analyses, first_page_analyses);
 }
 
+ModelSummary model_of(const std::string& name, std::initializer_list<const char*> kinds) {
+  ModelSummary model;
+  model.name = name;
+  for (const char* kind : kinds) model.layers.push_back({kind, "", kind, "", 0, 0, 0});
+  return model;
+}
+
+TEST(FirstPage, IsTheOneThatIsAboutTheModelsLayers) {
+  const auto opened = [](std::initializer_list<const char*> kinds) {
+    PageState page;
+    follow_model(page, ModelSummary());
+    EXPECT_EQ(page.workspace, "koopman") << "nothing has come yet";
+    follow_model(page, model_of("one", kinds));
+    return page.workspace;
+  };
+  EXPECT_EQ(opened({"embedding", "mamba2", "ska", "head"}), "koopman");
+  EXPECT_EQ(opened({"embedding", "gka", "swiglu", "head"}), "solvers");
+  EXPECT_EQ(opened({"embedding", "sessa", "head"}), "influence");
+  EXPECT_EQ(opened({"embedding", "attention", "spectral_memory", "head"}), "memory");
+  EXPECT_EQ(opened({"embedding", "mamba2", "head"}), "training");
+}
+
+TEST(FirstPage, ChangesOnlyWhenItHasNothingToShowOfAnotherModel) {
+  PageState page;
+  follow_model(page, model_of("tiny", {"ska"}));
+  page.workspace = "training";
+  follow_model(page, model_of("sessa-mqar", {"sessa"}));
+  EXPECT_EQ(page.workspace, "training") << "it shows any model";
+  page.workspace = "theory";
+  follow_model(page, model_of("sessa-mqar", {"sessa"}));
+  EXPECT_EQ(page.workspace, "theory") << "the model is the same: it was chosen for it";
+  follow_model(page, model_of("gka", {"gka"}));
+  EXPECT_EQ(page.workspace, "solvers");
+  follow_model(page, model_of("tiny", {"ska"}));
+  EXPECT_EQ(page.workspace, "solvers") << "it has something to show of this one too";
+}
+
+TEST(FirstPage, ThatWasChosenBeforeTheModelCameStays) {
+  PageState page;
+  page.workspace_is_chosen = true;
+  follow_model(page, model_of("gka", {"gka"}));
+  EXPECT_EQ(page.workspace, "koopman");
+  follow_model(page, model_of("sessa-mqar", {"sessa"}));
+  EXPECT_EQ(page.workspace, "influence");
+}
+
 }  // namespace
 }  // namespace afterglow

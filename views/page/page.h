@@ -37,8 +37,13 @@ struct WorkspaceRow {
 struct Workspace {
   std::string_view id, title;
   std::vector<WorkspaceRow> rows;
+  std::vector<std::string_view> kinds{};  ///< of layers that it is about: a model with one of them opens here
+  bool shows_others = true;               ///< whether it has something to show of models without them
 };
 std::span<const Workspace> workspaces();
+/// Another model has come: a workspace that has nothing to show of it gives way to the one that is about its layers, or
+/// to Training. One that was chosen before the first model came stays.
+void follow_model(PageState& state, const ModelSummary& model);
 /// Gives a panel of the present workspace this share more of its row's width and of the height of all rows; its
 /// neighbours give it. What the splitters do, for keys.
 void resize_panel(PageState& state, std::string_view panel, double width, double height);
