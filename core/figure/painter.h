@@ -83,10 +83,12 @@ std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occup
 /// Entries for the series not labelled yet, in a free corner of the plot; nothing when every corner has ink.
 std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const std::vector<PlacedLabel>& labelled,
                                                       Occupancy& ink);
-/// The same in the corner with the least ink, without entries that do not fit.
+/// The same in the corner with the least ink, by their stems (readout.h) and without entries that do not fit.
 std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink);
+/// What a legend says of a series: its name, or where there is little room its stem.
+enum class LegendNames { whole, stems };
 /// The same in rows above the plot, and how tall these rows are.
-std::vector<PlacedLabel> legend_above(const Painter& p, double& height);
+std::vector<PlacedLabel> legend_above(const Painter& p, LegendNames names, double& height);
 void draw_labels(const Painter& p, const std::vector<PlacedLabel>& labels, FigureGeometry& geometry);
 
 }  // namespace afterglow

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/figure/painter.h"
+#include "core/figure/readout.h"
 
 namespace afterglow {
 namespace {
@@ -133,7 +134,8 @@ bool is_labelled(const std::vector<PlacedLabel>& labels, std::size_t series) {
 }
 
 // Entries without places. A lone scatter or bar series needs no legend: the title speaks of it.
-std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<PlacedLabel>& labelled) {
+std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<PlacedLabel>& labelled,
+                                        LegendNames names = LegendNames::whole) {
   std::vector<PlacedLabel> entries;
   std::size_t named = 0;
   bool has_line = false;
@@ -141,8 +143,9 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     const Series& series = p.figure.series[i];
     if (std::holds_alternative<HeatMap>(series) || !is_shown(series, p.view)) continue;
     const auto* line = std::get_if<Line>(&series);
-    const std::string text = line ? label_text(*line) : series_name(series);
+    std::string text = line ? label_text(*line) : series_name(series);
     if (text.empty()) continue;
+    if (names == LegendNames::stems) text = stem_of(text);
     ++named;
     if (is_labelled(labelled, i)) continue;
     has_line = has_line || line;
@@ -295,7 +298,7 @@ std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const st
 }
 
 std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink) {
-  std::vector<PlacedLabel> entries = legend_entries(p, {});
+  std::vector<PlacedLabel> entries = legend_entries(p, {}, LegendNames::stems);
   // Names that are wider than the plot are cut rather than left out.
   const double beside = swatch_width(p) + label_gap(p), most = p.layout.plot.width - 1.5 * p.m.text - beside;
   for (PlacedLabel& entry : entries) {
@@ -311,8 +314,8 @@ std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink)
   return entries;
 }
 
-std::vector<PlacedLabel> legend_above(const Painter& p, double& height) {
-  std::vector<PlacedLabel> entries = legend_entries(p, {});
+std::vector<PlacedLabel> legend_above(const Painter& p, LegendNames names, double& height) {
+  std::vector<PlacedLabel> entries = legend_entries(p, {}, names);
   const Rect& area = p.layout.area;
   const double left = area.x + p.m.gap, gap = 1.2 * p.m.text;
   double x = left, y = p.layout.top_of_legend;

@@ -85,13 +85,19 @@ class Renderer {
       return attempt;
     }
     double height = 0;
-    legend_above(p, height);
-    if (p.layout.plot.height - height < 5 * p.m.text) {  // no room above either
+    const auto lines_left = [&] { return (p.layout.plot.height - height) / p.m.text; };
+    LegendNames names = LegendNames::whole;
+    legend_above(p, names, height);
+    if (lines_left() < 10) {
+      names = LegendNames::stems;
+      legend_above(p, names, height);
+    }
+    if (lines_left() < 5) {  // no room above either
       attempt.labels = legend_over_ink(p, attempt.ink);
       return attempt;
     }
     Attempt tall = attempted(laid_out({.right = 0, .top = height}));
-    tall.labels = legend_above(painter(tall.layout), height);
+    tall.labels = legend_above(painter(tall.layout), names, height);
     return tall;
   }
 

@@ -275,8 +275,8 @@ std::vector<Marker> race_markers(const RaceView& race) {
 
 Figure race_overlay(const RaceView& race) {
   Figure figure = race_axes(race, "race_tails", "All tails");
-  figure.subtitle = "lag of 1 % · state · time of a token · law; one input of " + grouped_number(race.tokens) +
-                    " tokens, seed " + std::to_string(race.seed);
+  figure.subtitle = "one input of " + grouped_number(race.tokens) + " tokens, seed " + std::to_string(race.seed) +
+                    "; where there is room, lag of 1 % · state · time of a token · law";
   const std::vector<Marker> marker = race_markers(race);
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     const RaceEntry& entry = race.entries[i];
@@ -376,11 +376,11 @@ Figure state_column(const RaceView& race, std::size_t column) {
   return figure;
 }
 
-/// What a log axis shows of dots that are wide themselves.
-std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double ScatterPoint::*place) {
+/// What a log axis shows of dots that are wide themselves: so many times less than the least and more than the most.
+std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double ScatterPoint::*place, double times) {
   if (points.empty()) return std::nullopt;
   const auto [least, most] = std::ranges::minmax(points, {}, place);
-  return Range{least.*place / 1.7, most.*place * 1.7};
+  return Range{least.*place / times, most.*place * times};
 }
 
 Figure race_cost(const RaceView& race) {
@@ -404,8 +404,8 @@ Figure race_cost(const RaceView& race) {
                               3 + 1.2 * std::log2(std::max(1.0, reach)), layer_ink(entry.tail.kind), false,
                               entry.tail.label + " " + entry.weights, entry.tail.label});
   }
-  figure.x.range = room_about(scatter.points, &ScatterPoint::x);
-  figure.y.range = room_about(scatter.points, &ScatterPoint::y);
+  figure.x.range = room_about(scatter.points, &ScatterPoint::x, 1.7);
+  figure.y.range = room_about(scatter.points, &ScatterPoint::y, 3);  // the plot is flat
   figure.series.emplace_back(std::move(scatter));
   return figure;
 }

@@ -148,6 +148,24 @@ TEST(RenderFigure, ALongLegendHasRoomOnItsPage) {
   EXPECT_GT(g.plot.height, 0.4 * page.height_pt());
 }
 
+TEST(RenderFigure, AFlatPlotKeepsItsRoomAndItsLegendTheStemsOfNames) {
+  Figure figure;
+  figure.labels = LabelPlacement::legend;
+  for (int i = 0; i < 8; ++i)
+    figure.series.push_back(Line{.name = "layer " + std::to_string(i) + ": 1 % at 204, a law, a state and its price",
+                                 .curve = {{0, 1, 2, 3}, {0.1 * i, 1 - 0.1 * i, 0.1 * i, 1}, {}},
+                                 .ink = i});
+  RecordingCanvas flat, tall;
+  const FigureGeometry g = render_figure(figure, light_theme(), {.text_size = 12}, {0, 0, 600, 180}, flat);
+  render_figure(figure, light_theme(), {.text_size = 12}, {0, 0, 600, 500}, tall);
+  EXPECT_GT(g.plot.height, 60);
+  for (int i = 0; i < 8; ++i) {
+    const std::string stem = "layer " + std::to_string(i);
+    EXPECT_TRUE(flat.shows(stem));
+    EXPECT_TRUE(tall.shows(stem + ": 1 % at 204, a law, a state and its price"));
+  }
+}
+
 TEST(RenderFigure, MeasuringCursorsHaveTagsInsideThePlot) {
   RecordingCanvas canvas;
   const Figure figure = training_figure();

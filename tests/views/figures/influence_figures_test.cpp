@@ -164,7 +164,7 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
   EXPECT_EQ(price.points[0].y, 24576);
   for (const ScatterPoint& point : price.points) {
     EXPECT_LT(figures[2].x.range->low, point.x / 1.5) << "no dot is cut by the frame";
-    EXPECT_GT(figures[2].y.range->high, point.y * 1.5);
+    EXPECT_GT(figures[2].y.range->high, point.y * 2.5);
   }
 
   const HeatMap& state = std::get<HeatMap>(figures[3].series[0]);
