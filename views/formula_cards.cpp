@@ -139,16 +139,18 @@ std::string memory_token_numbers(const Observation& o, const Selection&) {
 }
 
 constexpr std::array cards{
-    FormulaCard{"training", "Training", "L = −mean log p(target)",
-                "Loss and accuracy are taken at the answers only; curves are smoothed with bias correction, raw values "
-                "stay behind.",
-                "Echo, section 4", loss_numbers},
+    FormulaCard{
+        "training", "Training", "L = −mean log p(target)",
+        "Loss and accuracy are taken at the answers only; a forecast has its mean squared error and the variance "
+        "that it explains. Curves are smoothed with bias correction, raw values stay behind.",
+        "Echo, section 4", loss_numbers},
     FormulaCard{
         "training_accuracy", "Accuracy", "share of answers whose most probable token is right",
-        "The thin curve is each step's batch, the thick one its average, the diamonds are sequences never trained on.",
+        "The thin curve is each step's batch, the thick one its average, the diamonds are sequences never trained on. "
+        "Of a forecast: 1 − MSE over the mean square of the truth.",
         "Echo, section 4", accuracy_numbers},
-    FormulaCard{"training_loss", "Loss", "L = −mean log p(target)", "Cross-entropy of the answers.", "Echo, section 4",
-                loss_numbers},
+    FormulaCard{"training_loss", "Loss", "L = −mean log p(target)",
+                "Cross-entropy of the answers; of a forecast the mean squared error.", "Echo, section 4", loss_numbers},
     FormulaCard{"training_gradient_norm", "Gradient norm", "|∂L/∂θ| of each layer",
                 "Before clipping; the white line is the whole model.", "Echo, appendix J", nullptr},
     FormulaCard{"training_learning_rate", "Learning rate", "warm-up, then cosine",

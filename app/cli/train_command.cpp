@@ -34,7 +34,9 @@ std::vector<double> column(const PublishedCurve& curve) {
   return {curve.values.get(), curve.values.get() + curve.size};
 }
 
-void write_metrics(const std::filesystem::path& path, const RunCurves& curves) {
+void write_metrics(const std::filesystem::path& path, const RunCurves& curves, const MeasureNames& names) {
+  std::string quality = names.quality;
+  std::ranges::replace(quality, ' ', '_');
   std::vector<double> steps, held_out(curves.loss.size, NAN);
   for (std::size_t i = 0; i < curves.loss.size; ++i)
     steps.push_back(static_cast<double>(curves.first_step) + static_cast<double>(i));
@@ -43,12 +45,13 @@ void write_metrics(const std::filesystem::path& path, const RunCurves& curves) {
     if (step >= curves.first_step)  // a resumed run remembers evaluations from before
       held_out[static_cast<std::size_t>(step - curves.first_step)] = curves.held_out_accuracy[i];
   }
-  std::vector<CsvColumn> columns = {{"step", steps},
-                                    {"loss [nat]", column(curves.loss)},
-                                    {"accuracy", column(curves.accuracy)},
-                                    {"held_out_accuracy", held_out},
-                                    {"learning_rate", column(curves.learning_rate)},
-                                    {"gradient_norm", column(curves.gradient_norm)}};
+  std::vector<CsvColumn> columns = {
+      {"step", steps},
+      {names.loss_unit.empty() ? "loss" : "loss [" + names.loss_unit + "]", column(curves.loss)},
+      {quality, column(curves.accuracy)},
+      {"held_out_" + quality, held_out},
+      {"learning_rate", column(curves.learning_rate)},
+      {"gradient_norm", column(curves.gradient_norm)}};
   for (const NamedCurve& layer : curves.layer_gradient_norms)
     columns.push_back({"gradient_norm " + layer.name, column(layer.values)});
   write_csv(path, columns);
@@ -185,7 +188,7 @@ Results write_results(WatchedRun& watched, const RunCurves& curves, bool finite,
   write_snapshot(results.snapshot, run.snapshot());
   if (!finite) throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());
   results.metrics = output_path(options.out / ("metrics_" + stem + ".csv"), force);
-  write_metrics(results.metrics, curves);
+  write_metrics(results.metrics, curves, run.trainer().measures());
   results.recipe = output_path(options.out / ("recipe_" + stem + ".json"), force);
   write_json(results.recipe, to_json(run.recipe()));
   if (options.figures) results.figures = write_figures(look_at_everything(watched), options.out, stem, force);
@@ -195,6 +198,7 @@ Results write_results(WatchedRun& watched, const RunCurves& curves, bool finite,
 /// The numbers of a trained model.
 struct Outcome {
   double loss = NAN, accuracy = 0;
+  std::string quality;  ///< what `accuracy` is called
   std::string checksum;
   ForecastScore score;  ///< of a forecaster; of no windows otherwise
 };
@@ -204,6 +208,7 @@ Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
   if (!curves.loss.empty()) outcome.loss = curves.loss.back();
   Trainer& trainer = run.trainer();
   outcome.accuracy = trainer.evaluate(trainer.config().evaluate_examples);
+  outcome.quality = trainer.measures().quality;
   outcome.checksum = trainer.checksum();
   if (trainer.forecast() != nullptr) outcome.score = trainer.score();
   return outcome;
@@ -212,9 +217,9 @@ Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
 void print_outcome(const Outcome& outcome, const Results& results, std::int64_t step, double steps_per_second,
                    const std::filesystem::path& folder, Output& output) {
   char text[200];
-  std::snprintf(text, sizeof text, "step %lld  loss %.4f  held-out accuracy %.4f  checksum %s  %.1f steps/s",
-                static_cast<long long>(step), outcome.loss, outcome.accuracy, outcome.checksum.c_str(),
-                steps_per_second);
+  std::snprintf(text, sizeof text, "step %lld  loss %.4f  held-out %s %.4f  checksum %s  %.1f steps/s",
+                static_cast<long long>(step), outcome.loss, outcome.quality.c_str(), outcome.accuracy,
+                outcome.checksum.c_str(), steps_per_second);
   output.line(text);
   const ForecastScore& score = outcome.score;
   if (score.windows > 0) {

@@ -24,6 +24,7 @@ class ForecastObjective final : public Objective {
   const Task& task() const override { return *task_; }
   ForecastObjective* forecast() override { return this; }
   std::vector<ModelPart> parts(const ParameterStore& store) const override;
+  MeasureNames measures() const override { return {"mean squared error", "", "explained variance"}; }
   std::int64_t width() const override { return model_->width(); }
   void make_batch(Backend& backend, std::int64_t batch, DType dtype) override;
   void draw(std::uint64_t seed, std::int64_t first) override;

@@ -39,6 +39,7 @@ class Objective {
   virtual const Task& task() const = 0;
   /// In the order of the parameters in the flat buffers; `store` has been allocated.
   virtual std::vector<ModelPart> parts(const ParameterStore& store) const = 0;
+  virtual MeasureNames measures() const { return {}; }
   /// d of the summary of a step.
   virtual std::int64_t width() const = 0;
   /// What of the model may be changed live.

@@ -25,6 +25,7 @@ struct ModelSummary {
   std::string name;
   std::vector<LayerSummary> layers;
   std::int64_t parameters = 0;
+  bool is_forecaster = false;  ///< reads rows of a series instead of tokens
 };
 
 struct TokenView {
@@ -135,6 +136,11 @@ struct Setting {
   bool logarithmic = false, integer = false;
 };
 
+/// What the numbers of a training are called on axes and in files.
+struct MeasureNames {
+  std::string loss = "cross-entropy", loss_unit = "nats", quality = "accuracy";
+};
+
 struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without overrides
 struct TheoryView;      ///< theory_view.h: theorems of one head held against measurements
 struct DepthView;       ///< depth_view.h: gradients in front of every layer and their bounds
@@ -158,6 +164,7 @@ struct Observation {
   double steps_per_second = 0;
   ModelSummary model;
   std::string task;  ///< "system prompt · 4 bindings · T 64"
+  MeasureNames measures;
   std::vector<Setting> settings;
   std::vector<RunCurves> runs;  ///< the current run last; earlier ones and branches before it
   std::shared_ptr<const Spectra> spectra;

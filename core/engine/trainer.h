@@ -83,6 +83,7 @@ class Trainer {
   Model& model() const;
   /// The forecaster that is trained; null in a run on tokens.
   ForecastObjective* forecast() const { return objective_->forecast(); }
+  MeasureNames measures() const { return objective_->measures(); }
   /// Test errors of the run's own data set; every window where `most` is 0. Only of a forecaster.
   struct ForecastScore score(std::int64_t most = 0);
   std::shared_ptr<const ForecastView> forecast_view(std::int64_t probe);

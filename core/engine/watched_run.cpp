@@ -302,6 +302,7 @@ Observation WatchedRun::describe() const {
   now.history_bytes = static_cast<std::int64_t>(run_->history().bytes());
   now.model.name = recipe.name;
   now.model.parameters = trainer.parameters().count();
+  now.model.is_forecaster = forecasts();
   for (const ModelPart& part : trainer.parts()) {
     LayerSummary summary{part.label, part.scope, part.kind, part.detail, part.parameters, part.heads, 0};
     if (part.branch >= 0) {
@@ -311,6 +312,7 @@ Observation WatchedRun::describe() const {
     now.model.layers.push_back(std::move(summary));
   }
   now.task = trainer.task().describe();
+  now.measures = trainer.measures();
   now.settings = trainer.settings();
   now.runs.push_back(run_->curves());
   now.spectra = spectra_;

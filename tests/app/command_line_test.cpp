@@ -51,7 +51,7 @@ TEST_F(CommandLine, TrainAnswersWithOneObject) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / result["snapshot"].get<std::string>()));
   const CsvTable metrics = read_csv(folder_ / result["metrics"].get<std::string>());
   EXPECT_EQ(metrics.rows(), 40u);
-  EXPECT_DOUBLE_EQ(metrics.numbers("loss [nat]").back(), result["loss"].get<double>());
+  EXPECT_DOUBLE_EQ(metrics.numbers("loss [nats]").back(), result["loss"].get<double>());
 }
 
 TEST_F(CommandLine, TableTrainsWhatIsMissingAndWritesItsFiles) {

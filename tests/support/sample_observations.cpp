@@ -670,6 +670,12 @@ Observation forecast() {
   Observation o = training_at(428);
   o.preset = "forecast";
   o.task = "forecast · built-in · 72 → 24";
+  o.measures = {"mean squared error", "", "explained variance"};
+  o.model.layers = {{"embedding", "enc_embedding", "embedding", "d 32", 2000, 0, 0},
+                    {"0 attention", "encoder.layers.0", "attention", "H 4", 12000, 4, 0},
+                    {"memory", "memory", "spectral_memory", "K 8 · M 4", 240000, 0, 0},
+                    {"head", "head", "head", "P 24", 9000, 0, 0}};
+  o.model.is_forecaster = true;
   o.spectra = nullptr;
   o.spectra_trail.clear();
   o.trace = nullptr;

@@ -91,7 +91,7 @@ bool is_whole(const DepthView& depth) {
 
 std::string depth_subtitle(const Observation& observation, const Selection&) {
   const DepthView* depth = depth_of(observation);
-  if (!depth) return "not measured yet: it follows the spectra within seconds";
+  if (!depth) return why_not_yet(observation, "not measured yet: it follows the spectra within seconds");
   if (!is_whole(*depth)) return "nothing to measure: the probe asks no answer, or a number is not finite";
   std::string text = "solid: measured, dashed: bound";
   if (depth->step != observation.step) text += " · as of step " + grouped_number(depth->step);

@@ -87,7 +87,6 @@ Figure errors_figure(const ForecastView& view) {
   Figure figure;
   figure.id = "forecast_errors";
   figure.title = "Error of every window";
-  figure.subtitle = "left: this one";
   figure.x.label = "window";
   figure.y.label = "channel";
   HeatMap map;
@@ -104,7 +103,8 @@ Figure errors_figure(const ForecastView& view) {
       if (std::isfinite(cells.back())) largest = std::max(largest, cells.back());
     }
   }
-  for (const ForecastWindow& window : view.windows) map.col_labels.push_back(std::to_string(window.index));
+  for (const ForecastWindow& window : view.windows)
+    map.col_labels.push_back(map.col_labels.empty() ? "this" : std::to_string(window.index));
   map.value.range = Range{0, colour_reach(largest)};
   map.cells = std::move(cells);
   figure.series.emplace_back(std::move(map));
@@ -213,7 +213,7 @@ Figure switched_off_figure(const ForecastView& view) {
     const ForecastWindow& window = view.windows[w];
     const auto x = static_cast<double>(w);
     bars.bars.push_back({x, 100 * (window.mse_without_memory / window.mse - 1), no_ghost, Ink(1)});
-    figure.x.ticks.push_back({x, std::to_string(window.index)});
+    figure.x.ticks.push_back({x, w == 0 ? "this" : std::to_string(window.index)});
   }
   figure.x.range = Range{-0.6, static_cast<double>(view.windows.size()) - 0.4};
   figure.series.emplace_back(std::move(bars));

@@ -455,7 +455,8 @@ std::string law_text(const InfluenceFit& fit) {
 }
 
 std::string influence_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.influence) return "measured as soon as training rests, or in its spare time";
+  if (!observation.influence)
+    return why_not_yet(observation, "measured as soon as training rests, or in its spare time");
   return measured_text(*observation.influence) + age_text(observation, observation.influence->step);
 }
 
@@ -483,7 +484,8 @@ std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry)
 
 std::string race_subtitle(const Observation& observation, const Selection&) {
   const RaceView* race = observation.influence ? observation.influence->race.get() : nullptr;
-  if (!race || race->entries.empty()) return "all layers on one input: columns come one by one";
+  if (!race || race->entries.empty())
+    return why_not_yet(observation, "all layers on one input: columns come one by one");
   return "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) + " · d " +
          std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
          (has_trained(*race) ? "" : " · initial weights");

@@ -51,6 +51,11 @@ std::string why_no_layer(const Observation& observation, std::string_view kind, 
   return "this model has no " + std::string(name) + " layer; Ctrl P, load {\"preset\": \"tiny\"} opens one that has";
 }
 
+std::string why_not_yet(const Observation& observation, std::string_view soon) {
+  if (!observation.model.is_forecaster) return std::string(soon);
+  return "a forecaster reads rows of a series, no tokens; Ctrl P, load {\"preset\": \"tiny\"} opens a model that does";
+}
+
 std::string layer_name(const Observation& observation, int layer) {
   if (layer < 0 || layer >= static_cast<int>(observation.model.layers.size())) return "layer " + std::to_string(layer);
   return observation.model.layers[static_cast<std::size_t>(layer)].label;

@@ -18,6 +18,8 @@ Ink token_ink(int role);
 
 /// Why there is nothing of a kind of layer to see: the model has none, or it has not been looked at.
 std::string why_no_layer(const Observation& observation, std::string_view kind, std::string_view name);
+/// What a panel says before its first analysis: `soon`, or of a forecaster, which has no tokens to analyse, that.
+std::string why_not_yet(const Observation& observation, std::string_view soon);
 
 /// The label of a layer, or "layer 7" for an index that the model does not have.
 std::string layer_name(const Observation& observation, int layer);

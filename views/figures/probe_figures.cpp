@@ -133,7 +133,7 @@ std::string accuracy_change(const Observation& observation) {
 }
 
 std::string probe_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.probe) return "the first sequence is asked within seconds of the start";
+  if (!observation.probe) return why_not_yet(observation, "the first sequence is asked within seconds of the start");
   const ProbeView& probe = *observation.probe;
   std::string text = accuracy_change(observation) + " on " + std::to_string(probe.examples) + " sequences";
   if (probe.is_edited()) text += " · grey: without overrides";

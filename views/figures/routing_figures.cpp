@@ -288,7 +288,9 @@ const RoutingView* selected_routing(const Observation& observation, const Select
 
 std::string routing_subtitle(const Observation& observation, const Selection& selection) {
   const RoutingView* routing = selected_routing(observation, selection);
-  if (!routing) return "measured with the influence tails, as soon as training rests or in its spare time";
+  if (!routing)
+    return why_not_yet(observation,
+                       "measured with the influence tails, as soon as training rests or in its spare time");
   return layer_name(observation, routing->layer) + " · T " + grouped_number(routing->tokens) +
          (observation.influence->step == observation.step
               ? ""

@@ -121,7 +121,7 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
 
 std::string stepper_subtitle(const Observation& observation, const Selection& selection) {
   const int token = selected_token(observation, selection);
-  if (token < 0) return "the first sequence is traced within seconds of the start";
+  if (token < 0) return why_not_yet(observation, "the first sequence is traced within seconds of the start");
   const Trace& trace = *observation.trace;
   std::string text = layer_name(observation, trace.layer);
   if (const int head = selected_trace_head(trace, selection); head >= 0) text += " · head " + std::to_string(head);

@@ -71,7 +71,8 @@ int selected_weights_head(const Observation& observation, const Selection& selec
 }
 
 std::string token_weights_subtitle(const Observation& observation, const Selection& selection) {
-  if (!observation.token_weights) return "the first sequence is traced within seconds of the start";
+  if (!observation.token_weights)
+    return why_not_yet(observation, "the first sequence is traced within seconds of the start");
   const std::string layer = layer_name(observation, observation.token_weights->layer);
   const int head = selected_weights_head(observation, selection);
   if (head < 0) return "choose an attention, SKA or Mamba-2 layer to see which tokens it reads";

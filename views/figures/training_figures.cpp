@@ -2,6 +2,7 @@
 #include "views/figures/training_figures.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -105,9 +106,15 @@ void add_held_out(Figure& figure, const Observation& observation, CurveStore& cu
   figure.series.emplace_back(std::move(line));
 }
 
+std::string with_capital(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
 Figure accuracy_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
-  Figure figure = step_figure(observation, "accuracy", "Accuracy");
-  figure.y.label = "accuracy";
+  const std::string& quality = observation.measures.quality;
+  Figure figure = step_figure(observation, "accuracy", with_capital(quality));
+  figure.y.label = quality;
   figure.y.range = Range{0, 1.02};
   add_runs(figure, observation, selection, curves, &RunCurves::accuracy, "training");
   add_held_out(figure, observation, curves);
@@ -117,8 +124,8 @@ Figure accuracy_figure(const Observation& observation, const Selection& selectio
 
 Figure loss_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
   Figure figure = step_figure(observation, "loss", "Loss");
-  figure.y.label = "cross-entropy";
-  figure.y.unit = "nats";
+  figure.y.label = observation.measures.loss;
+  figure.y.unit = observation.measures.loss_unit;
   figure.y.scale = Scale::log;
   add_runs(figure, observation, selection, curves, &RunCurves::loss, "loss");
   add_marks(figure, observation);
@@ -185,7 +192,7 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
 
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
   if (observation.runs.empty()) return "no step yet: Space starts the training";
-  std::string text = "accuracy and loss";
+  std::string text = observation.measures.quality + " and loss";
   if (selection.smoothing > 0) text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
   if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";
   return text;

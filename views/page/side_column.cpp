@@ -78,27 +78,18 @@ double draw_task(Frame& frame, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   double y = area.y + section_head(frame, area, "Task");
   const auto rest = [&] { return Rect{area.x, y, area.width, area.bottom() - y}; };
-  // "system prompt · 4 bindings · T 64": the first part names it, the rest is its size.
-  const std::size_t dot = o.task.find(" · ");
-  if (dot == std::string::npos) {
-    FigureCanvas canvas = frame.look.canvas();
-    for (const std::string& line :
-         wrapped_text(canvas, o.task, area.width, frame.px(small_size), FontFace::regular, 3)) {
-      row_text(frame.look, canvas, {area.x, y, area.width, frame.px(18)}, line,
-               {small_size, FontFace::regular, theme.dim, Anchor::start});
-      y += frame.px(18);
-    }
-    y += frame.px(3);
-  } else {
-    y += draw_fact(frame, rest(), o.task.substr(0, dot),
-                   dot == std::string::npos ? "" : o.task.substr(dot + std::string(" · ").size()), theme.text,
-                   FontFace::regular);
+  FigureCanvas canvas = frame.look.canvas();
+  for (const std::string& line : wrapped_text(canvas, o.task, area.width, frame.px(small_size), FontFace::regular, 3)) {
+    row_text(frame.look, canvas, {area.x, y, area.width, frame.px(18)}, line,
+             {small_size, FontFace::regular, theme.dim, Anchor::start});
+    y += frame.px(18);
   }
+  y += frame.px(3);
   for (std::size_t r = o.runs.size(); r-- > 0 && o.runs.size() - r <= 4;) {
     if (o.runs[r].accuracy.empty()) continue;
     const bool is_current = r + 1 == o.runs.size();
     const Ink ink = is_current || frame.state.selection.earlier == EarlierRuns::coloured ? run_ink(r) : Role::faint;
-    y += draw_fact(frame, rest(), is_current ? "accuracy" : o.runs[r].run,
+    y += draw_fact(frame, rest(), is_current ? o.measures.quality : o.runs[r].run,
                    number_text(recent_mean(o.runs[r].accuracy), 3), ink_color(theme, ink), FontFace::mono);
   }
   if (!o.runs.empty() && !o.runs.back().held_out_accuracy.empty()) {

@@ -55,7 +55,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
   const int selected = selected_token(frame.seen(), frame.state.selection);
   if (selected < 0) {
     row_text(frame.look, canvas, area,
-             frame.seen().forecast
+             frame.seen().model.is_forecaster
                  ? "A forecast has no tokens: next window, in its panel, shows another stretch of the series."
                  : "The tokens of a held-out sequence appear here with the first observation of the run.",
              {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});

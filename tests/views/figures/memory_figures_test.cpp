@@ -1,4 +1,5 @@
 // What the figures of training's memory and of forecasts say about views whose numbers are known.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +8,8 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/forecast_figures.h"
+#include "views/figures/plot_kinds.h"
+#include "views/figures/training_figures.h"
 #include "views/figures/trajectory_figures.h"
 
 namespace afterglow {
@@ -192,6 +195,25 @@ TEST(MemoryTokensFigures, ShowWhoReadsTheMemoryOfATokenModel) {
   EXPECT_EQ(figures[2].title, "Who reads memory, layer 1 ska");
   EXPECT_NE(memory_tokens_subtitle(o, {}).find("accuracy 0.75, 0.5 without"), std::string::npos)
       << memory_tokens_subtitle(o, {});
+}
+
+TEST(ForecastFigures, TrainingCurvesOfAForecasterAreNamedForWhatTheyAre) {
+  CurveStore curves;
+  const std::vector<Figure> figures = training_figures(samples::forecast(), {}, curves);
+  EXPECT_EQ(figures[0].title, "Explained variance");
+  EXPECT_EQ(figures[1].y.label, "mean squared error");
+  EXPECT_EQ(figures[1].y.unit, "");
+  const std::vector<Figure> of_tokens = training_figures(samples::mid_training(), {}, curves);
+  EXPECT_EQ(of_tokens[0].title, "Accuracy");
+  EXPECT_EQ(of_tokens[1].y.label, "cross-entropy");
+}
+
+TEST(ForecastFigures, NothingThatNeverComesIsPromised) {
+  const Observation o = samples::forecast();
+  for (const PlotKind& kind : plot_kinds()) {
+    EXPECT_THAT(kind.subtitle(o, {}), testing::Not(testing::HasSubstr("within seconds"))) << kind.id;
+    EXPECT_THAT(kind.subtitle(o, {}), testing::Not(testing::HasSubstr("spare time"))) << kind.id;
+  }
 }
 
 }  // namespace
