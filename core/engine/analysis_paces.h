@@ -33,6 +33,7 @@ class AnalysisPaces {
   static double part_of(Analysis analysis, Analyses asked);
 
   Pace& of(Analysis analysis);
+  /// For each of these.
   void begin(Analyses analyses, double now);
 
  private:

@@ -85,7 +85,7 @@ struct Session::Worker {
   std::int64_t checksum_interval = first_checksum_interval;
   std::string checksum, same_as;
   std::int64_t checksum_step = -1;
-  const Clock::time_point begin = Clock::now();
+  const Clock::time_point start_of_session = Clock::now();
   AnalysisPaces paces;
   Pace edit_pace{0};
   bool probe_is_edited = false;  // since the last answer
@@ -180,7 +180,7 @@ struct Session::Worker {
         wake.wait(lock, [&] { return stopping || !inbox.empty() || asked != asked_before; });
       const Analyses now_asked = asked;
       stale = stale || now_asked != asked_before;
-      paces.begin(now_asked & ~asked_before, seconds_since(begin));
+      paces.begin(now_asked & ~asked_before, session_time());
       asked_before = now_asked;
       if (idle && inbox.empty() && (has_influence_to_measure() ? is_being_steered() : stale))
         wake.wait_for(lock, std::chrono::milliseconds(4));
@@ -193,7 +193,7 @@ struct Session::Worker {
       stale = true;
       note_command();
     }
-    if (running && !was_running) paces.begin(all_analyses, seconds_since(begin));
+    if (running && !was_running) paces.begin(all_analyses, session_time());
     return true;
   }
 
@@ -244,8 +244,7 @@ struct Session::Worker {
 
   void look_afresh() {
     checksum_step = -1;
-    paces = AnalysisPaces();
-    paces.begin(all_analyses, seconds_since(begin));
+    paces.begin(all_analyses, session_time());
     stale = true;
   }
 
@@ -536,12 +535,14 @@ struct Session::Worker {
     return share_for_analyses * AnalysisPaces::part_of(analysis, wanted());
   }
 
-  bool is_due(const Pace& pace, double share) const { return pace.due(share, seconds_since(begin)); }
+  /// The clock of the paces.
+  double session_time() const { return seconds_since(start_of_session); }
+  bool is_due(const Pace& pace, double share) const { return pace.due(share, session_time()); }
   template <class Look>
   void look_in(Pace& pace, const Look& look) {
-    const double from = seconds_since(begin);
+    const double from = session_time();
     look();
-    pace.looked(from, seconds_since(begin));
+    pace.looked(from, session_time());
   }
 
   // At rest the step shows at once; what takes longer follows with the next publication.

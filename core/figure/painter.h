@@ -35,6 +35,10 @@ struct DrawnLine {
   std::shared_ptr<const CanvasCurve> curve, raw;  ///< never null
 };
 
+inline bool is_inside(const Rect& rect, const Rect& area) {
+  return area.contains(Point{rect.x, rect.y}) && area.contains(Point{rect.right(), rect.bottom()});
+}
+
 /// A label or legend entry with its place.
 struct PlacedLabel {
   std::size_t series = 0;

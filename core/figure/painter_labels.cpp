@@ -118,9 +118,7 @@ bool place_inside(const Painter& p, PlacedLabel& label, const Occupancy& ink) {
                            {e.x - width - 2 * gap, e.y + height}};
   for (const Point corner : corners) {
     const Rect rect{corner.x, corner.y, width, height};
-    const bool is_inside =
-        rect.x >= plot.x && rect.right() <= plot.right() && rect.y >= plot.y && rect.bottom() <= plot.bottom();
-    if (!is_inside || !ink.is_free(rect)) continue;
+    if (!is_inside(rect, plot) || !ink.is_free(rect)) continue;
     label.rect = rect;
     return true;
   }

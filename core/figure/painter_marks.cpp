@@ -127,9 +127,7 @@ std::optional<Rect> place_off(const Painter& p, const DrawnPoint& dot, double wi
   const double farthest = std::hypot(plot.width, plot.height), step = 10 * p.m.unit;
   for (double away = dot.radius + 1.2 * step; away < farthest; away += step) {
     for (const Rect& place : places_around(dot, away, width, height)) {
-      const bool is_inside =
-          place.x >= plot.x && place.right() <= plot.right() && place.y >= plot.y && place.bottom() <= plot.bottom();
-      if (is_inside && ink.is_free(place)) return place;
+      if (is_inside(place, plot) && ink.is_free(place)) return place;
     }
   }
   return std::nullopt;
