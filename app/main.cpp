@@ -6,7 +6,7 @@
 #include "app/cli/command_line.h"
 #include "core/analysis/spectrum.h"
 #include "core/analysis/symmetric_eigen.h"
-#include "core/engine/moment.h"
+#include "core/engine/training/saved_run.h"
 #include "gpu/cuda.h"
 
 int main(int argc, char** argv) {

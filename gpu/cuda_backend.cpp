@@ -124,16 +124,16 @@ void CudaBackend::enter(Lane& lane) {
 }
 
 // Events order the two streams; in a recorded program they become edges of the graph.
-void CudaBackend::begin_beside() {
+void CudaBackend::begin_side_stream() {
   check_cuda(cudaEventRecord(main_.reached, stream()), "marking the order");
   check_cuda(cudaStreamWaitEvent(beside_.stream, main_.reached), "starting beside");
   joined_ = false;
   enter(beside_);
 }
 
-void CudaBackend::end_beside() { enter(main_); }
+void CudaBackend::end_side_stream() { enter(main_); }
 
-void CudaBackend::join_beside() {
+void CudaBackend::join_side_stream() {
   launch_kept_gradients();
   sum_norm_weights(true);
   await_beside();
@@ -211,7 +211,7 @@ void* CudaBackend::allocate(std::size_t bytes) {
 void CudaBackend::release(void* address) {
   const auto entry = sizes_.find(address);
   if (entry == sizes_.end()) return;
-  // Memory goes while sums wait only where a way back was broken off.
+  // Memory goes while sums wait only where a backward pass was broken off.
   norm_weights_.clear();
   kept_gradients_.reset();
   stream();
@@ -255,7 +255,7 @@ void CudaBackend::download(void* destination, const Tensor& source) {
   synchronize();
 }
 void CudaBackend::synchronize() {
-  join_beside();
+  join_side_stream();
   check_cuda(cudaStreamSynchronize(stream()), "waiting for the GPU");
 }
 
@@ -267,7 +267,7 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
   cudaGraph_t graph = nullptr;
   try {
     work();
-    join_beside();
+    join_side_stream();
   } catch (...) {
     joined_ = true;
     norm_weights_.clear();

@@ -1,5 +1,5 @@
 // The CUDA back end: float32 kernels on one stream of one GPU. Kernels are defined by family in cuda_<family>.cu,
-// products in cuda_matmul.cpp, memory, transfers and captured programs in cuda_backend.cpp.
+// products in matmul.cpp, memory, transfers and captured programs in cuda_backend.cpp.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -58,22 +58,22 @@ class CudaBackend final : public Backend {
   void queue_upload(const Tensor& destination, const void* source) override;
   void queue_download(void* destination, const Tensor& source) override;
   void synchronize() override;
-  void begin_beside() override;
-  void end_beside() override;
-  void join_beside() override;
+  void begin_side_stream() override;
+  void end_side_stream() override;
+  void join_side_stream() override;
   /// Runs `work` eagerly, then records the same calls into a CUDA graph. `work` must not wait for the GPU.
   std::unique_ptr<Program> capture(std::function<void()> work) override;
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
-  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                 std::span<const Tensor> results, const Tensor& kept) override;
+  void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                           std::span<const Tensor> results, const Tensor& kept) override;
   std::int64_t gemm_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
   void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                       std::span<const Grad> dbiases) override;
-  void gemm_back(const MapsBack& maps) override;
-  void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
-                  const Tensor& h) override;
+  void linear_backward(const LinearBackward& projections) override;
+  void swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                      const Tensor& h) override;
   void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
                            const Tensor& du) override;
   void fill(const Tensor& x, double value) override;
@@ -182,10 +182,10 @@ class CudaBackend final : public Backend {
   void trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) override;
   void trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& dy,
                                 const Grad& dx, const Grad& dbias) override;
-  void turning_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) override;
+  void rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) override;
   void turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
                                const Grad& ddt, const Grad& dturn) override;
-  void turned_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
+  void rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
                     const Tensor& y, const Tensor& inverse) override;
   void turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
                              const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
@@ -214,7 +214,7 @@ class CudaBackend final : public Backend {
   void round_to_bf16(const Tensor& matrix, void* to);
   /// Fixed scratch for partial sums; kernels of one lane take turns with it.
   float* scratch(std::size_t elements) const;
-  /// Products by tiles of our own (cuda_product.cu); false when cuBLAS suits their size better.
+  /// Products by tiles of our own (product.cu); false when cuBLAS suits their size better.
   template <bool a_deep, bool b_deep>
   bool multiply_tiles(device::Products& products);
   /// Those of them that are large and have no biases, by warp groups; false also where the GPU has none.
@@ -223,23 +223,23 @@ class CudaBackend final : public Backend {
   /// c = alpha op(a) op(b) + beta c; both factors in device memory.
   void multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
                        const device::Halves& b, const float* beta, const Tensor& c);
-  /// Rounds matrices that large maps multiply.
+  /// Rounds matrices that large projections multiply.
   void round_operands(device::Roundings& all);
-  /// Whether maps of x and their gradients round their operands to halves first: large ones in tf32.
-  bool rounds_maps(const Tensor& x, std::span<const Tensor> weights) const;
-  /// Such maps; false when they are none, or alone and not to be trained.
+  /// Whether projections of x and their gradients round their operands to halves first: large ones in tf32.
+  bool rounds_projections(const Tensor& x, std::span<const Tensor> weights) const;
+  /// Such projections; false when they are none, or alone and not to be trained.
   bool map_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
                    const Tensor& kept);
-  /// The gradients of maps' biases.
+  /// The gradients of projections' biases.
   void sum_biases(std::span<const Tensor> dresults, std::span<const Grad> dbiases);
   /// The gradients of their weights, from those of their results side by side and their input.
   void multiply_rounded_gradients(const device::Halves& gradients, const device::Halves& input,
-                                  const device::RoundedScales& scales, const MapsBack& maps);
+                                  const device::RoundedScales& scales, const LinearBackward& projections);
   /// Keeps gradients of weights that run beside until they are worth a launch or somebody joins; false where they are
   /// too large to wait.
   bool keep_gradients(const device::Products& products);
   void launch_kept_gradients();
-  /// Adds biases, where there are any, to the results of maps.
+  /// Adds biases, where there are any, to the results of projections.
   void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);
   /// Sums of the rows of several matrices as tall as each other; no two go to the same place.
   void sum_rows_each(std::span<const Tensor> x, std::span<const Grad> out);

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/engine/command.h"
+#include "core/engine/recipe/command.h"
 
 namespace afterglow {
 

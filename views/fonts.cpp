@@ -24,13 +24,13 @@ constexpr std::array<ImWchar, 25> symbols{0x391,  0x3C9,  0x1D40, 0x1D40, 0x1D57
                                           0x209C, 0x2190, 0x2193, 0x2202, 0x2265, 0x22C5, 0x22C5, 0x2500, 0x2502,
                                           0x25A0, 0x25CF, 0x27E8, 0x27E9, 0xFFFD, 0xFFFD, 0};
 
-constexpr std::uintmax_t largest_font_file = 32u << 20;
+constexpr std::uintmax_t max_font_file = 32u << 20;
 
 std::vector<unsigned char> read_font(const std::optional<fs::path>& path) {
   std::error_code error;
   if (!path) return {};
   const std::uintmax_t size = fs::file_size(*path, error);
-  if (error || size == 0 || size > largest_font_file) return {};
+  if (error || size == 0 || size > max_font_file) return {};
   std::vector<unsigned char> bytes(static_cast<std::size_t>(size));
   std::ifstream file(*path, std::ios::binary);
   if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) return {};

@@ -7,14 +7,14 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/engine/depth_view.h"
-#include "core/engine/forecast_view.h"
-#include "core/engine/memory_view.h"
-#include "core/engine/theory_view.h"
-#include "core/engine/trajectory_view.h"
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/observation/forecast_view.h"
+#include "core/engine/observation/memory_view.h"
+#include "core/engine/observation/theory_view.h"
+#include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
 #include "views/figures/probe_figures.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"
 #include "views/widgets.h"
 

@@ -4,7 +4,7 @@
 namespace afterglow {
 
 namespace {
-constexpr std::size_t most_notes = 3;
+constexpr std::size_t max_notes = 3;
 }
 
 const ShownPlot* meant_plot(const PageState& state) {
@@ -19,10 +19,10 @@ const ShownPlot* meant_plot(const PageState& state) {
 
 void add_note(PageState& state, Severity severity, std::string text, double now) {
   state.notes.push_back({severity, std::move(text), now});
-  while (state.notes.size() > most_notes) state.notes.pop_front();
+  while (state.notes.size() > max_notes) state.notes.pop_front();
 }
 
-void note_deed(PageState& state, const Command& command) {
+void complete_hint(PageState& state, const Command& command) {
   if (command.name == "drag_mode") state.hints.is_drag_due = false;
   for (const char* deed : {"toggle_run", "pause", "time_left", "rewind"}) {
     if (command.name == deed) state.hints.is_time_due = false;
@@ -38,7 +38,7 @@ void note_events(PageState& state, const Observation& observation, double now) {
     first = i + 1;
     break;
   }
-  first = std::max(first, events.size() > most_notes ? events.size() - most_notes : 0);
+  first = std::max(first, events.size() > max_notes ? events.size() - max_notes : 0);
   for (std::size_t i = first; i < events.size(); ++i) add_note(state, events[i].severity, events[i].text, now);
   if (!events.empty()) state.last_event = events.back();
 }

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/command.h"
-#include "core/engine/observation.h"
+#include "core/engine/observation/observation.h"
+#include "core/engine/recipe/command.h"
 #include "core/figure/canvas.h"
 #include "views/figures/selection.h"
 #include "views/plot_state.h"
@@ -146,7 +146,7 @@ const ShownPlot* meant_plot(const PageState& state);
 
 void add_note(PageState& state, Severity severity, std::string text, double now);
 /// A command of the user: the hint that asked for it is no longer due.
-void note_deed(PageState& state, const Command& command);
+void complete_hint(PageState& state, const Command& command);
 /// Turns events that were not seen yet into notes; only the newest few are kept.
 void note_events(PageState& state, const Observation& observation, double now);
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
 #include "views/figures/probe_figures.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/trajectory_figures.h"
 #include "views/formula_cards.h"
@@ -26,15 +26,15 @@ struct Grid {
 };
 
 /// The most figures that fit at a useful size; among the ways to set them, the one with the least stretched cells.
-Grid best_grid(int figures, double width, double height, double least_width, double least_height) {
+Grid best_grid(int figures, double width, double height, double min_width, double min_height) {
   for (int count = figures; count > 1; --count) {
     Grid best{0, 0};
     double best_score = 0;
     for (int columns = 1; columns <= count; ++columns) {
       const Grid grid{count, columns};
       const double w = width / columns, h = height / grid.rows();
-      if (w < least_width || h < least_height || columns * grid.rows() - count >= columns) continue;
-      const double score = std::min(w / least_width, h / least_height) / (columns * grid.rows());
+      if (w < min_width || h < min_height || columns * grid.rows() - count >= columns) continue;
+      const double score = std::min(w / min_width, h / min_height) / (columns * grid.rows());
       if (score > best_score) {
         best = grid;
         best_score = score;

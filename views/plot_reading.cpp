@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/influence_view.h"
+#include "core/engine/observation/influence_view.h"
 #include "core/figure/decimate.h"
 
 namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_fitted_points = 4096, most_measured_lines = 8;
+constexpr std::size_t max_fitted_points = 4096, max_measured_lines = 8;
 
 /// What one counts along an axis: "tokens", or of an axis "step" the steps.
 std::string unit_of(const Axis& axis) { return axis.unit.empty() ? axis.label + "s" : axis.unit; }
@@ -31,7 +31,7 @@ Fit fitted(const CurveView& curve, double a, double b, Scale x_scale, Scale y_sc
     last = std::min(curve.size(), curve.first_not_below(std::nextafter(b, INFINITY)));
   }
   if (last <= first) return {};
-  const std::size_t stride = (last - first) / most_fitted_points + 1;
+  const std::size_t stride = (last - first) / max_fitted_points + 1;
   double n = 0, mean_x = 0, mean_y = 0, xx = 0, xy = 0, yy = 0;
   for (std::size_t i = first; i < last; i += stride) {
     if (curve.x(i) < a || curve.x(i) > b) continue;
@@ -151,14 +151,14 @@ std::vector<ReadingLine> measurement_lines(const Figure& figure, const FigureVie
                                   true}};
   const bool counts_ratios = view.y_scale.value_or(figure.y.scale) == Scale::log;
   const std::vector<Measurement> all = measure(figure, view);
-  for (std::size_t i = 0; i < std::min(all.size(), most_measured_lines); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), max_measured_lines); ++i) {
     const Measurement& m = all[i];
     const std::string change = counts_ratios ? "" : "Δ " + number_text(m.difference, 3) + "  ";
     lines.push_back(
         {std::string(stem_of(m.name)), change + "B/A " + number_text(m.ratio, 3) + "  " + m.law, m.ink, false});
   }
-  if (all.size() > most_measured_lines)
-    lines.push_back({std::to_string(all.size() - most_measured_lines) + " more", "", Role::faint, false});
+  if (all.size() > max_measured_lines)
+    lines.push_back({std::to_string(all.size() - max_measured_lines) + " more", "", Role::faint, false});
   return lines;
 }
 

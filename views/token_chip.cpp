@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/widgets.h"
 
 namespace afterglow {
 
 namespace {
-constexpr double least_letters = 7;  ///< layout units; smaller ones cannot be read
+constexpr double min_letters = 7;  ///< layout units; smaller ones cannot be read
 }
 
 void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token, const Rect& chip, ChipState state) {
@@ -22,7 +22,7 @@ void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token,
   canvas.fill_rect(chip, radius, fill);
   const double needed = canvas.text_width(token.label, frame.px(tiny_size), FontFace::mono);
   const double size = tiny_size * std::min(1.0, (chip.width - frame.px(1)) / std::max(needed, 1.0));
-  if (size >= least_letters) {
+  if (size >= min_letters) {
     canvas.text({chip.x + chip.width / 2, chip.y + chip.height / 2 + 0.355 * frame.px(size)}, token.label,
                 {frame.px(size), FontFace::mono, is_quiet ? theme.dim : theme.text, Anchor::middle, 0});
   }

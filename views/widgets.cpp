@@ -37,7 +37,7 @@ std::string cut_text(const Canvas& canvas, std::string_view text, double width, 
 }
 
 std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view text, double width, double size,
-                                      FontFace face, std::size_t most_lines) {
+                                      FontFace face, std::size_t max_lines) {
   std::vector<std::string> lines(1);
   std::string_view rest = text;
   while (!rest.empty()) {
@@ -46,7 +46,7 @@ std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view tex
     const std::string longer = lines.back().empty() ? std::string(word) : lines.back() + " " + std::string(word);
     if (lines.back().empty() || canvas.text_width(longer, size, face) <= width) {
       lines.back() = longer;
-    } else if (lines.size() == most_lines) {
+    } else if (lines.size() == max_lines) {
       lines.back() += " " + std::string(rest);
       break;
     } else {

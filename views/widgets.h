@@ -23,9 +23,9 @@ struct RowText {
 double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_view text, const RowText& style);
 /// The text, cut with "…" to fit `width` pixels on this canvas.
 std::string cut_text(const Canvas& canvas, std::string_view text, double width, double size, FontFace face);
-/// Words broken into lines that fit `width` pixels, at most `most_lines`; the last one is cut.
+/// Words broken into lines that fit `width` pixels, at most `max_lines`; the last one is cut.
 std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view text, double width, double size,
-                                      FontFace face, std::size_t most_lines);
+                                      FontFace face, std::size_t max_lines);
 
 /// What the pointer does with an area. Takes part in Dear ImGui's focus, so that areas on top win.
 struct Press {

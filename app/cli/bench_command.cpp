@@ -11,11 +11,11 @@
 #include "app/cli/bench_publish.h"
 #include "app/cli/command_line.h"
 #include "core/analysis/spectrum.h"
-#include "core/engine/device_array.h"
-#include "core/engine/influence_tail.h"
-#include "core/engine/layer_race.h"
-#include "core/engine/moment.h"
-#include "core/engine/observer.h"
+#include "core/engine/influence/influence_tail.h"
+#include "core/engine/influence/layer_race.h"
+#include "core/engine/probing/observer.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
 #include "gpu/cuda.h"
@@ -239,8 +239,8 @@ void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backe
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
-/// What it costs to be watched: milliseconds a step with a reader and without. Analyses are rare beside steps, so the
-/// part of the speed that goes is that of all the time together; medians would not see them.
+/// What it costs to be watched: milliseconds a step with a reader and without. AnalysisSet are rare beside steps, so
+/// the part of the speed that goes is that of all the time together; medians would not see them.
 json bench_publish(const PublishCase& of, const BenchOptions& options, const CommonOptions& common, Backend& backend,
                    const Output& output) {
   constexpr double seconds_each = 2;

@@ -41,10 +41,10 @@ GkaBench::GkaBench(const GkaCase& sizes, Backend& backend)
 }
 
 void GkaBench::fill(PinnedArray& array, std::uint64_t seed, bool unit_rows) {
-  constexpr std::int64_t most_drawn = 4099;  // then rows repeat, a prime number of them: no two chunks are alike
+  constexpr std::int64_t max_drawn = 4099;  // then rows repeat, a prime number of them: no two chunks are alike
   Random random(seed);
   float* const values = array.host<float>();
-  const std::int64_t width = sizes_.width, drawn = std::min(rows(), most_drawn);
+  const std::int64_t width = sizes_.width, drawn = std::min(rows(), max_drawn);
   for (std::int64_t row = 0; row < drawn; ++row) {
     float* const own = values + row * width;
     double squares = 0.0;

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "core/backend/chebyshev.h"
-#include "core/engine/device_array.h"
+#include "core/engine/training/pinned_array.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {

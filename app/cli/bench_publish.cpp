@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/engine/soak.h"
+#include "core/engine/session/soak.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -28,7 +28,7 @@ std::string without_end(Recipe recipe) {
 
 }  // namespace
 
-PublishBench::PublishBench(Recipe recipe, Analyses analyses, const SessionOptions& options)
+PublishBench::PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOptions& options)
     : session_(without_end(std::move(recipe)), options) {
   SoakTour tour;
   for (;;) {

@@ -2,19 +2,19 @@
 #pragma once
 #include <cstdint>
 
-#include "core/engine/recipe.h"
-#include "core/engine/session.h"
+#include "core/engine/recipe/recipe.h"
+#include "core/engine/session/session.h"
 
 namespace afterglow {
 
 struct PublishCase {
   const char* name;
   const char* preset;
-  Analyses analyses;  ///< that the reader asks for
+  AnalysisSet analyses;  ///< that the reader asks for
 };
 
 /// What the page asks for with which the window opens: spectrum, power filter, stepper, conditioning, token weights.
-inline constexpr Analyses first_page_analyses = Analysis::spectra | Analysis::trace | Analysis::solvers;
+inline constexpr AnalysisSet first_page_analyses = Analysis::spectra | Analysis::trace | Analysis::solvers;
 
 inline constexpr PublishCase publish_cases[] = {
     {"publish tiny, first page", "tiny", first_page_analyses},
@@ -34,7 +34,7 @@ class PublishBench {
   };
 
   /// Returns when every analysis has been made once. Throws Error for what the session reports as a failure.
-  PublishBench(Recipe recipe, Analyses analyses, const SessionOptions& options);
+  PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOptions& options);
   /// With a reader, who has been there for as long before.
   Stretch watched(double seconds);
   /// Without.

@@ -10,8 +10,8 @@
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/window/window.h"
-#include "core/engine/moment.h"
-#include "core/engine/recipe.h"
+#include "core/engine/recipe/recipe.h"
+#include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
 
@@ -250,7 +250,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   if (std::filesystem::exists(word)) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw Error(ExitCode::usage, "a file opens as it is; --set, --data and --seed go with --preset or --recipe");
-    open_moment(word);  // a bad file is told here, before a window opens
+    open_saved_run(word);  // a bad file is told here, before a window opens
     options.open_path = word;
     return;
   }
@@ -262,7 +262,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   for (const Preset& preset : presets()) known.push_back(preset.name);
   const std::string advice = did_you_mean(word, known);
   if (!advice.empty()) throw Error(ExitCode::usage, "there is no command, preset or file \"" + word + "\"" + advice);
-  open_moment(word);  // tells what is wrong with it
+  open_saved_run(word);  // tells what is wrong with it
 }
 
 json open_window(const CLI::App& app, const std::vector<std::string>& words, StartOptions& start,
@@ -270,7 +270,7 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   options.session.device = common.device;
   options.session.threads = common.threads;
   take_words(app, words, start, options);
-  options.recipe = to_json(start_moment(start, common, "tiny").recipe).dump();
+  options.recipe = to_json(starting_run(start, common, "tiny").recipe).dump();
   const int code = run_window(options);
   if (code != 0)
     throw Error(static_cast<ExitCode>(code),

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/start.h"
-#include "core/engine/moment.h"
+#include "core/engine/training/saved_run.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -21,7 +21,7 @@ nlohmann::json task_of(const EvalOptions& options, const Recipe& recipe) {
 }  // namespace
 
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
-  const Moment moment = open_moment(options.snapshot);
+  const SavedRun moment = open_saved_run(options.snapshot);
   if (!moment.snapshot)
     throw Error(ExitCode::bad_input, options.snapshot + ": eval needs trained weights; give a snapshot (.safetensors)");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);

@@ -4,9 +4,9 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/version.h"
-#include "core/engine/moment.h"
-#include "core/engine/objective.h"
-#include "core/engine/table.h"
+#include "core/engine/studies/table.h"
+#include "core/engine/training/objective.h"
+#include "core/engine/training/saved_run.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"
@@ -38,7 +38,7 @@ json file_info(const std::string& file, const Output& output) {
     result["metadata"] = tensors.metadata;
     return result;
   }
-  const Moment moment = open_moment(file);
+  const SavedRun moment = open_saved_run(file);
   result["recipe"] = to_json(moment.recipe);
   output.line(to_json(moment.recipe).dump(2));
   return result;

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/command_line.h"
-#include "core/engine/moment.h"
+#include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 #include "core/layers/layer_file.h"
 

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/start.h"
-#include "core/engine/deep_experiment.h"
-#include "core/engine/solver_problems.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/influence/deep_experiment.h"
+#include "core/engine/probing/solver_problems.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/figure/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -181,7 +181,7 @@ const PlotKind& kind_of_name(const std::string& name) {
 }
 
 /// Trains to the moment that is asked for: so many steps, the recipe's own moment, or its end.
-void train_to_moment(WatchedRun& watched, const Recipe& recipe, std::int64_t until, Output& output) {
+void train_to_shown_step(AnalysedRun& watched, const Recipe& recipe, std::int64_t until, Output& output) {
   const TrainingRun& run = watched.run();
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   const std::int64_t target = last >= 0 ? last : watched.run().trainer().config().steps;
@@ -195,7 +195,7 @@ void train_to_moment(WatchedRun& watched, const Recipe& recipe, std::int64_t unt
 }
 
 /// Takes every analysis that a plot may show.
-Observation look(WatchedRun& watched, const PlotOptions& options) {
+Observation look(AnalysedRun& watched, const PlotOptions& options) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i) watched.compare_runs({{"path", options.snapshots[i]}});
   watched.update_spectra();
   if (options.layer >= 0) watched.choose_trace(options.layer);
@@ -224,10 +224,10 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (kind.id == "deep_profiles") return write_plot(kind, deep_observation(), options, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
-  const Moment moment = start_moment(start, common, "tiny");
+  const SavedRun moment = starting_run(start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  WatchedRun watched(moment, *backend);
-  if (!moment.snapshot) train_to_moment(watched, moment.recipe, options.until, output);
+  AnalysedRun watched(moment, *backend);
+  if (!moment.snapshot) train_to_shown_step(watched, moment.recipe, options.until, output);
   return write_plot(kind, look(watched, options), options, common, output);
 }
 

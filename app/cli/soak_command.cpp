@@ -9,8 +9,8 @@
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/engine/session.h"
-#include "core/engine/soak.h"
+#include "core/engine/session/session.h"
+#include "core/engine/session/soak.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"
 
@@ -66,7 +66,7 @@ nlohmann::json json_of(const SoakSample& sample) {
 
 nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Output& output) {
   using Clock = std::chrono::steady_clock;
-  Recipe recipe = start_moment(options.start, common, "tiny").recipe;
+  Recipe recipe = starting_run(options.start, common, "tiny").recipe;
   recipe.training.steps = endless_steps;
   // Made once before, so that a missing GPU is told as every command tells it.
   const bool is_on_gpu = make_backend(common.device, common.threads)->name() == "cuda";

@@ -25,12 +25,12 @@ void add_layer_settings(Snapshot& snapshot, const std::vector<std::string>& assi
 
 }  // namespace
 
-Moment start_moment(const StartOptions& options, const CommonOptions& common, const std::string& fallback) {
+SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback) {
   const int named = !options.preset.empty() + !options.recipe.empty() + !options.snapshot.empty();
   if (named > 1) throw Error(ExitCode::usage, "give one of --preset, --recipe and a snapshot, not several");
-  Moment moment;
+  SavedRun moment;
   if (!options.snapshot.empty()) {
-    moment = open_moment(options.snapshot);
+    moment = open_saved_run(options.snapshot);
     const bool are_live = std::all_of(options.assignments.begin(), options.assignments.end(), is_layer_setting);
     if (!are_live || options.seed >= 0) {
       throw Error(ExitCode::usage,
@@ -39,7 +39,7 @@ Moment start_moment(const StartOptions& options, const CommonOptions& common, co
     }
     add_layer_settings(*moment.snapshot, options.assignments);
   } else if (!options.recipe.empty()) {
-    moment = open_moment(options.recipe);
+    moment = open_saved_run(options.recipe);
   } else {
     moment.recipe = parse_recipe(find_preset(options.preset.empty() ? fallback : options.preset).text, "preset");
   }

@@ -1,12 +1,12 @@
 // Turns --preset, --recipe, --resume, --set, --seed and --steps into the moment a command starts from.
 #pragma once
 #include "app/cli/command_line.h"
-#include "core/engine/moment.h"
+#include "core/engine/training/saved_run.h"
 
 namespace afterglow {
 
 /// `fallback` is the preset when nothing is named.
-Moment start_moment(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
+SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
 
 /// "tiny_seed7_step600": the stem of file names.
 std::string moment_stem(const Recipe& recipe, std::int64_t step);

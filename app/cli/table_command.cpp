@@ -9,9 +9,9 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
-#include "core/engine/moment.h"
-#include "core/engine/table.h"
-#include "core/engine/training_run.h"
+#include "core/engine/studies/table.h"
+#include "core/engine/training/saved_run.h"
+#include "core/engine/training/training_run.h"
 #include "core/figure/figure_files.h"
 #include "core/figure/page_writer.h"
 #include "core/io/error.h"

@@ -8,8 +8,8 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/engine/forecast_objective.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/training/forecast_objective.h"
 #include "core/figure/figure_files.h"
 #include "core/figure/page_writer.h"
 #include "core/io/csv.h"
@@ -87,7 +87,7 @@ void print_step(const TrainingRun& run) {
 }
 
 /// Trains to the step `last` or an interruption; false after a step that was not finite.
-bool train_until(WatchedRun& watched, std::int64_t last, const Interruption& interruption, bool follow,
+bool train_until(AnalysedRun& watched, std::int64_t last, const Interruption& interruption, bool follow,
                  const std::function<void()>& show) {
   while (watched.run().step() < last && !watched.run().finished() && !interruption.wanted()) {
     const bool finite = watched.train_step();
@@ -101,7 +101,7 @@ bool train_until(WatchedRun& watched, std::int64_t last, const Interruption& int
 /// After the device was lost: writes the state that was kept last, and throws `error` with the way on.
 [[noreturn]] void keep_what_is_left(const TrainingRun& run, const std::filesystem::path& folder, bool force,
                                     const Error& error) {
-  const std::optional<Snapshot> kept = run.kept_moment();
+  const std::optional<Snapshot> kept = run.kept_snapshot();
   if (!kept) throw error;
   const auto path = output_path(folder / (moment_stem(kept->recipe, kept->step) + ".safetensors"), force);
   write_snapshot(path, *kept);
@@ -124,7 +124,7 @@ struct Ending {
 };
 
 /// Trains to the step `last`, and shows how far it is.
-Ending train_and_show(WatchedRun& watched, std::int64_t last, const TrainOptions& options, const CommonOptions& common,
+Ending train_and_show(AnalysedRun& watched, std::int64_t last, const TrainOptions& options, const CommonOptions& common,
                       Output& output) {
   TrainingRun& run = watched.run();
   const Interruption interruption;
@@ -153,7 +153,7 @@ Ending train_and_show(WatchedRun& watched, std::int64_t last, const TrainOptions
 }
 
 /// Where the held-out result was best; the end without `patience`.
-void go_to_chosen_step(WatchedRun& watched, Output& output) {
+void go_to_chosen_step(AnalysedRun& watched, Output& output) {
   const TrainingRun& run = watched.run();
   if (run.chosen_step() == run.step()) return;
   output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
@@ -161,7 +161,7 @@ void go_to_chosen_step(WatchedRun& watched, Output& output) {
   watched.go_to(run.chosen_step());
 }
 
-Observation look_at_everything(WatchedRun& watched) {
+Observation look_at_everything(AnalysedRun& watched) {
   watched.update_spectra();
   watched.update_trace();
   watched.update_probe();
@@ -179,7 +179,7 @@ struct Results {
 };
 
 /// Writes the moment that the run is at and the curves of the whole training; of a non-finite one the snapshot alone.
-Results write_results(WatchedRun& watched, const RunCurves& curves, bool finite, const TrainOptions& options,
+Results write_results(AnalysedRun& watched, const RunCurves& curves, bool finite, const TrainOptions& options,
                       bool force) {
   TrainingRun& run = watched.run();
   const std::string stem = moment_stem(run.recipe(), run.step());
@@ -236,9 +236,9 @@ void print_outcome(const Outcome& outcome, const Results& results, std::int64_t 
 }  // namespace
 
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
-  const Moment moment = start_moment(options.start, common, "tiny");
+  const SavedRun moment = starting_run(options.start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  WatchedRun watched(moment, *backend);
+  AnalysedRun watched(moment, *backend);
   TrainingRun& run = watched.run();
   make_folder(options.out);
   const std::size_t parameters = run.trainer().parameters().count();

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/window/window_commands.h"
-#include "core/engine/recipe.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/formula_cards.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/session.h"
+#include "core/engine/session/session.h"
 
 namespace afterglow {
 
@@ -14,7 +14,7 @@ class ObservationSource {
   virtual void send(Command command) = 0;
   virtual std::shared_ptr<const Observation> observe() = 0;  ///< never null
   virtual std::uint64_t revision() = 0;                      ///< changes with every new observation
-  virtual void ask(Analyses) {}                              ///< what the page shows
+  virtual void ask(AnalysisSet) {}                           ///< what the page shows
 };
 
 /// A session, which builds its model on its own thread: until that is there, observations are empty and commands wait.

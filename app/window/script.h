@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/command.h"
+#include "core/engine/recipe/command.h"
 
 namespace afterglow {
 

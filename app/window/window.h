@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "core/engine/session.h"
+#include "core/engine/session/session.h"
 
 namespace afterglow {
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <set>
 
-#include "core/engine/probe_view.h"
-#include "core/engine/solver_view.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/solver_view.h"
 #include "core/figure/readout.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/command.h"
+#include "core/engine/recipe/command.h"
 #include "views/frame.h"
 
 namespace afterglow {

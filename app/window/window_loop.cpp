@@ -62,8 +62,8 @@ bool is_automatic(const WindowOptions& options) {
 }
 
 /// What the panels that are shown want to know.
-Analyses analyses_of(const PageState& page) {
-  Analyses analyses = 0;
+AnalysisSet analyses_of(const PageState& page) {
+  AnalysisSet analyses = 0;
   for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
   return analyses;
 }
@@ -149,7 +149,7 @@ void WindowLoop::wait_for_reason() {
 }
 
 void WindowLoop::give(const Command& command) {
-  note_deed(page_, command);
+  complete_hint(page_, command);
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
     source_.send(command);

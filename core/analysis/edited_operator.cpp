@@ -17,7 +17,7 @@ using View = Eigen::Map<const RowMajor>;
 using Complex = std::complex<double>;
 
 /// Beyond it eigenvectors of unit length are parallel but for rounding.
-constexpr double largest_left_vector = 1e9;
+constexpr double max_left_vector = 1e9;
 
 std::vector<double> row_major(const Eigen::MatrixXd& matrix) {
   std::vector<double> numbers(static_cast<std::size_t>(matrix.size()));
@@ -96,7 +96,7 @@ std::vector<double> edited_power(std::span<const double> A_w, int r, double scal
     change[order[i]] = gain - power_of(scale * before[i], power);
   }
   const Eigen::MatrixXcd V = solver.eigenvectors(), left = V.partialPivLu().inverse();
-  if (!(left.cwiseAbs().maxCoeff() < largest_left_vector)) return {};
+  if (!(left.cwiseAbs().maxCoeff() < max_left_vector)) return {};
   W += (V * change.asDiagonal() * left).real();
   return W.allFinite() ? row_major(W) : std::vector<double>{};
 }

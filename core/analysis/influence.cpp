@@ -123,23 +123,23 @@ std::vector<double> resolvent(std::span<const double> B, int tokens) {
   return R;
 }
 
-std::vector<double> hop_profiles(std::span<const double> B, int tokens, int source, int most_hops) {
-  if (!is_square(B, tokens) || source < 0 || source >= tokens || most_hops < 0) return {};
+std::vector<double> hop_profiles(std::span<const double> B, int tokens, int source, int max_hops) {
+  if (!is_square(B, tokens) || source < 0 || source >= tokens || max_hops < 0) return {};
   std::vector<double> all, x(static_cast<std::size_t>(tokens), 0.0);
   x[static_cast<std::size_t>(source)] = 1;
-  for (int hop = 0; hop <= most_hops; ++hop) {
+  for (int hop = 0; hop <= max_hops; ++hop) {
     all.insert(all.end(), x.begin(), x.end());
-    if (hop < most_hops) x = lower_product(B, tokens, x);
+    if (hop < max_hops) x = lower_product(B, tokens, x);
   }
   return all;
 }
 
-std::vector<double> hop_masses(std::span<const double> B, int tokens, int token, int most_hops) {
-  if (!is_square(B, tokens) || token < 0 || token >= tokens || most_hops < 0) return {};
+std::vector<double> hop_masses(std::span<const double> B, int tokens, int token, int max_hops) {
+  if (!is_square(B, tokens) || token < 0 || token >= tokens || max_hops < 0) return {};
   std::vector<double> masses, x(static_cast<std::size_t>(tokens), 1.0);
-  for (int hop = 0; hop <= most_hops; ++hop) {
+  for (int hop = 0; hop <= max_hops; ++hop) {
     masses.push_back(x[static_cast<std::size_t>(token)]);
-    if (hop < most_hops) x = lower_product(B, tokens, x);
+    if (hop < max_hops) x = lower_product(B, tokens, x);
   }
   return masses;
 }

@@ -28,11 +28,11 @@ double lag_of_share(const InfluenceProfile& profile, double share);
 /// (I - B)^-1 of a strictly lower triangular B [T*T], the solve Jacobian (Sessa eq. 27). What lies on or above the
 /// diagonal of B is not read.
 std::vector<double> resolvent(std::span<const double> B, int tokens);
-/// Column `source` of B^k for k = 0 .. most_hops [(most_hops + 1)*T]: what reaches each token over k hops (eq. 5). B is
-/// nilpotent, so with most_hops >= T - 1 - source the rows add to the column of the resolvent.
-std::vector<double> hop_profiles(std::span<const double> B, int tokens, int source, int most_hops);
-/// (B^k 1)_t for k = 0 .. most_hops: the mass that reaches token t over k hops; sums to row t of the resolvent.
-std::vector<double> hop_masses(std::span<const double> B, int tokens, int token, int most_hops);
+/// Column `source` of B^k for k = 0 .. max_hops [(max_hops + 1)*T]: what reaches each token over k hops (eq. 5). B is
+/// nilpotent, so with max_hops >= T - 1 - source the rows add to the column of the resolvent.
+std::vector<double> hop_profiles(std::span<const double> B, int tokens, int source, int max_hops);
+/// (B^k 1)_t for k = 0 .. max_hops: the mass that reaches token t over k hops; sums to row t of the resolvent.
+std::vector<double> hop_masses(std::span<const double> B, int tokens, int token, int max_hops);
 /// The position code: s of (I - B) s = 1, the answer of the feedback to a constant signal (corollary I.8) [T].
 std::vector<double> position_code(std::span<const double> B, int tokens);
 

@@ -16,8 +16,8 @@ namespace {
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Rows = Eigen::Map<const RowMajor>;
 
-constexpr double least_eigenvalue = 1e-12;  // under the root of eq. 8
-constexpr double null_share = 1e-13;        // of the largest eigenvalue: below it a direction is rounding
+constexpr double min_eigenvalue = 1e-12;  // under the root of eq. 8
+constexpr double null_share = 1e-13;      // of the largest eigenvalue: below it a direction is rounding
 constexpr double nearly_largest = 0.999;
 
 /// An eigenvector's sign is free: the first of its entries that are nearly the largest is to be positive.
@@ -45,7 +45,7 @@ struct Pairs {
   Eigen::MatrixXd vectors;  // [n, K]
 };
 
-Pairs largest_pairs(const RowMajor& matrix, Eigen::Index count) {
+Pairs max_pairs(const RowMajor& matrix, Eigen::Index count) {
   const Eigen::Index n = matrix.rows();
   const SymmetricEigen eigen =
       symmetric_eigen({matrix.data(), static_cast<std::size_t>(matrix.size())}, static_cast<int>(n));
@@ -99,7 +99,7 @@ Modes modes_of(Pairs pairs, const RowMajor& centred) {
 
 /// By the temporal covariance [T, T].
 Modes modes_over_time(const RowMajor& centred, Eigen::Index count) {
-  return modes_of(largest_pairs(centred * centred.transpose() / static_cast<double>(centred.rows()), count), centred);
+  return modes_of(max_pairs(centred * centred.transpose() / static_cast<double>(centred.rows()), count), centred);
 }
 
 /// The covariance of the features [d, d] has the same eigenvalues; its eigenvector v stands for the mode
@@ -110,7 +110,7 @@ double null_eigenvalue(const Pairs& features) { return null_share * features.val
 template <class Project>
 Modes modes_over_features(const RowMajor& covariance, Eigen::Index rows, Eigen::Index count, const Project& project) {
   const Eigen::Index width = covariance.rows(), known = std::min(count, width);
-  const Pairs features = largest_pairs(covariance, known);
+  const Pairs features = max_pairs(covariance, known);
   if (features.values.size() == 0) return {};
   Modes result{Eigen::VectorXd::Zero(count), Eigen::MatrixXd::Zero(rows, count), Eigen::MatrixXd::Zero(width, count)};
   result.eigenvalues.head(known) = features.values;
@@ -150,7 +150,7 @@ KlDecomposition finished(const KlConfig& config, double variance, Eigen::Index r
     found.coefficients.col(k) *= -1;
   }
   if (config.lambda_scaling) {
-    found.coefficients *= (found.eigenvalues.array() + least_eigenvalue).sqrt().matrix().asDiagonal();
+    found.coefficients *= (found.eigenvalues.array() + min_eigenvalue).sqrt().matrix().asDiagonal();
   }
   kl.rows = static_cast<int>(rows);
   kl.width = static_cast<int>(width);
@@ -435,7 +435,7 @@ KlDecomposition KlHistory::components(const KlConfig& config) const {
   const Moments moments = state_->moments();
   if (!moments.second.allFinite()) return {};
   const RowMajor covariance = moments.second / static_cast<double>(count_rows);
-  const Pairs features = largest_pairs(covariance, std::min<Eigen::Index>(count, width()));
+  const Pairs features = max_pairs(covariance, std::min<Eigen::Index>(count, width()));
   if (features.values.size() == 0) return {};
   std::vector<bool> wrong = state_->wrong_signs(features.vectors, moments.mean);
   wrong.resize(static_cast<std::size_t>(count), false);

@@ -33,7 +33,7 @@ double eigenvector_condition(const RowMajor& A) {
   return least > std::numeric_limits<double>::epsilon() * values[0] ? values[0] / least : INFINITY;
 }
 
-double largest_distance_to_nearest(const Complexes& from, const Complexes& to) {
+double max_distance_to_nearest(const Complexes& from, const Complexes& to) {
   double largest = 0.0;
   for (const std::complex<double>& value : from) {
     double nearest = INFINITY;
@@ -65,7 +65,7 @@ std::span<const double> numbers_of(const RowMajor& A) { return {A.data(), static
 /// The true operator and what the bounds need of it; computed once for many noises.
 struct TrueOperator {
   RowMajor gram, M, A, A_w, L;  // gram = G~
-  double norm_gram = 0.0, least_gram = 0.0, norm_A = 0.0, kappa_V = 1.0;
+  double norm_gram = 0.0, min_gram = 0.0, norm_A = 0.0, kappa_V = 1.0;
   Complexes eigenvalues;
   bool sound = false;
 
@@ -80,7 +80,7 @@ struct TrueOperator {
     A = L * L.triangularView<Eigen::Lower>().transpose().solve(A_w.transpose()).transpose();
     const SymmetricRange range = symmetric_range(numbers_of(gram), r);
     norm_gram = range.largest;
-    least_gram = range.smallest;
+    min_gram = range.smallest;
     norm_A = norm_of(A);
     kappa_V = eigenvector_condition(A_w);
     eigenvalues = eigenvalues_of(A_w);
@@ -93,11 +93,11 @@ void fill_eigenvalue_bounds(const TrueOperator& truth, const RowMajor& change, P
   const RowMajor whitened = lower.solve(change * truth.L);
   result.eigenvalues = eigenvalues_of(truth.A_w + whitened);  // similar to A^
   result.eigenvector_condition = truth.kappa_V;
-  result.eigenvalue_change = largest_distance_to_nearest(result.eigenvalues, truth.eigenvalues);
+  result.eigenvalue_change = max_distance_to_nearest(result.eigenvalues, truth.eigenvalues);
   result.bauer_fike = truth.kappa_V * norm_of(whitened);
   result.combined_bound = truth.kappa_V * result.operator_bound;
   const double radius = result.eigenvalues.empty() ? 0.0 : std::abs(result.eigenvalues.front());
-  result.pencil_bound = truth.kappa_V * (result.noise_M + radius * result.noise_G) / truth.least_gram;
+  result.pencil_bound = truth.kappa_V * (result.noise_M + radius * result.noise_G) / truth.min_gram;
 }
 
 std::optional<Perturbation> measure(const TrueOperator& truth, const RowMajor& dG, const RowMajor& dM) {
@@ -117,7 +117,7 @@ std::optional<Perturbation> measure(const TrueOperator& truth, const RowMajor& d
   const RowMajor change = Eigen::MatrixXd(gram.transpose()).fullPivLu().solve(numerator.transpose()).transpose();
   if (!change.allFinite()) return std::nullopt;
   result.operator_change = norm_of(change);
-  const double kappa = truth.norm_gram / truth.least_gram;
+  const double kappa = truth.norm_gram / truth.min_gram;
   result.operator_bound = (result.noise_M + truth.norm_A * kappa * result.noise_G) / least;
   result.sharp_operator_bound = (result.noise_M + truth.norm_A * result.noise_G) / least;
   fill_eigenvalue_bounds(truth, change, result);

@@ -131,9 +131,9 @@ std::vector<SuppressionRow> suppression_table(std::span<const Complex> eigenvalu
   return table;
 }
 
-std::optional<Contractivity> contractivity(const SkaHead& head, int most_power) {
+std::optional<Contractivity> contractivity(const SkaHead& head, int max_power) {
   const SkaOperators operators = ska_operators(head);
-  if (operators.empty() || most_power < 0) return std::nullopt;
+  if (operators.empty() || max_power < 0) return std::nullopt;
   Contractivity result;
   result.sigma = operators.sigma;
   result.normaliser = std::max(head.sigma > 0.0 ? head.sigma : operators.sigma, 1.0);
@@ -141,7 +141,7 @@ std::optional<Contractivity> contractivity(const SkaHead& head, int most_power) 
   result.contractive = result.normalised_norm <= 1.0 + 1e-12;
   const RowMajor A = View(operators.A_w.data(), head.rank, head.rank) / result.normaliser;
   RowMajor power = RowMajor::Identity(head.rank, head.rank);
-  for (int K = 0; K <= most_power; ++K) {
+  for (int K = 0; K <= max_power; ++K) {
     const double restoring = std::pow(head.gamma, K);
     result.norms.push_back(norm_of(power));
     result.restored.push_back(restoring * result.norms.back());
@@ -152,14 +152,14 @@ std::optional<Contractivity> contractivity(const SkaHead& head, int most_power) 
   return result;
 }
 
-std::optional<ExcessRisk> excess_risk(const SkaHead& head, int most_power) {
+std::optional<ExcessRisk> excess_risk(const SkaHead& head, int max_power) {
   const SkaOperators operators = ska_operators(head);
-  if (operators.empty() || most_power < 0) return std::nullopt;
+  if (operators.empty() || max_power < 0) return std::nullopt;
   const View F(operators.readout.data(), head.value_width, head.rank), A(operators.A.data(), head.rank, head.rank);
   ExcessRisk result;
   result.explained = F.squaredNorm();
   RowMajor filtered_F = F;
-  for (int K = 0; K <= most_power; ++K) {
+  for (int K = 0; K <= max_power; ++K) {
     result.excess.push_back((filtered_F - F).squaredNorm());
     result.with_gain.push_back((head.eta * filtered_F - F).squaredNorm());
     filtered_F = filtered_F * A;
@@ -198,11 +198,11 @@ double widest_gap(std::span<const Complex> eigenvalues) {
   if (!all_finite(eigenvalues)) return INFINITY;
   std::sort(values.begin(), values.end(),
             [&](const Complex& a, const Complex& b) { return from_one(a) < from_one(b); });
-  double widest = 0.0, distance = INFINITY, largest_modulus = 0.0;
+  double widest = 0.0, distance = INFINITY, max_modulus = 0.0;
   for (std::size_t i = values.size(); i-- > 1;) {
-    largest_modulus = std::max(largest_modulus, std::abs(values[i]));
+    max_modulus = std::max(max_modulus, std::abs(values[i]));
     const double near = from_one(values[i - 1]), far = from_one(values[i]);
-    if (largest_modulus >= 1.0) break;
+    if (max_modulus >= 1.0) break;
     // The halves of a conjugate pair are equally far from 1 and are never parted.
     if (far - near > std::max(widest, 1e-12)) {
       widest = far - near;

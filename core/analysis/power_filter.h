@@ -43,8 +43,8 @@ struct Contractivity {
   std::vector<double> paper_bounds;  ///< gamma^K
   std::vector<double> bounds;        ///< (gamma |A^|)^K
 };
-/// Nothing when the head is unsound (ska_operators) or most_power < 0.
-std::optional<Contractivity> contractivity(const SkaHead& head, int most_power);
+/// Nothing when the head is unsound (ska_operators) or max_power < 0.
+std::optional<Contractivity> contractivity(const SkaHead& head, int max_power);
 
 /// Proposition I.10: how much the ridge loss sum |v - B k|^2 + eps |B|^2 grows when the optimal B* = C G~^-1 is
 /// followed by the filter. With F = C L^-T the excess |B* (Phi_K - I) G~^(1/2)|_F^2 is |F (A^K - I)|_F^2: no square
@@ -54,8 +54,8 @@ struct ExcessRisk {
   std::vector<double> excess;  ///< for K = 0, 1, ...; the first is 0
   std::vector<double> with_gain;  ///< |F (eta A^K - I)|_F^2: the same for the layer's output, which eta multiplies
 };
-/// Nothing when the head is unsound or most_power < 0.
-std::optional<ExcessRisk> excess_risk(const SkaHead& head, int most_power);
+/// Nothing when the head is unsound or max_power < 0.
+std::optional<ExcessRisk> excess_risk(const SkaHead& head, int max_power);
 
 /// Theorem I.11 and corollary I.12: the whitened query is split into its part in modes near 1 (persistent) and the rest
 /// (transient); the wish is y = eta C L^-T q_pers. The theorem assumes a normal A. A live one seldom is, so the parts

@@ -59,7 +59,7 @@ std::optional<AttentionJacobian> attention_query_jacobian(std::span<const double
   result.singular_values = singular_values(result.J, rows, columns);
   result.rank = numerical_rank(result.singular_values);
   result.rank_bound = std::min({rows, columns, tokens - 1});
-  result.largest_weight = weights.largest;
+  result.max_weight = weights.largest;
   const double norms = std::abs(scale) * spectral_norm(values, tokens, rows) * spectral_norm(keys, tokens, columns);
   result.bound = 0.5 * norms;
   result.saturation_bound = 2.0 * weights.rest * norms;

@@ -15,7 +15,7 @@ struct AttentionJacobian {
   std::vector<double> singular_values;  ///< descending
   int rank = 0;                         ///< numerical
   int rank_bound = 0;                   ///< min(P, r, T - 1)
-  double largest_weight = 0.0;          ///< m
+  double max_weight = 0.0;              ///< m
   double bound = 0.0;                   ///< J.2: scale |V| |K| / 2
   double saturation_bound = 0.0;        ///< J.3: 2 (1 - m) scale |V| |K|; below J.2 only for m > 3/4
   /// min(m, 2 m (1 - m)) scale |V| |K|, below both: all row sums 2 w (1 - w) of the softmax covariance are at most

@@ -17,7 +17,7 @@ namespace {
 using Eigen::Index;
 
 constexpr double wanted_residual = 1e-14;  // of the largest eigenvalue
-constexpr Index least_steps_between_looks = 8;
+constexpr Index min_steps_between_looks = 8;
 
 /// The angle of the k-th pair (k from 1): the only root of f in ((k - 1) pi / (n + 1), k pi / (n + 1)), where f changes
 /// from plus to minus. Odd k have even vectors.
@@ -221,7 +221,7 @@ ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, int count) {
     if (!spaces[1].is_complete()) spaces[1].advance(both.imag());
     const bool is_over = spaces[0].is_complete() && spaces[1].is_complete();
     if (!is_over && step < next_look) continue;
-    next_look = step + std::max(least_steps_between_looks, step / 4);
+    next_look = step + std::max(min_steps_between_looks, step / 4);
     for (const int parity : {0, 1}) ritz[parity] = spaces[parity].ritz();
     best = best_candidates(ritz, count);
     const bool has_converged = std::all_of(best.begin(), best.end(), [&](const Candidate& candidate) {

@@ -1,4 +1,4 @@
-// The tape's book-keeping: slots for values and gradients, nodes for the way back.
+// The tape's book-keeping: slots for values and gradients, nodes for the backward pass.
 #include "core/autograd/tape.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void Tape::begin(bool recording) {
   std::fill(parameter_slots_.begin(), parameter_slots_.end(), -1);
   closure_block_ = closure_offset_ = 0;
   scope_.clear();
-  probes_.clear();
+  captures_.clear();
   found_ = false;
 }
 
@@ -152,7 +152,7 @@ void Tape::pass_gradient(const Var& var, const Tensor& source) {
 }
 
 Tensor Tape::upstream(const Var& var) {
-  if (slots_[var.id].beside) backend_->join_beside();
+  if (slots_[var.id].beside) backend_->join_side_stream();
   return gradient_of(var);
 }
 
@@ -201,7 +201,7 @@ void Tape::backward(const Var& output, const Tensor& upstream_gradient) {
     const auto first = slots_.begin() + node->first, end = slots_.begin() + node->last + 1;
     if (std::any_of(first, end, [](const Slot& slot) { return slot.touched; })) node->backward(node->closure, *this);
   }
-  backend_->join_beside();
+  backend_->join_side_stream();
 }
 
 void Tape::zero_untouched(ParameterStore& store) {
@@ -218,9 +218,9 @@ Tape::Scope::Scope(Tape& tape, std::string_view name) : tape_(&tape), length_(ta
 }
 Tape::Scope::~Scope() { tape_->scope_.resize(length_); }
 
-void Tape::probe(std::string_view name, const Tensor& value) {
-  if (!probing_) return;
-  probes_.push_back({scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value});
+void Tape::capture(std::string_view name, const Tensor& value) {
+  if (!capturing_) return;
+  captures_.push_back({scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value});
 }
 
 void Tape::finish(const char* operation, const Var& output) {

@@ -1,6 +1,6 @@
-// The tape: values, the operations that made them, and the way back. An operation (core/ops) checks shapes, asks the
-// tape for its result, calls the back end and records how its gradient is found. Nothing here allocates from the heap
-// once the buffers have grown: closures and nodes live in reused memory.
+// The tape: values, the operations that made them, and the backward pass. An operation (core/ops) checks shapes, asks
+// the tape for its result, calls the back end and records how its gradient is found. Nothing here allocates from the
+// heap once the buffers have grown: closures and nodes live in reused memory.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -26,7 +26,7 @@ struct Var {
 };
 
 /// A named intermediate value, for panels, `layer` files and tests: "layers.1.mixer.A_w".
-struct Probe {
+struct Capture {
   std::string name;
   Tensor value;
 };
@@ -86,13 +86,13 @@ class Tape {
   /// Where the gradient of a value has to go; undefined when nobody asks. Each call must be followed by exactly one
   /// write.
   Grad gradient(const Var& var);
-  /// The same for a gradient that is computed beside the others (`Beside`), as those of weights are.
+  /// The same for a gradient that is computed beside the others (`SideStream`), as those of weights are.
   Grad gradient_beside(const Var& var);
   /// The same for an operation that can add what has arrived so far to what it writes, so that nobody copies it first.
   BasedGrad gradient_onto(const Var& var);
   bool wants_gradient(const Var& var) const { return var.defined() && slots_[var.id].wanted; }
-  /// Adds `source` to the gradient of `var`; nobody may write `source` until the way back has ended. The first gradient
-  /// of a value is not copied: it is read where it lies.
+  /// Adds `source` to the gradient of `var`; nobody may write `source` until the backward pass has ended. The first
+  /// gradient of a value is not copied: it is read where it lies.
   void pass_gradient(const Var& var, const Tensor& source);
   /// Views of adjacent column ranges that cover the last axis of x; gradients flow into one buffer without copies.
   void split_columns(const Var& x, std::span<const std::int64_t> widths, std::span<Var> parts);
@@ -106,7 +106,7 @@ class Tape {
   /// Zeroes the gradients of parameters that this recording did not reach.
   void zero_untouched(ParameterStore& store);
 
-  // Names, probes, checks.
+  // Names, captures, checks.
   class Scope {
    public:
     Scope(Tape& tape, std::string_view name);
@@ -119,10 +119,10 @@ class Tape {
     std::size_t length_;
   };
   const std::string& scope() const { return scope_; }
-  void set_probing(bool probing) { probing_ = probing; }
-  bool probing() const { return probing_; }
-  void probe(std::string_view name, const Tensor& value);
-  const std::vector<Probe>& probes() const { return probes_; }
+  void set_capturing(bool capturing) { capturing_ = capturing; }
+  bool capturing() const { return capturing_; }
+  void capture(std::string_view name, const Tensor& value);
+  const std::vector<Capture>& captures() const { return captures_; }
   /// With checking on, every recorded result is searched for NaN and infinity; slow, for finding the culprit.
   void set_checking(bool checking) { checking_ = checking; }
   const NonFinite* first_non_finite() const { return found_ ? &non_finite_ : nullptr; }
@@ -158,14 +158,14 @@ class Tape {
 
   Backend* backend_;
   Arena* arena_;
-  bool recording_ = false, frozen_ = false, probing_ = false, checking_ = false, found_ = false;
+  bool recording_ = false, frozen_ = false, capturing_ = false, checking_ = false, found_ = false;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<int> parameter_slots_;
   std::vector<std::unique_ptr<std::byte[]>> closure_blocks_;
   std::size_t closure_block_ = 0, closure_offset_ = 0;
   std::string scope_;
-  std::vector<Probe> probes_;
+  std::vector<Capture> captures_;
   NonFinite non_finite_;
 };
 

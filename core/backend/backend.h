@@ -21,9 +21,9 @@ namespace afterglow {
 enum class Precision { fp32, tf32, bf16 };
 const char* name_of(Precision precision);
 
-/// What the way back through several maps of one input takes and gives: matrices as in `Backend::gemm_each`, each
-/// gradient beside what it is the gradient of; there may be no dbiases at all.
-struct MapsBack {
+/// What the backward pass through several projections of one input takes and gives: matrices as in
+/// `Backend::linear_forward_many`, each gradient beside what it is the gradient of; there may be no dbiases at all.
+struct LinearBackward {
   std::span<const Tensor> dresults, weights;
   Tensor x, kept;
   std::span<const Grad> dweights, dbiases;
@@ -57,7 +57,7 @@ struct RidgeInputs {
 struct RidgeSaved {
   Tensor G, M, L, A_w, C, F, m, sigma, jitter;
   Tensor m_index;  ///< i32 [B,H,g]: position that attains m, -1 when the clamp acts
-  Tensor inverse;  ///< L^-1 [B,H,g,r,r] for a back end whose way back reads it; undefined where none follows
+  Tensor inverse;  ///< L^-1 [B,H,g,r,r] for a back end whose backward pass reads it; undefined where none follows
 };
 
 struct RidgeGrads {
@@ -154,22 +154,22 @@ class Backend {
   virtual void queue_upload(const Tensor& destination, const void* source) = 0;
   virtual void queue_download(void* destination, const Tensor& source) = 0;
   virtual void synchronize() = 0;
-  /// What is queued between these two may run beside all that is queued later, until `join_beside` or `synchronize`:
-  /// for results that nothing waits for, such as the gradients of parameters. It sees all that was queued before. One
-  /// tensor must not be written both beside and in order. See `Beside`.
-  virtual void begin_beside() {}
-  virtual void end_beside() {}
-  virtual void join_beside() {}
+  /// What is queued between these two may run beside all that is queued later, until `join_side_stream` or
+  /// `synchronize`: for results that nothing waits for, such as the gradients of parameters. It sees all that was
+  /// queued before. One tensor must not be written both beside and in order. See `SideStream`.
+  virtual void begin_side_stream() {}
+  virtual void end_side_stream() {}
+  virtual void join_side_stream() {}
   /// Runs `work` once and returns a program that repeats it with the same addresses.
   virtual std::unique_ptr<Program> capture(std::function<void()> work) = 0;
 
   // Products. Matrices [rows, columns]; rows may be strided. c = alpha op(a) op(b) + beta c.
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
-  /// Several maps of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there may be no
-  /// biases at all. `kept`: memory for what `gemm_back` can take from here, or undefined.
-  virtual void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                         std::span<const Tensor> results, const Tensor& kept) = 0;
+  /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there
+  /// may be no biases at all. `kept`: memory for what `linear_backward` can take from here, or undefined.
+  virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                                   std::span<const Tensor> results, const Tensor& kept) = 0;
   /// How many float32 numbers `kept` has; 0 where nothing is worth keeping.
   virtual std::int64_t gemm_kept(const Tensor& /*x*/, std::span<const Tensor> /*weights*/) const { return 0; }
   /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.
@@ -178,11 +178,11 @@ class Backend {
   /// dresults[i], where wanted; there may be no biases at all.
   virtual void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                               std::span<const Grad> dbiases) = 0;
-  /// The whole way back through such maps: dx as by `gemm_sum`, and beside that `gemm_gradients`.
-  virtual void gemm_back(const MapsBack& maps);
+  /// The whole backward pass through such projections: dx as by `gemm_sum`, and beside that `gemm_gradients`.
+  virtual void linear_backward(const LinearBackward& projections);
   /// The lift of a gated MLP: g = x gate^T, u = x up^T, h = silu(g) u. x [n,d], gate, up [m,d], g, u, h [n,m].
-  virtual void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
-                          const Tensor& h) = 0;
+  virtual void swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                              const Tensor& h) = 0;
   /// From y = h down^T back to g and u: with dh = dy down, dg = dh u silu'(g) and du = dh silu(g). dy [n,d],
   /// down [d,m], g, u, dg, du [n,m].
   virtual void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
@@ -340,14 +340,14 @@ class Backend {
   /// theta [B,T,H,n] = sum over s <= t of dt_s pi tanh(turn_s), summed in float64 and brought into [-pi, pi]. dt
   /// [B,T,H], turn [B,T,n], rows may be strided. `carry` [B,H,n], when defined, is where the sum begins and receives
   /// the last.
-  virtual void turning_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) = 0;
+  virtual void rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) = 0;
   /// `sums` [B,T,H,n] is scratch.
   virtual void turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
                                        const Grad& ddt, const Grad& dturn) = 0;
   /// One vector becomes one a head: y [B,T,H,N] = RMSNorm(x) weight + bias_h, its first n pairs (2i, 2i+1) turned by
   /// theta [B,T,H,n] (undefined: none). x [B,T,N], rows may be strided; weight [N], bias [H,1,N]; inverse [B T] is
   /// saved.
-  virtual void turned_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
+  virtual void rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
                             const Tensor& y, const Tensor& inverse) = 0;
   /// `sums` [B,T,N] is scratch.
   virtual void turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
@@ -395,12 +395,12 @@ class Backend {
 };
 
 /// Queues what happens in its lifetime beside the rest.
-class Beside {
+class SideStream {
  public:
-  explicit Beside(Backend& backend) : backend_(&backend) { backend.begin_beside(); }
-  ~Beside() { backend_->end_beside(); }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
+  explicit SideStream(Backend& backend) : backend_(&backend) { backend.begin_side_stream(); }
+  ~SideStream() { backend_->end_side_stream(); }
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
 
  private:
   Backend* backend_;

@@ -16,8 +16,8 @@ struct ChebyshevConfig {
   double alpha = 1.0;       ///< weight of the solution against q where no `alpha` is given
   double gate_floor = 0.0;  ///< smallest e^g; 0 leaves the gate as it is
   std::int64_t chunk = 64;  ///< C, tokens solved together, at most 64 of them; changes rounding only
-  static constexpr std::int64_t largest_chunk = 64;
-  std::int64_t piece() const { return chunk < largest_chunk ? chunk : largest_chunk; }
+  static constexpr std::int64_t max_chunk = 64;
+  std::int64_t piece() const { return chunk < max_chunk ? chunk : max_chunk; }
   std::int64_t chunks(std::int64_t tokens) const { return (tokens + piece() - 1) / piece(); }
 };
 

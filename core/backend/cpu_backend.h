@@ -28,13 +28,13 @@ class CpuBackend : public Backend {
   std::unique_ptr<Program> capture(std::function<void()> work) override;
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
-  void gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                 std::span<const Tensor> results, const Tensor& kept) override;
+  void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                           std::span<const Tensor> results, const Tensor& kept) override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
   void gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                       std::span<const Grad> dbiases) override;
-  void gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
-                  const Tensor& h) override;
+  void swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                      const Tensor& h) override;
   void gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
                            const Tensor& du) override;
   void fill(const Tensor& x, double value) override;
@@ -143,10 +143,10 @@ class CpuBackend : public Backend {
   void trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) override;
   void trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& dy,
                                 const Grad& dx, const Grad& dbias) override;
-  void turning_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) override;
+  void rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) override;
   void turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
                                const Grad& ddt, const Grad& dturn) override;
-  void turned_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
+  void rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta, double eps,
                     const Tensor& y, const Tensor& inverse) override;
   void turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
                              const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,

@@ -53,7 +53,7 @@ void put_number(const Grad& grad, const Chunk<T>& chunk, std::int64_t c, T value
   out = grad.accumulate ? out + value : value;
 }
 
-/// One chunk on its way back.
+/// One chunk on its backward pass.
 template <class T>
 class ChunkReverse {
  public:

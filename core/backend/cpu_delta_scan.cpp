@@ -1,7 +1,7 @@
 // The delta-rule family on the CPU and its gradient, by the recurrence. Each (batch, head) is one piece of work. The
 // state is held as K rows of P numbers, so that reading and correcting it runs along P without sums across lanes.
 //
-// The way back, with e = v - S'^T k, u = beta e, and the flow dS of the state's gradient from behind:
+// The backward pass, with e = v - S'^T k, u = beta e, and the flow dS of the state's gradient from behind:
 //     dS += scale q dy^T        du = dS^T k       dbeta = du . e      dv = beta du
 //     dq = scale (S' dy + k (u . dy))             dk = dS u - S' dv   (the second term with beta only)
 //     dS' = dS - k dv^T                           dg = rows of dS' * S'               dS <- diag(exp g) dS'
@@ -19,7 +19,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again on the way back
+constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again in the backward pass
 
 /// One head of one sequence.
 template <class T>

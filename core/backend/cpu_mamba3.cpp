@@ -33,11 +33,11 @@ struct Step {
   Step(T raw, T A, T trap, const StepFloors& floors) : share(sigmoid(trap)) {
     const T natural = std::max(raw, T{0}) + std::log1p(std::exp(-std::abs(raw)));
     const T below = T{1} / (T{1} - A), natural_rate = A >= 0 ? T{1} + A : below;
-    const T least_step = static_cast<T>(floors.step), least_rate = static_cast<T>(floors.rate);
-    dt = std::max(natural, least_step);
-    dt_slope = natural < least_step ? T{0} : sigmoid(raw);
-    rate = std::max(natural_rate, least_rate);
-    rate_slope = natural_rate < least_rate ? T{0} : A >= 0 ? T{1} : below * below;
+    const T min_step = static_cast<T>(floors.step), min_rate = static_cast<T>(floors.rate);
+    dt = std::max(natural, min_step);
+    dt_slope = natural < min_step ? T{0} : sigmoid(raw);
+    rate = std::max(natural_rate, min_rate);
+    rate_slope = natural_rate < min_rate ? T{0} : A >= 0 ? T{1} : below * below;
   }
 };
 
@@ -103,7 +103,7 @@ void CpuBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, c
   });
 }
 
-void CpuBackend::turning_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
+void CpuBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
   const std::int64_t tokens = dt.shape[1], heads = dt.columns(), pairs = turn.columns();
   with_type(theta, [&](auto zero) {
     using T = decltype(zero);
@@ -154,7 +154,7 @@ void CpuBackend::turning_angles_backward(const Tensor& dt, const Tensor& turn, c
   });
 }
 
-void CpuBackend::turned_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
+void CpuBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
                               double eps, const Tensor& y, const Tensor& inverse) {
   const std::int64_t states = x.columns(), heads = bias.shape[0], pairs = theta.defined() ? theta.columns() : 0;
   with_type(y, [&](auto zero) {

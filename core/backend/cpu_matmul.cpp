@@ -86,8 +86,8 @@ void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Te
   });
 }
 
-void CpuBackend::gemm_each(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                           std::span<const Tensor> results, const Tensor& /*kept*/) {
+void CpuBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                                     std::span<const Tensor> results, const Tensor& /*kept*/) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
     if (i < biases.size() && biases[i].defined()) add_bias(results[i], biases[i], results[i]);
@@ -110,19 +110,20 @@ void CpuBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& 
   }
 }
 
-void Backend::gemm_back(const MapsBack& maps) {
+void Backend::linear_backward(const LinearBackward& projections) {
   {
-    const Beside beside(*this);
-    gemm_gradients(maps.dresults, maps.x, maps.dweights, maps.dbiases);
+    const SideStream beside(*this);
+    gemm_gradients(projections.dresults, projections.x, projections.dweights, projections.dbiases);
   }
-  if (maps.dresults.size() > 1) return gemm_sum(maps.dresults, maps.weights, maps.dx);
-  if (maps.dx.wanted()) {
-    gemm(false, false, 1.0, maps.dresults[0], maps.weights[0], maps.dx.accumulate ? 1.0 : 0.0, maps.dx.tensor);
+  if (projections.dresults.size() > 1) return gemm_sum(projections.dresults, projections.weights, projections.dx);
+  if (projections.dx.wanted()) {
+    gemm(false, false, 1.0, projections.dresults[0], projections.weights[0], projections.dx.accumulate ? 1.0 : 0.0,
+         projections.dx.tensor);
   }
 }
 
-void CpuBackend::gated_lift(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
-                            const Tensor& h) {
+void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                                const Tensor& h) {
   gemm(false, true, 1.0, x, gate, 0.0, g);
   gemm(false, true, 1.0, x, up, 0.0, u);
   silu_multiply(g, u, h);

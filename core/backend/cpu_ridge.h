@@ -1,5 +1,5 @@
-// What the way there and the way back through the SKA core share: sizes, matrix views, and the r x r algebra of one
-// group of statistics. Products over tokens run in the type of the data; the small matrices of a group are always
+// What the way there and the backward pass through the SKA core share: sizes, matrix views, and the r x r algebra of
+// one group of statistics. Products over tokens run in the type of the data; the small matrices of a group are always
 // float64, because the condition number of G + eps I multiplies every rounding error.
 #pragma once
 #include <Eigen/Core>
@@ -102,6 +102,6 @@ int factorise(Block<double>& L, double ridge, Block<double>& keep);
 /// L^-1 of a lower triangular matrix.
 void invert_lower(const Block<double>& L, Block<double>& inverse);
 /// |A v| after `iterations` normalised steps v <- A^T A v from ones/sqrt(r); 0 for A = 0. v, u [r] are scratch.
-double largest_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u);
+double max_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u);
 
 }  // namespace afterglow::ridge

@@ -49,14 +49,14 @@ double gamma_slope(double raw) {
 }
 
 int factorise(Block<double>& L, double ridge, Block<double>& keep) {
-  constexpr int gentle_tries = 10, most_tries = 60;
+  constexpr int gentle_tries = 10, max_tries = 60;
   keep = L;
   double added = ridge, step = 1e-4;
   for (int tries = 0;; ++tries) {
     L.diagonal().array() += added;
     Eigen::Ref<Matrix<double>> in_place(L);
     const Eigen::LLT<Eigen::Ref<Matrix<double>>> factor(in_place);
-    if (factor.info() == Eigen::Success || tries == most_tries) {
+    if (factor.info() == Eigen::Success || tries == max_tries) {
       L.triangularView<Eigen::StrictlyUpper>().setZero();
       return tries;
     }
@@ -71,7 +71,7 @@ void invert_lower(const Block<double>& L, Block<double>& inverse) {
   L.triangularView<Eigen::Lower>().solveInPlace(inverse);
 }
 
-double largest_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u) {
+double max_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u) {
   v.setConstant(1.0 / std::sqrt(static_cast<double>(v.size())));
   for (int i = 0; i < iterations; ++i) {
     u.noalias() = A * v;

@@ -34,7 +34,7 @@ struct GroupGradient {
         gamma_raw(base[size(s) - 1]) {}
 };
 
-/// One group on the way back; every matrix is float64. With N = L^T dL (of which the lower half counts):
+/// One group in the backward pass; every matrix is float64. With N = L^T dL (of which the lower half counts):
 /// dG = sym(L^-T Phi(N) L^-1), Phi halving the diagonal.
 class GroupReverse {
  public:

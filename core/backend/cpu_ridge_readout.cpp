@@ -121,7 +121,7 @@ struct Whitened {
     A = entry<T>(saved.M, i).template cast<double>();
     square.noalias() = inverse * A;
     A.noalias() = square * inverse.transpose();
-    sigma = largest_singular_value(A, config.power_iterations, left, right);
+    sigma = max_singular_value(A, config.power_iterations, left, right);
     tall = entry<T>(saved.C, i).template cast<double>();
     F.noalias() = tall * inverse.transpose();
     entry<T>(saved.L, i) = L.cast<T>();

@@ -1,7 +1,7 @@
 // The selective scan h_t = a_t h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t on the CPU, and its gradient. Each
 // (batch, head) is one piece of work. The state is held as N rows of P numbers, so that everything but two inner
-// products of the way back runs along P without sums across lanes. What enters a token late (lag) is added to the state
-// as soon as the token has been answered: a_t (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) is a_t times that state.
+// products of the backward pass runs along P without sums across lanes. What enters a token late (lag) is added to the
+// state as soon as the token has been answered: a_t (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) is a_t times that state.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again on the way back
+constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again in the backward pass
 
 struct Sizes {
   std::int64_t batch, tokens, heads, groups, width, states;
@@ -119,7 +119,8 @@ void put(T* target, T value, bool accumulate) {
   *target = accumulate ? *target + value : value;
 }
 
-/// The way back through one head. dB and dC go to the head's own rows in the workspace, because heads share B and C.
+/// The backward pass through one head. dB and dC go to the head's own rows in the workspace, because heads share B and
+/// C.
 template <class T>
 class HeadReverse {
  public:

@@ -75,17 +75,17 @@ struct Tick {
   bool is_minor = false;
 };
 
-/// At most about `most_labels` labelled ticks within the range, in ascending order: steps of 1, 2, 2.5 or 5 times a
+/// At most about `max_labels` labelled ticks within the range, in ascending order: steps of 1, 2, 2.5 or 5 times a
 /// power of ten; decades with minor ticks on a log axis; explicit ticks where the axis names them. Never empty labels
 /// twice, never more than 200 ticks.
-std::vector<Tick> choose_ticks(const Axis& axis, const AxisTransform& transform, int most_labels);
+std::vector<Tick> choose_ticks(const Axis& axis, const AxisTransform& transform, int max_labels);
 
 /// Number for reading: `digits` significant digits, real minus sign U+2212, "1.0e−3" beyond 1e−3 and 1e6; "NaN", "∞",
 /// "−∞".
 std::string number_text(double value, int digits = 4);
 
 /// Tick text of a multiple of `step`: exactly the decimals that the step needs, "10k", "2.5M", "1e−3".
-std::string tick_text(double value, double step, double largest_magnitude);
+std::string tick_text(double value, double step, double max_magnitude);
 
 /// Text of a power-of-ten tick; `plain` writes 0.01 … 100k, otherwise "1e−2" with "1" for one.
 std::string decade_text(double value, bool plain);

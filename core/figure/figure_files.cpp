@@ -14,7 +14,7 @@ namespace afterglow {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t largest_figure_file = std::size_t{256} << 20;
+constexpr std::size_t max_figure_file = std::size_t{256} << 20;
 
 std::string bytes_of(const Figure& figure, FigureFormat format, const PageSize& page, const WriteOptions& options) {
   const Theme& theme = options.theme ? *options.theme : light_theme();
@@ -78,7 +78,7 @@ std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, s
 }
 
 std::optional<std::string> read_recipe(const fs::path& path) {
-  return recipe_in(read_file(path, largest_figure_file), path.string());
+  return recipe_in(read_file(path, max_figure_file), path.string());
 }
 
 std::optional<FigureFormat> format_of(std::string extension) {

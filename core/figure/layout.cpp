@@ -12,7 +12,7 @@ namespace afterglow {
 namespace {
 
 constexpr double smallest_plot = 8;
-constexpr int most_rounds = 8;
+constexpr int max_rounds = 8;
 constexpr double widest_tick = 0.35;  // of the area: longer names are cut with "…"
 
 std::vector<std::string> wrapped(std::string_view text, double width, double size, FontFace face,
@@ -88,7 +88,7 @@ class Layouter {
     left_ = right_ = m_.gap;
     // Margins only grow, so that the last round never finds labels wider than their margin.
     bool is_settled = false;
-    for (int round = 0; round < most_rounds && !is_settled; ++round) {
+    for (int round = 0; round < max_rounds && !is_settled; ++round) {
       const double left = left_, right = right_;
       settle();
       is_settled = left_ <= left && right_ <= right;
@@ -238,10 +238,10 @@ class Layouter {
   }
 
   void choose_ticks_of_both() {
-    const int most_x = std::clamp(static_cast<int>(out_.plot.width / (3.8 * m_.text)), 2, 12);
-    const int most_y = std::clamp(static_cast<int>(out_.plot.height / (2.4 * m_.text)), 2, 9);
-    choose_x_ticks(most_x);
-    choose_y_ticks(most_y);
+    const int max_x = std::clamp(static_cast<int>(out_.plot.width / (3.8 * m_.text)), 2, 12);
+    const int max_y = std::clamp(static_cast<int>(out_.plot.height / (2.4 * m_.text)), 2, 9);
+    choose_x_ticks(max_x);
+    choose_y_ticks(max_y);
     if (figure_.equal_aspect && out_.x_ticks.size() > 1 && out_.y_ticks.size() > 1) share_step();
   }
 

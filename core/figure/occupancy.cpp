@@ -7,17 +7,17 @@
 namespace afterglow {
 namespace {
 
-constexpr int most_cells = 1024;  // per side: enough for any screen, and a bound for any area
+constexpr int max_cells = 1024;  // per side: enough for any screen, and a bound for any area
 
 int cells_for(double length, double cell) {
-  return static_cast<int>(std::clamp(std::ceil(length / cell), 1.0, static_cast<double>(most_cells)));
+  return static_cast<int>(std::clamp(std::ceil(length / cell), 1.0, static_cast<double>(max_cells)));
 }
 
 }  // namespace
 
 Occupancy::Occupancy(const Rect& area, double cell)
     : area_(area),
-      cell_(std::max({cell, area.width / most_cells, area.height / most_cells, 1e-6})),
+      cell_(std::max({cell, area.width / max_cells, area.height / max_cells, 1e-6})),
       cols_(cells_for(area.width, cell_)),
       rows_(cells_for(area.height, cell_)),
       ink_(static_cast<std::size_t>(cols_) * rows_, 0) {}
@@ -34,7 +34,7 @@ void Occupancy::add_polyline(std::span<const Point> points) {
     const Point a = points[i > 0 ? i - 1 : 0], b = points[i];
     const double length = std::max(std::abs(b.x - a.x), std::abs(b.y - a.y));
     if (!std::isfinite(length)) continue;
-    const int steps = std::max(1, static_cast<int>(std::ceil(std::min(length / cell_, 2.0 * most_cells))));
+    const int steps = std::max(1, static_cast<int>(std::ceil(std::min(length / cell_, 2.0 * max_cells))));
     for (int step = 1; step <= steps; ++step) {
       const double t = static_cast<double>(step) / steps;
       mark({a.x + t * (b.x - a.x), a.y + t * (b.y - a.y)});

@@ -18,7 +18,7 @@
 namespace afterglow {
 namespace {
 
-constexpr double most_pixels = 16000;
+constexpr double max_pixels = 16000;
 
 struct CairoRelease {
   void operator()(cairo_t* p) const { cairo_destroy(p); }
@@ -307,7 +307,7 @@ std::string png_bytes(const Figure& figure, const PageSize& wanted, const Theme&
   const PageSize page = usable_page(wanted);
   const double scale = dots_per_inch / 72;
   const double width = std::round(page.width_pt() * scale), height = std::round(page.height_pt() * scale);
-  if (!(width >= 1 && height >= 1 && width <= most_pixels && height <= most_pixels)) {
+  if (!(width >= 1 && height >= 1 && width <= max_pixels && height <= max_pixels)) {
     throw Error(ExitCode::bad_input, "cannot draw a PNG of " + std::to_string(std::llround(page.width_mm)) + " mm at " +
                                          number_text(dots_per_inch) +
                                          " dpi: at most 16,000 pixels a side; choose a smaller size or PDF");

@@ -8,9 +8,9 @@
 namespace afterglow {
 namespace {
 
-constexpr std::size_t most_curve_labels = 8;
-constexpr double most_right_room = 0.36;  // of the width of the area
-constexpr double end_zone = 0.82;  // a curve that ends beyond this part of the plot may be labelled in the margin
+constexpr std::size_t max_curve_labels = 8;
+constexpr double max_right_room = 0.36;  // of the width of the area
+constexpr double end_zone = 0.82;        // a curve that ends beyond this part of the plot may be labelled in the margin
 
 double text_height(const Painter& p) { return (ascent_of_font + descent_of_font) * p.m.text; }
 double label_gap(const Painter& p) { return 0.6 * p.m.text; }
@@ -246,8 +246,8 @@ std::optional<double> right_room_for_labels(const Painter& p) {
     const auto end = curve_end(p, line);
     if (end && goes_to_margin(p, *end, width)) room = std::max(room, width + 2 * label_gap(p));
   });
-  const bool is_crowded = count > most_curve_labels || count * text_height(p) > 0.9 * p.layout.plot.height;
-  const double limit = p.figure.labels == LabelPlacement::at_curves ? 0.6 : most_right_room;
+  const bool is_crowded = count > max_curve_labels || count * text_height(p) > 0.9 * p.layout.plot.height;
+  const double limit = p.figure.labels == LabelPlacement::at_curves ? 0.6 : max_right_room;
   if (is_crowded || room > limit * p.layout.area.width) return std::nullopt;
   return room;
 }

@@ -11,7 +11,7 @@ namespace afterglow {
 namespace {
 
 constexpr int circle_steps = 256;
-constexpr double largest_true_circle = 2000;  // canvas units; beyond it back ends draw visible corners
+constexpr double max_true_circle = 2000;  // canvas units; beyond it back ends draw visible corners
 
 Dash dash_of(Dash dash, Ink ink) { return dash == Dash::automatic ? ink_dash(ink) : dash; }
 
@@ -44,7 +44,7 @@ void draw_circle(const Painter& p, const ReferenceCircle& circle) {
                up = centre.y - y.to_canvas(circle.y + circle.radius);
   if (!std::isfinite(centre.x + centre.y + across + up)) return;
   const bool is_round = std::abs(across - up) <= 1e-3 * std::abs(across);
-  if (is_round && across <= largest_true_circle) return p.canvas.stroke_circle(centre, across, stroke);
+  if (is_round && across <= max_true_circle) return p.canvas.stroke_circle(centre, across, stroke);
   const auto whole = std::pair(-std::numbers::pi, std::numbers::pi);
   const auto [first, last] = is_round ? visible_arc(p.layout.plot, centre) : whole;
   std::vector<double> xs, ys;

@@ -10,7 +10,7 @@ namespace afterglow {
 namespace {
 
 constexpr const char* minus_sign = "\u2212";
-constexpr int most_ticks = 200;
+constexpr int max_ticks = 200;
 
 std::string with_minus(std::string digits) {
   const bool is_zero = digits.find_first_of("123456789") == std::string::npos;
@@ -64,9 +64,9 @@ std::string scientific_text(double value, int decimals) {
   return digits + exponent_text(decade);
 }
 
-double linear_step(Range range, int most_labels, bool integer) {
+double linear_step(Range range, int max_labels, bool integer) {
   const double width = 2 * (0.5 * range.high - 0.5 * range.low);
-  const double wanted = std::min(width, 1.7e308) / std::max(1, most_labels);
+  const double wanted = std::min(width, 1.7e308) / std::max(1, max_labels);
   const double power = std::pow(10.0, std::floor(std::log10(wanted)));
   for (const double factor : {1.0, 2.0, 2.5, 5.0, 10.0}) {
     const double step = factor * power;
@@ -76,27 +76,27 @@ double linear_step(Range range, int most_labels, bool integer) {
   return integer ? 1 : 10 * power;
 }
 
-std::vector<Tick> linear_ticks(Range range, int most_labels, bool integer) {
-  const double step = linear_step(range, most_labels, integer);
+std::vector<Tick> linear_ticks(Range range, int max_labels, bool integer) {
+  const double step = linear_step(range, max_labels, integer);
   const double first = std::ceil(range.low / step - 1e-9), last = std::floor(range.high / step + 1e-9);
   const double magnitude = std::max(std::abs(first * step), std::abs(last * step));
   std::vector<Tick> ticks;
-  for (double i = first; i <= last && ticks.size() < most_ticks; ++i) {
+  for (double i = first; i <= last && ticks.size() < max_ticks; ++i) {
     const double at = i == 0 ? 0 : std::clamp(i * step, range.low, range.high);
     ticks.push_back({at, tick_text(i * step, step, magnitude), false});
   }
   return ticks;
 }
 
-int decade_stride(int decades, int most_labels) {
+int decade_stride(int decades, int max_labels) {
   for (const int stride : {1, 2, 3, 4, 5, 10, 20, 50, 100}) {
-    if ((decades + stride - 1) / stride <= most_labels) return stride;
+    if ((decades + stride - 1) / stride <= max_labels) return stride;
   }
   return 200;
 }
 
 // Within one decade: 1, 2, 5 where at least two of them fall into the range, otherwise an ordinary division.
-std::vector<Tick> ticks_within_decade(Range range, int most_labels) {
+std::vector<Tick> ticks_within_decade(Range range, int max_labels) {
   std::vector<Tick> ticks;
   const int first = decade_of(range.low);
   for (int decade = first; decade <= first + 2; ++decade) {
@@ -108,20 +108,20 @@ std::vector<Tick> ticks_within_decade(Range range, int most_labels) {
     }
   }
   const auto labelled = std::count_if(ticks.begin(), ticks.end(), [](const Tick& t) { return !t.is_minor; });
-  return labelled >= 2 ? ticks : linear_ticks(range, most_labels, false);
+  return labelled >= 2 ? ticks : linear_ticks(range, max_labels, false);
 }
 
-std::vector<Tick> log_ticks(Range range, int most_labels) {
+std::vector<Tick> log_ticks(Range range, int max_labels) {
   const int first = static_cast<int>(std::ceil(std::log10(range.low) - 1e-9));
   const int last = static_cast<int>(std::floor(std::log10(range.high) + 1e-9));
-  if (last - first < 1) return ticks_within_decade(range, most_labels);
-  const int stride = decade_stride(last - first + 1, std::max(2, most_labels));
+  if (last - first < 1) return ticks_within_decade(range, max_labels);
+  const int stride = decade_stride(last - first + 1, std::max(2, max_labels));
   const bool plain = first >= -2 && last <= 5;
   std::vector<Tick> ticks;
   const auto add = [&](double at, const std::string& label) {
     if (at >= range.low * (1 - 1e-9) && at <= range.high * (1 + 1e-9)) ticks.push_back({at, label, label.empty()});
   };
-  for (int decade = first - 1; decade <= last && ticks.size() < most_ticks; ++decade) {
+  for (int decade = first - 1; decade <= last && ticks.size() < max_ticks; ++decade) {
     const double at = std::pow(10.0, decade);
     const bool labelled = decade % stride == 0;
     if (labelled || last - first <= 40) add(at, labelled ? decade_text(at, plain) : "");
@@ -130,13 +130,13 @@ std::vector<Tick> log_ticks(Range range, int most_labels) {
   return ticks;
 }
 
-std::vector<Tick> symlog_ticks(const AxisTransform& transform, int most_labels) {
+std::vector<Tick> symlog_ticks(const AxisTransform& transform, int max_labels) {
   const Range range = transform.range();
   const double reach = std::max(std::abs(range.low), std::abs(range.high));
-  if (reach <= 10 * transform.threshold()) return linear_ticks(range, most_labels, false);
+  if (reach <= 10 * transform.threshold()) return linear_ticks(range, max_labels, false);
   const int first = decade_of(transform.threshold()), last = decade_of(reach);
   const int sides = (range.low < 0 ? 1 : 0) + (range.high > 0 ? 1 : 0);
-  const int stride = decade_stride(last - first + 1, std::max(1, (most_labels - 1) / std::max(1, sides)));
+  const int stride = decade_stride(last - first + 1, std::max(1, (max_labels - 1) / std::max(1, sides)));
   const bool plain = first >= -2 && last <= 5;
   std::vector<Tick> ticks;
   const auto add = [&](double at) {
@@ -151,7 +151,7 @@ std::vector<Tick> symlog_ticks(const AxisTransform& transform, int most_labels) 
   for (int decade = first; decade <= last; ++decade) {
     if ((last - decade) % stride == 0) add(std::pow(10.0, decade));
   }
-  return ticks.size() >= 2 ? ticks : linear_ticks(range, most_labels, false);
+  return ticks.size() >= 2 ? ticks : linear_ticks(range, max_labels, false);
 }
 
 std::vector<Tick> explicit_ticks(const Axis& axis, Range range) {
@@ -164,17 +164,17 @@ std::vector<Tick> explicit_ticks(const Axis& axis, Range range) {
 
 }  // namespace
 
-std::vector<Tick> choose_ticks(const Axis& axis, const AxisTransform& transform, int most_labels) {
+std::vector<Tick> choose_ticks(const Axis& axis, const AxisTransform& transform, int max_labels) {
   if (!axis.ticks.empty()) return explicit_ticks(axis, transform.range());
   switch (transform.scale()) {
     case Scale::log:
-      return log_ticks(transform.range(), most_labels);
+      return log_ticks(transform.range(), max_labels);
     case Scale::symlog:
-      return symlog_ticks(transform, most_labels);
+      return symlog_ticks(transform, max_labels);
     case Scale::linear:
       break;
   }
-  return linear_ticks(transform.range(), most_labels, axis.integer_ticks);
+  return linear_ticks(transform.range(), max_labels, axis.integer_ticks);
 }
 
 std::string number_text(double value, int digits) {
@@ -191,17 +191,15 @@ std::string number_text(double value, int digits) {
   return stripped(fixed_text(value, std::max(0, digits - 1 - decade_of(value))), 0);
 }
 
-std::string tick_text(double value, double step, double largest_magnitude) {
+std::string tick_text(double value, double step, double max_magnitude) {
   if (value == 0 || std::abs(value) < step * 1e-6) return "0";
   const auto scientific = [&] {
     const int finest = -decimals_of(step / std::pow(10.0, decade_of(step))) + decade_of(step);
     return scientific_text(value, std::max(0, decade_of(value) - finest));
   };
-  if (largest_magnitude < 1e-3 || largest_magnitude >= 1e9) return scientific();
-  if (largest_magnitude >= 1e6 && step >= 1e4)
-    return stripped(fixed_text(value / 1e6, decimals_of(step / 1e6)), 0) + "M";
-  if (largest_magnitude >= 1e4 && step >= 100)
-    return stripped(fixed_text(value / 1e3, decimals_of(step / 1e3)), 0) + "k";
+  if (max_magnitude < 1e-3 || max_magnitude >= 1e9) return scientific();
+  if (max_magnitude >= 1e6 && step >= 1e4) return stripped(fixed_text(value / 1e6, decimals_of(step / 1e6)), 0) + "M";
+  if (max_magnitude >= 1e4 && step >= 100) return stripped(fixed_text(value / 1e3, decimals_of(step / 1e3)), 0) + "k";
   return stripped(fixed_text(value, decimals_of(step)), 0);
 }
 

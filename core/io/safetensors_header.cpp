@@ -16,8 +16,8 @@ namespace {
 using Json = nlohmann::json;
 constexpr const char* metadata_key = "__metadata__";
 // More than any real file has; they keep what a hostile header can allocate near its own size.
-constexpr std::size_t most_axes = 32;
-constexpr std::size_t most_metadata = 4096;
+constexpr std::size_t max_axes = 32;
+constexpr std::size_t max_metadata = 4096;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw Error(ExitCode::bad_input,
@@ -44,7 +44,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ == Place::shape) {
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) overflow();
-      if (entry().shape.size() == most_axes) refuse(where_, position() + ": more than 32 axes");
+      if (entry().shape.size() == max_axes) refuse(where_, position() + ": more than 32 axes");
       entry().shape.push_back(static_cast<std::int64_t>(value));
     } else if (place_ == Place::offsets && offsets_read_ < 2) {
       (offsets_read_++ == 0 ? entry().begin : entry().end) = value;
@@ -56,7 +56,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 
   bool string(string_t& value) override {
     if (place_ == Place::metadata) {
-      if (header_.metadata.size() == most_metadata) refuse(where_, "__metadata__ has more than 4096 fields");
+      if (header_.metadata.size() == max_metadata) refuse(where_, "__metadata__ has more than 4096 fields");
       header_.metadata[key_] = std::move(value);
     } else if (place_ == Place::tensor && key_ == "dtype") {
       const auto type = stored_type_of(value);

@@ -26,7 +26,7 @@ double Attention::scale() const { return 1.0 / std::sqrt(static_cast<double>(con
 std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
   const Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_)};
   std::array<Var, 3> maps;
-  linear_each(tape, x, weights, maps);
+  linear_many(tape, x, weights, maps);
   for (Var& map : maps) {
     const std::int64_t heads = map.shape().last() / config_.head_width();
     map = tape.reshape(map, {x.shape()[0], x.shape()[1], heads, config_.head_width()});
@@ -41,7 +41,7 @@ std::array<Var, 2> Attention::turned(Tape& tape, const Var& queries, const Var& 
 
 Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const {
   const Var heads = causal_attention(tape, q, k, v, scale());
-  tape.probe("readout", heads.value);
+  tape.capture("readout", heads.value);
   const Var joined = tape.reshape(heads, {q.shape()[0], q.shape()[1], config_.width});
   return linear(tape, joined, tape.parameter(o_proj_));
 }
@@ -49,8 +49,8 @@ Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const 
 Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
   const auto [queries, keys, v] = project(tape, x);
   const auto [q, k] = turned(tape, queries, keys, 0);
-  if (tape.probing()) tape.probe("attn", attention_weights(tape, q.value, k.value, scale()));
-  tape.probe("values", v.value);
+  if (tape.capturing()) tape.capture("attn", attention_weights(tape, q.value, k.value, scale()));
+  tape.capture("values", v.value);
   return read(tape, q, k, v);
 }
 

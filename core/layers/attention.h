@@ -16,7 +16,7 @@ struct AttentionConfig {
   std::int64_t head_width() const { return width / heads; }
 };
 
-/// Probes: `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t; `values` [B, T,
+/// Captures: `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t; `values` [B, T,
 /// n_kv_heads, D]; `readout` [B, T, n_heads, D], what the heads answer before o_proj.
 class Attention final : public Layer {
  public:

@@ -125,12 +125,12 @@ DeltaVars DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* stat
   if (config_.has_beta()) {
     in.beta = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gates_.b_proj)));
     if (config_.beta_factor != 1.0) in.beta = scale(tape, in.beta, config_.beta_factor);
-    tape.probe("beta", in.beta.value);
+    tape.capture("beta", in.beta.value);
   }
   if (config_.fades()) {
     in.g = log_gate(tape, x);
     if (config_.fade != 1.0) in.g = scale(tape, in.g, config_.fade);
-    tape.probe("log_decay", in.g.value);
+    tape.capture("log_decay", in.g.value);
   }
   return in;
 }
@@ -141,10 +141,10 @@ Var DeltaNet::read(Tape& tape, const DeltaVars& in, const Tensor& state, const T
 }
 
 Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& heads) const {
-  tape.probe("queries", in.q.value);
-  tape.probe("keys", in.k.value);
-  tape.probe("values", in.v.value);
-  tape.probe("readout", heads.value);
+  tape.capture("queries", in.q.value);
+  tape.capture("keys", in.k.value);
+  tape.capture("values", in.v.value);
+  tape.capture("readout", heads.value);
   Var y = rms_norm(tape, heads, tape.parameter(o_norm_), config_.norm_eps);
   y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.value_columns()});
   if (config_.output_gate) y = silu_multiply(tape, linear(tape, x, tape.parameter(*gates_.g_proj)), y);
@@ -153,14 +153,14 @@ Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& h
 
 Var DeltaNet::forward(Tape& tape, const Var& x, const Tensor&) {
   const DeltaVars in = core_inputs(tape, x, nullptr);
-  if (!tape.probing()) return finish(tape, x, in, read(tape, in, {}, {}, false));
+  if (!tape.capturing()) return finish(tape, x, in, read(tape, in, {}, {}, false));
   const std::int64_t batch = x.shape()[0];
   const Tensor state = tape.scratch({batch, config_.heads, config_.keys, config_.value}, x.value.dtype);
   const Tensor covariance = config_.rule == MemoryRule::kalman
                                 ? tape.scratch({batch, config_.heads, config_.keys, config_.keys}, x.value.dtype)
                                 : Tensor();
   const Var y = finish(tape, x, in, read(tape, in, state, covariance, false));
-  tape.probe("final_state", state);
+  tape.capture("final_state", state);
   return y;
 }
 

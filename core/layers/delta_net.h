@@ -30,7 +30,7 @@ struct DeltaNetConfig {
 /// log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head (gated_deltanet) or logsigmoid(gk_proj x) / 16 a
 /// channel (gla). The core is core/backend/delta.h with scale Dk^-0.5; in `kalman` it is recursive least squares,
 /// S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and KF), y_t = S_t^T q_t. Then RMSNorm a head,
-/// times silu(g_proj x), o_proj. Probes: `queries`, `keys`, `values` as they enter the core, `beta`, `log_decay`,
+/// times silu(g_proj x), o_proj. Captures: `queries`, `keys`, `values` as they enter the core, `beta`, `log_decay`,
 /// `readout`, `final_state` [B,H,Dk,Dv].
 class DeltaNet final : public Layer {
  public:

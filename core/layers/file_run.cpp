@@ -7,9 +7,9 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
+#include "core/layers/layer_captures.h"
 #include "core/layers/layer_file.h"
-#include "core/layers/layer_probes.h"
 
 namespace afterglow {
 
@@ -47,7 +47,7 @@ FileRun::~FileRun() {
 
 TensorFile FileRun::run() {
   tape_.begin(true);
-  tape_.set_probing(true);
+  tape_.set_capturing(true);
   try {
     subject_->run(*this);
   } catch (const Error& error) {
@@ -59,7 +59,7 @@ TensorFile FileRun::run() {
            " and what is missing) with the configuration");
   }
   if (y_.defined() && has("grad_y")) put_gradients();
-  put_probes();
+  put_captures();
   result_.metadata = {{"format", "afterglow-result/1"}, {"layer", kind_}, {"config", config_.dump()}};
   return std::move(result_);
 }
@@ -166,19 +166,19 @@ void FileRun::put_gradients() {
   for (const Parameter& parameter : store_.all()) put("grad." + parameter.name, parameter.gradient);
 }
 
-void FileRun::put_probes() {
-  std::vector<HostProbe> probes = download_probes(*backend_, tape_.probes());
+void FileRun::put_captures() {
+  std::vector<HostCapture> captures = download_captures(*backend_, tape_.captures());
   if (config_.contains("mode") && config_["mode"] == "recurrent") {
-    const std::vector<std::int64_t> steps = probed_steps(shape_of("x")[1]);
-    select_steps(probes, steps);
+    const std::vector<std::int64_t> steps = captured_steps(shape_of("x")[1]);
+    select_steps(captures, steps);
     result_.tensors.push_back(
         make_tensor("probe.steps", {static_cast<std::int64_t>(steps.size())}, std::span<const std::int64_t>(steps)));
   }
-  add_spectra(probes, config_.value("ridge", RidgeConfig().ridge));
-  for (const HostProbe& probe : probes) output("probe." + probe.name, Shape(probe.shape), probe.values);
+  add_spectra(captures, config_.value("ridge", RidgeConfig().ridge));
+  for (const HostCapture& capture : captures) output("probe." + capture.name, Shape(capture.shape), capture.values);
 }
 
-std::vector<std::int64_t> FileRun::probed_steps(std::int64_t tokens) const {
+std::vector<std::int64_t> FileRun::captured_steps(std::int64_t tokens) const {
   std::vector<std::int64_t> steps;
   if (const HostTensor* wanted = file_.find("probe.steps")) {
     steps = to_integers(*wanted);

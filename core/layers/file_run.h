@@ -12,7 +12,7 @@
 //       }
 //     };
 //
-// Gradients, probes, messages and golden files (tests/golden, found by the kind's name) follow by themselves.
+// Gradients, captures, messages and golden files (tests/golden, found by the kind's name) follow by themselves.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -26,7 +26,7 @@
 
 namespace afterglow {
 
-/// One run: the file's tensors, a recording and probing tape, and the result that grows. Whatever the file does wrong
+/// One run: the file's tensors, a recording and capturing tape, and the result that grows. Whatever the file does wrong
 /// is an Error(bad_input) that names file, tensor and remedy.
 class FileRun {
  public:
@@ -60,8 +60,8 @@ class FileRun {
   void load_subject();
   void load_parameters();
   void put_gradients();
-  void put_probes();
-  std::vector<std::int64_t> probed_steps(std::int64_t tokens) const;
+  void put_captures();
+  std::vector<std::int64_t> captured_steps(std::int64_t tokens) const;
   void put(const std::string& name, const Tensor& tensor);
   Tensor upload(const std::vector<double>& values, const Shape& shape, DType dtype);
   [[noreturn]] void refuse(const std::string& what) const;

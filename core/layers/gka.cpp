@@ -119,15 +119,15 @@ ChebyshevConfig Gka::core_config() const {
 
 Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars& in,
                 const ChebyshevSaved& saved) const {
-  tape.probe("queries", in.q.value);
-  tape.probe("keys", in.k.value);
-  tape.probe("values", in.v.value);
-  if (in.g.defined()) tape.probe("log_gate", in.g.value);
-  if (in.alpha.defined()) tape.probe("alpha", in.alpha.value);
-  tape.probe("lambda", saved.lambda);
-  tape.probe("fro", saved.fro);
-  tape.probe("xhat", saved.x);
-  tape.probe("readout", heads.value);
+  tape.capture("queries", in.q.value);
+  tape.capture("keys", in.k.value);
+  tape.capture("values", in.v.value);
+  if (in.g.defined()) tape.capture("log_gate", in.g.value);
+  if (in.alpha.defined()) tape.capture("alpha", in.alpha.value);
+  tape.capture("lambda", saved.lambda);
+  tape.capture("fro", saved.fro);
+  tape.capture("xhat", saved.x);
+  tape.capture("readout", heads.value);
   Var y = rms_norm(tape, heads, tape.parameter(o_norm_), config_.norm_eps);
   const Shape flat{x.shape()[0], x.shape()[1], config_.inner()};
   y = tape.reshape(y, flat);

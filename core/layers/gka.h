@@ -24,7 +24,7 @@ struct GkaConfig {
   std::int64_t inner() const { return heads * head_width; }
 };
 
-/// Probes: `lambda`, `fro` = |H_t|_F [B,T,H], `xhat` [B,T,H,D]; what enters the core: `keys`, `queries`, `values`
+/// Captures: `lambda`, `fro` = |H_t|_F [B,T,H], `xhat` [B,T,H,D]; what enters the core: `keys`, `queries`, `values`
 /// [B,T,H,D], and where there are gates `log_gate`, `alpha` [B,T,H]; and `readout` [B,T,H,D], before the norm.
 class Gka final : public Layer {
  public:

@@ -8,7 +8,7 @@
 #include "core/analysis/solvers.h"
 #include "core/analysis/spectrum.h"
 #include "core/layers/gka.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/layers/kinds.h"
 
 namespace afterglow {
@@ -26,20 +26,20 @@ struct CoreValues {
 
 CoreValues download(Tape& tape) {
   CoreValues values{};
-  for (const Probe& probe : tape.probes()) {
-    const auto host = [&] { return to_host(tape.backend(), probe.value); };
-    if (probe.name == "queries") {
+  for (const Capture& capture : tape.captures()) {
+    const auto host = [&] { return to_host(tape.backend(), capture.value); };
+    if (capture.name == "queries") {
       values.q = host();
-      const Shape& shape = probe.value.shape;
+      const Shape& shape = capture.value.shape;
       values.batch = shape[0];
       values.tokens = shape[1];
       values.heads = shape[2];
       values.width = shape[3];
     }
-    if (probe.name == "keys") values.k = host();
-    if (probe.name == "log_gate") values.log_gate = host();
-    if (probe.name == "lambda") values.lambda = host();
-    if (probe.name == "fro") values.fro = host();
+    if (capture.name == "keys") values.k = host();
+    if (capture.name == "log_gate") values.log_gate = host();
+    if (capture.name == "lambda") values.lambda = host();
+    if (capture.name == "fro") values.fro = host();
   }
   return values;
 }

@@ -1,10 +1,10 @@
-// Caches of keys and values, and attention weights for probes.
+// Caches of keys and values, and attention weights for captures.
 #include "core/layers/key_cache.h"
 
 #include <limits>
 #include <vector>
 
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 
 namespace afterglow {
 

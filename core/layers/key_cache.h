@@ -1,4 +1,4 @@
-// What layers with softmax attention share: caches that grow with every token, and the weights as a probe.
+// What layers with softmax attention share: caches that grow with every token, and the weights as a capture.
 #pragma once
 #include <initializer_list>
 

@@ -6,7 +6,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/layers/kinds.h"
 #include "core/ops/ops.h"
 
@@ -23,7 +23,7 @@ KoopmanMlp::KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& par
 }
 
 Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {
-  if (tape.probing()) probe_moduli(tape);
+  if (tape.capturing()) capture_moduli(tape);
   const Var lifted = linear(tape, x, tape.parameter(lift_));
   const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_)) : Var{};
   const Var z = koopman_modes(tape, lifted, tape.parameter(gamma_), tape.parameter(omega_), gate);
@@ -35,11 +35,11 @@ Var KoopmanMlp::step(Tape& tape, const Var& x, LayerState& state) {
   return forward(tape, x, {});
 }
 
-void KoopmanMlp::probe_moduli(Tape& tape) const {
+void KoopmanMlp::capture_moduli(Tape& tape) const {
   std::vector<double> moduli = to_host(tape.backend(), gamma_.value);
   const std::vector<double> omega = to_host(tape.backend(), omega_.value);
   for (std::size_t i = 0; i < moduli.size(); ++i) moduli[i] = std::min(1.0, std::hypot(moduli[i], omega[i]));
-  tape.probe("lambda_modulus", to_device(tape, gamma_.shape, gamma_.value.dtype, moduli));
+  tape.capture("lambda_modulus", to_device(tape, gamma_.shape, gamma_.value.dtype, moduli));
 }
 
 LayerKind koopman_mlp_kind() {

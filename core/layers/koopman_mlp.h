@@ -10,7 +10,7 @@ struct KoopmanMlpConfig {
   bool gated = false;
 };
 
-/// Probe `lambda_modulus` [dk/2]: moduli of the learned eigenvalues after the division by max(1, modulus).
+/// Capture `lambda_modulus` [dk/2]: moduli of the learned eigenvalues after the division by max(1, modulus).
 class KoopmanMlp final : public Layer {
  public:
   KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& parameters);
@@ -19,7 +19,7 @@ class KoopmanMlp final : public Layer {
   Var step(Tape& tape, const Var& x, LayerState& state) override;
 
  private:
-  void probe_moduli(Tape& tape) const;
+  void capture_moduli(Tape& tape) const;
 
   const Parameter &lift_, &gamma_, &omega_, &readout_;
   const Parameter* gate_ = nullptr;

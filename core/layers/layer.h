@@ -1,5 +1,5 @@
-// A layer: parameters, `forward` over a whole sequence, `step` for one token with an explicit state, and named probes.
-// It is written once, in operations, and runs on every back end.
+// A layer: parameters, `forward` over a whole sequence, `step` for one token with an explicit state, and named
+// captures. It is written once, in operations, and runs on every back end.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -26,10 +26,10 @@ Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool res
       scale(tape, linear(tape, x, tape.parameter(q_proj_)), 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
   scan.heads = scan.groups = config_.heads;
   const Var heads = ssd_scan(tape, scan, state, resume);
-  tape.probe("keys", scan.B.value);
-  tape.probe("queries", scan.C.value);
-  tape.probe("values", scan.x.value);
-  tape.probe("readout", heads.value);
+  tape.capture("keys", scan.B.value);
+  tape.capture("queries", scan.C.value);
+  tape.capture("values", scan.x.value);
+  tape.capture("readout", heads.value);
   return linear(tape, tape.reshape(heads, x.shape()), tape.parameter(o_proj_));
 }
 
@@ -38,10 +38,10 @@ Shape LinearAttention::state_shape(std::int64_t batch) const {
 }
 
 Var LinearAttention::forward(Tape& tape, const Var& x, const Tensor&) {
-  if (!tape.probing()) return run(tape, x, {}, false);
+  if (!tape.capturing()) return run(tape, x, {}, false);
   const Tensor state = tape.scratch(state_shape(x.shape()[0]), x.value.dtype);
   const Var y = run(tape, x, state, false);
-  tape.probe("final_state", state);
+  tape.capture("final_state", state);
   return y;
 }
 

@@ -11,7 +11,7 @@ struct LinearAttentionConfig {
 };
 
 /// y_t = o_proj(D^-0.5 sum_{s <= t} (q_t . k_s) v_s): no feature map, and not divided by a sum of weights, so outputs
-/// grow with the number of tokens. Probes: `final_state` [B,H,D,D] = sum v k^T; `keys`, `values` and `queries` (with
+/// grow with the number of tokens. Captures: `final_state` [B,H,D,D] = sum v k^T; `keys`, `values` and `queries` (with
 /// their factor D^-0.5) [B,T,H*D]; `readout`, what the heads answer before o_proj.
 class LinearAttention final : public Layer {
  public:

@@ -6,7 +6,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/layers/kinds.h"
 #include "core/ops/ops.h"
 
@@ -68,19 +68,19 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
   scan.A_log = tape.parameter(A_log_);
   scan.D = tape.parameter(D_);
   scan.heads = config_.heads();
-  if (tape.probing()) probe_scan(tape, scan);
+  if (tape.capturing()) capture_scan(tape, scan);
   const Var heads = ssd_scan(tape, scan, state, resume);
-  tape.probe("readout", heads.value);
+  tape.capture("readout", heads.value);
   const Var y = tape.reshape(heads, {x.shape()[0], x.shape()[1], config_.inner});
   const Var gated = gated_rms_norm(tape, y, parts[0], tape.parameter(norm_), config_.norm_eps);
   return linear(tape, gated, tape.parameter(out_proj_));
 }
 
 Var Mamba2::forward(Tape& tape, const Var& x, const Tensor&) {
-  if (!tape.probing()) return run(tape, x, {}, {}, false);
+  if (!tape.capturing()) return run(tape, x, {}, {}, false);
   const Tensor state = tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.states}, x.value.dtype);
   const Var y = run(tape, x, {}, state, false);
-  tape.probe("final_state", state);
+  tape.capture("final_state", state);
   return y;
 }
 
@@ -106,12 +106,12 @@ void Mamba2::set(std::string_view key, double value) {
   if (key == "dt_floor") config_.step_floor = value;
 }
 
-void Mamba2::probe_scan(Tape& tape, const ScanVars& scan) const {
-  tape.probe("values", gathered(tape, scan.x.value));
-  tape.probe("B", gathered(tape, scan.B.value));
-  tape.probe("C", gathered(tape, scan.C.value));
+void Mamba2::capture_scan(Tape& tape, const ScanVars& scan) const {
+  tape.capture("values", gathered(tape, scan.x.value));
+  tape.capture("B", gathered(tape, scan.B.value));
+  tape.capture("C", gathered(tape, scan.C.value));
   const Tensor& dt = scan.dt.value;
-  tape.probe("dt", dt);
+  tape.capture("dt", dt);
   std::vector<double> sums = to_host(tape.backend(), dt);
   const std::vector<double> A_log = to_host(tape.backend(), A_log_.value);
   const std::int64_t tokens = dt.shape[1], heads = dt.shape[2];
@@ -120,7 +120,7 @@ void Mamba2::probe_scan(Tape& tape, const ScanVars& scan) const {
     sums[i] *= -std::exp(A_log[i % A_log.size()]);
     if (at / heads % tokens > 0) sums[i] += sums[i - static_cast<std::size_t>(heads)];
   }
-  tape.probe("log_decay_cumsum", to_device(tape, dt.shape, dt.dtype, sums));
+  tape.capture("log_decay_cumsum", to_device(tape, dt.shape, dt.dtype, sums));
 }
 
 LayerKind mamba2_kind() {

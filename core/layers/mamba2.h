@@ -17,7 +17,7 @@ struct Mamba2Config {
   std::int64_t convolved() const { return inner + 2 * states; }  ///< columns of x, B and C together
 };
 
-/// Probes: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh]; what
+/// Captures: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh]; what
 /// enters the scan: `B`, `C` [B,T,N] and `values` [B,T,nh*P]; and `readout`, what the scan answers before the gate.
 class Mamba2 final : public Layer {
  public:
@@ -33,7 +33,7 @@ class Mamba2 final : public Layer {
 
  private:
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const;
-  void probe_scan(Tape& tape, const struct ScanVars& scan) const;
+  void capture_scan(Tape& tape, const struct ScanVars& scan) const;
 
   Mamba2Config config_;
   const Parameter &in_proj_, &conv_weight_, &conv_bias_, &dt_bias_, &A_log_, &D_, &norm_, &out_proj_;

@@ -7,7 +7,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/layers/kinds.h"
 #include "core/ops/ops.h"
 
@@ -90,7 +90,7 @@ struct Mamba3::Projected {
 };
 
 Var Mamba3::key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const {
-  const Var key = turned_heads(tape, x, tape.parameter(norm), tape.parameter(bias), theta, config_.norm_eps);
+  const Var key = rotate_heads(tape, x, tape.parameter(norm), tape.parameter(bias), theta, config_.norm_eps);
   return config_.lifted() ? pair_squares(tape, key, config_.squares) : key;
 }
 
@@ -106,7 +106,7 @@ Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carrie
   in.gate = parts[0];
   in.dt = steps[0];
   in.turn = parts[5];
-  const Var theta = config_.turned > 0 ? turning_angles(tape, in.dt, in.turn, carried_angle) : Var{};
+  const Var theta = config_.turned > 0 ? rotary_angles(tape, in.dt, in.turn, carried_angle) : Var{};
   in.scan.x = parts[1];
   in.scan.B = key_of(tape, parts[2], B_norm_, B_bias_, theta);
   in.scan.C = key_of(tape, parts[3], C_norm_, C_bias_, theta);
@@ -115,12 +115,12 @@ Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carrie
   in.scan.lag = steps[3];
   in.scan.D = tape.parameter(D_);
   in.scan.heads = in.scan.groups = heads;
-  if (tape.probing()) probe_inputs(tape, in);
+  if (tape.capturing()) capture_inputs(tape, in);
   return in;
 }
 
 Var Mamba3::finish(Tape& tape, const Projected& in, const Var& heads) const {
-  tape.probe("readout", heads.value);
+  tape.capture("readout", heads.value);
   const Var weight = norm_ ? tape.parameter(*norm_) : Var{};
   const Var gated = gated_heads(tape, heads, in.gate, weight, config_.norm_eps);
   const Shape& s = heads.shape();
@@ -129,11 +129,11 @@ Var Mamba3::finish(Tape& tape, const Projected& in, const Var& heads) const {
 
 Var Mamba3::forward(Tape& tape, const Var& x, const Tensor&) {
   const Projected in = project(tape, x, {});
-  if (!tape.probing()) return finish(tape, in, ssd_scan(tape, in.scan));
+  if (!tape.capturing()) return finish(tape, in, ssd_scan(tape, in.scan));
   const Tensor state =
       tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.key_width()}, x.value.dtype);
   const Var heads = ssd_scan(tape, in.scan, state);
-  tape.probe("final_state", state);
+  tape.capture("final_state", state);
   return finish(tape, in, heads);
 }
 
@@ -174,21 +174,21 @@ void Mamba3::set(std::string_view key, double value) {
   if (key == "dt_floor") config_.floors.step = value;
 }
 
-void Mamba3::probe_inputs(Tape& tape, const Projected& in) const {
+void Mamba3::capture_inputs(Tape& tape, const Projected& in) const {
   const Tensor &keys = in.scan.B.value, values = in.scan.x.value;
   const std::int64_t batch = keys.shape[0], tokens = keys.shape[1], heads = config_.heads(), pairs = config_.turned;
-  tape.probe("keys", keys);
-  tape.probe("queries", in.scan.C.value);
-  tape.probe("values", gathered(tape, values));
-  tape.probe("dt", gathered(tape, in.scan.dt.value));
-  tape.probe("lag", gathered(tape, in.scan.lag.value));
+  tape.capture("keys", keys);
+  tape.capture("queries", in.scan.C.value);
+  tape.capture("values", gathered(tape, values));
+  tape.capture("dt", gathered(tape, in.scan.dt.value));
+  tape.capture("lag", gathered(tape, in.scan.lag.value));
   const std::int64_t key_columns = heads * config_.key_width();
   const Tensor last_key = gathered(tape, last_token(keys.reshaped({batch, tokens, key_columns})));
-  tape.probe("final_k", last_key.reshaped({batch, heads, config_.key_width()}));
-  tape.probe("final_v", gathered(tape, last_token(values)).reshaped({batch, heads, config_.head_width}));
+  tape.capture("final_k", last_key.reshaped({batch, heads, config_.key_width()}));
+  tape.capture("final_v", gathered(tape, last_token(values)).reshaped({batch, heads, config_.head_width}));
   std::vector<double> decay = to_host(tape.backend(), gathered(tape, in.scan.log_decay.value));
   sum_over_tokens(decay, tokens, heads);
-  tape.probe("log_decay_cumsum", to_device(tape, {batch, tokens, heads}, keys.dtype, decay));
+  tape.capture("log_decay_cumsum", to_device(tape, {batch, tokens, heads}, keys.dtype, decay));
   if (pairs == 0) return;
   const std::vector<double> dt = to_host(tape.backend(), gathered(tape, in.dt.value)),
                             turn = to_host(tape.backend(), gathered(tape, in.turn.value));
@@ -199,7 +199,7 @@ void Mamba3::probe_inputs(Tape& tape, const Projected& in) const {
       angle.push_back(dt[i] * std::numbers::pi * std::tanh(turn[row * count + pair]));
   }
   sum_over_tokens(angle, tokens, heads * pairs);
-  tape.probe("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
+  tape.capture("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
 }
 
 LayerKind mamba3_kind() {

@@ -21,9 +21,10 @@ struct Mamba3Config {
   std::int64_t key_width() const { return lifted() ? squares.width(states) : states; }
 };
 
-/// Probes: `final_state` [B,nh,P,M], `log_decay_cumsum` [B,T,nh], `angle_cumsum` [B,T,nh,na] (not reduced modulo 2 pi),
-/// `final_k` [B,nh,M], `final_v` [B,nh,P]; what enters the scan: `keys`, `queries` [B,T,nh,M], `values` [B,T,nh*P], the
-/// weights `dt` and `lag` [B,T,nh]; and `readout`, what the scan answers before the gate. M is the key width.
+/// Captures: `final_state` [B,nh,P,M], `log_decay_cumsum` [B,T,nh], `angle_cumsum` [B,T,nh,na] (not reduced modulo 2
+/// pi), `final_k` [B,nh,M], `final_v` [B,nh,P]; what enters the scan: `keys`, `queries` [B,T,nh,M], `values`
+/// [B,T,nh*P], the weights `dt` and `lag` [B,T,nh]; and `readout`, what the scan answers before the gate. M is the key
+/// width.
 class Mamba3 final : public Layer {
  public:
   Mamba3(const Mamba3Config& config, const ParameterScope& parameters);
@@ -41,7 +42,7 @@ class Mamba3 final : public Layer {
   Projected project(Tape& tape, const Var& x, const Tensor& carried_angle) const;
   Var key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const;
   Var finish(Tape& tape, const Projected& in, const Var& heads) const;
-  void probe_inputs(Tape& tape, const Projected& in) const;
+  void capture_inputs(Tape& tape, const Projected& in) const;
 
   Mamba3Config config_;
   const Parameter &in_proj_, &dt_bias_, &B_bias_, &C_bias_, &B_norm_, &C_norm_, &D_;

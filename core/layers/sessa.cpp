@@ -8,14 +8,14 @@
 #include "core/io/json_file.h"
 #include "core/layers/key_cache.h"
 #include "core/layers/kinds.h"
-#include "core/layers/sessa_probes.h"
+#include "core/layers/sessa_captures.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
 
 namespace {
 
-constexpr double largest_gain = 0.9999;
+constexpr double max_gain = 0.9999;
 
 Initialiser bias_of(std::int64_t inputs) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
@@ -31,7 +31,7 @@ SessaConfig read_config(const nlohmann::json& config) {
   c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
   c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
   c.rotary = get_bool(config, "use_forward_rope", true, where);
-  c.gamma_max = get_number(config, "gamma_max", 0.999, 0.0, largest_gain, where);
+  c.gamma_max = get_number(config, "gamma_max", 0.999, 0.0, max_gain, where);
   c.norm_eps = get_number(config, "ln_eps", 1e-5, 0.0, 1.0, where);
   c.feedback = get_bool(config, "use_feedback", true, where);
   if (c.width % c.heads != 0)
@@ -85,7 +85,7 @@ Sessa::Branches Sessa::enter(Tape& tape, const Var& x) const {
 }
 
 Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t position) const {
-  Var weights[most_maps], biases[most_maps], maps[most_maps];
+  Var weights[max_projections], biases[max_projections], maps[max_projections];
   std::size_t count = 0;
   const auto add_map = [&](const Parameter& weight, const Var& bias) {
     weights[count] = tape.parameter(weight);
@@ -96,7 +96,7 @@ Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t positio
     add_map(feedback_->weight, tape.parameter(feedback_->bias));
     add_map(*gamma_ctx_, tape.reshape(tape.parameter(*gamma_bias_), {1}));
   }
-  linear_each(tape, u, {weights, count}, {maps, count}, {biases, count});
+  linear_many(tape, u, {weights, count}, {maps, count}, {biases, count});
   const auto heads = [&](const Var& map, std::int64_t heads_of_map) {
     return tape.reshape(map, {u.shape()[0], u.shape()[1], heads_of_map, config_.head_width()});
   };
@@ -130,19 +130,19 @@ Var Sessa::solve(Tape& tape, const Feedback& feedback, const Var& f) const {
   const auto& [q, k, gain] = feedback;
   const Var gamma = tape.reshape(gain, {f.shape()[0], f.shape()[1]});
   const Var s = feedback_solve(tape, {q, k, gamma, f}, feedback_scale());
-  if (tape.probing()) probe_feedback(tape, q.value, k.value, gamma.value, feedback_scale());
+  if (tape.capturing()) capture_feedback(tape, q.value, k.value, gamma.value, feedback_scale());
   return s;
 }
 
 Var Sessa::forward(Tape& tape, const Var& x, const Tensor&) {
   const Branches branches = enter(tape, x);
   const auto [heads, feedback] = project(tape, branches.u, 0);
-  if (tape.probing()) tape.probe("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
-  tape.probe("values", heads.v.value);
+  if (tape.capturing()) tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
+  tape.capture("values", heads.v.value);
   const Var f = read(tape, heads);
-  tape.probe("f", f.value);
+  tape.capture("f", f.value);
   const Var s = config_.feedback ? solve(tape, feedback, f) : f;
-  tape.probe("s", s.value);
+  tape.capture("s", s.value);
   return leave(tape, x, s, branches.gate);
 }
 
@@ -208,7 +208,7 @@ std::vector<LayerSetting> Sessa::settings() const {
                  "divides the logits of the feedback branch; above 1 diffuse, below 1 sharp",
                  config_.feedback_temperature, 0.01, 100, true, false});
   all.push_back({"gamma_max", "Feedback gain γ", "largest gain of the feedback; 0 switches it off", config_.gamma_max,
-                 0, largest_gain, false, false});
+                 0, max_gain, false, false});
   return all;
 }
 

@@ -21,7 +21,7 @@ struct SessaConfig {
 
 /// [a, g] = W_in LN(x), u = GELU(a); f = causal attention of u; gamma_t = gamma_max tanh(gamma_bias + gamma_ctx u_t);
 /// s_t = f_t + gamma_t sum_{j<t} alpha_fb[t,j] s_j; y = x + W_out(s * g) (Sessa 3.1, 3.2).
-/// Probes: `attn` [B, n_heads, T, T] and `alpha_fb` [B,T,T], the weights of both branches, `gamma` [B,T], `f`, `s`
+/// Captures: `attn` [B, n_heads, T, T] and `alpha_fb` [B,T,T], the weights of both branches, `gamma` [B,T], `f`, `s`
 /// [B,T,D], `values` [B, T, n_kv_heads, D / n_heads], and for sequences of up to 1,024 tokens `solve_jacobian` [B,T,T]
 /// = (I - diag(gamma) alpha_fb)^-1 (eq. 27).
 class Sessa final : public Layer {

@@ -6,26 +6,26 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/json_file.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/layers/kinds.h"
 
 namespace afterglow {
 
 namespace {
 
-/// The statistics as the probes of tests/golden/README.md name them; a single group has no axis of its own.
-void probe_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
+/// The statistics as the captures of tests/golden/README.md name them; a single group has no axis of its own.
+void capture_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
   const std::pair<const char*, Tensor> entries[] = {{"G", saved.G},         {"M", saved.M},          {"L", saved.L},
                                                     {"A_w", saved.A_w},     {"Cv", saved.C},         {"m", saved.m},
                                                     {"sigma", saved.sigma}, {"jitter", saved.jitter}};
   for (const auto& [name, tensor] : entries) {
     const Shape& s = tensor.shape;
     if (several_groups) {
-      tape.probe(name, tensor);
+      tape.capture(name, tensor);
     } else if (s.rank() == 5) {
-      tape.probe(name, tensor.reshaped({s[0], s[1], s[3], s[4]}));
+      tape.capture(name, tensor.reshaped({s[0], s[1], s[3], s[4]}));
     } else {
-      tape.probe(name, tensor.reshaped({s[0], s[1]}));
+      tape.capture(name, tensor.reshaped({s[0], s[1]}));
     }
   }
 }
@@ -79,7 +79,7 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
 RidgeVars Ska::project(Tape& tape, const Var& x) const {
   const Var weights[] = {tape.parameter(k_proj_), tape.parameter(q_proj_), tape.parameter(v_proj_)};
   Var flat[3];
-  linear_each(tape, x, weights, flat);
+  linear_many(tape, x, weights, flat);
   const auto heads = [&](const Var& map, std::int64_t width) {
     return tape.reshape(map, {x.shape()[0], x.shape()[1], config_.heads, width});
   };
@@ -89,9 +89,9 @@ RidgeVars Ska::project(Tape& tape, const Var& x) const {
   vars.v = heads(flat[2], config_.value_width);
   vars.eta = tape.parameter(eta_);
   vars.gamma_raw = tape.parameter(gamma_raw_);
-  tape.probe("keys", vars.z.value);
-  tape.probe("queries", vars.q.value);
-  tape.probe("values", vars.v.value);
+  tape.capture("keys", vars.z.value);
+  tape.capture("queries", vars.q.value);
+  tape.capture("values", vars.v.value);
   return vars;
 }
 
@@ -105,9 +105,9 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var heads = ridge_readout(tape, config_.core, vars, &saved);
-  tape.probe("readout", heads.value);
-  probe_statistics(tape, saved,
-                   config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
+  tape.capture("readout", heads.value);
+  capture_statistics(
+      tape, saved, config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
   return join_heads(tape, heads);
 }
 
@@ -119,9 +119,9 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaE
   if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var answers = ridge_readout(tape, core, vars, &saved);
-  probe_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
+  capture_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
   const Var edited = answer_edited(tape, core, vars, saved, answers, edit);
-  tape.probe("readout", edited.value);
+  tape.capture("readout", edited.value);
   return join_heads(tape, edited);
 }
 
@@ -169,7 +169,7 @@ Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& var
                        const Var& answers, const SkaEdit& edit) const {
   const bool is_plain =
       std::all_of(edit.heads.begin(), edit.heads.end(), [](const SkaHeadEdit& head) { return head.is_plain(); });
-  if (is_plain && !tape.probing()) return answers;
+  if (is_plain && !tape.capturing()) return answers;
   Backend& backend = tape.backend();
   const auto host = [&](const Tensor& tensor) { return to_host(backend, tensor); };
   const std::int64_t batch = answers.shape()[0], tokens = answers.shape()[1], groups = core.groups(tokens);
@@ -192,7 +192,7 @@ Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& var
   for (std::int64_t i = 0; i < batch * config_.heads * groups; ++i) {
     const std::int64_t b = i / (config_.heads * groups), head = i / groups % config_.heads, g = i % groups;
     SkaHeadEdit own = edit.heads.empty() ? SkaHeadEdit{} : edit.heads[static_cast<std::size_t>(head)];
-    if (own.is_plain() && !tape.probing()) continue;
+    if (own.is_plain() && !tape.capturing()) continue;
     std::vector<double> filter(heads.square(), 0.0);
     if (!own.is_off) filter = heads.power_of(static_cast<std::size_t>(i), head, core.power, own);
     if (filter.empty()) continue;
@@ -201,9 +201,9 @@ Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& var
     heads.answer(y, b, head, g, piece, filter, own.eta.value_or(heads.eta[static_cast<std::size_t>(head)]));
   }
   const DType dtype = answers.value.dtype;
-  if (tape.probing()) {
-    tape.probe("operator",
-               to_device(tape, {batch, config_.heads, groups, config_.rank, config_.rank}, dtype, operators));
+  if (tape.capturing()) {
+    tape.capture("operator",
+                 to_device(tape, {batch, config_.heads, groups, config_.rank, config_.rank}, dtype, operators));
   }
   return is_plain ? answers : tape.constant(to_device(tape, answers.shape(), dtype, y));
 }
@@ -224,7 +224,7 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   const RidgeState running{state.get("G"), state.get("M"), state.get("C"), state.get("previous_key"), state.get("m")};
   RidgeSaved saved;
   const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
-  probe_statistics(tape, saved, false);
+  capture_statistics(tape, saved, false);
   return join_heads(tape, heads);
 }
 

@@ -18,22 +18,22 @@ struct SkaConfig {
   RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
 };
 
-/// What a probe changes of one head while it looks.
+/// What a capture changes of one head while it looks.
 struct SkaHeadEdit {
   bool is_off = false;
   std::optional<double> gamma{}, eta{};
   std::vector<ModeEdit> modes{};
   bool is_plain() const { return !is_off && !gamma && !eta && modes.empty(); }
 };
-/// What a probe changes of the layer while it looks; the layer itself stays as it is.
+/// What a capture changes of the layer while it looks; the layer itself stays as it is.
 struct SkaEdit {
   std::optional<int> power{};
   std::optional<double> ridge{};
   std::vector<SkaHeadEdit> heads{};  ///< empty, or one for each head
 };
 
-/// Probes, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis behind H: `G`, `M`
-/// [r,r] (divided by m^2, without ridge), `L`, `A_w` [r,r], `Cv` [P,r], `m`, `sigma`, `jitter` []; and `keys`,
+/// Captures, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis behind H: `G`,
+/// `M` [r,r] (divided by m^2, without ridge), `L`, `A_w` [r,r], `Cv` [P,r], `m`, `sigma`, `jitter` []; and `keys`,
 /// `queries` [B,T,H,r], `values` [B,T,H,P]; and `readout` [B,T,H,P], what the heads answer before o_proj.
 class Ska final : public Layer {
  public:
@@ -44,7 +44,7 @@ class Ska final : public Layer {
   /// Masked mode needs the mask; the other modes ignore it.
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// As `forward` without a gradient, with the edit in force. Heads that are edited themselves are answered on the host
-  /// in float64, the others by the kernel. Further probe `operator` [B,H,groups,r,r]: W, what stands in place of A^K.
+  /// in float64, the others by the kernel. Further capture `operator` [B,H,groups,r,r]: W, what stands in place of A^K.
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit);
   /// `G`, `M` [B,H,r,r], `C` [B,H,P,r], `previous_key` [B,H,r], `m` [B,H]: 2 r^2 + P r + r + 1 numbers a head.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;

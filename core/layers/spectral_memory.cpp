@@ -10,7 +10,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr int least_rows = 4;
+constexpr int min_rows = 4;
 constexpr double norm_eps = 1e-5;
 
 constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components", "kl_lambda_scale"};
@@ -23,12 +23,12 @@ const std::vector<std::string>& spectral_memory_fields() {
   return fields;
 }
 
-SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t least_tokens,
+SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t min_tokens,
                                           const std::string& where) {
   SpectralMemoryConfig memory;
   memory.kl = read_kl_config(config, kl_fields, where);
   memory.width = width;
-  memory.tokens = get_integer(config, "memory_tokens", memory.tokens, least_tokens, 1024, where);
+  memory.tokens = get_integer(config, "memory_tokens", memory.tokens, min_tokens, 1024, where);
   memory.depth = get_integer(config, "memory_depth", memory.depth, 1, 100000, where);
   return memory;
 }
@@ -57,7 +57,7 @@ SpectralMemory::~SpectralMemory() {
 bool SpectralMemory::refresh(Backend& backend, DType dtype) {
   const bool was_usable = usable_;
   decomposition_ = {};
-  if (history_.rows() >= std::max(least_rows, config_.kl.components)) decomposition_ = history_.components(config_.kl);
+  if (history_.rows() >= std::max(min_rows, config_.kl.components)) decomposition_ = history_.components(config_.kl);
   usable_ = decomposition_.count > 0;
   if (usable_) {
     if (!components_.defined()) {

@@ -17,10 +17,10 @@ struct SpectralMemoryConfig {
   std::int64_t tokens = 4;    ///< M
   std::int64_t depth = 3000;  ///< most rows of the history, T
 };
-/// Reads `memory_tokens` (M, at least `least_tokens`), `memory_depth` (T), `n_components` (K), `kl_strategy`,
+/// Reads `memory_tokens` (M, at least `min_tokens`), `memory_depth` (T), `n_components` (K), `kl_strategy`,
 /// `kl_kernel`, `kl_tau` and `kl_lambda_scale`, with the published values where they are missing. Throws
 /// Error(bad_input) that begins with `where` and names the field.
-SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t least_tokens,
+SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t min_tokens,
                                           const std::string& where);
 /// The names of these fields.
 const std::vector<std::string>& spectral_memory_fields();

@@ -16,7 +16,7 @@ namespace afterglow {
 
 /// One residual branch of the stack: x += layer(norm(x)), or x = layer(x) for a layer that is a whole block.
 struct Branch {
-  std::string scope;   ///< "layers.1.ska": prefix of its parameters and probes
+  std::string scope;   ///< "layers.1.ska": prefix of its parameters and captures
   std::string label;   ///< "1 ska"
   std::string detail;  ///< "r 16 · K 2 · H 4"
   int heads = 0;
@@ -64,7 +64,7 @@ class Model {
   /// The normed state [B,T,d] that the head read in the last pass; valid until the tape begins anew.
   const Tensor& last_hidden() const { return last_hidden_; }
   /// Logits of x [B,T,d], the stream before branch `first`; branch i is answered by `branch(i, x)`, x [B,T,d] its
-  /// normed input. For probes that replace a layer.
+  /// normed input. For captures that replace a layer.
   Var forward_with(Tape& tape, const Var& x, std::size_t first,
                    const std::function<Var(std::size_t i, const Var& x)>& branch);
   ModelState make_state(Backend& backend, DType dtype, std::int64_t batch) const;

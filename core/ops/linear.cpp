@@ -1,4 +1,4 @@
-// Linear maps: one matrix product forward, two backward.
+// Linear projections: one matrix product forward, two backward.
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -6,22 +6,22 @@ namespace afterglow {
 
 namespace {
 
-/// What several maps of one input keep for the way back; undefined where that is nothing.
+/// What several projections of one input keep for the backward pass; undefined where that is nothing.
 Tensor keep(Tape& tape, const Tensor& x, std::span<const Tensor> weights) {
   const std::int64_t count = tape.recording() ? tape.backend().gemm_kept(x, weights) : 0;
   return count > 0 ? tape.scratch({count}, x.dtype) : Tensor{};
 }
 
-/// The way back through maps of one input. In the order in which single maps would be run back: the first, then the
-/// others from the last on.
-struct Maps {
-  Var x, weights[most_maps], biases[most_maps], results[most_maps];
+/// The backward pass through projections of one input. In the order in which single projections would be run back: the
+/// first, then the others from the last on.
+struct Projections {
+  Var x, weights[max_projections], biases[max_projections], results[max_projections];
   std::size_t count;
   Tensor kept;
 
   void back(Tape& t) const {
-    Tensor dy[most_maps], w[most_maps];
-    Grad dw[most_maps], dbias[most_maps];
+    Tensor dy[max_projections], w[max_projections];
+    Grad dw[max_projections], dbias[max_projections];
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = k == 0 ? 0 : count - k;
       dy[k] = as_matrix(t.upstream(results[i]));
@@ -29,7 +29,7 @@ struct Maps {
       dw[k] = t.gradient_beside(weights[i]);
     }
     for (std::size_t k = 0; k < count; ++k) dbias[k] = t.gradient_beside(biases[k == 0 ? 0 : count - k]);
-    t.backend().gemm_back(
+    t.backend().linear_backward(
         {{dy, count}, {w, count}, as_matrix(x.value), kept, {dw, count}, {dbias, count}, as_matrix(t.gradient(x))});
   }
 };
@@ -44,40 +44,41 @@ Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) {
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
   const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, weight, bias});
   const Tensor in = as_matrix(x.value), result = as_matrix(y.value), kept = keep(tape, in, {&weight.value, 1});
-  tape.backend().gemm_each(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
-  const Maps maps{x, {weight}, {bias}, {y}, 1, kept};
-  tape.record("linear", y, [maps](Tape& t) { maps.back(t); });
+  tape.backend().linear_forward_many(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
+  const Projections projections{x, {weight}, {bias}, {y}, 1, kept};
+  tape.record("linear", y, [projections](Tape& t) { projections.back(t); });
   return y;
 }
 
-void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
+void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
                  std::span<const Var> biases) {
   const Check check(tape, "linear_each", x.value.dtype);
-  check.that(!weights.empty() && weights.size() <= most_maps, "from one to five maps of an input at once");
+  check.that(!weights.empty() && weights.size() <= max_projections, "from one to five maps of an input at once");
   check.rows("x", x.value, x.shape());
-  Maps maps{x, {}, {}, {}, weights.size(), {}};
-  Tensor w[most_maps], b[most_maps], y[most_maps];
+  Projections projections{x, {}, {}, {}, weights.size(), {}};
+  Tensor w[max_projections], b[max_projections], y[max_projections];
   for (std::size_t i = 0; i < weights.size(); ++i) {
     check.tensor("weight", weights[i].value, {Check::any, x.shape().last()});
-    if (i < biases.size()) maps.biases[i] = biases[i];
-    const Var& bias = maps.biases[i];
+    if (i < biases.size()) projections.biases[i] = biases[i];
+    const Var& bias = projections.biases[i];
     if (bias.defined()) check.tensor("bias", bias.value, {weights[i].shape()[0]});
     results[i] = tape.result(x.shape().with_last(weights[i].shape()[0]), x.value.dtype, {x, weights[i], bias});
-    maps.weights[i] = weights[i];
-    maps.results[i] = results[i];
+    projections.weights[i] = weights[i];
+    projections.results[i] = results[i];
     w[i] = weights[i].value;
     b[i] = bias.value;
     y[i] = as_matrix(results[i].value);
   }
   const Tensor in = as_matrix(x.value);
-  maps.kept = keep(tape, in, {w, weights.size()});
-  tape.backend().gemm_each(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()}, maps.kept);
-  tape.record("linear_each", std::span<const Var>(results), [maps](Tape& t) { maps.back(t); });
+  projections.kept = keep(tape, in, {w, weights.size()});
+  tape.backend().linear_forward_many(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()},
+                                     projections.kept);
+  tape.record("linear_each", std::span<const Var>(results), [projections](Tape& t) { projections.back(t); });
 }
 
 namespace {
 
-/// What the way back through the gated MLP needs.
+/// What the backward pass through the gated MLP needs.
 struct GatedMlp {
   Var x, gate, up, down, y;
   Tensor g, u, h;  // matrices
@@ -89,12 +90,12 @@ struct GatedMlp {
     const Tensor lifts[] = {gate.value, up.value};
     const Grad ddown = t.gradient_beside(down), dlifts[] = {t.gradient_beside(gate), t.gradient_beside(up)};
     {
-      const Beside beside(backend);
+      const SideStream beside(backend);
       backend.gemm_gradients({&dy, 1}, h, {&ddown, 1}, {});
     }
     backend.gated_lift_backward(dy, down.value, g, u, lifted[0], lifted[1]);
     {
-      const Beside beside(backend);
+      const SideStream beside(backend);
       backend.gemm_gradients(lifted, in, dlifts, {});
     }
     backend.gemm_sum(lifted, lifts, as_matrix(t.gradient(x)));
@@ -113,7 +114,7 @@ Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Va
   const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, gate, up, down});
   GatedMlp mlp{x, gate, up, down, y, {}, {}, {}};
   for (Tensor* kept : {&mlp.g, &mlp.u, &mlp.h}) *kept = tape.scratch({rows, inner}, x.value.dtype);
-  tape.backend().gated_lift(as_matrix(x.value), gate.value, up.value, mlp.g, mlp.u, mlp.h);
+  tape.backend().swiglu_gate_up(as_matrix(x.value), gate.value, up.value, mlp.g, mlp.u, mlp.h);
   tape.backend().gemm(false, true, 1.0, mlp.h, down.value, 0.0, as_matrix(y.value));
   tape.record("gated_mlp", y, [mlp](Tape& t) { mlp.back(t); });
   return y;

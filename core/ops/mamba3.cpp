@@ -18,7 +18,7 @@ Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors&
   return y;
 }
 
-Var turning_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carry) {
+Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carry) {
   const Check check(tape, "turning_angles", dt.value.dtype);
   check.rows("dt", dt.value, {Check::any, Check::any, Check::any});
   const std::int64_t batch = dt.shape()[0], tokens = dt.shape()[1], heads = dt.shape()[2];
@@ -28,7 +28,7 @@ Var turning_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& car
   const Var theta = tape.result({batch, tokens, heads, pairs}, dt.value.dtype, {dt, turn});
   check.that(!carry.defined() || !tape.wants_gradient(theta),
              "no gradient is kept through a carried sum; begin the tape without recording");
-  tape.backend().turning_angles(dt.value, turn.value, carry, theta.value);
+  tape.backend().rotary_angles(dt.value, turn.value, carry, theta.value);
   tape.record("turning_angles", theta, [dt, turn, theta](Tape& t) {
     const Grad ddt = t.gradient(dt), dturn = t.gradient(turn);
     const Tensor sums = t.scratch(theta.shape(), theta.value.dtype);
@@ -37,7 +37,7 @@ Var turning_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& car
   return theta;
 }
 
-Var turned_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps) {
+Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps) {
   const Check check(tape, "turned_heads", x.value.dtype);
   check.rows("x", x.value, {Check::any, Check::any, Check::any});
   const std::int64_t batch = x.shape()[0], tokens = x.shape()[1], states = x.shape()[2], heads = bias.shape()[0];
@@ -49,7 +49,7 @@ Var turned_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, c
   }
   const Var y = tape.result({batch, tokens, heads, states}, x.value.dtype, {x, weight, bias, theta});
   const Tensor inverse = tape.scratch({batch * tokens}, x.value.dtype);
-  tape.backend().turned_heads(x.value, weight.value, bias.value, theta.value, eps, y.value, inverse);
+  tape.backend().rotate_heads(x.value, weight.value, bias.value, theta.value, eps, y.value, inverse);
   tape.record("turned_heads", y, [x, weight, bias, theta, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dtheta = t.gradient(theta);
     const Grad dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);

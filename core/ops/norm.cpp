@@ -6,7 +6,7 @@ namespace afterglow {
 
 namespace {
 
-/// Notes the way back through y = rms_norm(x).
+/// Notes the backward pass through y = rms_norm(x).
 void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& inverse, const Var& y) {
   tape.record("rms_norm", y, [x, weight, inverse, y](Tape& t) {
     const BasedGrad dx = t.gradient_onto(x);

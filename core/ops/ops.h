@@ -34,9 +34,9 @@ Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
 Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
-inline constexpr std::size_t most_maps = 5;  ///< of linear_each
-/// Several maps of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one).
-void linear_each(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
+inline constexpr std::size_t max_projections = 5;  ///< of linear_many
+/// Several projections of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one).
+void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
                  std::span<const Var> biases = {});
 /// The gated MLP y = (silu(x gate^T) * (x up^T)) down^T: x [..., d], gate, up [m, d], down [out, m].
 Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down);
@@ -104,9 +104,9 @@ Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state = {}, bool r
 Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors& floors);
 /// Angles [B,T,H,n] in [-pi, pi]: sums of dt_s pi tanh(turn_s) over s <= t; `carry` [B,H,n] is read and advanced when
 /// defined.
-Var turning_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carry = {});
+Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carry = {});
 /// x [B,T,N] -> [B,T,H,N]: RMSNorm(x) weight + bias_h, with the first pairs turned by theta (may be absent).
-Var turned_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps);
+Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps);
 /// |k|^2 of every pair and, or, Re k^2, Im k^2 (Echo eq. 28, 30, 31) over the last axis.
 Var pair_squares(Tape& tape, const Var& x, const PairSquares& squares);
 /// x [B,T,H,P] times silu(z [B,T,H P]); with weight [H P] x is normed over each head first.

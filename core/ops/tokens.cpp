@@ -16,7 +16,7 @@ Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
     const Tensor dy = t.upstream(y);
     const Grad dtable = t.gradient_beside(table);
     // Last of all gradients, so in order; but the gradient of a head that shares the table is found beside.
-    std::optional<Beside> beside;
+    std::optional<SideStream> beside;
     if (dtable.accumulate) beside.emplace(t.backend());
     t.backend().embedding_backward(tokens, dy, dtable);
   });

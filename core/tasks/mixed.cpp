@@ -89,9 +89,9 @@ void require_same_language(const Fields& fields, const Task& first, const Task& 
 }
 
 std::unique_ptr<Task> make_mixed(const Fields& fields) {
-  constexpr std::size_t most_parts = 16;
+  constexpr std::size_t max_parts = 16;
   const auto tasks = fields.config().find("tasks");
-  if (tasks == fields.config().end() || !tasks->is_array() || tasks->empty() || tasks->size() > most_parts)
+  if (tasks == fields.config().end() || !tasks->is_array() || tasks->empty() || tasks->size() > max_parts)
     fields.refuse("'tasks' must be a list of 1 to 16 kinds or configurations, such as [\"sysprompt\", \"tooltrace\"].");
   std::vector<Part> parts;
   for (const nlohmann::json& config : *tasks) {

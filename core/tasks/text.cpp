@@ -7,8 +7,8 @@
 namespace afterglow {
 namespace {
 
-constexpr std::size_t largest_file = 64u << 20;
-constexpr int most_characters = 8192;
+constexpr std::size_t max_file = 64u << 20;
+constexpr int max_characters = 8192;
 
 // Reads one UTF-8 character at `at` and moves on; false where the bytes are none.
 bool next_character(const std::string& bytes, std::size_t& at, char32_t& character) {
@@ -112,7 +112,7 @@ class Text final : public Task {
 std::unique_ptr<Task> make_text(const Fields& fields) {
   const int length = fields.integer("length");
   const std::string path = fields.text("path");
-  const std::u32string characters = decoded(fields, path, read_file(path, largest_file));
+  const std::u32string characters = decoded(fields, path, read_file(path, max_file));
   const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 1);
   if (characters.size() < needed)
     fields.refuse(path + " holds " + std::to_string(characters.size()) + " characters, but windows of " +
@@ -127,9 +127,9 @@ std::unique_ptr<Task> make_text(const Fields& fields) {
     token_of[character] = static_cast<std::uint16_t>(alphabet.size());
     alphabet.push_back(static_cast<char32_t>(character));
   }
-  if (alphabet.size() > most_characters)
+  if (alphabet.size() > max_characters)
     fields.refuse(path + " has " + std::to_string(alphabet.size()) + " different characters; the most is " +
-                  std::to_string(most_characters) + ". Give a text in an alphabetic script.");
+                  std::to_string(max_characters) + ". Give a text in an alphabetic script.");
   std::vector<std::uint16_t> tokens;
   tokens.reserve(characters.size());
   for (const char32_t character : characters) tokens.push_back(token_of[character]);

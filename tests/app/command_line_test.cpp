@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/engine/snapshot.h"
+#include "core/engine/training/snapshot.h"
 #include "core/io/csv.h"
 #include "core/io/safetensors.h"
 #include "tests/app/run_program.h"

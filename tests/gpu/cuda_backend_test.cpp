@@ -204,8 +204,8 @@ INSTANTIATE_TEST_SUITE_P(All, CudaLargeProducts,
                                   "_" + std::to_string(instance.param.rows);
                          });
 
-// Three maps of one input with their biases, its gradient and those of the weights: each one launch, against products
-// one by one.
+// Three projections of one input with their biases, its gradient and those of the weights: each one launch, against
+// products one by one.
 TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
   constexpr std::int64_t rows = 14000, inputs = 220, outputs[] = {120, 116, 124};
   HostValues host(*cuda_);
@@ -237,7 +237,7 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
     const double tolerance = precision == Precision::fp32 ? 2e-6 : 2e-3;
     cuda_->copy(input, host.f32({rows, inputs}, random_floats(rows * inputs, 9)));
     EXPECT_TRUE(cuda_->set_precision(precision));
-    cuda_->gemm_each(x, weights, biases, results, {});
+    cuda_->linear_forward_many(x, weights, biases, results, {});
     cuda_->gemm_sum(wanted, weights, {input, true});
     cuda_->gemm_gradients(wanted, x, places, {});
     cuda_->set_precision(Precision::fp32);
@@ -249,8 +249,8 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
   }
 }
 
-// Maps and their way back, large enough that tf32 rounds operands to halves first: numbers far from one, dx added to
-// what is there, one gradient that nobody wants, with and without what the way there keeps.
+// Projections and their backward pass, large enough that tf32 rounds operands to halves first: numbers far from one, dx
+// added to what is there, one gradient that nobody wants, with and without what the way there keeps.
 class CudaMaps : public CudaBackendTest {
  protected:
   static constexpr std::int64_t rows = 6000, inputs = 400, outputs[] = {128, 200, 136};
@@ -291,8 +291,8 @@ class CudaMaps : public CudaBackendTest {
     EXPECT_EQ(kept_numbers > 0, precision == Precision::tf32);
     Tensor kept;
     if (keeping) kept = zeros({kept_numbers}).tensor;
-    cuda_->gemm_each(x_, weights_, biases_, results, kept);
-    cuda_->gemm_back({dresults_, weights_, x_, kept, dweights, dbiases, dx});
+    cuda_->linear_forward_many(x_, weights_, biases_, results, kept);
+    cuda_->linear_backward({dresults_, weights_, x_, kept, dweights, dbiases, dx});
     cuda_->synchronize();
     cuda_->set_precision(Precision::fp32);
     Answer answer;

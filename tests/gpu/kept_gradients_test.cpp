@@ -38,7 +38,7 @@ class KeptGradients : public GpuTest {
     return asked;
   }
   void find_beside(const Asked& asked, const Grad& dweight) {
-    const Beside beside(*cuda_);
+    const SideStream beside(*cuda_);
     cuda_->gemm_gradients({&asked.dresult, 1}, asked.x, {&dweight, 1}, {});
   }
   std::vector<float> read(const Tensor& tensor) const { return host_->read<float>(tensor); }
@@ -59,14 +59,14 @@ TEST_F(KeptGradients, AreTheirProducts) {
                          Sizes{512, 4, 130}, Sizes{33, 31, 29}, Sizes{128, 64, 64}, Sizes{256, 96, 8}})
     all.push_back(ask(n));
   for (const Asked& asked : all) find_beside(asked, {asked.dweight, false});
-  cuda_->join_beside();
+  cuda_->join_side_stream();
   std::vector<std::vector<float>> once;
   for (const Asked& asked : all) {
     EXPECT_LT(error(asked.dweight, asked.wanted), tolerance) << asked.wanted.shape.text();
     once.push_back(read(asked.dweight));
   }
   for (const Asked& asked : all) find_beside(asked, {asked.dweight, false});
-  cuda_->join_beside();
+  cuda_->join_side_stream();
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(read(all[i].dweight), once[i]);
 }
 
@@ -76,7 +76,7 @@ TEST_F(KeptGradients, OfOneWeightAddUpInOrder) {
   find_beside(second, {first.dweight, true});
   find_beside(large, {first.dweight, true});
   find_beside(second, {first.dweight, true});
-  cuda_->join_beside();
+  cuda_->join_side_stream();
   for (const Asked* added : {&second, &large, &second}) cuda_->accumulate(added->wanted, {first.wanted, true});
   EXPECT_LT(error(first.dweight, first.wanted), tolerance);
 }
@@ -86,10 +86,10 @@ TEST_F(KeptGradients, OfATableComeBeforeThatOfItsTokens) {
   const Tensor dy = random(3, 32), tokens = host_->i32({3}, {7, 0, 7});
   find_beside(head, {head.dweight, false});
   {
-    const Beside beside(*cuda_);
+    const SideStream beside(*cuda_);
     cuda_->embedding_backward(tokens, dy, {head.dweight, true});
   }
-  cuda_->join_beside();
+  cuda_->join_side_stream();
   cuda_->embedding_backward(tokens, dy, {head.wanted, true});
   EXPECT_LT(error(head.dweight, head.wanted), tolerance);
 }
@@ -98,7 +98,7 @@ TEST_F(KeptGradients, StayExactWhenThePrecisionChanges) {
   const Asked asked = ask({500, 64, 64});
   find_beside(asked, {asked.dweight, false});
   EXPECT_TRUE(cuda_->set_precision(Precision::tf32));
-  cuda_->join_beside();
+  cuda_->join_side_stream();
   cuda_->set_precision(Precision::fp32);
   EXPECT_LT(error(asked.dweight, asked.wanted), tolerance);
 }

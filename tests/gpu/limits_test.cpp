@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/engine/training_run.h"
+#include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"
 #include "tests/core/engine/small_recipe.h"
@@ -49,7 +49,7 @@ TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
     run.train_step();
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
-    const std::optional<Snapshot> kept = run.kept_moment();
+    const std::optional<Snapshot> kept = run.kept_snapshot();
     const std::unique_ptr<Backend> cpu = make_cpu_backend(1);
     const bool is_usable = kept && TrainingRun(*kept, *cpu).trainer().checksum() == kept->checksum;
     std::fprintf(stderr, "%s\n",

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "core/engine/session.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/session/session.h"
 #include "gpu/cuda.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/gpu/gpu_test.h"
@@ -85,8 +85,8 @@ TEST_F(GpuTraining, ANonFiniteWeightIsNamed) {
 
 TEST_F(GpuTraining, SpectraAndTraceAreThoseOfTheCpu) {
   const auto cpu = make_cpu_backend(2);
-  WatchedRun here({small_recipe(), std::nullopt}, *cpu), there({small_recipe(), std::nullopt}, *cuda_);
-  for (WatchedRun* run : {&here, &there}) {
+  AnalysedRun here({small_recipe(), std::nullopt}, *cpu), there({small_recipe(), std::nullopt}, *cuda_);
+  for (AnalysedRun* run : {&here, &there}) {
     run->update_spectra();
     run->update_trace();
   }

@@ -28,7 +28,7 @@ void* counted(void* memory, std::size_t bytes) {
 namespace afterglow::testing {
 
 std::int64_t allocations() { return count; }
-std::size_t largest_allocation() { return largest.exchange(0); }
+std::size_t max_allocation() { return largest.exchange(0); }
 
 }  // namespace afterglow::testing
 

@@ -9,6 +9,6 @@ namespace afterglow::testing {
 /// Calls of operator new since the program began, in all threads.
 std::int64_t allocations();
 /// Bytes of the largest piece that operator new was asked for since the last call of this function, in all threads.
-std::size_t largest_allocation();
+std::size_t max_allocation();
 
 }  // namespace afterglow::testing

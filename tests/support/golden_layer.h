@@ -1,5 +1,5 @@
 // Golden files: runs a layer, or what else has its own inputs and outputs (core/layers/file_run.h), with the file's
-// configuration, parameters and inputs and compares outputs, gradients and probes.
+// configuration, parameters and inputs and compares outputs, gradients and captures.
 #pragma once
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ class GoldenLayer {
   GoldenLayer& operator=(const GoldenLayer&) = delete;
 
   /// Relative errors of everything that run_layer_file writes and the golden file knows: outputs, every grad.* (one
-  /// that is missing has an infinite error) and the probes; `probe.eig` are the eigenvalues, as sets of complex
+  /// that is missing has an infinite error) and the captures; `capture.eig` are the eigenvalues, as sets of complex
   /// numbers.
   std::vector<Difference> compare();
   /// The float32 tolerance that the file names for a tensor.

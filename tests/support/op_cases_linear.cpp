@@ -1,4 +1,4 @@
-// Cases of linear maps.
+// Cases of linear projections.
 #include <cmath>
 
 #include "core/ops/ops.h"
@@ -41,7 +41,7 @@ OpCase linear_case(const Sizes& n) {
   return c;
 }
 
-/// Two maps of adjacent column ranges of one tensor: strided rows forward and backward.
+/// Two projections of adjacent column ranges of one tensor: strided rows forward and backward.
 OpCase strided_case() {
   OpCase c;
   c.name = "linear_of_columns";
@@ -68,8 +68,8 @@ Values product(const Values& x, const Values& weight, std::int64_t rows, std::in
   return naive_linear({rows, static_cast<std::int64_t>(x.size()) / rows, outputs, false}, x, weight, {});
 }
 
-/// Three maps of one input, of which the last goes nowhere; the others are mapped to one width and added. With `biases`
-/// the second has none.
+/// Three projections of one input, of which the last goes nowhere; the others are mapped to one width and added. With
+/// `biases` the second has none.
 OpCase maps_case(bool biases) {
   OpCase c;
   c.name = biases ? "linear_each_with_biases" : "linear_each";
@@ -77,13 +77,13 @@ OpCase maps_case(bool biases) {
               {"unused", {5, 37}}, {"from_first", {20, 50}}, {"from_second", {20, 63}}};
   if (biases) c.inputs.insert(c.inputs.end(), {{"first_bias", {50}}, {"unused_bias", {5}}});
   c.run = [biases](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    Var maps[3], offsets[3];
+    Var projections[3], offsets[3];
     if (biases) {
       offsets[0] = in[6];
       offsets[2] = in[7];
     }
-    linear_each(t, in[0], in.subspan(1, 3), maps, {offsets, biases ? std::size_t{3} : std::size_t{0}});
-    return add(t, linear(t, maps[0], in[4]), linear(t, maps[1], in[5]));
+    linear_many(t, in[0], in.subspan(1, 3), projections, {offsets, biases ? std::size_t{3} : std::size_t{0}});
+    return add(t, linear(t, projections[0], in[4]), linear(t, projections[1], in[5]));
   };
   c.naive = [biases](std::span<const Values> in, std::span<const Values>) {
     const Values first = naive_linear({91, 37, 50, biases}, in[0], in[1], biases ? in[6] : Values{});

@@ -64,7 +64,7 @@ OpCase steps(std::int64_t rows, std::int64_t heads, const StepFloors& floors, bo
 OpCase angles(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t pairs, bool wider) {
   OpCase c;
   c.name = "turning_angles" + sizes_text({batch, tokens, heads, pairs}) + (wider ? "_wide" : "");
-  const auto run = [](Tape& t, const Var& dt, const Var& turn) { return turning_angles(t, dt, turn); };
+  const auto run = [](Tape& t, const Var& dt, const Var& turn) { return rotary_angles(t, dt, turn); };
   const auto naive = [=](const Values& dt, const Values& turn) {
     Values theta(static_cast<std::size_t>(batch * tokens * heads * pairs));
     for (std::int64_t i = 0; i < batch * tokens * heads * pairs; ++i) {
@@ -108,7 +108,7 @@ OpCase turned(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::
     const std::int64_t widths[] = {width - states, states};
     Var parts[] = {Var{}, in[0]};
     if (wider) t.split_columns(in[0], widths, parts);
-    return turned_heads(t, parts[1], in[1], in[2], pairs > 0 ? in[3] : Var{}, eps_for(states));
+    return rotate_heads(t, parts[1], in[1], in[2], pairs > 0 ? in[3] : Var{}, eps_for(states));
   };
   c.naive = [=](std::span<const Values> in, std::span<const Values>) {
     const Values x = columns_of(in[0], width, width - states, states);

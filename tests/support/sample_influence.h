@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "core/engine/observation.h"
+#include "core/engine/observation/observation.h"
 
 namespace afterglow::samples {
 

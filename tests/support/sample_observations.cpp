@@ -7,13 +7,13 @@
 #include <limits>
 #include <map>
 
-#include "core/engine/depth_view.h"
-#include "core/engine/forecast_view.h"
-#include "core/engine/memory_view.h"
-#include "core/engine/probe_view.h"
-#include "core/engine/solver_problems.h"
-#include "core/engine/theory_view.h"
-#include "core/engine/trajectory_view.h"
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/observation/forecast_view.h"
+#include "core/engine/observation/memory_view.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/theory_view.h"
+#include "core/engine/observation/trajectory_view.h"
+#include "core/engine/probing/solver_problems.h"
 #include "tests/support/sample_influence.h"
 
 namespace afterglow::samples {
@@ -467,9 +467,9 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.settings = settings();
   o.runs.push_back(run_curves(step, 1, true, o.model));
   for (std::int64_t at = std::max<std::int64_t>(0, step - 59 * 4); at <= step; at += 4) {
-    o.spectra_trail.push_back(spectra_at(at, heads, rank));
+    o.spectrum_history.push_back(spectra_at(at, heads, rank));
   }
-  o.spectra = o.spectra_trail.back();
+  o.spectra = o.spectrum_history.back();
   o.trace = trace_of(step, length, heads, rank, rank);
   o.token_weights = token_weights_of(*o.trace, heads, false);
   o.solvers = solvers_of(step, std::min(heads, 4), length);
@@ -490,8 +490,8 @@ Observation nothing() { return {}; }
 
 Observation one_step() {
   Observation o = training_at(1);
-  o.spectra_trail.resize(1);
-  o.spectra = o.spectra_trail.back();
+  o.spectrum_history.resize(1);
+  o.spectra = o.spectrum_history.back();
   o.running = false;
   return o;
 }
@@ -508,7 +508,7 @@ Observation non_finite() {
   spectra->heads[0].energy[0] = nan;
   spectra->heads[1].kappa = infinity;
   o.spectra = spectra;
-  o.spectra_trail.back() = spectra;
+  o.spectrum_history.back() = spectra;
   auto trace = std::make_shared<Trace>(*o.trace);
   for (HeadStep& head : trace->steps.back().heads) {
     head.G[3] = head.M[5] = head.C[7] = std::numeric_limits<float>::quiet_NaN();
@@ -609,7 +609,7 @@ Observation many_heads() {
 Observation probed() {
   Observation o = training_at(428);
   auto view = probe_of(o);
-  LayerOverride& layer = view->setup.overrides.layers[3];
+  LayerIntervention& layer = view->setup.interventions.layers[3];
   layer.power = 4;
   layer.heads[0].modes[0] = {0, false, std::complex<double>(0.7, 0.6)};
   layer.heads[0].modes[4] = {4, true, {}};
@@ -677,7 +677,7 @@ Observation forecast() {
                     {"head", "head", "head", "P 24", 9000, 0, 0}};
   o.model.is_forecaster = true;
   o.spectra = nullptr;
-  o.spectra_trail.clear();
+  o.spectrum_history.clear();
   o.trace = nullptr;
   o.token_weights = nullptr;
   o.solvers = nullptr;
@@ -748,7 +748,7 @@ Observation attention_trace() {
   o.trace = trace;
   o.token_weights = token_weights_of(*trace, 2, false);
   o.spectra = nullptr;
-  o.spectra_trail.clear();
+  o.spectrum_history.clear();
   return o;
 }
 

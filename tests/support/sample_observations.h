@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/observation.h"
+#include "core/engine/observation/observation.h"
 
 namespace afterglow::samples {
 
@@ -22,7 +22,7 @@ Observation several_runs();     ///< two finished runs and a branch
 Observation long_texts();       ///< names and messages far longer than any label
 Observation many_heads();       ///< 16 heads of rank 64 and a trace of 700 tokens
 Observation softmax_weights();  ///< token weights of softmax attention, which are shares
-Observation probed();           ///< overrides in force: a moved mode, one switched off, a head off
+Observation probed();           ///< interventions in force: a moved mode, one switched off, a head off
 Observation broken_probe();     ///< a probe whose lists do not fit each other, with NaN in them
 Observation forecast();         ///< a forecasting run with memory: no tokens, no spectra
 Observation broken_forecast();  ///< paths and forecasts whose lists do not fit each other, with NaN in them

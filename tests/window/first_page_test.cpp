@@ -10,7 +10,7 @@ namespace {
 
 TEST(FirstPage, AsksForWhatTheBenchmarkOfItMeasures) {
   ASSERT_EQ(workspaces().front().id, PageState().workspace);
-  Analyses analyses = 0;
+  AnalysisSet analyses = 0;
   for (const WorkspaceRow& row : workspaces().front().rows) {
     for (const auto& [panel, share] : row.panels) analyses |= analyses_for(panel);
   }

@@ -6,7 +6,7 @@
 
 #include "app/window/key_routing.h"
 #include "app/window/window_commands.h"
-#include "core/engine/probe_view.h"
+#include "core/engine/observation/probe_view.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/figures/probe_figures.h"

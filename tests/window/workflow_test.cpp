@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/engine/moment.h"
+#include "core/engine/training/saved_run.h"
 #include "tests/window/virtual_display.h"
 
 namespace afterglow {
@@ -177,7 +177,7 @@ TEST_F(Workflow, OpensThePresetThatIsNamed) {
                          {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--preset", "tiny-ssm", "--seed", "5", "--set",
                           "learning_rate=0.004", "--script", "script.json", "--size", "1024x768"});
   ASSERT_EQ(program.exit_code(60), 0) << output();
-  const Moment kept = open_moment((home / "kept.safetensors").string());
+  const SavedRun kept = open_saved_run((home / "kept.safetensors").string());
   ASSERT_TRUE(kept.snapshot);
   EXPECT_EQ(kept.snapshot->recipe.name, "tiny-ssm");
   EXPECT_EQ(kept.snapshot->recipe.seed, 5u);

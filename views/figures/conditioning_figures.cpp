@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"
 
 namespace afterglow {
@@ -23,7 +23,7 @@ std::vector<ReferenceLine> precision_lines(const Observation& observation, const
   return lines;
 }
 
-constexpr std::size_t most_named_heads = 8;
+constexpr std::size_t max_named_heads = 8;
 
 std::size_t head_count(const Trace& trace) { return trace.steps.empty() ? 0 : trace.steps.front().heads.size(); }
 
@@ -43,7 +43,7 @@ void add_heads(Figure& figure, const Trace& trace, const Selection& selection, d
   const int chosen = selected_trace_head(trace, selection);
   // More names than colours are a list nobody reads: then only the selected head stands out, and the pointer names the
   // others.
-  const bool are_many = head_count(trace) > most_named_heads;
+  const bool are_many = head_count(trace) > max_named_heads;
   if (are_many) figure.labels = LabelPlacement::none;
   for (std::size_t h = 0; h < head_count(trace); ++h) {
     std::vector<double> x, y;
@@ -146,7 +146,7 @@ Line head_line(const HeadConditioning& head, std::string name, Ink ink, const Va
 template <class Value>
 void add_system_heads(Figure& figure, const Observation& observation, const Selection& selection, const Value& value) {
   const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;
-  const bool are_many = heads.size() > most_named_heads;
+  const bool are_many = heads.size() > max_named_heads;
   if (are_many) figure.labels = LabelPlacement::none;
   for (const HeadConditioning& head : heads) {
     const bool is_chosen = head.head == selection.head;

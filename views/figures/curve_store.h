@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/curve.h"
+#include "core/engine/observation/curve.h"
 #include "core/figure/decimate.h"
 #include "core/figure/figure.h"
 

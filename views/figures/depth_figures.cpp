@@ -3,21 +3,21 @@
 
 #include <algorithm>
 
-#include "core/engine/depth_view.h"
-#include "views/figures/meaning.h"
+#include "core/engine/observation/depth_view.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_ticks = 9;
+constexpr std::size_t max_ticks = 9;
 
 const DepthView* depth_of(const Observation& observation) { return observation.depth.get(); }
 
 /// One tick for each layer, or for every second, third, .. of a deep model; what comes last is always named.
 std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthView& depth, bool with_head) {
   std::vector<AxisTick> ticks;
-  const std::size_t count = depth.layers.size(), stride = (count + most_ticks - 1) / most_ticks;
+  const std::size_t count = depth.layers.size(), stride = (count + max_ticks - 1) / max_ticks;
   for (std::size_t l = 0; l < count; l += std::max<std::size_t>(1, stride))
     ticks.push_back({static_cast<double>(l), layer_name(observation, depth.layers[l])});
   if (with_head) ticks.push_back({static_cast<double>(count), "head"});

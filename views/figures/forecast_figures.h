@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/forecast_view.h"
-#include "core/engine/memory_view.h"
+#include "core/engine/observation/forecast_view.h"
+#include "core/engine/observation/memory_view.h"
 #include "core/figure/figure.h"
 #include "views/figures/curve_store.h"
 #include "views/figures/selection.h"

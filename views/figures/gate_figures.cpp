@@ -3,14 +3,14 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"
 
 namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_named_heads = 8;
+constexpr std::size_t max_named_heads = 8;
 
 const std::vector<HeadGate>* gates_of(const Observation& observation) {
   return observation.solvers && !observation.solvers->gates.empty() ? &observation.solvers->gates : nullptr;
@@ -33,7 +33,7 @@ Figure gate_figure(const Observation& observation, std::string id, std::string t
 template <class Value>
 void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selection& selection, const Value& values) {
   const int chosen = std::clamp(selection.head, 0, static_cast<int>(gates.size()) - 1);
-  const bool are_many = gates.size() > most_named_heads;
+  const bool are_many = gates.size() > max_named_heads;
   if (are_many) figure.labels = LabelPlacement::none;
   for (const HeadGate& gate : gates) {
     std::vector<double> x, y = values(gate);

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"
 #include "views/figures/solver_inks.h"
 
@@ -67,7 +67,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
 Line error_line(std::string name, Ink ink, Dash dash, const std::vector<double>& errors) {
   std::vector<double> x, y;
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    if (!(errors[i] > 0)) continue;  // where the way back begins
+    if (!(errors[i] > 0)) continue;  // where the backward pass begins
     x.push_back(static_cast<double>(i));
     y.push_back(errors[i]);
   }

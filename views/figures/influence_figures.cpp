@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/influence_theory.h"
+#include "core/engine/observation/influence_theory.h"
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
@@ -71,7 +71,7 @@ Line theory_line(const std::string& name, const InfluenceTail& tail, double lowe
   return line;
 }
 
-double largest_value(const std::vector<InfluenceTail>& tails) {
+double max_value(const std::vector<InfluenceTail>& tails) {
   double largest = 0;
   for (const InfluenceTail& tail : tails) {
     for (const double v : tail.values) {
@@ -160,7 +160,7 @@ void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
 /// With a layer chosen, its theory and bounds alone, and those of the whole stack.
 Figure tails_of(const InfluenceView& view, const Selection& selection, const std::vector<InfluenceTail>& tails,
                 Figure figure) {
-  const double lowest = std::max(largest_value(tails) * lowest_share, 1e-300);
+  const double lowest = std::max(max_value(tails) * lowest_share, 1e-300);
   std::vector<Ink> inks;
   for (const InfluenceTail& tail : tails) {
     const std::string law = law_text(tail.fit);
@@ -215,7 +215,7 @@ bool has_trained(const RaceView& race) {
                      [](const RaceEntry& e) { return e.weights != "initial"; });
 }
 
-/// Beside trained weights the initial ones say what they are; where all are initial, the panel's subtitle does.
+/// SideStream trained weights the initial ones say what they are; where all are initial, the panel's subtitle does.
 std::string entry_name(const RaceView& race, const RaceEntry& entry) {
   return entry.tail.label + (has_trained(race) ? ", " + entry.weights : "");
 }

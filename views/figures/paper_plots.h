@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/observation.h"
-#include "core/engine/solver_studies.h"
+#include "core/engine/observation/observation.h"
+#include "core/engine/studies/solver_studies.h"
 #include "core/figure/figure.h"
 
 namespace afterglow {

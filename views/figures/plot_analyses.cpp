@@ -8,16 +8,17 @@ namespace afterglow {
 
 namespace {
 
-constexpr Analyses nothing = 0;  // curves and settings come with every observation
-constexpr Analyses spectra = static_cast<Analyses>(Analysis::spectra), trace = static_cast<Analyses>(Analysis::trace),
-                   solvers = static_cast<Analyses>(Analysis::solvers),
-                   influence = static_cast<Analyses>(Analysis::influence);
+constexpr AnalysisSet nothing = 0;  // curves and settings come with every observation
+constexpr AnalysisSet spectra = static_cast<AnalysisSet>(Analysis::spectra),
+                      trace = static_cast<AnalysisSet>(Analysis::trace),
+                      solvers = static_cast<AnalysisSet>(Analysis::solvers),
+                      influence = static_cast<AnalysisSet>(Analysis::influence);
 // Theory is shown of the model that is being probed.
-constexpr Analyses probe = Analysis::probe | Analysis::spectra, theory = probe | Analysis::theory;
+constexpr AnalysisSet probe = Analysis::probe | Analysis::spectra, theory = probe | Analysis::theory;
 
 struct PlotAnalyses {
   std::string_view plot;
-  Analyses analyses;
+  AnalysisSet analyses;
 };
 
 constexpr std::array table{
@@ -51,7 +52,7 @@ constexpr std::array table{
 
 }  // namespace
 
-Analyses analyses_for(std::string_view plot) {
+AnalysisSet analyses_for(std::string_view plot) {
   const auto found =
       std::find_if(table.begin(), table.end(), [&](const PlotAnalyses& known) { return known.plot == plot; });
   return found == table.end() ? all_analyses : found->analyses;

@@ -2,11 +2,11 @@
 #pragma once
 #include <string_view>
 
-#include "core/engine/analyses.h"
+#include "core/engine/observation/analyses.h"
 
 namespace afterglow {
 
 /// Of a plot by its id (plot_kinds.h); everything where nothing is known of it.
-Analyses analyses_for(std::string_view plot);
+AnalysisSet analyses_for(std::string_view plot);
 
 }  // namespace afterglow

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
 #include "views/figures/probe_figures.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 

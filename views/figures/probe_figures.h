@@ -1,9 +1,10 @@
-// Figures of the probe: what the model answers at a token, and which tokens speak for it, with and without overrides.
+// Figures of the probe: what the model answers at a token, and which tokens speak for it, with and without
+// interventions.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "core/engine/probe_view.h"
+#include "core/engine/observation/probe_view.h"
 #include "core/figure/figure.h"
 #include "views/figures/curve_store.h"
 #include "views/figures/selection.h"
@@ -11,18 +12,19 @@
 namespace afterglow {
 
 std::string probe_subtitle(const Observation& observation, const Selection& selection);
-/// Probabilities of the likeliest next tokens, and the weights of the tokens read; grey is the model without overrides.
+/// Probabilities of the likeliest next tokens, and the weights of the tokens read; grey is the model without
+/// interventions.
 std::vector<Figure> probe_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
-/// The head as the probe's overrides make it; nullptr where its layer is not overridden.
+/// The head as the probe's interventions make it; nullptr where its layer is not changed.
 const ProbedHead* probed_head(const Observation& observation, const HeadSpectrum& head);
-/// The selected head, with overrides where there are any; nullptr without a spectrum.
+/// The selected head, with interventions where there are any; nullptr without a spectrum.
 const HeadSpectrum* seen_head(const Observation& observation, const Selection& selection);
 /// Place of the token that is asked: the selected one, else the last with a target, else the last; -1 without a probe.
 int asked_token(const Observation& observation, const Selection& selection);
 /// "v3", or "#7" for a token without a label.
 std::string probe_label(const ProbeView& probe, int token);
-/// "accuracy 0.984 → 0.610", with one number while nothing is overridden; empty without a probe.
+/// "accuracy 0.984 → 0.610", with one number while nothing is changed; empty without a probe.
 std::string accuracy_change(const Observation& observation);
 
 }  // namespace afterglow

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/engine/influence_theory.h"
+#include "core/engine/observation/influence_theory.h"
 #include "core/figure/axis.h"
 #include "views/figures/influence_figures.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 

@@ -1,6 +1,6 @@
 // What one looks at, the same in every panel: layer, head, mode, token, and the few choices that change a figure.
 #pragma once
-#include "core/engine/observation.h"
+#include "core/engine/observation/observation.h"
 
 namespace afterglow {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/solver_inks.h"
 
 namespace afterglow {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/solver_view.h"
+#include "core/engine/observation/solver_view.h"
 #include "core/figure/figure.h"
 #include "views/figures/curve_store.h"
 #include "views/figures/selection.h"

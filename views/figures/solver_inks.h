@@ -1,6 +1,6 @@
 // One colour for each solver, the same in every figure.
 #pragma once
-#include "core/engine/solver_view.h"
+#include "core/engine/observation/solver_view.h"
 #include "core/figure/figure.h"
 
 namespace afterglow {

@@ -6,8 +6,8 @@
 #include <numbers>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
 #include "views/figures/probe_figures.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t trail_length = 60;
 
 std::size_t trail_begin(const Observation& observation) {
-  const std::size_t size = observation.spectra_trail.size();
+  const std::size_t size = observation.spectrum_history.size();
   return size > trail_length ? size - trail_length : 0;
 }
 
@@ -37,7 +37,7 @@ Figure plane(std::string id, std::string title, double reach) {
   return figure;
 }
 
-double largest_modulus(const std::vector<std::complex<double>>& eigenvalues, double scale) {
+double max_modulus(const std::vector<std::complex<double>>& eigenvalues, double scale) {
   double largest = 0;
   for (const auto& lambda : eigenvalues) {
     if (std::isfinite(std::abs(lambda))) largest = std::max(largest, scale * std::abs(lambda));
@@ -87,9 +87,9 @@ int identity_of(const HeadSpectrum& head, std::size_t i) {
 /// One trail for each eigenvalue of `head`, oldest place first.
 std::vector<Trail> mode_trails(const Observation& observation, const Selection& selection, const HeadSpectrum& head) {
   std::vector<Trail> trails(head.eigenvalues.size());
-  for (std::size_t t = trail_begin(observation); t < observation.spectra_trail.size(); ++t) {
+  for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
     const HeadSpectrum* earlier =
-        observation.spectra_trail[t] ? same_head(*observation.spectra_trail[t], head) : nullptr;
+        observation.spectrum_history[t] ? same_head(*observation.spectrum_history[t], head) : nullptr;
     if (!earlier) continue;
     const ModePlaces places(*earlier);
     for (std::size_t i = 0; i < trails.size(); ++i) {
@@ -135,7 +135,7 @@ Figure head_figure(const Observation& observation, const Selection& selection, c
   const double scale = shown_scale(head, selection);
   const std::string place = layer_name(observation, head.layer) + " · head " + std::to_string(head.head);
   Figure figure = plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head), place,
-                        largest_modulus(head.eigenvalues, scale));
+                        max_modulus(head.eigenvalues, scale));
   figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
   Scatter scatter, switched_off;
   scatter.name = "eigenvalues";
@@ -168,7 +168,7 @@ Figure head_figure(const Observation& observation, const Selection& selection, c
 
 Figure mlp_figure(const Observation& observation, const MlpSpectrum& mlp) {
   Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), layer_name(observation, mlp.layer),
-                        largest_modulus(mlp.eigenvalues, 1));
+                        max_modulus(mlp.eigenvalues, 1));
   figure.subtitle = "learned eigenvalues of the Koopman MLP";
   Scatter scatter;
   scatter.name = "eigenvalues";
@@ -181,9 +181,9 @@ Figure mlp_figure(const Observation& observation, const MlpSpectrum& mlp) {
                                 "pair " + std::to_string(i), ""});
       Trail trail;
       trail.ink = ink;
-      for (std::size_t t = trail_begin(observation); t < observation.spectra_trail.size(); ++t) {
-        if (!observation.spectra_trail[t]) continue;
-        for (const MlpSpectrum& earlier : observation.spectra_trail[t]->mlps) {
+      for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
+        if (!observation.spectrum_history[t]) continue;
+        for (const MlpSpectrum& earlier : observation.spectrum_history[t]->mlps) {
           if (earlier.layer != mlp.layer || i >= earlier.eigenvalues.size()) continue;
           add_trail_point(trail, {earlier.eigenvalues[i].real(), side * earlier.eigenvalues[i].imag()}, 1);
         }
@@ -215,10 +215,10 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
   std::string text = layer_name(observation, head->layer);
   if (probed_head(observation, *head)) text += " · edited";
   text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);
-  const std::size_t trail = observation.spectra_trail.size() - trail_begin(observation);
+  const std::size_t trail = observation.spectrum_history.size() - trail_begin(observation);
   if (trail > 1) {
     const std::int64_t span =
-        observation.spectra_trail.back()->step - observation.spectra_trail[trail_begin(observation)]->step;
+        observation.spectrum_history.back()->step - observation.spectrum_history[trail_begin(observation)]->step;
     text += " · trail " + std::to_string(span) + " steps";
   }
   return text;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
@@ -13,7 +13,7 @@ namespace {
 
 using Matrix = std::vector<float>;
 
-double largest_magnitude(const Matrix& values) {
+double max_magnitude(const Matrix& values) {
   double largest = 0;
   for (const float v : values) {
     if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
@@ -56,11 +56,11 @@ void add_head_matrices(std::vector<Figure>& figures, const Trace& trace, std::si
   const auto add = [&](const MatrixView& view, Matrix HeadStep::*member) {
     Matrix before;
     if (change) before = token > 0 ? trace.steps[token - 1].heads[head].*member : Matrix((now.*member).size(), 0.0f);
-    double reach = std::max(largest_magnitude(now.*member), largest_magnitude(last.*member));
+    double reach = std::max(max_magnitude(now.*member), max_magnitude(last.*member));
     if (change) {
       Matrix difference(now.*member);
       for (std::size_t i = 0; i < difference.size() && i < before.size(); ++i) difference[i] -= before[i];
-      reach = largest_magnitude(difference);
+      reach = max_magnitude(difference);
     }
     figures.push_back(matrix_figure(view, now.*member, before, reach));
   };
@@ -78,7 +78,7 @@ void add_generic_state(std::vector<Figure>& figures, const Observation& observat
   if (now.empty() || trace.state_rows <= 0 || trace.state_columns <= 0) return;
   Matrix before;
   if (change) before = token > 0 ? trace.steps[token - 1].state : Matrix(now.size(), 0.0f);
-  const double reach = std::max(largest_magnitude(now), largest_magnitude(trace.steps.back().state));
+  const double reach = std::max(max_magnitude(now), max_magnitude(trace.steps.back().state));
   figures.push_back(matrix_figure({"state", "State of " + layer_name(observation, trace.layer), "", "row", "column",
                                    trace.state_rows, trace.state_columns},
                                   now, before, reach));

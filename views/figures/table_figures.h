@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "core/engine/table.h"
+#include "core/engine/studies/table.h"
 #include "core/figure/figure.h"
 
 namespace afterglow {

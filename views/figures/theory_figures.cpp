@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "core/engine/probe_view.h"
-#include "core/engine/theory_view.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/theory_view.h"
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 

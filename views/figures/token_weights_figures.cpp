@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 

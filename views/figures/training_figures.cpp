@@ -7,7 +7,7 @@
 #include <map>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
@@ -49,13 +49,13 @@ std::string run_name(const Observation& observation, std::size_t r, const char* 
   return observation.runs.size() == 1 ? alone : observation.runs[r].run;
 }
 
-constexpr std::size_t most_earlier_runs = 6;
+constexpr std::size_t max_earlier_runs = 6;
 
 /// The runs that are shown: the current one, and the newest of the earlier ones unless they are hidden.
 std::vector<std::size_t> shown_runs(const Observation& observation, const Selection& selection) {
   std::vector<std::size_t> shown;
   const std::size_t runs = observation.runs.size();
-  const std::size_t earlier = selection.earlier == EarlierRuns::hidden ? 0 : std::min(runs - 1, most_earlier_runs);
+  const std::size_t earlier = selection.earlier == EarlierRuns::hidden ? 0 : std::min(runs - 1, max_earlier_runs);
   for (std::size_t r = runs - 1 - earlier; r < runs; ++r) shown.push_back(r);
   return shown;
 }

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double lowest_share = 1e-9;  ///< of the largest eigenvalue: below it stands rounding, not training
 constexpr double lowest_error = 1e-4;  ///< a relative error that no picture shows any more
-constexpr std::size_t most_modes = 4;
+constexpr std::size_t max_modes = 4;
 constexpr std::string_view step_prefix = "step ";
 
 const TrajectoryView* recorded(const Observation& observation) {
@@ -167,7 +167,7 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
   figure.x.integer_ticks = true;
   figure.y.label = "mode φ_k";
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
-  for (std::size_t k = 0; k < std::min(most_modes, modes.modes.size()); ++k) {
+  for (std::size_t k = 0; k < std::min(max_modes, modes.modes.size()); ++k) {
     Line line;
     line.name = "mode " + std::to_string(k + 1);
     line.ink = mode_ink(static_cast<int>(k));

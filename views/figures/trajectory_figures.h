@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/trajectory_view.h"
+#include "core/engine/observation/trajectory_view.h"
 #include "core/figure/figure.h"
 #include "views/figures/curve_store.h"
 #include "views/figures/selection.h"

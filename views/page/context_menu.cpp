@@ -48,14 +48,14 @@ void add_plot_items(Frame& frame, const MenuState& menu, const ShownPlot& plot, 
 
 /// One line for each curve of the plot that has a name.
 void add_curves(Frame& frame, const Figure& figure, std::vector<MenuItem>& items) {
-  constexpr std::size_t most_curves = 8;
+  constexpr std::size_t max_curves = 8;
   std::vector<std::string> names;
   for (const Series& series : figure.series) {
     const auto* line = std::get_if<Line>(&series);
     const std::string name(stem_of(series_name(series)));
     if (!name.empty() && !(line && line->is_quiet)) names.push_back(name);
   }
-  if (names.size() < 2 || names.size() > most_curves) return;
+  if (names.size() < 2 || names.size() > max_curves) return;
   for (const std::string& name : names) {
     const bool is_hidden = frame.state.plots[figure.id].hidden.count(name) > 0;
     items.push_back(

@@ -15,7 +15,7 @@ void draw_page(Frame& frame);
 // The parts, from top to bottom.
 void draw_top_bar(Frame& frame, const Rect& area);
 void draw_side_column(Frame& frame, const Rect& area);
-/// Overrides of the selected head with their consequence, a section of the side column; returns the height used.
+/// Interventions of the selected head with their consequence, a section of the side column; returns the height used.
 double draw_interference(Frame& frame, const Rect& area);
 void draw_workspace(Frame& frame, const Rect& area);
 void draw_time_bar(Frame& frame, const Rect& area);

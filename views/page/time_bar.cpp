@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/token_chip.h"
 #include "views/widgets.h"

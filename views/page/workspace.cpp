@@ -12,8 +12,8 @@ namespace afterglow {
 namespace {
 
 constexpr double gap_units = 8;
-constexpr double least_share = 0.12;
-constexpr double least_panel_width = 230, least_panel_height = 170;  ///< layout units
+constexpr double min_share = 0.12;
+constexpr double min_panel_width = 230, min_panel_height = 170;  ///< layout units
 
 /// How many parts of a row or column get at least this much room; one always does.
 std::size_t parts_that_fit(std::size_t parts, double room, double least) {
@@ -24,7 +24,7 @@ std::size_t parts_that_fit(std::size_t parts, double room, double least) {
 std::vector<double> shares_of(const PageState& state, const std::string& name, std::vector<double> usual) {
   const auto kept = state.splits.find(name);
   if (kept != state.splits.end() && kept->second.size() == usual.size() &&
-      std::all_of(kept->second.begin(), kept->second.end(), [](double s) { return s >= least_share / 2 && s <= 1; })) {
+      std::all_of(kept->second.begin(), kept->second.end(), [](double s) { return s >= min_share / 2 && s <= 1; })) {
     usual = kept->second;
   }
   const double total = std::accumulate(usual.begin(), usual.end(), 0.0);
@@ -51,7 +51,7 @@ void draw_splitter(Frame& frame, const std::string& name, const Rect& gap, bool 
     const ImVec2 moved = ImGui::GetIO().MouseDelta;
     const double wanted = static_cast<double>(is_vertical ? moved.x : moved.y) / length;
     const double change =
-        std::clamp(wanted, std::min(0.0, least_share - shares[i]), std::max(0.0, shares[i + 1] - least_share));
+        std::clamp(wanted, std::min(0.0, min_share - shares[i]), std::max(0.0, shares[i + 1] - min_share));
     if (change != 0) {
       shares[i] += change;
       shares[i + 1] -= change;
@@ -63,7 +63,7 @@ void draw_splitter(Frame& frame, const std::string& name, const Rect& gap, bool 
 void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, const Rect& area) {
   std::vector<double> usual;
   for (const auto& [id, share] : row.panels) usual.push_back(share);
-  usual.resize(parts_that_fit(usual.size(), area.width, frame.px(least_panel_width)));
+  usual.resize(parts_that_fit(usual.size(), area.width, frame.px(min_panel_width)));
   const std::vector<double> shares = shares_of(frame.state, name, usual);
   const double gap = std::round(frame.px(gap_units));
   const double room = area.width - gap * static_cast<double>(shares.size() - 1);
@@ -82,7 +82,7 @@ void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, co
 void give_share(PageState& state, const std::string& name, std::vector<double> shares, std::size_t i, double change) {
   if (shares.size() < 2 || change == 0) return;
   const std::size_t neighbour = i + 1 < shares.size() ? i + 1 : i - 1;
-  change = std::clamp(change, std::min(0.0, least_share - shares[i]), std::max(0.0, shares[neighbour] - least_share));
+  change = std::clamp(change, std::min(0.0, min_share - shares[i]), std::max(0.0, shares[neighbour] - min_share));
   shares[i] += change;
   shares[neighbour] -= change;
   state.splits[name] = shares;
@@ -187,7 +187,7 @@ void draw_workspace(Frame& frame, const Rect& area) {
   const std::string name(workspace->id);
   std::vector<double> usual;
   for (const WorkspaceRow& row : workspace->rows) usual.push_back(row.share);
-  usual.resize(parts_that_fit(usual.size(), inside.height, frame.px(least_panel_height)));
+  usual.resize(parts_that_fit(usual.size(), inside.height, frame.px(min_panel_height)));
   const std::vector<double> shares = shares_of(frame.state, name + "/rows", usual);
   const double room = inside.height - gap * static_cast<double>(shares.size() - 1);
   double y = inside.y;

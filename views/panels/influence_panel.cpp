@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "views/figures/influence_figures.h"
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 

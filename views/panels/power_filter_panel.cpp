@@ -15,7 +15,7 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
   const double slider = head && area.width > frame.px(200) ? frame.px(30) : 0;
   draw_figure_grid(frame, panel, figures, {area.x, area.y, area.width, area.height - slider});
   if (slider == 0) return;
-  constexpr int most_powers = 8;
+  constexpr int max_powers = 8;
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   const int power = seen_head(frame.seen(), frame.state.selection)->power;
@@ -27,8 +27,8 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
   row_text(frame.look, canvas, row, value, {small_size, FontFace::mono, theme.text, Anchor::end});
   const Rect track{row.x + label, row.y, row.width - label - value_width - frame.px(12), row.height};
   const TrackResult result =
-      slider_track(frame, "K", track, static_cast<double>(std::min(power, most_powers)) / most_powers);
-  const double wanted = result.reset ? head->power : std::round(result.share * most_powers);
+      slider_track(frame, "K", track, static_cast<double>(std::min(power, max_powers)) / max_powers);
+  const double wanted = result.reset ? head->power : std::round(result.share * max_powers);
   if (!result.reset && !(result.moved && static_cast<int>(wanted) != power) && !result.released) return;
   std::vector<CommandField> fields{{"layer", std::int64_t{head->layer}}, {"key", std::string("K")}, {"to", wanted}};
   if (result.held) fields.emplace_back("live", true);

@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr int most_chip_rows = 3;
+constexpr int max_chip_rows = 3;
 
 std::string edit_key(int token) { return "token " + std::to_string(token); }
 
@@ -36,7 +36,7 @@ double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& a
   const double pitch = frame.px(27), height = frame.px(23), line = height + frame.px(7);
   const int columns = std::max(1, static_cast<int>(area.width / pitch));
   const int tokens = static_cast<int>(probe.tokens.size());
-  const int rows = std::clamp((tokens + columns - 1) / columns, 1, most_chip_rows);
+  const int rows = std::clamp((tokens + columns - 1) / columns, 1, max_chip_rows);
   const int most = rows * columns;
   const int first = std::clamp(asked - most / 2, 0, std::max(0, tokens - most));
   FigureCanvas canvas = frame.look.canvas();

@@ -11,7 +11,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr double least_header = 240;  ///< below it the switches of the heads sit under the readout
+constexpr double min_header = 240;  ///< below it the switches of the heads sit under the readout
 
 /// The rows of the readout; returns the height used.
 double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
@@ -83,7 +83,7 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   if (!shows_readout) return;
   Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
               area.height - frame.px(26)};
-  if (area.width < frame.px(least_header + 140)) {
+  if (area.width < frame.px(min_header + 140)) {
     column.height -= frame.px(26);
     draw_switches(frame,
                   {column.x - frame.px(6), column.bottom() + frame.px(4), column.width + frame.px(6), frame.px(22)});
@@ -93,8 +93,8 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
 }
 
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {
-  constexpr int most_chips = 8;
-  for (int h = std::min(heads, most_chips) - 1; h >= 0; --h) {
+  constexpr int max_chips = 8;
+  for (int h = std::min(heads, max_chips) - 1; h >= 0; --h) {
     const std::string label = std::to_string(h), id = "head" + label;
     const ChipResult chip = header_chip(frame, id.c_str(), right, row, label, h == chosen, "Head " + label);
     if (chip.clicked) frame.commands.send("select", {{"head", std::int64_t{h}}, {"all_heads", false}});

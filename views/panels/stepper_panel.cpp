@@ -1,7 +1,7 @@
 // State matrices side by side, the answer at the end of the row.
 #include <algorithm>
 
-#include "views/figures/meaning.h"
+#include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"

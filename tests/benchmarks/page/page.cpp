@@ -5,9 +5,9 @@
 
 #include <thread>
 
-#include "core/engine/probe_view.h"
-#include "core/engine/recipe.h"
-#include "core/engine/session.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/recipe/recipe.h"
+#include "core/engine/session/session.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 
@@ -130,8 +130,8 @@ void drag_of_an_eigenvalue(benchmark::State& state) {
     const double re = 0.2 + 0.001 * (++moves % 500);
     const std::string value = R"({"head": 0, "mode": 0, "im": 0.1, "live": true, "re": )";
     rest.follow({"drag_mode", value + std::to_string(re) + "}"}, [re](const Observation& o) {
-      if (!o.probe || o.probe->setup.overrides.empty()) return false;
-      const LayerOverride& layer = o.probe->setup.overrides.layers.begin()->second;
+      if (!o.probe || o.probe->setup.interventions.empty()) return false;
+      const LayerIntervention& layer = o.probe->setup.interventions.layers.begin()->second;
       return std::abs(layer.heads.at(0).modes.at(0).moved_to->real() - re) < 1e-5;
     });
   }

@@ -246,7 +246,7 @@ TEST(Reversal, RecoversTheIteratesAndEnlargesErrorsAsFastAsItMay) {
     }
     EXPECT_GT(way->iterate_error[0], 10 * way->kept_weights[0]);  // the weights are what goes wrong first
   }
-  // Exact in the limit, useless in float32: the way back is no cure for a long iteration.
+  // Exact in the limit, useless in float32: the backward pass is no cure for a long iteration.
   EXPECT_LT(fine.iterate_error[0], 1e-6);
   EXPECT_LT(coarse.kept_weights[0], 0.1);
   EXPECT_GT(coarse.iterate_error[0], 1);

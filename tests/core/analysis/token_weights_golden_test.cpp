@@ -23,7 +23,7 @@ class GoldenSka {
   }
 
   /// Largest difference between y and o_proj(eta sum_s w_s v_s), over the largest |y|.
-  double largest_relative_error() {
+  double max_relative_error() {
     const std::vector<double> expected = numbers("y");
     double largest = 0, size = 0;
     for (int b = 0; b < batch_; ++b) {
@@ -117,7 +117,7 @@ class TokenWeightsGolden : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TokenWeightsGolden, GiveTheLayersOutput) {
   // Operators are in the files as float64, y as float32.
-  EXPECT_LT(GoldenSka(GetParam()).largest_relative_error(), 1e-6);
+  EXPECT_LT(GoldenSka(GetParam()).max_relative_error(), 1e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, TokenWeightsGolden,

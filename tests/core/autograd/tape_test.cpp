@@ -168,21 +168,21 @@ TEST_F(TapeTest, NeedsARecordingToGoBack) {
   EXPECT_THROW(backward(y, {1}), Error);
 }
 
-TEST_F(TapeTest, NamesProbesByNestedScopes) {
+TEST_F(TapeTest, NamesCapturesByNestedScopes) {
   const Var x = input({1}, {1});
-  tape_.probe("silent", x.value);
-  tape_.set_probing(true);
+  tape_.capture("silent", x.value);
+  tape_.set_capturing(true);
   {
     const Tape::Scope layer(tape_, "layers.1");
     {
       const Tape::Scope mixer(tape_, "mixer");
-      tape_.probe("A_w", x.value);
+      tape_.capture("A_w", x.value);
     }
-    tape_.probe("norm", x.value);
+    tape_.capture("norm", x.value);
   }
-  tape_.probe("loss", x.value);
+  tape_.capture("loss", x.value);
   std::vector<std::string> names;
-  for (const Probe& probe : tape_.probes()) names.push_back(probe.name);
+  for (const Capture& capture : tape_.captures()) names.push_back(capture.name);
   EXPECT_THAT(names, ElementsAre("layers.1.mixer.A_w", "layers.1.norm", "loss"));
 }
 

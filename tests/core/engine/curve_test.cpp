@@ -1,5 +1,5 @@
 // Growing curves: what was published stays as it was.
-#include "core/engine/curve.h"
+#include "core/engine/observation/curve.h"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/engine/depth_measure.h"
-#include "core/engine/depth_view.h"
-#include "core/engine/watched_run.h"
-#include "core/layers/host_probe.h"
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/probing/depth_measure.h"
+#include "core/engine/session/analysed_run.h"
+#include "core/layers/host_values.h"
 #include "core/ops/ops.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -97,7 +97,7 @@ TEST_F(DepthTest, ChangesNoWeight) {
 
 TEST(Depth, IsPublishedWithTheProbe) {
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   watched.go_to(3);
   watched.update_probe();
   watched.update_theory();

@@ -7,10 +7,10 @@
 
 #include "core/analysis/influence.h"
 #include "core/analysis/influence_fit.h"
-#include "core/engine/influence_tail.h"
-#include "core/engine/jacobian_measure.h"
+#include "core/engine/influence/influence_tail.h"
+#include "core/engine/influence/jacobian_measure.h"
 #include "core/io/safetensors.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/layers/layer.h"
 #include "core/ops/ops.h"
 

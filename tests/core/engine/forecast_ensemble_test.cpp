@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/watched_run.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "tests/core/engine/small_forecaster.h"
@@ -43,7 +43,7 @@ class ForecastEnsembleTest : public testing::Test {
     TrainingRun run(read_snapshot(path), *backend);
     return run.trainer().forecast_view(probe);
   }
-  static std::shared_ptr<const ForecastView> seen(WatchedRun& watched) {
+  static std::shared_ptr<const ForecastView> seen(AnalysedRun& watched) {
     watched.update_trace();
     return watched.describe().forecast;
   }
@@ -54,7 +54,7 @@ class ForecastEnsembleTest : public testing::Test {
 
 TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) {
   const std::string a = trained(1, 12), b = trained(2, 9), c = trained(3, 12);
-  WatchedRun watched(open_moment(a), *backend);
+  AnalysedRun watched(open_saved_run(a), *backend);
   EXPECT_TRUE(seen(watched)->runs.empty());
   EXPECT_TRUE(seen(watched)->windows[0].channels[0].mean.empty());
   watched.compare_runs({{"path", b}});
@@ -90,13 +90,13 @@ TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) 
 
 TEST_F(ForecastEnsembleTest, TheRecipeBringsTheRunsBackAndTrainingIsUntouched) {
   const std::string b = trained(2, 9);
-  WatchedRun watched({seeded(1), std::nullopt}, *backend), plain({seeded(1), std::nullopt}, *backend);
+  AnalysedRun watched({seeded(1), std::nullopt}, *backend), plain({seeded(1), std::nullopt}, *backend);
   watched.compare_runs({{"path", b}});
   watched.go_to(8);
   plain.go_to(8);
   EXPECT_EQ(watched.run().trainer().checksum(), plain.run().trainer().checksum());
   const auto view = seen(watched);
-  WatchedRun reopened({parse_recipe(watched.describe().recipe, "recipe"), std::nullopt}, *backend);
+  AnalysedRun reopened({parse_recipe(watched.describe().recipe, "recipe"), std::nullopt}, *backend);
   reopened.go_to(8);
   EXPECT_EQ(seen(reopened)->windows[0].channels[1].deviation, view->windows[0].channels[1].deviation);
   watched.compare_runs({{"paths", json::array()}});
@@ -105,7 +105,7 @@ TEST_F(ForecastEnsembleTest, TheRecipeBringsTheRunsBackAndTrainingIsUntouched) {
 
 TEST_F(ForecastEnsembleTest, RefusesWhatDoesNotFitAndKeepsWhatIsThere) {
   const std::string b = trained(2, 9), longer = trained(3, 2, 7);
-  WatchedRun watched({seeded(1), std::nullopt}, *backend);
+  AnalysedRun watched({seeded(1), std::nullopt}, *backend);
   watched.compare_runs({{"path", b}});
   const auto recipe = folder / "recipe.json";
   write_json(recipe, to_json(seeded(4)));
@@ -121,7 +121,7 @@ TEST_F(ForecastEnsembleTest, RefusesWhatDoesNotFitAndKeepsWhatIsThere) {
   }
   EXPECT_THROW(watched.compare_runs({{"paths", {3}}}), Error);
   EXPECT_THROW(watched.compare_runs({{"file", b}}), Error);
-  WatchedRun tokens({parse_recipe(find_preset("tiny").text, "tiny"), std::nullopt}, *backend);
+  AnalysedRun tokens({parse_recipe(find_preset("tiny").text, "tiny"), std::nullopt}, *backend);
   EXPECT_THROW(tokens.compare_runs({{"path", b}}), Error);
 }
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/forecast_objective.h"
-#include "core/engine/trainer.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/training/forecast_objective.h"
+#include "core/engine/training/trainer.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -73,7 +73,7 @@ TEST(Forecast, LearnsTheBuiltInSeries) {
 
 TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   const auto backend = make_cpu_backend(2);
-  WatchedRun watched({small_forecast(), std::nullopt}, *backend);
+  AnalysedRun watched({small_forecast(), std::nullopt}, *backend);
   watched.go_to(15);
   watched.update_spectra();
   watched.update_trace();

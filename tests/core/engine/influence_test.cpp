@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/singular_values.h"
-#include "core/engine/influence_lab.h"
-#include "core/engine/influence_tail.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/influence/influence_measurement.h"
+#include "core/engine/influence/influence_tail.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/ops/ops.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
@@ -198,16 +198,16 @@ InfluenceConfig small_config() {
   return config;
 }
 
-void measure_all(InfluenceLab& lab) {
+void measure_all(InfluenceMeasurement& lab) {
   lab.begin(0);
   while (lab.advance()) {
   }
 }
 
-TEST(InfluenceLab, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
+TEST(InfluenceMeasurement, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Trainer alone(small_recipe(), *backend), watched(small_recipe(), *backend), resting(small_recipe(), *backend);
-  InfluenceLab lab(small_recipe().model, watched), still(small_recipe().model, resting);
+  InfluenceMeasurement lab(small_recipe().model, watched), still(small_recipe().model, resting);
   lab.config = still.config = small_config();
   for (int i = 0; i < 6; ++i) alone.step();
   for (int i = 0; i < 3; ++i) resting.step();
@@ -237,13 +237,13 @@ TEST(InfluenceLab, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
   EXPECT_TRUE(seen->routing[1].decay.empty());
 }
 
-TEST(InfluenceLab, ReadsAFeedbackHopByHop) {
+TEST(InfluenceMeasurement, ReadsAFeedbackHopByHop) {
   nlohmann::json json = small_recipe_json();
   json["model"]["blocks"] = nlohmann::json::array({{{"mixer", {{"kind", "sessa"}, {"n_heads", 2}}}}});
   const Recipe recipe = parse_recipe(json, "sessa");
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Trainer trainer(recipe, *backend);
-  InfluenceLab lab(recipe.model, trainer);
+  InfluenceMeasurement lab(recipe.model, trainer);
   lab.config = small_config();
   measure_all(lab);
   const InfluenceView& view = *lab.finished();
@@ -269,10 +269,10 @@ TEST(InfluenceLab, ReadsAFeedbackHopByHop) {
   EXPECT_EQ(view.deep->size(), 6u);
 }
 
-TEST(InfluenceLab, ShowsTheFirstMeasurementAsItComes) {
+TEST(InfluenceMeasurement, ShowsTheFirstMeasurementAsItComes) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Trainer trainer(small_recipe(), *backend);
-  InfluenceLab lab(small_recipe().model, trainer);
+  InfluenceMeasurement lab(small_recipe().model, trainer);
   lab.config = small_config();
   lab.begin(0);
   EXPECT_FALSE(lab.newest());
@@ -291,10 +291,10 @@ TEST(InfluenceLab, ShowsTheFirstMeasurementAsItComes) {
   EXPECT_EQ(lab.newest(), first) << "later the last complete one stays until the next is";
 }
 
-TEST(InfluenceLab, FindsAZeroProjectionSilent) {
+TEST(InfluenceMeasurement, FindsAZeroProjectionSilent) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Trainer trainer(small_recipe(), *backend);
-  InfluenceLab lab(small_recipe().model, trainer);
+  InfluenceMeasurement lab(small_recipe().model, trainer);
   lab.config = small_config();
   measure_all(lab);
   EXPECT_FALSE(lab.finished()->blocks[0].is_silent);
@@ -304,7 +304,7 @@ TEST(InfluenceLab, FindsAZeroProjectionSilent) {
 
 TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   watched.train_step();
   watched.run().set("learning_rate", 1e-4);
   watched.choose_influence(
@@ -316,7 +316,7 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   watched.measure_influence();
   EXPECT_TRUE(watched.influence_is_current());
   EXPECT_EQ(watched.run().trainer().checksum(), checksum);
-  WatchedRun again({parse_recipe(to_json(watched.run().recipe()), "recipe"), std::nullopt}, *backend);
+  AnalysedRun again({parse_recipe(to_json(watched.run().recipe()), "recipe"), std::nullopt}, *backend);
   again.go_to(1);
   EXPECT_EQ(again.run().trainer().checksum(), checksum);
   again.measure_influence();
@@ -333,7 +333,7 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
 
 TEST(WatchedInfluence, IsAwaitedUntilWhatWasAskedForHasBeenSeen) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  WatchedRun watched({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
+  AnalysedRun watched({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
   EXPECT_TRUE(watched.influence_is_awaited());
   watched.measure_influence();
   EXPECT_FALSE(watched.influence_is_awaited());
@@ -453,10 +453,10 @@ TEST(LayerRace, APassTakesNoMoreMemoryThanItMay) {
   EXPECT_EQ(PassSize(512).tokens(), 512);
 }
 
-TEST(InfluenceLab, OtherLayersRaceWhileTheTailsStay) {
+TEST(InfluenceMeasurement, OtherLayersRaceWhileTheTailsStay) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Trainer trainer(small_recipe(), *backend);
-  InfluenceLab lab(small_recipe().model, trainer);
+  InfluenceMeasurement lab(small_recipe().model, trainer);
   lab.config = small_config();
   lab.config.race.kinds = {"mamba2"};
   measure_all(lab);

@@ -1,5 +1,5 @@
 // Laws that a measured routing promises.
-#include "core/engine/influence_theory.h"
+#include "core/engine/observation/influence_theory.h"
 
 #include <gtest/gtest.h>
 

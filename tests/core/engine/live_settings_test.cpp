@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/engine/training_run.h"
+#include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 
 namespace afterglow {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/watched_run.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
-#include "core/tasks/placed_task.h"
+#include "core/tasks/prefixed_task.h"
 
 namespace afterglow {
 namespace {
@@ -32,9 +32,9 @@ void train_to(TrainingRun& run, std::int64_t step) {
   while (run.step() < step) ASSERT_TRUE(run.train_step()) << run.failure();
 }
 
-TEST(PlacedTask, MovesEverySequenceBehindItsPlaces) {
+TEST(PrefixedTask, MovesEverySequenceBehindItsPlaces) {
   const std::shared_ptr<const Task> inner = make_task({{"kind", "sysprompt"}, {"bindings", 2}, {"length", 12}});
-  const PlacedTask placed(inner, 3);
+  const PrefixedTask placed(inner, 3);
   EXPECT_EQ(placed.length(), 15);
   EXPECT_EQ(placed.vocab(), inner->vocab());
   for (const Split split : {Split::train, Split::held_out}) {
@@ -123,7 +123,7 @@ TEST(MemoryRun, TheMemoryBelongsToTheRunAndItsParts) {
 
 TEST(MemoryRun, ShowsWhoReadsTheTokens) {
   const auto backend = make_cpu_backend(2);
-  WatchedRun watched({with_memory(), std::nullopt}, *backend);
+  AnalysedRun watched({with_memory(), std::nullopt}, *backend);
   watched.go_to(12);
   watched.update_spectra();
   watched.update_trace();
@@ -161,7 +161,7 @@ TEST(MemoryRun, AModelWithoutMemoryHasNoView) {
   const auto backend = make_cpu_backend(1);
   Recipe recipe = with_memory();
   recipe.model.erase("memory");
-  WatchedRun watched({recipe, std::nullopt}, *backend);
+  AnalysedRun watched({recipe, std::nullopt}, *backend);
   watched.update_trace();
   EXPECT_FALSE(watched.describe().memory);
   EXPECT_EQ(watched.run().trainer().task().length(), 12);

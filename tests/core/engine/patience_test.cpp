@@ -4,7 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/training_run.h"
+#include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_forecaster.h"
 

@@ -1,9 +1,9 @@
 // Recall of a planted token: the decoder on made-up outputs, and a layer that delays its input by seven tokens.
-#include "core/engine/planted_recall.h"
+#include "core/engine/influence/planted_recall.h"
 
 #include <gtest/gtest.h>
 
-#include "core/layers/host_probe.h"
+#include "core/layers/host_values.h"
 #include "core/ops/ops.h"
 #include "core/random/random.h"
 

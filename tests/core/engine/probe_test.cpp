@@ -1,14 +1,15 @@
-// Probing with overrides: what they do to the answers, that they can be taken back, and that training never sees them.
+// Probing with interventions: what they do to the answers, that they can be taken back, and that training never sees
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/device_array.h"
-#include "core/engine/probe_view.h"
-#include "core/engine/prober.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/probing/intervention_runner.h"
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -47,7 +48,7 @@ struct Probed {
     return look();
   }
   std::unique_ptr<Backend> backend;
-  WatchedRun watched;
+  AnalysedRun watched;
   Observation seen;
 };
 
@@ -60,16 +61,16 @@ std::vector<double> probabilities(const ProbeView& view, bool after) {
   return all;
 }
 
-double largest_change(const ProbeView& view) {
+double max_change(const ProbeView& view) {
   const std::vector<double> a = probabilities(view, false), b = probabilities(view, true);
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
   return largest;
 }
 
-TEST(Probe, AnswersAtOnceAndCountsAfterwards) {
+TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   Probed probed;
-  WatchedRun& watched = probed.watched;
+  AnalysedRun& watched = probed.watched;
   const double before = probed.seen.probe->accuracy_after;
   watched.change_probe({"mode_off", R"({"head": 0})"});
   EXPECT_FALSE(watched.probe_is_answered());
@@ -90,7 +91,7 @@ TEST(Probe, AnswersAtOnceAndCountsAfterwards) {
   EXPECT_TRUE(watched.probe_is_current()) << "at another step nothing is known, so everything is computed";
 }
 
-TEST(Probe, ShowsTheAnswersOfTheSequence) {
+TEST(Capture, ShowsTheAnswersOfTheSequence) {
   Probed probed;
   const ProbeView& view = *probed.seen.probe;
   EXPECT_EQ(view.step, 12);
@@ -147,7 +148,7 @@ TEST_P(ProbeInMode, AModeMovedToWhereItIsChangesNothing) {
   // Other groups of a causal mode have other spectra, so there the edit does move something.
   const bool has_one_group = std::string(GetParam()) == "prefix" || std::string(GetParam()) == "masked";
   if (has_one_group) {
-    EXPECT_LT(largest_change(view), 1e-5);
+    EXPECT_LT(max_change(view), 1e-5);
   }
   EXPECT_EQ(view.heads[1].spectrum.identity, head.identity);
 }
@@ -158,7 +159,7 @@ TEST_P(ProbeInMode, WithoutHeadsOrModesTheLayerAddsExactlyNothing) {
       Probed probed(GetParam());
       probed.watched.change_probe({"override", std::string(R"({"key": "K", "to": )") + power + "}"});
       const ProbeView& view = probed.after(command, "{}");
-      EXPECT_GT(largest_change(view), 1e-6);
+      EXPECT_GT(max_change(view), 1e-6);
       for (const std::vector<float>& head : view.weights.weights) {
         for (const float weight : head) EXPECT_TRUE(std::isnan(weight) || weight == 0) << weight;
       }
@@ -178,7 +179,7 @@ TEST_P(ProbeInMode, WithoutHeadsOrModesTheLayerAddsExactlyNothing) {
 INSTANTIATE_TEST_SUITE_P(Modes, ProbeInMode, testing::Values("prefix", "masked", "chunk", "recurrent"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST(Probe, TheEditedLayersOwnAnswersAreExactlyZero) {
+TEST(Capture, TheEditedLayersOwnAnswersAreExactlyZero) {
   Probed probed;
   Trainer& trainer = probed.watched.run().trainer();
   Arena arena(*probed.backend);
@@ -203,7 +204,7 @@ TEST(Probe, TheEditedLayersOwnAnswersAreExactlyZero) {
   EXPECT_EQ(checked, 24 * 16);
 }
 
-TEST(Probe, GammaAndEtaScaleTheAnswers) {
+TEST(Capture, GammaAndEtaScaleTheAnswers) {
   Probed probed;
   const auto weights = [](const ProbeView& view) { return view.weights.weights[0]; };
   const double gamma = probed.seen.spectra->heads[0].gamma;
@@ -219,7 +220,7 @@ TEST(Probe, GammaAndEtaScaleTheAnswers) {
   EXPECT_EQ(silent, Probed().after("head_off", "{}").accuracy_after);
 }
 
-TEST(Probe, UndoGivesEverythingBack) {
+TEST(Capture, UndoGivesEverythingBack) {
   Probed probed;
   const std::string checksum = probed.watched.run().trainer().checksum();
   const std::vector<double> before = probabilities(*probed.seen.probe, true);
@@ -229,10 +230,10 @@ TEST(Probe, UndoGivesEverythingBack) {
   probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.3, "live": true})"});
   probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.6, "live": true})"});
   probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.9})"});
-  const Overrides dragged = probed.look().setup.overrides;
+  const Interventions dragged = probed.look().setup.interventions;
   probed.watched.change_probe({"head_off", R"({"head": 1})"});
   ASSERT_TRUE(probed.watched.undo());
-  EXPECT_EQ(probed.look().setup.overrides, dragged);
+  EXPECT_EQ(probed.look().setup.interventions, dragged);
   ASSERT_TRUE(probed.watched.undo());
   EXPECT_FALSE(probed.look().is_edited());
   EXPECT_EQ(probabilities(*probed.seen.probe, true), before);
@@ -244,12 +245,12 @@ TEST(Probe, UndoGivesEverythingBack) {
   ASSERT_TRUE(probed.watched.redo());
   EXPECT_EQ(probed.watched.run().trainer().get("learning_rate"), 0.001);
   ASSERT_TRUE(probed.watched.redo());
-  EXPECT_EQ(probed.look().setup.overrides, dragged);
+  EXPECT_EQ(probed.look().setup.interventions, dragged);
 }
 
-TEST(Probe, TrainingNeverSeesIt) {
+TEST(Capture, TrainingNeverSeesIt) {
   const auto backend = make_cpu_backend(2);
-  WatchedRun plain({small_recipe(), std::nullopt}, *backend), probed({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun plain({small_recipe(), std::nullopt}, *backend), probed({small_recipe(), std::nullopt}, *backend);
   plain.go_to(30);
   probed.change_probe({"mode_off", R"({"mode": 1})"});
   probed.change_probe({"override", R"({"key": "ridge", "to": 0.5})"});
@@ -262,7 +263,7 @@ TEST(Probe, TrainingNeverSeesIt) {
   EXPECT_EQ(probed.run().trainer().get("layers.1.ska.ridge"), 1e-3);
 }
 
-TEST(Probe, TravelsInTheRecipe) {
+TEST(Capture, TravelsInTheRecipe) {
   Probed probed;
   probed.watched.choose_probe(5);
   probed.watched.change_probe({"probe_sequence", R"({"at": 3, "token": 7})"});
@@ -270,7 +271,7 @@ TEST(Probe, TravelsInTheRecipe) {
   probed.watched.change_probe({"mode_off", R"({"head": 0, "mode": 3})"});
   probed.watched.change_probe({"override", R"({"head": 0, "key": "gamma", "to": 1.25})"});
   const ProbeView view = probed.look();
-  WatchedRun again({parse_recipe(probed.seen.recipe, "again"), std::nullopt}, *probed.backend);
+  AnalysedRun again({parse_recipe(probed.seen.recipe, "again"), std::nullopt}, *probed.backend);
   again.go_to(12);
   again.update_spectra();
   again.update_probe();
@@ -281,7 +282,7 @@ TEST(Probe, TravelsInTheRecipe) {
   EXPECT_EQ(seen.recipe, probed.seen.recipe);
 }
 
-TEST(Probe, AnEditedTokenStandsInTheSequence) {
+TEST(Capture, AnEditedTokenStandsInTheSequence) {
   Probed probed;
   const ProbeView before = *probed.seen.probe;
   const std::string label = probed.watched.run().trainer().task().token_label(9);
@@ -294,7 +295,7 @@ TEST(Probe, AnEditedTokenStandsInTheSequence) {
   EXPECT_EQ(probabilities(probed.look(), true), probabilities(before, true));
 }
 
-TEST(Probe, RefusesWhatMakesNoSense) {
+TEST(Capture, RefusesWhatMakesNoSense) {
   Probed probed;
   const ProbeSetup before = probed.seen.probe->setup;
   const auto message = [&](const char* name, const char* value) -> std::string {
@@ -320,25 +321,25 @@ TEST(Probe, RefusesWhatMakesNoSense) {
   EXPECT_EQ(probed.look().setup, before);
 }
 
-TEST(Overrides, AreTheCommandsThatMakeThem) {
-  const std::vector<OverridableLayer> layers{{3, "1 ska", "layers.1.ska", 2, 6}};
-  Overrides overrides;
+TEST(Interventions, AreTheCommandsThatMakeThem) {
+  const std::vector<InterventionTarget> layers{{3, "1 ska", "layers.1.ska", 2, 6}};
+  Interventions interventions;
   for (const Command& command :
        {Command{"override", R"({"key": "K", "to": 0})"}, Command{"override", R"({"key": "eta", "to": -1.5})"},
         Command{"drag_mode", R"({"head": 1, "mode": 4, "re": -0.25, "im": 0.125})"},
         Command{"mode_off", R"({"head": 0})"}, Command{"head_off", R"({"head": 1})"}}) {
-    apply_override(overrides, command, layers);
+    apply_intervention(interventions, command, layers);
   }
-  Overrides again;
-  for (const Command& command : commands_of(overrides)) apply_override(again, command, layers);
-  EXPECT_EQ(again, overrides);
-  apply_override(again, {"clear_overrides", "{}"}, layers);
+  Interventions again;
+  for (const Command& command : commands_of(interventions)) apply_intervention(again, command, layers);
+  EXPECT_EQ(again, interventions);
+  apply_intervention(again, {"clear_overrides", "{}"}, layers);
   EXPECT_TRUE(again.empty());
   // What is taken back leaves nothing behind.
-  apply_override(again, {"mode_off", R"({"head": 0, "mode": 2})"}, layers);
-  apply_override(again, {"mode_off", R"({"head": 0, "mode": 2, "off": false})"}, layers);
-  apply_override(again, {"override", R"({"key": "ridge", "to": 0.1})"}, layers);
-  apply_override(again, {"override", R"({"key": "ridge", "to": null})"}, layers);
+  apply_intervention(again, {"mode_off", R"({"head": 0, "mode": 2})"}, layers);
+  apply_intervention(again, {"mode_off", R"({"head": 0, "mode": 2, "off": false})"}, layers);
+  apply_intervention(again, {"override", R"({"key": "ridge", "to": 0.1})"}, layers);
+  apply_intervention(again, {"override", R"({"key": "ridge", "to": null})"}, layers);
   EXPECT_TRUE(again.empty());
 }
 

@@ -1,5 +1,5 @@
 // Recipes: defaults, round trips, messages, assignments, the schedule.
-#include "core/engine/recipe.h"
+#include "core/engine/recipe/recipe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The session: commands in, observations out, the same weights as without a thread.
-#include "core/engine/session.h"
+#include "core/engine/session/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/engine/depth_view.h"
-#include "core/engine/influence_view.h"
-#include "core/engine/probe_view.h"
-#include "core/engine/solver_view.h"
-#include "core/engine/training_run.h"
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/solver_view.h"
+#include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/fading_backend.h"
 #include "tests/core/engine/small_recipe.h"
@@ -54,7 +54,7 @@ TEST(Session, TrainsToTheEndWithTheChecksumOfTheHeadlessRun) {
       wait_for(session, [](const Observation& now) { return now.finished && !now.running && now.checksum_step == 40; });
   EXPECT_EQ(end->checksum, checksum_without_session(40));
   EXPECT_EQ(end->runs.back().loss.size, 40u);
-  EXPECT_FALSE(end->spectra_trail.empty());
+  EXPECT_FALSE(end->spectrum_history.empty());
   ASSERT_TRUE(end->trace);
   EXPECT_EQ(end->trace->step, 40);
 }
@@ -134,8 +134,8 @@ TEST(Session, ProbesWithOverridesAndTakesThemBack) {
   session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.5, "live": true})"});
   session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.75})"});
   const Seen dragged = wait_for(session, [&](const Observation& now) {
-    return is_probed(now) && !now.probe->setup.overrides.empty() &&
-           now.probe->setup.overrides.layers.begin()->second.heads.size() == 2;
+    return is_probed(now) && !now.probe->setup.interventions.empty() &&
+           now.probe->setup.interventions.layers.begin()->second.heads.size() == 2;
   });
   EXPECT_EQ(dragged->checksum, before->checksum);
   EXPECT_NE(dragged->recipe, before->recipe);
@@ -150,7 +150,7 @@ TEST(Session, ProbesWithOverridesAndTakesThemBack) {
 
 TEST(Session, LooksOnlyAtWhatIsAskedFor) {
   Session session(small_recipe_json().dump(), resting());
-  session.ask(static_cast<Analyses>(Analysis::spectra));
+  session.ask(static_cast<AnalysisSet>(Analysis::spectra));
   session.send({"step", R"({"count": 12})"});
   const auto is_seen = [](const auto& view) { return view && view->step == 12; };
   const Seen first = wait_for(
@@ -164,7 +164,7 @@ TEST(Session, LooksOnlyAtWhatIsAskedFor) {
   EXPECT_FALSE(second->influence);
   session.send({"mode_off", R"({"head": 0})"});
   const Seen edited = wait_for(session, [&](const Observation& now) { return is_seen(now.probe); });
-  EXPECT_FALSE(edited->probe->setup.overrides.empty()) << "an edit is always answered";
+  EXPECT_FALSE(edited->probe->setup.interventions.empty()) << "an edit is always answered";
   EXPECT_FALSE(edited->depth);
 }
 

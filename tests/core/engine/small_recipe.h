@@ -2,7 +2,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "core/engine/recipe.h"
+#include "core/engine/recipe/recipe.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // The verdict about memory over a long training.
-#include "core/engine/soak.h"
+#include "core/engine/session/soak.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/engine/influence_view.h"
-#include "core/engine/probe_view.h"
+#include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/probe_view.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -71,26 +71,26 @@ TEST(SoakTour, SeesEverythingOnceAndThenNothingTakesMoreMemory) {
   for (int i = 0; i < 20'000 && !tour.advance(session, *now); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     now = session.observe();
-    has_edited = has_edited || (now->probe && !now->probe->setup.overrides.empty());
+    has_edited = has_edited || (now->probe && !now->probe->setup.interventions.empty());
   }
   ASSERT_FALSE(now->running) << "the tour ended at rest, with everything of one moment";
   EXPECT_TRUE(has_edited);
   EXPECT_FALSE(now->runs.back().held_out_step.empty());
-  EXPECT_TRUE(now->probe->setup.overrides.empty()) << "and left it as it was";
+  EXPECT_TRUE(now->probe->setup.interventions.empty()) << "and left it as it was";
   EXPECT_TRUE(now->influence->is_complete);
   EXPECT_EQ(now->influence->race->entries.size(), 3u) << "one at the start, two as trained";
   const std::int64_t held = now->device_bytes, step = now->step;
   EXPECT_GT(held, 0);
-  std::int64_t measured = 0, most_held = 0;
+  std::int64_t measured = 0, max_held = 0;
   for (int i = 0; i < 20'000 && measured <= step; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     now = session.observe();
     measured = now->influence->step;
-    most_held = std::max(most_held, now->device_bytes);
+    max_held = std::max(max_held, now->device_bytes);
   }
   EXPECT_GT(now->step, step) << "it went on";
   EXPECT_GT(measured, step) << "and looked again";
-  EXPECT_LE(most_held, held);
+  EXPECT_LE(max_held, held);
 }
 
 TEST(Soak, MemoryIsWrittenInUnitsThatFit) {

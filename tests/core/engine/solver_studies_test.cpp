@@ -1,11 +1,11 @@
 // The studies of solvers: gradients of the network against differences of its loss, and what the paper's figures say.
-#include "core/engine/solver_studies.h"
+#include "core/engine/studies/solver_studies.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/engine/ridge_network.h"
+#include "core/engine/studies/ridge_network.h"
 #include "core/random/random.h"
 
 namespace afterglow {
@@ -15,10 +15,10 @@ const StudyProgress silent = [](double) {};
 
 TEST(RidgeNetwork, GradientIsTheSlopeOfItsLoss) {
   RidgeNetwork network({2, 9, 2, 4, 11}, 5);
-  for (const RidgeWay& way :
-       {RidgeWay{SolverKind::cholesky, GradientRoute::implicit, 0, Arithmetic::fp64, 0.05},
-        RidgeWay{SolverKind::chebyshev, GradientRoute::unrolled, 3, Arithmetic::fp64, 0.05},
-        RidgeWay{SolverKind::conjugate_gradient, GradientRoute::unrolled, 2, Arithmetic::fp64, 0.05}}) {
+  for (const RidgeMethod& way :
+       {RidgeMethod{SolverKind::cholesky, GradientRoute::implicit, 0, Arithmetic::fp64, 0.05},
+        RidgeMethod{SolverKind::chebyshev, GradientRoute::unrolled, 3, Arithmetic::fp64, 0.05},
+        RidgeMethod{SolverKind::conjugate_gradient, GradientRoute::unrolled, 2, Arithmetic::fp64, 0.05}}) {
     const std::vector<double> gradient = network.gradient(way);
     Random random(3);
     std::size_t first = 0;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/session.h"
-#include "core/engine/solver_problems.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/probing/solver_problems.h"
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/session/session.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -17,7 +17,7 @@ constexpr std::size_t fp32 = 2, fp64 = 3, cholesky = 4, conjugate = 3;
 
 TEST(SolverView, ShowsTheSystemsOfTheLayerAsItsSpectraDo) {
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   watched.update_spectra();
   EXPECT_FALSE(watched.solvers_are_current());
   watched.update_solvers();
@@ -52,7 +52,7 @@ TEST(SolverView, FollowsChunksAndTokensOfOtherModes) {
     recipe["model"]["blocks"][1]["mixer"]["mode"] = mode;
     if (mode == std::string("chunk")) recipe["model"]["blocks"][1]["mixer"]["chunk"] = 8;
     const auto backend = make_cpu_backend(1);
-    WatchedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+    AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
     watched.update_solvers();
     const SolverView view = *watched.describe().solvers;
     ASSERT_FALSE(view.problems.empty()) << mode;
@@ -71,7 +71,7 @@ TEST(SolverView, FollowsChunksAndTokensOfOtherModes) {
 
 TEST(SolverView, ReadsTheGatesOfMamba2) {
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   watched.update_solvers();
   const SolverView view = *watched.describe().solvers;
   EXPECT_EQ(watched.describe().model.layers[static_cast<std::size_t>(view.gate_layer)].kind, "mamba2");
@@ -87,7 +87,7 @@ TEST(SolverView, LooksAtNothingInAModelWithoutSystems) {
   recipe["model"]["blocks"] = nlohmann::json::array(
       {{{"mixer", {{"kind", "attention"}, {"n_heads", 2}}}, {"mlp", {{"kind", "swiglu"}, {"d_ff", 24}}}}});
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+  AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
   watched.update_solvers();
   const SolverView view = *watched.describe().solvers;
   EXPECT_EQ(view.layer, -1);
@@ -129,7 +129,7 @@ TEST(MadeProblem, RefusesWhatIsNoSpectrum) {
 
 TEST(MadeProblem, IsRacedBesideTheLayersOwnAndForgotten) {
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   watched.update_solvers();
   const auto layers_own = watched.describe().solvers->problems.front().eigenvalues;
   watched.choose_problem(MadeProblem{{0.1, 1}, 0, 0});

@@ -1,7 +1,7 @@
 // A training step allocates nothing once it has found its shape, and its memory stays where it is.
 #include <gtest/gtest.h>
 
-#include "core/engine/trainer.h"
+#include "core/engine/training/trainer.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/support/counted_allocations.h"
 

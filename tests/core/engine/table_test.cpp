@@ -1,5 +1,5 @@
 // Tables: the runs they ask for, results on disk, means and deviations, the printed form.
-#include "core/engine/table.h"
+#include "core/engine/studies/table.h"
 
 #include <gmock/gmock.h>
 
@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "core/engine/forecast_objective.h"
-#include "core/engine/objective.h"
-#include "core/engine/training_run.h"
+#include "core/engine/training/forecast_objective.h"
+#include "core/engine/training/objective.h"
+#include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
 #include "tests/core/engine/small_forecaster.h"

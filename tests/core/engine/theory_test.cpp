@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "core/engine/probe_view.h"
-#include "core/engine/theory_view.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/theory_view.h"
+#include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -13,7 +13,7 @@ namespace {
 
 TEST(Theory, HoldsOnALiveHead) {
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   watched.go_to(10);
   for (int head = 0; head < 2; ++head) {
     watched.choose_theory(-1, head);
@@ -56,7 +56,7 @@ TEST(Theory, IsNoneWithoutAnSkaLayer) {
   nlohmann::json recipe = small_recipe_json();
   recipe["model"]["blocks"].erase(1);
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+  AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
   watched.update_probe();
   watched.update_theory();
   EXPECT_TRUE(watched.theory_is_current());

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "core/engine/observer.h"
-#include "core/engine/probe_reader.h"
-#include "core/engine/watched_run.h"
+#include "core/engine/probing/capture_reader.h"
+#include "core/engine/probing/observer.h"
+#include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -65,7 +65,7 @@ struct Looked {
   Observer observer;
   Arena arena;
   Tape tape;
-  ProbeReader read;
+  CaptureReader read;
   Tensor tokens, context;
 };
 
@@ -192,7 +192,7 @@ TEST(TokenWeightsOfAttention, AreShares) {
 
 TEST(TokenWeightsOfARun, FollowTheTraceAndAreNoneForAnMlp) {
   const auto backend = make_cpu_backend(1);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   watched.update_trace();
   Observation seen = watched.describe();
   ASSERT_TRUE(seen.token_weights);

@@ -1,5 +1,5 @@
 // Runs: the same recipe gives the same bits, forwards, backwards, resumed, with any number of threads.
-#include "core/engine/training_run.h"
+#include "core/engine/training/training_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <map>
 #include <new>
 
-#include "core/engine/watched_run.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
@@ -206,9 +206,9 @@ TEST(Trainer, EvaluationCountsExactlyTheExamplesAskedFor) {
   }
 }
 
-TEST(WatchedRun, LookingDoesNotChangeTheRun) {
+TEST(AnalysedRun, LookingDoesNotChangeTheRun) {
   const auto backend = make_cpu_backend(2);
-  WatchedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(watched.train_step());
     watched.update_spectra();

@@ -1,11 +1,11 @@
 // The path of training: recorded at fixed steps, the same after a rewind, decomposed by both strategies.
-#include "core/engine/trajectory.h"
+#include "core/engine/training/trajectory.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/engine/watched_run.h"
+#include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -18,7 +18,7 @@ TEST(Trajectory, KeepsAtMostItsRowsEvenlySpaced) {
     trajectory.record(step, row);
   }
   const auto view = trajectory.view("counter");
-  EXPECT_EQ(view->steps.size(), static_cast<std::size_t>(Trajectory::most_rows));
+  EXPECT_EQ(view->steps.size(), static_cast<std::size_t>(Trajectory::max_rows));
   EXPECT_EQ(view->steps.back(), 1200);
   for (std::size_t i = 1; i < view->steps.size(); ++i) EXPECT_EQ(view->steps[i] - view->steps[i - 1], 4);
   trajectory.truncate(700);
@@ -64,7 +64,7 @@ TEST(Trajectory, FewRowsGiveNothingToDraw) {
 
 TEST(Trajectory, OfARunIsTheSameAfterARewindAndForAnyNumberOfThreads) {
   const auto one = make_cpu_backend(1), two = make_cpu_backend(2);
-  WatchedRun first({small_recipe(), std::nullopt}, *one), second({small_recipe(), std::nullopt}, *two);
+  AnalysedRun first({small_recipe(), std::nullopt}, *one), second({small_recipe(), std::nullopt}, *two);
   first.go_to(30);
   second.go_to(30);
   second.go_to(11);

@@ -27,7 +27,7 @@ void start_counting_memory() {
   peak = live_before;
 }
 
-std::size_t most_memory_since_start() { return peak - live_before; }
+std::size_t max_memory_since_start() { return peak - live_before; }
 
 }  // namespace afterglow
 

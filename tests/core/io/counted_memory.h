@@ -6,6 +6,6 @@ namespace afterglow {
 
 void start_counting_memory();
 /// In bytes, beyond what was held at the start.
-std::size_t most_memory_since_start();
+std::size_t max_memory_since_start();
 
 }  // namespace afterglow

@@ -60,7 +60,7 @@ TEST(Json, DeepNestingIsRefusedWithItsPlace) {
   EXPECT_EQ(parse_json("[\"[[[\\\"[[[\"]", "r.json", {.depth = 1}).size(), 1) << "brackets in texts do not nest";
   start_counting_memory();
   refusal(std::string(1000000, '['));
-  EXPECT_LT(most_memory_since_start(), 1100000) << "the text itself, nothing for its nesting";
+  EXPECT_LT(max_memory_since_start(), 1100000) << "the text itself, nothing for its nesting";
 }
 
 TEST(Json, AFieldThatIsThereTwiceIsRefused) {
@@ -172,7 +172,7 @@ TEST(Json, DamageNeverCrashes) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       ++refused;
     }
-    ASSERT_LE(most_memory_since_start(), 64 * text.size() + 8192);
+    ASSERT_LE(max_memory_since_start(), 64 * text.size() + 8192);
   }
   EXPECT_GT(refused, 1000);
 }

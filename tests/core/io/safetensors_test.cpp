@@ -266,7 +266,7 @@ TEST_F(Safetensors, DamageNeverCrashesNorCostsMoreThanTheFile) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       ++refused;
     }
-    ASSERT_LE(most_memory_since_start(), 2 * content.size() + 32768) << "round " << round;
+    ASSERT_LE(max_memory_since_start(), 2 * content.size() + 32768) << "round " << round;
   }
   EXPECT_GT(refused, 2500);
 }
@@ -277,7 +277,7 @@ TEST_F(Safetensors, ALargeFileCostsItsSize) {
   write_safetensors(folder_ / "large", file);
   start_counting_memory();
   EXPECT_EQ(read_safetensors(folder_ / "large").tensors.size(), 1);
-  EXPECT_LE(most_memory_since_start(), 8000000 + 65536);
+  EXPECT_LE(max_memory_since_start(), 8000000 + 65536);
 }
 
 }  // namespace

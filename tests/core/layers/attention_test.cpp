@@ -1,4 +1,4 @@
-// Attention token by token, its growing memory, its probe and its configuration.
+// Attention token by token, its growing memory, its capture and its configuration.
 #include "core/layers/attention.h"
 
 #include <gmock/gmock.h>
@@ -73,15 +73,15 @@ TEST_F(AttentionLayer, MovesItsState) {
   EXPECT_THROW(first.get("nothing"), Error);
 }
 
-TEST_F(AttentionLayer, ProbesDistributions) {
+TEST_F(AttentionLayer, CapturesDistributions) {
   make({12, 3, 3, true, 10000.0});
   tape_.begin(false);
-  tape_.set_probing(true);
+  tape_.set_capturing(true);
   layer_->forward(tape_, tape_.constant(random_tensor({2, 37, 12})), {});
-  ASSERT_EQ(tape_.probes().size(), 3u) << "attn, values, readout";
-  EXPECT_EQ(tape_.probes()[0].name, "attn");
-  EXPECT_EQ(tape_.probes()[0].value.shape, Shape({2, 3, 37, 37}));
-  const Values weights = host_.read<double>(tape_.probes()[0].value);
+  ASSERT_EQ(tape_.captures().size(), 3u) << "attn, values, readout";
+  EXPECT_EQ(tape_.captures()[0].name, "attn");
+  EXPECT_EQ(tape_.captures()[0].value.shape, Shape({2, 3, 37, 37}));
+  const Values weights = host_.read<double>(tape_.captures()[0].value);
   for (std::int64_t row = 0; row < 2 * 3 * 37; ++row) {
     double sum = 0.0;
     for (std::int64_t j = 0; j < 37; ++j) {

@@ -58,7 +58,7 @@ class LayerFile : public TemporaryFolder {
   std::unique_ptr<Backend> backend_ = make_cpu_backend(2);
 };
 
-TEST_F(LayerFile, HoldsOutputGradientsAndProbes) {
+TEST_F(LayerFile, HoldsOutputGradientsAndCaptures) {
   const TensorFile result = run(good(), DType::f64);
   EXPECT_EQ(result.metadata.at("layer"), "ska");
   const HostTensor& y = require_tensor(result, "y", "result");
@@ -76,13 +76,13 @@ TEST_F(LayerFile, WithoutUpstreamGradientThereAreNoGradients) {
   EXPECT_EQ(result.find("grad.x"), nullptr);
 }
 
-TEST_F(LayerFile, ProbesOfLongSequencesNameTheirSteps) {
+TEST_F(LayerFile, CapturesOfLongSequencesNameTheirSteps) {
   const TensorFile result = run(good());
   EXPECT_EQ(to_integers(require_tensor(result, "probe.steps", "")), (std::vector<std::int64_t>{0, 1, 10, 19}));
   EXPECT_EQ(require_tensor(result, "probe.M", "").shape, (std::vector<std::int64_t>{1, 2, 4, 3, 3}));
 }
 
-TEST_F(LayerFile, ProbesAreTakenAtTheStepsTheFileAsksFor) {
+TEST_F(LayerFile, CapturesAreTakenAtTheStepsTheFileAsksFor) {
   TensorFile file = good();
   const std::vector<std::int64_t> steps{3, 17};
   file.tensors.push_back(make_tensor("probe.steps", {2}, std::span<const std::int64_t>(steps)));

@@ -28,9 +28,9 @@ struct LivingSessa {
     tape.begin(false);
     return host.read<double>(layer->forward(tape, tape.constant(host.f64({1, length, width}, x)), {}).value);
   }
-  Values probe(const std::string& name) {
-    for (const Probe& probe : tape.probes()) {
-      if (probe.name == name) return host.read<double>(probe.value);
+  Values capture(const std::string& name) {
+    for (const Capture& capture : tape.captures()) {
+      if (capture.name == name) return host.read<double>(capture.value);
     }
     return {};
   }
@@ -70,26 +70,26 @@ TEST(SessaLayer, WithoutFeedbackIsTheSameAsWithoutGain) {
 
 TEST(SessaLayer, TemperatureMakesRoutingUniform) {
   LivingSessa living(small);
-  living.tape.set_probing(true);
+  living.tape.set_capturing(true);
   living.layer->set("feedback_temperature", 1e6);
   living.output(normal_values(30 * 12), 30, 12);
-  const Values alpha = living.probe("alpha_fb");
+  const Values alpha = living.capture("alpha_fb");
   for (int t = 0; t < 30; ++t) {
     for (int j = 0; j < 30; ++j) EXPECT_NEAR(alpha[t * 30 + j], j < t ? 1.0 / t : 0.0, 1e-5);
   }
 }
 
-// The probed Jacobian is what the solve does: s = J f for every feature.
-TEST(SessaLayer, ProbedJacobianTakesFToS) {
+// The captured Jacobian is what the solve does: s = J f for every feature.
+TEST(SessaLayer, CapturedJacobianTakesFToS) {
   LivingSessa living(small);
-  living.tape.set_probing(true);
+  living.tape.set_capturing(true);
   living.output(normal_values(65 * 12), 65, 12);
-  const Values jacobian = living.probe("solve_jacobian"), f = living.probe("f");
+  const Values jacobian = living.capture("solve_jacobian"), f = living.capture("f");
   Values want(f.size(), 0.0);
   for (int t = 0; t < 65; ++t)
     for (int j = 0; j <= t; ++j)
       for (int e = 0; e < 12; ++e) want[t * 12 + e] += jacobian[t * 65 + j] * f[j * 12 + e];
-  EXPECT_LE(relative_error(living.probe("s"), want), 1e-13);
+  EXPECT_LE(relative_error(living.capture("s"), want), 1e-13);
 }
 
 // Training too: attention and the feedback solve keep no T x T matrix for their gradients.
@@ -99,14 +99,14 @@ TEST(SessaLayer, TakesMemoryLinearInTheLength) {
   for (const std::int64_t length : {512, 1024, 2048}) {
     const Tensor x = sessa.host.f64({1, length, 12}, normal_values(length * 12));
     for (int pass = 0; pass < 3; ++pass) {  // in the last one the arena has grown
-      largest_allocation();
+      max_allocation();
       sessa.tape.begin(true);
       const Var y = sessa.layer->forward(sessa.tape, sessa.tape.input(x), {});
       sessa.tape.backward(y, x);
     }
     held.push_back(sessa.arena.used());
     const auto matrix = static_cast<std::size_t>(length * length) * sizeof(double);
-    EXPECT_LT(largest_allocation(), matrix / 8) << length;
+    EXPECT_LT(max_allocation(), matrix / 8) << length;
   }
   EXPECT_LE(held[2] - held[1], 2 * (held[1] - held[0]) + 4096);
   EXPECT_LT(held[2], 2048u * 2048u * sizeof(double) / 2);

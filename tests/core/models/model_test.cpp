@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/engine/recipe.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 
 namespace afterglow {

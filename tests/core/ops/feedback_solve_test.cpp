@@ -69,7 +69,7 @@ TEST_F(FeedbackSolve, TakesMemoryLinearInTheLength) {
     const Tensor q = random({1, length, 8}), f = random({1, length, 8});
     const Tensor gain = host_.f64({1, length}, Values(static_cast<std::size_t>(length), 0.5));
     for (int pass = 0; pass < 3; ++pass) {  // in the last one the arena has grown
-      largest_allocation();
+      max_allocation();
       tape_.begin(true);
       const Var query = tape_.input(q), right = tape_.input(f);
       const Var s = feedback_solve(tape_, {query, query, tape_.input(gain), right}, 0.3);
@@ -78,7 +78,7 @@ TEST_F(FeedbackSolve, TakesMemoryLinearInTheLength) {
     held.push_back(arena_.used());
     const auto matrix = static_cast<std::size_t>(length * length) * sizeof(double);
     EXPECT_LT(held.back(), matrix / 2) << length;
-    EXPECT_LT(largest_allocation(), matrix / 8) << length;
+    EXPECT_LT(max_allocation(), matrix / 8) << length;
   }
   EXPECT_LE(held[2] - held[1], 2 * (held[1] - held[0]) + 4096);
 }

@@ -109,8 +109,8 @@ TEST_F(Identities, SquaresOfTurnedPairsStayOrTurnTwiceAsFar) {
 TEST_F(Identities, AnglesOfALongSequenceKeepTheirDigits) {
   const std::int64_t length = 200'000;
   const std::vector<float> dt(length, 0.125f), turn(length, 100.0f);  // tanh 1: an eighth of pi a token
-  const Var theta = turning_angles(tape_, tape_.constant(host_.f32({1, length, 1}, dt)),
-                                   tape_.constant(host_.f32({1, length, 1}, turn)));
+  const Var theta = rotary_angles(tape_, tape_.constant(host_.f32({1, length, 1}, dt)),
+                                  tape_.constant(host_.f32({1, length, 1}, turn)));
   const std::vector<float> angles = host_.read<float>(theta.value);
   for (std::int64_t t = length - 40; t < length; ++t) {
     const double exact = std::remainder(static_cast<double>(t + 1) / 8.0, 2.0) * std::numbers::pi;
@@ -121,13 +121,13 @@ TEST_F(Identities, AnglesOfALongSequenceKeepTheirDigits) {
 
 TEST_F(Identities, AnglesPieceByPieceEqualTheWhole) {
   const Tensor dt = random_tensor({1, 9, 3}), turn = random_tensor({1, 9, 2}), carry = host_.f64({1, 3, 2}, Values(6));
-  const Values whole = read(turning_angles(tape_, tape_.constant(dt), tape_.constant(turn)));
+  const Values whole = read(rotary_angles(tape_, tape_.constant(dt), tape_.constant(turn)));
   Values pieces;
   for (const auto& [begin, count] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, 1}, {5, 4}}) {
     const auto piece = [&](const Tensor& of) {
       return tape_.constant(Tensor(of.as<double>() + begin * of.columns(), {1, count, of.columns()}, DType::f64));
     };
-    const Values angles = read(turning_angles(tape_, piece(dt), piece(turn), carry));
+    const Values angles = read(rotary_angles(tape_, piece(dt), piece(turn), carry));
     pieces.insert(pieces.end(), angles.begin(), angles.end());
   }
   EXPECT_LT(relative_error(pieces, whole), 1e-14);

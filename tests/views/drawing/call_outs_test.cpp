@@ -29,12 +29,12 @@ TEST_F(CallOuts, AreDrawnBesideASlowModeAndTheRunButton) {
 TEST_F(CallOuts, GoWithTheirDeed) {
   HintState& hints = window.state.hints;
   hints.is_drag_due = hints.is_time_due = true;
-  note_deed(window.state, {"select", "{}"});
+  complete_hint(window.state, {"select", "{}"});
   EXPECT_TRUE(hints.is_drag_due && hints.is_time_due);
-  note_deed(window.state, {"drag_mode", "{}"});
+  complete_hint(window.state, {"drag_mode", "{}"});
   EXPECT_FALSE(hints.is_drag_due);
   EXPECT_TRUE(hints.is_time_due);
-  note_deed(window.state, {"toggle_run", "{}"});
+  complete_hint(window.state, {"toggle_run", "{}"});
   EXPECT_FALSE(hints.is_time_due);
 }
 

@@ -5,17 +5,17 @@
 #include <numbers>
 #include <set>
 
-#include "core/engine/depth_view.h"
-#include "core/engine/probe_view.h"
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/observation/probe_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
-#include "views/figures/meaning.h"
 #include "views/figures/plot_kinds.h"
 #include "views/figures/power_filter_figures.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
 #include "views/figures/token_weights_figures.h"
@@ -136,7 +136,7 @@ Observation head_of(std::vector<std::complex<double>> eigenvalues, std::vector<i
   head.power = 2;
   spectra->heads = {head};
   o.spectra = spectra;
-  o.spectra_trail = {spectra};
+  o.spectrum_history = {spectra};
   return o;
 }
 
@@ -172,7 +172,7 @@ TEST(SpectrumFigures, TrailFollowsAModeThroughReorderings) {
   auto earlier = std::make_shared<Spectra>(*o.spectra);
   earlier->heads[0].eigenvalues = {{0.8, 0}, {0.3, 0}};
   earlier->heads[0].identity = {2, 1};  // then mode 2 was the larger one
-  o.spectra_trail = {earlier, o.spectra};
+  o.spectrum_history = {earlier, o.spectra};
   const auto trails = series<Scatter>(spectrum_figures(o, {}, curves).at(0), "eigenvalues").trails;
   ASSERT_EQ(trails.size(), 2u);
   EXPECT_EQ(trails[0].x, (std::vector<double>{0.3, 0.9}));

@@ -10,11 +10,11 @@
 namespace afterglow {
 namespace {
 
-/// What is seen where nothing but these is made, overrides aside.
-Observation seen_by(Observation o, Analyses analyses) {
+/// What is seen where nothing but these is made, interventions aside.
+Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::spectra)) {
     o.spectra = nullptr;
-    o.spectra_trail.clear();
+    o.spectrum_history.clear();
   }
   if (!has(analyses, Analysis::trace)) {
     o.trace = nullptr;

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/engine/recipe.h"
+#include "core/engine/recipe/recipe.h"
 #include "views/figures/paper_plots.h"
 #include "views/figures/training_figures.h"
 

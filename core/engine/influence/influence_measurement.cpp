@@ -1,0 +1,276 @@
+// Plans a measurement, works through it pass by pass, and gathers what the panels see.
+#include "core/engine/influence/influence_measurement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/influence/influence_tail.h"
+#include "core/engine/probing/routing_view.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/host_values.h"
+
+namespace afterglow {
+
+namespace {
+constexpr int max_tokens = 16384;  ///< of a measured sequence
+}
+
+InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config) {
+  const auto integer = [](const nlohmann::json& from, const char* key, int now, int low, int high, const char* where) {
+    return static_cast<int>(get_integer(from, key, now, low, high, where));
+  };
+  const char* where = "influence";
+  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race"}, where);
+  config.tokens = integer(value, "tokens", config.tokens, 2, max_tokens, where);
+  config.source = integer(value, "source", config.source, -1, config.tokens - 2, where);
+  config.directions = integer(value, "directions", config.directions, 2, 1 << 16, where);
+  config.per_decade = integer(value, "per_decade", config.per_decade, 2, 64, where);
+  if (!value.contains("race")) return config;
+  where = "influence.race";
+  const nlohmann::json& race = value["race"];
+  refuse_unknown_keys(race, {"tokens", "source", "directions", "kinds"}, where);
+  config.race.tokens = integer(race, "tokens", config.race.tokens, 2, max_tokens, where);
+  config.race.source =
+      integer(race, "source", std::min(config.race.source, config.race.tokens - 2), 0, config.race.tokens - 2, where);
+  config.race.directions = integer(race, "directions", config.race.directions, 2, 1 << 16, where);
+  if (!race.contains("kinds")) return config;
+  config.race.kinds.clear();
+  for (const nlohmann::json& kind : race["kinds"]) {
+    if (!kind.is_string() || !mixes_tokens(kind.get<std::string>())) {
+      throw Error(ExitCode::bad_input, "influence.race.kinds: " + kind.dump() +
+                                           " is no layer that mixes tokens; `afterglow info` lists them");
+    }
+    config.race.kinds.push_back(kind.get<std::string>());
+  }
+  return config;
+}
+
+nlohmann::json to_json(const InfluenceConfig& config) {
+  return {{"tokens", config.tokens},
+          {"source", config.source},
+          {"directions", config.directions},
+          {"per_decade", config.per_decade},
+          {"race",
+           {{"tokens", config.race.tokens},
+            {"source", config.race.source},
+            {"directions", config.race.directions},
+            {"kinds", config.race.kinds}}}};
+}
+
+InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer)
+    : trainer_(&trainer), model_(std::make_unique<Model>(model, store_)), tape_(trainer.looking_tape()) {
+  store_.allocate_values(trainer.backend(), trainer.dtype());
+}
+
+InfluenceMeasurement::~InfluenceMeasurement() = default;
+
+InfluenceMeasurement::Sequence InfluenceMeasurement::sequence(std::uint64_t probe) const {
+  Sequence sequence;
+  const auto wanted = static_cast<std::size_t>(config.tokens);
+  while (sequence.tokens.size() < wanted) {
+    const Example next = trainer_->task().example(trainer_->seed(), probe++, Split::held_out);
+    sequence.tokens.insert(sequence.tokens.end(), next.tokens.begin(), next.tokens.end());
+    sequence.context.insert(sequence.context.end(), next.context.begin(), next.context.end());
+  }
+  sequence.tokens.resize(wanted);
+  sequence.context.resize(wanted);
+  return sequence;
+}
+
+std::vector<int> InfluenceMeasurement::sources() const {
+  if (config.source >= 0) return {std::min(config.source, config.tokens - 1)};
+  std::vector<int> sources;
+  const int span = config.tokens / 8;
+  for (int i = 0; i < config.averaged; ++i) {
+    const int source = config.averaged > 1 ? i * span / (config.averaged - 1) : 0;
+    if (sources.empty() || source > sources.back()) sources.push_back(source);
+  }
+  return sources;
+}
+
+void InfluenceMeasurement::copy_weights() {
+  trainer_->backend().copy(store_.values(), trainer_->parameters().values());
+  if (const SpectralMemory* memory = trainer_->model().memory()) {
+    model_->memory()->assign(memory->history().values(), memory->history().appended());
+    model_->memory()->refresh(trainer_->backend(), trainer_->dtype());
+  }
+  for (std::size_t i = 0; i < model_->branches().size(); ++i) {
+    for (const LayerSetting& setting : trainer_->model().branches()[i].layer->settings())
+      model_->branches()[i].layer->set(setting.key, setting.value);
+  }
+}
+
+void InfluenceMeasurement::begin(std::uint64_t probe) {
+  jobs_.clear();
+  view_ = std::make_shared<InfluenceView>();
+  view_->step = trainer_->finished_steps();
+  view_->tokens = config.tokens;
+  view_->sources = sources();
+  view_->directions = config.directions >= model_->width() ? 0 : config.directions;
+  copy_weights();
+  const Sequence chosen = sequence(probe);
+  read_routing(chosen);
+  plan_blocks(chosen);
+  enter_race();
+  working_ = true;
+}
+
+void InfluenceMeasurement::read_routing(const Sequence& sequence) {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
+  backend.upload(tokens.device(), sequence.tokens.data());
+  backend.upload(context.device(), sequence.context.data());
+  tape_.begin(false);
+  tape_.set_probing(true);
+  trainer_->model().forward(tape_, tokens.device(), context.device());
+  tape_.set_probing(false);
+  backend.synchronize();
+  const CaptureReader read(tape_, backend);
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (!mixes_tokens(parts[part].kind)) continue;
+    RoutingView routing = routing_of(*trainer_, part, read, sequence.context);
+    if (!routing.weights.empty()) add_fixed_tail(part, routing.weights);
+    if (!routing.resolvent.empty()) {
+      add_fixed_tail(part, std::span(&routing.resolvent, 1));
+      view_->fixed.back().label += ", feedback alone";
+      view_->fixed.back().is_resolvent = true;
+    }
+    view_->routing.push_back(std::move(routing));
+  }
+}
+
+void InfluenceMeasurement::add_fixed_tail(int part, std::span<const std::vector<float>> weights) {
+  InfluenceTail tail;
+  tail.label = trainer_->parts()[static_cast<std::size_t>(part)].label;
+  tail.kind = trainer_->parts()[static_cast<std::size_t>(part)].kind;
+  tail.layer = part;
+  fill_tail(tail, weights, view_->sources, config.tokens, config.per_decade);
+  view_->fixed.push_back(std::move(tail));
+}
+
+// The stream before each mixer comes from one forward pass; a block's Jacobian is taken there.
+void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
+  backend.upload(tokens.device(), sequence.tokens.data());
+  backend.upload(context.device(), sequence.context.data());
+  tape_.begin(false);
+  const auto& parts = trainer_->parts();
+  const std::size_t branches = model_->branches().size();
+  Var x = model_->embed(tape_, tokens.device());
+  const std::vector<double> first = to_host(backend, x.value);
+  std::vector<std::pair<int, std::vector<double>>> streams;  // part, what goes into it
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (parts[part].branch < 0) continue;
+    if (mixes_tokens(parts[part].kind)) streams.emplace_back(part, to_host(backend, x.value));
+    const auto branch = static_cast<std::size_t>(parts[part].branch);
+    x = model_->forward_branches(tape_, x, context.device(), branch, branch + 1);
+  }
+  for (auto& [part, stream] : streams) {
+    InfluenceTail tail;
+    tail.label = parts[part].label;
+    tail.kind = parts[part].kind;
+    tail.layer = part;
+    const auto branch = static_cast<std::size_t>(parts[part].branch);
+    add_job(std::move(tail), std::move(stream), sequence, branch, branch + 1);
+  }
+  InfluenceTail stack;
+  stack.label = "whole stack";
+  stack.kind = "stack";
+  if (!streams.empty()) add_job(std::move(stack), first, sequence, 0, branches);
+}
+
+void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence,
+                                   std::size_t first, std::size_t last) {
+  JacobianPlan plan;
+  plan.blocks = influence_blocks(view_->sources, config.tokens, config.per_decade);
+  plan.directions = config.directions;
+  plan.seed = trainer_->seed();
+  plan.tokens_at_once = tokens_in_a_pass(trainer_->backend());
+  for (std::size_t i = first; i < last; ++i) plan.causal = plan.causal && is_causal(*model_->branches()[i].layer);
+  Job job{std::move(tail), plan.blocks, nullptr};
+  job.measure = std::make_unique<JacobianMeasure>(
+      tape_, trainer_->dtype(), std::move(x), sequence.context,
+      [this, first, last](Tape& tape, const Var& in, const Tensor& mask) {
+        return model_->forward_branches(tape, in, mask, first, last);
+      },
+      std::move(plan));
+  jobs_.push_back(std::move(job));
+}
+
+// Initial layers run once; those of the model run again whenever their weights are others.
+void InfluenceMeasurement::enter_race() {
+  RaceConfig same_kinds = config.race;
+  if (race_) same_kinds.kinds = race_->config().kinds;
+  const bool is_changed = !race_ || race_->config() != config.race;
+  if (!race_ || race_->config() != same_kinds)
+    race_ = std::make_unique<LayerRace>(config.race, model_->width(), trainer_->seed(), tape_, trainer_->dtype());
+  race_->forget_trained();
+  if (is_changed) race_->enter_initial(config.race.kinds);
+  race_is_new_ = race_is_new_ || is_changed;
+  if (view_->step == 0) return;
+  for (const ModelPart& part : trainer_->parts()) {
+    if (part.branch < 0 || !mixes_tokens(part.kind)) continue;
+    race_->enter_trained(*model_->branches()[static_cast<std::size_t>(part.branch)].layer, part.label,
+                         "trained, step " + std::to_string(view_->step));
+  }
+}
+
+// Of the first measurement everything, later what a race of other layers brings beside the last measurement's tails.
+void InfluenceMeasurement::show_part() {
+  if (finished_ && !race_is_new_) return;
+  auto part = std::make_shared<InfluenceView>(finished_ ? *finished_ : *view_);
+  part->race = std::make_shared<RaceView>(race_->view());
+  part->deep = deep_.profiles();
+  partial_ = std::move(part);
+  shown_race_ = race_->revision();
+}
+
+void InfluenceMeasurement::advance_job() {
+  Job& job = jobs_.front();
+  if (job.measure->advance()) return;
+  fill_tail(job.tail, job.blocks, job.measure->norms());
+  view_->blocks.push_back(std::move(job.tail));
+  jobs_.pop_front();
+  show_part();
+}
+
+bool InfluenceMeasurement::advance_race() {
+  if (!race_->advance()) return false;
+  if (race_->revision() != shown_race_) show_part();
+  return true;
+}
+
+bool InfluenceMeasurement::advance_deep() {
+  if (deep_.profiles()) return false;
+  if (!deep_.advance()) show_part();
+  return true;
+}
+
+// Tails and race take turns, so that nobody waits long for the first of either.
+bool InfluenceMeasurement::advance() {
+  if (!working_) return false;
+  is_race_turn_ = !is_race_turn_;
+  if (is_race_turn_ && advance_race()) return true;
+  if (!jobs_.empty()) {
+    advance_job();
+    return true;
+  }
+  if (advance_deep() || advance_race()) return true;
+  view_->race = std::make_shared<RaceView>(race_->view());
+  view_->deep = deep_.profiles();
+  view_->is_complete = true;
+  finished_ = view_;
+  partial_.reset();
+  race_is_new_ = false;
+  working_ = false;
+  return false;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,91 @@
+// The influence laboratory: measures how every token mixer of a model, and the whole stack, forget. It works on a copy
+// of the weights, pass by pass, so that training goes on in between and a measurement belongs to one step.
+#pragma once
+#include <deque>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+
+#include "core/engine/influence/deep_experiment.h"
+#include "core/engine/influence/jacobian_measure.h"
+#include "core/engine/influence/layer_race.h"
+#include "core/engine/observation/influence_view.h"
+#include "core/engine/training/trainer.h"
+
+namespace afterglow {
+
+struct InfluenceConfig {
+  int tokens = 256;  ///< T: the probe sequence, followed by the next ones while it is shorter
+  int source = -1;   ///< tau; -1: the mean of `averaged` sources in the first eighth of the sequence
+  int averaged = 3;
+  int directions = 4;  ///< cotangents for each block; the width or more: exact norms
+  int per_decade = 8;  ///< lags
+  RaceConfig race;
+};
+
+/// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]}}; what is
+/// absent stays as it is. Throws Error(bad_input) that names the field.
+InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config);
+nlohmann::json to_json(const InfluenceConfig& config);
+
+class InfluenceMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the laboratory.
+  InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer);
+  ~InfluenceMeasurement();
+
+  InfluenceConfig config;
+
+  /// Copies weights and settings, reads the routing from one forward pass, and leaves the Jacobians to `advance`.
+  /// `probe` is the held-out example with which the sequence begins.
+  void begin(std::uint64_t probe);
+  /// One piece of work: a reverse pass of at most `tokens_in_a_pass` tokens. False when there is nothing left.
+  bool advance();
+  bool working() const { return working_; }
+  /// Step of the weights that are measured or were measured last; -1 before.
+  std::int64_t step() const { return view_ ? view_->step : -1; }
+  /// The last measurement that is complete; null before.
+  std::shared_ptr<const InfluenceView> finished() const { return finished_; }
+  /// The same; while the first one is under way, what is there of it, and while other layers race, those.
+  std::shared_ptr<const InfluenceView> newest() const { return partial_ ? partial_ : finished_; }
+
+ private:
+  struct Sequence {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::uint8_t> context;
+  };
+  Sequence sequence(std::uint64_t probe) const;
+  std::vector<int> sources() const;
+  void copy_weights();
+  void read_routing(const Sequence& sequence);
+  void add_fixed_tail(int part, std::span<const std::vector<float>> weights);
+  void plan_blocks(const Sequence& sequence);
+  void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
+               std::size_t last);
+  void enter_race();
+  void advance_job();
+  bool advance_race();
+  bool advance_deep();
+  void show_part();
+
+  Trainer* trainer_;
+  ParameterStore store_;
+  std::unique_ptr<Model> model_;
+  Tape& tape_;
+  struct Job {
+    InfluenceTail tail;
+    std::vector<JacobianPlan::Block> blocks;
+    std::unique_ptr<JacobianMeasure> measure;
+  };
+  std::deque<Job> jobs_;
+  std::unique_ptr<LayerRace> race_;
+  DeepExperiment deep_;      // made once; it knows nothing of the model
+  bool race_is_new_ = true;  // its layers are others than those of the last measurement
+  bool is_race_turn_ = false;
+  int shown_race_ = 0;  // revision
+  bool working_ = false;
+  std::shared_ptr<InfluenceView> view_;
+  std::shared_ptr<const InfluenceView> finished_, partial_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,80 @@
+// Norms of end-to-end Jacobian blocks |dy_t/dx_tau|_2 (Sessa, definition 3) by reverse passes through the tape, a few
+// at a time, so that whoever measures can do other things in between.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/analysis/influence.h"
+#include "core/autograd/tape.h"
+
+namespace afterglow {
+
+/// x [B,T,d] -> y [B,T,d]; mask u8 [B,T] as in Layer::forward.
+using SequenceMap = std::function<Var(Tape& tape, const Var& x, const Tensor& mask)>;
+
+struct JacobianPlan {
+  struct Block {
+    int query = 0, source = 0;  ///< t and tau
+  };
+  std::vector<Block> blocks;
+  int directions = 4;  ///< cotangents for each block; d or more: unit vectors, and the norms are exact
+  bool causal = true;  ///< no output depends on later tokens, so that a pass may end at its last query
+  std::uint64_t seed = 0;
+  int tokens_at_once = 4096;  ///< of one pass, all rows together
+};
+
+/// How many tokens of one pass keep this device busy without holding up whoever shares it.
+int tokens_in_a_pass(const Backend& backend);
+
+/// How many tokens the next pass may have: no more than keep the device busy, nor than its memory bears. What a token
+/// takes is seen from the pass before, so that the first one is a small one.
+class PassSize {
+ public:
+  explicit PassSize(int max_tokens) : max_tokens_(max_tokens) {}
+  int tokens() const;
+  /// A pass of so many tokens has taken so many bytes of its arena.
+  void note(std::int64_t tokens, std::size_t bytes);
+
+ private:
+  int max_tokens_;
+  std::int64_t bytes_of_a_token_ = 0;  // in the last pass; 0 before the first
+};
+
+/// One cotangent takes one row of a batch: it holds u at the query and 0 elsewhere, and what comes back at the source
+/// is u^T J. So a pass costs a forward and a backward of (rows x tokens up to the query); parameters count as
+/// constants.
+class JacobianMeasure {
+ public:
+  /// `x` [T*d] on the host. Tape and map must outlive the measure; the tape belongs to it while `advance` runs.
+  JacobianMeasure(Tape& tape, DType dtype, std::vector<double> x, std::vector<std::uint8_t> context, SequenceMap map,
+                  JacobianPlan plan);
+
+  /// One pass; false when all are done.
+  bool advance();
+  bool done() const { return next_ == rows(); }
+  /// One for each block of the plan, once done.
+  std::vector<NormEstimate> norms() const;
+
+ private:
+  std::size_t rows() const { return order_.size() * static_cast<std::size_t>(directions_); }
+  int tokens() const { return static_cast<int>(context_.size()); }
+  std::vector<double> cotangent(std::size_t block, int direction) const;
+  Tensor repeated_input(int batch, int length);
+  Tensor repeated_context(int batch, int length);
+
+  Tape* tape_;
+  DType dtype_;
+  std::vector<double> x_;
+  std::vector<std::uint8_t> context_;
+  SequenceMap map_;
+  JacobianPlan plan_;
+  int width_, directions_;
+  bool complete_;
+  std::vector<std::size_t> order_;  // blocks by ascending query, so that passes are as short as they can be
+  PassSize size_;
+  std::size_t next_ = 0;       // row: place in order_ times directions, plus direction
+  std::vector<double> found_;  // [blocks, directions, d]
+};
+
+}  // namespace afterglow

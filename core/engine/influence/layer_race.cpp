@@ -1,0 +1,289 @@
+// Layers at their initial or trained weights, one after the other.
+#include "core/engine/influence/layer_race.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/analysis/influence.h"
+#include "core/engine/influence/influence_tail.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/layers/host_values.h"
+#include "core/layers/ska.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr int recall_lags_in_a_decade = 4;
+constexpr int tokens_at_once = 32;        // steps in one piece of work
+constexpr std::size_t timed_tokens = 24;  // the last ones
+constexpr std::int64_t max_cells = 48;    // rows and columns of a state that are shown
+
+double median_of_last(std::vector<double> times) {
+  times.erase(times.begin(), times.end() - static_cast<std::ptrdiff_t>(std::min(times.size(), timed_tokens)));
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+void show_state(RaceEntry& entry, Backend& backend, const LayerState& state) {
+  const auto larger = [](const auto& a, const auto& b) { return a.second.elements() < b.second.elements(); };
+  const auto& [name, tensor] = *std::max_element(state.tensors().begin(), state.tensors().end(), larger);
+  const std::int64_t rows = tensor.shape.rows(), columns = tensor.shape.last();
+  const std::vector<double> values = to_host(backend, tensor);
+  entry.state_name = name + " · " + std::to_string(rows) + " × " + std::to_string(columns);
+  entry.state_rows = static_cast<int>(std::min(rows, max_cells));
+  entry.state_columns = static_cast<int>(std::min(columns, max_cells));
+  entry.state.assign(static_cast<std::size_t>(entry.state_rows * entry.state_columns), 0.0f);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const std::int64_t row = r * entry.state_rows / rows, column = c * entry.state_columns / columns;
+      float& cell = entry.state[static_cast<std::size_t>(row * entry.state_columns + column)];
+      const auto value = static_cast<float>(values[static_cast<std::size_t>(r * columns + c)]);
+      if (!(std::abs(value) <= std::abs(cell))) cell = value;
+    }
+  }
+}
+
+/// Projections that start at zero, so that a block begins as the identity, would hide all memory.
+std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
+  std::string drawn;
+  for (const Parameter& parameter : store.all()) {
+    if (parameter.shape.rank() < 2) continue;
+    std::vector<double> values = store.download(parameter.value);
+    if (std::any_of(values.begin(), values.end(), [](double v) { return v != 0; })) continue;
+    Random random(seed, weights_stream, static_cast<std::uint64_t>(parameter.index));
+    fan_in_uniform()(random, parameter.shape, values);
+    store.upload(parameter, values);
+    drawn += (drawn.empty() ? "" : ", ") + parameter.name;
+  }
+  return drawn.empty() ? "" : drawn + " starts at zero and was drawn at random";
+}
+
+}  // namespace
+
+/// Of one layer, in the order in which its measurements are made.
+struct LayerRace::Candidate {
+  enum class Stage { tail, steps, recall, arrived };
+  Stage stage = Stage::tail;
+  RaceEntry entry;
+  std::unique_ptr<ParameterStore> store;  // of initial weights
+  std::unique_ptr<Layer> own;
+  Layer* layer = nullptr;
+  std::unique_ptr<JacobianMeasure> measure;
+  std::unique_ptr<PlantedRecall> recall;
+  std::optional<LayerState> state;  // of the tokens so far; kept, so that a race holds the same memory from its end on
+  std::vector<double> step_times;   // ms, one for each token; 0 where nobody waited
+};
+
+bool is_causal(const Layer& layer) {
+  if (layer.kind() != "ska") return true;
+  const RidgeConfig& core = static_cast<const Ska&>(layer).config().core;
+  using Mode = RidgeConfig::Mode;
+  return core.mode == Mode::recurrent || (core.mode == Mode::chunk && core.norm == RidgeConfig::Norm::prefix);
+}
+
+bool mixes_tokens(std::string_view kind) {
+  const std::vector<LayerKind>& kinds = layer_kinds();
+  return std::any_of(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == kind && k.mixes_tokens; });
+}
+
+nlohmann::json race_layer_config(std::string_view kind, std::int64_t width) {
+  const std::int64_t head = width % 16 == 0 ? 16 : width, heads = width / head;
+  if (kind == "ska") return {{"d", width}, {"H", heads}, {"r", head}, {"P", head}, {"K", 2}, {"mode", "recurrent"}};
+  if (kind == "mamba2" || kind == "mamba3")
+    return {{"d_model", width}, {"d_state", 16}, {"expand", 2}, {"headdim", head}};
+  if (kind == "sessa") return {{"D", width}, {"n_heads", heads}};
+  if (kind == "gka") return {{"hidden_size", width}, {"head_dim", head}, {"num_heads", heads}};
+  for (const char* plain : {"attention", "linear_attention"}) {
+    if (kind == plain) return {{"d", width}, {"n_heads", heads}};
+  }
+  for (const char* rule : {"gla", "deltanet", "gated_deltanet", "kalman"}) {
+    if (kind == rule) return {{"d", width}, {"H", heads}};
+  }
+  return nullptr;
+}
+
+LayerRace::LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Tape& tape, DType dtype)
+    : config_(config),
+      width_(width),
+      seed_(seed),
+      dtype_(dtype),
+      tape_(tape),
+      tokens_(std::make_unique<PinnedArray>(tape.backend(), Shape{config.tokens, width}, dtype)),
+      noise_(seed, static_cast<int>(width), config.tokens) {
+  Random random(seed, race_input_stream);
+  for (std::int64_t i = 0; i < config.tokens * width; ++i) input_.push_back(random.normal());
+  if (dtype == DType::f64) {
+    std::copy(input_.begin(), input_.end(), tokens_->host<double>());
+  } else {
+    std::copy(input_.begin(), input_.end(), tokens_->host<float>());
+  }
+  tokens_->queue_upload();
+}
+
+LayerRace::~LayerRace() = default;
+
+void LayerRace::enter_initial(const std::vector<std::string>& kinds) {
+  config_.kinds = kinds;
+  ++revision_;
+  std::deque<Candidate> before;
+  before.swap(contestants_);
+  for (const LayerKind& kind : layer_kinds()) {
+    if (!kind.mixes_tokens || (!kinds.empty() && std::find(kinds.begin(), kinds.end(), kind.name) == kinds.end()))
+      continue;
+    const nlohmann::json config = race_layer_config(kind.name, width_);
+    if (config.is_null()) continue;
+    const auto there = std::find_if(before.begin(), before.end(),
+                                    [&](const Candidate& c) { return c.own && c.own->kind() == kind.name; });
+    if (there == before.end()) {
+      enter(kind, config);
+    } else {
+      contestants_.push_back(std::move(*there));
+    }
+  }
+}
+
+void LayerRace::enter(const LayerKind& kind, const nlohmann::json& config) {
+  Candidate& fresh = contestants_.emplace_back();
+  fresh.store = std::make_unique<ParameterStore>();
+  fresh.own = kind.make(config, ParameterScope(*fresh.store, kind.name));
+  fresh.store->allocate_values(tape_.backend(), dtype_);
+  fresh.store->initialise(seed_);
+  fresh.entry.note = draw_silent_matrices(*fresh.store, seed_);
+  fresh.layer = fresh.own.get();
+  fresh.entry.tail.label = fresh.entry.tail.kind = kind.name;
+  fresh.entry.weights = "initial";
+}
+
+void LayerRace::enter_trained(Layer& layer, const std::string& label, const std::string& weights) {
+  Candidate& trained = contestants_.emplace_back();
+  trained.layer = &layer;
+  trained.entry.tail.kind = layer.kind();
+  trained.entry.tail.label = label;
+  trained.entry.weights = weights;
+}
+
+void LayerRace::forget_trained() {
+  ++revision_;
+  std::erase_if(contestants_, [](const Candidate& c) { return !c.own; });
+}
+
+JacobianPlan LayerRace::plan(const Layer& layer) const {
+  JacobianPlan plan;
+  plan.blocks = influence_blocks(std::vector<int>{std::min(config_.source, config_.tokens - 1)}, config_.tokens,
+                                 config_.per_decade);
+  plan.directions = config_.directions;
+  plan.causal = is_causal(layer);
+  plan.seed = seed_;
+  plan.tokens_at_once = tokens_in_a_pass(tape_.backend());
+  return plan;
+}
+
+/// The next tokens through the recurrent form. Only the last ones are timed, so only they are waited for.
+void LayerRace::advance_steps(Candidate& c) {
+  using Clock = std::chrono::steady_clock;
+  Backend& backend = tape_.backend();
+  if (!c.state) c.state.emplace(c.layer->make_state(backend, dtype_, 1));
+  const auto tokens = static_cast<std::size_t>(config_.tokens);
+  for (int i = 0; i < tokens_at_once && c.step_times.size() < tokens; ++i) {
+    const bool is_timed = c.step_times.size() + timed_tokens >= tokens;
+    const Tensor token = tokens_->device().at(static_cast<std::int64_t>(c.step_times.size()));
+    tape_.begin(false);
+    const Var x = tape_.constant(token.reshaped({1, 1, width_}));
+    if (is_timed) backend.synchronize();
+    const Clock::time_point start = Clock::now();
+    c.layer->step(tape_, x, *c.state);
+    if (is_timed) backend.synchronize();
+    c.step_times.push_back(is_timed ? 1e3 * std::chrono::duration<double>(Clock::now() - start).count() : 0.0);
+  }
+  if (c.step_times.size() < tokens) return;
+  show_state(c.entry, backend, *c.state);
+  c.entry.state_bytes = c.layer->state_bytes(DType::f32, config_.tokens);
+  c.entry.step_ms = median_of_last(c.step_times);
+  c.stage = Candidate::Stage::recall;
+  ++revision_;
+}
+
+void LayerRace::advance_tail(Candidate& c, const SequenceMap& map) {
+  if (!c.measure) {
+    c.measure = std::make_unique<JacobianMeasure>(
+        tape_, dtype_, input_, std::vector<std::uint8_t>(static_cast<std::size_t>(config_.tokens), 1), map,
+        plan(*c.layer));
+  }
+  if (c.measure->advance()) return;
+  fill_tail(c.entry.tail, plan(*c.layer).blocks, c.measure->norms());
+  c.measure.reset();
+  c.stage = Candidate::Stage::steps;
+}
+
+void LayerRace::advance_recall(Candidate& c, const SequenceMap& map) {
+  if (!c.recall) {
+    // A source nearer to the start than a phrase is long is asked about as if it stood where the phrase can end.
+    RecallPlan recall{std::max(config_.source, phrase_tokens - 1), {}, tokens_in_a_pass(tape_.backend())};
+    recall.lags = spread_lags(config_.tokens - 1 - recall.source, recall_lags_in_a_decade);
+    std::erase_if(recall.lags, [](int lag) { return lag < phrase_tokens; });
+    c.recall = std::make_unique<PlantedRecall>(tape_, dtype_, noise_, map, std::move(recall));
+  }
+  const bool goes_on = c.recall->advance();
+  if (c.recall->shares().size() != c.entry.recall.size()) {
+    c.entry.recall = c.recall->shares();
+    c.entry.recall_lags = c.recall->lags();
+    ++revision_;
+  }
+  if (goes_on) return;
+  c.recall.reset();
+  c.stage = Candidate::Stage::arrived;
+}
+
+bool LayerRace::advance() {
+  using Stage = Candidate::Stage;
+  auto next = std::find_if(contestants_.begin(), contestants_.end(),
+                           [](const Candidate& c) { return c.stage == Stage::tail || c.stage == Stage::steps; });
+  if (next == contestants_.end()) {
+    next = std::find_if(contestants_.begin(), contestants_.end(),
+                        [](const Candidate& c) { return c.stage == Stage::recall; });
+  }
+  if (next == contestants_.end()) return false;
+  Layer& layer = *next->layer;
+  const SequenceMap map = [&layer](Tape& tape, const Var& x, const Tensor& mask) {
+    return layer.forward(tape, x, mask);
+  };
+  if (next->stage == Stage::tail) {
+    advance_tail(*next, map);
+  } else if (next->stage == Stage::steps) {
+    advance_steps(*next);
+  } else {
+    advance_recall(*next, map);
+  }
+  return true;
+}
+
+RaceView LayerRace::view() const {
+  RaceView view;
+  view.tokens = config_.tokens;
+  view.width = static_cast<int>(width_);
+  view.source = config_.source;
+  view.seed = seed_;
+  for (const LayerKind& kind : layer_kinds()) {
+    if (kind.mixes_tokens && !race_layer_config(kind.name, width_).is_null()) view.kinds.push_back(kind.name);
+  }
+  for (const Candidate& c : contestants_) {
+    if (c.stage == Candidate::Stage::recall || c.stage == Candidate::Stage::arrived) view.entries.push_back(c.entry);
+  }
+  const auto last = [](const RaceEntry& e) {
+    return e.tail.values.empty() ? 0.0 : e.tail.values.back() / e.tail.values.front();
+  };
+  std::stable_sort(view.entries.begin(), view.entries.end(), [&](const RaceEntry& a, const RaceEntry& b) {
+    const double x = std::isnan(a.tail.one_percent_lag) ? 0 : a.tail.one_percent_lag;
+    const double y = std::isnan(b.tail.one_percent_lag) ? 0 : b.tail.one_percent_lag;
+    return x != y ? x > y : last(a) > last(b);
+  });
+  return view;
+}
+
+}  // namespace afterglow

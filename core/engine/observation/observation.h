@@ -1,0 +1,186 @@
+// What the engine shows: plain host values, each stamped with the step it was computed at. Panels read observations and
+// nothing else; no tensor and no device pointer crosses this line.
+#pragma once
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/curve.h"
+
+namespace afterglow {
+
+struct LayerSummary {
+  std::string label;   ///< "1 ska"
+  std::string scope;   ///< "layers.1.mixer": prefix of its parameters and probes
+  std::string kind;    ///< "ska", "mamba2", "koopman_mlp", "embedding", "head"
+  std::string detail;  ///< "r 16 · K 2 · H 4"
+  std::int64_t parameters = 0;
+  int heads = 0;                 ///< 0 when it has none
+  std::int64_t state_bytes = 0;  ///< recurrent state of one sequence of the task's length
+};
+
+struct ModelSummary {
+  std::string name;
+  std::vector<LayerSummary> layers;
+  std::int64_t parameters = 0;
+  bool is_forecaster = false;  ///< reads rows of a series instead of tokens
+};
+
+struct TokenView {
+  int id = 0;
+  std::string label;  ///< "k3", "v9", "·"
+  int role = 0;       ///< TokenRole of core/tasks, for colours
+  int target = -1;    ///< token that should follow here, -1 where the loss is not taken
+};
+
+struct Mark {
+  std::int64_t step = 0;
+  std::string text;  ///< "rate 3e-4 → 1e-3"
+};
+
+struct NamedCurve {
+  std::string name;
+  PublishedCurve values;
+};
+
+/// Value i belongs to training step first_step + i (steps count from 1).
+struct RunCurves {
+  std::string run;  ///< "run 1", "branch of run 1 at 120"
+  std::int64_t first_step = 1;
+  PublishedCurve loss, accuracy, learning_rate, gradient_norm, tokens_per_second;
+  std::vector<NamedCurve> layer_gradient_norms;     ///< one for each layer, same order as ModelSummary::layers
+  PublishedCurve held_out_step, held_out_accuracy;  ///< own abscissa: evaluated now and then
+  std::vector<Mark> marks;
+};
+
+/// Koopman operator of one head, from the probe sequence.
+struct HeadSpectrum {
+  int layer = 0, head = 0;                        ///< index into ModelSummary::layers
+  std::vector<std::complex<double>> eigenvalues;  ///< of A_w (before scaling), modulus descending
+  std::vector<int>
+      identity;  ///< identity[i] of mode i is kept over time, so that a mode keeps its colour; conjugates share one
+  std::vector<double> energy;  ///< share of the query's energy in each mode, sums to 1
+  double scale = 1.0;          ///< gamma / max(sigma, 1): A = scale * A_w
+  double gamma = 1.0, eta = 1.0, sigma = 0.0;
+  double kappa = 1.0, lambda_min = 0.0;  ///< of G + ridge I
+  double ridge = 0.0;
+  int power = 0;   ///< K
+  int jitter = 0;  ///< how often the factorisation needed help
+};
+
+/// Learned eigenvalues of a Koopman MLP.
+struct MlpSpectrum {
+  int layer = 0;
+  std::vector<std::complex<double>> eigenvalues;  ///< one of each conjugate pair
+};
+
+struct Spectra {
+  std::int64_t step = 0;
+  std::vector<HeadSpectrum> heads;
+  std::vector<MlpSpectrum> mlps;
+};
+
+/// The recurrent form of one head of the traced layer after one token.
+struct HeadStep {
+  std::vector<float> G, M, C;  ///< [r*r], [r*r], [P*r] normalised by the running m, row-major
+  double m = 0, sigma = 0, kappa = 1, lambda_min = 0;
+  int jitter = 0;
+  std::vector<std::complex<double>> eigenvalues;  ///< of A_w
+};
+
+struct TokenStep {
+  std::vector<HeadStep> heads;  ///< empty when the traced layer is no `ska`
+  std::vector<float> state;     ///< generic state of the traced layer, first state tensor flattened [rows*columns]
+  std::vector<int> top_tokens;  ///< the five most probable next tokens
+  std::vector<double> top_probabilities;
+  double target_probability = -1;  ///< of the token that should follow; -1 where none is asked
+};
+
+/// One sequence through the recurrent form of the whole model, token by token.
+struct Trace {
+  std::int64_t step = 0;          ///< training step of the weights
+  int layer = 0;                  ///< traced layer, index into ModelSummary::layers
+  int rank = 0, value_width = 0;  ///< r and P of the traced `ska`
+  int state_rows = 0, state_columns = 0;
+  std::vector<TokenView> tokens;
+  std::vector<TokenStep> steps;  ///< one for each token
+  std::int64_t state_bytes = 0;
+  std::vector<std::string> labels;  ///< text of every token id, for the answer distribution
+};
+
+/// Equivalent attention of the traced layer: with what weight the value of each token enters what a head answers at
+/// each token, before gate and output projection (core/analysis/token_weights.h).
+struct TokenWeights {
+  std::int64_t step = 0;  ///< training step of the weights
+  int layer = -1;         ///< index into ModelSummary::layers
+  int heads = 0;          ///< 0: the layer has no such weights
+  int tokens = 0;         ///< T, the first tokens of the probe sequence, at most 256
+  /// For each head [T*T], row = token that asks, column = token that is read; NaN in the future of a causal layer.
+  /// Empty for a head whose weights are not finite.
+  std::vector<std::vector<float>> weights;
+};
+
+enum class Severity { info, warning, failure };
+struct Event {
+  std::int64_t step = 0;
+  Severity severity = Severity::info;
+  std::string text;  ///< what, where, what to do
+};
+
+/// Hyperparameters as they are now, for controls: key as in `set`, value, range and meaning.
+struct Setting {
+  std::string key, label, unit, meaning;
+  double value = 0, minimum = 0, maximum = 0, initial = 0;
+  bool logarithmic = false, integer = false;
+};
+
+/// What the numbers of a training are called on axes and in files.
+struct MeasureNames {
+  std::string loss = "cross-entropy", loss_unit = "nats", quality = "accuracy";
+};
+
+struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without interventions
+struct TheoryView;      ///< theory_view.h: theorems of one head held against measurements
+struct DepthView;       ///< depth_view.h: gradients in front of every layer and their bounds
+struct InfluenceView;   ///< influence_view.h: influence against lag of the layers compared
+struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
+struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
+struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
+
+struct Observation {
+  std::string preset, title;
+  std::uint64_t seed = 0;
+  std::int64_t step = 0, final_step = 0;
+  std::int64_t oldest_step = 0;  ///< how far back rewind reaches
+  bool running = false, finished = false, stopped_non_finite = false;
+  std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`
+  std::int64_t checksum_step = 0;
+  std::string same_as;  ///< "run 1" when an earlier run had the same checksum at this step
+  std::string device, precision;
+  std::int64_t device_bytes = 0, history_bytes = 0;
+  double steps_per_second = 0;
+  ModelSummary model;
+  std::string task;  ///< "system prompt · 4 bindings · T 64"
+  MeasureNames measures;
+  std::vector<Setting> settings;
+  std::vector<RunCurves> runs;  ///< the current run last; earlier ones and branches before it
+  std::shared_ptr<const Spectra> spectra;
+  std::vector<std::shared_ptr<const Spectra>> spectrum_history;  ///< oldest first, the current one last
+  std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
+  std::shared_ptr<const ProbeView> probe;
+  std::shared_ptr<const TheoryView> theory;  ///< of the chosen head as trained; may be older than the probe
+  std::shared_ptr<const DepthView> depth;    ///< of the model as trained; may be older than the probe
+  std::shared_ptr<const InfluenceView> influence;
+  std::shared_ptr<const SolverView> solvers;
+  std::shared_ptr<const TrajectoryView> trajectory;
+  std::shared_ptr<const ForecastView> forecast;
+  std::shared_ptr<const MemoryView> memory;
+  std::vector<Event> events;
+  std::string recipe;  ///< JSON text that makes this moment again
+};
+
+}  // namespace afterglow

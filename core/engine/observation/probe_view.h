@@ -1,0 +1,40 @@
+// What the probe sequence makes the model answer, with and without interventions.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/observation.h"
+#include "core/engine/recipe/probe_setup.h"
+
+namespace afterglow {
+
+/// The most probable next tokens after one token: of before and after the interventions, by their larger probability.
+struct ProbeAnswer {
+  std::vector<int> tokens;
+  std::vector<double> before, after;             ///< probabilities, one for each of `tokens`
+  double target_before = -1, target_after = -1;  ///< of the token that should follow; -1 where none is asked
+};
+
+/// One head of an changed layer as the probe sees it.
+struct ProbedHead {
+  HeadSpectrum spectrum;     ///< with every override in force; `eigenvalues` after the edits, in the order before them
+  std::vector<bool> is_off;  ///< modes that are switched off
+  bool head_is_off = false;
+};
+
+struct ProbeView {
+  std::int64_t step = 0;  ///< training step of the weights
+  ProbeSetup setup;
+  std::vector<TokenView> tokens;     ///< `target` is that of the example, also where tokens were edited
+  std::vector<ProbeAnswer> answers;  ///< one for each token; empty ones where a long sequence was cut
+  std::shared_ptr<const std::vector<std::string>> labels;  ///< text of every token id
+  std::int64_t examples = 0;                               ///< sequences of the probe batch
+  double accuracy_before = 0, accuracy_after = 0;          ///< share of right answers on them
+  std::vector<ProbedHead> heads;                           ///< of changed layers only
+  TokenWeights weights;                                    ///< of the traced layer, interventions in force
+  bool is_edited() const { return !setup.interventions.empty(); }
+};
+
+}  // namespace afterglow

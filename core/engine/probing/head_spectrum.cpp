@@ -1,0 +1,83 @@
+// What a probing pass left of one head, as numbers that panels show.
+#include "core/engine/probing/head_spectrum.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/analysis/mode_decomposition.h"
+#include "core/analysis/spectrum.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double jitter_step = 1e-4;  // added to the diagonal each time a factorisation fails
+
+double setting_of(const Layer& layer, std::string_view key, double fallback) {
+  for (const LayerSetting& setting : layer.settings()) {
+    if (setting.key == key) return setting.value;
+  }
+  return fallback;
+}
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace
+
+HeadSettings head_settings(const Trainer& trainer, int part) {
+  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
+  const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer;
+  return {static_cast<int>(setting_of(layer, "K", 2)), setting_of(layer, "ridge", 1e-3)};
+}
+
+GramRange gram_range(std::vector<double> G, int r, double ridge, int jitter) {
+  for (int i = 0; i < r; ++i) G[static_cast<std::size_t>(i * r + i)] += ridge + jitter_step * jitter;
+  const SymmetricRange range = symmetric_range(G, r);
+  return {range.smallest, range.largest};
+}
+
+HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
+                                const CaptureReader& read) {
+  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
+  const auto r = static_cast<int>(read.shape(info.scope + ".A_w").last());
+  const std::int64_t square = static_cast<std::int64_t>(r) * r;
+  HeadSpectrum spectrum;
+  spectrum.layer = part;
+  spectrum.head = head;
+  const auto scalar = [&](const char* name, double fallback) {
+    const std::vector<double> value = read.tail(info.scope + "." + name, head, info.heads, 1);
+    return value.empty() ? fallback : value.front();
+  };
+  const std::vector<double> A = read.tail(info.scope + ".A_w", head, info.heads, square);
+  const std::vector<double> L = read.tail(info.scope + ".L", head, info.heads, square);
+  if (A.empty() || L.empty()) return spectrum;
+
+  // The query of the last token, [1,T,H,r], divided by the key scale m and whitened.
+  const std::vector<double>& queries = read.values(info.scope + ".queries");
+  std::vector<double> w;
+  const double m = scalar("m", 1.0);
+  if (queries.size() >= static_cast<std::size_t>(info.heads * r)) {
+    const auto* last = queries.data() + queries.size() - static_cast<std::size_t>((info.heads - head) * r);
+    std::vector<double> query(last, last + r);
+    for (double& value : query) value /= m;
+    w = solve_lower(L, r, query);
+  }
+  ModeDecomposition modes = decompose_modes(A, r, w);
+  spectrum.eigenvalues = std::move(modes.eigenvalues);
+  spectrum.energy = std::move(modes.energy);
+  spectrum.sigma = scalar("sigma", 0.0);
+  spectrum.jitter = static_cast<int>(scalar("jitter", 0.0));
+  ParameterStore& store = trainer.parameters();
+  spectrum.gamma = 1.0 + 0.5 * sigmoid(read.download(store.find(info.scope + ".gamma_raw")->value)[head]);
+  spectrum.eta = read.download(store.find(info.scope + ".eta")->value)[head];
+  spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
+  spectrum.power = settings.power;
+  spectrum.ridge = settings.ridge;
+  const GramRange range =
+      gram_range(read.tail(info.scope + ".G", head, info.heads, square), r, spectrum.ridge, spectrum.jitter);
+  spectrum.lambda_min = range.smallest;
+  spectrum.kappa = range.largest / range.smallest;
+  return spectrum;
+}
+
+}  // namespace afterglow

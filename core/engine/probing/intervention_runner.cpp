@@ -1,0 +1,305 @@
+// Evaluation passes with some layers edited, and what is read from them.
+#include "core/engine/probing/intervention_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/analysis/mode_decomposition.h"
+#include "core/engine/probing/depth_measure.h"
+#include "core/engine/probing/head_spectrum.h"
+#include "core/engine/probing/layer_weights.h"
+#include "core/engine/probing/theory.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/io/error.h"
+#include "core/layers/host_values.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
+constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; earlier tokens stay without
+constexpr std::size_t shown_answers = 6;
+constexpr int max_weighted_tokens = 256, max_labels = 4096;
+
+void softmax(double* row, std::size_t size) {
+  const double most = *std::max_element(row, row + size);
+  double sum = 0;
+  for (std::size_t i = 0; i < size; ++i) sum += row[i] = std::exp(row[i] - most);
+  for (std::size_t i = 0; i < size; ++i) row[i] /= sum;
+}
+
+/// The most probable tokens, by the larger of both probabilities.
+ProbeAnswer answer_of(const double* before, const double* after, std::size_t vocab, int target) {
+  ProbeAnswer answer;
+  std::vector<int> order(vocab);
+  std::iota(order.begin(), order.end(), 0);
+  const auto larger = [&](int i) { return std::max(before[i], after[i]); };
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(shown_answers, vocab));
+  std::partial_sort(order.begin(), order.begin() + shown, order.end(),
+                    [&](int a, int b) { return larger(a) > larger(b) || (larger(a) == larger(b) && a < b); });
+  order.resize(static_cast<std::size_t>(shown));
+  for (const int token : order) {
+    answer.tokens.push_back(token);
+    answer.before.push_back(before[token]);
+    answer.after.push_back(after[token]);
+  }
+  if (target >= 0 && static_cast<std::size_t>(target) < vocab) {
+    answer.target_before = before[target];
+    answer.target_after = after[target];
+  }
+  return answer;
+}
+
+SkaEdit edit_of(const LayerIntervention& layer, int heads) {
+  SkaEdit edit{layer.power, layer.ridge, {}};
+  if (layer.heads.empty()) return edit;
+  edit.heads.resize(static_cast<std::size_t>(heads));
+  for (const auto& [head, override] : layer.heads) {
+    SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
+    own = {override.is_off, override.gamma, override.eta, {}};
+    for (const auto& [mode, change] : override.modes) own.modes.push_back(change);
+  }
+  return edit;
+}
+
+}  // namespace
+
+struct InterventionRunner::Sequences {
+  Sequences(Backend& backend, std::int64_t count, std::int64_t length)
+      : tokens(backend, {count, length}, DType::i32),
+        targets(backend, {count, length}, DType::i32),
+        context(backend, {count, length}, DType::u8) {}
+  void upload() {
+    for (PinnedArray* array : {&tokens, &targets, &context}) array->queue_upload();
+  }
+  std::int64_t count() const { return tokens.device().shape[0]; }
+  std::int64_t length() const { return tokens.device().shape[1]; }
+  PinnedArray tokens, targets, context;
+};
+
+InterventionRunner::InterventionRunner(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) {
+  const auto& parts = trainer.parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].kind != "ska") continue;
+    const auto& ska =
+        static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(parts[i].branch)].layer);
+    intervention_targets_.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,
+                                     static_cast<int>(ska.config().heads), static_cast<int>(ska.config().rank)});
+  }
+  std::vector<std::string> labels;
+  const Task& task = trainer.task();
+  for (int token = 0; token < std::min(task.vocab(), max_labels); ++token) labels.push_back(task.token_label(token));
+  labels_ = std::make_shared<const std::vector<std::string>>(std::move(labels));
+}
+
+InterventionRunner::~InterventionRunner() = default;
+
+void InterventionRunner::forget() {
+  plain_.reset();
+  plain_accuracy_.reset();
+  stream_branch_ = 0;
+}
+
+Example InterventionRunner::sequence_of(const ProbeSetup& setup) const {
+  Example example = trainer_->task().example(trainer_->seed(), setup.index, Split::held_out);
+  if (setup.tokens.empty()) return example;
+  if (setup.tokens.size() != example.tokens.size()) {
+    throw Error(ExitCode::bad_input, "a probe sequence of this task has " + std::to_string(example.tokens.size()) +
+                                         " tokens, not " + std::to_string(setup.tokens.size()));
+  }
+  for (const int token : setup.tokens) {
+    if (token < 0 || token >= trainer_->model().vocab())
+      throw Error(ExitCode::bad_input, "token " + std::to_string(token) + " is outside the vocabulary of " +
+                                           std::to_string(trainer_->model().vocab()));
+  }
+  example.tokens.assign(setup.tokens.begin(), setup.tokens.end());
+  return example;
+}
+
+InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& interventions) const {
+  Edits edits;
+  for (const InterventionTarget& layer : intervention_targets_) {
+    const auto found = interventions.layers.find(layer.layer);
+    if (found == interventions.layers.end()) continue;
+    const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(layer.layer)].branch);
+    edits[branch] = edit_of(found->second, layer.heads);
+  }
+  return edits;
+}
+
+Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool probing) {
+  tape_.begin(false);
+  tape_.set_probing(probing);
+  const Tensor context = input.context.device();
+  const auto& branches = trainer_->model().branches();
+  // What lies before the first edit is the same in every look at the batch; the sequence shows its probes.
+  const std::size_t first = probing || edits.empty() ? 0 : edits.begin()->first;
+  const Var logits =
+      trainer_->model().forward_with(tape_, stream_before(input, first), first, [&](std::size_t i, const Var& x) {
+        const auto found = edits.find(i);
+        if (found == edits.end()) return branches[i].layer->forward(tape_, x, context);
+        return static_cast<Ska&>(*branches[i].layer).forward_edited(tape_, x, context, found->second);
+      });
+  tape_.set_probing(false);
+  trainer_->backend().synchronize();
+  return logits;
+}
+
+Var InterventionRunner::stream_before(const Sequences& input, std::size_t branch) {
+  Model& model = trainer_->model();
+  if (branch > 0 && stream_branch_ == branch) return tape_.constant(stream_->device());
+  const Var x =
+      model.forward_branches(tape_, model.embed(tape_, input.tokens.device()), input.context.device(), 0, branch);
+  if (branch == 0) return x;
+  if (!stream_) stream_ = std::make_unique<PinnedArray>(trainer_->backend(), x.shape(), x.value.dtype);
+  trainer_->backend().copy(stream_->device(), x.value);
+  stream_branch_ = branch;
+  return x;
+}
+
+InterventionRunner::Answers InterventionRunner::answers(const Edits& edits) {
+  const Var logits = forward(*sequence_, edits, !edits.empty());
+  const std::int64_t tokens = sequence_->length(), vocab = logits.shape().last();
+  Answers result;
+  result.first = std::max<std::int64_t>(0, tokens - std::max<std::int64_t>(1, max_probabilities / vocab));
+  const Tensor all = logits.value.at(0);
+  Tensor last = all;
+  last.data = static_cast<std::byte*>(all.data) + static_cast<std::size_t>(result.first * vocab) * size_of(all.dtype);
+  last.shape = {tokens - result.first, vocab};
+  result.probabilities = to_host(trainer_->backend(), last);
+  for (std::int64_t t = 0; t < tokens - result.first; ++t)
+    softmax(result.probabilities.data() + t * vocab, static_cast<std::size_t>(vocab));
+  return result;
+}
+
+double InterventionRunner::accuracy(const Edits& edits) {
+  const CrossEntropy result = cross_entropy(tape_, forward(*batch_, edits, false), batch_->targets.device());
+  std::int32_t correct = 0, counted = 0;
+  trainer_->backend().download(&correct, result.correct);
+  trainer_->backend().download(&counted, result.counted);
+  return counted > 0 ? static_cast<double>(correct) / counted : 0.0;
+}
+
+/// Makes the batch once, and puts the sequence in its place.
+void InterventionRunner::load(const ProbeSetup& setup) {
+  const Example example = sequence_of(setup);
+  const auto length = static_cast<std::int64_t>(example.tokens.size());
+  if (step_ != trainer_->finished_steps()) forget();
+  step_ = trainer_->finished_steps();
+  if (!batch_) {
+    const std::int64_t count = std::clamp<std::int64_t>(batch_tokens / length, 1, max_examples);
+    sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
+    batch_ = std::make_unique<Sequences>(trainer_->backend(), count, length);
+    fill_batch(trainer_->task(), trainer_->seed(), 0, static_cast<int>(count), batch_->tokens.host<std::int32_t>(),
+               batch_->targets.host<std::int32_t>(), batch_->context.host<std::uint8_t>(), Split::held_out);
+    batch_->upload();
+  }
+  if (asked_ != example.tokens) plain_.reset();
+  asked_ = example.tokens;
+  std::copy(example.tokens.begin(), example.tokens.end(), sequence_->tokens.host<std::int32_t>());
+  std::copy(example.context.begin(), example.context.end(), sequence_->context.host<std::uint8_t>());
+  sequence_->upload();
+}
+
+std::shared_ptr<const TheoryView> InterventionRunner::theory(const ProbeSetup& setup, int layer, int head) {
+  if (intervention_targets_.empty()) return nullptr;
+  const auto meant = std::find_if(intervention_targets_.begin(), intervention_targets_.end(),
+                                  [&](const InterventionTarget& known) { return known.layer == layer; });
+  const InterventionTarget& of = meant == intervention_targets_.end() ? intervention_targets_.front() : *meant;
+  load(setup);
+  forward(*sequence_, {}, true);
+  return std::make_shared<const TheoryView>(
+      read_theory(*trainer_, of.layer, std::clamp(head, 0, of.heads - 1), CaptureReader(tape_, trainer_->backend())));
+}
+
+std::shared_ptr<const DepthView> InterventionRunner::depth(const ProbeSetup& setup) {
+  return std::make_shared<const DepthView>(measure_depth(*trainer_, tape_, sequence_of(setup)));
+}
+
+std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setup, int traced, const Spectra* unedited,
+                                                          std::optional<double> accuracy_after) {
+  const Task& task = trainer_->task();
+  const Example example = sequence_of(setup);
+  const auto length = static_cast<std::int64_t>(example.tokens.size());
+  load(setup);
+  if (!plain_accuracy_) plain_accuracy_ = accuracy({});
+  if (!plain_) plain_ = answers({});
+
+  const Edits edits = edits_of(setup.interventions);
+  auto view = std::make_shared<ProbeView>();
+  view->step = step_;
+  view->setup = setup;
+  view->labels = labels_;
+  view->examples = batch_->count();
+  view->accuracy_before = *plain_accuracy_;
+  view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy_after ? *accuracy_after : accuracy(edits);
+  // The sequence comes last, as its probes are read from the tape.
+  const Answers edited = edits.empty() ? *plain_ : answers(edits);
+  const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());
+  for (std::int64_t t = 0; t < length; ++t) {
+    const auto i = static_cast<std::size_t>(t);
+    const int token = example.tokens[i];
+    view->tokens.push_back(
+        {token, task.token_label(token), static_cast<int>(task.token_role(token)), example.targets[i]});
+    const auto row = static_cast<std::size_t>(std::max<std::int64_t>(0, t - edited.first)) * vocab;
+    view->answers.push_back(t < edited.first ? ProbeAnswer{}
+                                             : answer_of(plain_->probabilities.data() + row,
+                                                         edited.probabilities.data() + row, vocab, example.targets[i]));
+  }
+  if (!edits.empty()) {
+    read_heads(setup, edits, unedited, *view);
+    read_weights(traced, example, view->weights);
+  }
+  return view;
+}
+
+void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* unedited,
+                                    ProbeView& view) {
+  const CaptureReader read(tape_, trainer_->backend());
+  for (const auto& [part, layer] : setup.interventions.layers) {
+    const SkaEdit& edit = edits.at(static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch));
+    HeadSettings settings = head_settings(*trainer_, part);
+    settings.power = layer.power.value_or(settings.power);
+    settings.ridge = layer.ridge.value_or(settings.ridge);
+    for (int head = 0; head < trainer_->parts()[static_cast<std::size_t>(part)].heads; ++head) {
+      ProbedHead probed;
+      HeadSpectrum& spectrum = probed.spectrum;
+      spectrum = read_head_spectrum(*trainer_, part, head, settings, read);
+      const HeadSpectrum* before = nullptr;
+      for (std::size_t i = 0; unedited && i < unedited->heads.size(); ++i) {
+        if (unedited->heads[i].layer == part && unedited->heads[i].head == head) before = &unedited->heads[i];
+      }
+      spectrum.identity = before ? track_modes(before->eigenvalues, before->identity, spectrum.eigenvalues)
+                                 : track_modes({}, {}, spectrum.eigenvalues);
+      probed.is_off.assign(spectrum.eigenvalues.size(), false);
+      if (!edit.heads.empty()) {
+        const SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
+        probed.head_is_off = own.is_off;
+        spectrum.gamma = own.gamma.value_or(spectrum.gamma);
+        spectrum.eta = own.eta.value_or(spectrum.eta);
+        spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
+        const EditedModes modes = edit_modes(spectrum.eigenvalues, own.modes);
+        spectrum.eigenvalues = modes.eigenvalues;
+        probed.is_off = modes.is_off;
+      }
+      view.heads.push_back(std::move(probed));
+    }
+  }
+}
+
+void InterventionRunner::read_weights(int traced, const Example& example, TokenWeights& weights) {
+  weights.step = step_;
+  weights.layer = traced;
+  weights.tokens = std::min(max_weighted_tokens, static_cast<int>(example.tokens.size()));
+  const auto& parts = trainer_->parts();
+  if (traced < 0 || traced >= static_cast<int>(parts.size()) ||
+      !has_layer_weights(parts[static_cast<std::size_t>(traced)].kind))
+    return;
+  const std::span<const std::uint8_t> context(example.context.data(), static_cast<std::size_t>(weights.tokens));
+  weights.weights = layer_weights(*trainer_, traced, CaptureReader(tape_, trainer_->backend()), context);
+  weights.heads = static_cast<int>(weights.weights.size());
+}
+
+}  // namespace afterglow

@@ -1,0 +1,67 @@
+// Asks the model one sequence and a batch of held-out ones, with and without interventions. It reads weights and never
+// changes them, and uses no tape of a step: training gives the same bits whether anybody probes or not.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "core/engine/observation/observation.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/training/trainer.h"
+#include "core/layers/ska.h"
+
+namespace afterglow {
+
+class PinnedArray;
+
+class InterventionRunner {
+ public:
+  explicit InterventionRunner(Trainer& trainer);
+  ~InterventionRunner();
+
+  /// The `ska` layers of the model.
+  const std::vector<InterventionTarget>& intervention_targets() const { return intervention_targets_; }
+  /// The sequence that a setup means; tokens outside the vocabulary or of another length are an Error(bad_input).
+  Example sequence_of(const ProbeSetup& setup) const;
+  /// Answers, accuracy and operators. `traced` is the part whose token weights are wanted; `unedited` gives the modes
+  /// of changed heads their identities. `accuracy_after`, where given, stands for the accuracy with the interventions,
+  /// which takes most of the time.
+  std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* unedited,
+                                        std::optional<double> accuracy_after = std::nullopt);
+  /// The theorems beside one head of part `layer` (any other part: the first `ska`); nullptr without such a layer.
+  std::shared_ptr<const TheoryView> theory(const ProbeSetup& setup, int layer, int head);
+  /// The gradient of the sequence's loss at every depth, and its bounds.
+  std::shared_ptr<const DepthView> depth(const ProbeSetup& setup);
+  /// Weights or settings have changed: what was computed without interventions is no longer right.
+  void forget();
+
+ private:
+  using Edits = std::map<std::size_t, SkaEdit>;  // by branch
+  struct Sequences;
+  struct Answers {
+    std::int64_t first = 0;  // token of the first row
+    std::vector<double> probabilities;
+  };
+  void load(const ProbeSetup& setup);
+  Edits edits_of(const Interventions& interventions) const;
+  Var forward(const Sequences& input, const Edits& edits, bool probing);
+  Var stream_before(const Sequences& input, std::size_t branch);
+  Answers answers(const Edits& edits);
+  double accuracy(const Edits& edits);
+  void read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* unedited, ProbeView& view);
+  void read_weights(int traced, const Example& example, TokenWeights& weights);
+
+  Trainer* trainer_;
+  Tape& tape_;
+  std::vector<InterventionTarget> intervention_targets_;
+  std::shared_ptr<const std::vector<std::string>> labels_;
+  std::unique_ptr<Sequences> sequence_, batch_;
+  std::unique_ptr<PinnedArray> stream_;  // of the batch before branch `stream_branch_`: no edit changes it
+  std::size_t stream_branch_ = 0;        // 0: not known
+  std::vector<std::int32_t> asked_;      // tokens that `plain_` belongs to
+  std::optional<Answers> plain_;         // without interventions, at `step_`
+  std::optional<double> plain_accuracy_;
+  std::int64_t step_ = -1;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,337 @@
+// Probing forward passes and what is read from them.
+#include "core/engine/probing/observer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/analysis/mode_decomposition.h"
+#include "core/analysis/spectrum.h"
+#include "core/engine/probing/capture_reader.h"
+#include "core/engine/probing/head_spectrum.h"
+#include "core/engine/probing/layer_weights.h"
+#include "core/engine/probing/solver_problems.h"
+#include "core/engine/training/pinned_array.h"
+
+namespace afterglow {
+
+namespace {
+
+const HeadSpectrum* find_head(const Spectra& spectra, int layer, int head) {
+  for (const HeadSpectrum& spectrum : spectra.heads) {
+    if (spectrum.layer == layer && spectrum.head == head) return &spectrum;
+  }
+  return nullptr;
+}
+
+/// `count` places spread over 0..tokens-1, the last one among them.
+std::vector<int> spread_tokens(int tokens, int count) {
+  std::vector<int> places;
+  for (int i = 1; i <= std::min(count, tokens); ++i)
+    places.push_back(static_cast<int>(static_cast<std::int64_t>(tokens) * i / std::min(count, tokens)) - 1);
+  return places;
+}
+
+/// From what each token reads of each, [tokens, tokens] a head, the first of them the places of memory.
+MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights, int places, std::size_t tokens) {
+  const auto memory = static_cast<std::size_t>(places);
+  const auto mean = [&](std::size_t reader, std::size_t read) {
+    double sum = 0;
+    for (const std::vector<float>& head : weights) sum += head.empty() ? NAN : head[reader * tokens + read];
+    return sum / static_cast<double>(weights.size());
+  };
+  MemoryAttention attention;
+  bool sees_input = false;
+  attention.reads.assign(memory, {});
+  for (std::size_t t = memory; t < tokens; ++t) {
+    std::vector<double>& row = attention.is_read.emplace_back();
+    for (std::size_t m = 0; m < memory; ++m) {
+      row.push_back(mean(t, m));
+      attention.reads[m].push_back(mean(m, t));
+      // What a causal layer cannot see has no weight: NaN.
+      sees_input = sees_input || (std::isfinite(attention.reads[m].back()) && attention.reads[m].back() != 0);
+    }
+  }
+  if (!sees_input) attention.reads.clear();
+  return attention;
+}
+
+/// The part itself if it will do, else the first that does; -1 without any.
+int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(std::string_view)) {
+  if (wanted >= 0 && wanted < static_cast<int>(parts.size()) && will_do(parts[static_cast<std::size_t>(wanted)].kind))
+    return wanted;
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const ModelPart& p) { return will_do(p.kind); });
+  return found == parts.end() ? -1 : static_cast<int>(found - parts.begin());
+}
+
+constexpr int max_iterations = 40;
+
+/// As many of a layer's tokens, at most `most`, as do `work` together when one takes width^power for each head; a look
+/// stays within some tenths of a second.
+std::vector<int> affordable_tokens(const ModelPart& part, const CaptureReader& read, int tokens, double work, int power,
+                                   int most) {
+  const Shape keys = read.shape(part.scope + ".keys");
+  const double width = static_cast<double>(keys.last()) / (keys.rank() == 3 ? part.heads : 1);
+  return spread_tokens(tokens, std::clamp(static_cast<int>(work / (part.heads * std::pow(width, power))), 1, most));
+}
+
+/// Races the solvers on some tokens' systems of `view.layer`; returns the worst conditioned one.
+RidgeProblem race_some(Trainer& trainer, const CaptureReader& read, int tokens, SolverView& view) {
+  const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
+  RidgeProblem hardest;
+  double worst = 0;
+  const std::vector<int> raced = affordable_tokens(part, read, tokens, 3e5, 2, 12);
+  view.strength = for_each_system(trainer, view.layer, read, raced, [&](int head, int token, RidgeProblem p) {
+    view.problems.push_back(race(head, token, p, max_iterations));
+    if (view.problems.back().kappa() > worst) {
+      worst = view.problems.back().kappa();
+      hardest = std::move(p);
+    }
+  });
+  return hardest;
+}
+
+/// How well some tokens' systems of `view.layer` are conditioned.
+void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, SolverView& view) {
+  const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
+  const std::vector<int> conditioned = affordable_tokens(part, read, tokens, 1e7, 3, 64);
+  for_each_system(trainer, view.layer, read, conditioned, [&](int head, int token, const RidgeProblem& p) {
+    if (view.conditioning.empty() || view.conditioning.back().head != head)
+      view.conditioning.push_back({head, {}, {}, {}, {}, {}});
+    HeadConditioning& own = view.conditioning.back();
+    const SymmetricRange range = symmetric_range(p.H, p.size());
+    own.tokens.push_back(token);
+    own.smallest.push_back(std::max(0.0, range.smallest));
+    own.largest.push_back(range.largest);
+    own.norm.push_back(frobenius_norm(p.H));
+    own.ridge.push_back(p.ridge);
+  });
+}
+
+}  // namespace
+
+Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) { choose(0); }
+
+Observer::~Observer() = default;
+
+void Observer::choose(std::uint64_t index) {
+  example_ = trainer_->task().example(trainer_->seed(), index, Split::held_out);
+}
+void Observer::choose(Example example) { example_ = std::move(example); }
+
+int Observer::first_ska() const {
+  const auto& parts = trainer_->parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].kind == "ska") return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void Observer::probe_sequence() {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(example_.tokens.size());
+  if (!tokens_ || tokens_->device().columns() != length) {
+    tokens_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::i32);
+    context_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::u8);
+  }
+  std::copy(example_.tokens.begin(), example_.tokens.end(), tokens_->host<std::int32_t>());
+  std::copy(example_.context.begin(), example_.context.end(), context_->host<std::uint8_t>());
+  tokens_->queue_upload();
+  context_->queue_upload();
+  tape_.begin(false);
+  tape_.set_probing(true);
+  trainer_->model().forward(tape_, tokens_->device(), context_->device());
+  tape_.set_probing(false);
+  backend.synchronize();
+}
+
+std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
+  probe_sequence();
+  auto result = std::make_shared<Spectra>();
+  result->step = trainer_->finished_steps();
+  const CaptureReader read(tape_, trainer_->backend());
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (parts[part].kind == "koopman_mlp") add_mlp(part, *result);
+    if (parts[part].kind != "ska") continue;
+    for (int head = 0; head < parts[part].heads; ++head) {
+      HeadSpectrum spectrum = read_head_spectrum(*trainer_, part, head, head_settings(*trainer_, part), read);
+      const HeadSpectrum* previous = before ? find_head(*before, part, head) : nullptr;
+      spectrum.identity = previous ? track_modes(previous->eigenvalues, previous->identity, spectrum.eigenvalues)
+                                   : track_modes({}, {}, spectrum.eigenvalues);
+      result->heads.push_back(std::move(spectrum));
+    }
+  }
+  return result;
+}
+
+void Observer::add_mlp(int part, Spectra& spectra) const {
+  const ModelPart& info = trainer_->parts()[part];
+  ParameterStore& store = trainer_->parameters();
+  const std::vector<double> gamma = store.download(store.find(info.scope + ".gamma")->value);
+  const std::vector<double> omega = store.download(store.find(info.scope + ".omega")->value);
+  MlpSpectrum mlp{part, {}};
+  for (std::size_t i = 0; i < gamma.size(); ++i) {
+    const std::complex<double> raw(gamma[i], omega[i]);
+    mlp.eigenvalues.push_back(raw / std::max(1.0, std::abs(raw)));
+  }
+  spectra.mlps.push_back(std::move(mlp));
+}
+
+std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
+  constexpr std::size_t max_tokens = 256;
+  auto result = std::make_shared<TokenWeights>();
+  result->step = trainer_->finished_steps();
+  result->layer = part;
+  result->tokens = static_cast<int>(std::min(max_tokens, example_.tokens.size()));
+  const auto& parts = trainer_->parts();
+  if (part < 0 || part >= static_cast<int>(parts.size()) || !has_layer_weights(parts[part].kind)) return result;
+  probe_sequence();
+  const std::span<const std::uint8_t> context(example_.context.data(), static_cast<std::size_t>(result->tokens));
+  result->weights = layer_weights(*trainer_, part, CaptureReader(tape_, trainer_->backend()), context);
+  result->heads = static_cast<int>(result->weights.size());
+  return result;
+}
+
+std::shared_ptr<const MemoryView> Observer::memory() {
+  constexpr std::size_t max_tokens = 256;
+  constexpr int examples = 32;
+  SpectralMemory* memory = trainer_->model().memory();
+  if (memory == nullptr) return nullptr;
+  auto view = std::make_shared<MemoryView>(view_of_history(*memory, trainer_->finished_steps()));
+  const std::size_t shown = std::min(max_tokens, example_.tokens.size());
+  view->input_length = static_cast<int>(shown) - view->tokens;
+  probe_sequence();
+  const CaptureReader read(tape_, trainer_->backend());
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (!has_layer_weights(parts[part].kind)) continue;
+    view->attention.push_back(
+        memory_attention(layer_weights(*trainer_, part, read, {example_.context.data(), shown}), view->tokens, shown));
+    view->attention.back().layer = parts[part].label;
+  }
+  if (!memory->usable()) return view;
+  view->examples = examples;
+  view->accuracy = trainer_->evaluate(examples);
+  memory->switch_off(true);
+  view->without = trainer_->evaluate(examples);
+  memory->switch_off(false);
+  return view;
+}
+
+std::shared_ptr<const SolverView> Observer::solvers(int layer) {
+  auto view = std::make_shared<SolverView>();
+  view->step = trainer_->finished_steps();
+  view->iterations = max_iterations;
+  const auto& parts = trainer_->parts();
+  view->layer = first_part(parts, layer, solves_systems);
+  view->gate_layer = first_part(parts, layer, has_gate);
+  if (view->layer >= 0 || view->gate_layer >= 0) probe_sequence();
+  const CaptureReader read(tape_, trainer_->backend());
+  if (view->gate_layer >= 0) view->gates = read_gates(*trainer_, view->gate_layer, read);
+  RidgeProblem hardest;
+  if (view->layer >= 0) {
+    const int tokens = static_cast<int>(example_.tokens.size());
+    hardest = race_some(*trainer_, read, tokens, *view);
+    condition_some(*trainer_, read, tokens, *view);
+  }
+  view->gradients = check_gradients(hardest, view->strength, max_iterations);
+  view->reversals = check_reversals(hardest, max_iterations);
+  return view;
+}
+
+std::shared_ptr<const Trace> Observer::trace(int part) {
+  Backend& backend = trainer_->backend();
+  const auto& parts = trainer_->parts();
+  if (part >= static_cast<int>(parts.size()) || (part >= 0 && parts[part].branch < 0)) part = -1;
+  auto result = std::make_shared<Trace>();
+  result->step = trainer_->finished_steps();
+  result->layer = part;
+  const Task& task = trainer_->task();
+  for (int token = 0; token < task.vocab() && task.vocab() <= 4096; ++token)
+    result->labels.push_back(task.token_label(token));
+  ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
+  PinnedArray token(backend, {1, 1}, DType::i32);
+  for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
+    const int id = example_.tokens[t];
+    result->tokens.push_back({id, task.token_label(id), static_cast<int>(task.token_role(id)), example_.targets[t]});
+    token.host<std::int32_t>()[0] = id;
+    token.queue_upload();
+    tape_.begin(false);
+    tape_.set_probing(part >= 0);
+    const Var logits = trainer_->model().step(tape_, token.device(), state);
+    tape_.set_probing(false);
+    backend.synchronize();
+    const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
+    result->steps.push_back(token_step(part, static_cast<std::int64_t>(t), logits.value, traced, *result));
+  }
+  if (part >= 0)
+    result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
+  return result;
+}
+
+TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& logits, const LayerState* state,
+                               Trace& trace) const {
+  const CaptureReader read(tape_, trainer_->backend());
+  TokenStep step;
+  std::vector<double> scores = read.download(logits);
+  const double most = *std::max_element(scores.begin(), scores.end());
+  double sum = 0;
+  for (double& score : scores) sum += score = std::exp(score - most);
+  std::vector<int> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto shown = std::min<std::size_t>(5, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
+                    [&](int a, int b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
+  for (std::size_t i = 0; i < shown; ++i) {
+    step.top_tokens.push_back(order[i]);
+    step.top_probabilities.push_back(scores[order[i]] / sum);
+  }
+  const int target = example_.targets[static_cast<std::size_t>(position)];
+  if (target >= 0) step.target_probability = scores[static_cast<std::size_t>(target)] / sum;
+  if (!state || state->tensors().empty()) return step;
+
+  const ModelPart& info = trainer_->parts()[part];
+  if (info.kind != "ska") {
+    const Tensor& first = state->tensors().front().second;
+    const std::vector<double> values = read.download(first);
+    step.state.assign(values.begin(), values.end());
+    trace.state_columns = static_cast<int>(first.shape.last());
+    trace.state_rows = static_cast<int>(first.shape.rows());
+    return step;
+  }
+  const int heads = info.heads;
+  const double ridge = head_settings(*trainer_, part).ridge;
+  trace.rank = static_cast<int>(state->get("G").shape.last());
+  trace.value_width = static_cast<int>(state->get("C").shape[2]);
+  const auto slice = [&](const std::vector<double>& all, int head) {
+    const std::size_t size = all.size() / static_cast<std::size_t>(heads);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(size) * head;
+    return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(size));
+  };
+  const std::vector<double> G = read.download(state->get("G")), M = read.download(state->get("M")),
+                            C = read.download(state->get("C")), m = read.download(state->get("m"));
+  for (int head = 0; head < heads; ++head) {
+    HeadStep own;
+    own.G = slice(G, head);
+    own.M = slice(M, head);
+    own.C = slice(C, head);
+    own.m = m[static_cast<std::size_t>(head)];
+    const auto scalar = [&](const char* name, double fallback) {
+      const std::vector<double> value = read.tail(info.scope + "." + name, head, heads, 1);
+      return value.empty() ? fallback : value.front();
+    };
+    own.sigma = scalar("sigma", 0);
+    own.jitter = static_cast<int>(scalar("jitter", 0));
+    const GramRange range = gram_range({own.G.begin(), own.G.end()}, trace.rank, ridge, own.jitter);
+    own.lambda_min = range.smallest;
+    own.kappa = range.largest / range.smallest;
+    const std::vector<double> A =
+        read.tail(info.scope + ".A_w", head, heads, static_cast<std::int64_t>(trace.rank) * trace.rank);
+    if (!A.empty()) own.eigenvalues = decompose_modes(A, trace.rank, {}).eigenvalues;
+    step.heads.push_back(std::move(own));
+  }
+  return step;
+}
+
+}  // namespace afterglow

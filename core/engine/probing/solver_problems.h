@@ -1,0 +1,44 @@
+// Ridge systems and gates of the layers there are, read from their probes; systems of the user's making.
+#pragma once
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/observation/solver_view.h"
+
+namespace afterglow {
+
+class CaptureReader;
+class Trainer;
+
+/// Whether layers of this kind solve ridge systems: `ska` (G + εI of each group of tokens), `gka` (H_t + λ_t I).
+bool solves_systems(std::string_view kind);
+/// Whether layers of this kind let their memory fade by a gate that is known: `gka`, `mamba2`.
+bool has_gate(std::string_view kind);
+
+/// Calls see(head, token, problem) for the ascending `tokens` of every head of a part, head by head. The bounds are
+/// those of Gated KalmaNet, [λ, |H|_F + λ]. Returns a where λ_t = a |H_t|_F, 0 where λ is fixed.
+double for_each_system(Trainer& trainer, int part, const CaptureReader& read, std::span<const int> tokens,
+                       const std::function<void(int head, int token, RidgeProblem problem)>& see);
+
+/// Log decays of every head of a part over the probe sequence.
+std::vector<HeadGate> read_gates(Trainer& trainer, int part, const CaptureReader& read);
+
+/// {"eigenvalues": [..]} or {"shape": "geometric" | "clustered" | "outlier", "count": 24, "kappa": 51}, with "mu" and
+/// "L" where the iterations are to be told other bounds; nothing for {} (back to the layer). Throws Error(bad_input).
+std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value);
+/// H with that spectrum in a fixed orthogonal basis, q with equal parts along every eigenvector.
+RidgeProblem system_of(const MadeProblem& made);
+
+/// Races every solver in every arithmetic.
+RacedProblem race(int head, int token, const RidgeProblem& problem, int iterations);
+/// The view with another system of the user's, or none.
+SolverView with_made(SolverView view, const std::optional<MadeProblem>& made);
+/// Chebyshev backwards in every arithmetic.
+std::array<ChebyshevReversal, all_arithmetics.size()> check_reversals(const RidgeProblem& problem, int iterations);
+/// Gradients of Chebyshev and conjugate gradient in every arithmetic.
+std::vector<GradientLine> check_gradients(const RidgeProblem& problem, double strength, int iterations);
+
+}  // namespace afterglow

@@ -1,0 +1,193 @@
+// The table of commands.
+#include "core/engine/recipe/command.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr auto engine = CommandTarget::engine;
+constexpr auto window = CommandTarget::window;
+
+constexpr std::array table{
+    // Training.
+    CommandSpec{"toggle_run", engine, "Run or pause", "Space", R"({})",
+                "Starts training when it rests, pauses it when it runs."},
+    CommandSpec{"run", engine, "Run", "", R"({})", "Trains until the last step of the recipe or a pause."},
+    CommandSpec{"pause", engine, "Pause", "", R"({})", "Stops after the step that is under way."},
+    CommandSpec{"step", engine, "Train some steps", "", R"({"count": 1})",
+                "Trains exactly `count` steps, then pauses."},
+    CommandSpec{"run_to", engine, "Train to a step", "", R"({"step": 20})", "Trains until this step, then pauses."},
+    CommandSpec{"rewind", engine, "Rewind", "", R"({"step": 0})",
+                "Goes back to an earlier step, or by so many ({\"by\": 1}), with exactly the weights of that step, and "
+                "pauses."},
+    CommandSpec{"branch", engine, "Branch", "B", R"({})", "Starts a second run from this step; both share their past."},
+    CommandSpec{"reset", engine, "Reset, same seed", "Ctrl+R", R"({})", "Starts again from step 0 with the same seed."},
+    CommandSpec{"reseed", engine, "Reset, new seed", "Ctrl+Shift+R", R"({"seed": 8})",
+                "Starts again with another seed (without a value: the next one)."},
+    CommandSpec{"set", engine, "Change a hyperparameter", "", R"({"key": "learning_rate", "to": 0.001})",
+                "Changes a hyperparameter from the next step on; leaves a mark on the curve."},
+    CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
+                "Takes the last change of a hyperparameter or of the probe back."},
+    CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again."},
+    CommandSpec{"load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
+                "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...})."},
+    CommandSpec{"compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
+                "Trains presets to their ends, one after the other; their curves lie over each other."},
+    CommandSpec{"gka_figure6", engine, "Adaptive or constant λ (Gated KalmaNet, figure 6)", "", R"({})",
+                "Trains gka-constant and then gka-adaptive to their ends; their losses and gradient norms lie over "
+                "each other."},
+    CommandSpec{"save", engine, "Save a snapshot", "Ctrl+S", R"({"path": "snapshot.safetensors"})",
+                "Writes weights, optimiser and recipe into one safetensors file."},
+    CommandSpec{"probe", engine, "Choose the probe sequence", "", R"({"index": 1})",
+                "Takes another held-out sequence for spectra and stepper."},
+    CommandSpec{
+        "probe_sequence", engine, "Edit the probe sequence", "", R"({"at": 0, "token": 1})",
+        "Changes a token of the probe sequence, by number or by {\"label\": \"v9\"}; {\"tokens\": [..]} gives all."},
+    CommandSpec{
+        "override", engine, "Override a number of a layer", "", R"({"key": "K", "to": 4})",
+        "Probes with another K, ridge, gamma or eta ({\"layer\": 3, \"head\": 0}; null takes it away); training "
+        "goes on unchanged."},
+    CommandSpec{"head_off", engine, "Switch a head off", "", R"({"head": 0, "off": true})",
+                "Probes without a head of a layer; without \"head\" without all of them."},
+    CommandSpec{"mode_off", engine, "Switch a mode off", "", R"({"head": 0, "mode": 0, "off": true})",
+                "Probes without a mode, counted by modulus; without \"mode\" without any."},
+    CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "mode": 0, "re": 0.9, "im": 0.1})",
+                "Probes with an eigenvalue of the operator moved; its conjugate partner moves along."},
+    CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again."},
+    CommandSpec{"compare_runs", engine, "Runs laid over a forecast", "", R"({"paths": []})",
+                "{\"path\": \"other_seed.safetensors\"} lays the forecasts of a snapshot over this run's, as mean and "
+                "spread; {\"paths\": [..]} names all of them anew."},
+    CommandSpec{"theory", engine, "Theory of a head", "", R"({"layer": 2, "head": 0})",
+                "Chooses the head whose theorems are held against measurements."},
+    CommandSpec{"influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",
+                "Length, source token (-1: the mean of several) and cotangents of the influence tails; {\"race\": "
+                "{\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} those of the memory race."},
+    CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
+                "Chooses the layer whose state the stepper shows (-1: none)."},
+    CommandSpec{
+        "solver_problem", engine, "Make a ridge system", "", R"({"shape": "geometric", "kappa": 51})",
+        "Races the solvers on a spectrum of your own: eigenvalues of H + λI, or a shape (geometric, clustered, "
+        "outlier) with count and kappa; mu and L tell the iterations other bounds. {}: the layer's own systems."},
+    CommandSpec{"device", engine, "Switch the device", "", R"({"name": "cpu"})",
+                "Goes on at this step on another device: cpu, cuda or auto."},
+    CommandSpec{"precision", engine, "Precision of products", "", R"({"name": "fp32"})",
+                "Goes on at this step with fp32, tf32 or bf16 products (on a GPU)."},
+    // Window.
+    CommandSpec{
+        "select", window, "Select", "", R"({"layer": 1, "head": 0, "mode": 0, "token": 3})",
+        "Selects layer, head, mode or token in every panel, and how they are shown (power, all_heads, scaled, "
+        "change, smoothing, earlier: grey, coloured or hidden; arithmetic and band of the solvers); absent keys stay."},
+    CommandSpec{"token", window, "Go to a token", "", R"({"to": 5})",
+                "Moves the stepper to a token ({\"by\": 1} moves it on)."},
+    CommandSpec{"time_left", window, "One step back", "Left Shift+Left", R"({"count": 1})",
+                "Steps back in time: a token in the stepper, else a training step."},
+    CommandSpec{"time_right", window, "One step on", "Right Shift+Right", R"({"count": 1})",
+                "Steps on in time: a token in the stepper, else a training step."},
+    CommandSpec{"time_home", window, "First step", "Home", R"({})", "Goes to the first token or training step."},
+    CommandSpec{"time_end", window, "Newest step", "End", R"({})",
+                "Goes to the newest token or training step and follows."},
+    CommandSpec{"export", window, "Export the plot under the mouse", "Ctrl+E Ctrl+Shift+E",
+                R"({"panel": "training", "formats": ["svg", "pdf", "png", "csv"]})",
+                "Writes a panel's figure, or with {\"all\": true} all that are on the page."},
+    CommandSpec{"race", window, "Memory race", "R", R"({"kinds": ["attention", "mamba2"], "tokens": 128})",
+                "Shows all layers on one input beside each other; a value chooses kinds, tokens and source."},
+    CommandSpec{"maximise", window, "Enlarge a panel", "Enter 1 2 3 4 5", R"({"panel": "training"})",
+                "Shows one panel alone; again, or Esc: back."},
+    CommandSpec{"restore", window, "Back to all panels", "Escape", R"({})",
+                "Leaves the enlarged panel and clears the selection."},
+    CommandSpec{"fit", window, "Fit the axes", "F", R"({"panel": "training"})",
+                "Shows all data again and follows new data."},
+    CommandSpec{"axis_scale", window, "Switch an axis scale", "Shift+X Shift+Y",
+                R"({"panel": "training", "axis": "y", "scale": "log"})", "Linear, log or symlog axis."},
+    CommandSpec{
+        "cursor", window, "Set a measuring cursor", "C A", R"({"plot": "training_loss", "at": 120})",
+        "Sets cursor A, then B, then clears both; {\"which\": \"b\"} moves that one. Without a place where the mouse "
+        "or the crosshair is. B sets B while there is an A."},
+    CommandSpec{"follow", window, "Follow new data", "", R"({"plot": "training_loss", "on": true})",
+                "Shows all data and moves with new ones, or keeps what is seen now."},
+    CommandSpec{"hide", window, "Hide or show a curve", "",
+                R"({"plot": "training_loss", "series": "loss", "on": true})",
+                "Hides a curve of a plot by its name, or shows it again."},
+    CommandSpec{"crosshair", window, "Move the crosshair", "Alt+Left Alt+Right Alt+Home Alt+End", R"({"by": 1})",
+                "Reads the chosen plot with the keyboard: `by` hundredths of its width, or to its first or last place "
+                "({\"to\": 0}, {\"to\": 1})."},
+    CommandSpec{"pan_plot", window, "Move the view of a plot",
+                "Alt+Shift+Left Alt+Shift+Right Alt+Shift+Up Alt+Shift+Down", R"({"x": 0.1, "y": 0})",
+                "Moves what the chosen plot shows by shares of its width and height."},
+    CommandSpec{"zoom_plot", window, "Zoom a plot", "Alt+Up Alt+Down", R"({"factor": 0.8})",
+                "Zooms the chosen plot at the crosshair, or at its middle."},
+    CommandSpec{"show", window, "Choose what a panel shows", "", R"({"panel": "training", "figure": 1})",
+                "Shows one of a panel's figures, or as many as fit (-1)."},
+    CommandSpec{"workspace", window, "Workspace", "Ctrl+1 Ctrl+2 Ctrl+3 Ctrl+4 Ctrl+5 Ctrl+6 Ctrl+7 Ctrl+8",
+                R"({"name": "stepper"})", "Switches to another arrangement of panels."},
+    CommandSpec{"theme", window, "Theme", "", R"({"name": "light"})", "dark, light or projector."},
+    CommandSpec{"zoom", window, "Size of everything", "Ctrl++ Ctrl+- Ctrl+0", R"({"factor": 1.1})",
+                "Scales the whole window ({\"to\": 1.0} resets)."},
+    CommandSpec{"palette", window, "Command palette", "Ctrl+P Ctrl+K", R"({})", "Finds and runs any command."},
+    CommandSpec{"help", window, "What is this, keys", "F1", R"({})",
+                "Pins the formula card under the mouse; otherwise shows all keys."},
+    CommandSpec{"hints", window, "Show hints again", "", R"({"on": true})",
+                "The two hints of a first start, until what they ask for is done."},
+    CommandSpec{
+        "copy", window, "Copy as text", "Ctrl+C", R"({"what": "setup"})",
+        "Copies a set-up line, a panel as command ({\"what\": \"command\", \"panel\": \"spectrum\"}) or a formula "
+        "({\"what\": \"formula\", \"card\": \"mode\"}); without a value what is under the mouse."},
+    CommandSpec{"shuttle", window, "Back, stop, on", "J K L", R"({"direction": 1})",
+                "Plays backward (-1), stops (0) or plays forward (1); again: faster."},
+    CommandSpec{"present", window, "Presentation mode", "F5", R"({"on": true})",
+                "Large type, thick lines, no controls; again, or Esc: back."},
+    CommandSpec{"focus", window, "Next panel", "Tab Shift+Tab", R"({"by": 1})",
+                "Puts the keyboard on the next panel, as if the mouse were over it."},
+    CommandSpec{"focus_plot", window, "Next plot of the panel", "P Shift+P", R"({"by": 1})",
+                "Puts the keyboard on the next plot of the panel that has it."},
+    CommandSpec{"menu", window, "Menu of a panel or plot", "Menu Shift+F10", R"({"panel": "training"})",
+                "Copy as command, export, axes, follow, enlarge; without a value of what is under the mouse."},
+    CommandSpec{"resize", window, "Resize the panel", "Ctrl+Shift+Left Ctrl+Shift+Right Ctrl+Shift+Up Ctrl+Shift+Down",
+                R"({"panel": "spectrum", "width": 0.05, "height": 0})",
+                "Gives a panel a larger share of its row and of all rows, as the splitters do."},
+    CommandSpec{"next", window, "Next mode, head, layer", "M Shift+M H Shift+H N Shift+N",
+                R"({"what": "mode", "by": 1})", "Selects the next mode, head or layer."},
+    CommandSpec{"switch_mode", window, "Switch the mode off or on", "X", R"({})",
+                "Probes without the selected mode, or with it again."},
+    CommandSpec{"nudge_mode", window, "Move the mode", "Ctrl+Left Ctrl+Right Ctrl+Up Ctrl+Down",
+                R"({"re": 0.02, "im": 0})", "Moves the selected eigenvalue by this much."},
+    CommandSpec{"slider", window, "Next slider", "S Shift+S", R"({"by": 1})",
+                "Puts the arrow keys on the next slider of the column at the left."},
+    CommandSpec{"nudge", window, "Move the slider", "Up Down Shift+Up Shift+Down", R"({"by": 1})",
+                "Moves the chosen slider by hundredths of its length."},
+    CommandSpec{"fullscreen", window, "Full screen", "F11", R"({})", "Switches full screen on and off."},
+    CommandSpec{"screenshot", window, "Save a picture of the window", "", R"({"path": "window.png"})",
+                "Writes what the window shows."},
+    CommandSpec{"quit", window, "Quit", "Ctrl+Q", R"({})", "Closes the window."},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> command_table() { return table; }
+
+const CommandSpec* find_command(std::string_view name) {
+  for (const CommandSpec& spec : table) {
+    if (spec.name == name) return &spec;
+  }
+  return nullptr;
+}
+
+Command parse_command(const nlohmann::json& json) {
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) {
+    throw Error(ExitCode::bad_input, "a command is an object with a \"name\", such as {\"name\": \"run\"}; got " +
+                                         json.dump().substr(0, 80));
+  }
+  Command command{json["name"].get<std::string>(), json.value("value", nlohmann::json::object()).dump()};
+  if (!find_command(command.name)) {
+    throw Error(ExitCode::bad_input,
+                "there is no command \"" + command.name + "\"; `afterglow info --json` lists them all");
+  }
+  return command;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,157 @@
+// Reading and writing interventions as commands.
+#include "core/engine/recipe/interventions.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr double max_modulus = 4, max_gamma = 4, max_eta = 100, max_ridge = 1e6;
+constexpr std::int64_t max_power = 64;
+
+const InterventionTarget& meant_layer(const json& value, const std::vector<InterventionTarget>& layers,
+                                      const std::string& where) {
+  if (layers.empty()) throw Error(ExitCode::bad_input, where + ": this model has no ska layer to override");
+  if (!value.contains("layer")) return layers.front();
+  const json& wanted = value["layer"];
+  std::string names;
+  for (const InterventionTarget& layer : layers) {
+    const bool is_named = wanted.is_string() && (wanted == layer.label || wanted == layer.scope);
+    if (is_named || (wanted.is_number_integer() && wanted == layer.layer)) return layer;
+    names += (names.empty() ? "" : ", ") + std::to_string(layer.layer) + " (" + layer.label + ")";
+  }
+  throw Error(ExitCode::bad_input,
+              where + ": layer " + wanted.dump() + " is no ska layer of this model; choose " + names);
+}
+
+/// One index, or all of them for -1 or nothing.
+std::vector<int> meant_indices(const json& value, const char* key, int count, const std::string& where) {
+  const std::int64_t one = get_integer(value, key, -1, -1, count - 1, where);
+  if (one >= 0) return {static_cast<int>(one)};
+  std::vector<int> all(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) all[static_cast<std::size_t>(i)] = i;
+  return all;
+}
+
+/// The number under "to"; nothing for null, which takes an override away.
+std::optional<double> wanted_number(const json& value, double least, double most, const std::string& where) {
+  if (value.contains("to") && value["to"].is_null()) return std::nullopt;
+  return get_number(value, "to", std::nullopt, least, most, where);
+}
+
+void override_number(LayerIntervention& layer, const json& value, const InterventionTarget& of,
+                     const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "key", "to", "live"}, where);
+  const std::string key = get_choice(value, "key", {"K", "ridge", "gamma", "eta"}, std::nullopt, where);
+  if (key == "K") {
+    layer.power.reset();
+    if (wanted_number(value, 0, static_cast<double>(max_power), where))
+      layer.power = static_cast<int>(get_integer(value, "to", std::nullopt, 0, max_power, where));
+  } else if (key == "ridge") {
+    layer.ridge = wanted_number(value, 0, max_ridge, where);
+  } else {
+    const std::optional<double> number =
+        key == "gamma" ? wanted_number(value, 0, max_gamma, where) : wanted_number(value, -max_eta, max_eta, where);
+    for (const int head : meant_indices(value, "head", of.heads, where))
+      (key == "gamma" ? layer.heads[head].gamma : layer.heads[head].eta) = number;
+  }
+}
+
+void switch_heads(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "off"}, where);
+  const bool off = get_bool(value, "off", true, where);
+  for (const int head : meant_indices(value, "head", of.heads, where)) layer.heads[head].is_off = off;
+}
+
+void switch_modes(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "mode", "off"}, where);
+  const bool off = get_bool(value, "off", true, where);
+  const std::vector<int> modes = meant_indices(value, "mode", of.rank, where);
+  for (const int head : meant_indices(value, "head", of.heads, where)) {
+    for (const int mode : modes) {
+      ModeEdit& edit = layer.heads[head].modes[mode];
+      edit.mode = mode;
+      edit.is_off = off;
+    }
+  }
+}
+
+void drag_mode(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "mode", "re", "im", "live"}, where);
+  const int head = static_cast<int>(get_integer(value, "head", 0, 0, of.heads - 1, where));
+  const int mode = static_cast<int>(get_integer(value, "mode", std::nullopt, 0, of.rank - 1, where));
+  const double re = get_number(value, "re", std::nullopt, -max_modulus, max_modulus, where);
+  const double im = get_number(value, "im", 0.0, -max_modulus, max_modulus, where);
+  ModeEdit& edit = layer.heads[head].modes[mode];
+  edit.mode = mode;
+  edit.is_off = false;
+  edit.moved_to = {re, im};
+}
+
+/// Takes away what changes nothing.
+void tidy(Interventions& interventions) {
+  for (auto& [index, layer] : interventions.layers) {
+    for (auto& [head, edits] : layer.heads)
+      std::erase_if(edits.modes, [](const auto& mode) { return !mode.second.is_off && !mode.second.moved_to; });
+    std::erase_if(layer.heads, [](const auto& head) { return head.second == HeadIntervention{}; });
+  }
+  std::erase_if(interventions.layers, [](const auto& layer) { return layer.second == LayerIntervention{}; });
+}
+
+Command command(const char* name, const json& value) { return {name, value.dump()}; }
+
+}  // namespace
+
+void apply_intervention(Interventions& interventions, const Command& given,
+                        const std::vector<InterventionTarget>& layers) {
+  const json value = parse_json(given.value, "the value of " + given.name);
+  if (!value.is_object()) throw Error(ExitCode::bad_input, given.name + " takes an object");
+  Interventions changed = interventions;
+  if (given.name == "clear_overrides") {
+    refuse_unknown_keys(value, {}, given.name);
+    changed = {};
+  } else {
+    const InterventionTarget& of = meant_layer(value, layers, given.name);
+    LayerIntervention& layer = changed.layers[of.layer];
+    if (given.name == "override") override_number(layer, value, of, given.name);
+    if (given.name == "head_off") switch_heads(layer, value, of, given.name);
+    if (given.name == "mode_off") switch_modes(layer, value, of, given.name);
+    if (given.name == "drag_mode") drag_mode(layer, value, of, given.name);
+  }
+  tidy(changed);
+  interventions = std::move(changed);
+}
+
+std::vector<Command> commands_of(const Interventions& interventions) {
+  std::vector<Command> commands;
+  for (const auto& [index, layer] : interventions.layers) {
+    if (layer.power) commands.push_back(command("override", {{"layer", index}, {"key", "K"}, {"to", *layer.power}}));
+    if (layer.ridge)
+      commands.push_back(command("override", {{"layer", index}, {"key", "ridge"}, {"to", *layer.ridge}}));
+    for (const auto& [head, edit] : layer.heads) {
+      const json place = {{"layer", index}, {"head", head}};
+      const auto at = [&](const char* name, json more) {
+        more.update(place);
+        commands.push_back(command(name, more));
+      };
+      if (edit.gamma) at("override", {{"key", "gamma"}, {"to", *edit.gamma}});
+      if (edit.eta) at("override", {{"key", "eta"}, {"to", *edit.eta}});
+      for (const auto& [mode, change] : edit.modes) {
+        if (change.moved_to)
+          at("drag_mode", {{"mode", mode}, {"re", change.moved_to->real()}, {"im", change.moved_to->imag()}});
+        if (change.is_off) at("mode_off", {{"mode", mode}});
+      }
+      if (edit.is_off) at("head_off", json::object());
+    }
+  }
+  return commands;
+}
+
+}  // namespace afterglow

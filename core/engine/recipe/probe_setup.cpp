@@ -1,0 +1,73 @@
+// Setups of a probe as JSON, and their undo.
+#include "core/engine/recipe/probe_setup.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+constexpr std::int64_t max_examples = std::int64_t{1} << 53;
+constexpr std::size_t max_past = 1000;
+}  // namespace
+
+nlohmann::json to_json(const ProbeSetup& setup) {
+  if (setup == ProbeSetup{}) return {};
+  nlohmann::json result = {{"index", setup.index}};
+  if (!setup.tokens.empty()) result["tokens"] = setup.tokens;
+  for (const Command& command : commands_of(setup.interventions))
+    result["overrides"].push_back({{"name", command.name}, {"value", nlohmann::json::parse(command.value)}});
+  return result;
+}
+
+ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers) {
+  ProbeSetup setup;
+  if (json.is_null()) return setup;
+  refuse_unknown_keys(json, {"index", "tokens", "overrides"}, "probe");
+  setup.index = static_cast<std::uint64_t>(get_integer(json, "index", 0, 0, max_examples, "probe"));
+  const auto list = [&](const char* key) {
+    const nlohmann::json found = json.value(key, nlohmann::json::array());
+    if (!found.is_array()) throw Error(ExitCode::bad_input, std::string("probe.") + key + ": expected a list");
+    return found;
+  };
+  for (const nlohmann::json& token : list("tokens")) {
+    if (!token.is_number_integer())
+      throw Error(ExitCode::bad_input, "probe.tokens: " + token.dump() + " is no whole number");
+    setup.tokens.push_back(token.get<int>());
+  }
+  for (const nlohmann::json& command : list("overrides"))
+    apply_intervention(setup.interventions, parse_command(command), layers);
+  return setup;
+}
+
+void ProbeHistory::change(ProbeSetup to, bool is_live, std::size_t mark) {
+  if (to == now_) {
+    is_live_ = is_live_ && is_live;
+    return;
+  }
+  if (!is_live_) {
+    past_.push_back({now_, mark});
+    if (past_.size() > max_past) past_.erase(past_.begin());
+    future_.clear();
+  }
+  is_live_ = is_live;
+  now_ = std::move(to);
+}
+
+void ProbeHistory::undo() {
+  future_.push_back({now_, past_.back().mark});
+  now_ = past_.back().setup;
+  past_.pop_back();
+  is_live_ = false;
+}
+
+void ProbeHistory::redo() {
+  past_.push_back({now_, future_.back().mark});
+  now_ = future_.back().setup;
+  future_.pop_back();
+  is_live_ = false;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,48 @@
+// Which sequence a probe asks, and what it changes of the model while it does; as a value, as JSON, and its history.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "core/engine/recipe/interventions.h"
+
+namespace afterglow {
+
+/// Which sequence is asked, and what is changed while it is: everything a probe consists of.
+struct ProbeSetup {
+  std::uint64_t index = 0;    ///< held-out example of the run's task
+  std::vector<int> tokens{};  ///< the sequence where it was edited by hand; empty: the example's own
+  Interventions interventions{};
+  bool operator==(const ProbeSetup&) const = default;
+};
+
+/// {"index": 3, "tokens": [..], "interventions": [{"name": "head_off", "value": {..}}, ..]}; null for the usual probe.
+nlohmann::json to_json(const ProbeSetup& setup);
+/// Throws Error(bad_input) that names the field.
+ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers);
+
+/// The present setup with those that `undo` and `redo` lead to. Commands with {"live": true} are values on their way (a
+/// drag): together with the one that settles they are one change.
+class ProbeHistory {
+ public:
+  const ProbeSetup& now() const { return now_; }
+  void start(ProbeSetup setup) { now_ = std::move(setup); }
+  /// `mark` grows with the run's own changes, so that the newest of both is undone first.
+  void change(ProbeSetup to, bool is_live, std::size_t mark);
+  /// True when the last change of the probe is younger than change number `mark` of the run.
+  bool can_undo(std::size_t mark) const { return !past_.empty() && past_.back().mark >= mark; }
+  bool can_redo(std::size_t mark) const { return !future_.empty() && future_.back().mark <= mark; }
+  void undo();
+  void redo();
+
+ private:
+  struct Past {
+    ProbeSetup setup;
+    std::size_t mark;
+  };
+  ProbeSetup now_;
+  std::vector<Past> past_, future_;
+  bool is_live_ = false;
+};
+
+}  // namespace afterglow

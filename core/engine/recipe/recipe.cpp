@@ -1,0 +1,253 @@
+// Reading, checking and writing recipes.
+#include "core/engine/recipe/recipe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t max_steps = 100'000'000;
+
+template <class Config>
+auto* field_of(Config& config, std::string_view key) {
+  using Number = std::conditional_t<std::is_const_v<Config>, const double, double>;
+  Number* found = nullptr;
+  if (key == "learning_rate") found = &config.learning_rate;
+  if (key == "final_rate") found = &config.final_rate;
+  if (key == "weight_decay") found = &config.weight_decay;
+  if (key == "clip") found = &config.clip;
+  if (key == "beta1") found = &config.beta1;
+  if (key == "beta2") found = &config.beta2;
+  if (key == "epsilon") found = &config.epsilon;
+  return found;
+}
+
+template <class Config>
+auto* count_of(Config& config, std::string_view key) {
+  using Number = std::conditional_t<std::is_const_v<Config>, const std::int64_t, std::int64_t>;
+  Number* found = nullptr;
+  if (key == "steps") found = &config.steps;
+  if (key == "batch") found = &config.batch;
+  if (key == "warmup") found = &config.warmup;
+  if (key == "evaluate_every") found = &config.evaluate_every;
+  if (key == "evaluate_examples") found = &config.evaluate_examples;
+  if (key == "patience") found = &config.patience;
+  return found;
+}
+
+TrainingConfig parse_training(const json& config, const std::string& where) {
+  TrainingConfig training;
+  std::vector<std::string> known;
+  for (const SettingSpec& spec : training_settings()) known.emplace_back(spec.key);
+  refuse_unknown_keys(config, known, where);
+  for (const auto& [key, value] : config.items()) {
+    if (!value.is_number())
+      throw Error(ExitCode::bad_input, where + "." + key + ": expected a number, got " + value.dump());
+    try {
+      change_setting(training, key, value.get<double>());
+    } catch (const Error& error) {
+      throw Error(ExitCode::bad_input, where + "." + error.what());
+    }
+  }
+  return training;
+}
+
+std::vector<TimedCommand> parse_commands(const json& list, const std::string& where) {
+  if (!list.is_array()) throw Error(ExitCode::bad_input, where + ": expected a list of commands with their steps");
+  std::vector<TimedCommand> commands;
+  for (const json& entry : list) {
+    const std::string here = where + "[" + std::to_string(commands.size()) + "]";
+    const std::int64_t step = get_integer(entry, "step", std::nullopt, 0, max_steps, here);
+    if (!commands.empty() && step < commands.back().step) {
+      throw Error(ExitCode::bad_input, here + ".step: commands must be in the order of their steps");
+    }
+    commands.push_back({step, parse_command(entry)});
+  }
+  return commands;
+}
+
+}  // namespace
+
+double TrainingConfig::rate_at(std::int64_t step) const {
+  if (step <= warmup)
+    return learning_rate * static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(warmup, 1));
+  const double span = static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
+  const double progress = std::min(1.0, static_cast<double>(step - warmup) / span);
+  return learning_rate * (final_rate + (1.0 - final_rate) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress)));
+}
+
+const std::vector<SettingSpec>& training_settings() {
+  static const std::vector<SettingSpec> specs = {
+      {"learning_rate", "learning rate", "peak of the schedule: warm-up, then cosine", 1e-7, 1.0, true, false},
+      {"batch", "batch", "sequences in a training step", 1, 4096, true, true},
+      {"clip", "clip", "largest global gradient norm; 0 switches clipping off", 0, 1000, false, false},
+      {"weight_decay", "weight decay", "AdamW's decay of matrices", 0, 1, false, false},
+      {"steps", "steps", "last training step; the cosine ends there", 1, static_cast<double>(max_steps), true, true},
+      {"warmup", "warm-up", "steps in which the rate rises to its peak", 0, static_cast<double>(max_steps), false,
+       true},
+      {"final_rate", "final rate", "share of the peak at which the cosine ends", 0, 1, false, false},
+      {"beta1", "β₁", "decay of AdamW's first moment", 0, 0.9999999, false, false},
+      {"beta2", "β₂", "decay of AdamW's second moment", 0, 0.9999999, false, false},
+      {"epsilon", "ε", "AdamW's guard against division by zero", 1e-16, 1, true, false},
+      {"evaluate_every", "evaluate every", "steps between held-out evaluations; 0: never", 0,
+       static_cast<double>(max_steps), false, true},
+      {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", 1, 65536, false, true},
+      {"patience", "patience",
+       "held-out evaluations in a row without a better one after which training ends, at the best; 0: train all steps",
+       0, 1000, false, true}};
+  return specs;
+}
+
+double get_setting(const TrainingConfig& config, std::string_view key) {
+  if (const double* number = field_of(config, key)) return *number;
+  if (const std::int64_t* count = count_of(config, key)) return static_cast<double>(*count);
+  throw Error(ExitCode::bad_input, std::string(key) + ": there is no such hyperparameter");
+}
+
+void change_setting(TrainingConfig& config, std::string_view key, double value) {
+  for (const SettingSpec& spec : training_settings()) {
+    if (key != spec.key) continue;
+    if (!(value >= spec.minimum && value <= spec.maximum) || (spec.integer && value != std::floor(value))) {
+      throw Error(ExitCode::bad_input,
+                  std::string(key) + ": expected " + (spec.integer ? "a whole number" : "a number") + " from " +
+                      json(spec.minimum).dump() + " to " + json(spec.maximum).dump() + ", got " + json(value).dump());
+    }
+    if (double* number = field_of(config, key)) *number = value;
+    if (std::int64_t* count = count_of(config, key)) *count = static_cast<std::int64_t>(value);
+    return;
+  }
+  std::string names;
+  for (const SettingSpec& spec : training_settings()) names += (names.empty() ? "" : ", ") + std::string(spec.key);
+  throw Error(ExitCode::bad_input, std::string(key) + ": there is no such hyperparameter; there are " + names);
+}
+
+Precision parse_precision(const std::string& name) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    if (name == name_of(precision)) return precision;
+  }
+  throw Error(ExitCode::bad_input, "precision \"" + name + "\": choose fp32, tf32 or bf16");
+}
+
+Recipe parse_recipe(const json& source, const std::string& where) {
+  if (!source.is_object())
+    throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
+  refuse_unknown_keys(source,
+                      {"version", "name", "title", "about", "seed", "model", "task", "training", "commands",
+                       "shown_step", "precision", "probe"},
+                      where);
+  const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
+  if (version != 1) {
+    throw Error(ExitCode::bad_input, where + ".version: this program reads version 1, the recipe is version " +
+                                         std::to_string(version) + "; use a newer program");
+  }
+  for (const char* part : {"model", "task"}) {
+    if (!source.contains(part)) throw Error(ExitCode::bad_input, where + ": the field \"" + part + "\" is missing");
+  }
+  Recipe recipe;
+  recipe.name = get_string(source, "name", "unnamed", where);
+  recipe.title = get_string(source, "title", recipe.name, where);
+  recipe.about = get_string(source, "about", "", where);
+  recipe.seed = static_cast<std::uint64_t>(get_integer(source, "seed", 7, 0, std::int64_t{1} << 53, where));
+  recipe.model = source["model"];
+  recipe.task = source["task"];
+  recipe.training = parse_training(source.value("training", json::object()), where + ".training");
+  recipe.commands = parse_commands(source.value("commands", json::array()), where + ".commands");
+  recipe.precision = parse_precision(get_string(source, "precision", "fp32", where));
+  recipe.shown_step = get_integer(source, "shown_step", -1, -1, max_steps, where);
+  recipe.probe = source.value("probe", json());
+  return recipe;
+}
+
+Recipe parse_recipe(const std::string& text, const std::string& where) {
+  return parse_recipe(parse_json(text, where), where);
+}
+
+json to_json(const Recipe& recipe) {
+  json training = json::object();
+  for (const SettingSpec& spec : training_settings()) {
+    const double value = get_setting(recipe.training, spec.key);
+    training[spec.key] = spec.integer ? json(static_cast<std::int64_t>(value)) : json(value);
+  }
+  json commands = json::array();
+  for (const TimedCommand& timed : recipe.commands) {
+    commands.push_back(
+        {{"step", timed.step}, {"name", timed.command.name}, {"value", json::parse(timed.command.value)}});
+  }
+  json result = {{"version", 1},          {"name", recipe.name}, {"title", recipe.title}, {"seed", recipe.seed},
+                 {"model", recipe.model}, {"task", recipe.task}, {"training", training},  {"commands", commands}};
+  if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
+  if (!recipe.about.empty()) result["about"] = recipe.about;
+  if (!recipe.probe.is_null()) result["probe"] = recipe.probe;
+  if (recipe.shown_step >= 0) result["shown_step"] = recipe.shown_step;
+  return result;
+}
+
+bool is_layer_setting(const std::string& assignment) { return assignment.starts_with("layers."); }
+
+namespace {
+
+/// "layers.0.gka.r=5": a change before the first step, as the window's slider makes it.
+void add_layer_setting(json& recipe, const std::string& key, const json& value) {
+  if (!value.is_number())
+    throw Error(ExitCode::usage, "--set " + key + "=" + value.dump() + ": a number of a layer is a number");
+  json& commands = recipe["commands"];
+  if (!commands.is_array()) commands = json::array();
+  const auto later =
+      std::find_if(commands.begin(), commands.end(), [](const json& command) { return command.value("step", 0) > 0; });
+  commands.insert(later, json{{"step", 0}, {"name", "set"}, {"value", {{"key", key}, {"to", value}}}});
+}
+
+}  // namespace
+
+void apply_assignment(json& recipe, const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw Error(ExitCode::usage, "--set " + assignment + ": expected key=value, for example learning_rate=1e-3");
+  }
+  std::string key = assignment.substr(0, equals);
+  const std::string text = assignment.substr(equals + 1);
+  json value = json::parse(text, nullptr, false);
+  if (value.is_discarded()) value = text;
+  if (is_layer_setting(assignment)) return add_layer_setting(recipe, key, value);
+  for (const SettingSpec& spec : training_settings()) {
+    if (key == spec.key) key = "training." + key;
+  }
+  const bool of_task = recipe.contains("task") && recipe["task"].is_object() && recipe["task"].contains(key);
+  if (of_task && key != "kind") key = "task." + key;
+  json* place = &recipe;
+  std::size_t begin = 0;
+  for (std::size_t dot = key.find('.'); dot != std::string::npos; begin = dot + 1, dot = key.find('.', begin)) {
+    const std::string part = key.substr(begin, dot - begin);
+    if (place->is_array()) {
+      const std::size_t index =
+          part.find_first_not_of("0123456789") == std::string::npos ? std::stoul(part) : place->size();
+      if (index >= place->size()) throw Error(ExitCode::usage, "--set " + key + ": there is no element " + part);
+      place = &(*place)[index];
+    } else {
+      if (!place->is_object() || !place->contains(part))
+        throw Error(ExitCode::usage, "--set " + key + ": the recipe has no \"" + part + "\"");
+      place = &(*place)[part];
+    }
+  }
+  if (!place->is_object()) throw Error(ExitCode::usage, "--set " + key + ": nothing can be set there");
+  (*place)[key.substr(begin)] = value;
+}
+
+const Preset& find_preset(const std::string& name) {
+  std::string names;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) return preset;
+    names += (names.empty() ? "" : ", ") + preset.name;
+  }
+  throw Error(ExitCode::usage, "there is no preset \"" + name + "\"; there are " + names);
+}
+
+}  // namespace afterglow

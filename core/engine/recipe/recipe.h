@@ -1,0 +1,86 @@
+// A recipe makes a run again, bit for bit: model, task, training settings, seed, and the commands given at their steps.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "core/engine/recipe/command.h"
+
+namespace afterglow {
+
+struct TrainingConfig {
+  std::int64_t steps = 1000;
+  std::int64_t batch = 16;
+  double learning_rate = 3e-4;  ///< peak of the schedule
+  std::int64_t warmup = 100;    ///< steps of linear warm-up
+  double final_rate = 0.1;      ///< the cosine ends at this share of the peak
+  double weight_decay = 0.01;
+  double clip = 1.0;  ///< global gradient norm; 0: no clipping
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  std::int64_t evaluate_every = 50;  ///< steps between held-out evaluations; 0: never
+  std::int64_t evaluate_examples = 64;
+  /// Held-out evaluations in a row without a better result after which training ends, and it ends at the step of the
+  /// best one (TrainingRun::chosen_step); 0: all steps are trained and the last one counts.
+  std::int64_t patience = 0;
+
+  /// Learning rate of step `step` (the first is 1): warm-up, then cosine from the peak to final_rate of it.
+  double rate_at(std::int64_t step) const;
+};
+
+/// A hyperparameter that may be changed while training runs.
+struct SettingSpec {
+  const char* key;
+  const char* label;
+  const char* meaning;
+  double minimum, maximum;
+  bool logarithmic, integer;
+};
+const std::vector<SettingSpec>& training_settings();
+double get_setting(const TrainingConfig& config, std::string_view key);
+/// Throws Error(bad_input) for an unknown key or a value outside the range, naming both.
+void change_setting(TrainingConfig& config, std::string_view key, double value);
+
+struct TimedCommand {
+  std::int64_t step = 0;  ///< acts before the training step that follows this many finished steps
+  Command command;
+};
+
+struct Recipe {
+  std::string name;   ///< of the preset
+  std::string title;  ///< for people
+  std::string about;
+  std::uint64_t seed = 7;
+  nlohmann::json model, task;
+  Precision precision = Precision::fp32;  ///< of matrix products, where the back end offers a choice
+  TrainingConfig training;
+  std::vector<TimedCommand> commands;  ///< in the order of their steps
+  std::int64_t shown_step = -1;        ///< the moment a figure shows; -1: the end
+  nlohmann::json probe;                ///< what was asked and changed while looking (probe_setup.h); null: nothing
+};
+
+/// "fp32", "tf32" or "bf16"; anything else is an Error(bad_input).
+Precision parse_precision(const std::string& name);
+
+/// Reads a recipe; anything missing, unknown or impossible is an Error(bad_input) that names `where` and the field.
+Recipe parse_recipe(const nlohmann::json& json, const std::string& where);
+Recipe parse_recipe(const std::string& text, const std::string& where);
+nlohmann::json to_json(const Recipe& recipe);
+/// "learning_rate=1e-3", "task.bindings=8", "model.d_model=64", "seed=3": one change of a recipe, as on the command
+/// line. "layers.0.gka.r=5" changes a number of a layer before the first step, as a slider of the window does.
+void apply_assignment(nlohmann::json& recipe, const std::string& assignment);
+
+/// Whether an assignment changes a number of a layer, which may be done at any moment.
+bool is_layer_setting(const std::string& assignment);
+
+struct Preset {
+  std::string name, title, about, text;  ///< text is the recipe's JSON
+};
+/// The presets shipped with the program, in the order in which they are shown.
+const std::vector<Preset>& presets();
+/// Throws Error(usage) that lists the names.
+const Preset& find_preset(const std::string& name);
+
+}  // namespace afterglow

@@ -1,0 +1,51 @@
+// The worker thread: owns model, trainer and back end, takes commands between steps and publishes observations at
+// display rate. The window and the headless program use the same session.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/engine/observation/analyses.h"
+#include "core/engine/observation/observation.h"
+#include "core/engine/recipe/command.h"
+#include "core/engine/training/saved_run.h"
+
+namespace afterglow {
+
+struct SessionOptions {
+  std::string device = "auto";  ///< auto | cpu | cuda
+  int threads = 0;              ///< CPU threads, 0: all cores
+  bool start_running = true;
+  double publish_hz = 60.0;
+  /// Makes the back end of a name (`make_backend`); tests give their own.
+  std::function<std::unique_ptr<Backend>(const std::string& device, int threads)> make_backend =
+      afterglow::make_backend;
+};
+
+class Session {
+ public:
+  /// `recipe` is JSON text (a preset's content, or what an exported figure carries). Starts at once.
+  Session(const std::string& recipe, const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Queues a command for the worker; never waits.
+  void send(Command command);
+  /// The newest observation; never null. Another one is made when this one has been taken, so that a session that
+  /// nobody watches trains as if alone.
+  std::shared_ptr<const Observation> observe() const;
+  /// Changes whenever a new observation is there.
+  std::uint64_t revision() const;
+  /// How many steps have been trained here, whoever watches.
+  std::int64_t trained_steps() const;
+  /// What is to be looked at from now on; everything, until this is said. What nobody asks for stays as it was seen
+  /// last.
+  void ask(AnalysisSet analyses);
+
+ private:
+  struct Worker;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace afterglow

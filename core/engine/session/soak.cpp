@@ -1,0 +1,125 @@
+// Sums of what is kept, and the comparison.
+#include "core/engine/session/soak.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/observation/forecast_view.h"
+#include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/solver_view.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+constexpr std::int64_t first_trained_steps = 20;  // before the tour: a step takes its final shape in three
+constexpr std::int64_t host_allowance = 16 * mebibyte, gpu_allowance = 64 * mebibyte;
+
+std::size_t values_in(const RunCurves& curves) {
+  std::size_t count = curves.held_out_step.size + curves.held_out_accuracy.size;
+  for (const PublishedCurve* curve :
+       {&curves.loss, &curves.accuracy, &curves.learning_rate, &curves.gradient_norm, &curves.tokens_per_second})
+    count += curve->size;
+  for (const NamedCurve& curve : curves.layer_gradient_norms) count += curve.values.size;
+  return count;
+}
+
+/// Every look that the window offers belongs to this step.
+bool is_seen(const Observation& now) {
+  if (now.running) return false;
+  if (now.forecast) return now.forecast->step == now.step;
+  const auto is_of_now = [&](const auto& view) { return view && view->step == now.step; };
+  return is_of_now(now.spectra) && is_of_now(now.trace) && is_of_now(now.probe) && is_of_now(now.solvers) &&
+         is_of_now(now.depth) && is_of_now(now.influence) && now.influence->is_complete;
+}
+
+/// It has been trained and, where that is wanted, evaluated.
+bool is_warm(const Observation& now) {
+  const bool evaluates = std::any_of(now.settings.begin(), now.settings.end(), [](const Setting& setting) {
+    return setting.key == "evaluate_every" && setting.value > 0;
+  });
+  return now.step >= first_trained_steps && (!evaluates || !now.runs.back().held_out_step.empty());
+}
+
+bool has_heads_to_edit(const Observation& now) {
+  return std::any_of(now.model.layers.begin(), now.model.layers.end(),
+                     [](const LayerSummary& layer) { return layer.kind == "ska"; });
+}
+
+}  // namespace
+
+void require_training(const Observation& now) {
+  for (const Event& event : now.events) {
+    if (event.severity == Severity::failure)
+      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure,
+                  "step " + std::to_string(event.step) + ": " + event.text);
+  }
+}
+
+bool SoakTour::advance(Session& session, const Observation& now) {
+  const bool is_edited = now.probe && !now.probe->setup.interventions.empty();
+  switch (next_) {
+    case Stop::train:
+      if (!is_warm(now)) return false;
+      session.send({"pause", "{}"});
+      next_ = Stop::look;
+      return false;
+    case Stop::look:
+      if (!is_seen(now)) return false;
+      if (has_heads_to_edit(now)) session.send({"head_off", R"({"head": 0})"});
+      next_ = has_heads_to_edit(now) ? Stop::edit : Stop::restore;
+      return false;
+    case Stop::edit:
+      if (!is_edited || !is_seen(now)) return false;
+      session.send({"clear_overrides", "{}"});
+      next_ = Stop::restore;
+      return false;
+    case Stop::restore:
+      if (is_edited || !is_seen(now)) return false;
+      session.send({"run", "{}"});
+      next_ = Stop::home;
+      return true;
+    case Stop::home:
+      return true;
+  }
+  return true;
+}
+
+std::int64_t kept_bytes_of(const Observation& observation) {
+  std::size_t values = 0;
+  for (const RunCurves& run : observation.runs) values += values_in(run);
+  return observation.history_bytes + static_cast<std::int64_t>(values * sizeof(double));
+}
+
+std::string memory_text(std::int64_t bytes, bool signs) {
+  const double size = static_cast<double>(bytes) / static_cast<double>(mebibyte);
+  const bool is_large = std::abs(size) >= 1024;
+  char text[48];
+  std::snprintf(text, sizeof text, signs ? "%+.1f %s" : "%.1f %s", is_large ? size / 1024 : size,
+                is_large ? "GiB" : "MiB");
+  return text;
+}
+
+SoakVerdict judge_soak(const std::vector<SoakSample>& samples) {
+  if (samples.size() < 3)
+    return {false, "too short: no two moments to compare after everything has been looked at once; take more seconds"};
+  const SoakSample &first = samples[1], &last = samples.back();
+  const std::int64_t host = (last.host_bytes - last.kept_bytes) - (first.host_bytes - first.kept_bytes);
+  const std::int64_t device = last.device_bytes - first.device_bytes, gpu = last.gpu_bytes - first.gpu_bytes;
+  const bool passed = host <= host_allowance && device <= 0 && gpu <= gpu_allowance && last.step > first.step;
+  char span[64];
+  std::snprintf(span, sizeof span, "%.0f s and %lld steps", last.seconds - first.seconds,
+                static_cast<long long>(last.step - first.step));
+  std::string text = std::string(passed ? "memory stayed" : "memory grew") + " over " + span + ": host " +
+                     memory_text(host, true) + " beyond what is kept, back end " + memory_text(device, true);
+  if (last.gpu_bytes > 0) text += ", whole GPU " + memory_text(gpu, true);
+  if (last.step <= first.step) text = "training stopped at step " + std::to_string(last.step);
+  return {passed, text};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,182 @@
+// The ridge layer as an operation of the tape, and the network around it.
+#include "core/engine/studies/ridge_network.h"
+
+#include <string>
+
+#include "core/backend/cpu_backend.h"
+#include "core/ops/ops.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+
+namespace {
+
+/// One head of a tensor [1,T,H,D] in float64, [T*D].
+std::vector<double> head_of(const Tensor& tensor, std::int64_t head) {
+  const std::int64_t tokens = tensor.shape[1], heads = tensor.shape[2], width = tensor.shape[3];
+  std::vector<double> values;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const double* row = tensor.as<double>() + (t * heads + head) * width;
+    values.insert(values.end(), row, row + width);
+  }
+  return values;
+}
+
+void put_head(const Tensor& tensor, std::int64_t head, const std::vector<double>& values, bool accumulate) {
+  const std::int64_t tokens = tensor.shape[1], heads = tensor.shape[2], width = tensor.shape[3];
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    double* row = tensor.as<double>() + (t * heads + head) * width;
+    for (std::int64_t i = 0; i < width; ++i)
+      row[i] = (accumulate ? row[i] : 0) + values[static_cast<std::size_t>(t * width + i)];
+  }
+}
+
+/// y_t = sum_{s <= t} v_s (k_s . x_t): the readout U_t x_t.
+std::vector<double> read_out(const std::vector<double>& x, const std::vector<double>& k, const std::vector<double>& v,
+                             std::size_t width) {
+  std::vector<double> U(width * width, 0.0), y(x.size(), 0.0);
+  for (std::size_t at = 0; at < x.size(); at += width) {
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < width; ++j) {
+        U[i * width + j] += v[at + i] * k[at + j];
+        y[at + i] += U[i * width + j] * x[at + j];
+      }
+    }
+  }
+  return y;
+}
+
+/// dx_t = U_t^T dy_t.
+std::vector<double> read_back(const std::vector<double>& dy, const std::vector<double>& k, const std::vector<double>& v,
+                              std::size_t width) {
+  std::vector<double> U(width * width, 0.0), dx(dy.size(), 0.0);
+  for (std::size_t at = 0; at < dy.size(); at += width) {
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < width; ++j) {
+        U[i * width + j] += v[at + i] * k[at + j];
+        dx[at + j] += U[i * width + j] * dy[at + i];
+      }
+    }
+  }
+  return dx;
+}
+
+/// a_s = sum_{t >= s} b_t (c_t . d_s): the memory that runs the other way.
+std::vector<double> read_ahead(const std::vector<double>& b, const std::vector<double>& c, const std::vector<double>& d,
+                               std::size_t width) {
+  std::vector<double> memory(width * width, 0.0), a(b.size(), 0.0);
+  for (std::size_t at = b.size(); at > 0;) {
+    at -= width;
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < width; ++j) {
+        memory[i * width + j] += b[at + i] * c[at + j];
+        a[at + i] += memory[i * width + j] * d[at + j];
+      }
+    }
+  }
+  return a;
+}
+
+struct RidgeVarsOfStudy {
+  Var q, k, v;
+};
+
+void ridge_layer_backward(Tape& tape, const RidgeMethod& way, const RidgeVarsOfStudy& in, const Tensor& solutions,
+                          const Var& y) {
+  const Tensor dy = tape.upstream(y);
+  const std::int64_t heads = y.shape()[2], width = y.shape()[3];
+  const Grad dq = tape.gradient(in.q), dk = tape.gradient(in.k), dv = tape.gradient(in.v);
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const auto D = static_cast<std::size_t>(width);
+    const std::vector<double> q = head_of(in.q.value, h), k = head_of(in.k.value, h), v = head_of(in.v.value, h),
+                              x = head_of(solutions, h), up = head_of(dy, h);
+    const std::vector<double> dx = read_back(up, k, v, D);
+    SequenceGradient solve =
+        sequence_gradient({static_cast<int>(y.shape()[1]), static_cast<int>(width), k, q, way.strength}, way.solver,
+                          way.route, way.iterations, way.arithmetic, dx);
+    const std::vector<double> through_memory = read_ahead(x, up, v, D);  // dk_s = sum_t (v_s . dy_t) x_t
+    for (std::size_t i = 0; i < through_memory.size(); ++i) solve.keys[i] += through_memory[i];
+    put_head(dq.tensor, h, solve.queries, dq.accumulate);
+    put_head(dk.tensor, h, solve.keys, dk.accumulate);
+    put_head(dv.tensor, h, read_ahead(up, x, k, D), dv.accumulate);  // dv_s = sum_t dy_t (k_s . x_t)
+  }
+}
+
+Var ridge_layer(Tape& tape, const RidgeMethod& way, const RidgeVarsOfStudy& in) {
+  const Shape& shape = in.q.shape();
+  const Var y = tape.result(shape, DType::f64, {in.q, in.k, in.v});
+  const Tensor solutions = tape.scratch(shape, DType::f64);
+  for (std::int64_t h = 0; h < shape[2]; ++h) {
+    const std::vector<double> q = head_of(in.q.value, h), k = head_of(in.k.value, h), v = head_of(in.v.value, h);
+    const std::vector<double> x =
+        solve_sequence({static_cast<int>(shape[1]), static_cast<int>(shape[3]), k, q, way.strength}, way.solver,
+                       way.iterations, way.arithmetic);
+    put_head(solutions, h, x, false);
+    put_head(y.value, h, read_out(x, k, v, static_cast<std::size_t>(shape[3])), false);
+  }
+  tape.record("ridge_layer", y, [way, in, solutions, y](Tape& t) { ridge_layer_backward(t, way, in, solutions, y); });
+  return y;
+}
+
+}  // namespace
+
+RidgeNetwork::RidgeNetwork(const RidgeNetworkSize& size, std::uint64_t seed)
+    : size_(size), backend_(make_cpu_backend(0)), arena_(*backend_), tape_(*backend_, arena_) {
+  const std::int64_t d = std::int64_t{size.heads} * size.width;
+  const auto matrix = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+    return &store_.add(name, {out, in}, fan_in_uniform());
+  };
+  embedding_ = &store_.add("embedding", {size.vocabulary, d}, normal(1));
+  for (int l = 0; l < size.layers; ++l) {
+    const std::string at = std::to_string(l) + ".";
+    blocks_.push_back({&store_.add(at + "norm", {d}, constant(1)), matrix(at + "q", d, d), matrix(at + "k", d, d),
+                       matrix(at + "v", d, d), matrix(at + "o", d, d), &store_.add(at + "mlp_norm", {d}, constant(1)),
+                       matrix(at + "gate", 2 * d, d), matrix(at + "up", 2 * d, d), matrix(at + "down", d, 2 * d)});
+  }
+  head_ = matrix("head", size.vocabulary, d);
+  store_.allocate(*backend_, DType::f64);
+  store_.initialise(seed);
+  Random random(seed, task_design_stream);
+  for (int t = 0; t <= size.tokens; ++t)
+    ids_.push_back(static_cast<std::int32_t>(random.uniform_int(static_cast<std::uint64_t>(size.vocabulary))));
+}
+
+Var RidgeNetwork::forward(const RidgeMethod& way) {
+  constexpr double eps = 1e-6;
+  const Shape tokens{1, size_.tokens}, heads{1, size_.tokens, size_.heads, size_.width};
+  const Shape flat{1, size_.tokens, std::int64_t{size_.heads} * size_.width};
+  Var x = embedding(tape_, {ids_.data(), tokens, DType::i32}, tape_.parameter(*embedding_));
+  const auto project = [&](const Var& from, const Parameter* weight) {
+    return linear(tape_, from, tape_.parameter(*weight));
+  };
+  for (const Block& block : blocks_) {
+    const Var n = rms_norm(tape_, x, tape_.parameter(*block.norm), eps);
+    const auto split = [&](const Parameter* weight) { return tape_.reshape(project(n, weight), heads); };
+    const Var y = ridge_layer(
+        tape_, way, {unit_norm(tape_, split(block.q), eps), unit_norm(tape_, split(block.k), eps), split(block.v)});
+    x = add(tape_, x, project(tape_.reshape(y, flat), block.o));
+    const Var m = rms_norm(tape_, x, tape_.parameter(*block.mlp_norm), eps);
+    x = add(tape_, x, project(silu_multiply(tape_, project(m, block.gate), project(m, block.up)), block.down));
+  }
+  return cross_entropy(tape_, project(x, head_), {ids_.data() + 1, tokens, DType::i32}).loss;
+}
+
+double RidgeNetwork::loss(const RidgeMethod& way) {
+  tape_.begin(false);
+  return *forward(way).value.as<double>();
+}
+
+std::vector<double> RidgeNetwork::gradient(const RidgeMethod& way) {
+  tape_.begin(true);
+  const Var loss = forward(way);
+  double one = 1;
+  tape_.backward(loss, {&one, {1}, DType::f64});
+  std::vector<double> all;
+  for (const Parameter& parameter : store_.all()) {
+    const std::vector<double> own = store_.download(parameter.gradient);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+}  // namespace afterglow

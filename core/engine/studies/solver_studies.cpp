@@ -1,0 +1,139 @@
+// Random problems, one layer, one network.
+#include "core/engine/studies/solver_studies.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/backend/parallel.h"
+#include "core/engine/studies/ridge_network.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr int max_counts = 6;
+
+/// One head's random keys or queries, unit rows [T*D].
+std::vector<double> unit_rows(Random& random, int tokens, int width) {
+  std::vector<double> rows;
+  for (int t = 0; t < tokens; ++t) {
+    std::vector<double> row;
+    for (int i = 0; i < width; ++i) row.push_back(random.normal());
+    const double length = frobenius_norm(row);
+    for (const double value : row) rows.push_back(value / length);
+  }
+  return rows;
+}
+
+std::vector<int> iteration_counts(int most) {
+  std::vector<int> counts;
+  for (int i = 1; i <= max_counts; ++i) counts.push_back(std::max(1, most * i / max_counts));
+  return counts;
+}
+
+struct Route {
+  const char* name;
+  GradientRoute route;
+};
+constexpr Route routes[] = {{"implicit", GradientRoute::implicit}, {"unrolled", GradientRoute::unrolled}};
+
+/// The curves of one solver from a gradient for (solver, route, iterations, arithmetic), all numbers in one vector.
+template <class Gradient>
+std::vector<StudyCurve> differences(SolverKind solver, int max_iterations, Arithmetic arithmetic,
+                                    const StudyProgress& progress, const Gradient& gradient) {
+  const std::vector<double> exact = gradient(SolverKind::cholesky, GradientRoute::implicit, 0, Arithmetic::fp64);
+  const double length = frobenius_norm(exact);
+  std::vector<StudyCurve> curves;
+  double done = 0;
+  for (const Route& way : routes) {
+    StudyCurve& curve = curves.emplace_back();
+    curve.name = std::string(name_of(solver)) + ", " + way.name;
+    curve.solver = solver;
+    curve.is_dashed = way.route == GradientRoute::unrolled;
+    for (const int count : iteration_counts(max_iterations)) {
+      std::vector<double> rest = gradient(solver, way.route, count, arithmetic);
+      for (std::size_t i = 0; i < rest.size(); ++i) rest[i] -= exact[i];
+      curve.x.push_back(count);
+      curve.y.push_back(frobenius_norm(rest) / length);
+      progress(++done / (2 * max_counts));
+    }
+  }
+  return curves;
+}
+
+}  // namespace
+
+StudySize full_size(bool network) {
+  return network ? StudySize{1, 2048, 2, 128, 5, 5000, 30} : StudySize{8, 2048, 8, 128, 5, 5000, 30};
+}
+
+std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, double strength, Arithmetic arithmetic,
+                                    std::uint64_t seed, const StudyProgress& progress) {
+  const auto width = static_cast<std::size_t>(size.width);
+  const int sequences = size.batch * size.heads;
+  std::vector<std::vector<double>> worst(static_cast<std::size_t>(sequences));
+  ThreadPool pool(0);
+  // A batch entry at a time, so that progress can be told.
+  for (int b = 0; b < size.batch; ++b) {
+    pool.for_each(size.heads, [&](std::int64_t head) {
+      const auto sequence = static_cast<std::size_t>(b * size.heads + head);
+      Random random(seed, task_design_stream, sequence);
+      const std::vector<double> k = unit_rows(random, size.tokens, size.width),
+                                q = unit_rows(random, size.tokens, size.width);
+      std::vector<double> sum(width * width, 0.0), H(width * width), &most = worst[sequence];
+      for (std::size_t at = 0; at < k.size(); at += width) {
+        for (std::size_t i = 0; i < width * width; ++i) sum[i] += k[at + i / width] * k[at + i % width];
+        const double norm = frobenius_norm(sum);
+        for (std::size_t i = 0; i < H.size(); ++i) H[i] = sum[i] / norm;
+        const RidgeProblem problem = bounded_problem(H, {q.data() + at, q.data() + at + width}, strength);
+        const std::vector<double> residuals = run_solver(solver, problem, size.iterations, arithmetic).residuals;
+        most.resize(residuals.size(), 0.0);
+        for (std::size_t i = 0; i < residuals.size(); ++i)
+          if (!(residuals[i] <= most[i])) most[i] = residuals[i];
+      }
+    });
+    progress((b + 1.0) / size.batch);
+  }
+  std::vector<double> result = worst.front();
+  for (const std::vector<double>& own : worst) {
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (!(own[i] <= result[i])) result[i] = own[i];
+  }
+  return result;
+}
+
+std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind solver, double strength,
+                                             Arithmetic arithmetic, std::uint64_t seed, const StudyProgress& progress) {
+  ThreadPool pool(0);
+  return differences(solver, size.iterations, arithmetic, progress,
+                     [&](SolverKind kind, GradientRoute route, int iterations, Arithmetic in) {
+                       std::vector<std::vector<double>> parts(static_cast<std::size_t>(size.heads));
+                       pool.for_each(size.heads, [&](std::int64_t head) {
+                         Random random(seed, task_design_stream, static_cast<std::uint64_t>(head));
+                         const std::vector<double> k = unit_rows(random, size.tokens, size.width),
+                                                   q = unit_rows(random, size.tokens, size.width),
+                                                   up = unit_rows(random, size.tokens, size.width);
+                         const SequenceGradient own = sequence_gradient({size.tokens, size.width, k, q, strength}, kind,
+                                                                        route, iterations, in, up);
+                         std::vector<double>& part = parts[static_cast<std::size_t>(head)];
+                         part = own.queries;
+                         part.insert(part.end(), own.keys.begin(), own.keys.end());
+                       });
+                       std::vector<double> all;
+                       for (const std::vector<double>& part : parts) all.insert(all.end(), part.begin(), part.end());
+                       return all;
+                     });
+}
+
+std::vector<StudyCurve> network_gradient_study(const StudySize& size, SolverKind solver, double strength,
+                                               Arithmetic arithmetic, std::uint64_t seed,
+                                               const StudyProgress& progress) {
+  RidgeNetwork network({size.layers, size.tokens, size.heads, size.width, size.vocabulary}, seed);
+  return differences(solver, size.iterations, arithmetic, progress,
+                     [&](SolverKind kind, GradientRoute route, int iterations, Arithmetic in) {
+                       return network.gradient({kind, route, iterations, in, strength});
+                     });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,186 @@
+// Runs of a table, their results on disk, and the table as text and CSV.
+#include "core/engine/studies/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/engine/training/training_run.h"
+#include "core/io/csv.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+/// "Gated DeltaNet" as part of a file name: "gated_deltanet".
+std::string file_word(const std::string& text) {
+  std::string word;
+  for (const char c : text)
+    word += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(c)) : '_';
+  return word;
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, std::abs(value) >= 1000 || value == std::floor(value) ? "%.0f" : "%.3f", value);
+  return text;
+}
+
+std::string spread_text(const TableSummary& summary, bool is_share) {
+  if (summary.runs == 0) return "-";
+  if (summary.runs == 1) return short_number(summary.mean);
+  const std::string best = is_share ? " (best " + short_number(summary.best) + ")" : "";
+  return short_number(summary.mean) + " ± " + short_number(summary.deviation) + best;
+}
+
+/// Characters as people see them: continuation bytes of UTF-8 do not count.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& lines) {
+  std::vector<std::size_t> widths(lines.front().size(), 0);
+  for (const auto& line : lines)
+    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], width_of(line[c]));
+  std::vector<std::string> result;
+  for (const auto& line : lines) {
+    std::string text;
+    for (std::size_t c = 0; c < line.size(); ++c) {
+      const std::string gap(widths[c] - width_of(line[c]), ' ');
+      text += (c == 0 ? "" : "  ") + (c == 0 ? line[c] + gap : gap + line[c]);
+    }
+    result.push_back(text);
+  }
+  return result;
+}
+
+std::string heading(const std::string& name, const std::string& unit) {
+  return unit.empty() ? name : name + " [" + unit + "]";
+}
+
+std::int64_t parameters_of(const std::vector<TableResult>& results, std::size_t row) {
+  for (const TableResult& result : results) {
+    if (result.row == row) return result.parameters;
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Table& find_table(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Table& table : tables()) {
+    if (table.name == name) return table;
+    names.push_back(table.name);
+  }
+  std::string list;
+  for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
+  throw Error(ExitCode::usage,
+              "there is no table " + in_quotes(name) + did_you_mean(name, names) + "; there are " + list);
+}
+
+std::vector<TableCell> cells_of(const Table& table, int seeds, const std::vector<std::string>& changes) {
+  std::vector<TableCell> cells;
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const TableRow& of = table.rows[row];
+    nlohmann::json json = nlohmann::json::parse(find_preset(of.preset).text);
+    for (const std::string& change : of.changes) apply_assignment(json, change);
+    for (const std::string& change : changes) apply_assignment(json, change);
+    const Recipe recipe = parse_recipe(json, "table " + table.name + ", " + of.series);
+    for (int i = 0; i < seeds; ++i) {
+      TableCell cell{row, recipe, ""};
+      cell.recipe.seed += static_cast<std::uint64_t>(i);
+      cell.file =
+          file_word(of.series) + "_" + short_number(of.x) + "_seed" + std::to_string(cell.recipe.seed) + ".json";
+      cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+TableResult measure(const Table& table, const TableCell& cell, TrainingRun& run) {
+  TableResult result{cell.row, cell.recipe.seed, run.trainer().parameters().count(), run.trainer().checksum(), {}};
+  result.values = run.failure().empty() ? table.measure(run) : std::vector<double>(table.metrics.size(), unknown);
+  return result;
+}
+
+void write_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell,
+                  const TableResult& result) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (std::size_t i = 0; i < table.metrics.size(); ++i) metrics[table.metrics[i].name] = json_number(result.values[i]);
+  write_json(folder / cell.file, {{"table", table.name},
+                                  {"recipe", to_json(cell.recipe)},
+                                  {"parameters", result.parameters},
+                                  {"checksum", result.checksum},
+                                  {"metrics", metrics}});
+}
+
+std::optional<TableResult> read_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell) {
+  if (!std::filesystem::exists(folder / cell.file)) return std::nullopt;
+  const nlohmann::json json = read_json(folder / cell.file);
+  if (json.value("recipe", nlohmann::json()) != to_json(cell.recipe)) return std::nullopt;
+  TableResult result{
+      cell.row, cell.recipe.seed, json.value("parameters", std::int64_t{0}), json.value("checksum", std::string()), {}};
+  const nlohmann::json metrics = json.value("metrics", nlohmann::json::object());
+  for (const TableMetric& metric : table.metrics) {
+    if (!metrics.contains(metric.name)) return std::nullopt;
+    result.values.push_back(metrics[metric.name].is_number() ? metrics[metric.name].get<double>() : unknown);
+  }
+  return result;
+}
+
+TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row, std::size_t metric) {
+  std::vector<double> values;
+  for (const TableResult& result : results) {
+    if (result.row == row && std::isfinite(result.values[metric])) values.push_back(result.values[metric]);
+  }
+  if (values.empty()) return {0, unknown, unknown, unknown};
+  TableSummary summary{static_cast<int>(values.size()), 0, 0, *std::max_element(values.begin(), values.end())};
+  for (const double value : values) summary.mean += value / static_cast<double>(values.size());
+  for (const double value : values) summary.deviation += (value - summary.mean) * (value - summary.mean);
+  if (values.size() > 1) summary.deviation = std::sqrt(summary.deviation / static_cast<double>(values.size() - 1));
+  return summary;
+}
+
+std::vector<std::string> text_of(const Table& table, const std::vector<TableResult>& results) {
+  std::vector<std::vector<std::string>> lines{{"", heading(table.x_label, table.x_unit), "parameters", "runs"}};
+  for (const TableMetric& metric : table.metrics) lines.front().push_back(heading(metric.name, metric.unit));
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const auto runs = std::count_if(results.begin(), results.end(), [&](const TableResult& r) { return r.row == row; });
+    if (runs == 0) continue;
+    std::vector<std::string> line{table.rows[row].series, short_number(table.rows[row].x),
+                                  std::to_string(parameters_of(results, row)), std::to_string(runs)};
+    for (std::size_t m = 0; m < table.metrics.size(); ++m)
+      line.push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
+    lines.push_back(std::move(line));
+  }
+  return aligned(lines);
+}
+
+void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<TableResult>& results) {
+  std::vector<std::string> series, checksums;
+  std::vector<double> x, seeds, parameters;
+  std::vector<std::vector<double>> values(table.metrics.size());
+  for (const TableResult& result : results) {
+    series.push_back(table.rows[result.row].series);
+    x.push_back(table.rows[result.row].x);
+    seeds.push_back(static_cast<double>(result.seed));
+    parameters.push_back(static_cast<double>(result.parameters));
+    checksums.push_back(result.checksum);
+    for (std::size_t m = 0; m < values.size(); ++m) values[m].push_back(result.values[m]);
+  }
+  std::vector<CsvColumn> columns{
+      {"series", series}, {heading(table.x_label, table.x_unit), x}, {"seed", seeds}, {"parameters", parameters}};
+  for (std::size_t m = 0; m < values.size(); ++m)
+    columns.push_back({heading(table.metrics[m].name, table.metrics[m].unit), values[m]});
+  columns.push_back({"checksum", checksums});
+  write_csv(path, columns);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,87 @@
+// Comparisons as tables: recipes in the rows, what is measured of the trained runs in the columns, several seeds each.
+//
+// Adding one: a function `Table <name>_table()` in table_list.cpp and its name in the list there. A row names a preset
+// and what differs from it; one function measures all metrics of the trained run. `afterglow table <name>` trains what
+// is missing, prints the table and writes CSV and figures.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/recipe/recipe.h"
+
+namespace afterglow {
+
+class TrainingRun;
+
+struct TableMetric {
+  std::string name, unit;  ///< "accuracy", ""
+  bool is_share = false;   ///< between 0 and 1, which is then the figure's axis
+};
+
+/// One recipe: a point of one curve in the figure.
+struct TableRow {
+  std::string series;                ///< "Gated DeltaNet"
+  std::string kind;                  ///< the layer that it stands for, which is its colour
+  double x = 0;                      ///< where it stands on the table's axis
+  std::string preset;                ///< the recipe to start from,
+  std::vector<std::string> changes;  ///< and what is different, as with --set: "task.bindings=8"
+};
+
+struct Table {
+  std::string name, title, about;
+  std::string x_label, x_unit;  ///< "pairs", ""
+  bool x_logarithmic = false;
+  std::vector<TableRow> rows;
+  std::vector<TableMetric> metrics;
+  /// Of a run that has been trained to its end, one number for each metric; NaN where there is no answer ("never").
+  std::function<std::vector<double>(TrainingRun& run)> measure;
+  int seeds = 3;  ///< runs of each row: the preset's seed and those after it
+};
+
+/// Every table there is.
+const std::vector<Table>& tables();
+/// Throws Error(usage) that lists the names.
+const Table& find_table(const std::string& name);
+
+/// One run of a table: row, seed and recipe.
+struct TableCell {
+  std::size_t row = 0;
+  Recipe recipe;
+  std::string file;  ///< name of its result: "gated_deltanet_8_seed7.json"
+};
+/// All runs, row by row; `changes` act on every recipe after the row's own.
+std::vector<TableCell> cells_of(const Table& table, int seeds, const std::vector<std::string>& changes);
+
+struct TableResult {
+  std::size_t row = 0;
+  std::uint64_t seed = 0;
+  std::int64_t parameters = 0;
+  std::string checksum;        ///< of the weights at the end
+  std::vector<double> values;  ///< one for each metric
+};
+TableResult measure(const Table& table, const TableCell& cell, TrainingRun& run);
+
+/// Results live in a folder, one JSON file a run, each with the recipe that made it.
+void write_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell,
+                  const TableResult& result);
+/// Nothing when the run has not been finished there, or was another one: a different recipe, other metrics.
+std::optional<TableResult> read_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell);
+
+/// Mean and standard deviation (n - 1; 0 for one number) of the finite values of a row; NaN when there are none.
+struct TableSummary {
+  int runs = 0;  ///< with a finite value
+  double mean = 0, deviation = 0;
+  double best = 0;  ///< largest
+};
+TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row, std::size_t metric);
+/// Aligned text, a line a row: series, x, parameters, and each metric as "0.981 ± 0.004"; of shares also the best run,
+/// as some layers either learn a task or do not.
+std::vector<std::string> text_of(const Table& table, const std::vector<TableResult>& results);
+/// One line for each run, for other programs.
+void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<TableResult>& results);
+
+}  // namespace afterglow

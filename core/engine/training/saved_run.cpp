@@ -1,0 +1,69 @@
+// Opening files as moments, and choosing a back end.
+#include "core/engine/training/saved_run.h"
+
+#include <algorithm>
+
+#include "core/figure/figure_files.h"
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+CudaMaker cuda_maker = nullptr;
+
+std::string extension_of(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+}  // namespace
+
+SavedRun open_saved_run(const std::filesystem::path& path) {
+  const std::string extension = extension_of(path);
+  if (extension == ".safetensors") {
+    Snapshot snapshot = read_snapshot(path);
+    Recipe recipe = snapshot.recipe;
+    return {std::move(recipe), std::move(snapshot)};
+  }
+  if (extension == ".json") return {parse_recipe(read_json(path), path.string()), std::nullopt};
+  if (extension == ".svg" || extension == ".pdf" || extension == ".png") {
+    const std::optional<std::string> recipe = read_recipe(path);
+    if (!recipe)
+      throw Error(
+          ExitCode::bad_input,
+          path.string() +
+              ": this picture carries no Afterglow recipe; only figures that Afterglow exported can be reopened");
+    return {parse_recipe(*recipe, path.string() + ": recipe"), std::nullopt};
+  }
+  throw Error(ExitCode::bad_input, path.string() +
+                                       ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json) or an "
+                                       "exported figure (.svg, .pdf, .png)");
+}
+
+std::unique_ptr<TrainingRun> make_run(const SavedRun& moment, Backend& backend) {
+  if (moment.snapshot) return std::make_unique<TrainingRun>(*moment.snapshot, backend);
+  return std::make_unique<TrainingRun>(moment.recipe, backend);
+}
+
+void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }
+
+std::unique_ptr<Backend> make_backend(const std::string& device, int threads) {
+  if (device == "cpu") return make_cpu_backend(threads);
+  if (device != "cuda" && device != "auto") {
+    throw Error(ExitCode::usage, "device \"" + device + "\": choose auto, cpu or cuda");
+  }
+  std::string why_not = "this program was built without CUDA";
+  if (cuda_maker) {
+    if (std::unique_ptr<Backend> backend = cuda_maker(&why_not)) return backend;
+  }
+  if (device == "cuda")
+    throw Error(ExitCode::no_gpu, "no usable GPU: " + why_not + "; --device cpu runs everything on the processor");
+  return make_cpu_backend(threads);
+}
+
+}  // namespace afterglow

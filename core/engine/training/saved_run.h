@@ -1,0 +1,29 @@
+// A moment that a file holds: a recipe, a snapshot, or the recipe inside an exported figure.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/engine/training/training_run.h"
+
+namespace afterglow {
+
+struct SavedRun {
+  Recipe recipe;
+  std::optional<Snapshot> snapshot;  ///< weights, when the file holds them
+};
+
+/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf or .png (exported figure). Throws Error(bad_input) that
+/// names the file and what it lacks.
+SavedRun open_saved_run(const std::filesystem::path& path);
+std::unique_ptr<TrainingRun> make_run(const SavedRun& moment, Backend& backend);
+
+/// "auto", "cpu" or "cuda" -> a back end; with "auto" the GPU when there is one. Throws Error(no_gpu) with the reason.
+std::unique_ptr<Backend> make_backend(const std::string& device, int threads);
+
+/// How the engine reaches a CUDA back end without knowing that room: the program registers its maker at start.
+using CudaMaker = std::unique_ptr<Backend> (*)(std::string* why_not);
+void register_cuda_maker(CudaMaker maker);
+
+}  // namespace afterglow

@@ -1,0 +1,229 @@
+// A stack of layers that answers tokens, trained by cross-entropy.
+#include <algorithm>
+
+#include "core/engine/training/pinned_array.h"
+#include "core/engine/training/training_memory_state.h"
+#include "core/io/error.h"
+#include "core/ops/ops.h"
+#include "core/tasks/prefixed_task.h"
+
+namespace afterglow {
+
+namespace {
+
+bool starts_with(std::string_view text, const std::string& prefix) {
+  return text.size() > prefix.size() && text.compare(0, prefix.size(), prefix) == 0 && text[prefix.size()] == '.';
+}
+
+// The step's input and output, in the back end's memory and in pinned host memory of the same layout. The inputs lie
+// together, so that one transfer brings them: tokens, targets (both i32), context (u8).
+struct TokenBatch {
+  TokenBatch(Backend& backend, std::int64_t batch, std::int64_t length, std::int64_t width, DType dtype)
+      : inputs(backend, {batch * length * 9}, DType::u8),
+        tokens(inputs.device().data, {batch, length}, DType::i32),
+        targets(tokens.as<std::int32_t>() + batch * length, {batch, length}, DType::i32),
+        context(targets.as<std::int32_t>() + batch * length, {batch, length}, DType::u8),
+        summary(backend, {width}, dtype),
+        counter(backend, {1}, DType::i32),
+        correct(backend, {1}, DType::i32),
+        counted(backend, {1}, DType::i32),
+        owner(&backend) {}
+  PinnedArray inputs;
+  Tensor tokens, targets, context;
+  PinnedArray summary, counter, correct, counted;
+  Backend* owner;
+};
+
+class TokenObjective final : public Objective {
+ public:
+  TokenObjective(const Recipe& recipe, std::unique_ptr<Task> task, ParameterStore& store)
+      : task_(std::move(task)), model_(recipe.model, store), keeper_(model_.memory()), seed_(recipe.seed) {
+    if (task_->vocab() > model_.vocab()) {
+      throw Error(ExitCode::bad_input, "the task uses " + std::to_string(task_->vocab()) +
+                                           " different tokens but model.vocab is " + std::to_string(model_.vocab()) +
+                                           "; raise model.vocab");
+    }
+    if (model_.places() > 0) {
+      const auto places = static_cast<int>(model_.places());
+      task_ = std::make_unique<PrefixedTask>(std::move(task_), places);
+    }
+  }
+
+  const Task& task() const override { return *task_; }
+  Model* model() override { return &model_; }
+  std::int64_t width() const override { return model_.width(); }
+
+  // The parts follow the order of the parameters in the flat buffers, so that each part is one slice of the gradient.
+  std::vector<ModelPart> parts(const ParameterStore& store) const override {
+    std::vector<ModelPart> parts;
+    parts.push_back({"embedding", "embedding", "embedding", "d " + std::to_string(model_.width()), 0, -1, 0});
+    const auto& branches = model_.branches();
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+      std::string kind(branches[i].layer->kind());
+      parts.push_back(
+          {branches[i].label, branches[i].scope, kind, branches[i].detail, branches[i].heads, static_cast<int>(i), 0});
+    }
+    if (model_.memory() != nullptr) {
+      const SpectralMemoryConfig& memory = model_.memory()->config();
+      parts.push_back({"memory", "memory", "spectral_memory",
+                       "K " + std::to_string(memory.kl.components) + " · M " + std::to_string(memory.tokens), 0, -1,
+                       0});
+    }
+    parts.push_back({"head", "head", "head", "V " + std::to_string(model_.vocab()), 0, -1, 0});
+    std::size_t part = 0;
+    for (const Parameter& parameter : store.all()) {
+      const bool starts_branch = part < branches.size() && branches[part].first == &parameter;
+      const bool starts_memory = parameter.name == "memory.projection_mlp.0.weight";
+      if (starts_branch || starts_memory || parameter.name == "norm.weight") parts[++part].offset = parameter.offset;
+      parts[part].parameters += parameter.shape.elements();
+    }
+    return parts;
+  }
+
+  std::vector<Setting> settings() const override {
+    std::vector<Setting> all;
+    for (const Branch& branch : model_.branches()) {
+      for (const LayerSetting& own : branch.layer->settings()) {
+        all.push_back({branch.scope + "." + own.key, branch.label + " " + own.label, "", own.meaning, own.value,
+                       own.minimum, own.maximum, 0, own.logarithmic, own.integer});
+      }
+    }
+    return all;
+  }
+
+  bool set(std::string_view key, double value) override {
+    for (const Branch& branch : model_.branches()) {
+      if (!starts_with(key, branch.scope)) continue;
+      branch.layer->set(key.substr(branch.scope.size() + 1), value);
+      return true;
+    }
+    return false;
+  }
+
+  void make_batch(Backend& backend, std::int64_t batch, DType dtype) override {
+    batch_ = std::make_unique<TokenBatch>(backend, batch, task_->length(), model_.width(), dtype);
+    const auto count = static_cast<std::size_t>(batch * task_->length());
+    tokens_.resize(count);
+    targets_.resize(count);
+    context_.resize(count);
+  }
+
+  void draw(std::uint64_t seed, std::int64_t first) override {
+    fill_batch(*task_, seed, static_cast<std::uint64_t>(first), static_cast<int>(batch_->tokens.shape[0]),
+               tokens_.data(), targets_.data(), context_.data());
+  }
+
+  bool load(std::int64_t step) override {
+    batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
+    auto* numbers = batch_->inputs.host<std::int32_t>();
+    numbers = std::copy(tokens_.begin(), tokens_.end(), numbers);
+    numbers = std::copy(targets_.begin(), targets_.end(), numbers);
+    std::copy(context_.begin(), context_.end(), reinterpret_cast<std::uint8_t*>(numbers));
+    return keeper_.take_change();
+  }
+
+  void queue_uploads() override {
+    batch_->inputs.queue_upload();
+    if (model_.memory() != nullptr) batch_->counter.queue_upload();
+  }
+
+  Var loss(Tape& tape) override {
+    const DropoutSource dropped{model_.memory_dropout(), seed_, batch_->counter.device()};
+    const Var logits = model_.forward(tape, batch_->tokens, batch_->context, dropped);
+    if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
+    const Tape::Scope scope(tape, "loss");
+    last_ = cross_entropy(tape, logits, batch_->targets);
+    return last_.loss;
+  }
+
+  void queue_results(Backend& backend) override {
+    backend.queue_download(batch_->correct.host<void>(), last_.correct);
+    backend.queue_download(batch_->counted.host<void>(), last_.counted);
+    if (model_.memory() != nullptr) {
+      backend.queue_download(batch_->summary.host<void>(), pooled_);
+      return;
+    }
+    const Tensor& hidden = model_.last_hidden();
+    backend.sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {batch_->summary.device(), false});
+    batch_->summary.queue_download();
+  }
+
+  double quality() const override {
+    const auto counted = batch_->counted.host<std::int32_t>()[0];
+    return counted > 0 ? static_cast<double>(batch_->correct.host<std::int32_t>()[0]) / counted : 0.0;
+  }
+
+  void read_summary(std::span<double> summary) const override {
+    const double tokens = model_.memory() != nullptr ? 1.0 : static_cast<double>(tokens_.size());
+    for (std::size_t i = 0; i < summary.size(); ++i)
+      summary[i] = number_of(batch_->summary, static_cast<std::int64_t>(i)) / tokens;
+  }
+
+  void keep() override {
+    if (model_.memory() == nullptr) return;
+    std::vector<double> summary(static_cast<std::size_t>(width()));
+    read_summary(summary);
+    keeper_.keep(*batch_->owner, batch_->summary.device().dtype, summary);
+  }
+  TrainingMemory memory() const override { return keeper_.state(); }
+  void restore_memory(const TrainingMemory& memory, std::int64_t step) override {
+    keeper_.restore(*batch_->owner, batch_->summary.device().dtype, memory, step);
+  }
+
+  double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
+
+ private:
+  std::unique_ptr<Task> task_;  // with the model's places
+  Model model_;
+  TrainingMemoryState keeper_;
+  std::uint64_t seed_;
+  std::unique_ptr<TokenBatch> batch_;
+  std::vector<std::int32_t> tokens_, targets_;  // drawn ahead of time
+  std::vector<std::uint8_t> context_;
+  CrossEntropy last_;
+  Tensor pooled_;  // summary of the step, where there is a memory
+};
+
+double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
+  const auto borrowed = [](const Task* task) {
+    return std::shared_ptr<const Task>(std::shared_ptr<const Task>(), task);
+  };
+  const PrefixedTask others(borrowed(other ? other : task_.get()), other ? static_cast<int>(model_.places()) : 0);
+  const Task& source = others;
+  Backend& backend = tape.backend();
+  const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, 4096 / source.length()));
+  PinnedArray tokens(backend, {most, source.length()}, DType::i32),
+      targets(backend, {most, source.length()}, DType::i32), context(backend, {most, source.length()}, DType::u8);
+  std::int64_t right = 0, asked = 0;
+  for (std::int64_t done = 0; done < examples; done += most) {
+    fill_batch(source, seed, static_cast<std::uint64_t>(done), static_cast<int>(most), tokens.host<std::int32_t>(),
+               targets.host<std::int32_t>(), context.host<std::uint8_t>(), Split::held_out);
+    // The last batch may be longer than what is left; what is too many does not count.
+    const std::int64_t wanted = std::min(most, examples - done);
+    std::fill(targets.host<std::int32_t>() + wanted * source.length(),
+              targets.host<std::int32_t>() + most * source.length(), -1);
+    for (PinnedArray* input : {&tokens, &targets, &context}) input->queue_upload();
+    tape.begin(false);
+    const Var logits = model_.forward(tape, tokens.device(), context.device());
+    const CrossEntropy result = cross_entropy(tape, logits, targets.device());
+    std::int32_t correct = 0, counted = 0;
+    backend.download(&correct, result.correct);
+    backend.download(&counted, result.counted);
+    right += correct;
+    asked += counted;
+  }
+  return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0;
+}
+
+}  // namespace
+
+double number_of(const PinnedArray& array, std::int64_t i) {
+  return array.device().dtype == DType::f64 ? array.host<double>()[i] : array.host<float>()[i];
+}
+
+std::unique_ptr<Objective> make_token_objective(const Recipe& recipe, std::unique_ptr<Task> task,
+                                                ParameterStore& store) {
+  return std::make_unique<TokenObjective>(recipe, std::move(task), store);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,282 @@
+// One training step: data in, forward, backward, clipping, AdamW, numbers out; the same addresses every time.
+#include "core/engine/training/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/training/forecast_objective.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/io/checksum.h"
+#include "core/io/error.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+// What every step transfers beside its examples, in the back end's memory and in pinned host memory.
+struct Trainer::Batch {
+  Batch(Backend& backend, std::size_t parts, DType dtype)
+      : hyperparameters(backend, {6}, DType::f64),
+        step(backend, {1}, DType::i32),
+        offsets(backend, {static_cast<std::int64_t>(parts) + 1}, DType::f64),
+        one(backend, {1}, dtype),
+        loss(backend, {1}, dtype),
+        norms(backend, {static_cast<std::int64_t>(parts) + 1}, dtype) {
+    backend.fill(one.device(), 1.0);
+  }
+  PinnedArray hyperparameters, step, offsets, one, loss;
+  PinnedArray norms;  // of each part, then of all
+};
+
+Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
+                 const std::function<void(const ParameterStore&)>& check)
+    : backend_(&backend),
+      dtype_(dtype),
+      seed_(recipe.seed),
+      config_(recipe.training),
+      objective_(make_objective(recipe, parameters_)),
+      arena_(backend),
+      tape_(backend, arena_),
+      evaluation_arena_(std::make_unique<Arena>(backend)),
+      evaluation_tape_(std::make_unique<Tape>(backend, *evaluation_arena_)) {
+  backend.set_precision(recipe.precision);
+  if (check) check(parameters_);
+  parameters_.allocate(backend, dtype);
+  parameters_.initialise(seed_);
+  parts_ = objective_->parts(parameters_);
+  make_batch();
+  initial_settings_ = settings();
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::make_batch() {
+  program_.reset();
+  plain_steps_ = 0;
+  drawn_for_ = -1;
+  objective_->make_batch(*backend_, config_.batch, dtype_);
+  batch_ = std::make_unique<Batch>(*backend_, parts_.size(), dtype_);
+  summary_.resize(static_cast<std::size_t>(objective_->width()));
+  auto* offsets = batch_->offsets.host<double>();
+  for (std::size_t part = 0; part < parts_.size(); ++part) offsets[part] = static_cast<double>(parts_[part].offset);
+  offsets[parts_.size()] = static_cast<double>(parameters_.values().elements());
+  backend_->upload(batch_->offsets.device(), offsets);
+}
+
+std::vector<Setting> Trainer::settings() const {
+  std::vector<Setting> all;
+  for (const SettingSpec& spec : training_settings()) {
+    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(config_, spec.key), spec.minimum, spec.maximum,
+                   0, spec.logarithmic, spec.integer});
+  }
+  const std::vector<Setting> own = objective_->settings();
+  all.insert(all.end(), own.begin(), own.end());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].initial = i < initial_settings_.size() ? initial_settings_[i].value : all[i].value;
+  return all;
+}
+
+double Trainer::get(std::string_view key) const {
+  for (const Setting& setting : settings()) {
+    if (setting.key == key) return setting.value;
+  }
+  throw Error(ExitCode::bad_input,
+              std::string(key) + ": there is no such setting in this model; `afterglow info` lists them");
+}
+
+void Trainer::set(std::string_view key, double value) {
+  for (const Setting& setting : settings()) {
+    if (setting.key != key) continue;
+    if (!(value >= setting.minimum && value <= setting.maximum) || (setting.integer && value != std::floor(value))) {
+      throw Error(ExitCode::bad_input, setting.key + ": " + std::to_string(value) + " is outside " +
+                                           std::to_string(setting.minimum) + " to " + std::to_string(setting.maximum) +
+                                           (setting.integer ? ", whole numbers only" : ""));
+    }
+    if (objective_->set(key, value)) {
+      program_.reset();  // the captured step holds the old value
+      plain_steps_ = 0;
+      return;
+    }
+    change_setting(config_, key, value);
+    if (key == "batch") make_batch();
+    return;
+  }
+  get(key);
+}
+
+void Trainer::reset_settings() {
+  for (const Setting& setting : initial_settings_) {
+    if (get(setting.key) != setting.value) set(setting.key, setting.value);
+  }
+}
+
+// Everything between the pinned inputs and the pinned outputs; captured once and replayed.
+void Trainer::run_step() {
+  Batch& batch = *batch_;
+  objective_->queue_uploads();
+  {
+    const SideStream beside(*backend_);  // needed at the end only
+    batch.hyperparameters.queue_upload();
+    batch.step.queue_upload();
+  }
+  tape_.begin(true);
+  const Var loss = objective_->loss(tape_);
+  {
+    const SideStream beside(*backend_);  // beside the backward pass
+    backend_->queue_download(batch.loss.host<void>(), loss.value);
+    objective_->queue_results(*backend_);
+  }
+  tape_.backward(loss, batch.one.device());
+  tape_.zero_untouched(parameters_);
+  const auto parts = static_cast<std::int64_t>(parts_.size());
+  const Tensor all = batch.norms.device(), norms(all.data, {parts}, dtype_);
+  const Tensor total(all.as<std::byte>() + norms.bytes(), {1}, dtype_);
+  backend_->gradient_norms(parameters_.gradients(), batch.offsets.device(), norms, total);
+  {
+    const SideStream beside(*backend_);
+    batch.norms.queue_download();
+  }
+  backend_->adamw({parameters_.values(), parameters_.gradients(), parameters_.first_moments(),
+                   parameters_.second_moments(), parameters_.decay_mask(), batch.hyperparameters.device(),
+                   batch.step.device(), total});
+}
+
+void Trainer::prepare_batch() {
+  if (drawn_for_ == step_) return;
+  objective_->draw(seed_, step_ * config_.batch);
+  drawn_for_ = step_;
+}
+
+void Trainer::begin_step() {
+  prepare_batch();
+  if (objective_->load(step_)) {
+    program_.reset();
+    plain_steps_ = 0;
+  }
+  Batch& batch = *batch_;
+  const double hyperparameters[] = {config_.rate_at(step_ + 1), config_.beta1, config_.beta2, config_.epsilon,
+                                    config_.weight_decay,       config_.clip};
+  std::copy(std::begin(hyperparameters), std::end(hyperparameters), batch.hyperparameters.host<double>());
+  batch.step.host<std::int32_t>()[0] = static_cast<std::int32_t>(step_);
+  // The arena reaches its final shape in the first two steps; from then on every address repeats.
+  if (program_) {
+    program_->run();
+  } else if (plain_steps_ < 2) {
+    run_step();
+    ++plain_steps_;
+  } else {
+    program_ = backend_->capture([this] { run_step(); });
+  }
+  ++step_;
+}
+
+StepResult Trainer::step() {
+  begin_step();
+  prepare_batch();  // while the device computes
+  return end_step();
+}
+
+StepResult Trainer::end_step() {
+  backend_->synchronize();
+  Batch& batch = *batch_;
+  StepResult result;
+  result.step = step_;
+  result.loss = number_of(batch.loss, 0);
+  result.gradient_norm = number_of(batch.norms, static_cast<std::int64_t>(parts_.size()));
+  result.learning_rate = config_.rate_at(step_);
+  result.accuracy = objective_->quality();
+  result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+  objective_->read_summary(summary_);
+  result.summary = summary_;
+  if (dtype_ == DType::f32) result.layer_gradient_norms = {batch.norms.host<float>(), parts_.size()};
+  if (result.finite) {
+    objective_->keep();
+  } else {
+    --step_;
+  }
+  return result;
+}
+
+double Trainer::evaluate(std::int64_t examples, const Task* task) {
+  return objective_->evaluate(*evaluation_tape_, seed_, examples, task);
+}
+
+ForecastScore Trainer::score(std::int64_t most) {
+  constexpr std::int64_t all = std::int64_t{1} << 40;
+  return forecast()->score(*evaluation_tape_, dtype_, SeriesPart::test, most > 0 ? most : all);
+}
+
+std::shared_ptr<const ForecastView> Trainer::forecast_view(std::int64_t probe) {
+  return forecast()->view(*evaluation_tape_, dtype_, step_, probe);
+}
+
+std::string Trainer::diagnose() {
+  tape_.set_checking(true);
+  tape_.begin(true);
+  const Var loss = objective_->loss(tape_);
+  std::string where;
+  if (const NonFinite* found = tape_.first_non_finite()) {
+    where =
+        found->scope + ", " + found->operation + " " + found->shape.text() + ", index " + std::to_string(found->index);
+    // Activations of a head are [batch, time, head, width].
+    if (found->shape.rank() == 4) where += ", head " + std::to_string(found->index / found->shape[3] % found->shape[2]);
+  } else {
+    tape_.backward(loss, batch_->one.device());
+    tape_.zero_untouched(parameters_);
+    for (const Parameter& parameter : parameters_.all()) {
+      const std::int64_t index = backend_->first_non_finite(parameter.gradient);
+      if (index < 0) continue;
+      where = "gradient of " + parameter.name + " " + parameter.shape.text() + ", index " + std::to_string(index);
+      break;
+    }
+  }
+  tape_.set_checking(false);
+  for (const Parameter& parameter : parameters_.all()) {
+    const std::int64_t index = backend_->first_non_finite(parameter.value);
+    if (index >= 0)
+      return "weight " + parameter.name + " " + parameter.shape.text() + ", index " + std::to_string(index);
+  }
+  return where.empty() ? "the global gradient norm overflowed" : where;
+}
+
+Model& Trainer::model() const {
+  if (Model* model = objective_->model()) return *model;
+  throw Error(ExitCode::bad_input,
+              "a forecast has no model of tokens, and this asks for one; choose a preset of tokens");
+}
+
+TrainerState Trainer::save(TrainerState into) const {
+  const auto fetch = [&](std::vector<std::byte>& bytes, const Tensor& tensor) {
+    bytes.resize(tensor.bytes());
+    backend_->download(bytes.data(), tensor);
+  };
+  into.step = step_;
+  fetch(into.weights, parameters_.values());
+  fetch(into.first_moments, parameters_.first_moments());
+  fetch(into.second_moments, parameters_.second_moments());
+  into.memory = objective_->memory();
+  return into;
+}
+
+void Trainer::restore(const TrainerState& state) {
+  backend_->upload(parameters_.values(), state.weights.data());
+  backend_->upload(parameters_.first_moments(), state.first_moments.data());
+  backend_->upload(parameters_.second_moments(), state.second_moments.data());
+  objective_->restore_memory(state.memory, state.step);
+  step_ = state.step;
+}
+
+std::string Trainer::checksum() const {
+  checked_.weights.resize(parameters_.values().bytes());
+  backend_->download(checked_.weights.data(), parameters_.values());
+  checked_.memory = objective_->memory();
+  return checksum_of(checked_);
+}
+
+std::string checksum_of(const TrainerState& state) {
+  Checksum sum;
+  sum.update(state.weights);
+  sum.update(std::as_bytes(std::span(state.memory.rows)));
+  return hex16(sum.digest());
+}
+
+}  // namespace afterglow

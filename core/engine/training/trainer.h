@@ -1,0 +1,128 @@
+// Trains one model: fixed-shape steps from a recipe's settings, evaluation, and exact saving and restoring of its
+// state. It knows no thread and no clock: step n of a recipe is the same whatever happens around it.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/engine/training/objective.h"
+
+namespace afterglow {
+
+/// What one training step measured.
+struct StepResult {
+  std::int64_t step = 0;  ///< counts from 1
+  double loss = 0, learning_rate = 0;
+  double accuracy = 0;                          ///< Objective::quality: right answers, or explained variance
+  double gradient_norm = 0;                     ///< global, before clipping
+  std::span<const float> layer_gradient_norms;  ///< one for each entry of Trainer::parts(); valid until the next step
+  std::span<const double> summary;              ///< [d]: mean over the batch of what the head reads; valid as long
+  bool finite = true;  ///< false: nothing was changed, and `Trainer::diagnose` finds the culprit
+};
+
+/// Everything that a run needs to go on from a step: weights and both moments, as they lie in the flat buffers, and the
+/// memory of training.
+struct TrainerState {
+  std::int64_t step = 0;
+  std::vector<std::byte> weights, first_moments, second_moments;
+  TrainingMemory memory;
+  std::size_t bytes() const {
+    return weights.size() + first_moments.size() + second_moments.size() + memory.rows.size() * sizeof(double);
+  }
+};
+
+/// 16 hex digits over all weights, and the memory of training where there is one.
+std::string checksum_of(const TrainerState& state);
+
+class Trainer {
+ public:
+  /// Builds the model and its start weights. `backend` must outlive the trainer. Throws Error for an impossible recipe.
+  /// `check` sees the declared parameters before any memory is reserved for them and may refuse.
+  Trainer(const Recipe& recipe, Backend& backend, DType dtype = DType::f32,
+          const std::function<void(const ParameterStore&)>& check = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Draws the examples of the next step, unless they are there already.
+  void prepare_batch();
+  /// One training step: transfers, forward, backward, clipping, AdamW. The examples of the next one are drawn while the
+  /// device computes.
+  StepResult step();
+  /// Its two halves: queues the work, and waits for it. They allocate nothing after the third step.
+  void begin_step();
+  StepResult end_step();
+  std::int64_t finished_steps() const { return step_; }
+  const TrainingConfig& config() const { return config_; }
+  /// Everything that may be changed live: training settings, and "layers.1.ska.K" and the like.
+  std::vector<Setting> settings() const;
+  double get(std::string_view key) const;
+  /// Takes effect with the next step. Throws Error(bad_input) for an unknown key or a value outside its range.
+  void set(std::string_view key, double value);
+  /// Back to the recipe's own values.
+  void reset_settings();
+
+  /// Share of right answers on `examples` held-out sequences of a task (the run's own when none is given); of a
+  /// forecast the explained share of the variance of that many validation windows.
+  double evaluate(std::int64_t examples, const Task* task = nullptr);
+  /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?
+  std::string diagnose();
+
+  /// The present state, in the memory of one that nobody needs any more where there is one.
+  TrainerState save(TrainerState into = {}) const;
+  TrainingMemory memory() const { return objective_->memory(); }
+  void restore(const TrainerState& state);
+  /// 16 hex digits over all weights, and the memory of training where there is one.
+  std::string checksum() const;
+
+  /// The stack of layers; only where `forecast()` is null.
+  Model& model() const;
+  /// The forecaster that is trained; null in a run on tokens.
+  ForecastObjective* forecast() const { return objective_->forecast(); }
+  MeasureNames measures() const { return objective_->measures(); }
+  /// Test errors of the run's own data set; every window where `most` is 0. Only of a forecaster.
+  struct ForecastScore score(std::int64_t most = 0);
+  std::shared_ptr<const ForecastView> forecast_view(std::int64_t probe);
+  /// The tape of all who look at the model between steps, one after the other, so that together they hold as much
+  /// memory as the largest look needs. What a look has made is gone when the next one begins.
+  Tape& looking_tape() { return *evaluation_tape_; }
+  ParameterStore& parameters() { return parameters_; }
+  const ParameterStore& parameters() const { return parameters_; }
+  const Task& task() const { return objective_->task(); }
+  Backend& backend() const { return *backend_; }
+  DType dtype() const { return dtype_; }
+  std::uint64_t seed() const { return seed_; }
+  const std::vector<ModelPart>& parts() const { return parts_; }
+  std::size_t arena_bytes() const { return arena_.capacity(); }
+
+ private:
+  struct Batch;  // what every step transfers, whatever it trains
+  void make_batch();
+  void run_step();
+
+  Backend* backend_;
+  DType dtype_;
+  std::uint64_t seed_;
+  TrainingConfig config_;
+  std::vector<Setting> initial_settings_;
+  ParameterStore parameters_;
+  std::unique_ptr<Objective> objective_;
+  Arena arena_;
+  Tape tape_;
+  std::unique_ptr<Batch> batch_;
+  std::int64_t drawn_for_ = -1;  // finished steps when the drawn examples are used; -1: nothing drawn
+  std::unique_ptr<Program> program_;
+  std::vector<double> summary_;
+  mutable TrainerState checked_;  // weights and memory on their way to a checksum
+  int plain_steps_ = 0;           // steps run with the current shapes before capturing
+  std::int64_t step_ = 0;
+  std::vector<ModelPart> parts_;
+  std::unique_ptr<Arena> evaluation_arena_;
+  std::unique_ptr<Tape> evaluation_tape_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,98 @@
+// A run: a trainer that follows its recipe, with curves, marks and a past to go back to. It is driven from one thread.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/observation.h"
+#include "core/engine/training/history.h"
+#include "core/engine/training/snapshot.h"
+#include "core/engine/training/trainer.h"
+#include "core/engine/training/trajectory.h"
+
+namespace afterglow {
+
+class TrainingRun {
+ public:
+  TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit = History::default_limit);
+  /// Goes on from a snapshot; a snapshot that does not fit its own recipe is an Error(bad_input).
+  TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit = History::default_limit);
+
+  Trainer& trainer() { return *trainer_; }
+  const Trainer& trainer() const { return *trainer_; }
+  std::int64_t step() const { return trainer_->finished_steps(); }
+  bool finished() const { return step() >= trainer_->config().steps || is_out_of_patience(); }
+  /// The step whose model counts: of a finished run with patience that of the best held-out evaluation, which `go_to`
+  /// reaches exactly; otherwise the present one.
+  std::int64_t chosen_step() const;
+  /// Step of the best held-out evaluation so far, the first of equal ones; -1 before the first.
+  std::int64_t best_step() const;
+
+  /// Applies the recipe's commands of this moment, then trains one step and appends to the curves. After a non-finite
+  /// step nothing has changed and `failure` says what happened.
+  bool train_step();
+  /// Why training stopped: step, layer, head, tensor and index of the first non-finite number; empty while all is well.
+  const std::string& failure() const { return failure_; }
+
+  /// Changes a hyperparameter from the next step on and writes it into the recipe. A different future begins here.
+  /// A live value is one on its way (a slider that is being dragged): with those of the same key that follow, and the
+  /// one that settles, it is one change and one mark.
+  void set(const std::string& key, double value, bool is_live = false);
+  /// Takes the last change at this step back, or makes it again; false when there is none.
+  bool undo();
+  bool redo();
+  /// How many changes `undo` could take back.
+  std::size_t undoable() const { return done_.size(); }
+  /// What is asked of the model beside training: part of the recipe, without influence on any step.
+  void note_probe(nlohmann::json probe) { recipe_.probe = std::move(probe); }
+  /// Writes a command that changes no step into the recipe, in place of an earlier one of the same name.
+  void note(const Command& command);
+  /// Goes to a step that was trained before, exactly; or trains forward to a later one.
+  void go_to(std::int64_t step);
+  /// The recipe that makes the present moment again: all commands so far.
+  Recipe recipe() const;
+  /// The present moment, to be written or to go on elsewhere.
+  Snapshot snapshot() const { return snapshot_of(trainer_->save()); }
+
+  RunCurves curves() const;
+  const History& history() const { return history_; }
+  /// The last kept state at or before the present step, without asking the device: what is left when it was lost.
+  /// Nothing where no state has been kept yet.
+  std::optional<Snapshot> kept_snapshot() const;
+  /// Where training went, as far back as the curves reach.
+  const Trajectory& trajectory() const { return trajectory_; }
+  std::string name = "run 1";
+
+ private:
+  void apply(const Command& command);
+  void apply_due_commands();
+  void rebuild_config(std::int64_t step);
+  void append(const StepResult& result);
+  void truncate_curves(std::int64_t step);
+  void evaluate();
+  bool is_out_of_patience() const;
+  Snapshot snapshot_of(const TrainerState& state) const;
+  std::optional<HeldOutRecord> record_until(std::int64_t step) const;
+  void take_record(const HeldOutRecord& record);
+
+  Recipe recipe_;
+  std::unique_ptr<Trainer> trainer_;
+  History history_;
+  std::size_t next_command_ = 0;
+  std::string failure_;
+  struct Change {
+    std::int64_t first_step, step;  // of its first and last command; they differ where it was live
+    std::string key;
+    double from, to;
+  };
+  std::vector<Change> done_, undone_;
+  bool is_live_ = false;  // the last change has not settled
+
+  std::int64_t first_step_ = 1;
+  GrowingCurve loss_, accuracy_, learning_rate_, gradient_norm_, held_out_step_, held_out_accuracy_;
+  std::vector<GrowingCurve> layer_norms_;
+  Trajectory trajectory_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,28 @@
+// A task whose sequences begin with blank positions: places for what a model puts in front of its input.
+#pragma once
+#include <memory>
+
+#include "core/tasks/task.h"
+
+namespace afterglow {
+
+/// The sequences of `inner` behind `places` positions that ask nothing and count as context, so that layers with a mask
+/// remember what stands there.
+class PrefixedTask final : public Task {
+ public:
+  PrefixedTask(std::shared_ptr<const Task> inner, int places)
+      : Task(inner->name(), inner->vocab(), inner->length() + places), inner_(std::move(inner)), places_(places) {}
+
+  std::string describe() const override {
+    return inner_->describe() + " · behind " + std::to_string(places_) + " memory tokens";
+  }
+  std::string token_label(int token) const override { return inner_->token_label(token); }
+  TokenRole token_role(int token) const override { return inner_->token_role(token); }
+  void generate(Random& random, std::uint64_t turn, Split split, Example& out) const override;
+
+ private:
+  std::shared_ptr<const Task> inner_;
+  int places_;
+};
+
+}  // namespace afterglow

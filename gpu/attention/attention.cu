@@ -1,0 +1,242 @@
+// Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the warp. The gradient
+// computes them again. Products run on the tensor cores, see tiles.cuh.
+#include "gpu/attention/decoding.cuh"
+#include "gpu/attention/pairs.cuh"
+#include "gpu/cuda_backend.h"
+
+namespace afterglow {
+
+using namespace device;
+using namespace device::tiles;
+
+namespace {
+
+template <int columns, bool exact>
+constexpr int forward_bytes = 3 * tile_bytes<columns, exact>;
+
+/// Largest score (a power of two) and sum of weights of a thread's two rows.
+struct Softmax {
+  float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
+  /// What a weight is relative to; no key seen yet: anything finite.
+  __device__ float base(int r) const { return largest[r] == -INFINITY ? 0.0f : largest[r]; }
+};
+
+/// Turns scores into weights and shrinks what was summed so far to the new largest score.
+template <int width, int columns>
+__device__ void take_scores(Share<width>& score, Softmax& softmax, Share<columns>& sum) {
+  float shrink[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float top = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < width / 8; ++n) top = fmaxf(top, fmaxf(score.at(n, r, 0), score.at(n, r, 1)));
+    const float before = softmax.largest[r];
+    softmax.largest[r] = fmaxf(before, quad_max(top));
+    shrink[r] = exp2f(before - softmax.base(r));
+    softmax.total[r] *= shrink[r];
+  }
+  score.each([&](int, int r, int, float value) {
+    const float weight = exp2f(value - softmax.base(r));
+    softmax.total[r] += weight;
+    return weight;
+  });
+  sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
+}
+
+/// Brings both groups' sums to one largest score and adds them; the first group then has the whole.
+template <int columns>
+__device__ void join_softmax(const Lane& lane, Softmax& softmax, Share<columns>& sum, std::byte* memory) {
+  __shared__ float largest[2][rows], totals[2][rows];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (lane.part != 0) continue;
+    largest[lane.group][lane.row_of(r)] = softmax.largest[r];
+    totals[lane.group][lane.row_of(r)] = softmax.total[r];
+  }
+  __syncthreads();
+  float shrink[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane.row_of(r), other = 1 - lane.group;
+    const float before = softmax.largest[r];
+    softmax.largest[r] = fmaxf(before, largest[other][row]);
+    shrink[r] = exp2f(before - softmax.base(r));
+    softmax.total[r] = softmax.total[r] * shrink[r] + totals[other][row] * exp2f(largest[other][row] - softmax.base(r));
+  }
+  sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
+  join_groups(lane, sum, memory);
+}
+
+template <int columns, bool exact>
+__global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
+    attention_kernel(Pairs in, Target to, float* log_sum) {
+  await_previous();
+  constexpr int width = rows / groups_of<columns>;
+  extern __shared__ float4 memory[];
+  std::byte* const q = reinterpret_cast<std::byte*>(memory);
+  std::byte* const k = q + tile_bytes<columns, exact>;
+  std::byte* const v = k + tile_bytes<columns, exact>;
+  const Lane lane;
+  const int share = lane.group * width;  // of the streamed rows
+  const int sequences = in.batch * in.heads, place = static_cast<int>(blockIdx.x), sequence = place % sequences;
+  const int b = sequence / in.heads, h = sequence % in.heads, key_head = h / (in.heads / in.key_heads);
+  // Late queries see the most keys: they start first.
+  const int first = ((in.queries - 1) / rows - place / sequences) * rows;
+  const int count = min(rows, in.queries - first), limit = in.seen(first + count - 1);
+  const auto begin_copy = [&](std::byte* tile, const Tiles& from, int key) {
+    if (key < limit) copy<tile_bytes<columns, exact>>(tile, from.at<columns, exact>(b, key_head, key));
+    commit();
+  };
+  copy<tile_bytes<columns, exact>>(q, in.q.at<columns, exact>(b, h, first));
+  begin_copy(k, in.k, 0);
+  begin_copy(v, in.v, 0);
+  Share<columns> sum;
+  sum.clear();
+  Softmax softmax;
+  for (int key = 0; key < limit; key += rows) {
+    wait<1>();
+    __syncthreads();
+    Share<width> score;
+    dot<exact, columns>(lane, q, k + share * row_bytes<columns, exact>, in.power_scale(), score);
+    __syncthreads();
+    begin_copy(k, in.k, key + rows);
+    if (key + rows > in.seen(first)) {
+      score.each([&](int n, int r, int e, float value) {
+        return key + share + lane.column_of(n, e) < in.seen(first + lane.row_of(r)) ? value : -INFINITY;
+      });
+    }
+    take_scores(score, softmax, sum);
+    wait<1>();
+    __syncthreads();
+    spread<exact, columns>(lane, score, v + share * row_bytes<columns, exact>, 0, sum);
+    __syncthreads();
+    begin_copy(v, in.v, key + rows);
+  }
+  wait<0>();
+  __syncthreads();
+#pragma unroll
+  for (int r = 0; r < 2; ++r) softmax.total[r] = quad_sum(softmax.total[r]);
+  if constexpr (groups_of<columns> == 2) join_softmax(lane, softmax, sum, q);
+  if (lane.group == 1) return;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane.row_of(r);
+    if (row < count && lane.part == 0)
+      log_sum[(static_cast<std::size_t>(b) * in.heads + h) * in.queries + first + row] =
+          (softmax.largest[r] + log2f(softmax.total[r])) * 0.693147181f;
+  }
+  sum.each([&](int, int r, int, float value) { return softmax.total[r] > 0 ? value / softmax.total[r] : 0.0f; });
+  to.put(lane, sum, static_cast<std::size_t>(b) * in.queries + first, h, count);
+}
+
+/// Heads [B,T,H,D] as rows of all heads.
+Tensor joined(const Tensor& heads) {
+  return heads.reshaped({heads.shape[0], heads.shape[1], heads.shape[2] * heads.shape[3]});
+}
+Operand heads_operand(const Tensor& heads) {
+  return operand_of(heads, heads.shape[2] * heads.shape[3], static_cast<int>(heads.shape[3]));
+}
+Target target_of(const Grad& grad, int width) {
+  return {grad.wanted() ? sink_of({joined(grad.tensor), grad.accumulate}) : Sink{}, width};
+}
+
+Pairs attention_pairs(const Tensor& q, const Tensor& k, double scale, bool causal) {
+  Pairs in{};
+  in.batch = static_cast<int>(q.shape[0]);
+  in.queries = static_cast<int>(q.shape[1]);
+  in.keys = static_cast<int>(k.shape[1]);
+  in.heads = static_cast<int>(q.shape[2]);
+  in.key_heads = static_cast<int>(k.shape[2]);
+  in.offset = causal ? in.keys - in.queries + 1 : in.keys;
+  in.scale = static_cast<float>(scale);
+  return in;
+}
+
+/// The same sizes for a few queries, whose keys and values are read as they lie.
+Decoding decoding_of(const Pairs& in, const Tensor& q, const Tensor& k, const Tensor& v, const Target& to,
+                     float* log_sum) {
+  return {heads_operand(q), heads_operand(k), heads_operand(v), to.sink.rows, log_sum,   in.batch,
+          in.queries,       in.keys,          in.heads,         in.key_heads, in.offset, in.scale};
+}
+
+/// Rows of tiles for queries (`of_queries` operands) and for keys (two).
+std::size_t rows_for(const Pairs& in, int of_queries) {
+  return of_queries * padded_rows(in.batch, in.heads, in.queries) + 2 * padded_rows(in.batch, in.key_heads, in.keys);
+}
+
+template <int columns, bool exact>
+void launch_forward(cudaStream_t stream, const Pairs& in, const Target& to, float* log_sum) {
+  constexpr int bytes = forward_bytes<columns, exact>;
+  const auto kernel = attention_kernel<columns, exact>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "attention");
+  const unsigned tiles = blocks_for(in.queries, rows) * static_cast<unsigned>(in.batch * in.heads);
+  launch(kernel, tiles, threads_of<columns>, bytes, stream, in, to, log_sum);
+}
+
+template <int columns, bool exact>
+void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets& to) {
+  constexpr const char* what = "attention_backward";
+  if constexpr (columns <= 128) {
+    launch_gradients<columns, exact, Sums::both>(stream, in, to, what);
+  } else {  // too many sums for the registers of one pass
+    launch_gradients<columns, exact, Sums::slopes>(stream, in, {to.q, to.k, {}}, what);
+    launch_gradients<columns, exact, Sums::weights>(stream, in, {{}, {}, to.v}, what);
+  }
+}
+
+template <class Launch>
+void with_head_width(int width, bool exact, const Launch& launch) {
+  if (!with_columns<32, 64, 128, 256>(width, exact, launch))
+    throw Error(ExitCode::failure, "the GPU's attention takes heads up to 256 wide, and these have " +
+                                       std::to_string(width) + "; use more heads or --device cpu");
+}
+
+}  // namespace
+
+void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+                            const Tensor& y, const Tensor& log_sum) {
+  if (q.elements() == 0) return;
+  Pairs in = attention_pairs(q, k, scale, causal);
+  const Target to = target_of({y, false}, static_cast<int>(q.shape[3]));
+  if (in.queries <= few_queries && to.width <= widest_few) {
+    const Decoding few = decoding_of(in, q, k, v, to, log_sum.as<float>());
+    decode(stream(), few, scratch(decoding_elements(few)));
+    return launched("attention of a few queries");
+  }
+  with_head_width(to.width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+    constexpr int row = row_bytes<columns(), exact()>;
+    Makings makings(in.batch, operand_memory(rows_for(in, 1) * row));
+    in.q = makings.add(heads_operand(q), in.heads, in.queries, row).to;
+    in.k = makings.add(heads_operand(k), in.key_heads, in.keys, row).to;
+    in.v = makings.add(heads_operand(v), in.key_heads, in.keys, row).to;
+    make<columns(), exact()>(stream(), makings);
+    launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
+  });
+  launched("attention");
+}
+
+void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+                                     const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
+                                     const Grad& dk, const Grad& dv) {
+  if (q.elements() == 0) return;
+  Pairs in = attention_pairs(q, k, scale, causal);
+  const int width = static_cast<int>(q.shape[3]);
+  const GradientTargets out{target_of(dq, width), target_of(dk, width), target_of(dv, width)};
+  with_head_width(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+    constexpr int row = row_bytes<columns(), exact()>;
+    Makings makings(in.batch, operand_memory(rows_for(in, 2) * row));
+    Making& queries = makings.add(heads_operand(q), in.heads, in.queries, row);
+    queries.log_sum = log_sum.as<float>();
+    in.q = queries.to;
+    Making& upstream = makings.add(heads_operand(dy), in.heads, in.queries, row);
+    upstream.output = heads_operand(y);
+    in.dy = upstream.to;
+    in.k = makings.add(heads_operand(k), in.key_heads, in.keys, row).to;
+    in.v = makings.add(heads_operand(v), in.key_heads, in.keys, row).to;
+    make<columns(), exact()>(stream(), makings);
+    launch_backward<columns(), exact()>(stream(), in, out);
+  });
+  launched("attention_backward");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,308 @@
+// Elementwise kernels, biases and sums over rows. Bound by memory: each element is read and written once.
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/device/columns.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
+#include "gpu/gemm/product.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned max_blocks = 4096;  // a few waves on the largest GPU; beyond that threads take several elements
+
+template <class Body>
+__global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body) {
+  await_previous();
+  const unsigned step = gridDim.x * threads;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) body(static_cast<unsigned>(i));
+}
+
+template <class Body>
+void map(cudaStream_t stream, std::int64_t count, const Body& body) {
+  if (count == 0) return;
+  const unsigned blocks = at_most(blocks_for(count, threads), max_blocks);
+  launch(map_kernel<Body>, blocks, threads, 0, stream, static_cast<unsigned>(count), body);
+}
+
+__global__ void __launch_bounds__(threads) round_kernel(unsigned count, Rows<float> from, __nv_bfloat16* to) {
+  await_previous();
+  const unsigned step = gridDim.x * threads;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
+    to[i] = __float2bfloat16_rn(from[static_cast<unsigned>(i)]);
+  }
+}
+
+__device__ float apply(Unary kind, float x) {
+  switch (kind) {
+    case Unary::silu:
+      return silu(x);
+    case Unary::sigmoid:
+      return sigmoid(x);
+    case Unary::softplus:
+      return softplus(x);
+    case Unary::tanh:
+      return tanhf(x);
+    case Unary::gelu:
+      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case Unary::exp:
+      return expf(x);
+  }
+  return x;
+}
+
+__device__ float slope(Unary kind, float x, float y) {
+  switch (kind) {
+    case Unary::silu:
+      return silu_slope(x);
+    case Unary::sigmoid:
+      return y * (1.0f - y);
+    case Unary::softplus:
+      return sigmoid(x);
+    case Unary::tanh:
+      return 1.0f - y * y;
+    case Unary::gelu:
+      return 0.5f * (1.0f + erff(x * 0.70710678118654752f)) + x * 0.39894228040143268f * expf(-0.5f * x * x);
+    case Unary::exp:
+      return y;
+  }
+  return 1.0f;
+}
+
+/// Results of several projections with their biases.
+struct Biased {
+  Matrix y;
+  const float* bias;
+  unsigned rows, columns;
+};
+struct BiasedProjections {
+  Biased of[max_products];
+};
+
+__global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections projections) {
+  await_previous();
+  const Biased& map = projections.of[blockIdx.y];
+  const bool fours = map.y.vector && map.columns % 4 == 0;
+  const unsigned across = fours ? map.columns / 4 : map.columns, step = gridDim.x * threads;
+  const std::size_t count = std::size_t{map.rows} * across;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
+    const unsigned row = static_cast<unsigned>(i / across), place = static_cast<unsigned>(i % across);
+    float* y = map.y.data + std::size_t{row} * map.y.stride;
+    if (fours) {
+      float4& four = reinterpret_cast<float4*>(y)[place];
+      const float* bias = map.bias + 4 * place;
+      four = make_float4(four.x + bias[0], four.y + bias[1], four.z + bias[2], four.w + bias[3]);
+    } else {
+      y[place] += map.bias[place];
+    }
+  }
+}
+
+/// Numbers of several matrices.
+struct Matrices {
+  Rows<float> of[max_column_sums];
+  __device__ float operator()(unsigned which, unsigned row, unsigned column) const { return of[which].at(row, column); }
+};
+
+template <class T>
+void fill_with(cudaStream_t stream, const Tensor& x, double value) {
+  const auto to = rows_of<T>(x);
+  map(stream, x.elements(), [to, value = static_cast<T>(value)] __device__(unsigned i) { to[i] = value; });
+}
+
+}  // namespace
+
+void CudaBackend::fill(const Tensor& x, double value) {
+  switch (x.dtype) {
+    case DType::f32:
+      fill_with<float>(stream(), x, value);
+      break;
+    case DType::f64:
+      fill_with<double>(stream(), x, value);
+      break;
+    case DType::i32:
+      fill_with<std::int32_t>(stream(), x, value);
+      break;
+    case DType::u8:
+      fill_with<std::uint8_t>(stream(), x, value);
+      break;
+  }
+  launched("fill");
+}
+
+void CudaBackend::round_to_bf16(const Tensor& matrix, void* to) {
+  const auto count = static_cast<unsigned>(matrix.elements());
+  if (count == 0) return;
+  launch(round_kernel, at_most(blocks_for(count, threads), max_blocks), threads, 0, stream(), count, rows_of(matrix),
+         static_cast<__nv_bfloat16*>(to));
+  launched("rounding to bfloat16");
+}
+
+void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
+  const std::size_t element = size_of(source.dtype);
+  const std::size_t width = static_cast<std::size_t>(source.columns()) * element;
+  if (source.elements() == 0) return;
+  if (source.contiguous() && destination.contiguous()) {
+    check_cuda(cudaMemcpyAsync(destination.data, source.data, source.bytes(), cudaMemcpyDeviceToDevice, stream()),
+               "copying on the GPU");
+    return;
+  }
+  check_cuda(cudaMemcpy2DAsync(destination.data, static_cast<std::size_t>(destination.row_stride) * element,
+                               source.data, static_cast<std::size_t>(source.row_stride) * element, width,
+                               static_cast<std::size_t>(source.rows()), cudaMemcpyDeviceToDevice, stream()),
+             "copying on the GPU");
+}
+
+void CudaBackend::accumulate(const Tensor& source, const Grad& destination) {
+  if (!destination.wanted()) return;
+  const auto from = rows_of(source);
+  const Sink to = sink_of(destination);
+  map(stream(), source.elements(), [=] __device__(unsigned i) { to.put(i, from[i]); });
+  launched("accumulate");
+}
+
+void CudaBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);
+  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = x[i] + y[i]; });
+  launched("add");
+}
+
+void CudaBackend::scale(const Tensor& a, double factor, const Grad& out) {
+  if (!out.wanted()) return;
+  const auto x = rows_of(a);
+  const Sink to = sink_of(out);
+  map(stream(), a.elements(), [=, f = static_cast<float>(factor)] __device__(unsigned i) { to.put(i, f * x[i]); });
+  launched("scale");
+}
+
+void CudaBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);
+  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = x[i] * y[i]; });
+  launched("multiply");
+}
+
+void CudaBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
+                                    const Grad& db) {
+  const auto x = rows_of(a), y = rows_of(b), dy = rows_of(dout);
+  const Sink to_a = sink_of(da), to_b = sink_of(db);
+  map(stream(), a.elements(), [=] __device__(unsigned i) {
+    const float up = dy[i], left = x[i], right = y[i];
+    if (to_a.wanted()) to_a.put(i, up * right);
+    if (to_b.wanted()) to_b.put(i, up * left);
+  });
+  launched("multiply_backward");
+}
+
+void CudaBackend::unary(Unary kind, const Tensor& x, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = apply(kind, from[i]); });
+  launched("unary");
+}
+
+void CudaBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) {
+  if (!dx.wanted()) return;
+  const auto in = rows_of(x), result = rows_of(y), up = rows_of(dy);
+  const Sink to = sink_of(dx);
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to.put(i, up[i] * slope(kind, in[i], result[i])); });
+  launched("unary_backward");
+}
+
+void CudaBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
+  const auto gate = rows_of(a), value = rows_of(b), to = rows_of(y);
+  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = silu(gate[i]) * value[i]; });
+  launched("silu_multiply");
+}
+
+void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
+                                         const Grad& db) {
+  const auto gate = rows_of(a), value = rows_of(b), up = rows_of(dy);
+  const Sink to_a = sink_of(da), to_b = sink_of(db);
+  map(stream(), a.elements(), [=] __device__(unsigned i) {
+    const float g = gate[i], v = value[i], u = up[i];
+    if (to_a.wanted()) to_a.put(i, u * v * silu_slope(g));
+    if (to_b.wanted()) to_b.put(i, u * silu(g));
+  });
+  launched("silu_multiply_backward");
+}
+
+void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  const float* offset = bias.as<float>();
+  const auto least = static_cast<float>(floor);
+  map(stream(), x.elements(),
+      [=] __device__(unsigned i) { to[i] = fmaxf(softplus(from[i] + offset[i % from.columns]), least); });
+  launched("softplus_bias");
+}
+
+void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
+                                         const Grad& dx, const Grad& dbias) {
+  const auto from = rows_of(x), up = rows_of(dy);
+  const float* offset = bias.as<float>();
+  const Sink to = sink_of(dx);
+  // The sum from which on the floor does not bind: softplus grows with it.
+  const auto least =
+      static_cast<float>(floor > 0.0 ? std::log(std::expm1(floor)) : -std::numeric_limits<double>::infinity());
+  const auto slope = [=] __device__(unsigned row, unsigned column) {
+    const float sum = from.at(row, column) + offset[column], gradient = up.at(row, column) * sigmoid(sum);
+    return sum < least ? 0.0f : gradient;
+  };
+  if (dbias.wanted()) {
+    const SideStream beside(*this);
+    column_sums(stream(), x.rows(), x.columns(), scratch(max_ranges * x.columns()), tickets_, dbias, slope);
+  }
+  if (to.wanted()) {
+    map(stream(), x.elements(), [=, columns = from.columns] __device__(unsigned i) {
+      to.put(i / columns, i % columns, slope(i / columns, i % columns));
+    });
+  }
+  launched("softplus_bias_backward");
+}
+
+void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  const float* offset = bias.as<float>();
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = from[i] + offset[i % from.columns]; });
+  launched("add_bias");
+}
+
+void CudaBackend::add_biases(std::span<const Tensor> biases, std::span<const Tensor> results) {
+  BiasedProjections projections{};
+  unsigned count = 0;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < biases.size(); ++i) {
+    const Tensor& y = results[i];
+    if (!biases[i].defined() || y.elements() == 0) continue;
+    projections.of[count++] = {matrix_of(y), biases[i].as<float>(), static_cast<unsigned>(y.rows()),
+                               static_cast<unsigned>(y.columns())};
+    most = std::max(most, y.elements());
+  }
+  if (count == 0) return;
+  launch(add_biases_kernel, dim3(at_most(blocks_for(most, 4 * threads), max_blocks), count), threads, 0, stream(),
+         projections);
+  launched("add_biases");
+}
+
+void CudaBackend::sum_rows(const Tensor& x, const Grad& out) { sum_rows_each({&x, 1}, {&out, 1}); }
+
+void CudaBackend::sum_rows_each(std::span<const Tensor> x, std::span<const Grad> out) {
+  ColumnSums sums;
+  Matrices from;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i].wanted()) from.of[sums.count] = rows_of(x[i]);
+    sums.add(x[i].columns(), out[i]);
+  }
+  if (sums.count == 0) return;
+  column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{max_ranges} * sums.count * sums.widest),
+                   tickets_, from);
+  launched("sum_rows");
+}
+
+}  // namespace afterglow

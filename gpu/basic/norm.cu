@@ -1,0 +1,467 @@
+// Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row. The
+// gradient of the weights is a launch of its own, beside the others, because it runs along the other axis.
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/device/columns.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned warps = threads / 32;
+
+/// What is normalised: x, x + z, or x silu(z).
+enum class Kind { plain, sum, gated };
+
+struct NormInputs {
+  Rows<float> x, z, dy;
+  Rows<float> sum;   // where x + z goes
+  Rows<float> base;  // added to dx where there is one
+  const float* weight;
+  float* inverse;
+  unsigned rows, columns;
+};
+
+template <Kind kind>
+__device__ float normalised(float x, float z) {
+  return kind == Kind::plain ? x : kind == Kind::sum ? x + z : x * silu(z);
+}
+
+/// Neighbouring numbers of a row, one or four, read at once.
+template <unsigned width>
+struct Piece {
+  float v[width];
+  __device__ static Piece of(const Rows<float>& rows, unsigned row, unsigned column, bool inside) {
+    return of(rows.data + row * rows.stride + column, inside);
+  }
+  __device__ static Piece of(const float* from, bool inside) {
+    Piece piece = {};
+    if constexpr (width == 4) {
+      const float4 four = inside ? *reinterpret_cast<const float4*>(from) : float4{};
+      piece.v[0] = four.x;
+      piece.v[1] = four.y;
+      piece.v[2] = four.z;
+      piece.v[3] = four.w;
+    } else {
+      piece.v[0] = inside ? *from : 0.0f;
+    }
+    return piece;
+  }
+  __device__ void store(float* to) const {
+    if constexpr (width == 4) {
+      *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+    } else {
+      *to = v[0];
+    }
+  }
+  __device__ void put(const Sink& sink, unsigned row, unsigned column) const {
+    float* to = &sink.rows.at(row, column);
+    Piece sum = *this;
+    if (sink.accumulate) {
+      const Piece before = of(to, true);
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e) sum.v[e] += before.v[e];
+    }
+    sum.store(to);
+  }
+};
+
+// A lane holds up to `held` pieces of its row, so that a row is read once and all of it at the same time; only what is
+// longer is read again.
+template <Kind kind, unsigned width, unsigned held>
+__global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps, Rows<float> y) {
+  await_previous();
+  using P = Piece<width>;
+  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  const auto normalise = [&](P& value, const P& other) {
+    float squares = 0;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      value.v[e] = normalised<kind>(value.v[e], other.v[e]);
+      squares += value.v[e] * value.v[e];
+    }
+    return squares;
+  };
+  P values[held], others[held], weights[held];
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = (lane + 32 * k) * width;
+    const bool inside = column < in.columns;
+    values[k] = P::of(in.x, row, column, inside);
+    others[k] = P::of(in.z, row, column, inside && kind != Kind::plain);
+    weights[k] = P::of(in.weight + column, inside);
+  }
+  const auto again = [&](unsigned column, P& value) {
+    value = P::of(in.x, row, column, true);
+    return normalise(value, P::of(in.z, row, column, kind != Kind::plain));
+  };
+  float squares = 0;
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = (lane + 32 * k) * width;
+    squares += normalise(values[k], others[k]);
+    if (kind == Kind::sum && column < in.columns) values[k].store(&in.sum.at(row, column));
+  }
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    P value;
+    squares += again(column, value);
+    if (kind == Kind::sum) value.store(&in.sum.at(row, column));
+  }
+  const float inverse = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(in.columns) + eps);
+  if (lane == 0) in.inverse[row] = inverse;
+  const auto write = [&](unsigned column, P value, const P& weight) {
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) value.v[e] *= inverse * weight.v[e];
+    value.store(&y.at(row, column));
+  };
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = (lane + 32 * k) * width;
+    if (column < in.columns) write(column, values[k], weights[k]);
+  }
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    P value;
+    again(column, value);
+    write(column, value, P::of(in.weight + column, true));
+  }
+}
+
+/// What the gradient needs of neighbouring columns.
+template <bool gated, unsigned width>
+struct NormColumns {
+  using P = Piece<width>;
+  P x, z, upstream, base;  // upstream: dy, after `weigh` dy weight
+
+  __device__ static NormColumns of(const NormInputs& in, unsigned row, unsigned column, bool inside) {
+    return {P::of(in.x, row, column, inside), P::of(in.z, row, column, inside && gated),
+            P::of(in.dy, row, column, inside),
+            P::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
+  }
+  __device__ static float gate(float z) { return gated ? silu(z) : 1.0f; }
+  /// Brings in the weight and answers with the sum of dy weight u.
+  __device__ float weigh(const P& weight) {
+    float sum = 0;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      upstream.v[e] *= weight.v[e];
+      sum += upstream.v[e] * x.v[e] * gate(z.v[e]);
+    }
+    return sum;
+  }
+  __device__ void put(unsigned row, unsigned column, float inverse, float mean, const Sink& dx, const Sink& dz) const {
+    P to_x, to_z;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      const float du = inverse * (upstream.v[e] - x.v[e] * gate(z.v[e]) * mean);
+      to_x.v[e] = base.v[e] + du * gate(z.v[e]);
+      to_z.v[e] = gated ? du * x.v[e] * silu_slope(z.v[e]) : 0.0f;
+    }
+    if (dx.wanted()) to_x.put(dx, row, column);
+    if (gated && dz.wanted()) to_z.put(dz, row, column);
+  }
+};
+
+// y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
+template <bool gated, unsigned width, unsigned held>
+__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, Sink dx, Sink dz) {
+  await_previous();
+  using P = Piece<width>;
+  using Columns = NormColumns<gated, width>;
+  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  Columns columns[held];
+  P weights[held];
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = (lane + 32 * k) * width;
+    columns[k] = Columns::of(in, row, column, column < in.columns);
+    weights[k] = P::of(in.weight + column, column < in.columns);
+  }
+  const float inverse = in.inverse[row];
+  float sum = 0;
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) sum += columns[k].weigh(weights[k]);
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    sum += Columns::of(in, row, column, true).weigh(P::of(in.weight + column, true));
+  }
+  const float mean = warp_sum(sum) / static_cast<float>(in.columns) * inverse * inverse;
+#pragma unroll
+  for (unsigned k = 0; k < held; ++k) {
+    const unsigned column = (lane + 32 * k) * width;
+    if (column < in.columns) columns[k].put(row, column, inverse, mean, dx, dz);
+  }
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+    Columns one = Columns::of(in, row, column, true);
+    one.weigh(P::of(in.weight + column, true));
+    one.put(row, column, inverse, mean, dx, dz);
+  }
+}
+
+bool in_fours(const Rows<float>& rows) {
+  return rows.data == nullptr || (reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 && rows.stride % 4 == 0);
+}
+
+/// Calls body with how many numbers a lane reads at once and how many such pieces it holds, as compile-time constants;
+/// `fours` says whether what `in` does not name can be read in fours.
+template <class Body>
+void with_pieces(const NormInputs& in, bool fours, const Body& body) {
+  using Four = std::integral_constant<unsigned, 4>;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in.columns % 4 == 0;
+  if (!fours || !aligned || !in_fours(in.x) || !in_fours(in.z) || !in_fours(in.dy)) {
+    return body(std::integral_constant<unsigned, 1>(), std::integral_constant<unsigned, 8>());
+  }
+  if (in.columns <= 128) return body(Four(), std::integral_constant<unsigned, 1>());
+  if (in.columns <= 256) return body(Four(), std::integral_constant<unsigned, 2>());
+  if (in.columns <= 512) return body(Four(), Four());
+  body(Four(), std::integral_constant<unsigned, 8>());
+}
+
+template <Kind kind>
+void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y) {
+  if (in.rows == 0) return;
+  const Rows<float> to = rows_of(y);
+  with_pieces(in, in_fours(to) && in_fours(in.sum), [&](auto width, auto held) {
+    launch(norm_kernel<kind, width, held>, blocks_for(in.rows, warps), threads, 0, stream, in, static_cast<float>(eps),
+           to);
+  });
+}
+
+template <bool gated>
+void norm_backward(cudaStream_t stream, const NormInputs& in, const Grad& dx, const Grad& dz) {
+  if (in.rows == 0 || !(dx.wanted() || dz.wanted())) return;
+  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
+  with_pieces(in, in_fours(in.base) && in_fours(to_x.rows) && in_fours(to_z.rows), [&](auto width, auto held) {
+    launch(norm_backward_kernel<gated, width, held>, blocks_for(in.rows, warps), threads, 0, stream, in, to_x, to_z);
+  });
+}
+
+constexpr unsigned max_weights = 8;  // of one launch
+
+struct NormWeights {
+  NormInputs in[max_weights];
+  Sink to[max_weights];
+};
+
+/// The share of a thread in the sum over rows of dy u inverse; what it reads is loaded before anything is computed.
+template <Kind kind>
+__device__ float weight_share(const NormInputs& in, unsigned column) {
+  constexpr unsigned step = narrow_block / narrow_columns, together = 4;
+  float sum = 0;
+  for (unsigned row = threadIdx.x / narrow_columns; row < in.rows; row += together * step) {
+    float x[together], z[together], factor[together];
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) {
+      const unsigned r = row + k * step;
+      const bool inside = r < in.rows;
+      x[k] = inside ? in.x.at(r, column) : 0.0f;
+      z[k] = inside && kind == Kind::gated ? in.z.at(r, column) : 0.0f;
+      factor[k] = inside ? in.dy.at(r, column) * in.inverse[r] : 0.0f;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) sum += factor[k] * normalised<kind>(x[k], z[k]);
+  }
+  return sum;
+}
+
+__global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid_constant__ NormWeights weights) {
+  await_previous();
+  const NormInputs& in = weights.in[blockIdx.y];
+  const Sink& to = weights.to[blockIdx.y];
+  const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
+  float sum = 0;
+  if (column < in.columns) {
+    sum = in.z.data != nullptr ? weight_share<Kind::gated>(in, column) : weight_share<Kind::plain>(in, column);
+  }
+  finish_narrow_sums(sum, in.columns, [&](unsigned c, float total) { to.put(c, total); });
+}
+
+NormInputs norm_inputs(const Tensor& x, const Tensor& weight, const Tensor& inverse) {
+  NormInputs in{};
+  in.x = rows_of(x);
+  in.weight = weight.as<float>();
+  in.inverse = inverse.as<float>();
+  in.rows = static_cast<unsigned>(x.rows());
+  in.columns = static_cast<unsigned>(x.columns());
+  return in;
+}
+
+struct LayerNormInputs {
+  Rows<float> x, dy;
+  const float *weight, *bias;
+  float* moments;  // [rows,2]: mean, inverse deviation
+  unsigned rows, columns;
+
+  __device__ float normalised(unsigned row, unsigned column) const {
+    return (x.at(row, column) - moments[2 * std::size_t{row}]) * moments[2 * std::size_t{row} + 1];
+  }
+};
+
+__global__ void __launch_bounds__(threads) layer_norm_kernel(LayerNormInputs in, float eps, Rows<float> y) {
+  await_previous();
+  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  const auto n = static_cast<float>(in.columns);
+  float sum = 0, squares = 0;
+  for (unsigned column = lane; column < in.columns; column += 32) sum += in.x.at(row, column);
+  const float mean = warp_sum(sum) / n;
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    const float distance = in.x.at(row, column) - mean;
+    squares += distance * distance;
+  }
+  const float inverse = 1.0f / sqrtf(warp_sum(squares) / n + eps);
+  if (lane == 0) {
+    in.moments[2 * std::size_t{row}] = mean;
+    in.moments[2 * std::size_t{row} + 1] = inverse;
+  }
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    y.at(row, column) = (in.x.at(row, column) - mean) * inverse * in.weight[column] + in.bias[column];
+  }
+}
+
+// With u the normalised row and g = dy * weight: dx = (g - mean(g) - u mean(g u)) inverse.
+__global__ void __launch_bounds__(threads) layer_norm_backward_kernel(LayerNormInputs in, Sink dx) {
+  await_previous();
+  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  const auto n = static_cast<float>(in.columns);
+  float sum = 0, projection = 0;
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    const float g = in.weight[column] * in.dy.at(row, column);
+    sum += g;
+    projection += g * in.normalised(row, column);
+  }
+  const float shift = warp_sum(sum) / n, pull = warp_sum(projection) / n;
+  for (unsigned column = lane; column < in.columns; column += 32) {
+    const float g = in.weight[column] * in.dy.at(row, column);
+    dx.put(row, column, (g - shift - in.normalised(row, column) * pull) * in.moments[2 * std::size_t{row} + 1]);
+  }
+}
+
+}  // namespace
+
+void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) {
+  norm<Kind::plain>(stream(), norm_inputs(x, weight, inverse), eps, y);
+  launched("rms_norm");
+}
+
+void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
+                               const Tensor& y, const Tensor& inverse) {
+  NormInputs in = norm_inputs(a, weight, inverse);
+  in.z = rows_of(b);
+  in.sum = rows_of(sum);
+  norm<Kind::sum>(stream(), in, eps, y);
+  launched("add_rms_norm");
+}
+
+void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                                 const Tensor& inverse) {
+  NormInputs in = norm_inputs(x, weight, inverse);
+  in.z = rows_of(z);
+  norm<Kind::gated>(stream(), in, eps, y);
+  launched("gated_rms_norm");
+}
+
+void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
+                                    const Tensor& base, const Grad& dx, const Grad& dweight) {
+  NormInputs in = norm_inputs(x, weight, inverse);
+  in.dy = rows_of(dy);
+  if (base.defined()) in.base = rows_of(base);
+  norm_backward<false>(stream(), in, dx, {});
+  launched("rms_norm_backward");
+  queue_norm_weight({x, {}, inverse, dy, dweight});
+}
+
+void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                                          const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
+  NormInputs in = norm_inputs(x, weight, inverse);
+  in.z = rows_of(z);
+  in.dy = rows_of(dy);
+  norm_backward<true>(stream(), in, dx, dz);
+  launched("gated_rms_norm_backward");
+  queue_norm_weight({x, z, inverse, dy, dweight});
+}
+
+// Nothing that a gradient was found from changes before the backward pass ends, so these sums can wait.
+void CudaBackend::queue_norm_weight(const NormWeight& weight) {
+  if (!weight.dweight.wanted()) return;
+  const void* to = weight.dweight.tensor.data;
+  for (const NormWeight& other : norm_weights_) {
+    if (other.dweight.tensor.data != to) continue;
+    sum_norm_weights(false);  // the same weight again: one after the other
+    break;
+  }
+  norm_weights_.push_back(weight);
+  if (norm_weights_.size() == max_weights || weight.x.rows() > max_narrow_rows) sum_norm_weights(false);
+}
+
+void CudaBackend::sum_norm_weights(bool is_last) {
+  if (norm_weights_.empty()) return;
+  const bool adds = std::any_of(norm_weights_.begin(), norm_weights_.end(),
+                                [](const NormWeight& weight) { return weight.dweight.accumulate; });
+  std::optional<SideStream> beside;
+  if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
+  NormWeights weights{};
+  unsigned columns = 1;
+  for (unsigned i = 0; i < norm_weights_.size(); ++i) {
+    const NormWeight& from = norm_weights_[i];
+    NormInputs& in = weights.in[i];
+    in = norm_inputs(from.x, {}, from.inverse);
+    in.dy = rows_of(from.dy);
+    if (from.z.defined()) in.z = rows_of(from.z);
+    weights.to[i] = sink_of(from.dweight);
+    columns = std::max(columns, in.columns);
+  }
+  const auto count = static_cast<unsigned>(norm_weights_.size());
+  norm_weights_.clear();
+  launch(norm_weights_kernel, dim3(blocks_for(columns, narrow_columns), count), narrow_block, 0, stream(), weights);
+  launched("norm weights");
+}
+
+void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,
+                             const Tensor& moments) {
+  const LayerNormInputs in{rows_of(x),
+                           {},
+                           weight.as<float>(),
+                           bias.as<float>(),
+                           moments.as<float>(),
+                           static_cast<unsigned>(x.rows()),
+                           static_cast<unsigned>(x.columns())};
+  if (in.rows == 0) return;
+  launch(layer_norm_kernel, blocks_for(in.rows, warps), threads, 0, stream(), in, static_cast<float>(eps), rows_of(y));
+  launched("layer_norm");
+}
+
+void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
+                                      const Grad& dx, const Grad& dweight, const Grad& dbias) {
+  const LayerNormInputs in{rows_of(x),
+                           rows_of(dy),
+                           weight.as<float>(),
+                           nullptr,
+                           moments.as<float>(),
+                           static_cast<unsigned>(x.rows()),
+                           static_cast<unsigned>(x.columns())};
+  {
+    const SideStream beside(*this);
+    float* partials = scratch(std::size_t{2 * max_ranges} * in.columns);
+    ColumnSums sums;
+    sums.add(in.columns, dweight);
+    sums.add(in.columns, dbias);
+    column_sums_each(stream(), in.rows, sums, partials, tickets_,
+                     [in, of_bias = dweight.wanted() ? 1u : 0u] __device__(unsigned which, unsigned r, unsigned c) {
+                       return in.dy.at(r, c) * (which == of_bias ? 1.0f : in.normalised(r, c));
+                     });
+  }
+  if (in.rows > 0 && dx.wanted())
+    launch(layer_norm_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), in, sink_of(dx));
+  launched("layer_norm_backward");
+}
+
+}  // namespace afterglow

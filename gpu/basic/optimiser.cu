@@ -1,0 +1,229 @@
+// Gradient norms, one AdamW step over all parameters, and the search for numbers that are not finite. Bound by memory:
+// AdamW reads four arrays and writes three.
+#include "gpu/cuda_backend.h"
+#include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned slice_parts = 32;  // blocks that share a slice
+
+constexpr unsigned norm_loads = 4;  // of 16 bytes that a thread has in flight
+
+/// Sums over a warp, the same for every lane.
+__device__ double sum_of_warp(double value) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
+  return value;
+}
+
+__device__ double square(float x) { return static_cast<double>(x) * x; }
+
+// Squares are added in float64: first by blocks, each a part of a slice, then by the last block, a slice a warp.
+__global__ void __launch_bounds__(threads) norms_kernel(const float* gradients, const double* offsets, double* parts,
+                                                        float* norms, float* total, unsigned* ticket) {
+  await_previous();
+  __shared__ double sums[32];
+  const auto begin = static_cast<std::size_t>(offsets[blockIdx.y]);
+  const auto end = static_cast<std::size_t>(offsets[blockIdx.y + 1]);
+  // What can be read in fours, and up to three numbers before and behind.
+  const std::size_t first = min(end, (begin + 3) / 4 * 4), last = max(first, end / 4 * 4);
+  double sum = 0;
+  if (blockIdx.x == 0 && begin + threadIdx.x < first) sum += square(gradients[begin + threadIdx.x]);
+  if (blockIdx.x == 0 && last + threadIdx.x < end) sum += square(gradients[last + threadIdx.x]);
+  constexpr std::size_t step = 4 * slice_parts * threads;
+  for (std::size_t i = first + 4 * (blockIdx.x * threads + threadIdx.x); i < last; i += norm_loads * step) {
+    float4 g[norm_loads];
+#pragma unroll
+    for (unsigned k = 0; k < norm_loads; ++k) {
+      g[k] = i + k * step < last ? *reinterpret_cast<const float4*>(gradients + i + k * step) : float4{};
+    }
+#pragma unroll
+    for (unsigned k = 0; k < norm_loads; ++k) sum += square(g[k].x) + square(g[k].y) + square(g[k].z) + square(g[k].w);
+  }
+  sum = block_sum(sum, sums);
+  if (threadIdx.x == 0) parts[blockIdx.y * slice_parts + blockIdx.x] = sum;
+  if (!is_last_block(ticket, gridDim.x * gridDim.y)) return;
+  double all = 0;
+  for (unsigned slice = threadIdx.x / 32; slice < gridDim.y; slice += threads / 32) {
+    const double squares = sum_of_warp(parts[slice * slice_parts + threadIdx.x % 32]);
+    if (threadIdx.x % 32 == 0) {
+      norms[slice] = static_cast<float>(sqrt(squares));
+      all += squares;
+    }
+  }
+  all = block_sum(all, sums);
+  if (threadIdx.x == 0) *total = static_cast<float>(sqrt(all));
+}
+
+struct AdamwArrays {
+  float *weights, *first, *second;
+  const float* gradients;
+  const std::uint8_t* decays;
+  const double* hyperparameters;
+  int* step;
+  const float* norm;
+  unsigned count;
+};
+
+/// What one step needs of the hyperparameters; found once per block, in float64.
+struct AdamwFactors {
+  float clip, beta1, beta2, rest1, rest2, epsilon, rate, root, shrink;
+};
+
+/// base^exponent by squaring: a tenth of what `pow` takes, and the block waits for it.
+__device__ double power(double base, int exponent) {
+  double result = 1.0;
+  for (; exponent > 0; exponent /= 2, base *= base) {
+    if (exponent % 2 == 1) result *= base;
+  }
+  return result;
+}
+
+/// By the first warp; its first two lanes find a power each.
+__device__ AdamwFactors adamw_factors(const double* h, int step, float norm) {
+  const double clip = h[5] > 0 ? fmin(1.0, h[5] / (static_cast<double>(norm) + 1e-6)) : 1.0;
+  const double rest = 1.0 - power(h[1 + threadIdx.x % 2], step);
+  const double own = threadIdx.x % 2 == 0 ? h[0] / rest : 1.0 / sqrt(rest);
+  return {static_cast<float>(clip),
+          static_cast<float>(h[1]),
+          static_cast<float>(h[2]),
+          static_cast<float>(1.0 - h[1]),
+          static_cast<float>(1.0 - h[2]),
+          static_cast<float>(h[3]),
+          static_cast<float>(__shfl_sync(full_warp, own, 0)),
+          static_cast<float>(__shfl_sync(full_warp, own, 1)),
+          static_cast<float>(1.0 - h[0] * h[4])};
+}
+
+/// Four neighbouring parameters' numbers, as many as there are.
+struct Four {
+  float v[4];
+  __device__ static Four of(const float* from, std::size_t i, std::size_t count) {
+    if (i + 4 <= count) {
+      const float4 four = *reinterpret_cast<const float4*>(from + i);
+      return {four.x, four.y, four.z, four.w};
+    }
+    Four some = {};
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) some.v[e] = i + e < count ? from[i + e] : 0.0f;
+    return some;
+  }
+  __device__ void store(float* to, std::size_t i, std::size_t count) const {
+    if (i + 4 <= count) {
+      *reinterpret_cast<float4*>(to + i) = make_float4(v[0], v[1], v[2], v[3]);
+      return;
+    }
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) {
+      if (i + e < count) to[i + e] = v[e];
+    }
+  }
+};
+
+constexpr unsigned adamw_fours = 2;  // of a thread at a time
+constexpr unsigned adamw_block = 4 * adamw_fours * threads;
+
+// A thread loads its first numbers before the block's first warp has found the factors.
+__global__ void __launch_bounds__(threads) adamw_kernel(AdamwArrays in, unsigned* ticket) {
+  await_previous();
+  __shared__ AdamwFactors f;
+  const float norm = *in.norm;
+  const std::size_t start = std::size_t{blockIdx.x} * adamw_block;
+  for (std::size_t begin = start; isfinite(norm) && begin < in.count; begin += std::size_t{gridDim.x} * adamw_block) {
+    Four gradient[adamw_fours], first[adamw_fours], second[adamw_fours], weight[adamw_fours];
+#pragma unroll
+    for (unsigned k = 0; k < adamw_fours; ++k) {
+      const std::size_t i = begin + 4 * (k * threads + threadIdx.x);
+      gradient[k] = Four::of(in.gradients, i, in.count);
+      first[k] = Four::of(in.first, i, in.count);
+      second[k] = Four::of(in.second, i, in.count);
+      weight[k] = Four::of(in.weights, i, in.count);
+    }
+    if (begin == start) {
+      if (threadIdx.x < 32) {
+        const AdamwFactors found = adamw_factors(in.hyperparameters, *in.step + 1, norm);
+        if (threadIdx.x == 0) f = found;
+      }
+      __syncthreads();
+    }
+#pragma unroll
+    for (unsigned k = 0; k < adamw_fours; ++k) {
+      const std::size_t i = begin + 4 * (k * threads + threadIdx.x);
+      if (i >= in.count) break;
+      const float kept = in.decays[i / parameter_block] != 0 ? f.shrink : 1.0f;
+#pragma unroll
+      for (unsigned e = 0; e < 4; ++e) {
+        const float g = gradient[k].v[e] * f.clip;
+        const float mean = f.beta1 * first[k].v[e] + f.rest1 * g;
+        const float square = f.beta2 * second[k].v[e] + f.rest2 * g * g;
+        first[k].v[e] = mean;
+        second[k].v[e] = square;
+        weight[k].v[e] = weight[k].v[e] * kept - f.rate * mean / (sqrtf(square) * f.root + f.epsilon);
+      }
+      first[k].store(in.first, i, in.count);
+      second[k].store(in.second, i, in.count);
+      weight[k].store(in.weights, i, in.count);
+    }
+  }
+  // Every block reads the counter, so only the last one may move it on.
+  if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0 && isfinite(norm)) *in.step += 1;
+}
+
+__global__ void __launch_bounds__(threads) non_finite_kernel(Rows<float> x, unsigned count, unsigned long long* found) {
+  await_previous();
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads) {
+    if (!isfinite(x[static_cast<unsigned>(i)])) {
+      atomicMin(found, static_cast<unsigned long long>(i));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void CudaBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
+                                 const Tensor& total) {
+  const auto slices = static_cast<unsigned>(norms.elements());
+  if (slices == 0) {
+    fill(total, 0.0);
+    return;
+  }
+  auto* parts = reinterpret_cast<double*>(scratch(2 * std::size_t{slices} * slice_parts));
+  launch(norms_kernel, dim3(slice_parts, slices), threads, 0, stream(), gradients.as<float>(), offsets.as<double>(),
+         parts, norms.as<float>(), total.as<float>(), tickets_);
+  launched("gradient_norms");
+}
+
+void CudaBackend::adamw(const AdamwTensors& tensors) {
+  const AdamwArrays in{tensors.weights.as<float>(),
+                       tensors.first_moment.as<float>(),
+                       tensors.second_moment.as<float>(),
+                       tensors.gradients.as<float>(),
+                       tensors.decay_mask.as<std::uint8_t>(),
+                       tensors.hyperparameters.as<double>(),
+                       tensors.step.as<int>(),
+                       tensors.gradient_norm.as<float>(),
+                       static_cast<unsigned>(tensors.weights.elements())};
+  const unsigned blocks = in.count > 0 ? at_most(blocks_for(in.count, adamw_block), 1024) : 1;
+  launch(adamw_kernel, blocks, threads, 0, stream(), in, tickets_);
+  launched("adamw");
+}
+
+std::int64_t CudaBackend::first_non_finite(const Tensor& x) {
+  if (x.dtype != DType::f32 || x.elements() == 0) return -1;
+  check_cuda(cudaMemsetAsync(found_, 0xff, sizeof(std::int64_t), stream()), "clearing the answer");
+  const unsigned blocks = at_most(blocks_for(x.elements(), threads), 4096);
+  launch(non_finite_kernel, blocks, threads, 0, stream(), rows_of(x), static_cast<unsigned>(x.elements()),
+         reinterpret_cast<unsigned long long*>(found_));
+  launched("first_non_finite");
+  std::int64_t answer = -1;
+  check_cuda(cudaMemcpyAsync(&answer, found_, sizeof(answer), cudaMemcpyDeviceToHost, stream()), "reading the answer");
+  synchronize();
+  return answer;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,178 @@
+// The core of Gated KalmaNet, forward, in exact float32: the states before each chunk, then one block a chunk for
+// norms, Chebyshev iteration and readout; and one token of the recurrent form.
+#include "gpu/chebyshev/chebyshev_dual.cuh"
+#include "gpu/cuda_backend.h"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+/// Before every chunk the state sum_i e^{G - G_i} k_i r_i^T, r the keys (blockIdx.z 0) or the values (1). A block keeps
+/// 64 rows of it in registers and walks along the chunks.
+template <int J>
+__global__ void __launch_bounds__(threads) states_kernel(ChebyshevShape s, ChebyshevPointers io) {
+  extern __shared__ float4 aligned[];
+  __shared__ Gates gates;
+  float *left = reinterpret_cast<float*>(aligned), *right = left + Tile<J>::panel;
+  const int pair = static_cast<int>(blockIdx.x), row0 = static_cast<int>(blockIdx.y) * chunk_tokens;
+  const bool keys = blockIdx.z == 0;
+  float* states = (keys ? io.H : io.S) + pair * s.chunks * s.square();
+  Tile<J> sum;
+  sum.clear();
+  for (int n = 0; n < s.chunks; ++n, states += s.square()) {
+    sum.each([&](float& cell, int row, int column) {
+      if (row0 + row < s.width && column < s.width) states[(row0 + row) * s.width + column] = cell;
+    });
+    if (n + 1 == s.chunks) return;
+    const ChunkPlace at(s, pair * s.chunks + n);
+    load_gates(s, io.g, at, gates);
+    const float* gate = keys ? gates.key : gates.value;
+    const float last = gate[chunk_tokens - 1];
+    fill_panel<J>(left, at.count, s.width, [&](int row, int column) {
+      return expf(last - gate[row]) * io.k[s.row(pair, at.first + row) * s.width + column];
+    });
+    load_panel<J>(s, at, keys ? io.k : io.v, right);
+    __syncthreads();
+    sum.each([&](float& cell, int, int) { cell *= expf(last); });
+    sum.template add_product<true, false>(left + row0, Tile<J>::stride, right, Tile<J>::stride, chunk_tokens);
+  }
+}
+
+/// |H_c|_F and lambda_c of every token; `keys` and `state` are filled, `product` holds H_c k_c.
+template <int J>
+__device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, const Gates& gates,
+                        const float* state, const float* keys, Tile<J>& product) {
+  __shared__ float overlap[chunk_tokens], own[chunk_tokens], sums[32];
+  float overlaps[4], owns[4];
+  product.row_sums(overlaps, [&](float cell, int c, int column) { return cell * keys[c * Tile<J>::stride + column]; });
+  product.row_sums(owns, [&](float, int c, int column) {
+    const float k = keys[c * Tile<J>::stride + column];
+    return k * k;
+  });
+  if (threadIdx.x % 16 == 0) {
+    for (int i = 0; i < 4; ++i) {
+      overlap[Tile<J>::row(i)] = overlaps[i];
+      own[Tile<J>::row(i)] = owns[i];
+    }
+  }
+  float square = 0;
+  for (int i = threadIdx.x; i < Tile<J>::state; i += threads) {
+    if (i % Tile<J>::stride < Tile<J>::width) square += state[i] * state[i];
+  }
+  square = block_sum(square, sums);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int c = 0; c < at.count; ++c) {
+    const float gate = expf(gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)), k4 = own[c] * own[c];
+    square = gate * gate * square + 2.0f * fmaxf(overlap[c] - k4, 0.0f) + k4;
+    const std::size_t row = s.row(at.pair, at.first + c);
+    io.fro[row] = sqrtf(square);
+    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * sqrtf(square);
+  }
+}
+
+/// `H` and `S` are the states before the chunks, one after the other.
+template <int J>
+__global__ void __launch_bounds__(threads)
+    solve_kernel(ChebyshevShape s, ChebyshevPointers io, const float* H, const float* S, float* y) {
+  extern __shared__ float4 aligned[];
+  __shared__ Gates gates;
+  constexpr int stride = Tile<J>::stride;
+  float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *iterate = keys + Tile<J>::panel;
+  float* scores = iterate + Tile<J>::panel;
+  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  load_gates(s, io.g, at, gates);
+  load_state<J>(s.width, H + blockIdx.x * s.square(), state);
+  load_panel<J>(s, at, io.k, keys);
+  __syncthreads();
+  Tile<J> x, right;
+  read_state<J, false>(keys, state, keys, gates.key, 1.0f, scores, x);
+  x.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+  measure(s, io, at, gates, state, keys, x);
+  __syncthreads();
+  float fro[4], lambda[4];
+  load_norms(s, io, at, fro, lambda);
+  right.each([&](float& cell, int c, int column) {
+    const bool inside = c < at.count && column < s.width;
+    cell = inside ? io.q[s.row(at.pair, at.first + c) * s.width + column] : 0.0f;
+  });
+  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, right, x);
+  x.each([&](float& cell, int c, int column) {
+    if (c < at.count && column < s.width) io.x[s.row(at.pair, at.first + c) * s.width + column] = cell;
+  });
+  load_state<J>(s.width, S + blockIdx.x * s.square(), state);
+  __syncthreads();
+  load_mixed<J>(s, io, at, iterate);
+  __syncthreads();
+  read_state<J, false>(iterate, state, keys, gates.value, s.scale, scores, x);
+  load_panel<J>(s, at, io.v, keys);
+  __syncthreads();
+  x.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+  x.each([&](float& cell, int c, int column) {
+    if (c < at.count && column < s.width) y[s.row(at.pair, at.first + c) * s.width + column] = cell;
+  });
+}
+
+template <int J>
+void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* H,
+                  const float* S, float* y) {
+  constexpr int bytes = chebyshev_bytes<J>(2, 1, 1);
+  allow_shared_memory(reinterpret_cast<const void*>(solve_kernel<J>), bytes, "Gated KalmaNet");
+  solve_kernel<J><<<static_cast<unsigned>(s.pieces()), threads, bytes, stream>>>(s, io, H, S, y);
+}
+
+template <int J>
+void launch_states(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io) {
+  constexpr int bytes = chebyshev_bytes<J>(2, 0, 0);
+  allow_shared_memory(reinterpret_cast<const void*>(states_kernel<J>), bytes, "Gated KalmaNet");
+  const dim3 grid(static_cast<unsigned>(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
+  states_kernel<J><<<grid, threads, bytes, stream>>>(s, io);
+}
+
+/// One token: H <- e^g H + k k^T, S <- e^g S + k v^T.
+__global__ void __launch_bounds__(threads) advance_kernel(ChebyshevShape s, ChebyshevPointers io, float* H, float* S) {
+  const std::size_t pair = blockIdx.x, row = s.row(static_cast<int>(pair), 0);
+  const float gate = io.g ? expf(fmaxf(io.g[row], s.log_floor)) : 1.0f, key_gate = s.decay_keys ? gate : 1.0f;
+  const float *k = io.k + row * s.width, *v = io.v + row * s.width;
+  for (int i = threadIdx.x; i < s.width * s.width; i += threads) {
+    const std::size_t place = pair * s.square() + i;
+    H[place] = key_gate * H[place] + k[i / s.width] * k[i % s.width];
+    S[place] = gate * S[place] + k[i / s.width] * v[i % s.width];
+  }
+}
+
+}  // namespace
+
+void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const ChebyshevInputs& in,
+                                    const ChebyshevSaved& saved, const Tensor& y) {
+  const ChebyshevShape s = chebyshev_shape(config, in);
+  const ChebyshevPointers io = chebyshev_pointers(in, saved);
+  if (on_matrix_units(s, precision_)) {
+    states_on_matrix_units(stream(), s, io, scratch(2 * static_cast<std::size_t>(s.pieces())));
+    launched("chebyshev_readout states");
+    solve_on_matrix_units(stream(), s, io, y.as<float>());
+  } else {
+    with_tiles(s.width, [&](auto tile) { launch_states<decltype(tile)::width / 16>(stream(), s, io); });
+    launched("chebyshev_readout states");
+    with_tiles(s.width, [&](auto tile) {
+      launch_solve<decltype(tile)::width / 16>(stream(), s, io, io.H, io.S, y.as<float>());
+    });
+  }
+  launched("chebyshev_readout");
+}
+
+void CudaBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,
+                                 const ChebyshevSaved& saved, const Tensor& y) {
+  const ChebyshevShape s = chebyshev_shape(config, in);
+  const ChebyshevPointers io = chebyshev_pointers(in, saved);
+  float *H = state.H.as<float>(), *S = state.S.as<float>();
+  with_tiles(s.width,
+             [&](auto tile) { launch_solve<decltype(tile)::width / 16>(stream(), s, io, H, S, y.as<float>()); });
+  launched("chebyshev_step");
+  advance_kernel<<<static_cast<unsigned>(s.batch * s.heads), threads, 0, stream()>>>(s, io, H, S);
+  launched("chebyshev_step states");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,362 @@
+// What the kernels of Gated KalmaNet's core share: sizes, the chunk that a block works on, and exact products of
+// matrices in shared memory. Formulas as in core/backend/cpu_chebyshev.h and cpu_chebyshev_backward.cpp.
+//
+// A block has 16 x 16 threads. A result of 64 rows and 16 J columns lies in its registers: thread (y, x) holds rows
+// 4 y .. 4 y + 3 and columns x, x + 16, .. . In shared memory panels [64,D] and states [D,D] are padded with zeros to
+// W = 16 J columns (J = 1, 2, 4, 8, so D is at most 128) and rows that start 4 banks apart.
+#pragma once
+#include <cmath>
+
+#include "core/backend/chebyshev.h"
+#include "gpu/device/device.cuh"
+
+namespace afterglow::device {
+
+constexpr int chunk_tokens = ChebyshevConfig::max_chunk;
+
+struct ChebyshevShape {
+  int batch, tokens, heads, width, chunks, iterations;
+  float ridge, fixed_lambda, scale, alpha, log_floor;
+  bool lambda_grad, decay_keys;
+
+  __host__ __device__ int pieces() const { return batch * heads * chunks; }
+  __host__ __device__ std::size_t square() const { return static_cast<std::size_t>(width) * width; }
+  __device__ std::size_t row(int pair, int t) const {  ///< of [B,T,H,.] for pair = b heads + h
+    return (static_cast<std::size_t>(pair / heads) * tokens + t) * heads + pair % heads;
+  }
+};
+
+struct ChebyshevPointers {
+  const float *q, *k, *v, *g, *alpha;  ///< g and alpha may be null
+  float *lambda, *fro, *x, *H, *S;
+};
+
+inline ChebyshevShape chebyshev_shape(const ChebyshevConfig& config, const ChebyshevInputs& in) {
+  ChebyshevShape s{};
+  s.batch = static_cast<int>(in.q.shape[0]);
+  s.tokens = static_cast<int>(in.q.shape[1]);
+  s.heads = static_cast<int>(in.q.shape[2]);
+  s.width = static_cast<int>(in.q.shape[3]);
+  s.chunks = (s.tokens + chunk_tokens - 1) / chunk_tokens;
+  s.iterations = config.iterations;
+  s.ridge = static_cast<float>(config.ridge);
+  s.fixed_lambda = static_cast<float>(config.fixed_lambda);
+  s.scale = static_cast<float>(config.scale);
+  s.alpha = static_cast<float>(config.alpha);
+  s.log_floor = config.gate_floor > 0 ? static_cast<float>(std::log(config.gate_floor)) : -INFINITY;
+  s.lambda_grad = config.lambda_grad;
+  s.decay_keys = config.decay_keys;
+  if (s.width > 128) {
+    throw Error(ExitCode::failure, "the GPU's Gated KalmaNet takes heads up to 128 wide, and these are " +
+                                       std::to_string(s.width) + "; use more heads or --device cpu");
+  }
+  return s;
+}
+
+inline ChebyshevPointers chebyshev_pointers(const ChebyshevInputs& in, const ChebyshevSaved& saved) {
+  const auto optional = [](const Tensor& t) { return t.defined() ? t.as<float>() : nullptr; };
+  return {in.q.as<float>(),         in.k.as<float>(),      in.v.as<float>(),    optional(in.g),    optional(in.alpha),
+          saved.lambda.as<float>(), saved.fro.as<float>(), saved.x.as<float>(), optional(saved.H), optional(saved.S)};
+}
+
+/// Sums of log gates from the chunk's first token on, one for each token; tokens behind the end repeat the last one.
+struct Gates {
+  float key[chunk_tokens], value[chunk_tokens];
+};
+
+/// The chunk that a block works on.
+struct ChunkPlace {
+  int pair, index, first, count;
+  __device__ ChunkPlace(const ChebyshevShape& s, int piece)
+      : pair(piece / s.chunks),
+        index(piece % s.chunks),
+        first(index * chunk_tokens),
+        count(min(chunk_tokens, s.tokens - first)) {}
+};
+
+/// The first warp turns 64 pairs in shared memory into what the recurrence s <- factor s + term, beginning with
+/// `before`, leaves behind each of them: sums[i] for i = 0, 1, .. , or from the last to the first when `backwards`.
+template <bool backwards>
+__device__ inline void recur_over_chunk(const float* factors, const float* terms, float before, float* sums) {
+  if (threadIdx.x >= 32) return;
+  const int lane = static_cast<int>(threadIdx.x), first = backwards ? chunk_tokens - 1 - 2 * lane : 2 * lane,
+            second = backwards ? first - 1 : first + 1;
+  // Of both tokens, then of all up to these: s becomes factor s + term.
+  float factor = factors[first] * factors[second], term = factors[second] * terms[first] + terms[second];
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const float earlier_factor = __shfl_up_sync(full_warp, factor, offset),
+                earlier_term = __shfl_up_sync(full_warp, term, offset);
+    if (lane >= offset) {
+      term += factor * earlier_term;
+      factor *= earlier_factor;
+    }
+  }
+  const float last = factor * before + term, up_to = __shfl_up_sync(full_warp, last, 1);
+  sums[first] = factors[first] * (lane > 0 ? up_to : before) + terms[first];
+  sums[second] = last;
+}
+
+/// At least 64 threads; `gates` is complete after the barriers inside.
+__device__ inline void load_gates(const ChebyshevShape& s, const float* g, const ChunkPlace& at, Gates& gates) {
+  __syncthreads();
+  const int c = static_cast<int>(threadIdx.x), lane = c % 32;
+  float sum = 0;
+  if (c < chunk_tokens) {
+    if (g && c < at.count) sum = fmaxf(g[s.row(at.pair, at.first + c)], s.log_floor);
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const float earlier = __shfl_up_sync(full_warp, sum, offset);
+      if (lane >= offset) sum += earlier;
+    }
+    gates.value[c] = sum;
+  }
+  __syncthreads();
+  if (c >= 32 && c < chunk_tokens) gates.key[c] = sum + gates.value[31];
+  if (c < 32) gates.key[c] = sum;
+  __syncthreads();
+  if (c < chunk_tokens) {
+    gates.value[c] = gates.key[c];
+    if (!s.decay_keys) gates.key[c] = 0.0f;
+  }
+  __syncthreads();
+}
+
+/// Of |H_c|_F^2 = faded_c |H_{c-1}|_F^2 + term_c for the tokens of a chunk, in shared memory.
+struct SquareSteps {
+  float faded[chunk_tokens], terms[chunk_tokens];
+
+  /// From H_c k_c . k_c and |k_c|^2.
+  __device__ void set(int c, const Gates& gates, float inner, float k2) {
+    terms[c] = 2.0f * fmaxf(inner - k2 * k2, 0.0f) + k2 * k2;
+    faded[c] = expf(2.0f * (gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)));
+  }
+};
+
+/// Writes |H_c|_F and lambda_c of a chunk; `square` is this thread's part of |H|_F^2 before it. Barriers inside.
+__device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                 const SquareSteps& steps, float square) {
+  __shared__ float squares[chunk_tokens], sums[32];
+  square = block_sum(square, sums);
+  __syncthreads();
+  recur_over_chunk<false>(steps.faded, steps.terms, square, squares);
+  __syncthreads();
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < at.count) {
+    const std::size_t row = s.row(at.pair, at.first + c);
+    const float fro = sqrtf(squares[c]);
+    io.fro[row] = fro;
+    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
+  }
+  __syncthreads();
+}
+
+template <int J>
+struct Tile {
+  static constexpr int width = 16 * J;
+  static constexpr int stride = width + 4;
+  static constexpr int panel = chunk_tokens * stride;
+  static constexpr int state = width * stride;
+  static constexpr int rows = 4;
+
+  float cell[rows][J];
+
+  static __device__ int row(int i) { return static_cast<int>(threadIdx.x / 16) * rows + i; }
+  static __device__ int column(int j) { return static_cast<int>(threadIdx.x % 16) + 16 * j; }
+
+  /// body(cell, row, column) for every number of this thread.
+  template <class Body>
+  __device__ void each(const Body& body) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < J; ++j) body(cell[i][j], row(i), column(j));
+    }
+  }
+  __device__ void clear() {
+    each([](float& c, int, int) { c = 0.0f; });
+  }
+  /// Sums over the columns of every row of body(cell, row, column): known to the 16 threads of the row.
+  template <class Body>
+  __device__ void row_sums(float (&sums)[rows], const Body& body) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      float sum = 0;
+#pragma unroll
+      for (int j = 0; j < J; ++j) sum += body(cell[i][j], row(i), column(j));
+      for (int offset = 8; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+      sums[i] = sum;
+    }
+  }
+  __device__ void store(float* memory, int memory_stride) {
+    each([&](float& c, int r, int column) { memory[r * memory_stride + column] = c; });
+  }
+
+  /// += op(A) op(B) over `depth` (a multiple of 4) inner numbers. A [64,depth], or [depth,64] when transposed;
+  /// B [depth,W], or [W,depth] when transposed.
+  template <bool transpose_A, bool transpose_B>
+  __device__ void add_product(const float* A, int A_stride, const float* B, int B_stride, int depth) {
+    // A transposed A may have fewer than 64 columns: rows of the result that do not exist repeat its last ones.
+    const int row0 = transpose_A ? min(row(0), A_stride - 8) : row(0), column0 = column(0);
+#pragma unroll 2
+    for (int k = 0; k < depth; k += 4) {
+      float a[rows][4], b[4][J];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float4 four = *reinterpret_cast<const float4*>(transpose_A ? A + (k + i) * A_stride + row0
+                                                                         : A + (row0 + i) * A_stride + k);
+        (transpose_A ? a[0][i] : a[i][0]) = four.x;
+        (transpose_A ? a[1][i] : a[i][1]) = four.y;
+        (transpose_A ? a[2][i] : a[i][2]) = four.z;
+        (transpose_A ? a[3][i] : a[i][3]) = four.w;
+      }
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        if (transpose_B) {
+          const float4 four = *reinterpret_cast<const float4*>(B + (column0 + 16 * j) * B_stride + k);
+          b[0][j] = four.x;
+          b[1][j] = four.y;
+          b[2][j] = four.z;
+          b[3][j] = four.w;
+        } else {
+#pragma unroll
+          for (int kk = 0; kk < 4; ++kk) b[kk][j] = B[(k + kk) * B_stride + column0 + 16 * j];
+        }
+      }
+#pragma unroll
+      for (int kk = 0; kk < 4; ++kk) {
+#pragma unroll
+        for (int i = 0; i < rows; ++i) {
+#pragma unroll
+          for (int j = 0; j < J; ++j) cell[i][j] += a[i][kk] * b[kk][j];
+        }
+      }
+    }
+  }
+};
+
+/// Scores of tokens with tokens.
+using Scores = Tile<4>;
+
+/// Fills a panel with value(row, column), zero behind the chunk's end and the head's width.
+template <int J, class Value>
+__device__ void fill_panel(float* panel, int count, int width, const Value& value) {
+  for (int i = threadIdx.x; i < chunk_tokens * Tile<J>::width; i += blockDim.x) {
+    const int row = i / Tile<J>::width, column = i % Tile<J>::width;
+    panel[row * Tile<J>::stride + column] = row < count && column < width ? value(row, column) : 0.0f;
+  }
+}
+template <int J>
+__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, float* panel) {
+  fill_panel<J>(panel, at.count, s.width,
+                [&](int row, int column) { return from[s.row(at.pair, at.first + row) * s.width + column]; });
+}
+/// p = q + alpha (x - q).
+__device__ inline float mixed(const ChebyshevShape& s, const ChebyshevPointers& io, std::size_t row, int column) {
+  const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * s.width + column];
+  return q + alpha * (io.x[row * s.width + column] - q);
+}
+template <int J>
+__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, float* panel) {
+  fill_panel<J>(panel, at.count, s.width,
+                [&](int row, int column) { return mixed(s, io, s.row(at.pair, at.first + row), column); });
+}
+template <int J>
+__device__ void load_state(int width, const float* from, float* state) {
+  for (int i = threadIdx.x; i < Tile<J>::width * Tile<J>::width; i += blockDim.x) {
+    const int row = i / Tile<J>::width, column = i % Tile<J>::width;
+    state[row * Tile<J>::stride + column] = row < width && column < width ? from[row * width + column] : 0.0f;
+  }
+}
+
+/// memory[c][i] = e^{gate_c - gate_i} factor (left_c . right_i) for i <= c, zero above; barriers on both sides.
+template <int J>
+__device__ void masked_scores(const float* left, const float* right, const float* gate, float factor, float* memory) {
+  Scores scores;
+  scores.clear();
+  scores.add_product<false, true>(left, Tile<J>::stride, right, Tile<J>::stride, Tile<J>::width);
+  __syncthreads();
+  scores.each([&](float& cell, int c, int i) {
+    memory[c * Scores::stride + i] = i <= c ? factor * expf(gate[c] - gate[i]) * cell : 0.0f;
+  });
+  __syncthreads();
+}
+
+/// result = factor (e^{gate_c} in op(state) + masked scores of in and left times right); `scores` is scratch.
+template <int J, bool transpose_state>
+__device__ void read_state(const float* in, const float* state, const float* left, const float* gate, float factor,
+                           float* scores, Tile<J>& result) {
+  result.clear();
+  result.template add_product<false, transpose_state>(in, Tile<J>::stride, state, Tile<J>::stride, Tile<J>::width);
+  result.each([&](float& cell, int c, int) { cell *= factor * expf(gate[c]); });
+  masked_scores<J>(in, left, gate, factor, scores);
+}
+
+/// Calls body with the smallest J whose tiles hold the head.
+template <class Body>
+void with_tiles(int width, const Body& body) {
+  if (width <= 16) return body(Tile<1>{});
+  if (width <= 32) return body(Tile<2>{});
+  if (width <= 64) return body(Tile<4>{});
+  body(Tile<8>{});
+}
+
+/// Shared memory of a block with `panels` and `states` matrices and `squares` of scores, in bytes.
+template <int J>
+constexpr int chebyshev_bytes(int panels, int states, int squares) {
+  return 4 * (panels * Tile<J>::panel + states * Tile<J>::state + squares * Scores::panel);
+}
+
+/// Row c of the tile becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c. `keys` [64,W] and `state` (H
+/// before the chunk) are filled; `iterate` [64,W] and `scores` are scratch. `right` and `x` are tiles.
+template <int J>
+__device__ void solve_chunk(const ChebyshevShape& s, const float (&fro)[4], const float (&lambda)[4],
+                            const Gates& gates, const float* state, const float* keys, float* iterate, float* scores,
+                            Tile<J>& right, Tile<J>& x) {
+  float step[4], omega[4], rho[4];
+  Tile<J> before, product;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float bound = fro[i] + 2.0f * lambda[i];
+    step[i] = bound > 0.0f ? 2.0f / bound : 0.0f;
+    rho[i] = bound > 0.0f ? fro[i] / bound : 0.0f;
+    omega[i] = 2.0f;
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      x.cell[i][j] = step[i] * right.cell[i][j];
+      before.cell[i][j] = 0.0f;
+    }
+  }
+  for (int iteration = 0; iteration < s.iterations; ++iteration) {
+    __syncthreads();
+    x.store(iterate, Tile<J>::stride);
+    __syncthreads();
+    read_state<J, false>(iterate, state, keys, gates.key, 1.0f, scores, product);
+    product.template add_product<false, false>(scores, Scores::stride, keys, Tile<J>::stride, chunk_tokens);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      omega[i] = 4.0f / (4.0f - rho[i] * rho[i] * omega[i]);
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        const float now = x.cell[i][j];
+        const float residual = product.cell[i][j] + lambda[i] * now - right.cell[i][j];
+        x.cell[i][j] = now - omega[i] * step[i] * residual + (omega[i] - 1.0f) * (now - before.cell[i][j]);
+        before.cell[i][j] = now;
+      }
+    }
+  }
+  __syncthreads();
+}
+
+/// fro and lambda of this thread's rows; zero behind the end.
+__device__ inline void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                  float (&fro)[4], float (&lambda)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int c = Scores::row(i);
+    fro[i] = c < at.count ? io.fro[s.row(at.pair, at.first + c)] : 0.0f;
+    lambda[i] = c < at.count ? io.lambda[s.row(at.pair, at.first + c)] : 0.0f;
+  }
+}
+
+}  // namespace afterglow::device

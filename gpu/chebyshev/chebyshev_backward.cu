@@ -1,0 +1,325 @@
+// The core of Gated KalmaNet, backward, in exact float32: one block a chunk for the dual solve, the gradients of the
+// states summed from the last chunk to the first, and one block a chunk for keys, values and gates.
+#include "gpu/chebyshev/chebyshev_dual.cuh"
+#include "gpu/cuda_backend.h"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+std::int64_t dual_elements(const ChebyshevShape& s) {
+  const std::int64_t rows = static_cast<std::int64_t>(s.batch) * s.tokens * s.heads;
+  return rows * (s.width + 4) + 2 * s.pieces() * static_cast<std::int64_t>(s.square());
+}
+
+Dual dual_of(const Tensor& workspace, const ChebyshevShape& s) {
+  const std::int64_t rows = static_cast<std::int64_t>(s.batch) * s.tokens * s.heads;
+  Dual dual{};
+  dual.z = workspace.as<float>();
+  dual.later = dual.z + rows * s.width;
+  dual.key_share = dual.later + rows;
+  dual.value_share = dual.key_share + rows;
+  dual.dH = dual.z + rows * (s.width + 4);  // at a multiple of 16 bytes for widths of 4 and more
+  dual.dS = dual.dH + s.pieces() * s.square();
+  return dual;
+}
+
+/// Whether two neighbouring numbers of a row can be written together.
+bool takes_pairs(const Sink& sink) {
+  return !sink.wanted() ||
+         (reinterpret_cast<std::uintptr_t>(sink.rows.data) % sizeof(float2) == 0 && sink.rows.stride % 2 == 0);
+}
+
+/// z, dq, dalpha, and what the other two kernels need of every token.
+template <int J>
+__global__ void __launch_bounds__(threads)
+    dual_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
+  extern __shared__ float4 aligned[];
+  __shared__ Gates gates;
+  __shared__ float w[chunk_tokens];
+  constexpr int stride = Tile<J>::stride;
+  float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *iterate = keys + Tile<J>::panel;
+  float* scores = iterate + Tile<J>::panel;
+  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  load_gates(s, io.g, at, gates);
+  load_state<J>(s.width, io.S + blockIdx.x * s.square(), state);
+  load_panel<J>(s, at, dy, iterate);
+  load_panel<J>(s, at, io.v, keys);
+  __syncthreads();
+  Tile<J> dp, right, z;
+  read_state<J, true>(iterate, state, keys, gates.value, s.scale, scores, dp);
+  load_state<J>(s.width, io.H + blockIdx.x * s.square(), state);
+  load_panel<J>(s, at, io.k, keys);
+  __syncthreads();
+  dp.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+  float fro[4], lambda[4], alpha[4];
+  load_norms(s, io, at, fro, lambda);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int c = Tile<J>::row(i);
+    alpha[i] = io.alpha && c < at.count ? io.alpha[s.row(at.pair, at.first + c)] : s.alpha;
+#pragma unroll
+    for (int j = 0; j < J; ++j) right.cell[i][j] = alpha[i] * dp.cell[i][j];
+  }
+  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, right, z);
+  load_panel<J>(s, at, io.x, iterate);
+  __syncthreads();
+  Tile<J>& product = right;
+  read_state<J, false>(iterate, state, keys, gates.key, 1.0f, scores, product);
+  product.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int c = Tile<J>::row(i);
+    const bool inside = c < at.count;
+    const std::size_t row = s.row(at.pair, at.first + (inside ? c : 0));
+    float overlap = 0, image = 0, value_share = 0, dalpha = 0;
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      const int column = Tile<J>::column(j);
+      if (!inside || column >= s.width) continue;
+      const float x = iterate[c * stride + column], q = io.q[row * s.width + column], d = dp.cell[i][j];
+      overlap += x * z.cell[i][j];
+      image += product.cell[i][j] * z.cell[i][j];
+      value_share += d * (q + alpha[i] * (x - q));
+      dalpha += d * (x - q);
+      dual.z[row * s.width + column] = z.cell[i][j];
+      if (out.q.wanted()) out.q.put(row, column, z.cell[i][j] + (1.0f - alpha[i]) * d);
+    }
+    TokenShares shares{overlap, image, value_share, dalpha};
+    for (float* share : {&shares.overlap, &shares.image, &shares.value, &shares.alpha}) {
+      for (int offset = 8; offset > 0; offset /= 2) *share += __shfl_xor_sync(full_warp, *share, offset);
+    }
+    if (threadIdx.x % 16 == 0) w[c] = inside ? put_shares(s, dual, out, row, fro[i], shares) : 0.0f;
+  }
+  put_weights(s, at, gates.key, w, dual);
+}
+
+/// From the last chunk to the first, 64 rows of dH (blockIdx.z 0) or dS (1) in a block's registers.
+template <int J>
+__global__ void __launch_bounds__(threads)
+    reverse_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual) {
+  extern __shared__ float4 aligned[];
+  __shared__ Gates gates;
+  constexpr int stride = Tile<J>::stride;
+  float *left = reinterpret_cast<float*>(aligned), *right = left + Tile<J>::panel;
+  const int pair = static_cast<int>(blockIdx.x), row0 = static_cast<int>(blockIdx.y) * chunk_tokens;
+  const bool keys = blockIdx.z == 0;
+  Tile<J> sum;
+  sum.clear();
+  for (int n = s.chunks - 1; n >= 0; --n) {
+    const std::size_t place = (static_cast<std::size_t>(pair) * s.chunks + n) * s.square();
+    float* asked = (keys ? dual.dH : dual.dS) + place;
+    sum.each([&](float& cell, int row, int column) {
+      if (row0 + row < s.width && column < s.width) asked[(row0 + row) * s.width + column] = cell;
+    });
+    if (n == 0) return;
+    const ChunkPlace at(s, pair * s.chunks + n);
+    load_gates(s, io.g, at, gates);
+    const float* gate = keys ? gates.key : gates.value;
+    const auto row_of_token = [&](int c) { return s.row(pair, at.first + c); };
+    sum.each([&](float& cell, int, int) { cell *= expf(gate[chunk_tokens - 1]); });
+    if (!keys) {
+      fill_panel<J>(left, at.count, s.width,
+                    [&](int c, int column) { return s.scale * expf(gate[c]) * mixed(s, io, row_of_token(c), column); });
+      load_panel<J>(s, at, dy, right);
+      __syncthreads();
+      sum.template add_product<true, false>(left + row0, stride, right, stride, chunk_tokens);
+      continue;
+    }
+    load_panel<J>(s, at, io.x, left);
+    fill_panel<J>(right, at.count, s.width,
+                  [&](int c, int column) { return -expf(gate[c]) * dual.z[row_of_token(c) * s.width + column]; });
+    __syncthreads();
+    sum.template add_product<true, false>(left + row0, stride, right, stride, chunk_tokens);
+    sum.template add_product<true, false>(right + row0, stride, left, stride, chunk_tokens);
+    __syncthreads();
+    fill_panel<J>(left, at.count, s.width, [&](int c, int column) {
+      return -expf(gate[c]) * dual.later[row_of_token(c)] * io.k[row_of_token(c) * s.width + column];
+    });
+    load_panel<J>(s, at, io.k, right);
+    __syncthreads();
+    sum.template add_product<true, false>(left + row0, stride, right, stride, chunk_tokens);
+    const float weight = dual.later[row_of_token(0)] * expf(2.0f * gate[0]);
+    sum.each([&](float& cell, int row, int column) {
+      if (row0 + row < s.width && column < s.width) cell -= weight * io.H[place + (row0 + row) * s.width + column];
+    });
+  }
+}
+
+template <int J>
+__device__ void subtract_overlap(Tile<J>& gradient, const float* other, int other_stride, float factor, float* shares) {
+  float sums[4];
+  gradient.row_sums(sums, [&](float cell, int c, int column) { return cell * other[c * other_stride + column]; });
+  if (threadIdx.x % 16 == 0) {
+    for (int i = 0; i < 4; ++i) shares[Tile<J>::row(i)] -= factor * sums[i];
+  }
+}
+
+template <int J>
+__device__ void put_tile(const ChebyshevShape& s, const ChunkPlace& at, const Sink& out, Tile<J>& tile) {
+  if (!out.wanted()) return;
+  tile.each([&](float& cell, int c, int column) {
+    if (c < at.count && column < s.width) out.put(s.row(at.pair, at.first + c), static_cast<unsigned>(column), cell);
+  });
+}
+
+/// dk, dv, dg.
+template <int J>
+__global__ void __launch_bounds__(threads)
+    finish_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
+  extern __shared__ float4 aligned[];
+  __shared__ Gates gates;
+  __shared__ float later[chunk_tokens], shares[chunk_tokens], sums[32];
+  constexpr int stride = Tile<J>::stride;
+  float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *panel = keys + Tile<J>::panel;
+  float *upstream = panel + Tile<J>::panel, *scores = upstream + Tile<J>::panel;
+  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  const std::size_t place = blockIdx.x * s.square();
+  load_gates(s, io.g, at, gates);
+  const float key_end = gates.key[chunk_tokens - 1], value_end = gates.value[chunk_tokens - 1];
+  if (threadIdx.x < chunk_tokens) {
+    const int c = static_cast<int>(threadIdx.x);
+    const std::size_t row = s.row(at.pair, at.first + c);
+    later[c] = c < at.count ? dual.later[row] : 0.0f;
+    shares[c] = c < at.count ? dual.value_share[row] + (s.decay_keys ? dual.key_share[row] : 0.0f) : 0.0f;
+  }
+  load_state<J>(s.width, dual.dH + place, state);
+  load_panel<J>(s, at, io.k, keys);
+  load_panel<J>(s, at, dy, upstream);
+  load_panel<J>(s, at, io.x, panel);
+  __syncthreads();
+  Tile<J> dk, other;
+  dk.clear();
+  dk.template add_product<false, false>(keys, stride, state, stride, Tile<J>::width);
+  dk.each([&](float& cell, int c, int) { cell *= expf(key_end - gates.key[c]); });
+  masked_scores<J>(panel, keys, gates.key, -1.0f, scores);
+  load_state<J>(s.width, io.H + place, state);
+  load_panel<J>(s, at, dual.z, panel);
+  __syncthreads();
+  other.clear();
+  other.template add_product<false, false>(keys, stride, state, stride, Tile<J>::width);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      const int c = Tile<J>::row(i);
+      dk.cell[i][j] -= expf(gates.key[c]) * later[c] * other.cell[i][j];
+    }
+  }
+  dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
+  masked_scores<J>(panel, keys, gates.key, -1.0f, scores);
+  load_panel<J>(s, at, io.x, panel);
+  __syncthreads();
+  dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
+  __syncthreads();
+  load_state<J>(s.width, dual.dS + place, state);
+  load_panel<J>(s, at, io.v, panel);
+  __syncthreads();
+  // M diag(w) M^T has e^{G_m - G_n} later_m, m the later of the two tokens.
+  Scores gram;
+  gram.clear();
+  gram.add_product<false, true>(keys, stride, keys, stride, Tile<J>::width);
+  gram.each([&](float& cell, int i, int j) {
+    const int m = max(i, j);
+    scores[i * Scores::stride + j] = -later[m] * expf(gates.key[m] - gates.key[min(i, j)]) * cell;
+  });
+  __syncthreads();
+  dk.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+  if (s.decay_keys) subtract_overlap(dk, keys, stride, 0.5f, shares);
+  other.clear();
+  other.template add_product<false, true>(panel, stride, state, stride, Tile<J>::width);
+  other.each([&](float& cell, int c, int) { cell *= expf(value_end - gates.value[c]); });
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int j = 0; j < J; ++j) dk.cell[i][j] += other.cell[i][j];
+  }
+  masked_scores<J>(upstream, panel, gates.value, s.scale, scores);
+  Tile<J>& dv = other;
+  dv.clear();
+  dv.template add_product<false, false>(keys, stride, state, stride, Tile<J>::width);
+  dv.each([&](float& cell, int c, int) { cell *= expf(value_end - gates.value[c]); });
+  load_mixed<J>(s, io, at, panel);
+  __syncthreads();
+  dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
+  put_tile(s, at, out.k, dk);
+  masked_scores<J>(panel, keys, gates.value, s.scale, scores);
+  load_panel<J>(s, at, io.v, panel);
+  __syncthreads();
+  dv.template add_product<true, false>(scores, Scores::stride, upstream, stride, chunk_tokens);
+  put_tile(s, at, out.v, dv);
+  subtract_overlap(dv, panel, stride, 1.0f, shares);
+  if (!out.g.wanted()) return;
+  float carry = 0;
+  if (at.index + 1 < s.chunks) {
+    for (std::size_t i = threadIdx.x; i < s.square(); i += threads) {
+      carry += dual.dS[place + i] * io.S[place + s.square() + i];
+      if (s.decay_keys) carry += 0.5f * dual.dH[place + i] * io.H[place + s.square() + i];
+    }
+  }
+  carry = block_sum(carry, sums);
+  if (threadIdx.x != 0) return;
+  for (int c = at.count - 1; c >= 0; --c) {
+    const std::size_t row = s.row(at.pair, at.first + c);
+    carry += shares[c];
+    const bool acts = at.first + c > 0 && io.g[row] >= s.log_floor;
+    out.g.put(static_cast<unsigned>(row), acts ? carry : 0.0f);
+  }
+}
+
+template <int J>
+void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                     const Dual& dual, const Sinks& out) {
+  constexpr int dual_bytes = chebyshev_bytes<J>(2, 1, 1), reverse_bytes = chebyshev_bytes<J>(2, 0, 0),
+                finish_bytes = chebyshev_bytes<J>(3, 1, 1);
+  allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), dual_bytes, "Gated KalmaNet");
+  allow_shared_memory(reinterpret_cast<const void*>(reverse_kernel<J>), reverse_bytes, "Gated KalmaNet");
+  allow_shared_memory(reinterpret_cast<const void*>(finish_kernel<J>), finish_bytes, "Gated KalmaNet");
+  const auto pieces = static_cast<unsigned>(s.pieces());
+  const dim3 walks(static_cast<unsigned>(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
+  dual_kernel<J><<<pieces, threads, dual_bytes, stream>>>(s, io, dy, dual, out);
+  reverse_kernel<J><<<walks, threads, reverse_bytes, stream>>>(s, io, dy, dual);
+  finish_kernel<J><<<pieces, threads, finish_bytes, stream>>>(s, io, dy, dual, out);
+}
+
+}  // namespace
+
+std::int64_t CudaBackend::chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
+  return dual_elements(chebyshev_shape(config, in));
+}
+
+void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, const ChebyshevInputs& in,
+                                             const ChebyshevSaved& saved, const Tensor& dy, const Tensor& workspace,
+                                             const ChebyshevGrads& out) {
+  const ChebyshevShape s = chebyshev_shape(config, in);
+  const ChebyshevPointers io = chebyshev_pointers(in, saved);
+  const Sinks sinks{sink_of(out.q), sink_of(out.k), sink_of(out.v), sink_of(out.g), sink_of(out.alpha)};
+  const Dual dual = dual_of(workspace, s);
+  const auto* upstream = dy.as<float>();
+  if (on_matrix_units(s, precision_)) {
+    float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
+    const bool warpgroups = on_warpgroups(s) && takes_pairs(sinks.q) && takes_pairs(sinks.k) && takes_pairs(sinks.v);
+    if (warpgroups) {
+      dual_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
+    } else {
+      dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+      asked_on_matrix_units(stream(), s, io, upstream, dual, faded);
+    }
+    launched("chebyshev_readout_backward solve");
+    sum_asked_on_matrix_units(stream(), s, dual, faded);
+    launched("chebyshev_readout_backward states");
+    if (warpgroups) {
+      add_later_on_warpgroups(stream(), s, io, dual, sinks);
+    } else {
+      finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+    }
+  } else {
+    with_tiles(s.width,
+               [&](auto tile) { launch_backward<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
+  }
+  launched("chebyshev_readout_backward");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,337 @@
+// Gated KalmaNet's core by warp groups, backward: the dual solve with all gradients that need nothing of later chunks,
+// then what the later chunks add to them.
+#include "gpu/chebyshev/chebyshev_warpgroup.cuh"
+
+namespace afterglow::device {
+
+namespace warpgroup {
+namespace {
+
+/// What the dual solve leaves: z and, of this lane's rows, p . dp.
+template <int W>
+struct DualRows {
+  Rows<W> z;
+  float value[2];
+};
+
+/// z, dq and dalpha.
+template <int W>
+__device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+                                           const Gates& gates, const Memory<W>& shared, const float* dy,
+                                           const Sinks& out, const Norms& norms, DualRows<W>& to) {
+  Rows<W>& z = to.z;
+  Rows<W> residual;
+  Left<W> left;
+  float alpha_share[2] = {};
+  {
+    const Faded faded(gates.value);
+    load_rows(at, dy, {s.scale * faded.factor[0], s.scale * faded.factor[1]}, residual);
+  }
+  left.round(residual);
+  residual.clear();
+  read<W, false>(left, shared.S, shared.values, shared.keys, shared.weights, residual);  // dp
+  to.value[0] = to.value[1] = 0.0f;
+  float alphas[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    alphas[half] = io.alpha && token_of(half) < at.count ? io.alpha[at.row(token_of(half))] : s.alpha;
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    const float alpha = alphas[half];
+    const float2 q = two_of(io.q, place), x = two_of(io.x, place);
+    const auto share = [&](float& cell, float& past, float from, float change) {
+      to.value[half] += cell * rounded(from + alpha * change);
+      alpha_share[half] += cell * change;
+      past = (1.0f - alpha) * cell;
+      cell *= -alpha;
+    };
+    share(residual.cell[n][2 * half], z.cell[n][2 * half], q.x, x.x - q.x);
+    share(residual.cell[n][2 * half + 1], z.cell[n][2 * half + 1], q.y, x.y - q.y);
+  });
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    to.value[half] = row_sum(to.value[half]);
+    const float sum = row_sum(alpha_share[half]);
+    if (out.alpha.wanted() && threadIdx.x % 4 == 0 && token_of(half) < at.count)
+      out.alpha.put(static_cast<unsigned>(at.row(token_of(half))), sum);
+  }
+  if (out.q.wanted()) put_rows(at, out.q.rows, out.q.accumulate, z);
+  if (!s.decay_keys) fill_weights(gates.key, shared.weights);
+  await_copies<0>();
+  publish();
+  const Faded faded(gates.key);
+  solve_rows(s.iterations, norms, faded, shared.H, shared.keys, shared.weights, residual, z);
+  if (out.q.wanted()) put_rows(at, out.q.rows, true, z);
+}
+
+/// Of this lane's rows what keys, and what values, have in <gradient, state>; the gates' gradients are sums of it.
+struct Shares {
+  float key[2], value[2];
+};
+
+/// A chunk on its backward pass, with its dual solve behind it. The panels lie where the states were: x and z where S
+/// was, p and dy, once H is done with, where H was.
+template <int W>
+struct ChunkReverse {
+  const ChebyshevShape& s;
+  const ChebyshevPointers& io;
+  const ChunkRows& at;
+  const Gates& gates;
+  const float* later;
+  const Memory<W>& shared;
+  Panel<chunk_tokens> x{shared.S.memory}, z{shared.S.memory + Memory<W>::panel_bytes}, p{shared.H.memory},
+      dy{shared.H.memory + Memory<W>::panel_bytes};
+
+  /// Shares of the dual solve's answers, and w of every token in shared memory. What the chunk's own keys have in z . H
+  /// x goes again in through_keys, so both must be products of the same rounded numbers.
+  __device__ __forceinline__ void share_out(const Norms& norms, const DualRows<W>& rows, float* w,
+                                            Shares& shares) const {
+    Left<W> solution;
+    Rows<W> image;
+    take_rows(x, solution);
+    multiply_state<W, false>(solution, shared.H, false, image);
+    scale_rows(Faded(gates.key).factor, image);
+    const auto past = [&](int c, int j) { return fast_exp(j <= c ? gates.key[c] - gates.key[j] : -INFINITY); };
+    add_pairs(solution, shared.keys, shared.keys, past, image);
+    float overlap[2];
+    overlaps(at, rows.z, io.x, overlap);
+    Left<W> z_rounded;
+    z_rounded.round(rows.z);
+    overlaps(image, z_rounded, shares.key);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float own = weight_of(s, norms.fro[half], overlap[half]);
+      if (threadIdx.x % 4 == 0) w[token_of(half)] = own;
+      shares.key[half] = -shares.key[half] - 0.5f * own * norms.fro[half] * norms.fro[half];
+      shares.value[half] = rows.value[half];
+    }
+  }
+
+  /// dk of H_c = e^{G_c} H_0 + ..: the coefficients of H_0, then the tokens behind with their solutions, then w_c H_c.
+  __device__ __forceinline__ void through_keys(Rows<W>& gradient, Shares& shares) const {
+    Left<W> own;
+    take_rows(shared.keys, own);
+    multiply_state<W, false>(own, shared.H, false, gradient);
+    float before[2], overlap[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) before[half] = -expf(gates.key[token_of(half)]) * later[token_of(half)];
+    scale_rows(before, gradient);
+    const auto behind = [&](int c, int j) { return -fast_exp(j >= c ? gates.key[j] - gates.key[c] : -INFINITY); };
+    add_pairs(own, x, z, behind, gradient);
+    add_pairs(own, z, x, behind, gradient);
+    const auto both = [&](int c, int j) {
+      const int last = max(c, j);
+      return -later[last] * fast_exp(gates.key[last] - gates.key[min(c, j)]);
+    };
+    add_pairs(own, shared.keys, shared.keys, both, gradient);
+    overlaps(gradient, own, overlap);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) shares.key[half] -= 0.5f * overlap[half];
+  }
+
+  /// Adds the rest of dk, then dv; writes both.
+  __device__ __forceinline__ void through_values(const Sinks& out, Rows<W>& gradient, Shares& shares) const {
+    const auto behind = [&](int c, int j) {
+      return s.scale * fast_exp(j >= c ? gates.value[j] - gates.value[c] : -INFINITY);
+    };
+    Left<W> own;
+    take_rows(shared.values, own);
+    add_pairs(own, dy, p, behind, gradient);
+    if (out.k.wanted()) put_rows(at, out.k.rows, out.k.accumulate, gradient);
+    take_rows(shared.keys, own);
+    gradient.clear();
+    add_pairs(own, p, dy, behind, gradient);
+    if (out.v.wanted()) put_rows(at, out.v.rows, out.v.accumulate, gradient);
+    take_rows(shared.values, own);
+    float overlap[2];
+    overlaps(gradient, own, overlap);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) shares.value[half] -= overlap[half];
+  }
+
+  /// What the chunk asks of the states before it; x, p and the values make room for weighted rows.
+  __device__ __forceinline__ void ask(const Dual& dual, Rows<W>& sums) const {
+    load_panel<W>(at, io.x, x, [&](int c) { return -fast_exp(gates.key[c]); });
+    load_panel<W>(at, io.k, shared.values, [&](int c) { return -fast_exp(gates.key[c]) * later[c]; });
+    load_mixed<W>(s, io, at, p, [&](int c) { return s.scale * fast_exp(gates.value[c]); });
+    publish();
+    const float weight = later[0] * expf(2.0f * gates.key[0]);
+#pragma unroll 1
+    for (int block = 0; block < W / 64; ++block) {
+      begin_products();
+      begin_outer(x, block, z, false, sums);
+      begin_outer(z, block, x, true, sums);
+      begin_outer(shared.keys, block, shared.values, true, sums);
+      end_group();
+      await_groups<0>(sums.cell);
+      subtract_state(state_of<W>(io.H, blockIdx.x), block, weight, sums);
+      store_state(sums, block, state_to<W>(dual.dH, blockIdx.x));
+      multiply_outer(p, block, dy, sums);
+      store_state(sums, block, state_to<W>(dual.dS, blockIdx.x));
+    }
+  }
+};
+
+/// The dual solve; then of keys, values and gates the gradients from the chunk's own tokens, and what they ask of the
+/// states before the chunk.
+template <int W>
+__global__ void __launch_bounds__(threads, 2)
+    dual_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out, float* faded) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ Gates gates;
+  __shared__ float w[chunk_tokens], later[chunk_tokens];
+  const Memory<W> shared(memory);
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
+  begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
+  begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
+  load_panel<W>(at, io.k, shared.keys);
+  load_panel<W>(at, io.v, shared.values);
+  load_gates(s, io.g, at, gates);
+  fill_weights(gates.value, shared.weights);
+  await_copies<1>();
+  publish();
+  const ChunkReverse<W> chunk{s, io, at, gates, later, shared};
+  Rows<W> gradient;
+  Shares shares;
+  {
+    const Norms norms(io, at);
+    DualRows<W> rows;
+    solve_dual(s, io, at, gates, shared, dy, out, norms, rows);
+    load_panel<W>(at, io.x, chunk.x);
+    store_rows(rows.z, chunk.z);
+    publish();
+    chunk.share_out(norms, rows, w, shares);
+  }
+  sum_weights(gates.key, w, later);
+  chunk.through_keys(gradient, shares);
+  __syncthreads();
+  load_mixed<W>(s, io, at, chunk.p, [](int) { return 1.0f; });
+  load_panel<W>(at, dy, chunk.dy);
+  publish();
+  chunk.through_values(out, gradient, shares);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    if (threadIdx.x % 4 != 0 || c >= at.count) continue;
+    dual.key_share[at.row(c)] = shares.key[half];
+    dual.value_share[at.row(c)] = shares.value[half];
+  }
+  if (threadIdx.x == 0) {
+    faded[blockIdx.x] = expf(gates.key[chunk_tokens - 1]);
+    faded[s.pieces() + blockIdx.x] = expf(gates.value[chunk_tokens - 1]);
+  }
+  __syncthreads();
+  chunk.ask(dual, gradient);
+}
+
+/// This thread's part of the sum of products of a state in shared and one in global memory.
+template <int W>
+__device__ float overlap_of(Panel<W> a, const Number* b) {
+  float sum = 0;
+#pragma unroll 8
+  for (int i = threadIdx.x; i < W * W / 8; i += threads) {
+    const uint4 first = *reinterpret_cast<const uint4*>(a.memory + a.place(i / (W / 8), i % (W / 8) * 8)),
+                second = __ldg(reinterpret_cast<const uint4*>(b) + i);
+    const std::uint32_t left[4] = {first.x, first.y, first.z, first.w},
+                        right[4] = {second.x, second.y, second.z, second.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) sum += low_of(left[j]) * low_of(right[j]) + high_of(left[j]) * high_of(right[j]);
+  }
+  return sum;
+}
+
+/// The gates' gradients: sums over later tokens of <own gradient, state>, from what later chunks ask of the states
+/// after this one. `overlap`: of this lane's rows what the gradients behind later chunks have in keys and in values.
+template <int W>
+__device__ __forceinline__ void put_gates(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+                                          const Dual& dual, Panel<W> dH, Panel<W> dS, const Shares& overlap,
+                                          const Sink& to) {
+  __shared__ float shares[chunk_tokens], ones[chunk_tokens], after[chunk_tokens], sums[32];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    if (threadIdx.x % 4 == 0) shares[c] = -overlap.value[half] - (s.decay_keys ? 0.5f * overlap.key[half] : 0.0f);
+  }
+  float carry = 0;
+  if (at.index + 1 < s.chunks) {
+    carry = overlap_of(dS, state_of<W>(io.S, blockIdx.x + 1));
+    if (s.decay_keys) carry += 0.5f * overlap_of(dH, state_of<W>(io.H, blockIdx.x + 1));
+  }
+  carry = block_sum(carry, sums);
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < chunk_tokens) {
+    ones[c] = 1.0f;
+    if (c < at.count) shares[c] += dual.value_share[at.row(c)] + (s.decay_keys ? dual.key_share[at.row(c)] : 0.0f);
+  }
+  __syncthreads();
+  recur_over_chunk<true>(ones, shares, carry, after);
+  __syncthreads();
+  if (c >= at.count) return;
+  const std::size_t row = at.row(c);
+  to.put(static_cast<unsigned>(row), at.first + c > 0 && io.g[row] >= s.log_floor ? after[c] : 0.0f);
+}
+
+/// What later chunks add to the gradients of keys and values, and the gates' gradients.
+template <int W>
+__global__ void __launch_bounds__(threads, 3)
+    later_kernel(ChebyshevShape s, ChebyshevPointers io, Dual dual, Sinks out) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ Gates gates;
+  const Panel<W> dH{memory}, dS{memory + Panel<W>::bytes(W)};
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
+  begin_state<W>(state_of<W>(dual.dH, blockIdx.x), dH);
+  begin_state<W>(state_of<W>(dual.dS, blockIdx.x), dS);
+  load_gates(s, io.g, at, gates);
+  float of_keys[2], of_values[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    of_keys[half] = expf(gates.key[chunk_tokens - 1] - gates.key[token_of(half)]);
+    of_values[half] = expf(gates.value[chunk_tokens - 1] - gates.value[token_of(half)]);
+  }
+  const auto load_left = [&](const float* from, const float(&factor)[2], Left<W>& left) {
+    Rows<W> rows;
+    load_rows(at, from, factor, rows);
+    left.round(rows);
+  };
+  Left<W> own;
+  load_left(io.k, of_keys, own);
+  await_copies<0>();
+  publish();
+  Rows<W> gradient;
+  Shares overlap;
+  multiply_state<W, false>(own, dH, false, gradient);
+  overlaps(at, gradient, io.k, overlap.key);
+  load_left(io.v, of_values, own);
+  multiply_state<W, false>(own, dS, true, gradient);
+  if (out.k.wanted()) put_rows(at, out.k.rows, true, gradient);
+  load_left(io.k, of_values, own);
+  multiply_state<W, true>(own, dS, false, gradient);
+  if (out.v.wanted()) put_rows(at, out.v.rows, true, gradient);
+  if (!out.g.wanted()) return;
+  overlaps(at, gradient, io.v, overlap.value);
+  put_gates(s, io, at, dual, dH, dS, overlap, out.g);
+}
+
+}  // namespace
+}  // namespace warpgroup
+
+void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                        const Dual& dual, const Sinks& out, float* faded) {
+  warpgroup::with_width(s.width, [&](auto width) {
+    constexpr int W = width.value, bytes = warpgroup::Memory<W>::bytes;
+    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::dual_kernel<W>), bytes, "Gated KalmaNet");
+    warpgroup::dual_kernel<W>
+        <<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dy, dual, out, faded);
+  });
+}
+
+void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+                             const Dual& dual, const Sinks& out) {
+  warpgroup::with_width(s.width, [&](auto width) {
+    constexpr int W = width.value, bytes = 2 * warpgroup::Panel<W>::bytes(W);
+    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::later_kernel<W>), bytes, "Gated KalmaNet");
+    warpgroup::later_kernel<W>
+        <<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dual, out);
+  });
+}
+
+}  // namespace afterglow::device

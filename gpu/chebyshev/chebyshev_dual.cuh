@@ -1,0 +1,91 @@
+// What the backward kernels of Gated KalmaNet's core pass to one another, and the doors to the kernels on matrix units.
+#pragma once
+#include "core/backend/backend.h"
+#include "gpu/chebyshev/chebyshev.cuh"
+#include "gpu/device/launch.cuh"
+
+namespace afterglow::device {
+
+/// The workspace: z [B,T,H,D]; later_i = sum_{c>=i} w_c e^{2 (G_c - G_i)} over the rest of a token's chunk and the
+/// tokens' shares of the gates [B,T,H]; and what the chunks behind ask of the states after each chunk [B,H,N,D,D], that
+/// of H doubled (dH + dH^T).
+struct Dual {
+  float *z, *later, *key_share, *value_share, *dH, *dS;
+};
+
+struct Sinks {
+  Sink q, k, v, g, alpha;
+};
+
+/// Of one token: x . z, z . H x, p . dp, dp . (x - q).
+struct TokenShares {
+  float overlap, image, value, alpha;
+};
+
+/// w, from x . z.
+__device__ inline float weight_of(const ChebyshevShape& s, float fro, float overlap) {
+  const bool through_lambda = s.lambda_grad && s.fixed_lambda <= 0.0f && fro > 0.0f;
+  return through_lambda ? 2.0f * s.ridge * overlap / fro : 0.0f;
+}
+/// Writes what the other kernels need of a token; answers w.
+__device__ inline float put_shares(const ChebyshevShape& s, const Dual& dual, const Sinks& out, std::size_t row,
+                                   float fro, const TokenShares& shares) {
+  const float w = weight_of(s, fro, shares.overlap);
+  dual.key_share[row] = -shares.image - 0.5f * w * fro * fro;
+  dual.value_share[row] = shares.value;
+  if (out.alpha.wanted()) out.alpha.put(static_cast<unsigned>(row), shares.alpha);
+  return w;
+}
+
+/// `later` from w, both [64] in shared memory; barriers inside.
+__device__ inline void sum_weights(const float* gate, const float* w, float* later) {
+  __shared__ float factors[chunk_tokens];
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < chunk_tokens) factors[c] = c + 1 < chunk_tokens ? expf(2.0f * (gate[c + 1] - gate[c])) : 0.0f;
+  __syncthreads();
+  recur_over_chunk<true>(factors, w, 0.0f, later);
+  __syncthreads();
+}
+__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at, const float* gate, const float* w,
+                                   const Dual& dual) {
+  __shared__ float later[chunk_tokens];
+  sum_weights(gate, w, later);
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < at.count) dual.later[s.row(at.pair, at.first + c)] = later[c];
+}
+
+// The same on matrix units, with bfloat16 operands, float32 sums and states kept as bfloat16, for heads of width 32, 64
+// and 128. `faded` holds 2 numbers a chunk.
+inline bool on_matrix_units(const ChebyshevShape& s, Precision precision) {
+  return precision == Precision::bf16 && (s.width == 32 || s.width == 64 || s.width == 128);
+}
+/// The states before every chunk.
+void states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);
+/// Norms, Chebyshev iteration and readout of every chunk.
+void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
+/// z, dq, dalpha and the tokens' shares.
+void dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                          const Dual& dual, const Sinks& out);
+/// What every chunk asks of the states before it, in the places of those after it.
+void asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                           const Dual& dual, float* faded);
+/// From that what the later chunks ask of the states after every chunk, in place.
+void sum_asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual, const float* faded);
+/// dk, dv, dg.
+void finish_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                            const Dual& dual, const Sinks& out);
+
+// The same on the matrix units of compute capability 9.0, for heads of width 64 and 128.
+inline bool on_warpgroups(const ChebyshevShape& s) { return s.width >= 64 && has_warpgroups(); }
+/// What every chunk adds to the states, in the places of those before it.
+void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);
+void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
+/// dq, dalpha, all of dk and dv that needs nothing of later chunks, the tokens' shares less that part's, and what every
+/// chunk asks of the states before it. z and `later` stay unwritten.
+void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
+                        const Dual& dual, const Sinks& out, float* faded);
+/// The rest of dk and dv, added; dg.
+void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+                             const Dual& dual, const Sinks& out);
+
+}  // namespace afterglow::device

@@ -1,0 +1,148 @@
+// Gated KalmaNet's core by warp groups, forward: what every chunk adds to the states, then norms, Chebyshev iteration
+// and readout of every chunk.
+#include "gpu/chebyshev/chebyshev_warpgroup.cuh"
+
+namespace afterglow::device {
+
+namespace warpgroup {
+namespace {
+
+/// sum_c e^{G - G_c} k_c r_c^T of every chunk, r the keys (to io.H) and the values (to io.S), and both e^G.
+template <int W>
+__global__ void __launch_bounds__(threads, 4) added_kernel(ChebyshevShape s, ChebyshevPointers io, float* faded) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ Gates gates;
+  constexpr int bytes = Panel<chunk_tokens>::bytes(W);
+  const Panel<chunk_tokens> keys{memory}, values{memory + bytes}, weighted{memory + 2 * bytes};
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
+  load_panel<W>(at, io.k, keys);
+  load_panel<W>(at, io.v, values);
+  load_gates(s, io.g, at, gates);
+  const float last = gates.value[chunk_tokens - 1];
+  load_panel<W>(at, io.k, weighted, [&](int c) { return fast_exp(last - gates.value[c]); });
+  if (threadIdx.x == 0) {
+    faded[blockIdx.x] = expf(gates.key[chunk_tokens - 1]);
+    faded[s.pieces() + blockIdx.x] = expf(last);
+  }
+  publish();
+  Rows<W> sums;
+#pragma unroll 1
+  for (int block = 0; block < W / 64; ++block) {
+    multiply_outer(s.decay_keys ? weighted : keys, block, keys, sums);
+    store_state(sums, block, state_to<W>(io.H, blockIdx.x));
+    multiply_outer(weighted, block, values, sums);
+    store_state(sums, block, state_to<W>(io.S, blockIdx.x));
+  }
+}
+
+/// This thread's part of |H|_F^2.
+template <int W>
+__device__ float squares_of(Panel<W> state) {
+  const auto* pieces = reinterpret_cast<const uint4*>(state.memory);
+  float sum = 0;
+  for (int i = threadIdx.x; i < W * W / 8; i += threads) {
+    const uint4 piece = pieces[i];
+    for (const std::uint32_t two : {piece.x, piece.y, piece.z, piece.w})
+      sum += low_of(two) * low_of(two) + high_of(two) * high_of(two);
+  }
+  return sum;
+}
+
+/// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
+template <int W>
+__device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+                                        const Gates& gates, float square, const Rows<W>& product) {
+  __shared__ float terms[chunk_tokens], faded[chunk_tokens], squares[chunk_tokens], sums[32];
+  float overlap[2] = {}, own[2] = {};
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    const float2 k = two_of(io.k, place);
+    overlap[half] += product.cell[n][2 * half] * k.x + product.cell[n][2 * half + 1] * k.y;
+    own[half] += k.x * k.x + k.y * k.y;
+  });
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    const float k2 = row_sum(own[half]), inner = row_sum(overlap[half]);
+    terms[c] = 2.0f * fmaxf(inner - k2 * k2, 0.0f) + k2 * k2;
+    faded[c] = expf(2.0f * (gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)));
+  }
+  square = block_sum(square, sums);
+  __syncthreads();
+  recur_over_chunk<false>(faded, terms, square, squares);
+  __syncthreads();
+  if (threadIdx.x < at.count) {
+    const std::size_t row = at.row(static_cast<int>(threadIdx.x));
+    const float fro = sqrtf(squares[threadIdx.x]);
+    io.fro[row] = fro;
+    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
+  }
+  __syncthreads();
+}
+
+template <int W>
+__global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, ChebyshevPointers io, float* y) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ Gates gates;
+  const Memory<W> shared(memory);
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
+  begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
+  begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
+  load_panel<W>(at, io.k, shared.keys);
+  load_panel<W>(at, io.v, shared.values);
+  load_gates(s, io.g, at, gates);
+  fill_weights(gates.key, shared.weights);
+  await_copies<1>();
+  publish();
+  Rows<W> x, residual;
+  Left<W> left;
+  {
+    const Faded faded(gates.key);
+    load_rows(at, io.k, faded.factor, x);
+    left.round(x);
+    x.clear();
+    read<W, false>(left, shared.H, shared.keys, shared.keys, shared.weights, x);
+    measure(s, io, at, gates, squares_of<W>(shared.H), x);
+    load_rows(at, io.q, {-1.0f, -1.0f}, residual);
+    solve_rows(s.iterations, Norms(io, at), faded, shared.H, shared.keys, shared.weights, residual, x);
+  }
+  each_pair<W>(at, [&](std::size_t row, std::size_t place, int n, int half) {
+    float &first = x.cell[n][2 * half], &second = x.cell[n][2 * half + 1];
+    put_two(io.x, place, first, second);
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha;
+    const float2 q = two_of(io.q, place);
+    first = q.x + alpha * (first - q.x);
+    second = q.y + alpha * (second - q.y);
+  });
+  const Faded faded(gates.value);
+  scale_rows(faded.factor, x);
+  left.round(x);
+  x.clear();
+  if (!s.decay_keys) fill_weights(gates.value, shared.weights);
+  await_copies<0>();
+  publish();
+  read<W, true>(left, shared.S, shared.keys, shared.values, shared.weights, x);
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    put_two(y, place, s.scale * x.cell[n][2 * half], s.scale * x.cell[n][2 * half + 1]);
+  });
+}
+
+}  // namespace
+}  // namespace warpgroup
+
+void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded) {
+  warpgroup::with_width(s.width, [&](auto width) {
+    constexpr int W = width.value, bytes = 3 * warpgroup::Panel<chunk_tokens>::bytes(W);
+    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::added_kernel<W>), bytes, "Gated KalmaNet");
+    warpgroup::added_kernel<W><<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, faded);
+  });
+}
+
+void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y) {
+  warpgroup::with_width(s.width, [&](auto width) {
+    constexpr int W = width.value, bytes = warpgroup::Memory<W>::bytes;
+    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::solve_kernel<W>), bytes, "Gated KalmaNet");
+    warpgroup::solve_kernel<W><<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, y);
+  });
+}
+
+}  // namespace afterglow::device

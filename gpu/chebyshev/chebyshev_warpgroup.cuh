@@ -1,0 +1,475 @@
+// What the kernels of Gated KalmaNet's core on the matrix units of compute capability 9.0 share: a block of four warps
+// takes a chunk and multiplies its 64 rows together. Iterates and residuals stay in registers, where the units add to
+// them; states and panels of the chunk's tokens are read from shared memory by the units themselves.
+//
+// Row c of what is multiplied is kept times f_c = e^{G_c}, at least e^-60. Then the product with the state before the
+// chunk needs no factor of its own, and pairs of tokens weigh e^{G_c - G_j} / f_c. A state that faded further than
+// e^-60 within its chunk is taken as e^-60 of it.
+#pragma once
+#include <algorithm>
+
+#include "gpu/chebyshev/chebyshev_dual.cuh"
+#include "gpu/chebyshev/chebyshev_mma.cuh"
+#include "gpu/cuda_backend.h"
+#include "gpu/device/warpgroup.cuh"
+
+namespace afterglow::device::warpgroup {
+
+using matrix_units::high_of;
+using matrix_units::low_of;
+using matrix_units::Number;
+using matrix_units::packed;
+using matrix_units::row_sum;
+using matrix_units::state_of;
+
+template <int W>
+using Rows = matrix_units::Rows<W>;
+template <int W>
+using Left = matrix_units::Left<W>;
+
+/// The token of this lane's row g (half 0) or g + 8 (half 1), and the first of the two columns it has of every 8.
+__device__ inline int token_of(int half) {
+  return static_cast<int>(threadIdx.x / 32 * matrix_units::warp_tokens + threadIdx.x % 32 / 4) + 8 * half;
+}
+__device__ inline int column_of() { return static_cast<int>(threadIdx.x % 4 * 2); }
+
+/// The chunk that a block works on, and the rows of its tokens in [B,T,H,.].
+struct ChunkRows : ChunkPlace {
+  std::size_t first_row;
+  int heads;
+  __device__ ChunkRows(const ChebyshevShape& s, int piece)
+      : ChunkPlace(s, piece), first_row(s.row(pair, first)), heads(s.heads) {}
+  __device__ std::size_t row(int c) const { return first_row + static_cast<std::size_t>(c * heads); }
+};
+/// Exact enough for what is rounded to bfloat16; zero for what is below the normal numbers.
+__device__ inline float fast_exp(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.4426950408889634f * x));
+  return result;
+}
+__device__ inline float rounded(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
+/// log f_c.
+__device__ inline float kept(float gate) { return fmaxf(gate, -60.0f); }
+
+/// body(row of the token in [B,T,H,.], place in [B,T,H,D], n, half) for every pair of neighbouring numbers
+/// cell[n][2 half], cell[n][2 half + 1] of tokens before the chunk's end.
+template <int W, class Body>
+__device__ __forceinline__ void each_pair(const ChunkRows& at, const Body& body) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    if (c >= at.count) continue;
+    const std::size_t row = at.row(c), place = row * W + column_of();
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) body(row, place + 8 * n, n, half);
+  }
+}
+/// Of what no thread of the kernel writes; such reads need not wait for stores.
+__device__ __forceinline__ float2 two_of(const float* from, std::size_t place) {
+  return __ldg(reinterpret_cast<const float2*>(from + place));
+}
+__device__ __forceinline__ void put_two(float* to, std::size_t place, float first, float second) {
+  *reinterpret_cast<float2*>(to + place) = {first, second};
+}
+
+/// Rows of a tensor [B,T,H,D] times factor[half]; zero behind the end.
+template <int W>
+__device__ __forceinline__ void load_rows(const ChunkRows& at, const float* from, const float (&factor)[2],
+                                          Rows<W>& rows) {
+  rows.clear();
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    const float2 two = two_of(from, place);
+    rows.cell[n][2 * half] = factor[half] * two.x;
+    rows.cell[n][2 * half + 1] = factor[half] * two.y;
+  });
+}
+template <int W>
+__device__ __forceinline__ void scale_rows(const float (&factor)[2], Rows<W>& rows) {
+  rows.each([&](float& cell, int half, int) { cell *= factor[half]; });
+}
+
+/// Assigns rows of a tensor, or adds to them; of a token all numbers are read before the first is written.
+template <int W>
+__device__ __forceinline__ void put_rows(const ChunkRows& at, const device::Rows<float>& to, bool accumulate,
+                                         const Rows<W>& rows) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int c = token_of(half);
+    if (c >= at.count) continue;
+    auto* place = reinterpret_cast<float2*>(&to.at(at.row(c), static_cast<unsigned>(column_of())));
+    float2 there[W / 8] = {};
+    if (accumulate) {
+#pragma unroll
+      for (int n = 0; n < W / 8; ++n) there[n] = place[4 * n];
+    }
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n)
+      place[4 * n] = {there[n].x + rows.cell[n][2 * half], there[n].y + rows.cell[n][2 * half + 1]};
+  }
+}
+
+/// A panel of the chunk's rows, value(four numbers' place, token, row), rounded; zero behind the end.
+template <int W, class Value>
+__device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Value& value) {
+  constexpr int steps = chunk_tokens * W / 4 / threads, rows = chunk_tokens / steps;  // a thread keeps its columns
+  const int column = static_cast<int>(threadIdx.x % (W / 4)) * 4,
+            first = static_cast<int>(threadIdx.x / (W / 4)) % rows;
+#pragma unroll 8
+  for (int i = 0; i < steps; ++i) {
+    const int c = first + rows * i, inside = min(c, at.count - 1);
+    const std::size_t row = at.row(inside);
+    float4 four = value(row * W + column, inside, row);
+    if (c >= at.count) four = {};
+    *reinterpret_cast<uint2*>(to.memory + to.place(c, column)) = {packed(four.x, four.y), packed(four.z, four.w)};
+  }
+}
+__device__ __forceinline__ float4 four_of(const float* from, std::size_t place) {
+  return __ldg(reinterpret_cast<const float4*>(from + place));
+}
+__device__ __forceinline__ float4 scaled(float factor, const float4& four) {
+  return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
+}
+/// Rows of a tensor.
+template <int W>
+__device__ void load_panel(const ChunkRows& at, const float* from, Panel<chunk_tokens> to) {
+  fill_panel<W>(at, to, [&](std::size_t place, int, std::size_t) { return four_of(from, place); });
+}
+template <int W, class Factor>
+__device__ void load_panel(const ChunkRows& at, const float* from, Panel<chunk_tokens> to, const Factor& factor) {
+  fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t) { return scaled(factor(c), four_of(from, place)); });
+}
+/// factor p, p = q + alpha (x - q).
+template <int W, class Factor>
+__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+                           Panel<chunk_tokens> to, const Factor& factor) {
+  fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t row) {
+    const float alpha = io.alpha ? __ldg(io.alpha + row) : s.alpha;
+    const float4 q = four_of(io.q, place), x = four_of(io.x, place);
+    return scaled(factor(c), {q.x + alpha * (x.x - q.x), q.y + alpha * (x.y - q.y), q.z + alpha * (x.z - q.z),
+                              q.w + alpha * (x.w - q.w)});
+  });
+}
+/// Rounded rows to a panel, and back as a left operand.
+template <int W>
+__device__ __forceinline__ void store_rows(const Rows<W>& rows, Panel<chunk_tokens> to) {
+  const int column = column_of();
+#pragma unroll
+  for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<std::uint32_t*>(to.memory + to.place(token_of(half), 8 * n + column)) =
+          packed(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+  }
+}
+template <int W>
+__device__ __forceinline__ void take_rows(Panel<chunk_tokens> from, Left<W>& left) {
+  const int column = column_of();
+#pragma unroll
+  for (int k = 0; k < W / 16; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      left.pair[k][i] = *reinterpret_cast<const std::uint32_t*>(
+          from.memory + from.place(token_of(i % 2), 16 * k + i / 2 * 8 + column));
+  }
+}
+template <int W>
+__device__ void begin_state(const Number* from, Panel<W> to) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < W * W / 8; i += threads)
+    begin_copy(to.memory + to.place(i / (W / 8), i % (W / 8) * 8), from + 8 * i);
+  end_copies();
+}
+
+/// e^{G_c - G_j} / f_c for j <= c, in the order of the scores' left operands; every thread reads only what it wrote.
+__device__ inline void fill_weights(const float* gate, uint4* weights) {
+  const int column = column_of();
+  const auto weight = [&](int c, int j) { return fast_exp(j <= c ? gate[c] - kept(gate[c]) - gate[j] : -INFINITY); };
+#pragma unroll 1
+  for (int block = 0; block < chunk_tokens / 16; ++block) {
+    const auto two = [&](int half, int side) {
+      const int c = token_of(half), j = 16 * block + 8 * side + column;
+      return packed(weight(c, j), weight(c, j + 1));
+    };
+    weights[block * threads + threadIdx.x] = {two(0, 0), two(1, 0), two(0, 1), two(1, 1)};
+  }
+}
+
+/// scores_cj = in_c . row_j of a panel, without waiting.
+template <int W>
+__device__ __forceinline__ void begin_scores(const Left<W>& in, Panel<chunk_tokens> of, Rows<chunk_tokens>& scores) {
+#pragma unroll
+  for (int k = 0; k < W / 16; ++k) multiply<false>(scores.cell, in.pair[k], of.by_column(k), k > 0);
+}
+
+/// result = in op(state), or += when `add`, without waiting.
+template <int W, bool state_by_row>
+__device__ __forceinline__ void begin_state_product(const Left<W>& in, Panel<W> state, bool add, Rows<W>& result) {
+#pragma unroll
+  for (int k = 0; k < W / 16; ++k) {
+    multiply<state_by_row>(result.cell, in.pair[k], state_by_row ? state.by_row(k) : state.by_column(k), add || k > 0);
+  }
+}
+
+/// result_c += sum_j weighted_cj right_j.
+template <int W>
+__device__ __forceinline__ void add_weighted(const Left<chunk_tokens>& weighted, Panel<chunk_tokens> right,
+                                             Rows<W>& result) {
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < chunk_tokens / 16; ++k) multiply<true>(result.cell, weighted.pair[k], right.by_row(k), true);
+  end_group();
+  await_groups<0>(result.cell);
+}
+
+/// Scores times what fill_weights left, rounded.
+__device__ __forceinline__ void weigh(const Rows<chunk_tokens>& scores, const uint4* weights,
+                                      Left<chunk_tokens>& weighted) {
+#pragma unroll
+  for (int k = 0; k < chunk_tokens / 16; ++k) {
+    const uint4 weight = weights[k * threads + threadIdx.x];
+    const std::uint32_t of[4] = {weight.x, weight.y, weight.z, weight.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float* sums = scores.cell[2 * k + i / 2] + i % 2 * 2;
+      weighted.pair[k][i] = packed(low_of(of[i]) * sums[0], high_of(of[i]) * sums[1]);
+    }
+  }
+}
+
+/// result_c += in_c op(state) + sum_j weight_cj (in_c . left_j) right_j.
+template <int W, bool state_by_row>
+__device__ __forceinline__ void read(const Left<W>& in, Panel<W> state, Panel<chunk_tokens> left,
+                                     Panel<chunk_tokens> right, const uint4* weights, Rows<W>& result) {
+  Rows<chunk_tokens> scores;
+  Left<chunk_tokens> weighted;
+  begin_products();
+  begin_scores(in, left, scores);
+  end_group();
+  begin_state_product<W, state_by_row>(in, state, true, result);
+  end_group();
+  await_groups<1>(scores.cell);
+  weigh(scores, weights, weighted);
+  add_weighted(weighted, right, result);
+}
+
+/// result = in op(state), or += when `add`.
+template <int W, bool state_by_row>
+__device__ __forceinline__ void multiply_state(const Left<W>& in, Panel<W> state, bool add, Rows<W>& result) {
+  begin_products();
+  begin_state_product<W, state_by_row>(in, state, add, result);
+  end_group();
+  await_groups<0>(result.cell);
+}
+
+/// result_c += sum_j weight(c, j) (in_c . left_j) right_j.
+template <int W, class Weight>
+__device__ __forceinline__ void add_pairs(const Left<W>& in, Panel<chunk_tokens> left, Panel<chunk_tokens> right,
+                                          const Weight& weight, Rows<W>& result) {
+  Rows<chunk_tokens> scores;
+  Left<chunk_tokens> weighted;
+  begin_products();
+  begin_scores(in, left, scores);
+  end_group();
+  await_groups<0>(scores.cell);
+  scores.each([&](float& cell, int half, int j) { cell *= weight(token_of(half), j); });
+  weighted.round(scores);
+  add_weighted(weighted, right, result);
+}
+
+/// sums (+)= rows 64 block to 64 block + 63 of left^T right, without waiting.
+template <int W>
+__device__ __forceinline__ void begin_outer(Panel<chunk_tokens> left, int block, Panel<chunk_tokens> right, bool add,
+                                            Rows<W>& sums) {
+#pragma unroll
+  for (int k = 0; k < chunk_tokens / 16; ++k)
+    multiply_rows(sums.cell, left.by_row(k, block), right.by_row(k), add || k > 0);
+}
+
+/// sums = rows 64 block to 64 block + 63 of left^T right.
+template <int W>
+__device__ __forceinline__ void multiply_outer(Panel<chunk_tokens> left, int block, Panel<chunk_tokens> right,
+                                               Rows<W>& sums) {
+  begin_products();
+  begin_outer(left, block, right, false, sums);
+  end_group();
+  await_groups<0>(sums.cell);
+}
+
+/// Word i of lane t of four neighbouring lanes goes to lane i, as its word t.
+__device__ __forceinline__ void exchange(std::uint32_t (&words)[4]) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const auto swap = [&](std::uint32_t& low, std::uint32_t& high, int distance) {
+    const bool upper = (t & distance) != 0;
+    const std::uint32_t other = __shfl_xor_sync(full_warp, upper ? low : high, distance);
+    (upper ? low : high) = other;
+  };
+  swap(words[0], words[1], 1);
+  swap(words[2], words[3], 1);
+  swap(words[0], words[2], 2);
+  swap(words[1], words[3], 2);
+}
+
+/// The first of the 8 numbers, of every 32 of a row, that a lane reads or writes of a state: `block` counts 64 rows.
+template <int W>
+__device__ inline int place_in_state(int block, int half) {
+  return (64 * block + token_of(half)) * W + static_cast<int>(threadIdx.x % 4 * 8);
+}
+/// Takes weight times rows 64 block to 64 block + 63 of a state from sums.
+template <int W>
+__device__ __forceinline__ void subtract_state(const Number* from, int block, float weight, Rows<W>& sums) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int n = 0; n < W / 8; n += 4) {
+      const uint4 piece = __ldg(reinterpret_cast<const uint4*>(from + place_in_state<W>(block, half) + 8 * n));
+      std::uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
+      exchange(words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        sums.cell[n + i][2 * half] -= weight * low_of(words[i]);
+        sums.cell[n + i][2 * half + 1] -= weight * high_of(words[i]);
+      }
+    }
+  }
+}
+/// Rows 64 block to 64 block + 63 of a state, rounded.
+template <int W>
+__device__ __forceinline__ void store_state(const Rows<W>& sums, int block, Number* to) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int n = 0; n < W / 8; n += 4) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = packed(sums.cell[n + i][2 * half], sums.cell[n + i][2 * half + 1]);
+      exchange(words);
+      *reinterpret_cast<uint4*>(to + place_in_state<W>(block, half) + 8 * n) = {words[0], words[1], words[2], words[3]};
+    }
+  }
+}
+template <int W>
+__device__ Number* state_to(float* states, std::size_t piece) {
+  return reinterpret_cast<Number*>(states) + piece * W * W;
+}
+
+/// f_c and its inverse of this lane's rows.
+struct Faded {
+  float factor[2], inverse[2];
+  explicit __device__ Faded(const float* gate) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float log_factor = kept(gate[token_of(half)]);
+      factor[half] = expf(log_factor);
+      inverse[half] = expf(-log_factor);
+    }
+  }
+};
+
+/// |H_c|_F and lambda_c of this lane's rows.
+struct Norms {
+  float fro[2], lambda[2];
+  __device__ Norms(const ChebyshevPointers& io, const ChunkRows& at) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int c = token_of(half);
+      fro[half] = c < at.count ? io.fro[at.row(c)] : 0.0f;
+      lambda[half] = c < at.count ? io.lambda[at.row(c)] : 0.0f;
+    }
+  }
+};
+
+/// Row c of x becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c; `residual` holds -right_c before and is
+/// used up. The iteration is written for the differences d of the iterates, as in chebyshev_mma.cuh: x and
+/// residual = H x - right follow the rounded d. d and x are times f_c until the end.
+template <int W>
+__device__ __forceinline__ void solve_rows(int iterations, const Norms& norms, const Faded& faded, Panel<W> state,
+                                           Panel<chunk_tokens> keys, const uint4* weights, Rows<W>& residual,
+                                           Rows<W>& x) {
+  float step[2], rho[2], lambda[2], omega[2] = {2.0f, 2.0f};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float bound = norms.fro[half] + 2.0f * norms.lambda[half];
+    step[half] = bound > 0.0f ? -2.0f / bound * faded.factor[half] : 0.0f;
+    rho[half] = bound > 0.0f ? norms.fro[half] / bound : 0.0f;
+    lambda[half] = norms.lambda[half] * faded.inverse[half];
+  }
+  Left<W> d;
+  d.update([&](float, int n, int e, int half) { return step[half] * residual.cell[n][e]; },
+           [&](float value, int n, int e) { x.cell[n][e] = value; });
+#pragma unroll 1
+  for (int i = 0; i < iterations; ++i) {
+    read<W, false>(d, state, keys, keys, weights, residual);
+    float keep[2], turn[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      omega[half] = 4.0f / (4.0f - rho[half] * rho[half] * omega[half]);
+      keep[half] = omega[half] - 1.0f;
+      turn[half] = omega[half] * step[half];
+    }
+    d.update(
+        [&](float old, int n, int e, int half) {
+          return keep[half] * old + turn[half] * (residual.cell[n][e] + lambda[half] * x.cell[n][e]);
+        },
+        [&](float value, int n, int e) { x.cell[n][e] += value; });
+  }
+  scale_rows(faded.inverse, x);
+}
+
+/// Shared memory of a block: both states before the chunk (each with place for two panels), its keys and values,
+/// weights of pairs of tokens.
+template <int W>
+struct Memory {
+  static constexpr int panel_bytes = Panel<chunk_tokens>::bytes(W),
+                       state_bytes = std::max(Panel<W>::bytes(W), 2 * panel_bytes);
+  static constexpr int weight_bytes = chunk_tokens / 16 * threads * static_cast<int>(sizeof(uint4));
+  static constexpr int bytes = 2 * state_bytes + 2 * panel_bytes + weight_bytes;
+
+  Panel<W> H, S;
+  Panel<chunk_tokens> keys, values;
+  uint4* weights;
+
+  explicit __device__ Memory(unsigned char* memory)
+      : H{memory},
+        S{memory + state_bytes},
+        keys{memory + 2 * state_bytes},
+        values{memory + 2 * state_bytes + panel_bytes},
+        weights(reinterpret_cast<uint4*>(memory + 2 * state_bytes + 2 * panel_bytes)) {}
+};
+
+/// Sums over columns of rows times the same rows of a tensor, for this lane's rows.
+template <int W>
+__device__ __forceinline__ void overlaps(const ChunkRows& at, const Rows<W>& rows, const float* other,
+                                         float (&sums)[2]) {
+  sums[0] = sums[1] = 0.0f;
+  each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
+    const float2 two = two_of(other, place);
+    sums[half] += rows.cell[n][2 * half] * two.x + rows.cell[n][2 * half + 1] * two.y;
+  });
+#pragma unroll
+  for (float& sum : sums) sum = row_sum(sum);
+}
+
+/// The same with rounded rows in registers.
+template <int W>
+__device__ __forceinline__ void overlaps(const Rows<W>& rows, const Left<W>& other, float (&sums)[2]) {
+  sums[0] = sums[1] = 0.0f;
+#pragma unroll
+  for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::uint32_t two = other.pair[n / 2][n % 2 * 2 + half];
+      sums[half] += rows.cell[n][2 * half] * low_of(two) + rows.cell[n][2 * half + 1] * high_of(two);
+    }
+  }
+#pragma unroll
+  for (float& sum : sums) sum = row_sum(sum);
+}
+
+/// Calls body with the head's width as a type.
+template <class Body>
+void with_width(int width, const Body& body) {
+  if (width == 64) return body(matrix_units::Width<64>{});
+  body(matrix_units::Width<128>{});
+}
+
+}  // namespace afterglow::device::warpgroup

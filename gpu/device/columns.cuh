@@ -1,0 +1,112 @@
+// Sums over rows, for every column: the gradients of biases and weights that all rows share.
+#pragma once
+#include "core/tensor/tensor.h"
+#include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
+
+namespace afterglow::device {
+
+constexpr unsigned max_ranges = 64;  // ranges of rows; each leaves one partial sum a column
+constexpr unsigned max_column_sums = 5;
+
+/// Sums of several kinds over the same rows.
+struct ColumnSums {
+  unsigned count = 0, widest = 0;
+  unsigned columns[max_column_sums];
+  Sink out[max_column_sums];
+  void add(std::int64_t width, const Grad& to) {
+    if (!to.wanted()) return;
+    columns[count] = static_cast<unsigned>(width);
+    out[count++] = sink_of(to);
+    widest = columns[count - 1] > widest ? columns[count - 1] : widest;
+  }
+};
+
+/// Sums value(which, row, column) over rows. A block takes a tile of columns and every so many rows; the last block of
+/// a tile adds the partial sums.
+template <class Value>
+__global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, ColumnSums sums_of, unsigned width,
+                                                             float* partials, unsigned* tickets, Value value) {
+  await_previous();
+  __shared__ float sums[threads];
+  const unsigned which = blockIdx.z, columns = sums_of.columns[which], first = blockIdx.x * width;
+  if (first >= columns) return;
+  const unsigned lane = threadIdx.x % width, group = threadIdx.x / width, groups = threads / width;
+  const unsigned column = first + lane;
+  float sum = 0;
+  if (column < columns) {
+    const unsigned step = gridDim.y * groups;
+#pragma unroll 4
+    for (unsigned row = blockIdx.y * groups + group; row < rows; row += step) sum += value(which, row, column);
+  }
+  partials += std::size_t{which} * max_ranges * sums_of.widest;
+  sums[threadIdx.x] = sum;
+  for (unsigned half = groups / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (group < half) sums[threadIdx.x] += sums[threadIdx.x + half * width];
+  }
+  if (group == 0 && column < columns) partials[blockIdx.y * std::size_t{columns} + column] = sums[threadIdx.x];
+  if (!is_last_block(&tickets[which * gridDim.x + blockIdx.x], gridDim.y)) return;
+  sum_partials(partials, gridDim.y, columns, first, min(width, columns - first),
+               [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
+}
+
+constexpr unsigned narrow_block = 1024, narrow_columns = 8, max_narrow_rows = 4096;
+
+/// Hands the block's sums of eight columns, column after column with the thread, to finish(column, sum).
+template <class Finish>
+__device__ void finish_narrow_sums(float sum, unsigned columns, const Finish& finish) {
+  __shared__ float sums[32][narrow_columns];
+  for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+  if (threadIdx.x % 32 < narrow_columns) sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
+  __syncthreads();
+  if (threadIdx.x >= 32 * narrow_columns) return;
+  const float total = warp_sum(sums[threadIdx.x % 32][threadIdx.x / 32]);
+  const unsigned own = blockIdx.x * narrow_columns + threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0 && own < columns) finish(own, total);
+}
+
+/// The same for few rows, without partial sums: a block takes eight columns and all rows.
+template <class Value>
+__global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows, ColumnSums sums_of, Value value) {
+  await_previous();
+  constexpr unsigned step = narrow_block / narrow_columns;
+  const unsigned which = blockIdx.y, columns = sums_of.columns[which];
+  if (blockIdx.x * narrow_columns >= columns) return;
+  const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
+  float sum = 0;
+  if (column < columns) {
+#pragma unroll 8
+    for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(which, row, column);
+  }
+  finish_narrow_sums(sum, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
+}
+
+/// `partials` holds max_ranges numbers for each column of each kind as wide as the widest.
+template <class Value>
+void column_sums_each(cudaStream_t stream, std::int64_t rows, const ColumnSums& sums, float* partials,
+                      unsigned* tickets, const Value& value) {
+  if (sums.widest == 0) return;
+  if (rows <= max_narrow_rows) {
+    launch(narrow_sum_kernel<Value>, dim3(blocks_for(sums.widest, narrow_columns), sums.count), narrow_block, 0, stream,
+           static_cast<unsigned>(rows), sums, value);
+    return;
+  }
+  unsigned width = 4;
+  while (width < sums.widest && width < 32) width *= 2;
+  const unsigned ranges = at_most(blocks_for(rows, threads / width * 4), max_ranges);
+  launch(column_sum_kernel<Value>, dim3(blocks_for(sums.widest, width), ranges, sums.count), threads, 0, stream,
+         static_cast<unsigned>(rows), sums, width, partials, tickets, value);
+}
+
+/// Sums value(row, column) over rows. `partials` holds max_ranges numbers a column.
+template <class Value>
+void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
+                 const Grad& out, const Value& value) {
+  ColumnSums sums;
+  sums.add(columns, out);
+  column_sums_each(stream, rows, sums, partials, tickets,
+                   [value] __device__(unsigned, unsigned row, unsigned column) { return value(row, column); });
+}
+
+}  // namespace afterglow::device

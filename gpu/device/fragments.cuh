@@ -1,0 +1,83 @@
+// Fragments of the tensor cores (m16n8k8) of any number, for products of float32 operands in shared memory that
+// tiles.cuh does not shape; and copies to shared memory that go on while the block computes.
+#pragma once
+#include <cstdint>
+
+#include "gpu/device/device.cuh"
+
+namespace afterglow::device::tiles {
+
+__device__ inline unsigned shared_address(const void* address) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(address));
+}
+__device__ inline void copy_four(float* to, const float* from, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0)
+               : "memory");
+}
+__device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending>
+__device__ void wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+/// The units ignore the last 13 bits. Rounding by half of what they ignore costs less than the conversion instruction.
+__device__ inline std::uint32_t tf32_of(float x) { return __float_as_uint(x) + 0x1000u; }
+
+/// Numbers rounded to tf32; `exact`: and what that left of them, so that three products are as accurate as float32.
+template <bool exact, int count>
+struct Fragment {
+  std::uint32_t big[count], rest[count];
+  __device__ void set(int i, float x) {
+    big[i] = tf32_of(x);
+    if (!exact) return;
+    big[i] &= 0xffffe000u;
+    rest[i] = __float_as_uint(x - __uint_as_float(big[i]));
+  }
+};
+
+__device__ inline void multiply_units(float (&sum)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// sum += a b; products that add to one number are kept apart, because each waits for the one before.
+template <bool exact, int rows, int columns>
+__device__ void multiply_fragments(float (&sum)[rows][columns][4], const Fragment<exact, 4> (&a)[rows],
+                                   const Fragment<exact, 2> (&b)[columns]) {
+  const auto each = [&](const auto& step) {
+#pragma unroll
+    for (int j = 0; j < columns; ++j)
+#pragma unroll
+      for (int i = 0; i < rows; ++i) step(sum[i][j], a[i], b[j]);
+  };
+  if (exact) {
+    each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.rest, r.big); });
+    each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.rest); });
+  }
+  each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.big); });
+}
+
+/// Four 8 x 4 matrices of floats; lane l names row l % 8 of matrix l / 8 and receives element (l / 4, l % 4) of each.
+__device__ inline void load_four(const float* row, float (&value)[4]) {
+  std::uint32_t bits[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+               : "r"(shared_address(row))
+               : "memory");
+#pragma unroll
+  for (int i = 0; i < 4; ++i) value[i] = __uint_as_float(bits[i]);
+}
+/// Two 8 x 4 matrices of floats; lane l < 16 names row l % 8 of matrix l / 8.
+__device__ inline void load_two(const float* row, float (&value)[2]) {
+  std::uint32_t bits[2];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(bits[0]), "=r"(bits[1])
+               : "r"(shared_address(row))
+               : "memory");
+  value[0] = __uint_as_float(bits[0]);
+  value[1] = __uint_as_float(bits[1]);
+}
+
+}  // namespace afterglow::device::tiles

@@ -1,0 +1,309 @@
+// Products of tiles on the tensor cores, for kernels that work through pairs of tokens (attention, Sessa's feedback).
+// A block owns 64 rows, a warp 16 of them; groups of four warps share the streamed rows between them. Weights stay in
+// the registers of the warp that computed them, so warps wait for one another only when a tile changes.
+// Operands are made once (operands.cuh) and come in two forms. After its row was scaled by a power of two a number
+// is rounded to a half, which has the 11 bits of tf32, and there is one product. `exact`: with it goes a half of what
+// the first one left; three products are as accurate as float32 arithmetic. The matrix units cut what does not fit
+// their sums, always towards zero, so exact sums are kept short (64 numbers) and added by ordinary float32.
+#pragma once
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/device/device.cuh"
+#include "gpu/device/fragments.cuh"
+
+namespace afterglow::device::tiles {
+
+constexpr int rows = 64;            // tokens of a tile
+constexpr int group_threads = 128;  // four warps: the rows of a tile
+
+/// A row of a tile: `columns` numbers of either form, then its Notes. An odd number of 16 bytes: no conflicts.
+template <int columns, bool exact>
+constexpr int row_bytes = columns*(exact ? 4 : 2) + 16;
+template <int columns, bool exact>
+constexpr int tile_bytes = rows* row_bytes<columns, exact>;
+
+/// What is known of a row: its numbers are to be multiplied by `unit`; of a query the logarithm (base 2) of the
+/// softmax's denominator and its gain; of an upstream gradient its product with the output.
+struct Notes {
+  float unit, log_sum, mean, gain;
+};
+template <int columns, bool exact>
+__device__ const Notes& notes_of(const std::byte* tile, int row) {
+  return *reinterpret_cast<const Notes*>(tile + (row + 1) * row_bytes<columns, exact> - sizeof(Notes));
+}
+
+/// Where a thread's numbers lie: rows `row` and `row` + 8, pairs of columns from 2 `part`.
+struct Lane {
+  int group, warp_row, row, part;
+  __device__ Lane()
+      : group(static_cast<int>(threadIdx.x / group_threads)),
+        warp_row(static_cast<int>(threadIdx.x / 32 % 4 * 16)),
+        row(warp_row + static_cast<int>(threadIdx.x % 32 / 4)),
+        part(static_cast<int>(threadIdx.x % 4)) {}
+  __device__ int row_of(int r) const { return row + 8 * r; }
+  __device__ int column_of(int n, int e) const { return 8 * n + 2 * part + e; }
+};
+
+/// A thread's share of its warp's 16 rows by `width` columns: entry (n, r, e) is row lane.row_of(r), column
+/// lane.column_of(n, e).
+template <int width>
+struct Share {
+  float value[width / 8][4];
+
+  __device__ float& at(int n, int r, int e) { return value[n][2 * r + e]; }
+  __device__ float at(int n, int r, int e) const { return value[n][2 * r + e]; }
+  /// change(n, r, e, number) -> number for every entry.
+  template <class Change>
+  __device__ void each(const Change& change) {
+#pragma unroll
+    for (int n = 0; n < width / 8; ++n)
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) at(n, r, e) = change(n, r, e, at(n, r, e));
+  }
+  __device__ void clear() {
+    each([](int, int, int, float) { return 0.0f; });
+  }
+};
+
+/// The largest, or the sum, of a row's numbers in the four lanes that share it.
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(full_warp, x, 1));
+  return fmaxf(x, __shfl_xor_sync(full_warp, x, 2));
+}
+__device__ inline float quad_sum(float x) {
+  x += __shfl_xor_sync(full_warp, x, 1);
+  return x + __shfl_xor_sync(full_warp, x, 2);
+}
+
+/// Begins to copy; reads past the first cache: another block may have written just now.
+template <int bytes>
+__device__ void copy(std::byte* to, const std::byte* from) {
+  for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += static_cast<int>(blockDim.x) * 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(from + i) : "memory");
+}
+/// The power of two that brings numbers up to `peak` just below 2^15, where a half has 11 bits above 2^-14 and its rest
+/// reaches down to 2^-24; and its inverse.
+struct Scale {
+  float up, down;
+  __device__ explicit Scale(float peak) {
+    const int exponent = min(268 - static_cast<int>(__float_as_uint(peak) >> 23), 253);
+    up = __uint_as_float(static_cast<unsigned>(exponent) << 23);
+    down = __uint_as_float(static_cast<unsigned>(254 - exponent) << 23);
+  }
+};
+
+/// Two scaled numbers as halves.
+__device__ inline std::uint32_t halves_of(float x, float y) {
+  const __half2 both = __floats2half2_rn(x, y);
+  return reinterpret_cast<const std::uint32_t&>(both);
+}
+/// Two scaled numbers as halves and the halves of what those left.
+__device__ inline void split(float x, float y, std::uint32_t& big, std::uint32_t& rest) {
+  const __half2 first = __floats2half2_rn(x, y);
+  const float2 taken = __half22float2(first);
+  big = reinterpret_cast<const std::uint32_t&>(first);
+  rest = halves_of(x - taken.x, y - taken.y);
+}
+__device__ inline float2 joined_halves(std::uint32_t big, std::uint32_t rest) {
+  const float2 a = __half22float2(reinterpret_cast<const __half2&>(big)),
+               b = __half22float2(reinterpret_cast<const __half2&>(rest));
+  return make_float2(a.x + b.x, a.y + b.y);
+}
+using Left = std::uint32_t[4];
+
+__device__ inline void multiply(float (&sum)[4], const Left& a, std::uint32_t b0, std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Four matrices of 8 rows of 16 bytes; lane l names row l % 8 of matrix l / 8.
+__device__ inline void load_matrices(unsigned address, std::uint32_t (&value)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ inline void load_transposed(unsigned address, std::uint32_t (&value)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// sum + small += 64 (not exact: all) numbers of a_i . b_j, without the rows' units; `small` takes the products with
+/// rests and may be `sum`. The addresses are the lane's own.
+template <bool exact, int columns, int width>
+__device__ void dot_piece(unsigned left, unsigned right, Share<width>& sum, Share<width>& small) {
+  constexpr int numbers = exact && columns > 64 ? 64 : columns, step = 32;  // bytes: 16 halves
+  constexpr int second = columns * 2, together = width < 32 ? 1 : 2;
+#pragma unroll
+  for (int k = 0; k < numbers * 2; k += step) {
+    Left a, a_rest;
+    load_matrices(left + k, a);
+    if (exact) load_matrices(left + k + second, a_rest);
+#pragma unroll
+    for (int n = 0; n < width / 16; n += together) {
+      std::uint32_t b[together][4], b_rest[together][4];
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        const unsigned from = right + (n + i) * 16 * row_bytes<columns, exact> + k;
+        load_matrices(from, b[i]);
+        if (exact) load_matrices(from + second, b_rest[i]);
+      }
+      // Products that add to the same sum are kept apart: each waits for the one before.
+      const auto each = [&](Share<width>& to, const Left& l, const auto& r) {
+#pragma unroll
+        for (int i = 0; i < 2 * together; ++i)
+          multiply(to.value[2 * n + i], l, r[i / 2][i % 2 * 2], r[i / 2][i % 2 * 2 + 1]);
+      };
+      if (exact) {
+        each(small, a_rest, b);
+        each(small, a, b_rest);
+      }
+      each(sum, a, b);
+    }
+  }
+}
+
+/// score_ij = factor_i (a_i . b_j) for the warp's 16 rows of `own` and `width` rows from `streamed` on.
+template <bool exact, int columns, int width>
+__device__ void dot(const Lane& lane, const std::byte* own, const std::byte* streamed, float factor,
+                    Share<width>& score) {
+  constexpr int row = row_bytes<columns, exact>, piece = 64 * 2;
+  const int place = static_cast<int>(threadIdx.x % 32);
+  const unsigned left = shared_address(own + (lane.warp_row + place % 16) * row + place / 16 * 16);
+  const unsigned right = shared_address(streamed + (place % 8 + place / 16 * 8) * row + place / 8 % 2 * 16);
+  score.clear();
+  if constexpr (columns <= 64 || !exact) {
+    dot_piece<exact, columns>(left, right, score, score);
+  } else {
+    // The small products have sums of their own: fewer wait for one another, and a score is the same number whichever
+    // kernel computes it and whichever operand comes first.
+    Share<width> small;
+    small.clear();
+#pragma unroll 1
+    for (int begin = 0; begin < columns / 64 * piece; begin += piece) {
+      Share<width> part;
+      part.clear();
+      dot_piece<exact, columns>(left + begin, right + begin, part, small);
+      score.each([&](int n, int r, int e, float value) { return value + part.at(n, r, e); });
+    }
+    score.each([&](int n, int r, int e, float value) { return value + small.at(n, r, e); });
+  }
+  float units[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) units[r] = factor * notes_of<columns, exact>(own, lane.row_of(r)).unit;
+  score.each([&](int n, int r, int e, float value) {
+    return value * units[r] * notes_of<columns, exact>(streamed, lane.column_of(n, e)).unit;
+  });
+}
+
+/// The first operand of products with `width` streamed rows, from weights in registers.
+template <bool exact, int width>
+struct Weights {
+  static constexpr int steps = width / 16;
+  Left big[steps], rest[exact ? steps : 1];
+  float back[2];  ///< what a row's products are to be multiplied by
+
+  /// `streamed`: the rows that the weights belong to; their units become part of the weights.
+  template <int columns>
+  __device__ void take(const Lane& lane, Share<width> weights, const std::byte* streamed) {
+    float peak[2] = {0, 0};
+    weights.each([&](int n, int r, int e, float value) {
+      value *= notes_of<columns, exact>(streamed, lane.column_of(n, e)).unit;
+      peak[r] = fmaxf(peak[r], fabsf(value));
+      return value;
+    });
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const Scale scale(quad_max(peak[r]));
+      back[r] = scale.down;
+#pragma unroll
+      for (int n = 0; n < width / 8; ++n) {
+        const float x = weights.at(n, r, 0) * scale.up, y = weights.at(n, r, 1) * scale.up;
+        const int step = n / 2, place = n % 2 * 2 + r;
+        if constexpr (exact) {
+          split(x, y, big[step][place], rest[step][place]);
+        } else {
+          big[step][place] = halves_of(x, y);
+        }
+      }
+    }
+  }
+};
+
+/// 16 or 32 columns of the products: part += weights times rows, from the lane's own address.
+template <int row, bool exact, int width, int count>
+__device__ void add_products(const Weights<exact, width>& weights, unsigned from, int second, Share<count>& part) {
+#pragma unroll
+  for (int k = 0; k < width / 16; ++k) {
+    std::uint32_t b[count / 16][4], b_rest[exact ? count / 16 : 1][4];
+#pragma unroll
+    for (int i = 0; i < count / 16; ++i) {
+      load_transposed(from + k * 16 * row + i * 32, b[i]);
+      if constexpr (exact) load_transposed(from + k * 16 * row + i * 32 + second, b_rest[i]);
+    }
+    const auto each = [&](const Left& l, const auto& r) {
+#pragma unroll
+      for (int i = 0; i < count / 8; ++i) multiply(part.value[i], l, r[i / 2][i % 2 * 2], r[i / 2][i % 2 * 2 + 1]);
+    };
+    if constexpr (exact) {
+      each(weights.rest[k], b);
+      each(weights.big[k], b_rest);
+    }
+    each(weights.big[k], b);
+  }
+}
+
+/// sum_i += sum over j of weight_ij x_j, for `width` rows x from `streamed` on and `count` columns from `first` on.
+template <bool exact, int columns, int width, int count>
+__device__ void add_weighted(const Lane& lane, const Weights<exact, width>& weights, const std::byte* streamed,
+                             int first, Share<count>& sum) {
+  constexpr int row = row_bytes<columns, exact>, together = count < 32 ? count : 32;
+  const int place = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int c = 0; c < count; c += together) {
+    Share<together> part;
+    part.clear();
+    const unsigned from = shared_address(streamed + place % 16 * row + place / 16 * 16 + (first + c) * 2);
+    add_products<row>(weights, from, columns * 2, part);
+    part.each([&](int n, int r, int e, float value) {
+      float& to = sum.at(c / 8 + n, r, e);
+      to = fmaf(value, weights.back[r], to);
+      return value;
+    });
+  }
+}
+
+/// The same from weights as they were computed.
+template <bool exact, int columns, int width, int count>
+__device__ void spread(const Lane& lane, const Share<width>& weights, const std::byte* streamed, int first,
+                       Share<count>& sum) {
+  Weights<exact, width> left;
+  left.template take<columns>(lane, weights, streamed);
+  add_weighted<exact, columns>(lane, left, streamed, first, sum);
+}
+
+/// Adds what the second group of warps has to what the first has. `memory`: 256 bytes a column; the whole block calls.
+template <int count>
+__device__ void join_groups(const Lane& lane, Share<count>& sum, std::byte* memory) {
+  float* numbers = reinterpret_cast<float*>(memory) + threadIdx.x % group_threads;
+  if (lane.group == 1) {
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) numbers[i * group_threads] = sum.value[i / 4][i % 4];
+  }
+  __syncthreads();
+  if (lane.group == 0) {
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) sum.value[i / 4][i % 4] += numbers[i * group_threads];
+  }
+}
+
+}  // namespace afterglow::device::tiles

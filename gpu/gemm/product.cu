@@ -1,0 +1,810 @@
+// Exact float32 products of moderate size on the tensor cores, where cuBLAS leaves most of the GPU idle: the matrices
+// of a training step have about a thousand rows and a few hundred columns. Every operand is split into a tf32 number
+// and the rest (tiles.cuh). Small tiles fill the GPU, groups of warps and, for the gradients of weights, several
+// blocks share the depth of a tile; their sums are added in a fixed order. Projections of one input, their gradients,
+// and the gated lift of an MLP are one launch each.
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/device/fragments.cuh"
+#include "gpu/device/launch.cuh"
+#include "gpu/gemm/product.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned part = 32;           // rows and columns of a warp's share of a tile
+constexpr unsigned max_tiles = 2048;    // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
+constexpr unsigned max_depth = 4096;    // of a product with a transposed first operand
+constexpr unsigned wide_tiles = 180;    // from this many tiles of 32 x 64 on they win
+constexpr unsigned split_blocks = 200;  // as many blocks should share the products that have few tiles
+constexpr unsigned min_depth = 128;     // of a block that shares
+
+constexpr unsigned enough_tiles = 128;   // of gradients that were kept: they fill the GPU once
+constexpr unsigned max_kept = 176;       // more would leave the chain beside them too little room
+constexpr unsigned deepest_kept = 2048;  // rows that such a gradient is summed over
+
+constexpr double min_products = 268435456.0;  // of a product by warp groups: below, the GPU is not full
+constexpr unsigned processors = 132;          // that its blocks should fill
+constexpr unsigned min_share = 512;           // depths of a block that shares
+constexpr unsigned max_shared = 512;          // tiles with their shares: their sums must fit the scratch memory
+
+/// How a block works: `down` by `across` shares of 32 x 32, `groups` of warps that share a slab of the depth, each
+/// taking `depth` of it (at most 64: sums are kept short, see tiles.cuh), up to `stages` slabs in flight.
+template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_>
+struct Plan {
+  static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
+  static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
+  static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
+  static constexpr unsigned elements = rows * columns;
+};
+using Narrow = Plan<1, 1, 8, 16, 3>;  // few tiles, all of a deep slab at once
+using Wide = Plan<1, 2, 2, 32, 3>;    // many tiles, small blocks
+using Shared = Plan<1, 1, 4, 16, 4>;  // gradients of weights: small enough to run beside others
+
+/// One slab of 32 lines of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do
+/// here, else there is a row for each depth. The strides keep the matrix units' reads free of bank conflicts.
+template <bool deep, unsigned slab>
+struct Lines {
+  static constexpr unsigned inner = deep ? slab : part, outer = deep ? part : slab;
+  static constexpr unsigned stride = inner + (deep ? 4 : 8), elements = outer * stride;
+
+  /// Begins to copy lines [first, first + 32) for depths [from, from + slab), one number at a time; what lies outside
+  /// becomes zero.
+  template <unsigned block>
+  __device__ static void load(const Matrix& m, float* to, unsigned first, unsigned lines, unsigned from,
+                              unsigned depth) {
+    const unsigned inner_first = deep ? from : first, outer_first = deep ? first : from;
+    const unsigned inner_end = deep ? depth : lines, outer_end = deep ? lines : depth;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < outer * inner; i += block) {
+      const unsigned o = i / inner, n = i % inner;
+      const bool inside = outer_first + o < outer_end && inner_first + n < inner_end;
+      const float* source = inside ? m.data + std::size_t{outer_first + o} * m.stride + inner_first + n : m.data;
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(tiles::shared_address(to + o * stride + n)),
+                   "l"(source), "r"(inside ? 4 : 0));
+    }
+  }
+
+  /// First operand: two fragments of 16 lines and 8 depths from `depth` on.
+  __device__ static void rows(const float* data, unsigned depth, tiles::Fragment<true, 4> (&out)[2]) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned i = 0; i < 2; ++i) {
+      float value[4];
+      if constexpr (deep) {
+        tiles::load_four(data + (16 * i + lane % 16) * stride + depth + lane / 16 * 4, value);
+      } else {
+        const float* from = data + (depth + lane % 4) * stride + 16 * i + lane / 4;
+#pragma unroll
+        for (unsigned e = 0; e < 4; ++e) value[e] = from[e / 2 * 4 * stride + e % 2 * 8];
+      }
+#pragma unroll
+      for (unsigned e = 0; e < 4; ++e) out[i].set(static_cast<int>(e), value[e]);
+    }
+  }
+
+  /// Second operand: four fragments of 8 lines.
+  __device__ static void columns(const float* data, unsigned depth, tiles::Fragment<true, 2> (&out)[4]) {
+    const unsigned lane = threadIdx.x % 32;
+    if constexpr (deep) {
+#pragma unroll
+      for (unsigned pair = 0; pair < 2; ++pair) {
+        float value[4];
+        tiles::load_four(data + (16 * pair + lane % 8 + lane / 16 * 8) * stride + depth + lane / 8 % 2 * 4, value);
+#pragma unroll
+        for (unsigned e = 0; e < 4; ++e) out[2 * pair + e / 2].set(static_cast<int>(e % 2), value[e]);
+      }
+    } else {
+      const float* from = data + (depth + lane % 4) * stride + lane / 4;
+#pragma unroll
+      for (unsigned n = 0; n < 4; ++n) {
+#pragma unroll
+        for (unsigned e = 0; e < 2; ++e) out[n].set(static_cast<int>(e), from[e * 4 * stride + 8 * n]);
+      }
+    }
+  }
+};
+
+constexpr unsigned sum_stride = part + 8;  // pairs of neighbouring columns are written without conflicts
+
+/// Numbers of one slab of both operands.
+template <class P, bool a_deep, bool b_deep>
+constexpr unsigned stage_elements =
+    P::down* Lines<a_deep, P::slab>::elements + P::across* Lines<b_deep, P::slab>::elements;
+
+/// Shared memory for a depth of so many slabs.
+template <class P, bool a_deep, bool b_deep>
+constexpr unsigned product_bytes(unsigned slabs) {
+  const unsigned stages = (slabs < P::stages ? slabs : P::stages) * stage_elements<P, a_deep, b_deep>;
+  constexpr unsigned sums = P::block / 32 * part * sum_stride;
+  return (stages > sums ? stages : sums) * sizeof(float);
+}
+
+/// The tile of a block: which result, and where in it.
+struct Place {
+  unsigned result, row, column;
+};
+
+template <class P>
+__device__ Place place_of(const Products& p, unsigned tile) {
+  unsigned result = 0;
+  if (!p.summed && p.finish == Finish::plain) {
+    while (result + 1 < p.count && p.results[result + 1].first_tile <= tile) ++result;
+  }
+  const unsigned across = p.results[result].across, own = tile - p.results[result].first_tile;
+  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  return {result, own / across * P::rows, own % across * width};
+}
+
+/// Four neighbouring numbers of a row, as many as there are columns.
+__device__ inline void put_four(const Result& r, unsigned row, unsigned column, float alpha, const float (&sum)[4]) {
+  if (row >= r.rows || column >= r.columns) return;
+  float* to = r.c.data + std::size_t{row} * r.c.stride + column;
+  const bool whole = r.c.vector && column + 4 <= r.columns;
+  float before[4] = {};
+  if (r.beta != 0.0f) {
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) before[e] = column + e < r.columns ? to[e] : 0.0f;
+  }
+  float value[4];
+#pragma unroll
+  for (unsigned e = 0; e < 4; ++e) value[e] = fmaf(r.beta, before[e], alpha * sum[e]);
+  if (whole) {
+    *reinterpret_cast<float4*>(to) = make_float4(value[0], value[1], value[2], value[3]);
+  } else {
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) {
+      if (column + e < r.columns) to[e] = value[e];
+    }
+  }
+}
+
+/// The sums of a tile, from what groups of warps left in shared memory, and for shared depths in `partials`.
+template <class P>
+struct Sums {
+  const float* memory;
+  const Products* p;
+  unsigned tile;
+  bool from_partials;
+
+  __device__ void at(unsigned row, unsigned column, float (&sum)[4]) const {
+#pragma unroll
+    for (float& one : sum) one = 0;
+    if (from_partials) {
+      const float* from = p->partials + std::size_t{tile} * P::elements + row * P::columns + column;
+      for (unsigned split = 0; split < p->splits; ++split) {
+        add(sum, from + std::size_t{split} * p->tiles * P::elements);
+      }
+      return;
+    }
+    const unsigned share = row / part * P::across + column / part;
+#pragma unroll
+    for (unsigned group = 0; group < P::groups; ++group) {
+      add(sum, memory + ((group * P::shares + share) * part + row % part) * sum_stride + column % part);
+    }
+  }
+  __device__ static void add(float (&sum)[4], const float* from) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    sum[0] += four.x;
+    sum[1] += four.y;
+    sum[2] += four.z;
+    sum[3] += four.w;
+  }
+};
+
+/// g, u and h = silu(g) u: a tile has 32 columns of g on its left and the same columns of u on its right.
+template <class P>
+__device__ void finish_lift(const Products& p, const Sums<P>& sums, const Place& place) {
+  for (unsigned i = threadIdx.x; i < P::elements / 8; i += P::block) {
+    const unsigned row = i / (P::quads / 2), column = i % (P::quads / 2) * 4;
+    float g[4], u[4], h[4];
+    sums.at(row, column, g);
+    sums.at(row, column + P::columns / 2, u);
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) h[e] = silu(g[e]) * u[e];
+    put_four(p.results[0], place.row + row, place.column + column, 1.0f, g);
+    put_four(p.results[1], place.row + row, place.column + column, 1.0f, u);
+    put_four(p.results[2], place.row + row, place.column + column, 1.0f, h);
+  }
+}
+
+/// What a thread needs of g and u to come back from h; read while the product is computed.
+template <class P>
+struct Lifted {
+  static constexpr unsigned each = P::elements / 4 / P::block;
+  float g[each][4], u[each][4];
+
+  __device__ void load(const Products& p, const Place& place) {
+#pragma unroll
+    for (unsigned k = 0; k < each; ++k) {
+      const unsigned i = threadIdx.x + k * P::block;
+      const unsigned row = place.row + i / P::quads, column = place.column + i % P::quads * 4;
+      read_four(p.kept[0], p.results[0], row, column, g[k]);
+      read_four(p.kept[1], p.results[0], row, column, u[k]);
+    }
+  }
+  /// Four neighbouring numbers of a row, zeros where the result `r` ends.
+  __device__ static void read_four(const Matrix& m, const Result& r, unsigned row, unsigned column, float (&to)[4]) {
+    const float* from = m.data + std::size_t{row} * m.stride + column;
+    if (m.vector && row < r.rows && column + 4 <= r.columns) {
+      const float4 four = *reinterpret_cast<const float4*>(from);
+      to[0] = four.x;
+      to[1] = four.y;
+      to[2] = four.z;
+      to[3] = four.w;
+      return;
+    }
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) to[e] = row < r.rows && column + e < r.columns ? from[e] : 0.0f;
+  }
+};
+
+template <class P>
+__device__ void finish_fall(const Products& p, const Sums<P>& sums, const Place& place, const Lifted<P>& lifted) {
+#pragma unroll
+  for (unsigned k = 0; k < Lifted<P>::each; ++k) {
+    const unsigned i = threadIdx.x + k * P::block, row = i / P::quads, column = i % P::quads * 4;
+    float dh[4], dg[4], du[4];
+    sums.at(row, column, dh);
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) {
+      const float g = lifted.g[k][e], u = lifted.u[k][e];
+      dg[e] = dh[e] * u * silu_slope(g);
+      du[e] = dh[e] * silu(g);
+    }
+    put_four(p.results[0], place.row + row, place.column + column, 1.0f, dg);
+    put_four(p.results[1], place.row + row, place.column + column, 1.0f, du);
+  }
+}
+
+template <class P>
+__device__ void finish_plain(const Products& p, const Sums<P>& sums, const Place& place) {
+  for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
+    const unsigned row = i / P::quads, column = i % P::quads * 4;
+    float sum[4];
+    sums.at(row, column, sum);
+    put_four(p.results[place.result], place.row + row, place.column + column, p.alpha, sum);
+  }
+}
+
+template <class P>
+__device__ void finish_biased(const Products& p, const Sums<P>& sums, const Place& place) {
+  const Result& result = p.results[place.result];
+  const float* bias = p.biases[place.result];
+  for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
+    const unsigned row = i / P::quads, column = i % P::quads * 4;
+    float sum[4];
+    sums.at(row, column, sum);
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) {
+      const unsigned own = place.column + column + e;
+      if (bias != nullptr && own < result.columns) sum[e] += bias[own];
+    }
+    put_four(result, place.row + row, place.column + column, 1.0f, sum);
+  }
+}
+
+/// Copies 32 lines of an operand slab by slab, 16 bytes at a time. A thread keeps its place, so that little is computed
+/// for a slab.
+template <bool deep, unsigned slab, unsigned block>
+struct Feed {
+  using L = Lines<deep, slab>;
+  static constexpr unsigned pieces = L::inner / 4, step = block / pieces, count = L::outer / step;
+  static_assert(block % pieces == 0 && L::outer % step == 0);
+  const float* source;
+  int lines;  // from this thread's first one to the end
+
+  __device__ void start(const Matrix& m, unsigned first, unsigned end, unsigned from) {
+    const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
+    const unsigned line = first + (deep ? o : n), depth = from + (deep ? n : o);
+    source = m.data + std::size_t{deep ? line : depth} * m.stride + (deep ? depth : line);
+    lines = static_cast<int>(end) - static_cast<int>(line);
+  }
+  /// The next slab, of which `left` depths count.
+  __device__ void bring(float* to, unsigned stride, unsigned left) {
+    const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
+    const int along = deep ? static_cast<int>(left) - static_cast<int>(n) : lines;
+    const int bytes = 4 * max(0, min(4, along));
+    const unsigned address = tiles::shared_address(to + o * L::stride + n);
+#pragma unroll
+    for (unsigned i = 0; i < count; ++i) {
+      const bool inside = deep ? static_cast<int>(i * step) < lines : o + i * step < left;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + i * step * L::stride * 4),
+                   "l"(source + std::size_t{i * step} * stride), "r"(inside ? bytes : 0));
+    }
+    source += deep ? slab : std::size_t{slab} * stride;
+  }
+};
+
+/// The slabs that a block works through: those of all terms one after another.
+template <class P, bool a_deep, bool b_deep>
+struct Slabs {
+  using A = Lines<a_deep, P::slab>;
+  using B = Lines<b_deep, P::slab>;
+  const Products& p;
+  const Place& place;
+  float* memory;
+  unsigned next, end, term, from;  // slab that is brought next, where they end; its term and where it begins there
+  Feed<a_deep, P::slab, P::block> a[P::down];
+  Feed<b_deep, P::slab, P::block> b[P::across];
+  float* to;  // stage of the next slab
+
+  __device__ Slabs(const Products& products, const Place& at, float* shared, unsigned begin, unsigned last)
+      : p(products), place(at), memory(shared), next(begin), end(last), term(p.summed ? 0 : at.result), to(shared) {
+    unsigned own = begin;
+    while (p.summed && term + 1 < p.count && own >= slabs_of(p.terms[term])) own -= slabs_of(p.terms[term++]);
+    from = own * P::slab;
+    start();
+  }
+  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
+  __device__ const Matrix& right(unsigned k) const { return p.finish == Finish::lift ? p.terms[k].b : p.terms[term].b; }
+  __device__ unsigned right_column(unsigned k) const {
+    return place.column + (p.finish == Finish::lift ? 0 : part * k);
+  }
+  __device__ void start() {
+    const Result& r = p.results[place.result];
+#pragma unroll
+    for (unsigned k = 0; k < P::down; ++k) a[k].start(p.terms[term].a, place.row + part * k, r.rows, from);
+#pragma unroll
+    for (unsigned k = 0; k < P::across; ++k) b[k].start(right(k), right_column(k), r.columns, from);
+  }
+  /// Begins to copy the next slab, if there is one.
+  __device__ void bring() {
+    if (next < end) {
+      if (from >= p.terms[term].depth) {
+        ++term;
+        from = 0;
+        start();
+      }
+      const Term& t = p.terms[term];
+      const Result& r = p.results[place.result];
+#pragma unroll
+      for (unsigned k = 0; k < P::down; ++k) {
+        float* part_to = to + k * A::elements;
+        if (t.a.vector) {
+          a[k].bring(part_to, t.a.stride, t.depth - from);
+        } else {
+          A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, from, t.depth);
+        }
+      }
+#pragma unroll
+      for (unsigned k = 0; k < P::across; ++k) {
+        float* part_to = to + P::down * A::elements + k * B::elements;
+        if (right(k).vector) {
+          b[k].bring(part_to, right(k).stride, t.depth - from);
+        } else {
+          B::template load<P::block>(right(k), part_to, right_column(k), r.columns, from, t.depth);
+        }
+      }
+      from += P::slab;
+      ++next;
+      to = stage_behind(to);
+    }
+    tiles::commit();
+  }
+  /// The stages take turns.
+  __device__ float* stage_behind(float* stage) const {
+    constexpr unsigned size = stage_elements<P, a_deep, b_deep>;
+    return stage == memory + (P::stages - 1) * size ? memory : stage + size;
+  }
+};
+
+template <class P>
+__device__ unsigned slabs_in(const Products& p, unsigned result) {
+  unsigned count = 0;
+  for (unsigned term = p.summed ? 0 : result; term < (p.summed ? p.count : result + 1); ++term) {
+    count += (p.terms[term].depth + P::slab - 1) / P::slab;
+  }
+  return count;
+}
+
+/// Adds a short sum of the matrix units, which cut towards zero, by ordinary float32, and begins it anew.
+__device__ void settle(float (&sum)[2][4][4], float (&some)[2][4][4]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        sum[i][n][e] += some[i][n][e];
+        some[i][n][e] = 0;
+      }
+}
+
+/// What the kernel does beside a plain product. Kernels of their own, because the others become slower by that.
+enum class Extra {
+  none,
+  biases,  ///< plain results get them
+  lifted   ///< Finish::fall gets g and u
+};
+
+template <class P, bool a_deep, bool b_deep, Extra extra>
+__global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant__ Products p) {
+  using A = Lines<a_deep, P::slab>;
+  using B = Lines<b_deep, P::slab>;
+  extern __shared__ __align__(16) float memory[];
+  const unsigned tile = blockIdx.x, split = blockIdx.y;
+  const Place place = place_of<P>(p, tile);
+  const unsigned count = slabs_in<P>(p, place.result), each = (count + p.splits - 1) / p.splits;
+  const unsigned begin = min(count, split * each), end = min(count, begin + each);
+  Slabs<P, a_deep, b_deep> slabs(p, place, memory, begin, end);
+  const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
+  await_previous();  // places were found meanwhile
+  for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
+  Lifted<P> lifted;
+  if constexpr (extra == Extra::lifted) lifted.load(p, place);
+  constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
+  float sum[2][4][4] = {}, some[2][4][4] = {};
+  float* stage = memory;
+  for (unsigned index = begin; index < end; ++index) {
+    tiles::wait<P::stages - 2>();
+    __syncthreads();
+    slabs.bring();
+    const float* left = stage + share / P::across * A::elements;
+    const float* right = stage + P::down * A::elements + share % P::across * B::elements;
+    stage = slabs.stage_behind(stage);
+#pragma unroll
+    for (unsigned depth = 0; depth < P::depth; depth += 8) {
+      tiles::Fragment<true, 4> a[2];
+      tiles::Fragment<true, 2> b[4];
+      A::rows(left, group * P::depth + depth, a);
+      B::columns(right, group * P::depth + depth, b);
+      tiles::multiply_fragments<true>(some, a, b);
+    }
+    if ((index - begin) % short_sum == short_sum - 1) settle(sum, some);
+  }
+  settle(sum, some);
+  tiles::wait<0>();
+  __syncthreads();
+  float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      *reinterpret_cast<float2*>(own + 8 * r * sum_stride + 8 * n) =
+          make_float2(sum[r / 2][n][r % 2 * 2], sum[r / 2][n][r % 2 * 2 + 1]);
+    }
+  }
+  __syncthreads();
+  Sums<P> sums{memory, &p, tile, false};
+  if (p.splits > 1) {
+    float* to = p.partials + (std::size_t{split} * p.tiles + tile) * P::elements;
+    for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
+      float four[4];
+      sums.at(i / P::quads, i % P::quads * 4, four);
+      *reinterpret_cast<float4*>(to + 4 * i) = make_float4(four[0], four[1], four[2], four[3]);
+    }
+    if (!is_last_block(&p.tickets[tile], p.splits)) return;
+    sums.from_partials = true;
+  }
+  if constexpr (P::across == 2) {
+    if (p.finish == Finish::lift) return finish_lift<P>(p, sums, place);
+  }
+  if constexpr (extra == Extra::lifted) {
+    finish_fall<P>(p, sums, place, lifted);
+  } else if constexpr (extra == Extra::biases) {
+    finish_biased<P>(p, sums, place);
+  } else {
+    finish_plain<P>(p, sums, place);
+  }
+}
+
+Result result_of(const Tensor& tensor, double beta) {
+  Result r;
+  r.c = matrix_of(tensor);
+  r.rows = static_cast<unsigned>(tensor.rows());
+  r.columns = static_cast<unsigned>(tensor.columns());
+  r.beta = static_cast<float>(beta);
+  return r;
+}
+
+/// Counts the tiles of all results that have some of their own.
+template <class P>
+unsigned count_tiles(Products& p) {
+  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  const unsigned own = p.summed || p.finish != Finish::plain ? 1 : p.count;
+  p.tiles = 0;
+  for (unsigned i = 0; i < own; ++i) {
+    Result& r = p.results[i];
+    r.first_tile = p.tiles;
+    r.across = blocks_for(r.columns, width);
+    p.tiles += r.across * blocks_for(r.rows, P::rows);
+  }
+  return p.tiles;
+}
+
+/// Whether a result of one goes where a result of the other goes.
+bool writes_to_one_of(const Products& p, const Products& others) {
+  for (unsigned i = 0; i < p.count; ++i) {
+    for (unsigned k = 0; k < others.count; ++k) {
+      if (p.results[i].c.data == others.results[k].c.data) return true;
+    }
+  }
+  return false;
+}
+
+/// Depth of the longest result, in slabs.
+template <class P>
+unsigned max_slabs(const Products& p) {
+  unsigned sum = 0, most = 0;
+  for (unsigned i = 0; i < p.count; ++i) {
+    const unsigned slabs = blocks_for(p.terms[i].depth, P::slab);
+    sum += slabs;
+    most = slabs > most ? slabs : most;
+  }
+  return p.summed ? sum : most;
+}
+
+/// Where few tiles are deep, several blocks share each. Answers how many numbers of scratch that takes.
+template <class P>
+std::size_t share_depth(Products& p) {
+  const unsigned slabs = max_slabs<P>(p), least = min_depth / P::slab;
+  const unsigned wanted = p.tiles > 0 && split_blocks > p.tiles ? split_blocks / p.tiles : 1;
+  const unsigned each = slabs / wanted > least ? blocks_for(slabs, wanted) : least;
+  p.splits = slabs > each ? blocks_for(slabs, each) : 1;
+  return p.splits > 1 ? std::size_t{p.splits} * p.tiles * P::elements : 0;
+}
+
+/// Whether all that is read and written lies as multiply_on_warpgroups wants it.
+bool are_vectors(const Products& p, bool a_deep, bool b_deep) {
+  bool fine = true;
+  for (unsigned i = 0; i < p.count; ++i) {
+    const Result& r = p.results[p.summed ? 0 : i];
+    const Term& term = p.terms[i];
+    fine = fine && term.a.vector && term.b.vector && r.c.vector && r.columns % 4 == 0 &&
+           (a_deep ? term.depth : r.rows) % 4 == 0 && (b_deep ? term.depth : r.columns) % 4 == 0;
+  }
+  return fine;
+}
+
+/// Multiplications of all products.
+double products_of(const Products& p) {
+  double sum = 0;
+  for (unsigned i = 0; i < p.count; ++i) {
+    const Result& r = p.results[p.summed ? 0 : i];
+    sum += static_cast<double>(r.rows) * r.columns * p.terms[i].depth;
+  }
+  return sum;
+}
+
+/// How many blocks should share the depth of each tile, so that a whole number of rounds nearly fills the GPU.
+unsigned shares_of_depth(const Products& p) {
+  const unsigned most = p.summed ? 1 : blocks_for(p.terms[0].depth, min_share);
+  unsigned best = 1;
+  double best_use = 0;
+  for (unsigned shares = 1; shares <= most && p.tiles * shares <= max_shared; ++shares) {
+    const double use = static_cast<double>(p.tiles) * shares / (blocks_for(p.tiles * shares, processors) * processors);
+    if (use > best_use * 1.1) {
+      best = shares;
+      best_use = use;
+    }
+  }
+  return best;
+}
+
+template <class P, bool a_deep, bool b_deep, Extra extra = Extra::none>
+void launch_products(cudaStream_t stream, const Products& p) {
+  constexpr auto kernel = product_kernel<P, a_deep, b_deep, extra>;
+  static const bool allowed = [] {
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), product_bytes<P, a_deep, b_deep>(P::stages),
+                        "a product");
+    return true;
+  }();
+  (void)allowed;
+  if (p.tiles == 0) return;
+  const unsigned slabs = blocks_for(max_slabs<P>(p), p.splits);
+  launch(kernel, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs), stream, p);
+}
+
+}  // namespace
+
+bool CudaBackend::multiply_large(Products& p, bool a_deep, bool b_deep) {
+  if (precision_ != Precision::fp32 || p.finish != Finish::plain || p.biased || !has_warpgroups() ||
+      !are_vectors(p, a_deep, b_deep))
+    return false;
+  const double wanted = products_of(p), tile = WarpgroupTile::rows * WarpgroupTile::columns;
+  if (wanted < min_products) return false;
+  count_tiles<WarpgroupTile>(p);
+  const double depth = p.summed ? wanted / p.results[0].rows / p.results[0].columns : p.terms[0].depth;
+  if (tile * p.tiles * depth > wanted * 1.5) return false;
+  p.splits = shares_of_depth(p);
+  if (p.splits > 1)
+    p.partials = scratch(std::size_t{p.splits} * p.tiles * WarpgroupTile::rows * WarpgroupTile::columns);
+  multiply_on_warpgroups(stream(), p, a_deep, b_deep);
+  launched("large product");
+  return true;
+}
+
+template <bool a_deep, bool b_deep>
+bool CudaBackend::multiply_tiles(Products& p) {
+  const unsigned wide = count_tiles<Wide>(p);
+  if (precision_ != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
+    return multiply_large(p, a_deep, b_deep);
+  }
+  const auto run = [&](auto plan) {
+    using P = decltype(plan);
+    count_tiles<P>(p);
+    if (const std::size_t partials = share_depth<P>(p)) {
+      p.partials = scratch(partials);
+      p.tickets = tickets_;
+    }
+    if constexpr (a_deep && b_deep) {
+      if (p.biased) return launch_products<P, true, true, Extra::biases>(stream(), p);
+    }
+    if constexpr (a_deep && !b_deep) {
+      if (p.finish == Finish::fall) return launch_products<P, true, false, Extra::lifted>(stream(), p);
+    }
+    launch_products<P, a_deep, b_deep>(stream(), p);
+  };
+  if constexpr (!a_deep) {
+    run(Shared());
+  } else if (p.finish == Finish::lift || wide >= wide_tiles) {
+    run(Wide());
+  } else {
+    run(Narrow());
+  }
+  launched("product");
+  return true;
+}
+
+bool CudaBackend::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
+                                double beta, const Tensor& c) {
+  const std::int64_t depth = transpose_a ? a.rows() : a.columns();
+  if ((transpose_a && transpose_b) || depth == 0) return false;
+  Products p;
+  p.count = 1;
+  p.alpha = static_cast<float>(alpha);
+  p.terms[0] = {matrix_of(a), matrix_of(b), static_cast<unsigned>(depth)};
+  p.results[0] = result_of(c, beta);
+  return transpose_a   ? multiply_tiles<false, false>(p)
+         : transpose_b ? multiply_tiles<true, true>(p)
+                       : multiply_tiles<true, false>(p);
+}
+
+bool CudaBackend::can_group(std::size_t count) const {
+  return precision_ == Precision::fp32 && count > 0 && count <= max_products;
+}
+
+void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                                      std::span<const Tensor> results, const Tensor& kept) {
+  if (map_rounded(x, weights, results, kept)) return add_biases(biases, results);
+  Products p;
+  if (can_group(weights.size()) && x.columns() > 0) {
+    p.count = static_cast<unsigned>(weights.size());
+    for (unsigned i = 0; i < p.count; ++i) {
+      p.terms[i] = {matrix_of(x), matrix_of(weights[i]), static_cast<unsigned>(x.columns())};
+      p.results[i] = result_of(results[i], 0);
+      if (i < biases.size()) p.biases[i] = biases[i].as<float>();
+      p.biased = p.biased || p.biases[i] != nullptr;
+    }
+    if (multiply_tiles<true, true>(p)) return;
+    if (std::exchange(p.biased, false) && multiply_large(p, true, true)) return add_biases(biases, results);
+    if (weights.size() > 1) {  // too much for one launch
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        linear_forward_many(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases,
+                            results.subspan(i, 1), {});
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
+  add_biases(biases, results);
+}
+
+void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
+  if (!c.wanted()) return;
+  Products p;
+  if (can_group(a.size())) {
+    p.count = static_cast<unsigned>(a.size());
+    p.summed = true;
+    for (unsigned i = 0; i < p.count; ++i) {
+      p.terms[i] = {matrix_of(a[i]), matrix_of(b[i]), static_cast<unsigned>(a[i].columns())};
+    }
+    p.results[0] = result_of(c.tensor, c.accumulate ? 1 : 0);
+    if (multiply_tiles<true, false>(p)) return;
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    gemm(false, false, 1.0, a[i], b[i], i > 0 || c.accumulate ? 1.0 : 0.0, c.tensor);
+  }
+}
+
+void CudaBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                                 std::span<const Grad> dbiases) {
+  multiply_gradients(dresults, x, dweights);
+  sum_biases(dresults, dbiases);
+}
+
+void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const Grad> dbiases) {
+  if (are_apart(dbiases)) {
+    sum_rows_each(dresults.first(dbiases.size()), dbiases);
+  } else {
+    for (std::size_t i = 0; i < dbiases.size(); ++i) sum_rows(dresults[i], dbiases[i]);
+  }
+}
+
+void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
+                                     std::span<const Grad> dweights) {
+  Products p;
+  if (can_group(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
+    for (std::size_t i = 0; i < dresults.size(); ++i) {
+      if (!dweights[i].wanted()) continue;
+      p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
+      p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
+    }
+    if (p.count == 0 || (lane_ == &beside_ && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
+  }
+  launch_kept_gradients();  // one of them may go where one of these goes
+  for (std::size_t i = 0; i < dresults.size(); ++i) {
+    if (dweights[i].wanted())
+      gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
+  }
+}
+
+// Nothing that a gradient is found from changes before the backward pass ends, so these products can wait. Launched one
+// by one they take longer than the chain that they run beside: few tiles each, whose depth several blocks have to
+// share.
+bool CudaBackend::keep_gradients(const Products& products) {
+  Products p = products;
+  const unsigned tiles = count_tiles<Shared>(p);
+  if (kept_gradients_ != nullptr && writes_to_one_of(p, *kept_gradients_)) launch_kept_gradients();
+  if (tiles > max_kept || p.terms[0].depth > deepest_kept) return false;
+  if (kept_gradients_ != nullptr &&
+      (kept_gradients_->count + p.count > max_terms || kept_gradients_->tiles + tiles > max_kept))
+    launch_kept_gradients();
+  if (kept_gradients_ == nullptr) kept_gradients_ = std::make_shared<Products>();
+  for (unsigned i = 0; i < p.count; ++i) {
+    kept_gradients_->terms[kept_gradients_->count] = p.terms[i];
+    kept_gradients_->results[kept_gradients_->count++] = p.results[i];
+  }
+  kept_gradients_->tiles += tiles;
+  if (kept_gradients_->tiles >= enough_tiles) launch_kept_gradients();
+  return true;
+}
+
+void CudaBackend::launch_kept_gradients() {
+  if (kept_gradients_ == nullptr) return;
+  const std::shared_ptr<Products> kept = std::move(kept_gradients_);
+  std::optional<SideStream> beside;
+  if (lane_ != &beside_) beside.emplace(*this);
+  const Precision precision = std::exchange(precision_, Precision::fp32);  // with which they were kept
+  multiply_tiles<false, false>(*kept);
+  precision_ = precision;
+}
+
+void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g,
+                                 const Tensor& u, const Tensor& h) {
+  Products p;
+  p.finish = Finish::lift;
+  p.count = 1;  // one depth: both products run through it side by side
+  p.terms[0] = {matrix_of(x), matrix_of(gate), static_cast<unsigned>(x.columns())};
+  p.terms[1] = {matrix_of(x), matrix_of(up), static_cast<unsigned>(x.columns())};
+  p.results[0] = result_of(g, 0);
+  p.results[1] = result_of(u, 0);
+  p.results[2] = result_of(h, 0);
+  if (can_group(1) && x.columns() > 0 && multiply_tiles<true, true>(p)) return;
+  gemm(false, true, 1.0, x, gate, 0.0, g);
+  gemm(false, true, 1.0, x, up, 0.0, u);
+  silu_multiply(g, u, h);
+}
+
+void CudaBackend::gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                      const Tensor& dg, const Tensor& du) {
+  Products p;
+  p.finish = Finish::fall;
+  p.count = 1;
+  p.terms[0] = {matrix_of(dy), matrix_of(down), static_cast<unsigned>(dy.columns())};
+  p.results[0] = result_of(dg, 0);
+  p.results[1] = result_of(du, 0);
+  p.kept[0] = matrix_of(g);
+  p.kept[1] = matrix_of(u);
+  if (can_group(1) && dy.columns() > 0 && multiply_tiles<true, false>(p)) return;
+  gemm(false, false, 1.0, dy, down, 0.0, du);
+  silu_multiply_backward(g, u, du, {dg, false}, {du, false});
+}
+
+}  // namespace afterglow

@@ -1,0 +1,84 @@
+// What the products of product.cu are told: one launch does several of them.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "gpu/device/device.cuh"
+
+namespace afterglow::device {
+
+constexpr unsigned max_products = 5;  // asked for at once
+constexpr unsigned max_terms = 8;     // of a launch: gradients of weights are kept and gathered
+
+/// A matrix whose rows lie `stride` numbers apart.
+struct Matrix {
+  float* data = nullptr;
+  unsigned stride = 0;
+  bool vector = false;  // 16 bytes at a time
+};
+
+inline Matrix matrix_of(const Tensor& tensor) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0;
+  return {tensor.as<float>(), static_cast<unsigned>(tensor.row_stride), aligned};
+}
+
+/// Whether no two gradients are the same: those would be written one after the other.
+inline bool are_apart(std::span<const Grad> gradients) {
+  for (std::size_t i = 1; i < gradients.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (gradients[i].wanted() && gradients[i].tensor.data == gradients[k].tensor.data) return false;
+    }
+  }
+  return true;
+}
+
+/// op(a) op(b) over `depth` terms.
+struct Term {
+  Matrix a, b;
+  unsigned depth = 0;
+};
+
+/// Where a result goes: c = alpha sum + beta c.
+struct Result {
+  Matrix c;
+  unsigned rows = 0, columns = 0;
+  float beta = 0;
+  unsigned first_tile = 0, across = 0;  // tiles are counted over all results; those of one lie row by row
+};
+
+/// What becomes of the sums.
+enum class Finish {
+  plain,  ///< each term has its own result, or all terms are added into the first
+  lift,   ///< terms 0 and 1 give g and u (results 0 and 1) and h = silu(g) u (result 2)
+  fall    ///< the sum dh becomes dg = dh u silu'(g) and du = dh silu(g) (results 0 and 1); g and u are `kept`
+};
+
+struct Products {
+  // What every product needs comes first, in few lines of the constant memory that holds it.
+  unsigned count = 0;  ///< terms
+  bool summed = false;
+  bool biased = false;  ///< whether there are any biases
+  Finish finish = Finish::plain;
+  float alpha = 1;
+  unsigned tiles = 0;
+  unsigned splits = 1;          ///< blocks that share the depth of a tile
+  float* partials = nullptr;    ///< [splits, tiles, tile, tile] when splits > 1
+  unsigned* tickets = nullptr;  ///< one a tile
+  Term terms[max_terms];
+  Result results[max_terms];
+  Matrix kept[2];
+  const float* biases[max_products] = {};  ///< added to plain results, a number a column; null where there is none
+};
+
+/// A block's share of a large product by warp groups: its tile, and the depths of a stage, of which there are two. Each
+/// of four groups takes 64 rows and half of the columns.
+struct WarpgroupTile {
+  static constexpr unsigned rows = 128, columns = 112, slab = 64;
+};
+
+/// Plain or summed products whose tiles are counted by WarpgroupTile, all operands and results `vector`, rows in memory
+/// multiples of four. `a_deep`, `b_deep`: lines of the operand run along the depth in memory; never only those of b.
+/// As accurate as float32. Only where has_warpgroups() (product_warpgroup.cu).
+void multiply_on_warpgroups(cudaStream_t stream, const Products& p, bool a_deep, bool b_deep);
+
+}  // namespace afterglow::device

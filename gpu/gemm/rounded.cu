@@ -1,0 +1,314 @@
+// Matrices rounded to halves: the largest number of each kind, then all of them times its scale.
+#include <algorithm>
+#include <utility>
+
+#include "gpu/device/launch.cuh"
+#include "gpu/device/tiles.cuh"
+#include "gpu/gemm/rounded.cuh"
+
+namespace afterglow {
+
+namespace device {
+
+namespace {
+
+constexpr unsigned ahead = 4;         // loads in flight
+constexpr unsigned max_blocks = 528;  // of a matrix
+
+/// The matrix that this block works at.
+__device__ const Rounding& own_matrix(const Roundings& all) {
+  unsigned i = 0;
+  while (i + 1 < all.count && blockIdx.x >= all.of[i + 1].first_block) ++i;
+  return all.of[i];
+}
+
+/// take(row, column, numbers) for every four numbers of this thread; rows and columns counted in fours.
+template <class Take>
+__device__ void each_four(const Rounding& own, const Take& take) {
+  const unsigned step = own.blocks * threads;
+  for (unsigned begin = (blockIdx.x - own.first_block) * threads + threadIdx.x; begin < own.count;
+       begin += ahead * step) {
+    float4 fours[ahead];
+#pragma unroll
+    for (unsigned k = 0; k < ahead; ++k) {
+      const unsigned i = begin + k * step;
+      if (i < own.count) fours[k] = own.from[std::size_t{i / own.across} * own.from_stride + i % own.across];
+    }
+#pragma unroll
+    for (unsigned k = 0; k < ahead; ++k) {
+      const unsigned i = begin + k * step;
+      if (i < own.count) take(i / own.across, i % own.across, fours[k]);
+    }
+  }
+}
+
+/// The scales of all kinds, a warp each, once every block has left its peak.
+__device__ void set_scales(const Roundings& all) {
+  __shared__ float downs[kinds];
+  const unsigned kind = threadIdx.x / 32;
+  if (kind < kinds) {
+    float peak = 0;
+    for (unsigned i = 0; i < all.count; ++i) {
+      if (static_cast<unsigned>(all.of[i].kind) != kind) continue;
+      for (unsigned block = threadIdx.x % 32; block < all.of[i].blocks; block += 32)
+        peak = fmaxf(peak, all.peaks[all.of[i].first_block + block]);
+    }
+    const tiles::Scale scale(warp_max(peak));
+    const bool is_kept = all.kept != nullptr && kind == static_cast<unsigned>(Kind::input);
+    if (threadIdx.x % 32 == 0) {
+      all.scales->up[kind] = scale.up;
+      all.scales->down[kind] = downs[kind] = is_kept ? all.kept->down[kind] : scale.down;
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x < kinds)
+    all.scales->product[threadIdx.x] = downs[(threadIdx.x + 1) % kinds] * downs[(threadIdx.x + 2) % kinds];
+  if (threadIdx.x == 0) {
+    all.scales->zero = 0;
+    all.scales->one = 1;
+  }
+}
+
+__global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
+  await_previous();
+  __shared__ float of_warps[threads / 32];
+  float peak = 0;
+  each_four(own_matrix(all), [&](unsigned, unsigned, const float4& v) {
+    peak = fmaxf(peak, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
+  });
+  peak = warp_max(peak);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    peak = warp_max(threadIdx.x < threads / 32 ? of_warps[threadIdx.x] : 0.0f);
+    if (threadIdx.x == 0) all.peaks[blockIdx.x] = peak;
+  }
+  if (is_last_block(all.ticket, gridDim.x)) set_scales(all);
+}
+
+__global__ void __launch_bounds__(threads) round_kernel(Roundings all) {
+  await_previous();
+  const Rounding& own = own_matrix(all);
+  const float up = all.scales->up[static_cast<unsigned>(own.kind)];
+  each_four(own, [&](unsigned row, unsigned column, const float4& v) {
+    own.to[std::size_t{row} * own.to_stride + column] =
+        make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
+  });
+}
+
+/// Parts of a matrix, below each other, on their way to gradients.
+struct Parts {
+  const float* from = nullptr;
+  unsigned first[max_products + 1] = {};  ///< numbers before each
+  Sink to[max_products];
+};
+
+__global__ void __launch_bounds__(threads) hand_out_kernel(Parts parts) {
+  await_previous();
+  const unsigned first = parts.first[blockIdx.y], count = parts.first[blockIdx.y + 1] - first;
+  for (unsigned i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads)
+    parts.to[blockIdx.y].put(i, parts.from[first + i]);
+}
+
+}  // namespace
+
+void Roundings::add(const Tensor& matrix, Kind kind, const Halves& to) {
+  Rounding& next = of[count++];
+  next.from = matrix.as<const float4>();
+  next.to = static_cast<uint2*>(to.data);
+  next.count = static_cast<unsigned>(matrix.elements() / 4);
+  next.across = static_cast<unsigned>(matrix.columns() / 4);
+  next.from_stride = static_cast<unsigned>(matrix.row_stride / 4);
+  next.to_stride = static_cast<unsigned>(to.stride / 4);
+  next.first_block = blocks;
+  next.blocks = at_most(blocks_for(next.count, ahead * threads), max_blocks);
+  next.kind = kind;
+  blocks += next.blocks;
+}
+
+}  // namespace device
+
+namespace {
+
+using namespace device;
+
+constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients that are one product and then parted
+// What is worth rounding its operands: narrower inputs are bound by memory however fast they are multiplied.
+constexpr std::int64_t min_products = std::int64_t{1} << 30, min_depth = 384;
+
+bool can_round(const Tensor& matrix) {
+  return reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 && matrix.row_stride % 4 == 0 &&
+         matrix.columns() % 8 == 0 && matrix.elements() < std::int64_t{1} << 32;
+}
+bool can_round(std::span<const Tensor> matrices) {
+  return std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) { return can_round(matrix); });
+}
+
+std::int64_t rows_of_all(std::span<const Tensor> matrices) {
+  std::int64_t rows = 0;
+  for (const Tensor& matrix : matrices) rows += matrix.rows();
+  return rows;
+}
+
+constexpr std::size_t bytes_of_scales = 256;
+std::size_t bytes_of_halves(std::int64_t rows, std::int64_t columns) {
+  return (static_cast<std::size_t>(rows * columns) * sizeof(__half) + 255) / 256 * 256;
+}
+
+/// Memory that is handed out from its beginning on.
+struct Room {
+  std::byte* next;
+  RoundedScales* scales() { return reinterpret_cast<RoundedScales*>(std::exchange(next, next + bytes_of_scales)); }
+  Halves halves(std::int64_t rows, std::int64_t columns) {
+    return {std::exchange(next, next + bytes_of_halves(rows, columns)), rows, columns, columns};
+  }
+};
+
+Halves some_rows(const Halves& of, std::int64_t first, std::int64_t count) {
+  return {static_cast<__half*>(of.data) + first * of.stride, count, of.columns, of.stride};
+}
+Halves some_columns(const Halves& of, std::int64_t first, std::int64_t count) {
+  return {static_cast<__half*>(of.data) + first, of.rows, count, of.stride};
+}
+
+/// Weights below each other.
+void add_weights(Roundings& all, std::span<const Tensor> weights, const Halves& to) {
+  std::int64_t row = 0;
+  for (const Tensor& weight : weights) {
+    all.add(weight, Kind::weight, some_rows(to, row, weight.rows()));
+    row += weight.rows();
+  }
+}
+/// Gradients of the projections' results side by side.
+void add_gradients(Roundings& all, std::span<const Tensor> gradients, const Halves& to) {
+  std::int64_t column = 0;
+  for (const Tensor& gradient : gradients) {
+    all.add(gradient, Kind::result, some_columns(to, column, gradient.columns()));
+    column += gradient.columns();
+  }
+}
+
+/// What the backward pass through projections multiplies, and what has to be rounded for that.
+struct BackOperands {
+  Roundings all;
+  Halves gradients, weights, input;
+
+  static std::size_t bytes(const LinearBackward& projections) {
+    const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
+                       columns = projections.x.columns();
+    return bytes_of_scales + bytes_of_halves(rows, outputs) + bytes_of_halves(outputs, columns) +
+           (projections.kept.defined() ? 0 : bytes_of_halves(rows, columns));
+  }
+  BackOperands(const LinearBackward& projections, void* memory) {
+    const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
+                       columns = projections.x.columns();
+    Room room{static_cast<std::byte*>(memory)};
+    all.scales = room.scales();
+    gradients = room.halves(rows, outputs);
+    weights = room.halves(outputs, columns);
+    add_gradients(all, projections.dresults, gradients);
+    add_weights(all, projections.weights, weights);
+    if (projections.kept.defined()) {
+      room.next = projections.kept.as<std::byte>();
+      all.kept = room.scales();
+    }
+    input = room.halves(rows, columns);
+    if (!projections.kept.defined()) all.add(projections.x, Kind::input, input);
+  }
+};
+
+}  // namespace
+
+void CudaBackend::round_operands(Roundings& all) {
+  all.peaks = scratch(Roundings::most * max_blocks);
+  all.ticket = tickets_;
+  launch(peak_kernel, all.blocks, threads, 0, stream(), all);
+  launch(round_kernel, all.blocks, threads, 0, stream(), all);
+  launched("rounding to halves");
+}
+
+bool CudaBackend::rounds_projections(const Tensor& x, std::span<const Tensor> weights) const {
+  return precision_ == Precision::tf32 && weights.size() <= max_products && x.columns() >= min_depth && can_round(x) &&
+         can_round(weights) &&
+         std::all_of(weights.begin(), weights.end(), [](const Tensor& weight) { return weight.rows() % 8 == 0; }) &&
+         x.elements() * rows_of_all(weights) >= min_products;
+}
+
+std::int64_t CudaBackend::gemm_kept(const Tensor& x, std::span<const Tensor> weights) const {
+  if (!rounds_projections(x, weights)) return 0;
+  return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(x.rows(), x.columns())) / sizeof(float));
+}
+
+bool CudaBackend::map_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
+                              const Tensor& kept) {
+  if (!rounds_projections(x, weights) || (weights.size() == 1 && !kept.defined())) return false;
+  const std::int64_t outputs = rows_of_all(weights);
+  const std::size_t weight_bytes = bytes_of_halves(outputs, x.columns());
+  const std::size_t input_bytes = bytes_of_scales + bytes_of_halves(x.rows(), x.columns());
+  Room room{static_cast<std::byte*>(operand_memory(weight_bytes + (kept.defined() ? 0 : input_bytes)))};
+  const Halves all_weights = room.halves(outputs, x.columns());
+  if (kept.defined()) room.next = kept.as<std::byte>();
+  Roundings all;
+  all.scales = room.scales();
+  const Halves input = room.halves(x.rows(), x.columns());
+  all.add(x, Kind::input, input);
+  add_weights(all, weights, all_weights);
+  round_operands(all);
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    multiply_halves(false, true, all.scales->of_products(Kind::result), input,
+                    some_rows(all_weights, row, weights[i].rows()), &all.scales->zero, results[i]);
+    row += weights[i].rows();
+  }
+  return true;
+}
+
+void CudaBackend::linear_backward(const LinearBackward& projections) {
+  if (!rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
+    return Backend::linear_backward(projections);
+  BackOperands operands(projections, operand_memory(BackOperands::bytes(projections)));
+  round_operands(operands.all);
+  const RoundedScales& scales = *operands.all.scales;
+  {
+    // Before dx, so that they are over, or nearly, when a core's few blocks look for room after it.
+    const SideStream beside(*this);
+    operands_beside_ = true;
+    multiply_rounded_gradients(operands.gradients, operands.input, scales, projections);
+    sum_biases(projections.dresults, projections.dbiases);
+  }
+  if (projections.dx.wanted()) {
+    multiply_halves(false, false, scales.of_products(Kind::input), operands.gradients, operands.weights,
+                    scales.factor(projections.dx), projections.dx.tensor);
+  }
+}
+
+void CudaBackend::multiply_rounded_gradients(const Halves& gradients, const Halves& input, const RoundedScales& scales,
+                                             const LinearBackward& projections) {
+  const std::span<const Grad> dweights = projections.dweights;
+  const bool all_wanted = std::all_of(dweights.begin(), dweights.end(), [](const Grad& dw) { return dw.wanted(); });
+  const float* alpha = scales.of_products(Kind::weight);
+  if (dweights.size() > 1 && all_wanted && are_apart(dweights) && gradients.columns * input.columns <= max_handed_out) {
+    const Shape shape{gradients.columns, input.columns};
+    const Tensor sums(scratch(static_cast<std::size_t>(shape.elements())), shape, DType::f32);
+    multiply_halves(true, false, alpha, gradients, input, &scales.zero, sums);
+    Parts parts;
+    parts.from = sums.as<float>();
+    for (std::size_t i = 0; i < dweights.size(); ++i) {
+      parts.to[i] = sink_of(dweights[i]);
+      parts.first[i + 1] = parts.first[i] + static_cast<unsigned>(dweights[i].tensor.elements());
+    }
+    launch(hand_out_kernel, dim3(max_blocks, static_cast<unsigned>(dweights.size())), threads, 0, stream(), parts);
+    return launched("gradients of maps");
+  }
+  std::int64_t column = 0;
+  for (std::size_t i = 0; i < dweights.size(); ++i) {
+    const std::int64_t width = projections.weights[i].rows();
+    if (dweights[i].wanted()) {
+      multiply_halves(true, false, alpha, some_columns(gradients, column, width), input, scales.factor(dweights[i]),
+                      dweights[i].tensor);
+    }
+    column += width;
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,406 @@
+// What the way there and the backward pass through the SKA core share: sizes, tiles of tokens and products of small
+// matrices in shared memory.
+//
+// A matrix in shared memory is zero-padded to 16 W x 16 W: W is 2 for sizes up to 32, 4 up to 64. Products run on the
+// tensor cores by the fragments of tiles.cuh: `exact` ones split their operands and are as accurate as float32.
+#pragma once
+#include "core/backend/backend.h"
+#include "gpu/device/device.cuh"
+#include "gpu/device/fragments.cuh"
+#include "gpu/device/launch.cuh"
+
+namespace afterglow::device {
+
+struct RidgeShape {
+  int batch, length, heads, rank, width;
+  int piece, groups;        ///< statistics are sums over pieces; the queries of group g are the positions of piece g
+  bool exclusive, running;  ///< without piece g itself; m over the contributing pieces only
+  int power, iterations;
+  float ridge;
+
+  __host__ __device__ int square() const { return rank * rank; }
+  __host__ __device__ int tall() const { return width * rank; }
+  __device__ std::size_t token(int pair, int t) const {  ///< row of [B,T,H,.] for pair = b heads + h
+    return (static_cast<std::size_t>(pair / heads) * length + t) * heads + pair % heads;
+  }
+  __device__ int first(int g) const { return g * piece; }
+  __device__ int count(int g) const { return min(piece, length - g * piece); }
+};
+
+struct RidgePointers {
+  const float *z, *q, *v, *eta, *gamma_raw;
+  const std::uint8_t* mask;  ///< null unless the mode is masked
+  float *G, *M, *L, *A_w, *C, *F, *m, *sigma, *jitter;
+  int* m_index;
+  float* inverse;  ///< null where no backward pass follows
+};
+
+inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) {
+  RidgeShape s{};
+  s.batch = static_cast<int>(in.z.shape[0]);
+  s.length = static_cast<int>(in.z.shape[1]);
+  s.heads = static_cast<int>(in.z.shape[2]);
+  s.rank = static_cast<int>(in.z.shape[3]);
+  s.width = static_cast<int>(in.v.shape[3]);
+  s.exclusive = config.mode == RidgeConfig::Mode::chunk;
+  s.piece = s.exclusive ? config.chunk : config.mode == RidgeConfig::Mode::recurrent ? 1 : s.length;
+  s.groups = static_cast<int>(config.groups(s.length));
+  s.running = config.mode == RidgeConfig::Mode::recurrent || (s.exclusive && config.norm == RidgeConfig::Norm::prefix);
+  s.power = config.power;
+  s.iterations = config.power_iterations;
+  s.ridge = static_cast<float>(config.ridge);
+  if (s.rank > 64 || s.width > 64) {
+    throw Error(ExitCode::failure, "the GPU's SKA core takes ranks and head widths up to 64, and these are " +
+                                       std::to_string(s.rank) + " and " + std::to_string(s.width) +
+                                       "; use more heads or --device cpu");
+  }
+  return s;
+}
+
+inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved) {
+  return {in.z.as<float>(),         in.q.as<float>(),
+          in.v.as<float>(),         in.eta.as<float>(),
+          in.gamma_raw.as<float>(), config.mode == RidgeConfig::Mode::masked ? in.mask.as<std::uint8_t>() : nullptr,
+          saved.G.as<float>(),      saved.M.as<float>(),
+          saved.L.as<float>(),      saved.A_w.as<float>(),
+          saved.C.as<float>(),      saved.F.as<float>(),
+          saved.m.as<float>(),      saved.sigma.as<float>(),
+          saved.jitter.as<float>(), saved.m_index.as<int>(),
+          saved.inverse.as<float>()};
+}
+
+constexpr float smallest_scale = 1e-6f;  // m is at least this
+constexpr int ridge_threads = 256;       // of every block that multiplies
+constexpr int ridge_warps = ridge_threads / 32;
+
+/// Where the numbers of a padded matrix lie: rows are turned by fours, so that a warp reads eight rows of four numbers
+/// as well as four rows of eight without conflicts.
+template <int W>
+struct Grid {
+  static constexpr int width = 16 * W;
+  static constexpr int size = width * width;
+  __device__ static int turn(int row) { return (row & 3) << 3 | (row & 4); }
+  __device__ static int place(int row, int column) { return row * width + (column ^ turn(row)); }
+  /// Of row `block` + row, for a multiple of eight: what is the same for many blocks is computed once.
+  __device__ static int place(int block, int row, int column) { return (block + row) * width + (column ^ turn(row)); }
+};
+
+__device__ inline int ridge_warp() { return static_cast<int>(threadIdx.x) / 32; }
+__device__ inline int ridge_lane() { return static_cast<int>(threadIdx.x) % 32; }
+
+/// A result: each warp holds half of the rows and a part of the columns, each thread pairs of neighbours.
+template <int W>
+struct Product {
+  static constexpr int row_tiles = W / 2, column_tiles = 4 * W / ridge_warps;
+  float v[row_tiles][column_tiles][4];
+
+  __device__ static int first_row() { return ridge_warp() / (ridge_warps / 2) * 16 * row_tiles; }
+  __device__ static int first_column() { return ridge_warp() % (ridge_warps / 2) * 8 * column_tiles; }
+  __device__ void clear() {
+#pragma unroll
+    for (int i = 0; i < row_tiles; ++i)
+#pragma unroll
+      for (int j = 0; j < column_tiles; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[i][j][e] = 0;
+  }
+  __device__ void add(const Product& other, float factor = 1.0f) {
+#pragma unroll
+    for (int i = 0; i < row_tiles; ++i)
+#pragma unroll
+      for (int j = 0; j < column_tiles; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[i][j][e] += factor * other.v[i][j][e];
+  }
+  /// body(row, column, number at column, number at column + 1); columns are even.
+  template <class Body>
+  __device__ void pairs(const Body& body) {
+    each_pair(*this, body);
+  }
+  template <class Body>
+  __device__ void pairs(const Body& body) const {
+    each_pair(*this, body);
+  }
+  /// body(row, column, number)
+  template <class Body>
+  __device__ void each(const Body& body) {
+    pairs([&](int row, int column, float& first, float& second) {
+      body(row, column, first);
+      body(row, column + 1, second);
+    });
+  }
+  /// Into shared memory that nothing reads any more; the caller has a barrier before and after.
+  __device__ void store(float* to, float factor = 1.0f) const {
+    pairs([&](int row, int column, float first, float second) {
+      *reinterpret_cast<float2*>(to + Grid<W>::place(row, column)) = make_float2(factor * first, factor * second);
+    });
+  }
+  /// The same with the barriers: for a result that replaces one of its operands.
+  __device__ void replace(float* to, float factor = 1.0f) const {
+    __syncthreads();
+    store(to, factor);
+    __syncthreads();
+  }
+  /// Sum of products with a matrix in shared memory; this thread's share.
+  __device__ float dot(const float* with) const {
+    float sum = 0;
+    pairs([&](int row, int column, float first, float second) {
+      const float2 other = *reinterpret_cast<const float2*>(with + Grid<W>::place(row, column));
+      sum += first * other.x + second * other.y;
+    });
+    return sum;
+  }
+
+ private:
+  template <class Self, class Body>
+  __device__ static void each_pair(Self& self, const Body& body) {
+    const int row = first_row() + ridge_lane() / 4, column = first_column() + ridge_lane() % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < row_tiles; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int j = 0; j < column_tiles; ++j)
+          body(row + 16 * i + 8 * half, column + 8 * j, self.v[i][j][2 * half], self.v[i][j][2 * half + 1]);
+  }
+};
+
+__device__ inline void add_to(float& sum, float more) { sum += more; }
+__device__ inline void add_to(float4& sum, const float4& more) {
+  sum.x += more.x;
+  sum.y += more.y;
+  sum.z += more.z;
+  sum.w += more.w;
+}
+__device__ inline float scaled(float a, float factor) { return factor * a; }
+__device__ inline float4 scaled(const float4& a, float factor) {
+  return make_float4(factor * a.x, factor * a.y, factor * a.z, factor * a.w);
+}
+
+/// An operand whose rows run along the summed axis, from row `first` on.
+struct ByRows {
+  const float* data;
+  int first = 0;
+};
+/// An operand whose columns run along the summed axis, which begins with row `first`.
+struct ByColumns {
+  const float* data;
+  int first = 0;
+};
+
+/// Sixteen lines of a left operand at eight depths; both are multiples of eight.
+template <int W, bool exact>
+__device__ void fetch(tiles::Fragment<exact, 4>& to, const ByRows& from, int line, int depth) {
+  const int lane = ridge_lane(), column = depth + lane / 16 * 4;
+  float value[4];
+  tiles::load_four(from.data + Grid<W>::place(line, from.first + lane % 16, column), value);
+#pragma unroll
+  for (int e = 0; e < 4; ++e) to.set(e, value[e]);
+}
+template <int W, bool exact>
+__device__ void fetch(tiles::Fragment<exact, 4>& to, const ByColumns& from, int line, int depth) {
+  const int lane = ridge_lane();
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const int row = from.first + lane % 4 + e / 2 * 4, column = line + lane / 4 + e % 2 * 8;
+    to.set(e, from.data[Grid<W>::place(depth, row, column)]);
+  }
+}
+/// Eight lines for each fragment of a right operand at eight depths.
+template <int W, bool exact, int count>
+__device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByRows& from, int line, int depth) {
+  const int lane = ridge_lane(), row = from.first + lane % 8, column = depth + lane / 8 % 2 * 4;
+#pragma unroll
+  for (int n = 0; n + 1 < count; n += 2) {
+    float value[4];
+    tiles::load_four(from.data + Grid<W>::place(line + 8 * n + lane / 16 * 8, row, column), value);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) to[n + e / 2].set(e % 2, value[e]);
+  }
+  if constexpr (count % 2 == 1) {
+    float value[2];
+    tiles::load_two(from.data + Grid<W>::place(line + 8 * (count - 1), row, column), value);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) to[count - 1].set(e, value[e]);
+  }
+}
+template <int W, bool exact, int count>
+__device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByColumns& from, int line, int depth) {
+  const int lane = ridge_lane();
+#pragma unroll
+  for (int n = 0; n < count; ++n) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int row = from.first + lane % 4 + e * 4, column = line + 8 * n + lane / 4;
+      to[n].set(e, from.data[Grid<W>::place(depth, row, column)]);
+    }
+  }
+}
+
+/// out = a b, summed over `depth` (at most the width, a multiple of eight). A left operand by columns is transposed,
+/// and so is a right one by rows.
+template <bool exact, int W, class Left, class Right>
+__device__ void multiply(Product<W>& out, const Left& a, const Right& b, int depth) {
+  out.clear();
+  // Not unrolled: a kernel goes through some twenty products once, and its instructions have to be fetched.
+#pragma unroll 1
+  for (int k = 0; k < depth; k += 8) {
+    tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
+    tiles::Fragment<exact, 2> right[Product<W>::column_tiles];
+#pragma unroll
+    for (int i = 0; i < Product<W>::row_tiles; ++i) fetch<W>(left[i], a, Product<W>::first_row() + 16 * i, k);
+    fetch<W>(right, b, Product<W>::first_column(), k);
+    tiles::multiply_fragments<exact>(out.v, left, right);
+  }
+}
+
+/// out += factor a b. The matrix units cut what does not fit their sums, so every product starts from zero.
+template <bool exact, int W, class Left, class Right>
+__device__ void accumulate(Product<W>& out, const Left& a, const Right& b, int depth, float factor = 1.0f) {
+  Product<W> part;
+  multiply<exact>(part, a, b, depth);
+  out.add(part, factor);
+}
+
+/// Waits for what `load_rows` brings, in the whole block.
+__device__ inline void settle() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
+
+/// Begins to fill a padded matrix from rows in global memory: row i, at from(i) or null for zeros, goes to row
+/// `first` + i. `settle` before it is read.
+template <int W, class From>
+__device__ void load_rows(float* to, int columns, const From& from, int first = 0) {
+  constexpr int width = Grid<W>::width;
+  const bool fours = columns % 4 == 0;
+  const int step = fours ? 4 : 1;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads * step) {
+    const int row = i / width, column = i % width;
+    const float* source = from(row);
+    const bool inside = source != nullptr && column < columns;
+    float* place = to + Grid<W>::place(first + row, column);
+    if (!fours) {
+      *place = inside ? source[column] : 0.0f;
+    } else if (inside) {
+      tiles::copy_four(place, source + column, true);
+    } else {
+      *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
+    }
+  }
+}
+
+template <int W>
+__device__ void load_matrix(float* to, const float* from, int rows, int columns) {
+  load_rows<W>(to, columns, [&](int row) { return row < rows ? from + row * columns : nullptr; });
+}
+
+/// Hands the first `columns` numbers of every row of a matrix to body(row, column, numbers): float4, or float where
+/// rows are no multiple of four.
+template <int W, class Body>
+__device__ void each_row(const float* from, int columns, const Body& body) {
+  constexpr int width = Grid<W>::width;
+  const bool fours = columns % 4 == 0;
+  const int step = fours ? 4 : 1;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads * step) {
+    const int row = i / width, column = i % width;
+    const float* place = from + Grid<W>::place(row, column);
+    if (column >= columns) continue;
+    if (fours) {
+      body(row, column, *reinterpret_cast<const float4*>(place));
+    } else {
+      body(row, column, *place);
+    }
+  }
+}
+
+/// A matrix [rows, columns] in global memory, times a factor.
+template <int W>
+__device__ void store_matrix(float* to, const float* from, int rows, int columns, float factor = 1.0f) {
+  each_row<W>(from, columns, [&](int row, int column, auto number) {
+    if (row < rows) *reinterpret_cast<decltype(number)*>(to + row * columns + column) = scaled(number, factor);
+  });
+}
+
+template <int W>
+__device__ void clear_matrix(float* to) {
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < Grid<W>::size; i += ridge_threads * 4) {
+    *reinterpret_cast<float4*>(to + i) = make_float4(0, 0, 0, 0);
+  }
+}
+
+__device__ inline int padded(int depth) { return (depth + 7) / 8 * 8; }
+
+/// The key of a position, or null: outside of the sequence, or left out by the mask.
+__device__ inline const float* key_at(const RidgeShape& s, const RidgePointers& in, int pair, int t) {
+  if (t < 0 || t >= s.length) return nullptr;
+  if (in.mask != nullptr && in.mask[pair / s.heads * s.length + t] == 0) return nullptr;
+  return in.z + s.token(pair, t) * s.rank;
+}
+
+/// Rows of z, q, v, dy or y for positions [first, end) of a pair; [B,T,H,columns].
+template <int W>
+__device__ void load_positions(float* to, const RidgeShape& s, const float* from, int columns, int pair, int first,
+                               int end) {
+  load_rows<W>(to, columns,
+               [&](int row) { return first + row < end ? from + s.token(pair, first + row) * columns : nullptr; });
+}
+
+/// Keys of positions first - 1 .. end - 1: row 0 is the one before. Those that the mask leaves out are zero, and with
+/// them everything they would contribute. The matrix has a row more than others.
+template <int W>
+__device__ void load_keys(float* to, const RidgeShape& s, const RidgePointers& in, int pair, int first, int end) {
+  load_rows<W>(
+      to, s.rank, [&](int row) { return first + row < end ? key_at(s, in, pair, first + row) : nullptr; }, 1);
+  const float* before = key_at(s, in, pair, first - 1);
+  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += ridge_threads) {
+    to[Grid<W>::place(0, i)] = before != nullptr && i < s.rank ? before[i] : 0.0f;
+  }
+}
+
+/// One number, or four neighbours, of G, M or C: a thread that sums over groups owns it in all of them.
+template <class Number>
+struct Owned {
+  Number* place = nullptr;  ///< in the first group; null beyond the last number
+  std::size_t stride = 0;   ///< from group to group
+  bool is_first = false, is_tall = false;
+
+  __device__ Owned(const RidgeShape& s, float* G, float* M, float* C, std::size_t first_group) {
+    constexpr int width = sizeof(Number) / sizeof(float);
+    const int number = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * width;
+    if (number >= 2 * s.square() + s.tall()) return;
+    is_first = number == 0;
+    is_tall = number >= 2 * s.square();
+    const int size = is_tall ? s.tall() : s.square();
+    float* matrices = is_tall ? C : number < s.square() ? G : M;
+    const int offset = is_tall ? number - 2 * s.square() : number % s.square();
+    place = reinterpret_cast<Number*>(matrices + first_group * static_cast<std::size_t>(size) + offset);
+    stride = static_cast<std::size_t>(size / width);
+  }
+};
+
+constexpr int owner_threads = 128;  // of a block that sums over groups
+constexpr int groups_ahead = 8;     // loads in flight
+
+/// Launches a kernel over owners: of four numbers where matrices allow it.
+template <class Four, class One, class... Arguments>
+void launch_owners(Four* four, One* one, cudaStream_t stream, const RidgeShape& s, const Arguments&... arguments) {
+  const bool fours = s.square() % 4 == 0 && s.tall() % 4 == 0;
+  const dim3 grid(blocks_for(2 * s.square() + s.tall(), owner_threads * (fours ? 4 : 1)),
+                  static_cast<unsigned>(s.batch * s.heads));
+  launch(fours ? four : one, grid, owner_threads, 0, stream, s, arguments...);
+}
+
+/// Widths up to 32 take the small tile, others the large one.
+template <class Small, class Large>
+void with_grid(const RidgeShape& s, const Small& small, const Large& large) {
+  if (s.rank <= 32 && s.width <= 32) {
+    small();
+  } else {
+    large();
+  }
+}
+
+}  // namespace afterglow::device

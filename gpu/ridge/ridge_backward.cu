@@ -1,0 +1,395 @@
+// The SKA core, backward. Every group on its own first: from dy to the gradients of its queries, its raw statistics,
+// its scale m, eta and gamma. Then suffix sums over the groups that a piece contributes to, and from them keys and
+// values.
+//
+// With E = (eta / m) F A^K L^-1, A = s A_w, s = gamma / max(sigma, 1), y = E q:
+//   dE = sum dy q^T, dq = E^T dy; with F_k = F A^k: dF_K = (eta / m) dE L^-T, dA = sum F_{k-1}^T dF_k,
+//   dF_{k-1} = dF_k A^T; dA_w = s dA.
+//   dM = L^-T dA_w L^-1, dC = dF_0 L^-1.
+//   Everything that reaches G goes through L. Its lower half is Phi(L^T dL) = -Phi(N) with
+//   N = F_K^T dF_K + dF_0^T F_0 + dA_w A_w^T + dA_w^T A_w, and dG = -1/2 L^-T sym(N) L^-1, where sym mirrors the lower
+//   half of N. So dL itself is never formed.
+#include "gpu/cuda_backend.h"
+#include "gpu/device/launch.cuh"
+#include "gpu/ridge/ridge_factor.cuh"
+#include "gpu/ridge/ridge_pieces.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+template <int W>
+constexpr int backward_bytes = 4 * Grid<W>::size * 4;
+
+/// One number, or four neighbours, of a gradient, counted flat.
+__device__ inline void put_numbers(const Sink& sink, std::size_t i, float value) {
+  sink.put(static_cast<unsigned>(i), value);
+}
+__device__ inline void put_numbers(const Sink& sink, std::size_t i, const float4& value) {
+  auto* place = reinterpret_cast<float4*>(sink.rows.data + i);
+  if (!sink.rows.dense || reinterpret_cast<std::uintptr_t>(place) % 16 != 0) {
+    const float numbers[4] = {value.x, value.y, value.z, value.w};
+    for (unsigned e = 0; e < 4; ++e) sink.put(static_cast<unsigned>(i) + e, numbers[e]);
+    return;
+  }
+  float4 sum = value;
+  if (sink.accumulate) add_to(sum, *place);
+  *place = sum;
+}
+
+__device__ inline float inner(float a, float b) { return a * b; }
+__device__ inline float inner(const float4& a, const float4& b) {
+  return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+
+/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w and two that change.
+template <int W, bool exact>
+struct GroupReverse {
+  RidgeShape s;
+  RidgePointers in;
+  RidgeWorkspace out;
+  std::size_t entry;
+  int pair, first, end, depth;
+  float *inverse, *A, *left, *right;
+  float m, scale, gain;
+  float overlap = 0, slope = 0, trace = 0, readout = 0;  // this thread's shares of sums over matrices
+
+  __device__ void load_queries(float* to, int begin) const { load_positions<W>(to, s, in.q, s.rank, pair, begin, end); }
+  __device__ void load_upstream(float* to, const float* dy, int begin) const {
+    load_positions<W>(to, s, dy, s.width, pair, begin, end);
+  }
+
+  /// L^-1 and dE.
+  __device__ Product<W> gather(const float* dy) {
+    Product<W> dE;
+    load_matrix<W>(inverse, in.inverse + entry * s.square(), s.rank, s.rank);
+    load_matrix<W>(A, in.A_w + entry * s.square(), s.rank, s.rank);
+    load_queries(left, first);
+    load_upstream(right, dy, first);
+    settle();
+    multiply<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - first)));
+    for (int begin = first + Grid<W>::width; begin < end; begin += Grid<W>::width) {
+      __syncthreads();
+      load_queries(left, begin);
+      load_upstream(right, dy, begin);
+      settle();
+      accumulate<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - begin)));
+    }
+    __syncthreads();
+    return dE;
+  }
+
+  /// F_k = F (s A_w)^k into `left`, which nothing reads any more.
+  __device__ void filter(int k) {
+    load_matrix<W>(left, in.F + entry * s.tall(), s.width, s.rank);
+    settle();
+    for (int i = 0; i < k; ++i) {
+      Product<W> next;
+      multiply<exact>(next, ByRows{left}, ByColumns{A}, depth);
+      next.replace(left, scale);
+    }
+  }
+
+  /// dq = (eta / m) dy F_K L^-1. `left` holds F_K, `right` dy when that is one tile; it is overwritten.
+  __device__ void answer_queries(const float* dy, const Sink& dq) {
+    for (int begin = first; begin < end; begin += Grid<W>::width) {
+      if (end - first > Grid<W>::width) {
+        __syncthreads();
+        load_upstream(right, dy, begin);
+        settle();
+      }
+      Product<W> gradient;
+      multiply<exact>(gradient, ByRows{right}, ByColumns{left}, padded(s.width));
+      gradient.replace(right);
+      multiply<true>(gradient, ByRows{right}, ByColumns{inverse}, depth);
+      gradient.replace(right, gain);
+      each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
+        if (begin + row < end) put_numbers(dq, s.token(pair, begin + row) * s.rank + column, numbers);
+      });
+    }
+  }
+
+  /// From dE to dF_0 in `right`, F_0 in `left`, dA; the readout's part of N is added to it.
+  __device__ void through_filter(const Product<W>& dE, Product<W>& N, Product<W>& dA) {
+    dE.replace(right);
+    Product<W> dF;
+    multiply<true>(dF, ByRows{right}, ByRows{inverse}, depth);
+    overlap = dF.dot(left) / m;  // not by way of the gain, so that eta may be zero
+    dF.replace(right, gain);
+    multiply<exact>(N, ByColumns{left}, ByColumns{right}, padded(s.width));
+    dA.clear();
+    for (int k = s.power; k > 0; --k) {
+      __syncthreads();
+      filter(k - 1);
+      accumulate<exact>(dA, ByColumns{left}, ByColumns{right}, padded(s.width));
+      multiply<exact>(dF, ByRows{right}, ByRows{A}, depth);
+      dF.replace(right, scale);
+    }
+    multiply<exact>(dF, ByColumns{right}, ByColumns{left}, padded(s.width));
+    N.add(dF);
+    dF.each([&](int row, int column, float value) { readout += row == column ? value : 0.0f; });  // <dF_0, F_0>
+  }
+
+  /// dC, dM, dG. `right` holds dF_0, `left` may be overwritten.
+  __device__ void to_statistics(Product<W>& N, const Product<W>& dA) {
+    Product<W> result;
+    multiply<true>(result, ByRows{right}, ByColumns{inverse}, depth);
+    result.replace(right);
+    store_matrix<W>(out.C + entry * s.tall(), right, s.width, s.rank, 1.0f / m);
+    slope = dA.dot(A);
+    dA.replace(left, scale);
+    accumulate<exact>(N, ByColumns{left}, ByColumns{A}, depth);
+    accumulate<exact>(N, ByRows{left}, ByRows{A}, depth);
+    N.each([&](int row, int column, float value) {  // the lower half, mirrored
+      if (row < column) return;
+      right[Grid<W>::place(row, column)] = value;
+      right[Grid<W>::place(column, row)] = value;
+    });
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) {
+      float* matrix = i == 0 ? left : right;
+      unwhiten(matrix);
+      store_matrix<W>((i == 0 ? out.M : out.G) + entry * s.square(), matrix, s.rank, s.rank,
+                      (i == 0 ? 1.0f : -0.5f) / (m * m));
+    }
+    const float* G = in.G + entry * s.square();
+    each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
+      if (row < s.rank)
+        trace -= 0.5f * inner(numbers, *reinterpret_cast<const decltype(numbers)*>(G + row * s.rank + column));
+    });
+  }
+
+  /// L^-T matrix L^-1 in place.
+  __device__ void unwhiten(float* matrix) {
+    Product<W> result;
+    multiply<true>(result, ByRows{matrix}, ByColumns{inverse}, depth);
+    result.replace(matrix);
+    multiply<true>(result, ByColumns{inverse}, ByColumns{matrix}, depth);
+    result.replace(matrix);
+  }
+};
+
+template <int W, bool exact>
+__global__ void __launch_bounds__(ridge_threads, 3)
+    group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
+                          unsigned* ticket) {
+  await_previous();
+  constexpr int size = Grid<W>::size;
+  extern __shared__ float4 memory[];
+  __shared__ float sums[32];
+  float* shared = reinterpret_cast<float*>(memory);
+  const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
+  const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
+  const float m = in.m[entry], divisor = fmaxf(in.sigma[entry], 1.0f), raw = in.gamma_raw[head];
+  GroupReverse<W, exact> reverse{s,
+                                 in,
+                                 work,
+                                 entry,
+                                 pair,
+                                 s.first(g),
+                                 s.first(g) + s.count(g),
+                                 padded(s.rank),
+                                 shared,
+                                 shared + size,
+                                 shared + 2 * size,
+                                 shared + 3 * size,
+                                 m,
+                                 (1.0f + 0.5f * sigmoid(raw)) / divisor,
+                                 in.eta[head] / m};
+  const Product<W> dE = reverse.gather(dy);
+  reverse.filter(s.power);
+  if (out.q.wanted()) reverse.answer_queries(dy, out.q);
+  Product<W> N, dA;
+  reverse.through_filter(dE, N, dA);
+  reverse.to_statistics(N, dA);
+  // E scales with eta / m, G and M with 1 / m^2, C with 1 / m; <dM, M> = <dA_w, A_w> and <dC, C> = <dF_0, F_0>.
+  const float overlap = block_sum(reverse.overlap, sums), slope = block_sum(reverse.slope, sums);
+  const float trace = block_sum(reverse.trace, sums), readout = block_sum(reverse.readout, sums);
+  if (threadIdx.x == 0) {
+    work.eta[entry] = overlap;
+    work.gamma_raw[entry] = slope / divisor * gamma_slope(raw);
+    work.m[entry] = -(2.0f * (trace + reverse.scale * slope) + readout + in.eta[head] * overlap) / m;
+  }
+  if (is_last_block(ticket, gridDim.x * gridDim.y)) sum_heads(s, work, out);
+}
+
+// From gradients by group to gradients by piece: sums over the groups that a piece contributes to.
+template <class Number>
+__global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, RidgeWorkspace work) {
+  await_previous();
+  const Owned<Number> owned(s, work.G, work.M, work.C, static_cast<std::size_t>(blockIdx.y) * s.groups);
+  if (owned.place == nullptr) return;
+  Number sum{};
+  for (int end = s.groups; end > 0; end -= groups_ahead) {
+    Number raw[groups_ahead];
+#pragma unroll
+    for (int i = 0; i < groups_ahead; ++i) {
+      const int g = end - 1 - i;
+      raw[i] = g >= 0 ? owned.place[g * owned.stride] : Number{};
+    }
+#pragma unroll
+    for (int i = 0; i < groups_ahead; ++i) {
+      const int g = end - 1 - i;
+      if (g < 0) break;
+      if (!s.exclusive) add_to(sum, raw[i]);
+      owned.place[g * owned.stride] = sum;
+      if (s.exclusive) add_to(sum, raw[i]);
+    }
+  }
+}
+
+template <int W>
+constexpr int token_bytes = (3 * Grid<W>::size + 2 * Grid<W>::width) * 4;
+
+// A tile of tokens of one piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
+// belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
+template <int W, bool exact>
+__global__ void __launch_bounds__(ridge_threads, 3)
+    token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
+  await_previous();
+  constexpr int width = Grid<W>::width, size = Grid<W>::size;
+  extern __shared__ float4 memory[];
+  constexpr int shares = ridge_threads / width;
+  __shared__ float extra[width], along[width], share[shares][width];
+  float* keys = reinterpret_cast<float*>(memory);  // positions first - 1 .. first + width
+  float *values = keys + size + 2 * width, *matrix = values + size;
+  const int tiles = (s.piece + width - 1) / width;
+  const int piece = static_cast<int>(blockIdx.x) / tiles, pair = static_cast<int>(blockIdx.y);
+  const int first = s.first(piece) + static_cast<int>(blockIdx.x) % tiles * width;
+  const int piece_end = s.first(piece) + s.count(piece), count = min(width, piece_end - first);
+  if (count <= 0) return;
+  const std::size_t base = static_cast<std::size_t>(pair) * s.groups, entry = base + piece;
+  load_keys<W>(keys, s, in, pair, first, first + count);
+  load_matrix<W>(matrix, work.G + entry * s.square(), s.rank, s.rank);
+  load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
+  const bool piece_ends = first + count == piece_end;
+  const float* after = key_at(s, in, pair, first + count);
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += ridge_threads) {
+    along[i] = after != nullptr && i < s.rank ? after[i] : 0.0f;
+  }
+  settle();
+  const int depth = padded(s.rank);
+  Product<W> dz;
+  multiply<exact>(dz, ByRows{keys, 1}, ByRows{matrix}, depth);  // dG is symmetric
+  dz.add(dz);
+  __syncthreads();
+  load_matrix<W>(matrix, work.M + entry * s.square(), s.rank, s.rank);
+  // The row behind the tile: the next token when it belongs to this piece; otherwise `extra` adds its share.
+  if (threadIdx.x < width)
+    keys[Grid<W>::place(count + 1, static_cast<int>(threadIdx.x))] = piece_ends ? 0.0f : along[threadIdx.x];
+  const int own_column = static_cast<int>(threadIdx.x) % width, own_share = static_cast<int>(threadIdx.x) / width;
+  float sum = 0;
+  if (piece_ends && piece + 1 < s.groups && own_column < s.rank) {
+    const float* dM = work.M + (entry + 1) * s.square();
+#pragma unroll 8
+    for (int k = own_share; k < s.rank; k += shares) sum += along[k] * dM[k * s.rank + own_column];
+  }
+  share[own_share][own_column] = sum;
+  settle();
+  accumulate<exact>(dz, ByRows{keys, 2}, ByColumns{matrix}, depth);
+  accumulate<exact>(dz, ByRows{keys}, ByRows{matrix}, depth);
+  __syncthreads();
+  load_matrix<W>(matrix, work.C + entry * s.tall(), s.width, s.rank);
+  if (threadIdx.x < width) {
+    const int row = static_cast<int>(threadIdx.x);
+    along[row] = scale_gradient(s, in, work, base, first + row, first, first + count);
+    float total = 0;
+    for (int i = 0; i < shares; ++i) total += share[i][row];
+    extra[row] = total;
+  }
+  settle();
+  Product<W> dv;
+  multiply<exact>(dv, ByRows{keys, 1}, ByRows{matrix}, depth);
+  accumulate<exact>(dz, ByRows{values}, ByColumns{matrix}, padded(s.width));
+  dz.each([&](int row, int column, float& value) {
+    if (row == count - 1) value += extra[column];
+    value += along[row] * keys[Grid<W>::place(row + 1, column)];
+  });
+  dv.replace(matrix);
+  dz.store(values);
+  __syncthreads();
+  if (out.v.wanted()) {
+    each_row<W>(matrix, s.width, [&](int row, int column, auto numbers) {
+      if (row < count) put_numbers(out.v, s.token(pair, first + row) * s.width + column, numbers);
+    });
+  }
+  if (out.z.wanted()) {
+    each_row<W>(values, s.rank, [&](int row, int column, auto numbers) {
+      if (row >= count) return;
+      const float selected = key_at(s, in, pair, first + row) != nullptr ? 1.0f : 0.0f;
+      put_numbers(out.z, s.token(pair, first + row) * s.rank + column, scaled(numbers, selected));
+    });
+  }
+}
+
+std::int64_t padded_elements(std::int64_t count) { return (count + 63) / 64 * 64; }
+
+template <int W, bool exact>
+void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const float* dy,
+                     const RidgeWorkspace& work, const RidgeSinks& out, unsigned* ticket) {
+  const auto pairs = static_cast<unsigned>(s.batch * s.heads);
+  if (W == 4 && fits_warpgroups(s) && takes_pairs(out.q)) {
+    groups_back_on_warpgroups(stream, s, in, dy, work, out, ticket, exact);
+  } else {
+    const auto group = group_backward_kernel<W, exact>;
+    allow_shared_memory(reinterpret_cast<const void*>(group), backward_bytes<W>, "ridge_readout_backward");
+    launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads, backward_bytes<W>, stream, s, in, dy,
+           work, out, ticket);
+  }
+  if (!out.z.wanted() && !out.v.wanted()) return;
+  if (s.groups > 1 || s.exclusive) {
+    launch_owners(suffix_kernel<float4>, suffix_kernel<float>, stream, s, work);
+  }
+  if (W == 4 && fits_warpgroups(s) && takes_pairs(out.z) && takes_pairs(out.v) && out.z.rows.data != out.v.rows.data) {
+    return tokens_on_warpgroups(stream, s, in, work, out, exact);
+  }
+  const auto tokens = token_kernel<W, exact>;
+  allow_shared_memory(reinterpret_cast<const void*>(tokens), token_bytes<W>, "ridge_readout_backward tokens");
+  const dim3 grid(static_cast<unsigned>(s.groups) * blocks_for(s.piece, Grid<W>::width), pairs);
+  if (out.v.wanted() && out.v.rows.data == out.z.rows.data) {
+    // Values that are keys too: dv is written first and dz is added.
+    launch(tokens, grid, ridge_threads, token_bytes<W>, stream, s, in, work, RidgeSinks{{}, {}, out.v, {}, {}});
+    launch(tokens, grid, ridge_threads, token_bytes<W>, stream, s, in, work, RidgeSinks{out.z, {}, {}, {}, {}});
+    return;
+  }
+  launch(tokens, grid, ridge_threads, token_bytes<W>, stream, s, in, work, out);
+}
+
+}  // namespace
+
+std::int64_t CudaBackend::ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const {
+  const RidgeShape s = ridge_shape(config, in);
+  const std::int64_t entries = std::int64_t{s.batch} * s.heads * s.groups;
+  return 2 * padded_elements(entries * s.square()) + padded_elements(entries * s.tall()) + 3 * padded_elements(entries);
+}
+
+void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
+                                         const Tensor& dy, const Tensor& workspace, const RidgeGrads& out) {
+  const RidgeShape s = ridge_shape(config, in);
+  if (dy.elements() == 0) return;
+  const RidgePointers pointers = ridge_pointers(config, in, saved);
+  const std::int64_t entries = std::int64_t{s.batch} * s.heads * s.groups;
+  RidgeWorkspace work{};
+  work.G = workspace.as<float>();
+  work.M = work.G + padded_elements(entries * s.square());
+  work.C = work.M + padded_elements(entries * s.square());
+  work.m = work.C + padded_elements(entries * s.tall());
+  work.eta = work.m + padded_elements(entries);
+  work.gamma_raw = work.eta + padded_elements(entries);
+  const RidgeSinks sinks{sink_of(out.z), sink_of(out.q), sink_of(out.v), sink_of(out.eta), sink_of(out.gamma_raw)};
+  const auto run = [&](auto exact) {
+    with_grid(
+        s, [&] { launch_backward<2, exact()>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_); },
+        [&] { launch_backward<4, exact()>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_); });
+  };
+  if (precision_ == Precision::fp32) {
+    run(std::true_type{});
+  } else {
+    run(std::false_type{});
+  }
+  launched("ridge_readout_backward");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,280 @@
+// G + eps I = L L^T and L^-1 for matrices in shared memory, by blocks of 16 x 16: a warp works through a block on the
+// diagonal by registers, everything else is products of blocks.
+#pragma once
+#include "gpu/ridge/ridge.cuh"
+
+namespace afterglow::device {
+
+/// What was added to the diagonal after `tries` failures: eps, then 1e-4 more each time, and from the tenth time on
+/// twice as much each time, so that it ends.
+__device__ inline float added_to_diagonal(float ridge, int tries) {
+  float added = ridge, step = 1e-4f;
+  for (int i = 0; i < tries; ++i) {
+    if (i >= 10) step *= 2.0f;
+    added += step;
+  }
+  return added;
+}
+
+/// 1 / sqrt(x) to the last digit or two: the fast instruction and a Newton step.
+__device__ inline float inverse_root(float x) {
+  const float y = rsqrtf(x);
+  return y * (1.5f - 0.5f * x * y * y);
+}
+
+/// A 16 x 16 block of a product by one warp.
+struct BlockSum {
+  float v[1][2][4] = {};
+
+  /// += a b at sixteen depths.
+  template <int W, class Left, class Right>
+  __device__ void add(const Left& a, int row, const Right& b, int column, int depth) {
+#pragma unroll
+    for (int k = depth; k < depth + 16; k += 8) {
+      tiles::Fragment<true, 4> left[1];
+      tiles::Fragment<true, 2> right[2];
+      fetch<W>(left[0], a, row, k);
+      fetch<W>(right, b, column, k);
+      tiles::multiply_fragments<true>(v, left, right);
+    }
+  }
+  /// change(place of two neighbours, the two sums)
+  template <int W, class Change>
+  __device__ void pairs(float* to, int row, int column, const Change& change) const {
+    row += ridge_lane() / 4;
+    column += ridge_lane() % 4 * 2;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        auto& place = *reinterpret_cast<float2*>(to + Grid<W>::place(row + 8 * half, column + 8 * j));
+        change(place, v[0][j][2 * half], v[0][j][2 * half + 1]);
+      }
+  }
+  /// In place of what this warp alone has read.
+  template <int W>
+  __device__ void store(float* to, int row, int column, float factor = 1.0f) const {
+    __syncwarp();
+    pairs<W>(to, row, column, [&](float2& place, float a, float b) { place = make_float2(factor * a, factor * b); });
+    __syncwarp();
+  }
+};
+
+/// Sixteen numbers of a row in shared memory.
+template <int W>
+__device__ void load_sixteen(float (&to)[16], const float* from, int row, int column) {
+#pragma unroll
+  for (int j = 0; j < 16; j += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from + Grid<W>::place(row, column + j));
+    to[j] = four.x;
+    to[j + 1] = four.y;
+    to[j + 2] = four.z;
+    to[j + 3] = four.w;
+  }
+}
+
+/// A block on the diagonal becomes L, its inverse goes beside, by one warp: lanes below 16 hold the rows of the matrix,
+/// the others those of the identity, and the same row operations turn one into L^T and the other into L^-1. Rows from
+/// `rank` on are those of the identity and their inverse counts as zero. False when a pivot is not positive.
+template <int W>
+__device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int rank) {
+  const int lane = ridge_lane(), row = lane % 16;
+  const bool upper = lane < 16;
+  float v[16], root = 0;
+  load_sixteen<W>(v, matrix, first + row, first);
+#pragma unroll
+  for (int j = 0; j < 16; ++j) v[j] = upper ? v[j] : j == row ? 1.0f : 0.0f;
+  bool positive = true;
+#pragma unroll
+  for (int k = 0; k < 16; ++k) {
+    const float pivot = __shfl_sync(full_warp, v[k], k);
+    positive = positive && pivot > 0.0f;
+    const float scale = inverse_root(pivot);
+    if (row == k) root = scale;
+    const float own = __shfl_sync(full_warp, v[k], row);
+    const float factor = row > k ? own * __fdividef(1.0f, pivot) : 0.0f;
+    // Columns up to k of L are finished; those of the inverse have begun.
+    const float open = upper ? factor : 0.0f, begun = upper ? 0.0f : factor;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) v[j] -= (j > k ? open : begun) * __shfl_sync(full_warp, v[j], lane / 16 * 16 + k);
+    if (upper) v[k] *= scale;
+  }
+  __syncwarp();  // both halves of the warp have read the matrix that one of them replaces
+  float* to = upper ? matrix : inverse;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+    if (!upper) v[j] *= root;
+    if (j > row || (!upper && first + row >= rank)) v[j] = 0.0f;
+  }
+#pragma unroll
+  for (int j = 0; j < 16; j += 4) {
+    *reinterpret_cast<float4*>(to + Grid<W>::place(first + row, first + j)) =
+        make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
+  }
+  return positive;
+}
+
+/// From L and the inverses of its blocks on the diagonal to the whole inverse, which is zero elsewhere. Uses the upper
+/// right quarter of `L`.
+template <int W>
+__device__ void complete_inverse(float* L, float* inverse) {
+  if (ridge_warp() < W / 2) {
+    const int first = 32 * ridge_warp();
+    BlockSum between, below;
+    between.add<W>(ByRows{L}, first + 16, ByColumns{inverse}, first, first);
+    between.store<W>(inverse, first + 16, first);
+    below.add<W>(ByRows{inverse}, first + 16, ByColumns{inverse}, first, first + 16);
+    below.store<W>(inverse, first + 16, first, -1.0f);
+  }
+  __syncthreads();
+  if constexpr (W == 4) {
+    const int row = ridge_warp() / 2 * 16, column = ridge_warp() % 2 * 16;
+    if (row < 32) {
+      BlockSum between;
+      for (int k = column; k < 32; k += 16) between.add<W>(ByRows{L}, 32 + row, ByColumns{inverse}, column, k);
+      between.store<W>(L, row, 32 + column);
+    }
+    __syncthreads();
+    if (row < 32) {
+      BlockSum below;
+      for (int k = 32; k <= 32 + row; k += 16)
+        below.add<W>(ByRows{inverse}, 32 + row, ByColumns{L, -32}, 32 + column, k);
+      below.store<W>(inverse, 32 + row, column, -1.0f);
+    }
+    __syncthreads();
+  }
+}
+
+/// What follows from block b on the diagonal: the blocks below it, and what they take from the ones to their right. The
+/// next block on the diagonal is warp 0's.
+template <int W, int warps>
+__device__ void update_behind(int b, int blocks, float* L, const float* inverse) {
+  const int warp = ridge_warp();
+  for (int i = b + 1 + warp; i < blocks; i += warps) {
+    BlockSum panel;
+    panel.add<W>(ByRows{L}, 16 * i, ByRows{inverse}, 16 * b, 16 * b);
+    panel.store<W>(L, 16 * i, 16 * b);
+  }
+  __syncthreads();
+  int turn = 0;
+  for (int i = b + 1; i < blocks; ++i) {
+    for (int j = b + 1; j <= i; ++j) {
+      const int owner = i == b + 1 ? 0 : 1 + turn++ % (warps - 1);
+      if (owner != warp) continue;
+      BlockSum update;
+      update.add<W>(ByRows{L}, 16 * i, ByRows{L}, 16 * j, 16 * b);
+      update.pairs<W>(L, 16 * i, 16 * j, [](float2& place, float first, float second) {
+        place = make_float2(place.x - first, place.y - second);
+      });
+    }
+  }
+  __syncwarp();
+}
+
+/// G + added I = L L^T in place of `L`, of which rows and columns from `rank` on are zero, and the inverses of the
+/// blocks on the diagonal in `inverse`. The upper triangle of L stays undefined outside of those blocks. False when a
+/// pivot is not positive. `warps`: of the block.
+template <int W, int warps>
+__device__ bool factorise_loaded(float added, int rank, float* L, float* inverse) {
+  __shared__ bool positive;
+  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += 32 * warps) {
+    float& place = L[Grid<W>::place(i, i)];
+    place = i < rank ? place + added : 1.0f;
+  }
+  __syncthreads();
+  const int warp = ridge_warp(), blocks = (rank + 15) / 16;
+  for (int b = 0; b < blocks; ++b) {
+    if (b > 0) update_behind<W, warps>(b - 1, blocks, L, inverse);
+    // Meanwhile the other warps still update the rest.
+    if (warp == 0) {
+      const bool fine = factorise_diagonal<W>(L, inverse, 16 * b, rank);
+      if (threadIdx.x == 0) positive = fine;
+    }
+    __syncthreads();
+    if (!positive) break;
+  }
+  const bool fine = positive;
+  __syncthreads();
+  return fine;
+}
+
+/// One attempt at G + added I = L L^T in `L`, and L^-1. Both are buffers of shared memory.
+template <int W>
+__device__ bool factorise(const float* G, float added, int rank, float* L, float* inverse) {
+  __syncthreads();
+  load_matrix<W>(L, G, rank, rank);
+  clear_matrix<W>(inverse);
+  settle();
+  return factorise_loaded<W, ridge_warps>(added, rank, L, inverse);
+}
+
+constexpr int max_tries = 60;  // to factorise, with more and more on the diagonal
+
+/// L and L^-1 of G + eps I, adding to the diagonal until it succeeds; returns how often. L is also stored in global
+/// memory [rank, rank].
+template <int W>
+__device__ int whiten(const float* G, float ridge, int rank, float* L, float* inverse, float* stored) {
+  int tries = 0;
+  while (tries < max_tries && !factorise<W>(G, added_to_diagonal(ridge, tries), rank, L, inverse)) ++tries;
+  for (int i = static_cast<int>(threadIdx.x); i < rank * rank; i += ridge_threads) {
+    const int row = i / rank, column = i % rank;
+    stored[i] = row >= column ? L[Grid<W>::place(row, column)] : 0.0f;
+  }
+  complete_inverse<W>(L, inverse);
+  return tries;
+}
+
+/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r).
+template <int W, int block = ridge_threads>
+__device__ float max_singular_value(const float* A, int rank, int iterations) {
+  constexpr int width = Grid<W>::width, lanes = block / width;
+  __shared__ __align__(16) float v[width];
+  __shared__ float u[width], parts[lanes][width];
+  const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
+  const int column = static_cast<int>(threadIdx.x) % width, part = static_cast<int>(threadIdx.x) / width;
+  if (threadIdx.x < width) v[threadIdx.x] = static_cast<int>(threadIdx.x) < rank ? rsqrtf(static_cast<float>(rank)) : 0;
+  __syncthreads();
+  for (int i = 0;; ++i) {
+    float sum = 0;
+#pragma unroll
+    for (int k = 4 * lane; k < width; k += 4 * lanes) {
+      const float4 a = *reinterpret_cast<const float4*>(A + Grid<W>::place(row, k));
+      const float4 x = *reinterpret_cast<const float4*>(v + k);
+      sum += a.x * x.x + a.y * x.y + a.z * x.z + a.w * x.w;
+    }
+#pragma unroll
+    for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+    if (lane == 0) u[row] = sum;
+    __syncthreads();
+    if (i == iterations) break;
+    float sums[4] = {};
+#pragma unroll
+    for (int k = 0; k < width / lanes; ++k) {
+      const int other = part * (width / lanes) + k;
+      sums[k % 4] += A[Grid<W>::place(other, column)] * u[other];
+    }
+    parts[part][column] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    __syncthreads();
+    float next[width / 32], square = 0;
+#pragma unroll
+    for (int j = 0; j < width / 32; ++j) {
+      next[j] = 0;
+#pragma unroll
+      for (int k = 0; k < lanes; ++k) next[j] += parts[k][threadIdx.x % 32 + 32 * j];
+      square += next[j] * next[j];
+    }
+    square = warp_sum(square);
+    const float inverse = square > 0 ? 1.0f / sqrtf(square) : 0.0f;
+    if (threadIdx.x < 32) {
+#pragma unroll
+      for (int j = 0; j < width / 32; ++j) v[threadIdx.x + 32 * j] = next[j] * inverse;
+    }
+    __syncthreads();
+  }
+  float square = 0;
+#pragma unroll
+  for (int j = 0; j < width / 32; ++j) square += u[threadIdx.x % 32 + 32 * j] * u[threadIdx.x % 32 + 32 * j];
+  return sqrtf(warp_sum(square));
+}
+
+}  // namespace afterglow::device

@@ -1,0 +1,97 @@
+// What the kernels over pieces of the sequence share, with and without warp groups: the largest key, gradients between
+// two launches and what m sends back.
+#pragma once
+#include "gpu/ridge/ridge.cuh"
+
+namespace afterglow::device {
+
+/// The largest key norm of a piece and where it is (-1: no key).
+struct LargestKey {
+  float norm = 0;
+  int index = -1;
+  __device__ void see(float other, int place) {
+    if (other > norm || (other == norm && place >= 0 && index >= 0 && place < index)) {
+      norm = other;
+      index = place;
+    }
+  }
+};
+
+/// Largest keys of the pieces, between two launches.
+struct PieceKeys {
+  float* norms;
+  int* indices;
+};
+
+/// Gradients of the raw statistics of every group, then of every piece; [B,H,g,..].
+struct RidgeWorkspace {
+  float *G, *M, *C, *m, *eta, *gamma_raw;
+};
+
+struct RidgeSinks {
+  Sink z, q, v, eta, gamma_raw;
+};
+
+/// What m sends to the key of position t that attains it: sum of dm / m over the groups whose m it is, in order. A
+/// whole warp asks, each lane for a position in [first, end).
+__device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
+                                       std::size_t base, int t, int first, int end) {
+  float sum = 0;
+#pragma unroll 4
+  for (int begin = 0; begin < s.groups; begin += 32) {
+    const int g = begin + ridge_lane();
+    const int index = g < s.groups ? in.m_index[base + g] : -1;
+    const bool near = index >= first && index < end;
+    const float ratio = near ? work.m[base + g] / in.m[base + g] : 0.0f;
+    for (unsigned hits = __ballot_sync(full_warp, near); hits != 0; hits &= hits - 1) {
+      const int from = __ffs(static_cast<int>(hits)) - 1, place = __shfl_sync(full_warp, index, from);
+      const float more = __shfl_sync(full_warp, ratio, from);
+      if (place == t) sum += more;
+    }
+  }
+  return sum;
+}
+
+__device__ inline float gamma_slope(float raw) {
+  const float x = sigmoid(raw);
+  return 0.5f * x * (1.0f - x);
+}
+
+/// Sums over sequences and groups, in order: a warp takes a head.
+__device__ inline void sum_heads(const RidgeShape& s, const RidgeWorkspace& work, const RidgeSinks& out) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int head = ridge_warp(); head < s.heads; head += static_cast<int>(blockDim.x / 32)) {
+    float eta = 0, gamma = 0;
+    for (int i = lane; i < s.batch * s.groups; i += 32) {
+      const std::size_t entry = (static_cast<std::size_t>(i / s.groups) * s.heads + head) * s.groups + i % s.groups;
+      eta += work.eta[entry];
+      gamma += work.gamma_raw[entry];
+    }
+    eta = warp_sum(eta);
+    gamma = warp_sum(gamma);
+    if (lane == 0 && out.eta.wanted()) out.eta.put(static_cast<unsigned>(head), eta);
+    if (lane == 0 && out.gamma_raw.wanted()) out.gamma_raw.put(static_cast<unsigned>(head), gamma);
+  }
+}
+
+/// Whether warp groups can take this size: a piece is a tile, and rows are read by fours. For ranks or widths above 32.
+inline bool fits_warpgroups(const RidgeShape& s) {
+  return s.piece <= 64 && s.rank % 4 == 0 && s.width % 4 == 0 && has_warpgroups();
+}
+/// Whether a gradient takes two neighbours at a time.
+inline bool takes_pairs(const Sink& sink) {
+  return !sink.wanted() || (sink.rows.dense && reinterpret_cast<std::uintptr_t>(sink.rows.data) % 8 == 0);
+}
+
+/// Raw sums of every piece and its largest key, as gather_kernel leaves them; always exact.
+void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found);
+/// Every group in the forward pass, as group_kernel does it where statistics were gathered before.
+void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact);
+/// Every group on its own in the backward pass, as group_backward_kernel does it.
+void groups_back_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const float* dy,
+                               const RidgeWorkspace& work, const RidgeSinks& out, unsigned* ticket, bool exact);
+/// Gradients of keys and values from those of the pieces' sums, as token_kernel leaves them; they are two tensors.
+void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
+                          const RidgeSinks& out, bool exact);
+
+}  // namespace afterglow::device

@@ -1,0 +1,345 @@
+// The SKA core, forward: sums over pieces of the sequence, prefix sums over groups, then for every group the whitening,
+// A_w, sigma, F and the readout y = E q with E = (eta / m) F A^K L^-1. All matrices of a group live in shared memory.
+// With one group everything is one launch.
+#include "gpu/cuda_backend.h"
+#include "gpu/device/launch.cuh"
+#include "gpu/ridge/ridge_factor.cuh"
+#include "gpu/ridge/ridge_pieces.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+/// Sums over the tokens of one piece.
+template <int W>
+struct PieceSums {
+  Product<W> G, M, C;
+  LargestKey key;
+};
+
+template <int W>
+constexpr int gather_bytes = (2 * Grid<W>::size + Grid<W>::width) * 4;
+
+/// The largest key of the tile in `keys` (whose row 0 is the position before `first`).
+template <int W>
+__device__ void see_keys(LargestKey& largest, const float* keys, int first, int end) {
+  constexpr int width = Grid<W>::width, lanes = ridge_threads / width;
+  __shared__ float norms[width];
+  const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
+  float sum = 0;
+#pragma unroll
+  for (int i = 4 * lane; i < width; i += 4 * lanes) {
+    const float4 value = *reinterpret_cast<const float4*>(keys + Grid<W>::place(row + 1, i));
+    sum += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
+  }
+#pragma unroll
+  for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+  if (lane == 0) norms[row] = sqrtf(sum);
+  __syncthreads();
+  for (int i = ridge_lane(); i < width && first + i < end; i += 32) {
+    if (norms[i] > 0) largest.see(norms[i], first + i);
+  }
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const float norm = __shfl_xor_sync(full_warp, largest.norm, offset);
+    const int index = __shfl_xor_sync(full_warp, largest.index, offset);
+    largest.see(norm, index);
+  }
+}
+
+template <int W>
+__device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& in, int pair, int begin, int end,
+                       float* keys, float* values) {
+  constexpr int width = Grid<W>::width;
+  sums.G.clear();
+  sums.M.clear();
+  sums.C.clear();
+  for (int first = begin; first < end; first += width) {
+    __syncthreads();
+    load_keys<W>(keys, s, in, pair, first, end);
+    load_positions<W>(values, s, in.v, s.width, pair, first, end);
+    settle();
+    see_keys<W>(sums.key, keys, first, end);
+    const int depth = min(width, padded(end - first));
+    accumulate<true>(sums.G, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
+    accumulate<true>(sums.M, ByColumns{keys, 1}, ByColumns{keys}, depth);
+    accumulate<true>(sums.C, ByColumns{values}, ByColumns{keys, 1}, depth);
+  }
+}
+
+/// Where a group's statistics go, and what they are multiplied with. `through` is a matrix that nothing reads.
+template <int W>
+__device__ void store_sums(const PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& out, std::size_t entry,
+                           float inverse, float* through) {
+  sums.G.replace(through);
+  store_matrix<W>(out.G + entry * s.square(), through, s.rank, s.rank, inverse * inverse);
+  sums.M.replace(through);
+  store_matrix<W>(out.M + entry * s.square(), through, s.rank, s.rank, inverse * inverse);
+  sums.C.replace(through);
+  store_matrix<W>(out.C + entry * s.tall(), through, s.width, s.rank, inverse);
+}
+
+/// The sums of a piece that fits a tile.
+template <int W>
+__device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* keys,
+                                  float* values) {
+  const int first = s.first(piece), count = s.count(piece), group = s.exclusive ? piece + 1 : piece;
+  LargestKey key;
+  load_keys<W>(keys, s, in, pair, first, first + count);
+  load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
+  settle();
+  see_keys<W>(key, keys, first, first + count);
+  if (group >= s.groups) return key;
+  const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
+  const int depth = padded(count);
+  PieceSums<W> sums;
+  multiply<true>(sums.C, ByColumns{values}, ByColumns{keys, 1}, depth);
+  multiply<true>(sums.M, ByColumns{keys, 1}, ByColumns{keys}, depth);
+  multiply<true>(sums.G, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
+  store_sums<W>(sums, s, in, entry, 1.0f, values);
+  return key;
+}
+
+template <int W>
+__device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* keys,
+                                   float* values) {
+  const int begin = s.first(piece), group = s.exclusive ? piece + 1 : piece;
+  PieceSums<W> sums;
+  gather<W>(sums, s, in, pair, begin, begin + s.count(piece), keys, values);
+  if (group < s.groups) store_sums<W>(sums, s, in, static_cast<std::size_t>(pair) * s.groups + group, 1.0f, values);
+  return sums.key;
+}
+
+// Raw sums of every piece, stored where the group that they first contribute to has its statistics.
+template <int W, bool one_tile>
+__global__ void __launch_bounds__(ridge_threads, one_tile ? 3 : 2)
+    gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
+  await_previous();
+  extern __shared__ float4 memory[];
+  float* keys = reinterpret_cast<float*>(memory);
+  float* values = keys + Grid<W>::size + Grid<W>::width;
+  const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
+  const LargestKey key =
+      one_tile ? gather_tile<W>(s, in, pair, piece, keys, values) : gather_tiles<W>(s, in, pair, piece, keys, values);
+  if (threadIdx.x != 0) return;
+  found.norms[static_cast<std::size_t>(pair) * s.groups + piece] = key.norm;
+  found.indices[static_cast<std::size_t>(pair) * s.groups + piece] = key.index;
+}
+
+// Running sums over groups, divided by the group's m.
+template <class Number>
+__global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, RidgePointers out, PieceKeys found) {
+  await_previous();
+  const std::size_t base = static_cast<std::size_t>(blockIdx.y) * s.groups;
+  const Owned<Number> owned(s, out.G, out.M, out.C, base);
+  if (owned.place == nullptr) return;
+  LargestKey key;
+  if (!s.running) {
+#pragma unroll 8
+    for (int g = 0; g < s.groups; ++g) key.see(found.norms[base + g], found.indices[base + g]);
+  }
+  Number sum{};
+  for (int begin = 0; begin < s.groups; begin += groups_ahead) {
+    Number raw[groups_ahead];
+#pragma unroll
+    for (int i = 0; i < groups_ahead; ++i) {
+      const int g = begin + i;
+      raw[i] = g < s.groups && !(s.exclusive && g == 0) ? owned.place[g * owned.stride] : Number{};
+    }
+#pragma unroll
+    for (int i = 0; i < groups_ahead; ++i) {
+      const int g = begin + i;
+      if (g >= s.groups) break;
+      const int newest = s.exclusive ? g - 1 : g;
+      if (s.running && newest >= 0) key.see(found.norms[base + newest], found.indices[base + newest]);
+      const float m = fmaxf(key.norm, smallest_scale), inverse = 1.0f / m;
+      add_to(sum, raw[i]);
+      owned.place[g * owned.stride] = scaled(sum, owned.is_tall ? inverse : inverse * inverse);
+      if (owned.is_first) {
+        out.m[base + g] = m;
+        out.m_index[base + g] = key.norm >= smallest_scale ? key.index : -1;
+      }
+    }
+  }
+}
+
+template <int W>
+constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::width) * 4;
+
+/// Statistics of the only group, gathered in this block.
+template <int W>
+__device__ void gather_single(const RidgeShape& s, const RidgePointers& in, int pair, std::size_t entry, float* keys,
+                              float* values) {
+  PieceSums<W> sums;
+  gather<W>(sums, s, in, pair, 0, s.length, keys, values);
+  const float m = fmaxf(sums.key.norm, smallest_scale);
+  store_sums<W>(sums, s, in, entry, 1.0f / m, values);
+  if (threadIdx.x == 0) {
+    in.m[entry] = m;
+    in.m_index[entry] = sums.key.norm >= smallest_scale ? sums.key.index : -1;
+  }
+  __syncthreads();
+}
+
+// One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
+// Statistics and whitening are exact, the filter and the answers where `exact` asks for it.
+template <int W, bool single, bool exact>
+__global__ void __launch_bounds__(ridge_threads, single ? 2 : 3)
+    group_kernel(RidgeShape s, RidgePointers in, float* y) {
+  await_previous();
+  constexpr int width = Grid<W>::width, size = Grid<W>::size;
+  extern __shared__ float4 memory[];
+  float* inverse = reinterpret_cast<float*>(memory);
+  float *A = inverse + size, *F = A + size;
+  const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
+  const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
+  if (single) gather_single<W>(s, in, pair, entry, inverse, inverse + size + width);
+  load_matrix<W>(A, in.M + entry * s.square(), s.rank, s.rank);
+  const int tries = whiten<W>(in.G + entry * s.square(), s.ridge, s.rank, F, inverse, in.L + entry * s.square());
+  if (in.inverse != nullptr) store_matrix<W>(in.inverse + entry * s.square(), inverse, s.rank, s.rank);
+  load_matrix<W>(F, in.C + entry * s.tall(), s.width, s.rank);
+  const int depth = padded(s.rank);
+  Product<W> result;
+  multiply<true>(result, ByRows{inverse}, ByColumns{A}, depth);
+  result.replace(A);
+  multiply<true>(result, ByRows{A}, ByRows{inverse}, depth);
+  result.replace(A);
+  store_matrix<W>(in.A_w + entry * s.square(), A, s.rank, s.rank);
+  settle();
+  multiply<true>(result, ByRows{F}, ByRows{inverse}, depth);
+  result.replace(F);
+  store_matrix<W>(in.F + entry * s.tall(), F, s.width, s.rank);
+  const float sigma = max_singular_value<W>(A, s.rank, s.iterations);
+  if (threadIdx.x == 0) {
+    in.sigma[entry] = sigma;
+    in.jitter[entry] = static_cast<float>(tries);
+  }
+  const float scale = (1.0f + 0.5f * sigmoid(in.gamma_raw[head])) / fmaxf(sigma, 1.0f);
+  const float gain = in.eta[head] / in.m[entry];
+  for (int k = 0; k < s.power; ++k) {
+    multiply<exact>(result, ByRows{F}, ByColumns{A}, depth);
+    result.replace(F, scale);
+  }
+  const int end = s.first(g) + s.count(g);
+  load_positions<W>(A, s, in.q, s.rank, pair, s.first(g), end);
+  multiply<true>(result, ByRows{F}, ByColumns{inverse}, depth);
+  result.replace(F, gain);
+  for (int first = s.first(g); first < end; first += width) {
+    if (first > s.first(g)) load_positions<W>(A, s, in.q, s.rank, pair, first, end);
+    settle();
+    multiply<exact>(result, ByRows{A}, ByRows{F}, depth);
+    result.replace(A);
+    each_row<W>(A, s.width, [&](int row, int column, auto numbers) {
+      if (first + row >= end) return;
+      *reinterpret_cast<decltype(numbers)*>(y + s.token(pair, first + row) * s.width + column) = numbers;
+    });
+    __syncthreads();
+  }
+}
+
+template <int W, bool single>
+void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact) {
+  if (W == 4 && !single && fits_warpgroups(s)) return groups_on_warpgroups(stream, s, in, y, exact);
+  const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
+  const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), group_bytes<W>, "ridge_readout");
+  launch(kernel, grid, ridge_threads, group_bytes<W>, stream, s, in, y);
+}
+
+template <int W>
+void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
+  if (W == 4 && fits_warpgroups(s)) return gather_on_warpgroups(stream, s, in, found);
+  const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
+  const auto kernel = s.piece <= Grid<W>::width ? gather_kernel<W, true> : gather_kernel<W, false>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), gather_bytes<W>, "ridge_readout statistics");
+  launch(kernel, grid, ridge_threads, gather_bytes<W>, stream, s, in, found);
+}
+
+struct StatePointers {
+  float *G, *M, *C, *previous, *m;
+};
+
+// One token: the older statistics shrink when the scale m grows.
+__global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePointers io, StatePointers state) {
+  await_previous();
+  __shared__ float sums[32];
+  const std::size_t pair = blockIdx.x;
+  const float *key = io.z + pair * s.rank, *value = io.v + pair * s.width;
+  float *G = state.G + pair * s.square(), *M = state.M + pair * s.square(), *C = state.C + pair * s.tall();
+  float* previous = state.previous + pair * s.rank;
+  float square = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < s.rank; i += threads) square += key[i] * key[i];
+  const float old_scale = state.m[pair], length = sqrtf(block_sum(square, sums));
+  const float m = fmaxf(fmaxf(old_scale, length), smallest_scale), shrink = old_scale / m, inverse = 1.0f / m;
+  for (int i = static_cast<int>(threadIdx.x); i < s.square(); i += threads) {
+    const float now = key[i / s.rank] * inverse;
+    G[i] = shrink * shrink * G[i] + now * (key[i % s.rank] * inverse);
+    M[i] = shrink * shrink * M[i] + now * (shrink * previous[i % s.rank]);
+    io.G[pair * s.square() + i] = G[i];
+    io.M[pair * s.square() + i] = M[i];
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < s.tall(); i += threads) {
+    C[i] = shrink * C[i] + value[i / s.rank] * (key[i % s.rank] * inverse);
+    io.C[pair * s.tall() + i] = C[i];
+  }
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < s.rank; i += threads) previous[i] = key[i] * inverse;
+  if (threadIdx.x == 0) {
+    state.m[pair] = m;
+    io.m[pair] = m;
+    io.m_index[pair] = -1;
+  }
+}
+
+}  // namespace
+
+void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
+                                const Tensor& y) {
+  const RidgeShape s = ridge_shape(config, in);
+  const RidgePointers pointers = ridge_pointers(config, in, saved);
+  if (y.elements() == 0) return;
+  const bool single = s.groups == 1 && !s.exclusive;
+  if (!single) {
+    const std::size_t pieces = static_cast<std::size_t>(s.batch) * s.heads * s.groups;
+    float* norms = scratch(2 * pieces);
+    const PieceKeys found{norms, reinterpret_cast<int*>(norms + pieces)};
+    with_grid(
+        s, [&] { launch_gather<2>(stream(), s, pointers, found); },
+        [&] { launch_gather<4>(stream(), s, pointers, found); });
+    launched("ridge_readout statistics");
+    launch_owners(prefix_kernel<float4>, prefix_kernel<float>, stream(), s, pointers, found);
+    launched("ridge_readout prefix sums");
+  }
+  const bool exact = precision_ == Precision::fp32;
+  if (single) {
+    with_grid(
+        s, [&] { launch_groups<2, true>(stream(), s, pointers, y.as<float>(), exact); },
+        [&] { launch_groups<4, true>(stream(), s, pointers, y.as<float>(), exact); });
+  } else {
+    with_grid(
+        s, [&] { launch_groups<2, false>(stream(), s, pointers, y.as<float>(), exact); },
+        [&] { launch_groups<4, false>(stream(), s, pointers, y.as<float>(), exact); });
+  }
+  launched("ridge_readout");
+}
+
+void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
+                             const RidgeSaved& saved, const Tensor& y) {
+  RidgeConfig one = config;
+  one.mode = RidgeConfig::Mode::recurrent;
+  const RidgeShape s = ridge_shape(one, in);
+  const RidgePointers pointers = ridge_pointers(one, in, saved);
+  if (y.elements() == 0) return;
+  launch(state_kernel, static_cast<unsigned>(s.batch * s.heads), threads, 0, stream(), s, pointers,
+         StatePointers{state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
+                       state.m.as<float>()});
+  launched("ridge_step");
+  const bool exact = precision_ == Precision::fp32;
+  with_grid(
+      s, [&] { launch_groups<2, false>(stream(), s, pointers, y.as<float>(), exact); },
+      [&] { launch_groups<4, false>(stream(), s, pointers, y.as<float>(), exact); });
+  launched("ridge_step readout");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,145 @@
+// Every group of the SKA core in the forward pass, on warp groups: what ridge_readout.cu does, with its symbols.
+// Matrices are split into halves once, when they are made, and not by every warp that reads them.
+#include "gpu/cuda_backend.h"
+#include "gpu/ridge/ridge_factor.cuh"
+#include "gpu/ridge/ridge_warpgroup.cuh"
+
+namespace afterglow::device {
+
+namespace warpgroup {
+
+namespace {
+
+constexpr int group_bytes = 3 * HalfMatrix::bytes + static_cast<int>(sizeof(Peaks<1>));
+
+/// One group. Its matrices in shared memory: L^-1, A_w and F; while it is whitened L and its inverse in float32 stand
+/// where A_w and F will be.
+template <bool exact>
+struct GroupForward {
+  RidgeShape s;
+  RidgePointers in;
+  std::size_t entry;
+  Peaks<1>& peaks;
+  Scaled inverse, A, F;
+
+  __device__ static float* floats(const Scaled& matrix) { return reinterpret_cast<float*>(matrix.at.memory); }
+  /// Four numbers of a matrix in float32.
+  __device__ static float4& four(float* matrix, unsigned i) {
+    return *reinterpret_cast<float4*>(
+        matrix + Grid<4>::place(static_cast<int>(HeldRows::row(i)), static_cast<int>(HeldRows::column())));
+  }
+
+  /// L and L^-1; what had to be added to the diagonal counts as jitter.
+  __device__ __forceinline__ void whiten() {
+    float *L = floats(A), *full = floats(F);
+    HeldRows rows;
+    int tries = 0;
+    for (; tries < max_tries; ++tries) {
+      rows.load_matrix(in.G + entry * s.square(), s.rank, s.rank);
+      __syncthreads();
+#pragma unroll
+      for (unsigned i = 0; i < held; ++i) {
+        four(L, i) = rows.numbers[i];
+        four(full, i) = make_float4(0, 0, 0, 0);
+      }
+      __syncthreads();
+      if (factorise_loaded<4, warps>(added_to_diagonal(s.ridge, tries), s.rank, L, full)) break;
+    }
+    if (threadIdx.x == 0) in.jitter[entry] = static_cast<float>(tries);
+    store_factor(L);
+    complete_inverse<4>(L, full);
+#pragma unroll
+    for (unsigned i = 0; i < held; ++i) rows.numbers[i] = four(full, i);
+    if (in.inverse != nullptr) rows.store_matrix(in.inverse + entry * s.square(), s.rank, s.rank);
+    peaks.put(0, rows.peak());
+    __syncthreads();
+    const tiles::Scale own = peaks.scale(0);
+    rows.store(inverse.at, own.up);
+    inverse.down = own.down;
+    __syncthreads();  // all have read the largest numbers before the next ones take their place
+  }
+  /// The lower triangle, to global memory.
+  __device__ __forceinline__ void store_factor(float* L) const {
+    const int column = static_cast<int>(HeldRows::column());
+#pragma unroll
+    for (unsigned i = 0; i < held; ++i) {
+      const int row = static_cast<int>(HeldRows::row(i));
+      const float4 numbers = four(L, i);
+      if (row >= s.rank || column >= s.rank) continue;
+      *reinterpret_cast<float4*>(in.L + entry * s.square() + row * s.rank + column) =
+          make_float4(row >= column ? numbers.x : 0.0f, row > column ? numbers.y : 0.0f,
+                      row > column + 1 ? numbers.z : 0.0f, row > column + 2 ? numbers.w : 0.0f);
+    }
+  }
+  __device__ __forceinline__ void load(Scaled& to, const float* from, int rows, int columns, int stride) {
+    to.down = load_into(to.at, from, rows, columns, stride, peaks);
+  }
+  /// A_w = L^-1 M L^-T, and sigma. F's memory takes A_w in float32.
+  __device__ __forceinline__ float whiten_transitions() {
+    load(A, in.M + entry * s.square(), s.rank, s.rank, s.rank);
+    A.down = multiply_into<true, false, true>(A.at, inverse, A, 1.0f, peaks);
+    Product product;
+    multiply<true, false, false>(product, A, inverse);
+    replace(peaks, A, product);
+    store_sums(in.A_w + entry * s.square(), product, s.rank, s.rank, 1.0f);
+    float* full = floats(F);
+    each_pair(product, [&](int row, int column, float one, float two) {
+      *reinterpret_cast<float2*>(full + Grid<4>::place(row, column)) = make_float2(one, two);
+    });
+    __syncthreads();
+    const float sigma = max_singular_value<4, threads>(full, s.rank, s.iterations);
+    if (threadIdx.x == 0) in.sigma[entry] = sigma;
+    return sigma;
+  }
+  /// F = C L^-T, then E = gain F (scale A_w)^K L^-1 in its place.
+  __device__ __forceinline__ void filter(float scale, float gain) {
+    load(F, in.C + entry * s.tall(), s.width, s.rank, s.rank);
+    Product product;
+    multiply<true, false, false>(product, F, inverse);
+    replace(peaks, F, product);
+    store_sums(in.F + entry * s.tall(), product, s.width, s.rank, 1.0f);
+    for (int k = 0; k < s.power; ++k) F.down = multiply_into<exact, false, true>(F.at, F, A, scale, peaks);
+    F.down = multiply_into<true, false, true>(F.at, F, inverse, gain, peaks);
+  }
+  /// y = q E^T for the queries of the group.
+  __device__ __forceinline__ void answer(float* y, int pair, int first, int count) {
+    load(A, in.q + s.token(pair, first) * s.rank, count, s.rank, s.heads * s.rank);
+    Product product;
+    multiply<exact, false, false>(product, A, F);
+    float* to = y + s.token(pair, first) * s.width;
+    const int stride = s.heads * s.width;
+    each_pair(product, [&](int row, int column, float one, float two) {
+      if (row < count && column < s.width)
+        *reinterpret_cast<float2*>(to + row * stride + column) = make_float2(one, two);
+    });
+  }
+};
+
+template <bool exact>
+__global__ void __launch_bounds__(threads, 4) group_kernel(RidgeShape s, RidgePointers in, float* y) {
+  await_previous();
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& peaks = *reinterpret_cast<Peaks<1>*>(memory + 3 * HalfMatrix::bytes);
+  const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
+  const int first = s.first(g), count = s.count(g);
+  const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
+  const auto matrix = [&](int i) { return Scaled{{memory + i * HalfMatrix::bytes}, 1.0f}; };
+  GroupForward<exact> group{s, in, entry, peaks, matrix(0), matrix(1), matrix(2)};
+  group.whiten();
+  const float sigma = group.whiten_transitions();
+  group.filter((1.0f + 0.5f * sigmoid(in.gamma_raw[head])) / fmaxf(sigma, 1.0f), in.eta[head] / in.m[entry]);
+  group.answer(y, pair, first, count);
+}
+
+}  // namespace
+
+}  // namespace warpgroup
+
+void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact) {
+  const auto kernel = exact ? warpgroup::group_kernel<true> : warpgroup::group_kernel<false>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::group_bytes, "ridge_readout");
+  launch(kernel, dim3(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads)), warpgroup::threads,
+         warpgroup::group_bytes, stream, s, in, y);
+}
+
+}  // namespace afterglow::device

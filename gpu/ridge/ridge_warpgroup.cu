@@ -1,0 +1,242 @@
+// The SKA core's kernels over pieces of up to 64 tokens on warp groups: a block of four warps multiplies halves in
+// shared memory (warpgroup_halves.cuh). So little is left to compute that they move at the speed of memory.
+#include "gpu/cuda_backend.h"
+#include "gpu/ridge/ridge_warpgroup.cuh"
+
+namespace afterglow::device {
+
+namespace warpgroup {
+
+namespace {
+
+/// What a block that gathers keeps besides its matrices.
+struct GatherNotes {
+  Peaks<2> peaks;
+  float norms[warps];
+  int indices[warps];
+};
+constexpr int gather_bytes = 3 * HalfMatrix::bytes + static_cast<int>(sizeof(GatherNotes));
+
+/// The largest key of the block's rows, known to thread 0 behind a barrier.
+__device__ void find_largest(const HeldRows& keys, int first, GatherNotes& notes) {
+  LargestKey largest;
+#pragma unroll
+  for (unsigned i = 0; i < held; ++i) {
+    const float4& four = keys.numbers[i];
+    float sum = four.x * four.x + four.y * four.y + four.z * four.z + four.w * four.w;
+#pragma unroll
+    for (int offset = 8; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+    const float norm = sqrtf(sum);
+    if (norm > 0) largest.see(norm, first + static_cast<int>(HeldRows::row(i)));
+  }
+  const float norm = __shfl_xor_sync(full_warp, largest.norm, 16);
+  const int index = __shfl_xor_sync(full_warp, largest.index, 16);
+  largest.see(norm, index);
+  if (threadIdx.x % 32 != 0) return;
+  notes.norms[threadIdx.x / 32] = largest.norm;
+  notes.indices[threadIdx.x / 32] = largest.index;
+}
+
+// Raw sums of a piece: G = sum z z^T, M = sum z_t z_{t-1}^T, C = sum v z^T, and its largest key.
+__global__ void __launch_bounds__(threads, 4) gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
+  await_previous();
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const HalfMatrix keys{memory}, before{memory + HalfMatrix::bytes}, values{memory + 2 * HalfMatrix::bytes};
+  auto& notes = *reinterpret_cast<GatherNotes*>(memory + 3 * HalfMatrix::bytes);
+  const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
+  const int first = s.first(piece), count = s.count(piece), group = s.exclusive ? piece + 1 : piece;
+  const TokenRows key_rows(s, in.z, s.rank, pair, in.mask), value_rows(s, in.v, s.width, pair);
+  HeldRows z, v;
+  z.load(s.rank, [&](int row) { return row < count ? key_rows.at(first + row) : nullptr; });
+  v.load(s.width, [&](int row) { return row < count ? value_rows.at(first + row) : nullptr; });
+  float4 last = make_float4(0, 0, 0, 0);  // the key before the piece
+  if (threadIdx.x < 16) {
+    const float* key = key_rows.at(first - 1);
+    const unsigned column = HeldRows::column();
+    if (key != nullptr && static_cast<int>(column) < s.rank) last = *reinterpret_cast<const float4*>(key + column);
+  }
+  find_largest(z, first, notes);
+  notes.peaks.put(0, fmaxf(z.peak(), max_of(last)));
+  notes.peaks.put(1, v.peak());
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    LargestKey largest;
+    for (unsigned w = 0; w < warps; ++w) largest.see(notes.norms[w], notes.indices[w]);
+    found.norms[static_cast<std::size_t>(pair) * s.groups + piece] = largest.norm;
+    found.indices[static_cast<std::size_t>(pair) * s.groups + piece] = largest.index;
+  }
+  if (group >= s.groups) return;
+  const tiles::Scale of_keys = notes.peaks.scale(0), of_values = notes.peaks.scale(1);
+  z.store(keys, of_keys.up);
+  v.store(values, of_values.up);
+#pragma unroll
+  for (unsigned i = 0; i < held; ++i) {
+    const unsigned row = HeldRows::row(i) + 1;
+    if (row < 64 && static_cast<int>(row) < count) {
+      before.put(row, HeldRows::column(), z.numbers[i], of_keys.up);
+    } else if (row < 64) {
+      before.put(row, HeldRows::column(), make_float4(0, 0, 0, 0), 1.0f);
+    }
+  }
+  if (threadIdx.x < 16) before.put(0, HeldRows::column(), last, of_keys.up);
+  publish();
+  float G[8][4], M[8][4], C[8][4];
+  begin_products();
+  begin_multiply<true, true, true>(C, values, keys);
+  begin_multiply<true, true, true>(M, keys, before);
+  begin_multiply<true, true, true>(G, keys, keys);
+  const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
+  await_groups<2>(C);
+  store_sums(in.C + entry * s.tall(), C, s.width, s.rank, of_values.down * of_keys.down);
+  await_groups<1>(M);
+  store_sums(in.M + entry * s.square(), M, s.rank, s.rank, of_keys.down * of_keys.down);
+  await_groups<0>(G);
+  store_sums(in.G + entry * s.square(), G, s.rank, s.rank, of_keys.down * of_keys.down);
+}
+
+/// What a block that answers tokens keeps besides its matrices.
+struct TokenNotes {
+  Peaks<3> peaks;
+  float along[64], extra[warps / 2][64];
+};
+constexpr int token_bytes = 3 * HalfMatrix::bytes + static_cast<int>(sizeof(TokenNotes));
+
+/// What the last token of a piece takes from the next one's dM: a transition belongs to the piece of its later token.
+__device__ void take_from_next(const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work, int pair,
+                               int piece, TokenNotes& notes) {
+  const int column = static_cast<int>(threadIdx.x % 64), share = static_cast<int>(threadIdx.x / 64);
+  const float* after = key_at(s, in, pair, s.first(piece) + s.count(piece));
+  float sum = 0;
+  if (piece + 1 < s.groups && after != nullptr && column < s.rank) {
+    const float* dM = work.M + (static_cast<std::size_t>(pair) * s.groups + piece + 1) * s.square();
+#pragma unroll 8
+    for (int k = share; k < s.rank; k += static_cast<int>(warps / 2)) sum += after[k] * dM[k * s.rank + column];
+  }
+  notes.extra[share][column] = sum;
+}
+
+/// sums = a product, times the scales of its rows and of its matrix, and more.
+__device__ __forceinline__ void add_scaled(Product& sums, const Product& part, const HalfRows& rows, float down) {
+  each_constant<32>([&](auto i) {
+    constexpr int n = i() / 4, e = i() % 4;
+    sums[n][e] = fmaf(part[n][e], rows.down[e / 2] * down, sums[n][e]);
+  });
+}
+/// Waits until at most `pending` products are under way.
+template <int pending>
+__device__ __forceinline__ void await_products(Product& sums) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+  each_constant<32>([&](auto i) { asm volatile("" : "+f"(sums[i() / 4][i() % 4])::"memory"); });
+}
+
+// The tokens of a piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t.
+template <bool exact>
+__global__ void __launch_bounds__(threads, 3)
+    token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
+  await_previous();
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const HalfMatrix G{memory}, M{memory + HalfMatrix::bytes}, C{memory + 2 * HalfMatrix::bytes};
+  auto& notes = *reinterpret_cast<TokenNotes*>(memory + 3 * HalfMatrix::bytes);
+  const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
+  const int first = s.first(piece), end = first + s.count(piece);
+  const std::size_t base = static_cast<std::size_t>(pair) * s.groups, entry = base + piece;
+  const TokenRows key_rows(s, in.z, s.rank, pair, in.mask), value_rows(s, in.v, s.width, pair);
+  HeldRows dG, dM, dC;
+  dG.load_matrix(work.G + entry * s.square(), s.rank, s.rank);
+  dM.load_matrix(work.M + entry * s.square(), s.rank, s.rank);
+  dC.load_matrix(work.C + entry * s.tall(), s.width, s.rank);
+  take_from_next(s, in, work, pair, piece, notes);
+  if (threadIdx.x < 64)
+    notes.along[threadIdx.x] = scale_gradient(s, in, work, base, first + static_cast<int>(threadIdx.x), first, end);
+  const int own = first + static_cast<int>(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);
+  RowNumbers numbers;  // of the product after the one that is under way
+  const auto load_keys = [&](int shift) {
+    const auto key = [&](int t) { return t < end && t + shift < end ? key_rows.at(t + shift) : nullptr; };
+    numbers.load(key(own), key(own + 8), static_cast<unsigned>(s.rank));
+  };
+  load_keys(0);
+  notes.peaks.put(0, dG.peak());
+  notes.peaks.put(1, dM.peak());
+  notes.peaks.put(2, dC.peak());
+  __syncthreads();
+  const tiles::Scale of_G = notes.peaks.scale(0), of_M = notes.peaks.scale(1), of_C = notes.peaks.scale(2);
+  dG.store(G, of_G.up);
+  dM.store(M, of_M.up);
+  dC.store(C, of_C.up);
+  publish();
+  const std::size_t first_token = s.token(pair, first);
+  Product dz, part, dv;
+  each_constant<32>([&](auto i) { dz[i() / 4][i() % 4] = 0; });
+  HalfRows rows;
+  rows.take(numbers);
+  begin_products();
+  begin_multiply<exact, false>(dv, rows, C);
+  begin_multiply<exact, false>(part, rows, G);  // symmetric
+  load_keys(1);
+  await_products<1>(dv);
+  if (out.v.wanted()) {
+    const float above = rows.down[0] * of_C.down, below = rows.down[1] * of_C.down;
+    each_pair(dv, [&](int row, int column, float one, float two) {
+      const float scale = row % 16 < 8 ? above : below;
+      if (first + row < end && column < s.width)
+        put_pair(out.v, first_token * s.width + row * value_rows.stride + column, scale * one, scale * two);
+    });
+  }
+  await_products<0>(part);
+  add_scaled(dz, part, rows, 2.0f * of_G.down);
+  rows.take(numbers);
+  begin_products();
+  begin_multiply<exact, true>(part, rows, M);
+  load_keys(-1);
+  await_products<0>(part);
+  add_scaled(dz, part, rows, of_M.down);
+  rows.take(numbers);
+  begin_products();
+  begin_multiply<exact, false>(part, rows, M);
+  const auto value = [&](int t) { return t < end ? value_rows.at(t) : nullptr; };
+  numbers.load(value(own), value(own + 8), static_cast<unsigned>(s.width));
+  await_products<0>(part);
+  add_scaled(dz, part, rows, of_M.down);
+  rows.take(numbers);
+  begin_products();
+  begin_multiply<exact, true>(part, rows, C);
+  await_products<0>(part);
+  add_scaled(dz, part, rows, of_C.down);
+  if (!out.z.wanted()) return;
+  each_pair(dz, [&](int row, int column, float one, float two) {
+    if (first + row >= end || column >= s.rank) return;
+    const float* key = key_rows.at(first + row);
+    if (key == nullptr) {
+      one = two = 0;
+    } else {
+      one += notes.along[row] * key[column];
+      two += notes.along[row] * key[column + 1];
+      if (first + row == end - 1) {
+        one += notes.extra[0][column] + notes.extra[1][column];
+        two += notes.extra[0][column + 1] + notes.extra[1][column + 1];
+      }
+    }
+    put_pair(out.z, first_token * s.rank + row * key_rows.stride + column, one, two);
+  });
+}
+
+}  // namespace
+
+}  // namespace warpgroup
+
+void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
+  const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
+  allow_shared_memory(reinterpret_cast<const void*>(warpgroup::gather_kernel), warpgroup::gather_bytes,
+                      "ridge_readout statistics");
+  launch(warpgroup::gather_kernel, grid, warpgroup::threads, warpgroup::gather_bytes, stream, s, in, found);
+}
+
+void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
+                          const RidgeSinks& out, bool exact) {
+  const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
+  const auto kernel = exact ? warpgroup::token_kernel<true> : warpgroup::token_kernel<false>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::token_bytes, "ridge_readout_backward tokens");
+  launch(kernel, grid, warpgroup::threads, warpgroup::token_bytes, stream, s, in, work, out);
+}
+
+}  // namespace afterglow::device

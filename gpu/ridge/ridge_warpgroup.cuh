@@ -1,0 +1,229 @@
+// Matrices of the SKA core on warp groups: up to 64 x 64 numbers as halves in shared memory, blocks of four warps.
+#pragma once
+#include "gpu/device/warpgroup_halves.cuh"
+#include "gpu/ridge/ridge_pieces.cuh"
+
+namespace afterglow::device::warpgroup {
+
+constexpr unsigned warps = threads / 32, held = 8;  // float4 of a 64 x 64 matrix a thread
+
+/// Rows of up to 64 numbers in registers: a thread has four neighbours of every eighth row.
+struct HeldRows {
+  float4 numbers[held];
+
+  __device__ static unsigned column() { return threadIdx.x % 16 * 4; }
+  __device__ static unsigned row(unsigned i) { return threadIdx.x / 16 + 8 * i; }
+  /// from(row): where a row begins, or null for zeros.
+  template <class From>
+  __device__ void load(int columns, const From& from) {
+#pragma unroll
+    for (unsigned i = 0; i < held; ++i) {
+      const float* source = from(static_cast<int>(row(i)));
+      numbers[i] = source != nullptr && static_cast<int>(column()) < columns
+                       ? __ldg(reinterpret_cast<const float4*>(source + column()))
+                       : make_float4(0, 0, 0, 0);
+    }
+  }
+  __device__ void load_matrix(const float* from, int rows, int columns) {
+    load(columns, [&](int row) { return row < rows ? from + row * columns : nullptr; });
+  }
+  __device__ void store_matrix(float* to, int rows, int columns) const {
+#pragma unroll
+    for (unsigned i = 0; i < held; ++i) {
+      const int line = static_cast<int>(row(i)), place = static_cast<int>(column());
+      if (line < rows && place < columns) *reinterpret_cast<float4*>(to + line * columns + place) = numbers[i];
+    }
+  }
+  __device__ float peak() const {
+    float peak = 0;
+#pragma unroll
+    for (const float4& four : numbers) peak = fmaxf(peak, max_of(four));
+    return peak;
+  }
+  template <bool exact = true>
+  __device__ void store(const HalfMatrix& to, float up) const {
+#pragma unroll
+    for (unsigned i = 0; i < held; ++i) to.put<exact>(row(i), column(), numbers[i], up);
+  }
+};
+
+/// Rows [B,T,H,columns] of one pair of a sequence and a head, found without dividing.
+struct TokenRows {
+  const float* first;
+  const std::uint8_t* mask;
+  int stride, length;
+
+  __device__ TokenRows(const RidgeShape& s, const float* all, int columns, int pair,
+                       const std::uint8_t* masks = nullptr)
+      : first(all + s.token(pair, 0) * columns),
+        mask(masks == nullptr ? nullptr : masks + pair / s.heads * s.length),
+        stride(s.heads * columns),
+        length(s.length) {}
+  /// Null outside of the sequence, and for what the mask leaves out.
+  __device__ const float* at(int t) const {
+    if (t < 0 || t >= length || (mask != nullptr && mask[t] == 0)) return nullptr;
+    return first + static_cast<std::ptrdiff_t>(t) * stride;
+  }
+};
+
+/// Largest numbers over the block: every warp leaves its own, and behind a barrier all know them.
+template <int count>
+struct Peaks {
+  float of[count][warps];
+  __device__ void put(int which, float peak) {
+    peak = max_in_warp(peak);
+    if (threadIdx.x % 32 == 0) of[which][threadIdx.x / 32] = peak;
+  }
+  __device__ tiles::Scale scale(int which) const {
+    return tiles::Scale(fmaxf(fmaxf(of[which][0], of[which][1]), fmaxf(of[which][2], of[which][3])));
+  }
+};
+
+/// A matrix [rows, columns] in global memory, times a factor.
+__device__ __forceinline__ void store_sums(float* to, const float (&sums)[8][4], int rows, int columns, float factor) {
+  each_pair(sums, [&](int row, int column, float first, float second) {
+    if (row < rows && column < columns)
+      *reinterpret_cast<float2*>(to + row * columns + column) = make_float2(factor * first, factor * second);
+  });
+}
+
+/// Two neighbours of a gradient.
+__device__ inline void put_pair(const Sink& sink, std::size_t i, float first, float second) {
+  auto& place = *reinterpret_cast<float2*>(sink.rows.data + i);
+  const float2 old = sink.accumulate ? place : make_float2(0, 0);
+  place = make_float2(old.x + first, old.y + second);
+}
+
+using Product = float[8][4];
+
+/// A matrix, and what its numbers are to be multiplied by.
+struct Scaled {
+  HalfMatrix at;
+  float down;
+
+  /// Two neighbours in a row, as halves.
+  __device__ __forceinline__ void put(int row, int column, std::uint32_t big, std::uint32_t rest) const {
+    unsigned char* place =
+        at.memory + HalfMatrix::Block::place(static_cast<unsigned>(row), static_cast<unsigned>(column));
+    *reinterpret_cast<std::uint32_t*>(place) = big;
+    *reinterpret_cast<std::uint32_t*>(place + HalfMatrix::rest) = rest;
+  }
+  /// Two neighbours.
+  template <bool exact>
+  __device__ __forceinline__ float2 pair(int row, int column) const {
+    const unsigned char* from =
+        at.memory + HalfMatrix::Block::place(static_cast<unsigned>(row), static_cast<unsigned>(column));
+    const float2 sum =
+        tiles::joined_halves(*reinterpret_cast<const std::uint32_t*>(from),
+                             exact ? *reinterpret_cast<const std::uint32_t*>(from + HalfMatrix::rest) : 0u);
+    return make_float2(down * sum.x, down * sum.y);
+  }
+};
+
+__device__ __forceinline__ void scale_product(Product& product, float factor) {
+  each_constant<32>([&](auto i) { product[i() / 4][i() % 4] *= factor; });
+}
+__device__ __forceinline__ void add_product(Product& to, const Product& more, float factor) {
+  each_constant<32>([&](auto i) { to[i() / 4][i() % 4] = fmaf(factor, more[i() / 4][i() % 4], to[i() / 4][i() % 4]); });
+}
+__device__ __forceinline__ float max_of(const Product& product) {
+  float peak = 0;
+  each_constant<32>([&](auto i) { peak = fmaxf(peak, fabsf(product[i() / 4][i() % 4])); });
+  return peak;
+}
+
+__device__ __forceinline__ void await_product(Product& sums) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  each_constant<32>([&](auto i) { asm volatile("" : "+f"(sums[i() / 4][i() % 4])::"memory"); });
+}
+/// sums = a b without the operands' scales, which it answers.
+template <bool exact, bool a_by_columns, bool b_by_columns>
+__device__ __forceinline__ float multiply_halves_of(Product& sums, const Scaled& a, const Scaled& b) {
+  begin_products();
+  begin_multiply<exact, a_by_columns, b_by_columns>(sums, a.at, b.at);
+  await_product(sums);
+  return a.down * b.down;
+}
+/// sums = factor a b
+template <bool exact, bool a_by_columns, bool b_by_columns>
+__device__ __forceinline__ void multiply(Product& sums, const Scaled& a, const Scaled& b, float factor = 1.0f) {
+  scale_product(sums, factor * multiply_halves_of<exact, a_by_columns, b_by_columns>(sums, a, b));
+}
+
+/// A product times a factor in place of a matrix that the products before have read. Has barriers; `peaks`: one place.
+template <int count>
+__device__ __forceinline__ void replace(Peaks<count>& peaks, Scaled& to, const Product& product, float factor = 1.0f) {
+  peaks.put(0, max_of(product) * fabsf(factor));
+  __syncthreads();
+  const tiles::Scale own = peaks.scale(0);
+  const float up = own.up * factor;
+  to.down = own.down;
+  each_pair(product, [&](int row, int column, float one, float two) {
+    std::uint32_t big, rest;
+    tiles::split(one * up, two * up, big, rest);
+    to.put(row, column, big, rest);
+  });
+  publish();
+}
+/// What the compiler cannot see through a call.
+__device__ __forceinline__ void assume_shared(const void* address) { __builtin_assume(__isShared(address)); }
+
+/// `to` = factor a b, of which it may be one. Not inlined, as the next one: a kernel goes through many products once,
+/// and its instructions have to be fetched.
+template <bool exact, bool a_by_columns, bool b_by_columns>
+static __device__ __noinline__ float multiply_into(HalfMatrix to, Scaled a, Scaled b, float factor, Peaks<1>& peaks) {
+  assume_shared(to.memory);
+  assume_shared(&peaks);
+  Product sums;
+  Scaled result{to, 1.0f};
+  const float scales = multiply_halves_of<exact, a_by_columns, b_by_columns>(sums, a, b);
+  replace(peaks, result, sums, factor * scales);
+  return result.down;
+}
+/// `to` [rank, rank] in global memory = factor scale a^T b; answers this thread's share of the sum of products of
+/// factor a^T b and another such matrix.
+static __device__ __noinline__ float multiply_to(float* to, Scaled a, Scaled b, float factor, int rank, float scale,
+                                                 const float* with) {
+  Product product;
+  multiply<true, true, true>(product, a, b, factor);
+  float sum = 0;
+  each_pair(product, [&](int row, int column, float one, float two) {
+    if (row >= rank || column >= rank) return;
+    const float2 other = *reinterpret_cast<const float2*>(with + row * rank + column);
+    sum += one * other.x + two * other.y;
+    *reinterpret_cast<float2*>(to + row * rank + column) = make_float2(scale * one, scale * two);
+  });
+  return sum;
+}
+/// This thread's share of the sum of products of two matrices; not `exact`: of the first halves.
+template <bool exact>
+static __device__ __noinline__ float dot(Scaled a, Scaled b) {
+  assume_shared(a.at.memory);
+  assume_shared(b.at.memory);
+  float sum = 0;
+#pragma unroll 4
+  for (unsigned i = threadIdx.x; i < 64 * 32; i += threads) {
+    const float2 one = a.pair<exact>(static_cast<int>(i / 32), static_cast<int>(i % 32 * 2)),
+                 two = b.pair<exact>(static_cast<int>(i / 32), static_cast<int>(i % 32 * 2));
+    sum += one.x * two.x + one.y * two.y;
+  }
+  return sum;
+}
+/// Fills a matrix with `rows` rows of `columns` numbers, `stride` apart; answers their scale. Has barriers before and
+/// after it is written. Not `exact`: for products of first halves.
+template <bool exact = true>
+static __device__ __noinline__ float load_into(HalfMatrix to, const float* from, int rows, int columns, int stride,
+                                               Peaks<1>& peaks) {
+  assume_shared(to.memory);
+  assume_shared(&peaks);
+  HeldRows held_rows;
+  held_rows.load(columns, [&](int row) { return row < rows ? from + std::ptrdiff_t{row} * stride : nullptr; });
+  peaks.put(0, held_rows.peak());
+  __syncthreads();
+  const tiles::Scale own = peaks.scale(0);
+  held_rows.store<exact>(to, own.up);
+  publish();
+  return own.down;
+}
+
+}  // namespace afterglow::device::warpgroup

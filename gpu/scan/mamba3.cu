@@ -1,0 +1,422 @@
+// What Mamba-3 computes around its scan: trapezoidal steps, angles, turned keys and queries, pair squares, the gate of
+// heads. Bound by memory and by the number of launches; sums over rows are finished by the last block.
+#include "gpu/cuda_backend.h"
+#include "gpu/device/columns.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned warps = threads / 32;
+constexpr double pi = 3.14159265358979323846;
+
+/// Runs body(i) for i < count, a thread each.
+template <class Body>
+__global__ void __launch_bounds__(threads) each_kernel(unsigned count, Body body) {
+  await_previous();
+  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  if (i < count) body(i);
+}
+template <class Body>
+void each(cudaStream_t stream, std::int64_t count, const Body& body) {
+  if (count == 0) return;
+  launch(each_kernel<Body>, blocks_for(count, threads), threads, 0, stream, static_cast<unsigned>(count), body);
+}
+/// Runs body(i, lane) for i < count, a warp each.
+template <class Body>
+__global__ void __launch_bounds__(threads) warps_kernel(unsigned count, Body body) {
+  await_previous();
+  const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
+  if (i < count) body(i, threadIdx.x % 32);
+}
+template <class Body>
+void each_warp(cudaStream_t stream, std::int64_t count, const Body& body) {
+  if (count == 0) return;
+  launch(warps_kernel<Body>, blocks_for(count, warps), threads, 0, stream, static_cast<unsigned>(count), body);
+}
+
+/// Time step, rate and share of one token and head, with the slopes towards what the projection gave.
+struct Step {
+  float dt, rate, share, dt_slope, rate_slope;
+};
+__device__ Step step_of(float raw, float A, float trap, float min_rate, float min_step) {
+  const float natural = softplus(raw), below = 1.0f / (1.0f - A), natural_rate = A >= 0.0f ? 1.0f + A : below;
+  return {fmaxf(natural, min_step), fmaxf(natural_rate, min_rate), sigmoid(trap),
+          natural < min_step ? 0.0f : sigmoid(raw),
+          natural_rate < min_rate ? 0.0f
+          : A >= 0.0f             ? 1.0f
+                                  : below * below};
+}
+
+struct StepInputs {
+  Rows<float> x;
+  const float* bias;
+  unsigned heads;
+  float min_rate, min_step;
+  __device__ Step at(std::size_t row, unsigned h) const {
+    return step_of(x.at(row, h) + bias[h], x.at(row, heads + h), x.at(row, 2 * heads + h), min_rate, min_step);
+  }
+};
+
+StepInputs step_inputs(const Tensor& x, const Tensor& bias, const StepFloors& floors) {
+  return {rows_of(x), bias.as<float>(), static_cast<unsigned>(bias.columns()), static_cast<float>(floors.rate),
+          static_cast<float>(floors.step)};
+}
+
+__device__ double turn_of(float raw) { return pi * static_cast<double>(tanhf(raw)); }
+
+/// Sums of a warp up to and with each lane, or from each lane to the last.
+template <bool back>
+__device__ double sums_along(double value, unsigned lane) {
+#pragma unroll
+  for (unsigned offset = 1; offset < 32; offset *= 2) {
+    const double other = back ? __shfl_down_sync(full_warp, value, offset) : __shfl_up_sync(full_warp, value, offset);
+    if (back ? lane + offset < 32 : lane >= offset) value += other;
+  }
+  return value;
+}
+
+struct AngleSizes {
+  unsigned length, heads, pairs;
+};
+
+/// One pair turned back by its angle.
+__device__ float2 turned_back(float2 pair, float angle) {
+  float sine, cosine;
+  sincosf(angle, &sine, &cosine);
+  return {pair.x * cosine + pair.y * sine, pair.y * cosine - pair.x * sine};
+}
+
+/// Keys or queries of all heads; `pairs` of them turn. A last state without a partner counts as a pair with 0.
+struct TurnedHeads {
+  Rows<float> x;
+  const float *weight, *theta, *y, *dy;
+  unsigned heads, states, pairs;
+  __device__ float2 load(const float* from, std::size_t row, unsigned h, unsigned pair) const {
+    const std::size_t at = (row * heads + h) * states + 2 * pair;
+    return {from[at], 2 * pair + 1 < states ? from[at + 1] : 0.0f};
+  }
+  __device__ std::size_t angle_at(std::size_t row, unsigned h, unsigned pair) const {
+    return (row * heads + h) * pairs + pair;
+  }
+  /// d loss / d (normed vector + bias) of a head.
+  __device__ float2 straight(std::size_t row, unsigned h, unsigned pair) const {
+    const float2 up = load(dy, row, h, pair);
+    return pair < pairs ? turned_back(up, theta[angle_at(row, h, pair)]) : up;
+  }
+};
+
+TurnedHeads turned_inputs(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                          const Tensor& dy) {
+  return {rows_of(x),
+          weight.as<float>(),
+          theta.as<float>(),
+          y.as<float>(),
+          dy.as<float>(),
+          static_cast<unsigned>(y.shape[2]),
+          static_cast<unsigned>(x.columns()),
+          theta.defined() ? static_cast<unsigned>(theta.columns()) : 0u};
+}
+
+struct GatedHeads {
+  Rows<float> x, z;
+  const float *weight, *dy;
+  float* inverse;
+  unsigned heads, width;
+};
+
+GatedHeads gated_inputs(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                        const Tensor& dy) {
+  return {rows_of(x),
+          rows_of(z),
+          weight.as<float>(),
+          dy.as<float>(),
+          inverse.as<float>(),
+          static_cast<unsigned>(x.shape[2]),
+          static_cast<unsigned>(x.columns())};
+}
+
+}  // namespace
+
+void CudaBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) {
+  const StepInputs in = step_inputs(x, bias, floors);
+  const Rows<float> out = rows_of(y);
+  each(stream(), x.rows() * in.heads, [=] __device__(unsigned i) {
+    const unsigned row = i / in.heads, h = i % in.heads;
+    const Step step = in.at(row, h);
+    out.at(row, h) = step.dt;
+    out.at(row, in.heads + h) = -step.rate * step.dt;
+    out.at(row, 2 * in.heads + h) = step.share * step.dt;
+    out.at(row, 3 * in.heads + h) = (1.0f - step.share) * step.dt;
+  });
+  launched("trapezoid_steps");
+}
+
+void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors,
+                                           const Tensor& dy, const Grad& dx, const Grad& dbias) {
+  const StepInputs in = step_inputs(x, bias, floors);
+  const Rows<float> up = rows_of(dy);
+  const Sink to = sink_of(dx);
+  const auto to_dt = [=] __device__(unsigned row, unsigned h) {
+    const Step step = in.at(row, h);
+    return step.dt_slope *
+           (up.at(row, h) - step.rate * up.at(row, in.heads + h) + step.share * up.at(row, 2 * in.heads + h) +
+            (1.0f - step.share) * up.at(row, 3 * in.heads + h));
+  };
+  if (dbias.wanted()) {
+    const SideStream beside(*this);
+    column_sums(stream(), x.rows(), in.heads, scratch(std::size_t{max_ranges} * in.heads), tickets_, dbias, to_dt);
+  }
+  if (to.wanted()) {
+    each(stream(), x.rows() * in.heads, [=] __device__(unsigned i) {
+      const unsigned row = i / in.heads, h = i % in.heads;
+      const Step step = in.at(row, h);
+      const float to_now = up.at(row, 2 * in.heads + h), to_lag = up.at(row, 3 * in.heads + h);
+      to.put(row, h, to_dt(row, h));
+      to.put(row, in.heads + h, -step.dt * up.at(row, in.heads + h) * step.rate_slope);
+      to.put(row, 2 * in.heads + h, (to_now - to_lag) * step.dt * step.share * (1.0f - step.share));
+    });
+  }
+  launched("trapezoid_steps_backward");
+}
+
+// A warp sums one pair of one head along the sequence, 32 tokens at a time.
+void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
+  const AngleSizes s{static_cast<unsigned>(dt.shape[1]), static_cast<unsigned>(dt.columns()),
+                     static_cast<unsigned>(turn.columns())};
+  const Rows<float> steps = rows_of(dt), raw = rows_of(turn);
+  float *out = theta.as<float>(), *kept = carry.as<float>();
+  each_warp(stream(), dt.shape[0] * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
+    const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
+    double sum = kept != nullptr ? static_cast<double>(kept[i]) : 0.0;
+    float last = 0;
+    for (unsigned begin = 0; begin < s.length; begin += 32) {
+      const unsigned t = begin + lane;
+      const std::size_t row = std::size_t{b} * s.length + t;
+      const double part = t < s.length ? static_cast<double>(steps.at(row, h)) * turn_of(raw.at(row, pair)) : 0.0;
+      const double angle = sum + sums_along<false>(part, lane);
+      last = static_cast<float>(angle - 2.0 * pi * rint(angle / (2.0 * pi)));
+      if (t < s.length) out[(row * s.heads + h) * s.pairs + pair] = last;
+      sum = __shfl_sync(full_warp, angle, 31);
+    }
+    if (kept != nullptr && lane == 31) kept[i] = last;
+  });
+  launched("turning_angles");
+}
+
+void CudaBackend::turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta,
+                                          const Tensor& sums, const Grad& ddt, const Grad& dturn) {
+  const AngleSizes s{static_cast<unsigned>(dt.shape[1]), static_cast<unsigned>(dt.columns()),
+                     static_cast<unsigned>(turn.columns())};
+  const Rows<float> steps = rows_of(dt), raw = rows_of(turn);
+  const float* up = dtheta.as<float>();
+  float* later = sums.as<float>();
+  each_warp(stream(), dt.shape[0] * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
+    const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
+    double sum = 0;
+    for (unsigned begin = (s.length - 1) / 32 * 32;; begin -= 32) {
+      const unsigned t = begin + lane;
+      const std::size_t at = ((std::size_t{b} * s.length + t) * s.heads + h) * s.pairs + pair;
+      const double from_here = sum + sums_along<true>(t < s.length ? static_cast<double>(up[at]) : 0.0, lane);
+      if (t < s.length) later[at] = static_cast<float>(from_here);
+      sum = __shfl_sync(full_warp, from_here, 0);
+      if (begin == 0) break;
+    }
+  });
+  launched("turning_angles_backward");
+  const Sink to_dt = sink_of(ddt), to_turn = sink_of(dturn);
+  each(stream(), dt.rows() * (s.heads + s.pairs), [=] __device__(unsigned i) {
+    const unsigned row = i / (s.heads + s.pairs), number = i % (s.heads + s.pairs);
+    const float* from = later + std::size_t{row} * s.heads * s.pairs;
+    double sum = 0;
+    if (number < s.heads) {
+      for (unsigned pair = 0; pair < s.pairs; ++pair) {
+        sum += static_cast<double>(from[number * s.pairs + pair]) * turn_of(raw.at(row, pair));
+      }
+      if (to_dt.wanted()) to_dt.put(row, number, static_cast<float>(sum));
+      return;
+    }
+    const unsigned pair = number - s.heads;
+    for (unsigned h = 0; h < s.heads; ++h) {
+      sum += static_cast<double>(from[h * s.pairs + pair]) * static_cast<double>(steps.at(row, h));
+    }
+    const double y = static_cast<double>(tanhf(raw.at(row, pair)));
+    if (to_turn.wanted()) to_turn.put(row, pair, static_cast<float>(sum * pi * (1.0 - y * y)));
+  });
+  launched("turning_angles_backward sums");
+}
+
+void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
+                               double eps, const Tensor& y, const Tensor& inverse) {
+  const TurnedHeads in = turned_inputs(x, weight, theta, y, {});
+  const float *offset = bias.as<float>(), least = static_cast<float>(eps);
+  float *out = y.as<float>(), *scales = inverse.as<float>();
+  each_warp(stream(), x.rows(), [=] __device__(unsigned row, unsigned lane) {
+    float sum = 0;
+    for (unsigned n = lane; n < in.states; n += 32) sum += in.x.at(row, n) * in.x.at(row, n);
+    const float scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.states) + least);
+    if (lane == 0) scales[row] = scale;
+    const unsigned pairs = (in.states + 1) / 2;
+    for (unsigned i = lane; i < in.heads * pairs; i += 32) {
+      const unsigned h = i / pairs, pair = i % pairs, n = 2 * pair;
+      const std::size_t at = (std::size_t{row} * in.heads + h) * in.states + n;
+      const bool whole = n + 1 < in.states;
+      const float a = in.x.at(row, n) * scale * in.weight[n] + offset[h * in.states + n];
+      const float b = whole ? in.x.at(row, n + 1) * scale * in.weight[n + 1] + offset[h * in.states + n + 1] : 0.0f;
+      float sine = 0, cosine = 1;
+      if (pair < in.pairs) sincosf(in.theta[in.angle_at(row, h, pair)], &sine, &cosine);
+      out[at] = a * cosine - b * sine;
+      if (whole) out[at + 1] = a * sine + b * cosine;
+    }
+  });
+  launched("turned_heads");
+}
+
+// A warp takes a row: the heads' gradients, turned back, are added; then the norm's gradient. The weights' sums over
+// rows are launches of their own.
+void CudaBackend::turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                                        const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
+                                        const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
+  const TurnedHeads in = turned_inputs(x, weight, theta, y, dy);
+  const float* scales = inverse.as<float>();
+  float* of_heads = sums.as<float>();
+  const Sink to_x = sink_of(dx), to_theta = sink_of(dtheta);
+  each_warp(stream(), x.rows(), [=] __device__(unsigned row, unsigned lane) {
+    float projection = 0;
+    float* mine = of_heads + std::size_t{row} * in.states;
+    for (unsigned pair = lane; 2 * pair < in.states; pair += 32) {
+      float2 sum{0, 0};
+      for (unsigned h = 0; h < in.heads; ++h) {
+        const float2 part = in.straight(row, h, pair);
+        sum.x += part.x;
+        sum.y += part.y;
+        if (pair >= in.pairs || !to_theta.wanted()) continue;
+        const float2 up = in.load(in.dy, row, h, pair), out = in.load(in.y, row, h, pair);
+        to_theta.put(static_cast<unsigned>(in.angle_at(row, h, pair)), up.y * out.x - up.x * out.y);
+      }
+      const unsigned n = 2 * pair;
+      mine[n] = sum.x;
+      projection += sum.x * in.weight[n] * in.x.at(row, n);
+      if (n + 1 == in.states) continue;
+      mine[n + 1] = sum.y;
+      projection += sum.y * in.weight[n + 1] * in.x.at(row, n + 1);
+    }
+    const float scale = scales[row];
+    const float pull = warp_sum(projection) * scale * scale * scale / static_cast<float>(in.states);
+    __syncwarp();
+    for (unsigned n = lane; to_x.wanted() && n < in.states; n += 32) {
+      to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x.at(row, n) * pull);
+    }
+  });
+  launched("turned_heads_backward");
+  const SideStream beside(*this);
+  float* partials = scratch(std::size_t{max_ranges} * in.heads * in.states);
+  if (dweight.wanted()) {
+    column_sums(stream(), x.rows(), in.states, partials, tickets_, dweight, [=] __device__(unsigned row, unsigned n) {
+      return of_heads[std::size_t{row} * in.states + n] * in.x.at(row, n) * scales[row];
+    });
+  }
+  if (dbias.wanted()) {
+    column_sums(stream(), x.rows(), in.heads * in.states, partials, tickets_, dbias,
+                [=] __device__(unsigned row, unsigned column) {
+                  const unsigned n = column % in.states;
+                  const float2 pair = in.straight(row, column / in.states, n / 2);
+                  return n % 2 == 0 ? pair.x : pair.y;
+                });
+  }
+  launched("turned_heads_backward sums");
+}
+
+void CudaBackend::pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) {
+  const Rows<float> in = rows_of(x), out = rows_of(y);
+  const unsigned pairs = in.columns / 2, first = squares.invariant ? pairs : 0;
+  each(stream(), x.rows() * pairs, [=] __device__(unsigned i) {
+    const unsigned row = i / pairs, pair = i % pairs;
+    const float a = in.at(row, 2 * pair), b = in.at(row, 2 * pair + 1);
+    if (squares.invariant) out.at(row, pair) = a * a + b * b;
+    if (!squares.harmonics) return;
+    out.at(row, first + 2 * pair) = a * a - b * b;
+    out.at(row, first + 2 * pair + 1) = 2.0f * a * b;
+  });
+  launched("pair_squares");
+}
+
+void CudaBackend::pair_squares_backward(const Tensor& x, const PairSquares& squares, const Tensor& dy, const Grad& dx) {
+  if (!dx.wanted()) return;
+  const Rows<float> in = rows_of(x), up = rows_of(dy);
+  const Sink to = sink_of(dx);
+  const unsigned pairs = in.columns / 2, first = squares.invariant ? pairs : 0;
+  each(stream(), x.rows() * pairs, [=] __device__(unsigned i) {
+    const unsigned row = i / pairs, pair = i % pairs;
+    const float a = in.at(row, 2 * pair), b = in.at(row, 2 * pair + 1);
+    const float size = squares.invariant ? up.at(row, pair) : 0.0f;
+    const float real = squares.harmonics ? up.at(row, first + 2 * pair) : 0.0f;
+    const float imaginary = squares.harmonics ? up.at(row, first + 2 * pair + 1) : 0.0f;
+    to.put(row, 2 * pair, 2.0f * (a * (size + real) + b * imaginary));
+    to.put(row, 2 * pair + 1, 2.0f * (b * (size - real) + a * imaginary));
+  });
+  launched("pair_squares_backward");
+}
+
+void CudaBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                              const Tensor& inverse) {
+  const GatedHeads in = gated_inputs(x, z, weight, inverse, {});
+  const float least = static_cast<float>(eps);
+  const Rows<float> out = rows_of(y);
+  each_warp(stream(), x.rows(), [=] __device__(unsigned i, unsigned lane) {
+    const unsigned row = i / in.heads, first = i % in.heads * in.width;
+    float scale = 1;
+    if (in.weight != nullptr) {
+      float sum = 0;
+      for (unsigned p = lane; p < in.width; p += 32) sum += in.x.at(i, p) * in.x.at(i, p);
+      scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.width) + least);
+      if (lane == 0) in.inverse[i] = scale;
+    }
+    for (unsigned p = lane; p < in.width; p += 32) {
+      const float factor = in.weight != nullptr ? scale * in.weight[first + p] : 1.0f;
+      out.at(i, p) = in.x.at(i, p) * factor * silu(in.z.at(row, first + p));
+    }
+  });
+  launched("gated_heads");
+}
+
+void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                                       const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
+  const GatedHeads in = gated_inputs(x, z, weight, inverse, dy);
+  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
+  each_warp(stream(), x.rows(), [=] __device__(unsigned i, unsigned lane) {
+    const unsigned row = i / in.heads, first = i % in.heads * in.width;
+    const float* up = in.dy + std::size_t{i} * in.width;
+    const float scale = in.weight != nullptr ? in.inverse[i] : 1.0f;
+    float pull = 0;
+    if (in.weight != nullptr) {
+      for (unsigned p = lane; p < in.width; p += 32) {
+        pull += up[p] * silu(in.z.at(row, first + p)) * in.weight[first + p] * in.x.at(i, p);
+      }
+      pull = warp_sum(pull) * scale * scale * scale / static_cast<float>(in.width);
+    }
+    for (unsigned p = lane; p < in.width; p += 32) {
+      const float factor = in.weight != nullptr ? in.weight[first + p] * scale : 1.0f;
+      const float value = in.x.at(i, p), gate = in.z.at(row, first + p);
+      if (to_x.wanted()) to_x.put(i, p, up[p] * silu(gate) * factor - value * pull);
+      if (to_z.wanted()) to_z.put(row, first + p, up[p] * value * factor * silu_slope(gate));
+    }
+  });
+  if (dweight.wanted()) {
+    const SideStream beside(*this);
+    const unsigned columns = in.heads * in.width;
+    column_sums(stream(), z.rows(), columns, scratch(std::size_t{max_ranges} * columns), tickets_, dweight,
+                [=] __device__(unsigned row, unsigned column) {
+                  const std::size_t i = std::size_t{row} * in.heads + column / in.width;
+                  const unsigned p = column % in.width;
+                  return in.dy[i * in.width + p] * silu(in.z.at(row, column)) * in.x.at(i, p) * in.inverse[i];
+                });
+  }
+  launched("gated_heads_backward");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,789 @@
+// The selective scan by its recurrence: a thread keeps four numbers of the state in registers, the threads of a group
+// share a row of it. The gradient cuts the sequence into chunks: one launch walks it in both directions and leaves the
+// states between chunks, one launch does all chunks side by side, one adds what heads share. By the trapezoidal rule a
+// token enters once more, late: the state that is handed on holds it with both weights, its own answer with the first.
+// Bound by latency: the steps of a sequence depend on each other, and each is a few instructions.
+#include <cuda_pipeline.h>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr int walkers = 128;  // threads that walk along the sequence, side by side over channels
+constexpr int chunk = 16;     // tokens between kept states; their states fit in registers
+
+struct ScanSizes {
+  int batch, length, heads, groups, width, states;
+  int chunks, group;  // chunks of a sequence; heads that share B and C
+};
+
+struct ScanArrays {
+  Rows<float> x, dt, log_decay, lag, B, C;
+  const float *A_log, *D, *dy;
+};
+
+struct Walk {
+  int b, h, p, lane, state;  // this thread: batch, head, channel, place in its group, first of its four states
+};
+
+/// Of thread `own` of those that walk the block's channels.
+template <int lanes>
+__device__ Walk walk_of(const ScanSizes& s, int block, int tile_width, int own) {
+  const int tiles = (s.width + tile_width - 1) / tile_width;
+  const int pair = block / tiles, lane = own % lanes;
+  return {pair / s.heads, pair % s.heads, block % tiles * tile_width + own / lanes, lane, 4 * lane};
+}
+
+__device__ float rate_of(const ScanArrays& a, int h) { return a.A_log != nullptr ? expf(a.A_log[h]) : 0.0f; }
+
+/// Tokens in shared memory: `u` is x or dy [steps][channels], `s` the rows of B or C it meets.
+template <int lanes, int steps>
+struct ScanTile {
+  static constexpr int channels = walkers / lanes, states = 4 * lanes;
+  float u[steps][channels];
+  float s[steps][states];
+};
+
+/// Where rows of numbers begin, how far apart they are, and how many numbers of a row count.
+struct Strip {
+  const float* data;
+  std::size_t stride;
+  int width;
+};
+
+/// Starts the copy of rows [begin, begin + steps) by the whole block; what lies outside of [0, length) and of the width
+/// becomes zero.
+template <int steps, int columns>
+__device__ void fetch(float (&to)[steps][columns], const Strip& from, int begin, int length) {
+  const bool fours =
+      from.width % 4 == 0 && from.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(from.data) % 16 == 0;
+  const int each = fours ? 4 : 1;
+  for (int i = static_cast<int>(threadIdx.x) * each; i < steps * columns; i += static_cast<int>(blockDim.x) * each) {
+    const int step = i / columns, n = i % columns;
+    const bool valid = begin + step >= 0 && begin + step < length && n < from.width;
+    const float* source = valid ? from.data + (begin + step) * from.stride + n : from.data;
+    if (fours) {
+      __pipeline_memcpy_async(&to[step][n], source, 16, valid ? 0 : 16);
+    } else {
+      __pipeline_memcpy_async(&to[step][n], source, 4, valid ? 0 : 4);
+    }
+  }
+}
+
+/// Per token and head: dt, the logarithm of the decay (read only where it is given), and with what weight the token
+/// enters late.
+template <int steps>
+struct ScalarTile {
+  float dt[steps], log_decay[steps], late[steps];
+};
+
+/// Starts the copy of tokens [begin, begin + steps), by the first threads of a block.
+template <bool lagged, int steps>
+__device__ void fetch(ScalarTile<steps>& to, const ScanSizes& s, const ScanArrays& in, std::size_t row, int h,
+                      int begin) {
+  const int step = static_cast<int>(threadIdx.x), t = begin + step;
+  if (step >= steps || t >= s.length) return;
+  if (in.dt.data != nullptr) __pipeline_memcpy_async(&to.dt[step], &in.dt.at(row + t, h), 4);
+  if (!lagged) return;
+  __pipeline_memcpy_async(&to.log_decay[step], &in.log_decay.at(row + t, h), 4);
+  if (t + 1 < s.length) {
+    __pipeline_memcpy_async(&to.late[step], &in.lag.at(row + t + 1, h), 4);
+  } else {
+    to.late[step] = 0.0f;
+  }
+}
+
+template <int lanes>
+__device__ float sum_of_group(float x) {
+#pragma unroll
+  for (int offset = lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(full_warp, x, offset);
+  return x;
+}
+
+__device__ void load_state(float (&h)[4], const float* from, int states, int first) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) h[i] = first + i < states ? from[first + i] : 0.0f;
+}
+__device__ void store_state(const float (&h)[4], float* to, int states, int first) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (first + i < states) to[first + i] = h[i];
+  }
+}
+
+/// What all channels of a head need of a token, read at once: both weights, the decay, the sum of the weights.
+struct alignas(16) Token {
+  float dt, late, decay, whole;
+};
+
+__device__ float4 four_of(const float* numbers) { return *reinterpret_cast<const float4*>(numbers); }
+
+constexpr int segments = 4;  // of a tile of tokens: they answer side by side
+constexpr int segment = 16;  // tokens of each
+constexpr int forward_tile = segments * segment;
+
+/// Adds `count` numbers over the lanes of a group. Halves change hands, so that a lane ends with count / lanes of the
+/// sums, at least one; `first` is the number of the first of them.
+template <int lanes, int count>
+__device__ int sum_over_lanes(float (&v)[count]) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  int first = 0, left = count;
+#pragma unroll
+  for (int offset = lanes / 2; offset > 0; offset /= 2) {
+    if (left == 1) {
+      v[0] += __shfl_xor_sync(full_warp, v[0], offset);
+      continue;
+    }
+    left /= 2;
+    const bool upper = (lane & offset) != 0;
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) {
+      if (i >= left) break;
+      const float low = v[i], high = v[i + left];
+      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
+    }
+    if (upper) first += left;
+  }
+  return first;
+}
+
+// Forward: the block's channels of one head, a tile of tokens after the other. The threads of a segment walk the tokens
+// before it without answering, in the order in which one walk would: the bits do not depend on where tiles begin.
+template <int lanes, bool lagged>
+__global__ void __launch_bounds__(segments* walkers)
+    scan_kernel(ScanSizes s, ScanArrays in, float* y, float* state, bool resume) {
+  await_previous();
+  struct Buffer {
+    ScanTile<lanes, forward_tile> xB;
+    float C[forward_tile][4 * lanes];
+    ScalarTile<forward_tile> scalars;
+  };
+  extern __shared__ float4 memory[];
+  Buffer* buffers = reinterpret_cast<Buffer*>(memory);
+  __shared__ Token tokens[forward_tile];
+  __shared__ float4 carry[walkers];
+  const int own = static_cast<int>(threadIdx.x) % walkers, part = static_cast<int>(threadIdx.x) / walkers;
+  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, own);
+  const int p = own / lanes, group = w.h / s.group;
+  const std::size_t row = static_cast<std::size_t>(w.b) * s.length;
+  const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
+  const Strip x{&in.x.at(row, w.h * s.width + w.p - p), in.x.stride, s.width - (w.p - p)};
+  const Strip B{&in.B.at(row, group * s.states), in.B.stride, s.states};
+  const Strip C{&in.C.at(row, group * s.states), in.C.stride, s.states};
+  const auto start = [&](int begin, Buffer& to) {
+    fetch(to.xB.u, x, begin, s.length);
+    fetch(to.xB.s, B, begin, s.length);
+    fetch(to.C, C, begin, s.length);
+    fetch<lagged>(to.scalars, s, in, row, w.h, begin);
+    __pipeline_commit();
+  };
+  float* kept = state + ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.width + w.p) * s.states;
+  float h[4] = {};
+  if (part == 0) {
+    if (resume && w.p < s.width) load_state(h, kept, s.states, w.state);
+    carry[own] = make_float4(h[0], h[1], h[2], h[3]);
+  }
+  start(0, buffers[0]);
+  for (int begin = 0, turn = 0; begin < s.length; begin += forward_tile, turn ^= 1) {
+    if (begin + forward_tile < s.length) {
+      start(begin + forward_tile, buffers[turn ^ 1]);
+      __pipeline_wait_prior(1);
+    } else {
+      __pipeline_wait_prior(0);
+    }
+    __syncthreads();
+    const Buffer& tile = buffers[turn];
+    const int count = min(forward_tile, s.length - begin);
+    if (threadIdx.x < forward_tile) {
+      const int t = static_cast<int>(threadIdx.x);
+      const float dt = in.dt.data != nullptr ? tile.scalars.dt[t] : 1.0f;
+      const float late = lagged ? tile.scalars.late[t] : 0.0f;
+      const float decay = expf(lagged ? tile.scalars.log_decay[t] : -rate * dt);
+      tokens[t] = t < count ? Token{dt, late, decay, dt + late} : Token{0.0f, 0.0f, 1.0f, 0.0f};
+    }
+    __syncthreads();
+    const auto add = [&](const float4& b, float decay, float input) {
+      h[0] = fmaf(decay, h[0], input * b.x);
+      h[1] = fmaf(decay, h[1], input * b.y);
+      h[2] = fmaf(decay, h[2], input * b.z);
+      h[3] = fmaf(decay, h[3], input * b.w);
+    };
+    const int first = part * segment;
+    const float4 from = carry[own];
+    h[0] = from.x;
+    h[1] = from.y;
+    h[2] = from.z;
+    h[3] = from.w;
+#pragma unroll 8
+    for (int t = 0; t < first; ++t) {
+      const Token token = tokens[t];
+      const float u = tile.xB.u[t][p];
+      const float4 b = four_of(&tile.xB.s[t][w.state]);
+      add(b, token.decay, u * token.dt);
+      if (lagged) add(b, 1.0f, u * token.late);
+    }
+    float answers[segment];
+#pragma unroll
+    for (int i = 0; i < segment; ++i) {
+      const Token token = tokens[first + i];
+      const float u = tile.xB.u[first + i][p];
+      const float4 b = four_of(&tile.xB.s[first + i][w.state]), c = four_of(&tile.C[first + i][w.state]);
+      add(b, token.decay, u * token.dt);
+      answers[i] = h[0] * c.x + h[1] * c.y + h[2] * c.z + h[3] * c.w;
+      if (lagged) add(b, 1.0f, u * token.late);
+    }
+    const int mine = first + sum_over_lanes<lanes>(answers);
+    constexpr int held = segment > lanes ? segment / lanes : 1, holders = lanes > segment ? lanes / segment : 1;
+    const bool writes = w.p < s.width && w.lane % holders == 0;
+#pragma unroll
+    for (int i = 0; i < held; ++i) {
+      const int t = mine + i;
+      if (writes && t < count) {
+        y[((row + begin + t) * s.heads + w.h) * s.width + w.p] = answers[i] + skip * tile.xB.u[t][p];
+      }
+    }
+    __syncthreads();
+    if (part == segments - 1) carry[own] = make_float4(h[0], h[1], h[2], h[3]);
+  }
+  // Behind the last token decays are one and inputs zero, so that the last segment ends with the last state.
+  if (part == segments - 1 && state != nullptr && w.p < s.width) store_state(h, kept, s.states, w.state);
+}
+
+/// What the gradient keeps between its launches, in the caller's workspace.
+struct ScanWorkspace {
+  float *states, *flows;  // [B,H,chunks,P,N]: the state before a chunk, and what flows into it from behind
+  float* shared;          // [B,T,H tiles,2N]: parts of dB and dC
+  float* steps;           // [B,T,H tiles,kinds]: parts of d dt; lagged also of d log_decay and of d lag, a token early
+  float* scalars;         // [H,2,B chunks tiles]: parts of dA_log and dD
+};
+
+template <bool lagged>
+constexpr int step_kinds = lagged ? 3 : 1;
+
+/// What the walk over the states needs of a token: h <- decay h + (weight u) s^T.
+struct AnalysisThrottle {
+  float decay, weight;
+};
+
+/// Of token t of a chunk; the walk from behind meets the decay after what it adds.
+template <bool lagged>
+__device__ AnalysisThrottle pace_of(const ScalarTile<chunk>& scalars, int t, bool has_dt, float rate, bool back) {
+  const float dt = has_dt ? scalars.dt[t] : 1.0f;
+  const float decay = expf(lagged ? scalars.log_decay[t] : -rate * dt);
+  return {decay, back ? decay : lagged ? dt + scalars.late[t] : dt};
+}
+
+/// Takes four states of a channel through the tokens of a chunk, from behind where `back`.
+template <int lanes>
+__device__ void walk_chunk(const ScanTile<lanes, chunk>& us, const AnalysisThrottle* paces, bool back, int p, int state,
+                           float (&h)[4]) {
+#pragma unroll
+  for (int j = 0; j < chunk; ++j) {
+    const int step = back ? chunk - 1 - j : j;
+    const AnalysisThrottle pace = paces[step];
+    const float input = us.u[step][p] * pace.weight;
+    const float4 v = four_of(&us.s[step][state]);
+    h[0] = fmaf(pace.decay, h[0], input * v.x);
+    h[1] = fmaf(pace.decay, h[1], input * v.y);
+    h[2] = fmaf(pace.decay, h[2], input * v.z);
+    h[3] = fmaf(pace.decay, h[3], input * v.w);
+  }
+}
+
+/// The states before every chunk (blockIdx.y 0) and the flow from behind into every chunk (1). Both are the same walk:
+/// forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
+template <int lanes, bool lagged>
+__global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
+  await_previous();
+  struct Buffer {
+    ScanTile<lanes, chunk> us;
+    ScalarTile<chunk> scalars;
+  };
+  __shared__ __align__(16) Buffer buffers[2];
+  __shared__ AnalysisThrottle paces[chunk];
+  const bool back = blockIdx.y == 1;
+  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, static_cast<int>(threadIdx.x));
+  const int p = static_cast<int>(threadIdx.x) / lanes, channel = w.p - p, group = w.h / s.group;
+  const std::size_t row = static_cast<std::size_t>(w.b) * s.length;
+  const float rate = rate_of(in, w.h);
+  const Strip u{back ? in.dy + (row * s.heads + w.h) * s.width + channel : &in.x.at(row, w.h * s.width + channel),
+                back ? static_cast<std::size_t>(s.heads) * s.width : in.x.stride, s.width - channel};
+  const Strip states{back ? &in.C.at(row, group * s.states) : &in.B.at(row, group * s.states),
+                     back ? in.C.stride : in.B.stride, s.states};
+  const auto start = [&](int c, Buffer& to) {
+    fetch(to.us.u, u, c * chunk, s.length);
+    fetch(to.us.s, states, c * chunk, s.length);
+    fetch<lagged>(to.scalars, s, in, row, w.h, c * chunk);
+    __pipeline_commit();
+  };
+  const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
+  float* kept = back ? out.flows : out.states;
+  float h[4] = {};
+  start(place(0), buffers[0]);
+  for (int i = 0; i < s.chunks; ++i) {
+    const int c = place(i), count = min(chunk, s.length - c * chunk);
+    if (i + 1 < s.chunks) {
+      start(place(i + 1), buffers[(i + 1) % 2]);
+      __pipeline_wait_prior(1);
+    } else {
+      __pipeline_wait_prior(0);
+    }
+    __syncthreads();
+    const Buffer& tile = buffers[i % 2];
+    if (threadIdx.x < chunk) {
+      const int t = static_cast<int>(threadIdx.x);
+      const AnalysisThrottle pace = pace_of<lagged>(tile.scalars, t, in.dt.data != nullptr, rate, back);
+      paces[t] = t < count ? pace : AnalysisThrottle{1.0f, 0.0f};
+    }
+    if (w.p < s.width) {
+      const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + c) * s.width + w.p;
+      store_state(h, kept + at * s.states, s.states, w.state);
+    }
+    __syncthreads();
+    walk_chunk<lanes>(tile.us, paces, back, p, w.state, h);
+    __syncthreads();
+  }
+}
+
+/// Adds eight numbers over the channels of a warp. Halves change hands, so that a lane ends with 8 / (32 / lanes) of
+/// the sums; `first` is the number of the first of them.
+template <int lanes>
+__device__ int sum_over_channels(float (&v)[8]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int first = 0, count = 8;
+#pragma unroll
+  for (int offset = 16; offset >= lanes; offset /= 2) {
+    count /= 2;
+    const bool upper = (lane & offset) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i >= count) break;
+      const float low = v[i], high = v[i + count];
+      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
+    }
+    if (upper) first += count;
+  }
+  return first;
+}
+
+constexpr int max_sections = 4;  // chunks of a sequence that one block can do side by side
+
+/// Threads for one chunk, when a block does `sections` of them.
+template <int lanes, int sections>
+constexpr int chunk_block = lanes >= 16 || sections > 1 ? 128 : 256;
+
+template <int lanes, bool lagged, int sections>
+struct ChunkMemory {
+  static constexpr int block = chunk_block<lanes, sections>, tokens = sections * chunk;
+  static constexpr int channels = block / lanes, states = 4 * lanes, warps = block / 32;
+  float x[tokens][channels], dy[tokens][channels];
+  float B[tokens][states], C[tokens][states];
+  Token token[tokens];
+  float4 ends[sections][block], flows[sections][block];  // where walks from zero end
+  float fades[sections];
+  float shared[sections][warps][chunk][2 * states];
+  float steps[sections][warps][chunk][step_kinds<lagged>];
+  float sums[32];
+};
+
+template <int lanes, bool lagged, int sections>
+__device__ void load_chunk(ChunkMemory<lanes, lagged, sections>& m, const ScanSizes& s, const ScanArrays& in, int b,
+                           int h, int channel, int begin) {
+  using Memory = ChunkMemory<lanes, lagged, sections>;
+  const std::size_t row = static_cast<std::size_t>(b) * s.length;
+  const int group = h / s.group, width = s.width - channel;
+  fetch(m.x, {&in.x.at(row, h * s.width + channel), in.x.stride, width}, begin, s.length);
+  fetch(m.dy, {in.dy + (row * s.heads + h) * s.width + channel, static_cast<std::size_t>(s.heads) * s.width, width},
+        begin, s.length);
+  fetch(m.B, {&in.B.at(row, group * s.states), in.B.stride, s.states}, begin, s.length);
+  fetch(m.C, {&in.C.at(row, group * s.states), in.C.stride, s.states}, begin, s.length);
+  __pipeline_commit();
+  if (threadIdx.x < Memory::tokens) {
+    const int own = static_cast<int>(threadIdx.x), t = begin + own;
+    const bool inside = t < s.length;
+    const float dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row + t, h) : 1.0f;
+    const float late = lagged && t + 1 < s.length ? in.lag.at(row + t + 1, h) : 0.0f;
+    const float decay = expf(!lagged ? -rate_of(in, h) * dt : inside ? in.log_decay.at(row + t, h) : 0.0f);
+    m.token[own] = {dt, late, decay, dt + late};
+  }
+  __pipeline_wait_prior(0);
+  __syncthreads();
+}
+
+__device__ void fade_and_add(float (&h)[4], float fade, const float4& end) {
+  h[0] = fade * h[0] + end.x;
+  h[1] = fade * h[1] + end.y;
+  h[2] = fade * h[2] + end.z;
+  h[3] = fade * h[3] + end.w;
+}
+
+/// The state before a section and what flows into it from behind, when the block holds the whole sequence: both walks
+/// from zero first, then what the other sections hand on.
+template <int lanes, bool lagged, int sections>
+__device__ void enter_section(ChunkMemory<lanes, lagged, sections>& m, int section, int own, const Walk& w,
+                              float (&h)[4], float (&flow)[4]) {
+  const int p = own / lanes, first = section * chunk;
+  float end[4] = {}, back[4] = {}, fade = 1;
+#pragma unroll
+  for (int t = first; t < first + chunk; ++t) {
+    const Token token = m.token[t];
+    const float input = m.x[t][p] * token.whole;
+    const float4 B = four_of(&m.B[t][w.state]);
+    end[0] = token.decay * end[0] + input * B.x;
+    end[1] = token.decay * end[1] + input * B.y;
+    end[2] = token.decay * end[2] + input * B.z;
+    end[3] = token.decay * end[3] + input * B.w;
+    fade *= token.decay;
+  }
+#pragma unroll
+  for (int t = first + chunk - 1; t >= first; --t) {
+    const float dy = m.dy[t][p], decay = m.token[t].decay;
+    const float4 C = four_of(&m.C[t][w.state]);
+    back[0] = decay * (back[0] + dy * C.x);
+    back[1] = decay * (back[1] + dy * C.y);
+    back[2] = decay * (back[2] + dy * C.z);
+    back[3] = decay * (back[3] + dy * C.w);
+  }
+  m.ends[section][own] = make_float4(end[0], end[1], end[2], end[3]);
+  m.flows[section][own] = make_float4(back[0], back[1], back[2], back[3]);
+  if (own == 0) m.fades[section] = fade;
+  __syncthreads();
+  for (int before = 0; before < section; ++before) fade_and_add(h, m.fades[before], m.ends[before][own]);
+  for (int behind = sections - 1; behind > section; --behind) {
+    fade_and_add(flow, m.fades[behind], m.flows[behind][own]);
+  }
+}
+
+// Chunks of one head's channels, one or all of a short sequence: the states again, kept in registers, then back through
+// them.
+template <int lanes, bool lagged, int sections>
+__global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
+    scan_chunk_kernel(ScanSizes s, ScanArrays in, ScanWorkspace work, Sink dx) {
+  await_previous();
+  using Memory = ChunkMemory<lanes, lagged, sections>;
+  extern __shared__ float4 memory[];
+  Memory& m = *reinterpret_cast<Memory*>(memory);
+  const int own = static_cast<int>(threadIdx.x) % Memory::block,
+            section = static_cast<int>(threadIdx.x) / Memory::block;
+  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels, own);
+  const int tiles = (s.width + Memory::channels - 1) / Memory::channels;
+  const int tile = static_cast<int>(blockIdx.x) % tiles, begin = static_cast<int>(blockIdx.y) * Memory::tokens;
+  const int p = own / lanes, warp = own / 32, first = section * chunk;
+  const int count = min(Memory::tokens, s.length - begin);
+  const std::size_t row = static_cast<std::size_t>(w.b) * s.length + begin;
+  const bool inside = w.p < s.width;
+  float h[4] = {}, flow[4] = {};
+  if (sections == 1 && inside) {
+    const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + blockIdx.y) * s.width + w.p;
+    load_state(h, work.states + at * s.states, s.states, w.state);
+    load_state(flow, work.flows + at * s.states, s.states, w.state);
+  }
+  load_chunk(m, s, in, w.b, w.h, tile * Memory::channels, begin);
+  if (sections > 1) enter_section(m, section, own, w, h, flow);
+
+  float before[chunk][4];
+#pragma unroll
+  for (int i = 0; i < chunk; ++i) {
+    const int t = first + i;
+    const Token token = m.token[t];
+    const float input = m.x[t][p] * token.whole;
+    const float4 four = four_of(&m.B[t][w.state]);
+    const float B[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      before[i][k] = h[k];
+      h[k] = token.decay * h[k] + input * B[k];
+    }
+  }
+  const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
+  constexpr int kinds = step_kinds<lagged>;
+  float to_steps[chunk][kinds], to_A_log = 0, to_D = 0;
+#pragma unroll
+  for (int i = chunk - 1; i >= 0; --i) {
+    const int t = first + i;
+    const auto [dt, late, decay, whole] = m.token[t];
+    const float x = m.x[t][p], dy = m.dy[t][p];
+    const float4 fours[2] = {four_of(&m.B[t][w.state]), four_of(&m.C[t][w.state])};
+    const float Bs[4] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w};
+    const float Cs[4] = {fours[1].x, fours[1].y, fours[1].z, fours[1].w};
+    float v[8], along = 0, along_late = 0, dlog = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const float B = Bs[k], g = flow[k] + dy * Cs[k];
+      v[k] = g * (x * dt);
+      v[4 + k] = dy * (decay * before[i][k] + x * dt * B);
+      along += g * B;
+      if (lagged) {
+        v[k] += flow[k] * (x * late);
+        along_late += flow[k] * B;
+      }
+      flow[k] = decay * g;
+      dlog += flow[k] * before[i][k];
+    }
+    const int summed = sum_over_channels<lanes>(v);
+#pragma unroll
+    for (int k = 0; k < lanes / 4; ++k) {
+      const int number = summed + k;
+      m.shared[section][warp][i][number / 4 * Memory::states + w.state + number % 4] = v[k];
+    }
+    to_steps[i][0] = along * x - rate * dlog;
+    if (lagged) {
+      to_steps[i][kinds / 2] = dlog;
+      to_steps[i][kinds - 1] = along_late * x;
+    }
+    to_A_log -= rate * dt * dlog;
+    along = sum_of_group<lanes>(lagged ? dt * along + late * along_late : dt * along);
+    if (w.lane == 0) {
+      to_D += dy * x;
+      if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
+    }
+  }
+#pragma unroll
+  for (int kind = 0; kind < kinds; ++kind) {
+    float of_kind[chunk];
+#pragma unroll
+    for (int i = 0; i < chunk; ++i) of_kind[i] = to_steps[i][kind];
+    const int summed = sum_over_lanes<32>(of_kind);
+    if (threadIdx.x % 2 == 0) m.steps[section][warp][summed][kind] = of_kind[0];
+  }
+  to_A_log = block_sum(to_A_log, m.sums);
+  to_D = block_sum(to_D, m.sums);  // its barriers also end the writing of m.shared and m.steps
+  const int parts = s.heads * tiles, part = w.h * tiles + tile;
+  for (int i = static_cast<int>(threadIdx.x); i < count * 2 * Memory::states; i += sections * Memory::block) {
+    const int t = i / (2 * Memory::states), number = i % (2 * Memory::states);
+    const int n = number % Memory::states;
+    float sum = 0;
+#pragma unroll
+    for (int other = 0; other < Memory::warps; ++other) sum += m.shared[t / chunk][other][t % chunk][number];
+    if (n < s.states) {
+      work.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
+    }
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < count * kinds; i += sections * Memory::block) {
+    const int t = i / kinds, kind = i % kinds;
+    float sum = 0;
+#pragma unroll
+    for (int other = 0; other < Memory::warps; ++other) sum += m.steps[t / chunk][other][t % chunk][kind];
+    work.steps[((row + t) * parts + part) * kinds + kind] = sum;
+  }
+  if (threadIdx.x == 0) {
+    const std::size_t several = static_cast<std::size_t>(s.batch) * gridDim.y * tiles;
+    const std::size_t at = (static_cast<std::size_t>(w.b) * gridDim.y + blockIdx.y) * tiles + tile;
+    work.scalars[w.h * 2 * several + at] = to_A_log;
+    work.scalars[(w.h * 2 + 1) * several + at] = to_D;
+  }
+}
+
+struct ScanSinks {
+  Sink dt, A_log, B, C, D, log_decay, lag;
+};
+
+/// The sum of one kind of step for one token and head. What belongs to lag was found at the token before it.
+__device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std::size_t row, int h, float sum) {
+  if (kind == 0 && out.dt.wanted()) out.dt.put(row, h, sum);
+  if (kind == 1 && out.log_decay.wanted()) out.log_decay.put(row, h, sum);
+  if (kind < 2 || !out.lag.wanted()) return;
+  const int t = static_cast<int>(row % s.length);
+  if (t == 0) out.lag.put(row, h, 0.0f);
+  if (t + 1 < s.length) out.lag.put(row + 1, h, sum);
+}
+
+// Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
+template <int kinds>
+__global__ void __launch_bounds__(threads)
+    scan_sum_kernel(ScanSizes s, ScanWorkspace work, ScanSinks out, int tiles, int several) {
+  await_previous();
+  __shared__ float sums[32];
+  const int parts = s.heads * tiles;
+  if (static_cast<int>(blockIdx.x) < s.heads) {
+    const int h = static_cast<int>(blockIdx.x);
+    for (int which = 0; which < 2; ++which) {
+      const float* from = work.scalars + (h * 2 + which) * static_cast<std::size_t>(several);
+      float sum = 0;
+      for (int i = static_cast<int>(threadIdx.x); i < several; i += threads) sum += from[i];
+      sum = block_sum(sum, sums);
+      const Sink& to = which == 0 ? out.A_log : out.D;
+      if (threadIdx.x == 0 && to.wanted()) to.put(static_cast<unsigned>(h), sum);
+    }
+    return;
+  }
+  const std::size_t i = (blockIdx.x - s.heads) * std::size_t{threads} + threadIdx.x;
+  const std::size_t rows = static_cast<std::size_t>(s.batch) * s.length;
+  const int wide = s.groups * s.states, width = wide + kinds * s.heads;
+  if (i >= rows * width) return;
+  const std::size_t row = i / width;
+  const int number = static_cast<int>(i % width);
+  if (number >= wide) {
+    const int h = (number - wide) % s.heads, kind = (number - wide) / s.heads;
+    float sum = 0;
+    for (int tile = 0; tile < tiles; ++tile) sum += work.steps[(row * parts + h * tiles + tile) * kinds + kind];
+    put_step(s, out, kind, row, h, sum);
+    return;
+  }
+  const int group = number / s.states, n = number % s.states, first = group * s.group * tiles;
+  float to_B = 0, to_C = 0;
+#pragma unroll 8
+  for (int part = first; part < first + s.group * tiles; ++part) {
+    const float* from = work.shared + (row * parts + part) * 2 * s.states + n;
+    to_B += from[0];
+    to_C += from[s.states];
+  }
+  // One thread, B first: B and C may be the same numbers.
+  if (out.B.wanted()) out.B.put(row, number, to_B);
+  if (out.C.wanted()) out.C.put(row, number, to_C);
+}
+
+ScanSizes sizes_of(const ScanInputs& in) {
+  ScanSizes s{};
+  s.batch = static_cast<int>(in.x.shape[0]);
+  s.length = static_cast<int>(in.x.shape[1]);
+  s.heads = in.heads;
+  s.groups = in.groups;
+  s.width = static_cast<int>(in.x.elements() / (std::int64_t{s.batch} * s.length * s.heads));
+  s.states = static_cast<int>(in.B.elements() / (std::int64_t{s.batch} * s.length * s.groups));
+  s.chunks = (s.length + chunk - 1) / chunk;
+  s.group = s.heads / s.groups;
+  return s;
+}
+
+ScanArrays arrays_of(const ScanInputs& in) {
+  return {rows_of(in.x),
+          in.dt.defined() ? rows_of(in.dt) : Rows<float>{},
+          in.lag.defined() ? rows_of(in.log_decay) : Rows<float>{},
+          in.lag.defined() ? rows_of(in.lag) : Rows<float>{},
+          rows_of(in.B),
+          rows_of(in.C),
+          in.A_log.as<float>(),
+          in.D.as<float>(),
+          nullptr};
+}
+
+int lanes_for(int states) {
+  if (states > 128) {
+    throw Error(ExitCode::failure, "the GPU's scan takes at most 128 states a channel, and there are " +
+                                       std::to_string(states) + "; use --device cpu");
+  }
+  return states <= 16 ? 4 : states <= 32 ? 8 : states <= 64 ? 16 : 32;
+}
+
+/// How many chunks a block does side by side in the backward pass: all of a short sequence, where they fit.
+int sections_for(const ScanSizes& s) {
+  return s.chunks > 1 && s.chunks <= max_sections && lanes_for(s.states) <= 8 ? max_sections : 1;
+}
+
+int tiles_for(const ScanSizes& s) {
+  const int lanes = lanes_for(s.states);
+  const int channels = (sections_for(s) > 1 || lanes >= 16 ? 128 : 256) / lanes;
+  return (s.width + channels - 1) / channels;
+}
+
+std::int64_t state_elements(const ScanSizes& s) {
+  return std::int64_t{s.batch} * s.heads * s.chunks * s.width * s.states;
+}
+int kinds_of(const ScanInputs& in) { return in.lag.defined() ? step_kinds<true> : step_kinds<false>; }
+std::int64_t part_rows(const ScanSizes& s) { return std::int64_t{s.batch} * s.length * s.heads * tiles_for(s); }
+
+template <int lanes, bool lagged>
+void launch_scan(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, float* y, float* state, bool resume) {
+  constexpr int buffer =
+      sizeof(ScanTile<lanes, forward_tile>) + forward_tile * 16 * lanes + sizeof(ScalarTile<forward_tile>);
+  allow_shared_memory(reinterpret_cast<const void*>(scan_kernel<lanes, lagged>), 2 * buffer, "ssd_scan");
+  const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes);
+  launch(scan_kernel<lanes, lagged>, blocks, segments * walkers, s.length > forward_tile ? 2 * buffer : buffer, stream,
+         s, in, y, state, resume);
+}
+
+template <int lanes, bool lagged, int sections>
+void launch_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
+                   const Sink& dx) {
+  constexpr int bytes = sizeof(ChunkMemory<lanes, lagged, sections>);
+  const auto kernel = scan_chunk_kernel<lanes, lagged, sections>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
+  const dim3 grid(static_cast<unsigned>(s.batch * s.heads * tiles_for(s)), blocks_for(s.chunks, sections));
+  launch(kernel, grid, sections * chunk_block<lanes, sections>, bytes, stream, s, in, work, dx);
+}
+
+template <int lanes, bool lagged>
+void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
+                     const Sink& dx) {
+  if constexpr (lanes <= 8) {
+    if (sections_for(s) > 1) return launch_chunks<lanes, lagged, max_sections>(stream, s, in, work, dx);
+  }
+  const dim3 grid(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes), 2);
+  // Not early: the whole gradient takes a fifth longer then, probably because these few blocks gather where there is
+  // room beside the kernel before.
+  scan_states_kernel<lanes, lagged><<<grid, walkers, 0, stream>>>(s, in, work);
+  launch_chunks<lanes, lagged, 1>(stream, s, in, work, dx);
+}
+
+/// Calls body with the lanes a channel takes, and whether there is a lag, as types.
+template <class Body>
+void with_kind(const ScanInputs& in, const ScanSizes& s, const Body& body) {
+  const auto with_lag = [&](auto lanes) {
+    if (in.lag.defined()) return body(lanes, std::true_type{});
+    body(lanes, std::false_type{});
+  };
+  switch (lanes_for(s.states)) {
+    case 4:
+      return with_lag(std::integral_constant<int, 4>{});
+    case 8:
+      return with_lag(std::integral_constant<int, 8>{});
+    case 16:
+      return with_lag(std::integral_constant<int, 16>{});
+    default:
+      return with_lag(std::integral_constant<int, 32>{});
+  }
+}
+
+}  // namespace
+
+void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
+  if (in.x.elements() == 0) return;
+  const ScanSizes s = sizes_of(in);
+  const ScanArrays arrays = arrays_of(in);
+  with_kind(in, s, [&](auto lanes, auto lagged) {
+    launch_scan<lanes(), lagged()>(stream(), s, arrays, y.as<float>(), state.as<float>(), resume);
+  });
+  launched("ssd_scan");
+}
+
+std::int64_t CudaBackend::ssd_scan_workspace(const ScanInputs& in) const {
+  if (in.x.elements() == 0) return 1;
+  const ScanSizes s = sizes_of(in);
+  return 2 * state_elements(s) + part_rows(s) * (2 * s.states + kinds_of(in)) +
+         std::int64_t{2} * s.heads * s.batch * s.chunks * tiles_for(s);
+}
+
+void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
+                                    const ScanGrads& out) {
+  if (in.x.elements() == 0) return;
+  const ScanSizes s = sizes_of(in);
+  ScanArrays arrays = arrays_of(in);
+  arrays.dy = dy.as<float>();
+  ScanWorkspace work{};
+  work.states = workspace.as<float>();
+  work.flows = work.states + state_elements(s);
+  work.shared = work.flows + state_elements(s);
+  work.steps = work.shared + part_rows(s) * 2 * s.states;
+  work.scalars = work.steps + part_rows(s) * kinds_of(in);
+  with_kind(in, s, [&](auto lanes, auto lagged) {
+    launch_backward<lanes(), lagged()>(stream(), s, arrays, work, sink_of(out.x));
+  });
+  launched("ssd_scan_backward");
+  const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log),     sink_of(out.B),  sink_of(out.C),
+                        sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
+  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
+  const auto sum = in.lag.defined() ? scan_sum_kernel<step_kinds<true>> : scan_sum_kernel<step_kinds<false>>;
+  const int tiles = tiles_for(s), several = s.batch * static_cast<int>(blocks_for(s.chunks, sections_for(s))) * tiles;
+  launch(sum, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream(), s, work, sinks,
+         tiles, several);
+  launched("ssd_scan_backward sums");
+}
+
+}  // namespace afterglow

@@ -1,0 +1,129 @@
+// The architecture holds: every source is read and checked, and planted violations prove that the check sees.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/core/architecture/rules.h"
+
+namespace afterglow {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+bool is_checked(const fs::path& path) {
+  for (const char* ending : {".h", ".cpp", ".cu", ".cuh", ".in"}) {
+    if (path.extension() == ending) return true;
+  }
+  return path.filename() == "CMakeLists.txt";
+}
+
+std::vector<Source> all_sources() {
+  const fs::path root = AFTERGLOW_SOURCE_DIR;
+  std::vector<Source> sources;
+  for (const char* top : {"app", "core", "gpu", "views", "tests"}) {
+    if (!fs::is_directory(root / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      if (!entry.is_regular_file() || !is_checked(entry.path())) continue;
+      std::ifstream stream(entry.path(), std::ios::binary);
+      sources.push_back({fs::relative(entry.path(), root).generic_string(),
+                         std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>())});
+    }
+  }
+  return sources;
+}
+
+TEST(Architecture, EverySourceKeepsTheRules) {
+  const std::vector<Source> sources = all_sources();
+  EXPECT_GT(sources.size(), 20) << "the sources were not found";
+  for (const Source& source : sources) {
+    for (const std::string& violation : broken_rules(source)) ADD_FAILURE() << violation;
+  }
+}
+
+std::vector<std::string> planted(const std::string& path, const std::string& line) {
+  return broken_rules({path, "// For a test.\n#pragma once\n" + line + "\n"});
+}
+
+TEST(Architecture, FoldersAreThoseOfTheTable) {
+  EXPECT_EQ(folder_of("core/figure/figure.h"), "core/figure");
+  EXPECT_EQ(folder_of("views/figures/spectrum.h"), "views");
+  EXPECT_EQ(folder_of("core/engine/recipe/recipe.h"), "core/engine/recipe");
+  EXPECT_EQ(folder_of("core/engine/x.h"), "");
+  EXPECT_EQ(folder_of("core/cellar/x.h"), "");
+  EXPECT_EQ(folder_of("main.cpp"), "");
+}
+
+TEST(Architecture, IncludesPointDown) {
+  EXPECT_THAT(planted("core/ops/a.cpp", "#include \"core/backend/backend.h\""), IsEmpty());
+  EXPECT_THAT(planted("core/ops/a.cpp", "#include \"core/ops/ops.h\""), IsEmpty());
+  EXPECT_THAT(planted("app/a.cpp", "#include \"gpu/cuda.h\""), IsEmpty());
+  EXPECT_THAT(planted("core/tensor/a.cpp", "#include \"core/io/error.h\""), IsEmpty());
+  EXPECT_THAT(planted("core/tensor/a.cpp", "#include \"core/io/csv.h\""), ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/figure/a.cpp", "#include \"core/io/atomic_file.h\""), IsEmpty());
+  EXPECT_THAT(planted("core/figure/a.cpp", "#include \"core/io/csv.h\""), ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/figure/a.cpp", "#include \"core/tensor/tensor.h\""), ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(
+      planted("core/backend/a.cpp", "#include \"core/ops/ops.h\""),
+      ElementsAre("core/backend/a.cpp:3: includes \"core/ops/ops.h\", which points up: core/backend may not know "
+                  "core/ops"));
+  EXPECT_THAT(planted("views/a.cpp", "#include \"core/tensor/tensor.h\""), ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("views/a.cpp", "#include \"core/engine/observation/observation.h\""), IsEmpty());
+  EXPECT_THAT(planted("views/a.cpp", "#include \"core/engine/training/trainer.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/engine/probing/a.cpp", "#include \"core/engine/training/trainer.h\""), IsEmpty());
+  EXPECT_THAT(planted("core/engine/training/a.cpp", "#include \"core/engine/probing/capture_reader.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/engine/session/a.cpp", "  #  include  \"app/main.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/engine/session/a.cpp", "#include <gpu/cuda.h>"), ElementsAre(HasSubstr("points up")));
+}
+
+TEST(Architecture, IncludesAreWrittenFromTheRoot) {
+  EXPECT_THAT(planted("core/io/a.cpp", "#include \"error.h\""), ElementsAre(HasSubstr("from the root")));
+  EXPECT_THAT(planted("core/io/a.cpp", "#include \"../io/error.h\""), ElementsAre(HasSubstr("from the root")));
+}
+
+TEST(Architecture, CoreKnowsNeitherWindowNorGpu) {
+  for (const char* header :
+       {"imgui.h", "imgui_internal.h", "GLFW/glfw3.h", "GL/gl.h", "cuda_runtime.h", "cublas_v2.h"}) {
+    const std::string line = "#include <" + std::string(header) + ">";
+    EXPECT_THAT(planted("core/backend/a.cpp", line), ElementsAre(HasSubstr("in core"))) << header;
+  }
+  EXPECT_THAT(planted("views/a.cpp", "#include <imgui.h>"), IsEmpty());
+  EXPECT_THAT(planted("gpu/a.cu", "#include <cuda_runtime.h>"), IsEmpty());
+  EXPECT_THAT(planted("gpu/a.cu", "#include <Eigen/Dense>"), ElementsAre(HasSubstr("device code")));
+  EXPECT_THAT(planted("core/backend/a.cpp", "#include <Eigen/Dense>"), IsEmpty());
+}
+
+TEST(Architecture, NothingCompilesConditionally) {
+  for (const char* line : {"#ifdef __CUDACC__", "#ifndef A_H", "#if 1", "#  if 0", "#endif"}) {
+    EXPECT_THAT(planted("core/random/a.h", line), ElementsAre(HasSubstr("conditionally"))) << line;
+  }
+  EXPECT_THAT(planted("gpu/no_cuda.cpp", "#ifdef A"), IsEmpty());
+  EXPECT_THAT(planted("views/imgui_compat.h", "#if IMGUI_VERSION_NUM >= 19200"), IsEmpty());
+  EXPECT_THAT(planted("core/random/a.h", "// #if in a comment"), IsEmpty());
+  EXPECT_THAT(planted("core/random/a.h", "if (x) return;"), IsEmpty());
+}
+
+TEST(Architecture, FunctionsAreNotMacros) {
+  EXPECT_THAT(planted("gpu/a.cpp", "#define CHECK(x) x"), ElementsAre(HasSubstr("macro with arguments")));
+  EXPECT_THAT(planted("gpu/a.cpp", "#define GLFW_INCLUDE_NONE"), IsEmpty());
+  EXPECT_THAT(planted("gpu/a.cpp", "#define SIZE (3 + 4)"), IsEmpty());
+}
+
+TEST(Architecture, EveryFileSaysWhatItIsFor) {
+  EXPECT_THAT(broken_rules({"core/io/a.cpp", "#include <string>\n"}),
+              ElementsAre(HasSubstr("a.cpp:1: does not begin")));
+  EXPECT_THAT(broken_rules({"tests/core/io/a_test.cpp", ""}), ElementsAre(HasSubstr("does not begin")));
+  EXPECT_THAT(broken_rules({"core/CMakeLists.txt", "add_library(x)\n"}), ElementsAre(HasSubstr("does not begin")));
+  EXPECT_THAT(broken_rules({"core/CMakeLists.txt", "# The core.\nif(x)\nendif()\n"}), IsEmpty());
+  EXPECT_THAT(broken_rules({"core/io/a.h", "// A header.\nint x;\n"}), ElementsAre(HasSubstr("#pragma once")));
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,106 @@
+// READMEs lead newcomers to files, and files move: every path that a README names in backquotes has to be there.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+namespace afterglow {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+using Texts = std::vector<std::string>;
+
+const fs::path& root() {
+  static const fs::path root = AFTERGLOW_SOURCE_DIR;
+  return root;
+}
+
+/// Paths from the root of all that belongs to a folder of the architecture, to tests or assets.
+Texts all_files() {
+  Texts files;
+  for (const char* top : {"app", "assets", "core", "gpu", "tests", "views"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root() / top)) {
+      if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), root()).generic_string());
+    }
+  }
+  return files;
+}
+
+bool is_path(const std::string& word) {
+  static const std::regex written_from_root(R"((app|assets|core|gpu|tests|views)/[\w./{},*<>-]*)"),
+      with_ending(R"([\w./{},*<>-]+\.(h|cpp|cu|cuh|cmake|md|json|txt|in|safetensors|\{[a-z,]+\}))");
+  return std::regex_match(word, written_from_root) || std::regex_match(word, with_ending);
+}
+
+/// What stands in backquotes and is a path.
+Texts named_paths(const std::string& text) {
+  static const std::regex quoted("`([^`\n]+)`");
+  Texts paths;
+  for (std::sregex_iterator found(text.begin(), text.end(), quoted); found != std::sregex_iterator(); ++found) {
+    const std::string word = (*found)[1];
+    if (is_path(word)) paths.push_back(word);
+  }
+  return paths;
+}
+
+/// Matches files that end with the path, files in a folder of that name, and sources whose ending it leaves out. `*`
+/// and `<kind>` stand for any name, `{h,cpp}` for each of its parts.
+std::regex pattern_of(std::string path) {
+  if (path.ends_with('/')) path.pop_back();
+  const std::pair<std::regex, const char*> changes[] = {{std::regex(R"(\.)"), R"(\.)"},
+                                                        {std::regex(R"(\*|<[^>]*>)"), "[^/]*"},
+                                                        {std::regex(R"(\{)"), "("},
+                                                        {std::regex(R"(\})"), ")"},
+                                                        {std::regex(","), "|"}};
+  for (const auto& [from, to] : changes) path = std::regex_replace(path, from, to);
+  return std::regex("(.*/)?" + path + R"((/.*|\.(h|cpp|cu|cuh))?)");
+}
+
+Texts missing_paths(const std::string& text, const Texts& files) {
+  Texts missing;
+  for (const std::string& path : named_paths(text)) {
+    const std::regex pattern = pattern_of(path);
+    const bool there = std::any_of(files.begin(), files.end(),
+                                   [&](const std::string& file) { return std::regex_match(file, pattern); });
+    if (!there) missing.push_back(path);
+  }
+  return missing;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+TEST(ReadmePaths, AreThere) {
+  const Texts files = all_files();
+  Texts readmes{"README.md"};
+  std::copy_if(files.begin(), files.end(), std::back_inserter(readmes),
+               [](const std::string& file) { return file.ends_with("/README.md"); });
+  EXPECT_GT(readmes.size(), 10);
+  for (const std::string& readme : readmes)
+    EXPECT_THAT(missing_paths(text_of(root() / readme), files), IsEmpty()) << readme;
+}
+
+TEST(ReadmePaths, AreSeenAmongOtherWords) {
+  EXPECT_THAT(named_paths("`core/ops`, `ops.h` and `op_cases_<family>.cpp`, but `--json`, `param.*` and ops.h"),
+              ElementsAre("core/ops", "ops.h", "op_cases_<family>.cpp"));
+}
+
+TEST(ReadmePaths, AreFoundInEveryWayOfWritingThem) {
+  const Texts files{"core/ops/ops.h", "gpu/cuda_backend.h", "gpu/cuda_backend.cpp", "tests/support/op_cases_scan.cpp"};
+  for (const char* text : {"`core/ops/ops.h`", "`ops.h`", "`core/ops/`", "`gpu/cuda_backend`", "`cuda_backend.{h,cpp}`",
+                           "`op_cases_<family>.cpp`", "`gpu/cuda_*.h`"})
+    EXPECT_THAT(missing_paths(text, files), IsEmpty()) << text;
+  EXPECT_THAT(missing_paths("`core/layers`, `op.h`, `cuda_backend.{cu,cuh}`, `op_cases_*.h`", files),
+              ElementsAre("core/layers", "op.h", "cuda_backend.{cu,cuh}", "op_cases_*.h"));
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,166 @@
+// The table of folders, and the rules that are checked line by line.
+#include "tests/core/architecture/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <sstream>
+#include <string_view>
+
+namespace afterglow {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+/// What each folder may include beside itself: arrows point down only.
+std::map<std::string, Texts> made_folders() {
+  const Texts numerics = {"core/autograd", "core/backend", "core/tensor", "core/random", "core/io"};
+  const auto with = [](Texts first, const Texts& more) {
+    first.insert(first.end(), more.begin(), more.end());
+    return first;
+  };
+  const Texts layers = with({"core/ops", "core/analysis"}, numerics);
+  const Texts models = with({"core/layers"}, layers);
+  const Texts below_engine = with({"core/models", "core/tasks", "core/figure"}, models);
+  std::map<std::string, Texts> table = {
+      {"core/random", {}},
+      {"core/tensor", {}},
+      {"core/figure", {}},
+      {"core/io", {"core/tensor"}},
+      {"core/backend", {"core/tensor", "core/random"}},
+      {"core/autograd", {"core/backend", "core/tensor", "core/random"}},
+      {"core/ops", {"core/autograd", "core/backend", "core/tensor", "core/random"}},
+      {"core/analysis", {"core/tensor", "core/random"}},
+      {"core/layers", layers},
+      {"core/models", models},
+      {"core/tasks", {"core/random", "core/io"}},
+      {"gpu", {"core/backend", "core/tensor", "core/random"}},
+      {"views", {"core/figure", "core/engine/recipe", "core/engine/observation"}},
+  };
+  Texts engine = below_engine;
+  for (const char* folder : {"recipe", "observation", "training", "probing", "influence", "studies", "session"}) {
+    const std::string name = std::string("core/engine/") + folder;
+    table[name] = engine;
+    engine.push_back(name);
+  }
+  table["app"] = with({"gpu", "views"}, engine);
+  return table;
+}
+
+const std::map<std::string, Texts>& folders() {
+  static const std::map<std::string, Texts> table = made_folders();
+  return table;
+}
+
+/// The one exception of the project may be thrown anywhere. Plots stand alone but for writing their files safely.
+bool is_for_everyone(const std::string& include, const std::string& folder) {
+  return include == "core/io/error.h" || (include == "core/io/atomic_file.h" && folder == "core/figure");
+}
+
+/// Where the platform must decide what is compiled: without the CUDA toolkit, and for every version of Dear ImGui that
+/// distributions ship.
+bool may_compile_conditionally(const std::string& path) {
+  return path == "gpu/no_cuda.cpp" || path == "views/imgui_compat.h";
+}
+
+constexpr std::array<std::string_view, 9> window_and_gpu = {"imgui",    "GLFW/",  "GL/",  "cuda", "cublas",
+                                                            "cusolver", "curand", "cub/", "nccl"};
+
+bool contains(const Texts& list, const std::string& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+bool ends_with_any(const std::string& path, std::initializer_list<std::string_view> endings) {
+  return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return path.ends_with(ending); });
+}
+
+std::string without_leading_spaces(const std::string& line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : line.substr(begin);
+}
+
+/// The file that a line includes, with `quoted` telling "..." from <...>; empty if it includes none.
+std::string included_file(const std::string& line, bool& quoted) {
+  const std::size_t open = line.find_first_of("\"<");
+  if (!line.starts_with("#include") || open == std::string::npos) return "";
+  quoted = line[open] == '"';
+  const std::size_t close = line.find(quoted ? '"' : '>', open + 1);
+  return close == std::string::npos ? "" : line.substr(open + 1, close - open - 1);
+}
+
+std::string what_is_wrong_with_include(const std::string& path, const std::string& include, bool quoted) {
+  const std::string folder = folder_of(path), target = folder_of(include);
+  if (quoted && target.empty() && folder.starts_with("core/")) {
+    return "includes \"" + include + "\", which is not written from the root";
+  }
+  const bool window_or_gpu = std::any_of(window_and_gpu.begin(), window_and_gpu.end(),
+                                         [&](std::string_view start) { return include.starts_with(start); });
+  if (target.empty() && window_or_gpu && folder.starts_with("core/")) {
+    return "includes " + include + ", a header of the window or the GPU, in core";
+  }
+  if (include.starts_with("Eigen/") && ends_with_any(path, {".cu", ".cuh"})) {
+    return "includes " + include + ", which nvcc does not compile well, in device code";
+  }
+  if (target.empty() || target == folder || contains(folders().at(folder), target) || is_for_everyone(include, folder))
+    return "";
+  return "includes \"" + include + "\", which points up: " + folder + " may not know " + target;
+}
+
+std::string what_is_wrong_with_directive(const std::string& path, const std::string& line) {
+  for (const std::string_view start : {"#if", "#elif", "#else", "#endif", "#undef"}) {
+    if (line.starts_with(start) && !may_compile_conditionally(path)) return "compiles conditionally (" + line + ")";
+  }
+  if (!line.starts_with("#define ")) return "";
+  const std::size_t name_end =
+      line.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", 8);
+  const bool takes_arguments = name_end != std::string::npos && line[name_end] == '(';
+  return takes_arguments ? "defines a macro with arguments where a function should be (" + line + ")" : "";
+}
+
+/// "# include" and "#include" are the same to the compiler.
+std::string without_spaces_after_hash(std::string line) {
+  const std::size_t next = line.find_first_not_of(" \t", 1);
+  if (line.starts_with('#') && next != std::string::npos) line.erase(1, next - 1);
+  return line;
+}
+
+}  // namespace
+
+std::string folder_of(const std::string& path) {
+  const std::size_t first = path.find('/');
+  if (first == std::string::npos) return "";
+  const std::string top = path.substr(0, first);
+  if (top != "core") return folders().contains(top) ? top : "";
+  // The longest of the table's folders that the path lies in.
+  for (std::size_t end = path.rfind('/'); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
+    if (folders().contains(path.substr(0, end))) return path.substr(0, end);
+  }
+  return "";
+}
+
+std::vector<std::string> broken_rules(const Source& source) {
+  Texts result;
+  const auto report = [&](int line, const std::string& what) {
+    if (!what.empty()) result.push_back(source.path + ":" + std::to_string(line) + ": " + what);
+  };
+  const bool is_code = ends_with_any(source.path, {".h", ".cpp", ".cu", ".cuh", ".cpp.in"});
+  if (!source.text.starts_with(is_code ? "// " : "#"))
+    report(1, "does not begin with a comment that says what it is for");
+  bool pragma_once = false;
+  std::istringstream lines(source.text);
+  int number = 0;
+  for (std::string raw; std::getline(lines, raw);) {
+    ++number;
+    const std::string line = without_spaces_after_hash(without_leading_spaces(raw));
+    if (line.starts_with("#pragma once")) pragma_once = true;
+    if (folder_of(source.path).empty() || !is_code) continue;
+    bool quoted = false;
+    const std::string include = included_file(line, quoted);
+    if (!include.empty()) report(number, what_is_wrong_with_include(source.path, include, quoted));
+    report(number, what_is_wrong_with_directive(source.path, line));
+  }
+  if (ends_with_any(source.path, {".h", ".cuh"}) && !pragma_once) report(1, "is a header without #pragma once");
+  return result;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,22 @@
+// What the sources must keep to, as a function of one file's path and text, so that planted violations can be tested.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace afterglow {
+
+struct Source {
+  std::string path;  ///< from the root, with slashes: "core/figure/figure.h"
+  std::string text;
+};
+
+/// The folder of a path in the table of layers, e.g. "core/figure", "core/engine/recipe" or "views"; "" outside of all
+/// of them.
+std::string folder_of(const std::string& path);
+
+/// One sentence "path:line: what" for each broken rule: includes that point up or are not written from the root, window
+/// and GPU headers in core, Eigen in device code, conditional compilation, macros with arguments, a header without
+/// #pragma once, a file that does not begin with a comment. Of tests and build files only the last two are asked.
+std::vector<std::string> broken_rules(const Source& source);
+
+}  // namespace afterglow

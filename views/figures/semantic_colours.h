@@ -1,0 +1,36 @@
+// One colour, one meaning: the colours of layers, heads, modes, runs and tokens, the same in every panel.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/engine/observation/observation.h"
+#include "core/figure/figure.h"
+
+namespace afterglow {
+
+/// By what the layer is: Koopman attention, Mamba-2, Koopman MLP and so on; layers without a memory are quiet.
+Ink layer_ink(std::string_view kind);
+inline Ink head_ink(int head) { return Ink(head); }
+inline Ink mode_ink(int identity) { return Ink(identity); }
+inline Ink run_ink(std::size_t run) { return Ink(static_cast<int>(run)); }
+/// By the token's role; fillers are quiet.
+Ink token_ink(int role);
+
+/// Why there is nothing of a kind of layer to see: the model has none, or it has not been looked at.
+std::string why_no_layer(const Observation& observation, std::string_view kind, std::string_view name);
+/// What a panel says before its first analysis: `soon`, or of a forecaster, which has no tokens to analyse, that.
+std::string why_not_yet(const Observation& observation, std::string_view soon);
+
+/// The label of a layer, or "layer 7" for an index that the model does not have.
+std::string layer_name(const Observation& observation, int layer);
+
+/// The end of a colour bar: the next of 1, 2, 5 times a power of ten, so that it rarely moves; 1 when `largest` is not
+/// positive and finite.
+double colour_reach(double largest);
+
+/// "1,234,567" with thin groups, for counts.
+std::string grouped_number(std::int64_t number);
+/// "412 MB", "12.6 KB".
+std::string bytes_text(std::int64_t bytes);
+
+}  // namespace afterglow

@@ -1,0 +1,137 @@
+// What one may change of the selected head while it is probed, beside what follows from it.
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/figures/probe_figures.h"
+#include "views/figures/semantic_colours.h"
+#include "views/page/page.h"
+#include "views/panel.h"
+#include "views/sliders.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+struct Knob {
+  const char* key;
+  const char* label;
+  const char* meaning;
+  double minimum, maximum;
+  bool logarithmic, integer, of_head;
+};
+constexpr Knob knobs[] = {
+    {"K", "power K", "Probes with another power; training keeps its own.", 0, 8, false, true, false},
+    {"ridge", "ridge ε", "Probes with another ridge; training keeps its own.", 1e-6, 1, true, false, false},
+    {"gamma", "lift γ", "Probes with another lift of this head's eigenvalues.", 0, 2, false, false, true},
+    {"eta", "gain η", "Probes with another gain of this head's answer.", 0, 4, false, false, true}};
+
+double value_of(const HeadSpectrum& head, const Knob& knob) {
+  const std::string_view key = knob.key;
+  return key == "K" ? head.power : key == "ridge" ? head.ridge : key == "gamma" ? head.gamma : head.eta;
+}
+
+/// Head chips, lit while they are on; a click selects the head, one on the selected head switches it off or on.
+double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& row) {
+  constexpr int max_heads = 8;
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  row_text(frame.look, canvas, row, "heads", {body_size, FontFace::regular, theme.dim, Anchor::start});
+  int heads = 0;
+  for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head.layer;
+  double right = row.right();
+  for (int h = std::min(heads, max_heads) - 1; h >= 0; --h) {
+    HeadSpectrum other;
+    other.layer = head.layer;
+    other.head = h;
+    const ProbedHead* probed = probed_head(frame.seen(), other);
+    const bool is_off = probed && probed->head_is_off, is_selected = h == head.head;
+    const std::string name = std::to_string(h) + (is_off ? " off" : "");
+    const ChipResult chip = header_chip(
+        frame, ("h" + std::to_string(h)).c_str(), right, row, name, is_selected,
+        is_selected ? (is_off ? "Switch this head on" : "Switch this head off") : "Select head " + std::to_string(h));
+    if (chip.clicked && is_selected) {
+      frame.commands.send("head_off",
+                          {{"layer", std::int64_t{head.layer}}, {"head", std::int64_t{h}}, {"off", !is_off}});
+    } else if (chip.clicked) {
+      frame.commands.send("select", {{"head", std::int64_t{h}}, {"all_heads", false}});
+    }
+    right = chip.left;
+  }
+  return row.height;
+}
+
+/// "modes off  3 of 16": a click on the number switches all off, or all on again.
+double draw_mode_switch(Frame& frame, const HeadSpectrum& head, const ProbedHead* probed, const Rect& row) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const auto off = probed ? std::count(probed->is_off.begin(), probed->is_off.end(), true) : 0;
+  row_text(frame.look, canvas, row, "modes off", {body_size, FontFace::regular, theme.dim, Anchor::start});
+  const std::string text = std::to_string(off) + " of " + std::to_string(head.eigenvalues.size());
+  const ChipResult chip =
+      header_chip(frame, "modes", row.right(), row, text, off > 0,
+                  off > 0 ? "Switch all modes on" : "Switch all modes off; right click a dot for one of them");
+  if (chip.clicked) {
+    frame.commands.send("mode_off",
+                        {{"layer", std::int64_t{head.layer}}, {"head", std::int64_t{head.head}}, {"off", off == 0}});
+  }
+  return row.height;
+}
+
+double draw_consequence(Frame& frame, const Rect& row) {
+  const auto& probe = frame.seen().probe;
+  if (!probe) return 0;
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  row_text(frame.look, canvas, row, probe->is_edited() ? "accuracy now" : "accuracy",
+           {body_size, FontFace::regular, theme.dim, Anchor::start});
+  const std::string after = number_text(probe->accuracy_after, 3);
+  const Color ink = probe->accuracy_after < probe->accuracy_before ? theme.failure : theme.series[0];
+  const double width = row_text(frame.look, canvas, row, after, {small_size, FontFace::mono, ink, Anchor::end});
+  if (!probe->is_edited()) return row.height;
+  row_text(frame.look, canvas, {row.x, row.y, row.width - width, row.height},
+           number_text(probe->accuracy_before, 3) + " → ", {small_size, FontFace::mono, theme.text, Anchor::end});
+  return row.height;
+}
+
+}  // namespace
+
+double draw_interference(Frame& frame, const Rect& area) {
+  const HeadSpectrum* trained = selected_head(frame.seen(), frame.state.selection);
+  if (!trained) return 0;
+  const ProbedHead* probed = probed_head(frame.seen(), *trained);
+  const HeadSpectrum& seen = probed ? probed->spectrum : *trained;
+  ImGui::PushID("interference");
+  double y = area.y;
+  const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
+  y += section_head(
+      frame, row(20),
+      "Interfere · " + layer_name(frame.seen(), trained->layer) + " · head " + std::to_string(trained->head));
+  y += draw_consequence(frame, row(23));
+  y += draw_head_switches(frame, *trained, row(24));
+  y += draw_mode_switch(frame, *trained, probed, row(24));
+  for (const Knob& knob : knobs) {
+    const Setting setting{std::string("override ") + knob.key,
+                          knob.label,
+                          "",
+                          knob.meaning,
+                          value_of(seen, knob),
+                          knob.minimum,
+                          knob.maximum,
+                          value_of(*trained, knob),
+                          knob.logarithmic,
+                          knob.integer};
+    y += value_slider(frame, setting, row(0), [&](double value, bool is_live) {
+      std::vector<CommandField> fields{
+          {"layer", std::int64_t{trained->layer}}, {"key", std::string(knob.key)}, {"to", value}};
+      if (knob.of_head) fields.emplace_back("head", std::int64_t{trained->head});
+      if (is_live) fields.emplace_back("live", true);
+      frame.commands.send("override", fields);
+    });
+  }
+  ImGui::PopID();
+  return y - area.y;
+}
+
+}  // namespace afterglow
