@@ -95,6 +95,13 @@ TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
   EXPECT_NE(train("--set learning_rate=1e-4")["checksum"], whole);
 }
 
+TEST_F(CommandLine, ASeriesOfAHeaderAloneIsThree) {
+  write(folder_ / "header.csv", "date,load,oil\n");
+  const ProgramResult result = run("train --preset forecast --data header.csv --until 1 --device cpu");
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("header.csv: "));
+}
+
 TEST_F(CommandLine, NothingIsOverwrittenUnlessForced) {
   const json first = train("--until 1"), second = train("--until 1"), forced = train("--until 1 --force");
   EXPECT_NE(first["snapshot"], second["snapshot"]);
