@@ -16,6 +16,7 @@
 #include "core/engine/analysis_paces.h"
 #include "core/engine/solver_problems.h"
 #include "core/engine/watched_run.h"
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -509,8 +510,9 @@ struct Session::Worker {
   void save(const json& value) {
     const std::string path = value.is_object() && value.contains("path") && value["path"].is_string()
                                  ? value["path"].get<std::string>()
-                                 : run().recipe().name + "_seed" + std::to_string(run().recipe().seed) + "_step" +
-                                       std::to_string(run().step()) + ".safetensors";
+                                 : free_path(run().recipe().name + "_seed" + std::to_string(run().recipe().seed) +
+                                             "_step" + std::to_string(run().step()) + ".safetensors")
+                                       .string();
     write_snapshot(path, run().snapshot());
     report(Severity::info, "snapshot written: " + path);
   }

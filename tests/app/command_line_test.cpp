@@ -95,6 +95,26 @@ TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
   EXPECT_NE(train("--set learning_rate=1e-4")["checksum"], whole);
 }
 
+TEST_F(CommandLine, ARecipesNameWritesNowhereElse) {
+  const std::filesystem::path kept = folder_ / "kept";
+  write(kept, "old");
+  for (const std::string& name :
+       {std::string("../X"), (folder_ / "X").string(), kept.string() + std::string(1, '\0')}) {
+    json recipe = small_recipe_json();
+    recipe["name"] = name;
+    write(folder_ / "hostile.json", recipe.dump());
+    for (const char* force : {"", " --force"}) {
+      const ProgramResult result =
+          run("train --recipe hostile.json --until 1 --no-figures --device cpu --out out" + std::string(force),
+              "timeout 20");
+      EXPECT_EQ(result.code, 3) << result.err;
+      EXPECT_THAT(result.err, HasSubstr("hostile.json.name: "));
+    }
+  }
+  EXPECT_EQ(text_of(kept), "old");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "X_seed3_step1.safetensors"));
+}
+
 TEST_F(CommandLine, ASeriesOfAHeaderAloneIsThree) {
   write(folder_ / "header.csv", "date,load,oil\n");
   const ProgramResult result = run("train --preset forecast --data header.csv --until 1 --device cpu");
