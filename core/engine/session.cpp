@@ -254,9 +254,11 @@ struct Session::Worker {
     speed_step = watched ? run().step() : 0;
   }
 
+  /// At the step to pause at, or else at the run's end, which a command of the recipe may move.
+  bool has_arrived() { return pause_at >= 0 ? run().step() >= pause_at : run().finished(); }
+
   void train() {
-    const std::int64_t last = pause_at >= 0 ? pause_at : run().trainer().config().steps;
-    if (run().step() >= last || (pause_at < 0 && run().finished())) {
+    if (has_arrived()) {
       running = false;
       stale = true;
       if (run().finished()) train_next_compared();
@@ -267,7 +269,7 @@ struct Session::Worker {
       running = false;
       stopped_non_finite = true;
       report(Severity::failure, run().failure());
-    } else if (run().step() >= last || (pause_at < 0 && run().finished())) {
+    } else if (has_arrived()) {
       running = false;
       tell_the_best();
     }
