@@ -175,7 +175,16 @@ Descriptor open_for_reading(const fs::path& path, struct stat& info) {
 
 }  // namespace
 
+void refuse_nul(const fs::path& path) {
+  std::string shown = path.string();
+  if (shown.find('\0') == std::string::npos) return;
+  for (std::size_t at = shown.find('\0'); at != std::string::npos; at = shown.find('\0', at))
+    shown.replace(at, 1, "\\0");
+  throw Error(ExitCode::bad_input, "cannot write " + shown + ": the name holds a NUL character; choose another name");
+}
+
 void write_file_atomically(const fs::path& path, std::span<const ByteSpan> pieces) {
+  refuse_nul(path);
   std::size_t total = 0;
   for (const ByteSpan piece : pieces) total += piece.size();
   if (path.empty()) throw Error(ExitCode::bad_input, "cannot write: no file name was given; give one");
@@ -218,6 +227,7 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
 }
 
 fs::path free_path(const fs::path& path) {
+  refuse_nul(path);         // every candidate would be the same file
   std::error_code ignored;  // a path that cannot be looked at is reported by the writer, with advice
   fs::path candidate = path;
   for (int number = 2; fs::exists(fs::symlink_status(candidate, ignored)); ++number) {

@@ -153,6 +153,22 @@ TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
   EXPECT_NE(settings.str().find("\"zoom\": 1.1"), std::string::npos) << settings.str();
 }
 
+TEST_F(Workflow, DamagedSettingsAreToldAndTheWindowOpens) {
+  const fs::path settings = home / ".config" / "afterglow" / "settings.json";
+  fs::create_directories(settings.parent_path());
+  for (const char* text : {"{", "[1, 2]", "\xff\xfe", ""}) {
+    std::ofstream(settings, std::ios::binary | std::ios::trunc) << text;
+    RunningProgram program(*display, home,
+                           {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1280x720", "--threads", "1"});
+    focus();
+    EXPECT_NE(output().find("the settings could not be read"), std::string::npos) << output();
+    EXPECT_NE(output().find(settings.string()), std::string::npos) << output();
+    key("ctrl+q");
+    ASSERT_EQ(program.exit_code(20), 0) << output();
+    fs::remove(home / "output.txt");
+  }
+}
+
 TEST_F(Workflow, ScriptLeavesAPictureAndBadFilesAreTold) {
   std::ofstream(home / "script.json")
       << R"([{"name": "theme", "value": {"name": "projector"}}, {"name": "zoom", "value": {"to": 1.2}, "frame": 8}, {"name": "zoom", "value": {"to": 0.9}, "frame": 12}, {"name": "pause", "step": 1}])";

@@ -16,6 +16,7 @@
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/analysis_scheduler.h"
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -253,9 +254,11 @@ struct Session::Worker {
     speed_step = watched ? run().step() : 0;
   }
 
+  /// At the step to pause at, or else at the run's end, which a command of the recipe may move.
+  bool has_arrived() { return pause_at >= 0 ? run().step() >= pause_at : run().finished(); }
+
   void train() {
-    const std::int64_t last = pause_at >= 0 ? pause_at : run().trainer().config().steps;
-    if (run().step() >= last || (pause_at < 0 && run().finished())) {
+    if (has_arrived()) {
       running = false;
       stale = true;
       if (run().finished()) train_next_compared();
@@ -266,7 +269,7 @@ struct Session::Worker {
       running = false;
       stopped_non_finite = true;
       report(Severity::failure, run().failure());
-    } else if (run().step() >= last || (pause_at < 0 && run().finished())) {
+    } else if (has_arrived()) {
       running = false;
       report_best_step();
     }
@@ -509,8 +512,9 @@ struct Session::Worker {
   void save(const json& value) {
     const std::string path = value.is_object() && value.contains("path") && value["path"].is_string()
                                  ? value["path"].get<std::string>()
-                                 : run().recipe().name + "_seed" + std::to_string(run().recipe().seed) + "_step" +
-                                       std::to_string(run().step()) + ".safetensors";
+                                 : free_path(run().recipe().name + "_seed" + std::to_string(run().recipe().seed) +
+                                             "_step" + std::to_string(run().step()) + ".safetensors")
+                                       .string();
     write_snapshot(path, run().snapshot());
     report(Severity::info, "snapshot written: " + path);
   }

@@ -118,6 +118,13 @@ TEST_F(FigureFiles, TellWhereTheyCannotBeWritten) {
   }
 }
 
+TEST_F(FigureFiles, PathsThatTheSystemWouldCutAreRefused) {
+  std::ofstream(folder_ / "kept") << "old";
+  const fs::path cut = (folder_ / "kept").string() + std::string("\0_step7.svg", 11);
+  EXPECT_EQ(code_of([&] { write_figure(tail_figure(), cut, {FigureFormat::svg}); }), ExitCode::bad_input);
+  EXPECT_EQ(contents(folder_ / "kept"), "old");
+}
+
 TEST(PageWriter, TakesAwkwardFigures) {
   if (!has_page_writer()) GTEST_SKIP() << "this build writes no pages";
   for (const Figure& figure : awkward_figures()) {

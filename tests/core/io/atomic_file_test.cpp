@@ -162,6 +162,16 @@ TEST_F(AtomicFile, FreePathCountsOnInsteadOfOverwriting) {
   EXPECT_EQ(free_path(file("dangling")), file("dangling_2"));
 }
 
+TEST_F(AtomicFile, PathsThatTheSystemWouldCutAreRefused) {
+  const fs::path kept = put("kept", "old");
+  const fs::path cut = kept.string() + std::string("\0_seed7.json", 12);
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { write_file_atomically(cut, "new"); }),
+              AllOf(HasSubstr("NUL"), HasSubstr("kept")));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { free_path(cut); }), HasSubstr("NUL"));
+  EXPECT_EQ(content_of(kept), "old");
+  EXPECT_THAT(names(), UnorderedElementsAre("kept"));
+}
+
 TEST(ReadableSize, UsesTheLargestUnitThatFits) {
   EXPECT_EQ(readable_size(0), "0 bytes");
   EXPECT_EQ(readable_size(1), "1 byte");

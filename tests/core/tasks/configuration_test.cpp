@@ -1,8 +1,11 @@
 // Configurations: what is refused, with which words, for every kind and every field.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "core/io/error.h"
@@ -80,6 +83,15 @@ TEST(Configuration, EveryFieldOfEveryKindRefusesWrongTypesAndRanges) {
         EXPECT_THAT(refusal(config), HasSubstr("'" + parameter.name + "'")) << config.dump();
       }
     }
+}
+
+TEST(Configuration, ASeriesOfAHeaderAloneIsRefused) {
+  const std::string path = testing::TempDir() + "afterglow_header_" + std::to_string(::getpid()) + ".csv";
+  for (const char* text : {"date,load,oil\n", "date,load", "date,load\r\n"}) {
+    std::ofstream(path, std::ios::binary) << text;
+    EXPECT_THAT(refusal({{"kind", "forecast"}, {"path", path}}), AllOf(HasSubstr(path), HasSubstr("no row"))) << text;
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(Configuration, WholeNumbersMustBeWhole) {
