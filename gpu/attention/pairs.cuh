@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 
+#include "gpu/cuda_backend.h"
 #include "gpu/device/operands.cuh"
 
 namespace afterglow::device::tiles {
