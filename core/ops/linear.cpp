@@ -8,7 +8,7 @@ namespace {
 
 /// What several projections of one input keep for the backward pass; undefined where that is nothing.
 Tensor keep(Tape& tape, const Tensor& x, std::span<const Tensor> weights) {
-  const std::int64_t count = tape.recording() ? tape.backend().gemm_kept(x, weights) : 0;
+  const std::int64_t count = tape.recording() ? tape.backend().linear_kept(x, weights) : 0;
   return count > 0 ? tape.scratch({count}, x.dtype) : Tensor{};
 }
 
@@ -52,8 +52,8 @@ Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) {
 
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
                  std::span<const Var> biases) {
-  const Check check(tape, "linear_each", x.value.dtype);
-  check.that(!weights.empty() && weights.size() <= max_projections, "from one to five maps of an input at once");
+  const Check check(tape, "linear_many", x.value.dtype);
+  check.that(!weights.empty() && weights.size() <= max_projections, "from one to five projections of an input at once");
   check.rows("x", x.value, x.shape());
   Projections projections{x, {}, {}, {}, weights.size(), {}};
   Tensor w[max_projections], b[max_projections], y[max_projections];
@@ -73,7 +73,7 @@ void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::sp
   projections.kept = keep(tape, in, {w, weights.size()});
   tape.backend().linear_forward_many(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()},
                                      projections.kept);
-  tape.record("linear_each", std::span<const Var>(results), [projections](Tape& t) { projections.back(t); });
+  tape.record("linear_many", std::span<const Var>(results), [projections](Tape& t) { projections.back(t); });
 }
 
 namespace {
@@ -91,12 +91,12 @@ struct GatedMlp {
     const Grad ddown = t.gradient_beside(down), dlifts[] = {t.gradient_beside(gate), t.gradient_beside(up)};
     {
       const SideStream beside(backend);
-      backend.gemm_gradients({&dy, 1}, h, {&ddown, 1}, {});
+      backend.linear_gradients({&dy, 1}, h, {&ddown, 1}, {});
     }
-    backend.gated_lift_backward(dy, down.value, g, u, lifted[0], lifted[1]);
+    backend.swiglu_gate_up_backward(dy, down.value, g, u, lifted[0], lifted[1]);
     {
       const SideStream beside(backend);
-      backend.gemm_gradients(lifted, in, dlifts, {});
+      backend.linear_gradients(lifted, in, dlifts, {});
     }
     backend.gemm_sum(lifted, lifts, as_matrix(t.gradient(x)));
   }

@@ -673,7 +673,7 @@ bool CudaBackend::can_group(std::size_t count) const {
 
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const Tensor& kept) {
-  if (map_rounded(x, weights, results, kept)) return add_biases(biases, results);
+  if (project_rounded(x, weights, results, kept)) return add_biases(biases, results);
   Products p;
   if (can_group(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
@@ -713,8 +713,8 @@ void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b,
   }
 }
 
-void CudaBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
-                                 std::span<const Grad> dbiases) {
+void CudaBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                                   std::span<const Grad> dbiases) {
   multiply_gradients(dresults, x, dweights);
   sum_biases(dresults, dbiases);
 }
@@ -792,8 +792,8 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
   silu_multiply(g, u, h);
 }
 
-void CudaBackend::gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
-                                      const Tensor& dg, const Tensor& du) {
+void CudaBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                          const Tensor& dg, const Tensor& du) {
   Products p;
   p.finish = Finish::fall;
   p.count = 1;

@@ -234,13 +234,13 @@ bool CudaBackend::rounds_projections(const Tensor& x, std::span<const Tensor> we
          x.elements() * rows_of_all(weights) >= min_products;
 }
 
-std::int64_t CudaBackend::gemm_kept(const Tensor& x, std::span<const Tensor> weights) const {
+std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   if (!rounds_projections(x, weights)) return 0;
   return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(x.rows(), x.columns())) / sizeof(float));
 }
 
-bool CudaBackend::map_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
-                              const Tensor& kept) {
+bool CudaBackend::project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
+                                  const Tensor& kept) {
   if (!rounds_projections(x, weights) || (weights.size() == 1 && !kept.defined())) return false;
   const std::int64_t outputs = rows_of_all(weights);
   const std::size_t weight_bytes = bytes_of_halves(outputs, x.columns());
@@ -265,7 +265,7 @@ bool CudaBackend::map_rounded(const Tensor& x, std::span<const Tensor> weights, 
 
 void CudaBackend::linear_backward(const LinearBackward& projections) {
   if (!rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
-    return Backend::linear_backward(projections);
+    return linear_backward_by_parts(*this, projections);
   BackOperands operands(projections, operand_memory(BackOperands::bytes(projections)));
   round_operands(operands.all);
   const RoundedScales& scales = *operands.all.scales;
@@ -298,7 +298,7 @@ void CudaBackend::multiply_rounded_gradients(const Halves& gradients, const Halv
       parts.first[i + 1] = parts.first[i] + static_cast<unsigned>(dweights[i].tensor.elements());
     }
     launch(hand_out_kernel, dim3(max_blocks, static_cast<unsigned>(dweights.size())), threads, 0, stream(), parts);
-    return launched("gradients of maps");
+    return launched("gradients of projections");
   }
   std::int64_t column = 0;
   for (std::size_t i = 0; i < dweights.size(); ++i) {

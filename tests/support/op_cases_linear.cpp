@@ -72,7 +72,7 @@ Values product(const Values& x, const Values& weight, std::int64_t rows, std::in
 /// `biases` the second has none.
 OpCase maps_case(bool biases) {
   OpCase c;
-  c.name = biases ? "linear_each_with_biases" : "linear_each";
+  c.name = biases ? "linear_many_with_biases" : "linear_many";
   c.inputs = {{"x", {7, 13, 37}},  {"first", {50, 37}},      {"second", {63, 37}},
               {"unused", {5, 37}}, {"from_first", {20, 50}}, {"from_second", {20, 63}}};
   if (biases) c.inputs.insert(c.inputs.end(), {{"first_bias", {50}}, {"unused_bias", {5}}});
