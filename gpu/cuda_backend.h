@@ -74,7 +74,7 @@ class CudaBackend final : public Backend {
   /// Memory for rounded operands of products, at least this large. It grows and never moves under a captured program.
   void* operand_memory(std::size_t bytes);
   /// What is queued from here on comes after what was queued beside.
-  void await_beside();
+  void await_side_stream();
   /// A matrix rounded to bfloat16, rows side by side.
   void round_to_bf16(const Tensor& matrix, void* to);
   /// Fixed scratch for partial sums; kernels of one lane take turns with it.
@@ -100,8 +100,8 @@ class CudaBackend final : public Backend {
   /// The gradients of their weights, from those of their results side by side and their input.
   void multiply_rounded_gradients(const device::Halves& gradients, const device::Halves& input,
                                   const device::RoundedScales& scales, const LinearBackward& projections);
-  /// Keeps gradients of weights that run beside until they are worth a launch or somebody joins; false where they are
-  /// too large to wait.
+  /// Keeps gradients of weights that run beside until they are worth a launch, at the latest until the side stream is
+  /// joined; false where they are too large to wait.
   bool keep_gradients(const device::Products& products);
   void launch_kept_gradients();
   /// Adds biases, where there are any, to the results of projections.
@@ -117,7 +117,7 @@ class CudaBackend final : public Backend {
                      const Tensor& c);
 
   /// What the gradient of a norm's weight is summed from; z where x is gated. Several are one launch beside the others:
-  /// `queue_norm_weight` keeps them until there are enough or somebody joins.
+  /// `queue_norm_weight` keeps them until there are enough, at the latest until the side stream is joined.
   struct NormWeight {
     Tensor x, z, inverse, dy;
     Grad dweight;
@@ -142,10 +142,10 @@ class CudaBackend final : public Backend {
 
   int device_;
   std::string description_;
-  Lane main_, beside_;
+  Lane main_, side_;
   Lane* lane_ = &main_;
-  bool joined_ = true;             // nothing runs beside
-  bool operands_beside_ = false;   // what runs beside may still read the operand memory of the main lane
+  bool joined_ = true;                // nothing runs beside
+  bool side_reads_operands_ = false;  // what runs beside may still read the operand memory of the main lane
   unsigned* tickets_ = nullptr;    // of the lane; zero between kernels: a reduction's last block finds itself by them
   std::int64_t* found_ = nullptr;  // answer of first_non_finite
   std::unordered_map<void*, std::size_t> sizes_;

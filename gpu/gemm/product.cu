@@ -736,7 +736,7 @@ void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Ten
       p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
       p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
     }
-    if (p.count == 0 || (lane_ == &beside_ && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
+    if (p.count == 0 || (lane_ == &side_ && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
   }
   launch_kept_gradients();  // one of them may go where one of these goes
   for (std::size_t i = 0; i < dresults.size(); ++i) {
@@ -770,7 +770,7 @@ void CudaBackend::launch_kept_gradients() {
   if (kept_gradients_ == nullptr) return;
   const std::shared_ptr<Products> kept = std::move(kept_gradients_);
   std::optional<SideStream> beside;
-  if (lane_ != &beside_) beside.emplace(*this);
+  if (lane_ != &side_) beside.emplace(*this);
   const Precision precision = std::exchange(precision_, Precision::fp32);  // with which they were kept
   multiply_tiles<false, false>(*kept);
   precision_ = precision;

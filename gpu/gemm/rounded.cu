@@ -272,7 +272,7 @@ void CudaBackend::linear_backward(const LinearBackward& projections) {
   {
     // Before dx, so that they are over, or nearly, when a core's few blocks look for room after it.
     const SideStream beside(*this);
-    operands_beside_ = true;
+    side_reads_operands_ = true;
     multiply_rounded_gradients(operands.gradients, operands.input, scales, projections);
     sum_biases(projections.dresults, projections.dbiases);
   }
