@@ -134,7 +134,7 @@ void CudaBackend::begin_side_stream() {
 void CudaBackend::end_side_stream() { enter(main_); }
 
 void CudaBackend::join_side_stream() {
-  launch_kept_gradients();
+  products_.launch_kept_gradients();
   sum_norm_weights(true);
   await_side_stream();
 }
@@ -213,7 +213,7 @@ void CudaBackend::release(void* address) {
   if (entry == sizes_.end()) return;
   // Memory goes while sums wait only where a backward pass was broken off.
   norm_weights_.clear();
-  kept_gradients_.reset();
+  products_.drop_kept_gradients();
   stream();
   held_ -= entry->second;
   sizes_.erase(entry);
@@ -271,7 +271,7 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
   } catch (...) {
     joined_ = true;
     norm_weights_.clear();
-    kept_gradients_.reset();
+    products_.drop_kept_gradients();
     cudaStreamEndCapture(main_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();

@@ -604,8 +604,8 @@ void launch_products(cudaStream_t stream, const Products& p) {
 
 }  // namespace
 
-bool CudaBackend::multiply_large(Products& p, bool a_deep, bool b_deep) {
-  if (precision_ != Precision::fp32 || p.finish != Finish::plain || p.biased || !has_warpgroups() ||
+bool ProductPlanner::multiply_large(Products& p, bool a_deep, bool b_deep) {
+  if (backend_.precision() != Precision::fp32 || p.finish != Finish::plain || p.biased || !has_warpgroups() ||
       !are_vectors(p, a_deep, b_deep))
     return false;
   const double wanted = products_of(p), tile = WarpgroupTile::rows * WarpgroupTile::columns;
@@ -615,32 +615,32 @@ bool CudaBackend::multiply_large(Products& p, bool a_deep, bool b_deep) {
   if (tile * p.tiles * depth > wanted * 1.5) return false;
   p.splits = shares_of_depth(p);
   if (p.splits > 1)
-    p.partials = scratch(std::size_t{p.splits} * p.tiles * WarpgroupTile::rows * WarpgroupTile::columns);
-  multiply_on_warpgroups(stream(), p, a_deep, b_deep);
-  launched("large product");
+    p.partials = backend_.scratch(std::size_t{p.splits} * p.tiles * WarpgroupTile::rows * WarpgroupTile::columns);
+  multiply_on_warpgroups(backend_.stream(), p, a_deep, b_deep);
+  backend_.launched("large product");
   return true;
 }
 
 template <bool a_deep, bool b_deep>
-bool CudaBackend::multiply_tiles(Products& p) {
+bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
-  if (precision_ != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
+  if (backend_.precision() != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
     return multiply_large(p, a_deep, b_deep);
   }
   const auto run = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);
     if (const std::size_t partials = share_depth<P>(p)) {
-      p.partials = scratch(partials);
-      p.tickets = tickets_;
+      p.partials = backend_.scratch(partials);
+      p.tickets = backend_.tickets();
     }
     if constexpr (a_deep && b_deep) {
-      if (p.biased) return launch_products<P, true, true, Extra::biases>(stream(), p);
+      if (p.biased) return launch_products<P, true, true, Extra::biases>(backend_.stream(), p);
     }
     if constexpr (a_deep && !b_deep) {
-      if (p.finish == Finish::fall) return launch_products<P, true, false, Extra::lifted>(stream(), p);
+      if (p.finish == Finish::fall) return launch_products<P, true, false, Extra::lifted>(backend_.stream(), p);
     }
-    launch_products<P, a_deep, b_deep>(stream(), p);
+    launch_products<P, a_deep, b_deep>(backend_.stream(), p);
   };
   if constexpr (!a_deep) {
     run(Shared());
@@ -649,12 +649,12 @@ bool CudaBackend::multiply_tiles(Products& p) {
   } else {
     run(Narrow());
   }
-  launched("product");
+  backend_.launched("product");
   return true;
 }
 
-bool CudaBackend::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
-                                double beta, const Tensor& c) {
+bool ProductPlanner::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
+                                   double beta, const Tensor& c) {
   const std::int64_t depth = transpose_a ? a.rows() : a.columns();
   if ((transpose_a && transpose_b) || depth == 0) return false;
   Products p;
@@ -667,15 +667,15 @@ bool CudaBackend::small_product(bool transpose_a, bool transpose_b, double alpha
                        : multiply_tiles<true, false>(p);
 }
 
-bool CudaBackend::can_group(std::size_t count) const {
-  return precision_ == Precision::fp32 && count > 0 && count <= max_products;
+bool ProductPlanner::can_group(std::size_t count) const {
+  return backend_.precision() == Precision::fp32 && count > 0 && count <= max_products;
 }
 
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const Tensor& kept) {
-  if (project_rounded(x, weights, results, kept)) return add_biases(biases, results);
+  if (products_.project_rounded(x, weights, results, kept)) return add_biases(biases, results);
   Products p;
-  if (can_group(weights.size()) && x.columns() > 0) {
+  if (products_.can_group(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
     for (unsigned i = 0; i < p.count; ++i) {
       p.terms[i] = {matrix_of(x), matrix_of(weights[i]), static_cast<unsigned>(x.columns())};
@@ -683,8 +683,8 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
       if (i < biases.size()) p.biases[i] = biases[i].as<float>();
       p.biased = p.biased || p.biases[i] != nullptr;
     }
-    if (multiply_tiles<true, true>(p)) return;
-    if (std::exchange(p.biased, false) && multiply_large(p, true, true)) return add_biases(biases, results);
+    if (products_.multiply_tiles<true, true>(p)) return;
+    if (std::exchange(p.biased, false) && products_.multiply_large(p, true, true)) return add_biases(biases, results);
     if (weights.size() > 1) {  // too much for one launch
       for (std::size_t i = 0; i < weights.size(); ++i)
         linear_forward_many(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases,
@@ -699,14 +699,14 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
   if (!c.wanted()) return;
   Products p;
-  if (can_group(a.size())) {
+  if (products_.can_group(a.size())) {
     p.count = static_cast<unsigned>(a.size());
     p.summed = true;
     for (unsigned i = 0; i < p.count; ++i) {
       p.terms[i] = {matrix_of(a[i]), matrix_of(b[i]), static_cast<unsigned>(a[i].columns())};
     }
     p.results[0] = result_of(c.tensor, c.accumulate ? 1 : 0);
-    if (multiply_tiles<true, false>(p)) return;
+    if (products_.multiply_tiles<true, false>(p)) return;
   }
   for (std::size_t i = 0; i < a.size(); ++i) {
     gemm(false, false, 1.0, a[i], b[i], i > 0 || c.accumulate ? 1.0 : 0.0, c.tensor);
@@ -715,7 +715,7 @@ void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b,
 
 void CudaBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                                    std::span<const Grad> dbiases) {
-  multiply_gradients(dresults, x, dweights);
+  products_.multiply_gradients(dresults, x, dweights);
   sum_biases(dresults, dbiases);
 }
 
@@ -727,8 +727,8 @@ void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const G
   }
 }
 
-void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
-                                     std::span<const Grad> dweights) {
+void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
+                                        std::span<const Grad> dweights) {
   Products p;
   if (can_group(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {
@@ -736,19 +736,19 @@ void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Ten
       p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
       p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
     }
-    if (p.count == 0 || (lane_ == &side_ && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
+    if (p.count == 0 || (backend_.is_beside() && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
   }
   launch_kept_gradients();  // one of them may go where one of these goes
   for (std::size_t i = 0; i < dresults.size(); ++i) {
     if (dweights[i].wanted())
-      gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
+      backend_.gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
   }
 }
 
 // Nothing that a gradient is found from changes before the backward pass ends, so these products can wait. Launched one
 // by one they take longer than the chain that they run beside: few tiles each, whose depth several blocks have to
 // share.
-bool CudaBackend::keep_gradients(const Products& products) {
+bool ProductPlanner::keep_gradients(const Products& products) {
   Products p = products;
   const unsigned tiles = count_tiles<Shared>(p);
   if (kept_gradients_ != nullptr && writes_to_one_of(p, *kept_gradients_)) launch_kept_gradients();
@@ -766,14 +766,15 @@ bool CudaBackend::keep_gradients(const Products& products) {
   return true;
 }
 
-void CudaBackend::launch_kept_gradients() {
+void ProductPlanner::launch_kept_gradients() {
   if (kept_gradients_ == nullptr) return;
   const std::shared_ptr<Products> kept = std::move(kept_gradients_);
   std::optional<SideStream> beside;
-  if (lane_ != &side_) beside.emplace(*this);
-  const Precision precision = std::exchange(precision_, Precision::fp32);  // with which they were kept
+  if (!backend_.is_beside()) beside.emplace(backend_);
+  const Precision precision = backend_.precision();
+  backend_.set_precision(Precision::fp32);  // with which they were kept
   multiply_tiles<false, false>(*kept);
-  precision_ = precision;
+  backend_.set_precision(precision);
 }
 
 void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g,
@@ -786,7 +787,7 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
   p.results[0] = result_of(g, 0);
   p.results[1] = result_of(u, 0);
   p.results[2] = result_of(h, 0);
-  if (can_group(1) && x.columns() > 0 && multiply_tiles<true, true>(p)) return;
+  if (products_.can_group(1) && x.columns() > 0 && products_.multiply_tiles<true, true>(p)) return;
   gemm(false, true, 1.0, x, gate, 0.0, g);
   gemm(false, true, 1.0, x, up, 0.0, u);
   silu_multiply(g, u, h);
@@ -802,7 +803,7 @@ void CudaBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, 
   p.results[1] = result_of(du, 0);
   p.kept[0] = matrix_of(g);
   p.kept[1] = matrix_of(u);
-  if (can_group(1) && dy.columns() > 0 && multiply_tiles<true, false>(p)) return;
+  if (products_.can_group(1) && dy.columns() > 0 && products_.multiply_tiles<true, false>(p)) return;
   gemm(false, false, 1.0, dy, down, 0.0, du);
   silu_multiply_backward(g, u, du, {dg, false}, {du, false});
 }
