@@ -2,7 +2,7 @@
 // of a training step have about a thousand rows and a few hundred columns. Every operand is split into a tf32 number
 // and the rest (tiles.cuh). Small tiles fill the GPU, groups of warps and, for the gradients of weights, several
 // blocks share the depth of a tile; their sums are added in a fixed order. Projections of one input, their gradients,
-// and the gated lift of an MLP are one launch each.
+// and gate and up projection of a SwiGLU are one launch each.
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -138,7 +138,7 @@ __device__ Place place_of(const Products& p, unsigned tile) {
     while (result + 1 < p.count && p.results[result + 1].first_tile <= tile) ++result;
   }
   const unsigned across = p.results[result].across, own = tile - p.results[result].first_tile;
-  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  const unsigned width = p.finish == Finish::gate_up ? P::columns / 2 : P::columns;
   return {result, own / across * P::rows, own % across * width};
 }
 
@@ -200,7 +200,7 @@ struct Sums {
 
 /// g, u and h = silu(g) u: a tile has 32 columns of g on its left and the same columns of u on its right.
 template <class P>
-__device__ void finish_lift(const Products& p, const Sums<P>& sums, const Place& place) {
+__device__ void finish_gate_up(const Products& p, const Sums<P>& sums, const Place& place) {
   for (unsigned i = threadIdx.x; i < P::elements / 8; i += P::block) {
     const unsigned row = i / (P::quads / 2), column = i % (P::quads / 2) * 4;
     float g[4], u[4], h[4];
@@ -216,7 +216,7 @@ __device__ void finish_lift(const Products& p, const Sums<P>& sums, const Place&
 
 /// What a thread needs of g and u to come back from h; read while the product is computed.
 template <class P>
-struct Lifted {
+struct GateUp {
   static constexpr unsigned each = P::elements / 4 / P::block;
   float g[each][4], u[each][4];
 
@@ -246,15 +246,16 @@ struct Lifted {
 };
 
 template <class P>
-__device__ void finish_fall(const Products& p, const Sums<P>& sums, const Place& place, const Lifted<P>& lifted) {
+__device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, const Place& place,
+                                        const GateUp<P>& gate_up) {
 #pragma unroll
-  for (unsigned k = 0; k < Lifted<P>::each; ++k) {
+  for (unsigned k = 0; k < GateUp<P>::each; ++k) {
     const unsigned i = threadIdx.x + k * P::block, row = i / P::quads, column = i % P::quads * 4;
     float dh[4], dg[4], du[4];
     sums.at(row, column, dh);
 #pragma unroll
     for (unsigned e = 0; e < 4; ++e) {
-      const float g = lifted.g[k][e], u = lifted.u[k][e];
+      const float g = gate_up.g[k][e], u = gate_up.u[k][e];
       dg[e] = dh[e] * u * silu_slope(g);
       du[e] = dh[e] * silu(g);
     }
@@ -343,9 +344,11 @@ struct Slabs {
     start();
   }
   __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
-  __device__ const Matrix& right(unsigned k) const { return p.finish == Finish::lift ? p.terms[k].b : p.terms[term].b; }
+  __device__ const Matrix& right(unsigned k) const {
+    return p.finish == Finish::gate_up ? p.terms[k].b : p.terms[term].b;
+  }
   __device__ unsigned right_column(unsigned k) const {
-    return place.column + (p.finish == Finish::lift ? 0 : part * k);
+    return place.column + (p.finish == Finish::gate_up ? 0 : part * k);
   }
   __device__ void start() {
     const Result& r = p.results[place.result];
@@ -421,7 +424,7 @@ __device__ void settle(float (&sum)[2][4][4], float (&some)[2][4][4]) {
 enum class Extra {
   none,
   biases,  ///< plain results get them
-  lifted   ///< Finish::fall gets g and u
+  gate_up  ///< Finish::gate_up_backward gets g and u
 };
 
 template <class P, bool a_deep, bool b_deep, Extra extra>
@@ -437,8 +440,8 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
   await_previous();  // places were found meanwhile
   for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
-  Lifted<P> lifted;
-  if constexpr (extra == Extra::lifted) lifted.load(p, place);
+  GateUp<P> gate_up;
+  if constexpr (extra == Extra::gate_up) gate_up.load(p, place);
   constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
   float sum[2][4][4] = {}, some[2][4][4] = {};
   float* stage = memory;
@@ -484,10 +487,10 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
     sums.from_partials = true;
   }
   if constexpr (P::across == 2) {
-    if (p.finish == Finish::lift) return finish_lift<P>(p, sums, place);
+    if (p.finish == Finish::gate_up) return finish_gate_up<P>(p, sums, place);
   }
-  if constexpr (extra == Extra::lifted) {
-    finish_fall<P>(p, sums, place, lifted);
+  if constexpr (extra == Extra::gate_up) {
+    finish_gate_up_backward<P>(p, sums, place, gate_up);
   } else if constexpr (extra == Extra::biases) {
     finish_biased<P>(p, sums, place);
   } else {
@@ -507,7 +510,7 @@ Result result_of(const Tensor& tensor, double beta) {
 /// Counts the tiles of all results that have some of their own.
 template <class P>
 unsigned count_tiles(Products& p) {
-  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  const unsigned width = p.finish == Finish::gate_up ? P::columns / 2 : P::columns;
   const unsigned own = p.summed || p.finish != Finish::plain ? 1 : p.count;
   p.tiles = 0;
   for (unsigned i = 0; i < own; ++i) {
@@ -638,13 +641,14 @@ bool ProductPlanner::multiply_tiles(Products& p) {
       if (p.biased) return launch_products<P, true, true, Extra::biases>(backend_.stream(), p);
     }
     if constexpr (a_deep && !b_deep) {
-      if (p.finish == Finish::fall) return launch_products<P, true, false, Extra::lifted>(backend_.stream(), p);
+      if (p.finish == Finish::gate_up_backward)
+        return launch_products<P, true, false, Extra::gate_up>(backend_.stream(), p);
     }
     launch_products<P, a_deep, b_deep>(backend_.stream(), p);
   };
   if constexpr (!a_deep) {
     run(Shared());
-  } else if (p.finish == Finish::lift || wide >= wide_tiles) {
+  } else if (p.finish == Finish::gate_up || wide >= wide_tiles) {
     run(Wide());
   } else {
     run(Narrow());
@@ -780,7 +784,7 @@ void ProductPlanner::launch_kept_gradients() {
 void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g,
                                  const Tensor& u, const Tensor& h) {
   Products p;
-  p.finish = Finish::lift;
+  p.finish = Finish::gate_up;
   p.count = 1;  // one depth: both products run through it side by side
   p.terms[0] = {matrix_of(x), matrix_of(gate), static_cast<unsigned>(x.columns())};
   p.terms[1] = {matrix_of(x), matrix_of(up), static_cast<unsigned>(x.columns())};
@@ -796,7 +800,7 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
 void CudaBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
                                           const Tensor& dg, const Tensor& du) {
   Products p;
-  p.finish = Finish::fall;
+  p.finish = Finish::gate_up_backward;
   p.count = 1;
   p.terms[0] = {matrix_of(dy), matrix_of(down), static_cast<unsigned>(dy.columns())};
   p.results[0] = result_of(dg, 0);

@@ -231,20 +231,20 @@ TEST_P(CudaPaths, GroupsOfLargeProductsAreTheirProducts) {
     return host.f32({height, width}, std::vector<float>(static_cast<std::size_t>(height * width), 0.0f));
   };
   const Tensor x = random(rows, inputs, 1);
-  std::vector<Tensor> weights, biases, wanted, mapped, results, wanted_gradients, gradients;
+  std::vector<Tensor> weights, biases, wanted, with_bias, results, wanted_gradients, gradients;
   std::vector<Grad> places;
   const Tensor wanted_input = random(rows, inputs, 9), input = host.f32({rows, inputs}, host.read<float>(wanted_input));
   for (int i = 0; i < 3; ++i) {
     weights.push_back(random(outputs[i], inputs, 2 + static_cast<unsigned>(i)));
     biases.push_back(host.f32({outputs[i]}, random_floats(outputs[i], 5 + static_cast<unsigned>(i))));
     wanted.push_back(zeros(rows, outputs[i]));
-    mapped.push_back(zeros(rows, outputs[i]));
+    with_bias.push_back(zeros(rows, outputs[i]));
     results.push_back(zeros(rows, outputs[i]));
     wanted_gradients.push_back(zeros(outputs[i], inputs));
     gradients.push_back(zeros(outputs[i], inputs));
     places.push_back({gradients.back(), false});
     cuda_->gemm(false, true, 1.0, x, weights[i], 0.0, wanted[i]);
-    cuda_->add_bias(wanted[i], biases[i], mapped[i]);
+    cuda_->add_bias(wanted[i], biases[i], with_bias[i]);
     cuda_->gemm(false, false, 1.0, wanted[i], weights[i], 1.0, wanted_input);
     cuda_->gemm(true, false, 1.0, wanted[i], x, 0.0, wanted_gradients[i]);
   }
@@ -258,7 +258,7 @@ TEST_P(CudaPaths, GroupsOfLargeProductsAreTheirProducts) {
     cuda_->set_precision(Precision::fp32);
     EXPECT_LT(relative(host.read<float>(input), host.read<float>(wanted_input)), tolerance);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(mapped[i])), tolerance);
+      EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(with_bias[i])), tolerance);
       EXPECT_LT(relative(host.read<float>(gradients[i]), host.read<float>(wanted_gradients[i])), tolerance);
     }
   }
