@@ -82,7 +82,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   description_ = properties.name;
   found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
   open(main_);
-  open(beside_);
+  open(side_);
   enter(main_);
   synchronize();
 }
@@ -90,7 +90,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
 CudaBackend::~CudaBackend() {
   cudaSetDevice(device_);
   close(main_);
-  close(beside_);
+  close(side_);
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
 }
 
@@ -126,24 +126,24 @@ void CudaBackend::enter(Lane& lane) {
 // Events order the two streams; in a recorded program they become edges of the graph.
 void CudaBackend::begin_side_stream() {
   check_cuda(cudaEventRecord(main_.reached, stream()), "marking the order");
-  check_cuda(cudaStreamWaitEvent(beside_.stream, main_.reached), "starting beside");
+  check_cuda(cudaStreamWaitEvent(side_.stream, main_.reached), "starting beside");
   joined_ = false;
-  enter(beside_);
+  enter(side_);
 }
 
 void CudaBackend::end_side_stream() { enter(main_); }
 
 void CudaBackend::join_side_stream() {
-  launch_kept_gradients();
+  products_.launch_kept_gradients();
   sum_norm_weights(true);
-  await_beside();
+  await_side_stream();
 }
 
-void CudaBackend::await_beside() {
-  operands_beside_ = false;
+void CudaBackend::await_side_stream() {
+  side_reads_operands_ = false;
   if (joined_) return;
-  check_cuda(cudaEventRecord(beside_.reached, beside_.stream), "marking the end beside");
-  check_cuda(cudaStreamWaitEvent(main_.stream, beside_.reached), "joining what ran beside");
+  check_cuda(cudaEventRecord(side_.reached, side_.stream), "marking the end beside");
+  check_cuda(cudaStreamWaitEvent(main_.stream, side_.reached), "joining what ran beside");
   joined_ = true;
 }
 
@@ -168,7 +168,7 @@ float* CudaBackend::scratch(std::size_t elements) const {
 }
 
 void* CudaBackend::operand_memory(std::size_t bytes) {
-  if (lane_ == &main_ && operands_beside_) await_beside();
+  if (lane_ == &main_ && side_reads_operands_) await_side_stream();
   if (bytes > lane_->operand_bytes) {
     // The smaller one stays until the end: programs captured with it still use it.
     lane_->operands = allocate(bytes + bytes / 2);
@@ -213,7 +213,7 @@ void CudaBackend::release(void* address) {
   if (entry == sizes_.end()) return;
   // Memory goes while sums wait only where a backward pass was broken off.
   norm_weights_.clear();
-  kept_gradients_.reset();
+  products_.drop_kept_gradients();
   stream();
   held_ -= entry->second;
   sizes_.erase(entry);
@@ -271,7 +271,7 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
   } catch (...) {
     joined_ = true;
     norm_weights_.clear();
-    kept_gradients_.reset();
+    products_.drop_kept_gradients();
     cudaStreamEndCapture(main_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();
