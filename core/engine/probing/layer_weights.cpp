@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "core/analysis/token_weights.h"
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/training/trainer.h"
+#include "core/layers/capture_reader.h"
 #include "core/layers/delta_net.h"
 #include "core/layers/gka.h"
 #include "core/layers/ska.h"

@@ -7,11 +7,11 @@
 
 #include "core/analysis/mode_decomposition.h"
 #include "core/analysis/spectrum.h"
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/layer_weights.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/training/pinned_array.h"
+#include "core/layers/capture_reader.h"
 
 namespace afterglow {
 

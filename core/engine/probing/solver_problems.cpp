@@ -6,10 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/layers/capture_reader.h"
 #include "core/layers/ska.h"
 
 namespace afterglow {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
+#include "core/layers/capture_reader.h"
 
 namespace afterglow {
 
