@@ -1,5 +1,5 @@
 // The layer and its exact twin, run from a file.
-#include "core/layers/gka_file.h"
+#include "core/layers/files/gka_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "core/analysis/spectrum.h"
 #include "core/layers/gka.h"
 #include "core/layers/host_values.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
