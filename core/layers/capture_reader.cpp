@@ -38,15 +38,15 @@ const std::vector<double>& CaptureReader::values(const std::string& name) const 
     if (known == name) return numbers;
   }
   std::vector<double> numbers;
-  for (const Capture& probe : tape_->probes()) {
-    if (probe.name == name) numbers = download(probe.value);
+  for (const Capture& capture : tape_->captures()) {
+    if (capture.name == name) numbers = download(capture.value);
   }
   return fetched_.emplace_back(name, std::move(numbers)).second;
 }
 
 Shape CaptureReader::shape(const std::string& name) const {
-  for (const Capture& probe : tape_->probes()) {
-    if (probe.name == name) return probe.value.shape;
+  for (const Capture& capture : tape_->captures()) {
+    if (capture.name == name) return capture.value.shape;
   }
   return {};
 }

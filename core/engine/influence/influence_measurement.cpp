@@ -125,9 +125,9 @@ void InfluenceMeasurement::read_routing(const Sequence& sequence) {
   backend.upload(tokens.device(), sequence.tokens.data());
   backend.upload(context.device(), sequence.context.data());
   tape_.begin(false);
-  tape_.set_probing(true);
+  tape_.set_capturing(true);
   trainer_->model().forward(tape_, tokens.device(), context.device());
-  tape_.set_probing(false);
+  tape_.set_capturing(false);
   backend.synchronize();
   const CaptureReader read(tape_, backend);
   const auto& parts = trainer_->parts();

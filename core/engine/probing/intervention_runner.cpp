@@ -131,7 +131,7 @@ InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& inte
 
 Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool probing) {
   tape_.begin(false);
-  tape_.set_probing(probing);
+  tape_.set_capturing(probing);
   const Tensor context = input.context.device();
   const auto& branches = trainer_->model().branches();
   // What lies before the first edit is the same in every look at the batch; the sequence shows its probes.
@@ -142,7 +142,7 @@ Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool
         if (found == edits.end()) return branches[i].layer->forward(tape_, x, context);
         return static_cast<Ska&>(*branches[i].layer).forward_edited(tape_, x, context, found->second);
       });
-  tape_.set_probing(false);
+  tape_.set_capturing(false);
   trainer_->backend().synchronize();
   return logits;
 }

@@ -140,9 +140,9 @@ void Observer::probe_sequence() {
   tokens_->queue_upload();
   context_->queue_upload();
   tape_.begin(false);
-  tape_.set_probing(true);
+  tape_.set_capturing(true);
   trainer_->model().forward(tape_, tokens_->device(), context_->device());
-  tape_.set_probing(false);
+  tape_.set_capturing(false);
   backend.synchronize();
 }
 
@@ -259,9 +259,9 @@ std::shared_ptr<const Trace> Observer::trace(int part) {
     token.host<std::int32_t>()[0] = id;
     token.queue_upload();
     tape_.begin(false);
-    tape_.set_probing(part >= 0);
+    tape_.set_capturing(part >= 0);
     const Var logits = trainer_->model().step(tape_, token.device(), state);
-    tape_.set_probing(false);
+    tape_.set_capturing(false);
     backend.synchronize();
     const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
     result->steps.push_back(token_step(part, static_cast<std::int64_t>(t), logits.value, traced, *result));

@@ -150,9 +150,9 @@ void ForecastObjective::predict(Tape& tape, Windows& windows, SeriesPart part, s
   put(windows.input, windows.inputs);
   windows.input.queue_upload();
   tape.begin(false);
-  tape.set_probing(probing);
+  tape.set_capturing(probing);
   const ForecastPass pass = model_->forward(tape, tape.constant(windows.input.device()), {});
-  tape.set_probing(false);
+  tape.set_capturing(false);
   tape.backend().download(windows.prediction.host<void>(), pass.y.value);
 }
 

@@ -45,7 +45,7 @@ struct Looked {
     backend->upload(tokens, example.tokens.data());
     backend->upload(context, example.context.data());
     tape.begin(false);
-    tape.set_probing(true);
+    tape.set_capturing(true);
     trainer.model().forward(tape, tokens, context);
     backend->synchronize();
   }
