@@ -142,7 +142,7 @@ class GkaFile final : public FileSubject {
 
 FileKind gka_file_kind() {
   return {"gka", [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<FileSubject> {
-            return std::make_unique<GkaFile>(gka_kind().make(config, parameters));
+            return std::make_unique<GkaFile>(find_layer_kind("gka")->make(config, parameters));
           }};
 }
 
