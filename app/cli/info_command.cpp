@@ -97,7 +97,10 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   }
   output.line("layers");
   for (const LayerKind& kind : layer_kinds()) {
-    result["layers"].push_back({{"name", kind.name}, {"about", kind.description}, {"mixes_tokens", kind.mixes_tokens}});
+    result["layers"].push_back({{"name", kind.name},
+                                {"about", kind.description},
+                                {"source", kind.source},
+                                {"mixes_tokens", kind.mixes_tokens}});
     listed(kind.name, kind.description);
   }
   output.line("tasks");

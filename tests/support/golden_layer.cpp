@@ -10,8 +10,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/layers/file_run.h"
-#include "core/layers/layer_file.h"
+#include "core/layers/files/file_run.h"
+#include "core/layers/files/layer_file.h"
 
 namespace afterglow::testing {
 

@@ -82,7 +82,7 @@ struct InterventionRunner::Sequences {
 InterventionRunner::InterventionRunner(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) {
   const auto& parts = trainer.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].kind != "ska") continue;
+    if (!shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
     const auto& ska =
         static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(parts[i].branch)].layer);
     intervention_targets_.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,

@@ -48,7 +48,7 @@ bool is_warm(const Observation& now) {
 
 bool has_heads_to_edit(const Observation& now) {
   return std::any_of(now.model.layers.begin(), now.model.layers.end(),
-                     [](const LayerSummary& layer) { return layer.kind == "ska"; });
+                     [](const LayerSummary& layer) { return shows(layer.kind, LayerTrait::koopman_heads); });
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
+#include "core/layers/capture_reader.h"
 
 namespace afterglow {
 
@@ -254,7 +254,7 @@ void ForecastObjective::add_attention(Tape& tape, MemoryView& view) const {
   const CaptureReader read(tape, tape.backend());
   const int memory = view.tokens, tokens = memory + view.input_length;
   for (const ForecasterPart& part : model_->parts()) {
-    if (part.kind != "attention") continue;
+    if (!shows(part.kind, LayerTrait::token_shares)) continue;
     const std::vector<double>&q = read.values(part.scope + ".q"), &k = read.values(part.scope + ".k");
     const int heads = part.heads, width = static_cast<int>(read.shape(part.scope + ".q").last());
     MemoryAttention& attention = view.attention.emplace_back();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -160,6 +161,60 @@ std::vector<std::string> broken_rules(const Source& source) {
     report(number, what_is_wrong_with_directive(source.path, line));
   }
   if (ends_with_any(source.path, {".h", ".cuh"}) && !pragma_once) report(1, "is a header without #pragma once");
+  return result;
+}
+
+namespace {
+
+/// Walks C++ and calls see(line, content) for every string literal that is not raw; comments do not count.
+template <class See>
+void for_each_literal(const std::string& text, const See& see) {
+  int line = 1;
+  const auto skip_to = [&](std::size_t from, std::size_t end) {
+    end = std::min(end, text.size());
+    line += static_cast<int>(std::count(text.begin() + static_cast<std::ptrdiff_t>(from),
+                                        text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+    return end;
+  };
+  const auto closing_quote = [&](std::size_t open) {
+    std::size_t at = open + 1;
+    while (at < text.size() && text[at] != text[open]) at += text[at] == '\\' ? 2 : 1;
+    return at;
+  };
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "//") == 0) {
+      at = text.find('\n', at);
+    } else if (text.compare(at, 2, "/*") == 0) {
+      at = skip_to(at, text.find("*/", at + 2));
+    } else if (text.compare(at, 2, "R\"") == 0) {
+      const std::size_t open = text.find('(', at);
+      const std::string closing = ")" + text.substr(at + 2, open - at - 2) + "\"";
+      at = skip_to(at, text.find(closing, open) + closing.size());
+    } else if (text[at] == '"') {
+      const std::size_t close = closing_quote(at);
+      see(line, text.substr(at + 1, close - at - 1));
+      at = close + 1;
+    } else if (text[at] == '\'' && (at == 0 || !std::isalnum(static_cast<unsigned char>(text[at - 1])))) {
+      at = closing_quote(at) + 1;  // a character; behind a digit it would part thousands
+    } else {
+      at = skip_to(at, at + 1);
+    }
+  }
+}
+
+}  // namespace
+
+Texts named_kinds(const Source& source, const Texts& kinds) {
+  Texts result;
+  if (source.path.starts_with("core/layers/") || source.path.starts_with("tests/") ||
+      source.path == "core/engine/studies/table_list.cpp")
+    return result;
+  for_each_literal(source.text, [&](int line, const std::string& literal) {
+    if (contains(kinds, literal)) {
+      result.push_back(source.path + ":" + std::to_string(line) + ": names the kind \"" + literal +
+                       "\"; a descriptor in core/layers says what there is to see of it");
+    }
+  });
   return result;
 }
 

@@ -11,7 +11,7 @@
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/io/safetensors.h"
 #include "core/layers/host_values.h"
-#include "core/layers/layer.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
