@@ -4,6 +4,7 @@
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 
@@ -16,8 +17,6 @@ constexpr int ticket_count = 4096;
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
-
-std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 bool is_missing(cudaError_t status) {
   return status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || status == cudaErrorInvalidDevice ||
@@ -160,8 +159,8 @@ void CudaBackend::launched(const char* kernel) const { check_cuda(cudaGetLastErr
 
 float* CudaBackend::scratch(std::size_t elements) const {
   if (elements * sizeof(float) > scratch_bytes) {
-    throw Error(ExitCode::out_of_memory, "a kernel needs " + mebibytes(elements * sizeof(float)) +
-                                             " of scratch memory and there are " + mebibytes(scratch_bytes) +
+    throw Error(ExitCode::out_of_memory, "a kernel needs " + bytes_text(elements * sizeof(float)) +
+                                             " of scratch memory and there are " + bytes_text(scratch_bytes) +
                                              "; take a smaller batch or sequence");
   }
   return lane_->scratch;
@@ -198,8 +197,8 @@ void* CudaBackend::allocate(std::size_t bytes) {
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     throw Error(ExitCode::out_of_memory,
-                "the GPU has too little memory: " + mebibytes(bytes) + " asked for, " + mebibytes(free) + " of " +
-                    mebibytes(total) + " free, " + mebibytes(held_) +
+                "the GPU has too little memory: " + bytes_text(bytes) + " asked for, " + bytes_text(free) + " of " +
+                    bytes_text(total) + " free, " + bytes_text(held_) +
                     " held here; take a smaller batch, sequence or model, or use --device cpu");
   }
   check_cuda(status, "allocating memory");
@@ -226,7 +225,7 @@ void* CudaBackend::allocate_host(std::size_t bytes) {
   const cudaError_t status = cudaMallocHost(&address, bytes > 0 ? bytes : 1);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw Error(ExitCode::out_of_memory, "the host has too little memory to pin " + mebibytes(bytes) +
+    throw Error(ExitCode::out_of_memory, "the host has too little memory to pin " + bytes_text(bytes) +
                                              "; close other programs or take a smaller batch");
   }
   check_cuda(status, "allocating pinned memory");

@@ -13,6 +13,7 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 namespace fs = std::filesystem;
@@ -86,7 +86,7 @@ std::string system_text(int error) { return std::generic_category().message(erro
 }
 
 [[noreturn]] void throw_disk_error(int error, const fs::path& path, std::size_t total) {
-  const std::string head = "cannot write " + readable_size(total) + " to " + path.string() + ": ";
+  const std::string head = "cannot write " + bytes_text(total) + " to " + path.string() + ": ";
   const std::string kept = " (what was there before is unchanged)";
   switch (error) {
     case ENOSPC:
@@ -158,7 +158,7 @@ void replace_file(const fs::path& target, mode_t mode, bool existed, std::span<c
 
 [[noreturn]] void throw_too_large(const fs::path& path, std::size_t max_bytes) {
   throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": it holds more than the " +
-                                       readable_size(max_bytes) + " that are read here; choose a smaller file");
+                                       bytes_text(max_bytes) + " that are read here; choose a smaller file");
 }
 
 Descriptor open_for_reading(const fs::path& path, struct stat& info) {
@@ -234,17 +234,6 @@ fs::path free_path(const fs::path& path) {
     candidate = path.parent_path() / (path.stem().string() + "_" + std::to_string(number) + path.extension().string());
   }
   return candidate;
-}
-
-std::string readable_size(std::size_t bytes) {
-  if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
-  constexpr std::array<const char*, 6> units = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  const auto tenths =
-      static_cast<unsigned long long>(value * 10 + 0.5);  // printf would follow the locale's decimal point
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " + units[unit];
 }
 
 }  // namespace afterglow

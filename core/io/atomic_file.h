@@ -28,7 +28,4 @@ void refuse_nul(const std::filesystem::path& path);
 /// `path` if nothing is there, else the first of "stem_2.ext", "stem_3.ext", ... where nothing is. Refuses a NUL.
 std::filesystem::path free_path(const std::filesystem::path& path);
 
-/// "17 bytes", "1.5 KiB", "2.0 GiB": sizes as messages show them.
-std::string readable_size(std::size_t bytes);
-
 }  // namespace afterglow

@@ -71,17 +71,4 @@ std::string grouped_number(std::int64_t number) {
   return digits;
 }
 
-std::string bytes_text(std::int64_t bytes) {
-  static constexpr std::array units{"B", "KB", "MB", "GB", "TB"};
-  double size = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (size >= 1000 && unit + 1 < units.size()) {
-    size /= 1000;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 || size >= 100 ? "%.0f %s" : "%.1f %s", size, units[unit]);
-  return text;
-}
-
 }  // namespace afterglow

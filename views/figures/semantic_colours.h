@@ -32,7 +32,5 @@ double colour_reach(double largest);
 
 /// "1,234,567" with thin groups, for counts.
 std::string grouped_number(std::int64_t number);
-/// "412 MB", "12.6 KB".
-std::string bytes_text(std::int64_t bytes);
 
 }  // namespace afterglow

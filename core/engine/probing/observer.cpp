@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
+#include "core/analysis/softmax.h"
 #include "core/analysis/spectrum.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/layer_weights.h"
@@ -276,9 +277,7 @@ TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& lo
   const CaptureReader read(tape_, trainer_->backend());
   TokenStep step;
   std::vector<double> scores = read.download(logits);
-  const double most = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
-  for (double& score : scores) sum += score = std::exp(score - most);
+  softmax_in_place(scores);
   std::vector<int> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   const auto shown = std::min<std::size_t>(5, order.size());
@@ -286,10 +285,10 @@ TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& lo
                     [&](int a, int b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
   for (std::size_t i = 0; i < shown; ++i) {
     step.top_tokens.push_back(order[i]);
-    step.top_probabilities.push_back(scores[order[i]] / sum);
+    step.top_probabilities.push_back(scores[order[i]]);
   }
   const int target = example_.targets[static_cast<std::size_t>(position)];
-  if (target >= 0) step.target_probability = scores[static_cast<std::size_t>(target)] / sum;
+  if (target >= 0) step.target_probability = scores[static_cast<std::size_t>(target)];
   if (!state || state->tensors().empty()) return step;
 
   const ModelPart& info = trainer_->parts()[part];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/softmax.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/layers/capture_reader.h"
@@ -272,11 +273,9 @@ void ForecastObjective::add_attention(Tape& tape, MemoryView& view) const {
             score += q[(i * heads + head) * width + e] * k[(j * heads + head) * width + e];
           weights[j] = score / std::sqrt(static_cast<double>(width));
         }
-        const double most = *std::max_element(weights.begin(), weights.end());
-        double sum = 0;
-        for (double& weight : weights) sum += weight = std::exp(weight - most);
+        softmax_in_place(weights);
         for (int j = 0; j < tokens; ++j) {
-          const double share = weights[j] / sum / heads;
+          const double share = weights[j] / heads;
           if (i < memory && j >= memory) attention.reads[i][j - memory] += share;
           if (i >= memory && j < memory) attention.is_read[i - memory][j] += share;
         }

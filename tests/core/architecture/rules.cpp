@@ -53,9 +53,12 @@ const std::map<std::string, Texts>& folders() {
   return table;
 }
 
-/// The one exception of the project may be thrown anywhere. Plots stand alone but for writing their files safely.
+/// The one exception of the project may be thrown anywhere. Numbers, sizes and CSV fields are written by the same
+/// functions on the screen, in files and in messages, so that a value reads the same wherever it stands. Plots stand
+/// alone but for writing their files safely.
 bool is_for_everyone(const std::string& include, const std::string& folder) {
-  return include == "core/io/error.h" || (include == "core/io/atomic_file.h" && folder == "core/figure");
+  return include == "core/io/error.h" || include == "core/io/number_text.h" ||
+         (include == "core/io/atomic_file.h" && folder == "core/figure");
 }
 
 /// Where the platform must decide what is compiled: without the CUDA toolkit, and for every version of Dear ImGui that

@@ -56,7 +56,7 @@ TEST(Configuration, UnknownKindNamesTheKnownOnes) {
 
 TEST(Configuration, UnknownFieldNamesTheKnownOnes) {
   EXPECT_THAT(refusal({{"kind", "niah"}, {"binding", 3}}),
-              HasSubstr("no field 'binding'; did you mean 'bindings'? Its fields are bindings, length."));
+              HasSubstr("no field 'binding'; did you mean 'bindings'?; there are bindings, length, kind"));
 }
 
 TEST(Configuration, EveryFieldOfEveryKindRefusesWrongTypesAndRanges) {
@@ -95,7 +95,7 @@ TEST(Configuration, ASeriesOfAHeaderAloneIsRefused) {
 }
 
 TEST(Configuration, WholeNumbersMustBeWhole) {
-  EXPECT_THAT(refusal({{"kind", "niah"}, {"length", 64.5}}), HasSubstr("'length' is 64.5, but it takes a whole"));
+  EXPECT_THAT(refusal({{"kind", "niah"}, {"length", 64.5}}), HasSubstr("'length' is 64.5 where a whole number"));
   EXPECT_EQ(make_task({{"kind", "niah"}, {"length", 64.0}})->length(), 64);
   EXPECT_THAT(refusal({{"kind", "niah"}, {"length", 0}}), HasSubstr("from 1 to 1048576"));
   EXPECT_THAT(refusal({{"kind", "niah"}, {"length", (1 << 20) + 1}}), HasSubstr("from 1 to 1048576"));
