@@ -10,6 +10,7 @@
 #include "core/io/safetensors.h"
 #include "tests/app/run_program.h"
 #include "tests/core/engine/small_recipe.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -202,7 +203,7 @@ TEST_F(CommandLine, InfoListsEverythingAndReadsFiles) {
 }
 
 TEST_F(CommandLine, LayerChecksOneLayerAgainstAFile) {
-  const std::string golden = AFTERGLOW_SOURCE_DIR "/tests/golden/swiglu_tiny.safetensors";
+  const std::string golden = golden_folder() / "swiglu_tiny.safetensors";
   ASSERT_EQ(run("layer '" + golden + "' --out result.safetensors --device cpu").code, 0);
   const TensorFile want = read_safetensors(golden), got = read_safetensors(folder_ / "result.safetensors");
   const std::vector<double> expected = to_doubles(require_tensor(want, "y", "golden")),

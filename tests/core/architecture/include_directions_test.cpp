@@ -7,6 +7,7 @@
 
 #include "core/layers/layer_kind.h"
 #include "tests/core/architecture/rules.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -24,7 +25,7 @@ bool is_checked(const fs::path& path) {
 }
 
 std::vector<Source> all_sources() {
-  const fs::path root = AFTERGLOW_SOURCE_DIR;
+  const fs::path& root = source_folder();
   std::vector<Source> sources;
   for (const char* top : {"app", "core", "gpu", "views", "tests"}) {
     if (!fs::is_directory(root / top)) continue;

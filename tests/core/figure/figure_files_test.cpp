@@ -14,6 +14,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "tests/core/figure/example_figures.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -24,8 +25,8 @@ using testing::HasSubstr;
 class FigureFiles : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(AFTERGLOW_BINARY_DIR) / ("figure_files_test_" + std::to_string(::getpid()) + "_" +
-                                                testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = build_folder() / ("figure_files_test_" + std::to_string(::getpid()) + "_" +
+                                testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
