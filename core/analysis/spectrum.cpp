@@ -1,8 +1,7 @@
-// Eigenvalues and singular values by Eigen's dense solvers.
+// Eigenvalues by Eigen's dense solvers.
 #include "core/analysis/spectrum.h"
 
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -50,13 +49,6 @@ SymmetricRange symmetric_range(std::span<const double> S, int n) {
   if (n == 0 || !matrix.allFinite()) return {not_a_number, not_a_number};
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(matrix, Eigen::EigenvaluesOnly);
   return {solver.eigenvalues()[0], solver.eigenvalues()[n - 1]};
-}
-
-double condition_number(std::span<const double> A, int n) {
-  const Eigen::Map<const RowMajor> matrix(A.data(), n, n);
-  if (n == 0 || !matrix.allFinite()) return not_a_number;
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd{Eigen::MatrixXd(matrix)};
-  return svd.singularValues()[0] / svd.singularValues()[n - 1];
 }
 
 }  // namespace afterglow
