@@ -341,6 +341,10 @@ constexpr std::array cards{
     FormulaCard{"query_jacobian", "Query Jacobian", "∂y/∂q = η B_v L A^K L⁻¹",
                 "The statistics are held fixed, so the map is linear: the same for every query.",
                 "Echo, propositions J.4 to J.6", nullptr},
+    FormulaCard{"query_jacobian_softmax", "Softmax saturates", "|Vᵀ (Diag(w) − w wᵀ) K| / √r ≤ 2 (1 − m) |V| |K| / √r",
+                "Softmax attention with the keys, values and queries of this head: the more weight one token has, the "
+                "less the answer follows the query. J.2 has ½ in place of 2 (1 − m).",
+                "Echo, proposition J.2 and corollary J.3", nullptr},
     FormulaCard{"gradient_depth", "Gradient by depth", "g_l = g_{l+1} + J_lᵀ g_{l+1},  |g_l| ≤ |g_m| Π (1 + |J_j|)",
                 "How the gradient of the probe sequence's loss grows or fades on its way down. Theorem J.9 follows the "
                 "branches alone; a residual model passes its gradient beside them, too, so its bound has 1 + |J|.",

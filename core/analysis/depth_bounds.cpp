@@ -44,10 +44,4 @@ DepthBounds depth_bounds(std::span<const double> branch_norms, double head_gradi
   return result;
 }
 
-std::vector<double> used_share(std::span<const double> measured, std::span<const double> bounds) {
-  std::vector<double> result(std::max(measured.size(), bounds.size()), not_a_number);
-  for (std::size_t i = 0; i < std::min(measured.size(), bounds.size()); ++i) result[i] = measured[i] / bounds[i];
-  return result;
-}
-
 }  // namespace afterglow

@@ -34,7 +34,4 @@ struct DepthBounds {
 /// of a model take measured norms of its branches. A norm that is negative or NaN makes the bounds below its layer NaN.
 DepthBounds depth_bounds(std::span<const double> branch_norms, double head_gradient);
 
-/// measured[l] / bound[l], e.g. to colour layers that use little of what they may; NaN where either is missing.
-std::vector<double> used_share(std::span<const double> measured, std::span<const double> bounds);
-
 }  // namespace afterglow

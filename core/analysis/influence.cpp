@@ -1,4 +1,4 @@
-// Profiles, hops, closed forms and the norm of a sketched matrix.
+// Spread lags, hops, closed forms and the norm of a sketched matrix.
 #include "core/analysis/influence.h"
 
 #include <algorithm>
@@ -40,29 +40,6 @@ void solve_feedback(std::span<const double> B, int tokens, std::vector<double>& 
 }
 
 }  // namespace
-
-InfluenceProfile source_profile(std::span<const double> w, int tokens, int source) {
-  InfluenceProfile profile;
-  if (!is_square(w, tokens) || source < 0) return profile;
-  for (int t = source; t < tokens; ++t) {
-    profile.lags.push_back(t - source);
-    profile.values.push_back(std::abs(w[at(tokens, t, source)]));
-  }
-  return profile;
-}
-
-InfluenceProfile mean_profile(std::span<const double> w, int tokens, int sources) {
-  InfluenceProfile profile;
-  if (!is_square(w, tokens) || sources < 1) return profile;
-  for (int lag = 0; lag < tokens; ++lag) {
-    const int count = std::min(sources, tokens - lag);
-    double sum = 0;
-    for (int tau = 0; tau < count; ++tau) sum += std::abs(w[at(tokens, tau + lag, tau)]);
-    profile.lags.push_back(lag);
-    profile.values.push_back(sum / count);
-  }
-  return profile;
-}
 
 std::vector<int> spread_lags(int last, int per_decade) {
   std::vector<int> lags;

@@ -7,16 +7,12 @@
 
 namespace afterglow {
 
-/// An influence matrix w [T*T], row-major: row t, column tau is the influence of token tau on output t. Functions
-/// answer an empty value when T < 1 or a span has another size.
+/// How strongly a token tau acts on the outputs t behind it. Matrices of this file are [T*T], row-major: row t, column
+/// tau. Functions answer an empty value when T < 1 or a span has another size.
 struct InfluenceProfile {
-  std::vector<double> lags, values;  ///< lag l = t - tau, ascending from 0; value |w[t, tau]|
+  std::vector<double> lags, values;  ///< lag l = t - tau, ascending; the absolute influence at it
 };
 
-/// |w[source + l, source]| for every lag l.
-InfluenceProfile source_profile(std::span<const double> w, int tokens, int source);
-/// The mean of |w[tau + l, tau]| over the sources tau < `sources` that have a token at this lag.
-InfluenceProfile mean_profile(std::span<const double> w, int tokens, int sources);
 /// Lags 1, 2, .. `last`, at most `per_decade` of them in each decade: points that weigh every decade of a tail alike.
 std::vector<int> spread_lags(int last, int per_decade);
 /// The values of a profile at spread lags, with lag 0 left out: what a law is fitted to.

@@ -3,15 +3,12 @@
 
 namespace afterglow {
 
-/// Bytes of one sequence after T tokens: fixed + per_token T. Costs of layers add up. Doubles, which hold whole numbers
+/// Bytes of one sequence after T tokens: fixed + per_token T. Doubles, which hold whole numbers
 /// exactly up to 2^53.
 struct MemoryCost {
   double fixed = 0.0, per_token = 0.0;
   double at(double tokens) const { return fixed + per_token * tokens; }
 };
-inline MemoryCost operator+(const MemoryCost& a, const MemoryCost& b) {
-  return {a.fixed + b.fixed, a.per_token + b.per_token};
-}
 
 /// G, M [r,r], C [P,r], the previous key [r] and the key scale of every head: 2 r^2 + P r + r + 1 numbers (section 3.5;
 /// section 6.2 forgets the last). The paper's "77 KB" is one head in two layers at r = 56, P = 64 in fp32; its 12 heads

@@ -19,6 +19,8 @@ using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::Ro
 using View = Eigen::Map<const RowMajor>;
 using Complexes = std::vector<std::complex<double>>;
 
+std::vector<double> stored(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
+
 double norm_of(const RowMajor& A) {
   return spectral_norm({A.data(), static_cast<std::size_t>(A.size())}, static_cast<int>(A.rows()),
                        static_cast<int>(A.cols()));
@@ -126,26 +128,34 @@ std::optional<Perturbation> measure(const TrueOperator& truth, const RowMajor& d
 
 }  // namespace
 
-std::optional<Perturbation> measure_perturbation(const SkaHead& head, std::span<const double> dG,
-                                                 std::span<const double> dM) {
+std::vector<std::optional<Perturbation>> measure_perturbations(const SkaHead& head,
+                                                               std::span<const StatisticsNoise> noises) {
+  std::vector<std::optional<Perturbation>> results(noises.size());
   const TrueOperator truth(head);
-  if (!truth.sound || dG.size() != head.G.size() || dM.size() != head.M.size()) return std::nullopt;
-  return measure(truth, View(dG.data(), head.rank, head.rank), View(dM.data(), head.rank, head.rank));
+  for (std::size_t i = 0; truth.sound && i < noises.size(); ++i) {
+    const auto& [G, M] = noises[i];
+    if (G.size() != head.G.size() || M.size() != head.M.size()) continue;
+    results[i] = measure(truth, View(G.data(), head.rank, head.rank), View(M.data(), head.rank, head.rank));
+  }
+  return results;
 }
 
 std::vector<NoisePoint> noise_sweep(const SkaHead& head, std::span<const double> sizes, int draws, std::uint64_t seed) {
-  std::vector<NoisePoint> points;
-  const TrueOperator truth(head);
-  if (!truth.sound) return points;
-  const double unit_G = spectral_norm(head.G, head.rank, head.rank), unit_M = norm_of(truth.M);
+  if (ska_operators(head).empty()) return {};
+  const double unit_G = spectral_norm(head.G, head.rank, head.rank),
+               unit_M = spectral_norm(head.M, head.rank, head.rank);
   std::vector<NoiseDirections> directions;
   for (int draw = 0; draw < draws; ++draw) directions.emplace_back(head.rank, seed, draw);
+  std::vector<StatisticsNoise> noises;
   for (const double size : sizes) {
-    for (int draw = 0; draw < draws; ++draw) {
-      const NoiseDirections& noise = directions[static_cast<std::size_t>(draw)];
-      const auto measured = measure(truth, size * unit_G * noise.G, size * unit_M * noise.M);
-      if (measured) points.push_back({size, draw, *measured});
-    }
+    for (const NoiseDirections& noise : directions)
+      noises.push_back({stored(size * unit_G * noise.G), stored(size * unit_M * noise.M)});
+  }
+  const std::vector<std::optional<Perturbation>> measured = measure_perturbations(head, noises);
+  std::vector<NoisePoint> points;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const std::size_t kinds = directions.size();
+    if (measured[i]) points.push_back({sizes[i / kinds], static_cast<int>(i % kinds), *measured[i]});
   }
   return points;
 }

@@ -36,10 +36,14 @@ struct Perturbation {
   std::vector<std::complex<double>> eigenvalues;  ///< of A^: modulus descending, then angle ascending
 };
 
-/// Noise dG (should be symmetric) and dM [r*r] added to the statistics. Nothing when the head is unsound
-/// (ska_operators), a size is wrong, a number is not finite or G~ + E_G is singular.
-std::optional<Perturbation> measure_perturbation(const SkaHead& head, std::span<const double> dG,
-                                                 std::span<const double> dM);
+/// What is added to the statistics, [r*r] each; G should be symmetric.
+struct StatisticsNoise {
+  std::vector<double> G, M;
+};
+/// One measurement for each noise; nothing where the head is unsound (ska_operators), a size is wrong, a number is not
+/// finite or G~ + E_G is singular.
+std::vector<std::optional<Perturbation>> measure_perturbations(const SkaHead& head,
+                                                               std::span<const StatisticsNoise> noises);
 
 struct NoisePoint {
   double size = 0.0;  ///< |E_G| / |G| = |E_M| / |M|
@@ -48,7 +52,7 @@ struct NoisePoint {
 };
 
 /// Seeded Gaussian noise of each relative size, `draws` times; E_G is symmetric. A draw is the same direction at every
-/// size, so a curve over the sizes is smooth. Points where measure_perturbation answers nothing are left out.
+/// size, so a curve over the sizes is smooth. Points where measure_perturbations answers nothing are left out.
 std::vector<NoisePoint> noise_sweep(const SkaHead& head, std::span<const double> sizes, int draws, std::uint64_t seed);
 
 }  // namespace afterglow

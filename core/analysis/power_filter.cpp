@@ -31,28 +31,6 @@ bool all_finite(std::span<const double> values) {
   return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
 }
 
-/// Energies behind the filter, up to a common factor: relative to the largest modulus, so that no power overflows.
-std::vector<double> filtered(std::span<const Complex> eigenvalues, std::span<const double> energy, int power) {
-  double largest = 0.0;
-  for (const Complex& value : eigenvalues) largest = std::max(largest, std::abs(value));
-  std::vector<double> result(eigenvalues.size());
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const double share = energy.empty() ? 1.0 / static_cast<double>(eigenvalues.size()) : energy[i];
-    result[i] = share * (largest > 0.0 ? std::pow(std::abs(eigenvalues[i]) / largest, 2.0 * power) : power == 0);
-  }
-  return result;
-}
-
-/// The share of `energies` that belongs to modes of at least this modulus.
-double share_at_or_above(std::span<const Complex> eigenvalues, const std::vector<double>& energies, double modulus) {
-  double above = 0.0, all = 0.0;
-  for (std::size_t i = 0; i < energies.size(); ++i) {
-    all += energies[i];
-    if (std::abs(eigenvalues[i]) >= modulus) above += energies[i];
-  }
-  return all > 0.0 ? above / all : 0.0;
-}
-
 struct Modes {
   Eigen::VectorXcd values, coefficients;
   Eigen::MatrixXcd vectors;
@@ -93,7 +71,9 @@ Eigen::VectorXd split(const Modes& modes, double distance, PersistentRegime& res
 
 void fill_bounds(double norm_F, int power, PersistentRegime& result) {
   const double drift = std::expm1(power * std::log1p(result.delta));
-  const double inside = drift * result.persistent_norm + std::pow(result.rho, power) * result.transient_norm;
+  const Complex slowest = result.rho;
+  const double fading = power_gains({&slowest, 1}, power).front() * result.transient_norm;
+  const double inside = drift * result.persistent_norm + fading;
   result.bound = power == 0 ? norm_F * result.transient_norm : norm_F * result.eigenvector_condition * inside;
   result.bound_without_filter = norm_F * result.transient_norm;
   result.applies = result.rho < 1.0;
@@ -108,27 +88,6 @@ std::vector<double> power_gains(std::span<const Complex> eigenvalues, int power)
   if (power < 0) return gains;
   for (const Complex& value : eigenvalues) gains.push_back(std::pow(std::abs(value), power));
   return gains;
-}
-
-std::vector<SuppressionRow> suppression_table(std::span<const Complex> eigenvalues, std::span<const double> energy,
-                                              std::span<const double> moduli, std::span<const int> powers) {
-  std::vector<SuppressionRow> table;
-  const bool negative = std::any_of(powers.begin(), powers.end(), [](int power) { return power < 0; });
-  if (negative || (!energy.empty() && energy.size() != eigenvalues.size())) return table;
-  if (!all_finite(eigenvalues) || !all_finite(energy) || !all_finite(moduli)) return table;
-  const std::vector<double> before = filtered(eigenvalues, energy, 0);
-  for (const double modulus : moduli) {
-    SuppressionRow row;
-    row.modulus = modulus;
-    for (const Complex& value : eigenvalues) row.modes += std::abs(value) >= modulus;
-    row.energy = share_at_or_above(eigenvalues, before, modulus);
-    for (const int power : powers) {
-      row.gains.push_back(std::pow(modulus, power));
-      row.energy_after.push_back(share_at_or_above(eigenvalues, filtered(eigenvalues, energy, power), modulus));
-    }
-    table.push_back(row);
-  }
-  return table;
 }
 
 std::optional<Contractivity> contractivity(const SkaHead& head, int max_power) {

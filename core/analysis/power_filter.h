@@ -10,25 +10,9 @@
 
 namespace afterglow {
 
-/// |lambda|^K for each mode; all 1 for K = 0. Empty for K < 0.
+/// |lambda|^K for each mode: by these factors Echo's table D.1 suppresses amplitudes; all 1 for K = 0. Empty for K < 0.
+/// Remark 3 of the paper calls 0.7^2 = 49 % of a mode's energy, but its energy is multiplied by 0.7^4 = 24 %.
 std::vector<double> power_gains(std::span<const std::complex<double>> eigenvalues, int power);
-
-/// One line of Echo's table D.1, with what the live operator has at or above that modulus.
-struct SuppressionRow {
-  double modulus = 0.0;
-  /// modulus^K for each K, the table's numbers. They are factors of amplitude: remark 3 of the paper calls 0.7^2 = 49 %
-  /// of a mode's energy, but its energy is multiplied by 0.7^4 = 24 %.
-  std::vector<double> gains;
-  int modes = 0;                     ///< with |lambda| >= modulus
-  double energy = 0.0;               ///< their share of the query's energy
-  std::vector<double> energy_after;  ///< their share of what the filter leaves, for each K; 0 when it leaves nothing
-};
-
-/// `energy` as decompose_modes gives it (empty: equal shares), `powers` >= 0. Empty when the sizes differ, a power is
-/// negative or a number is not finite.
-std::vector<SuppressionRow> suppression_table(std::span<const std::complex<double>> eigenvalues,
-                                              std::span<const double> energy, std::span<const double> moduli,
-                                              std::span<const int> powers);
 
 /// Propositions D.2 and D.3 for K = 0, 1, ... With A^ = A_w / max(sigma, 1) the paper has |A^^K| <= 1 and, after gamma,
 /// |A^K| <= gamma^K. That needs the exact sigma; a layer divides by an estimate from below, so its A^ may exceed 1 by

@@ -35,36 +35,42 @@ struct Weights {
   }
 };
 
+/// The covariance form sum w (v - mean)(k - mean)^T keeps its digits where one weight is almost 1.
+std::vector<double> attention_jacobian(const View& K, const View& V, const Eigen::VectorXd& w, double scale) {
+  const Eigen::RowVectorXd mean_key = w.transpose() * K, mean_value = w.transpose() * V;
+  const RowMajor centred_keys = K.rowwise() - mean_key, centred_values = V.rowwise() - mean_value;
+  return stored(scale * (centred_values.transpose() * w.asDiagonal() * centred_keys));
+}
+
 }  // namespace
 
-std::optional<AttentionJacobian> attention_query_jacobian(std::span<const double> keys, std::span<const double> values,
-                                                          std::span<const double> query, int tokens, double scale) {
-  const std::size_t r = query.size();
-  if (tokens < 1 || r < 1 || keys.size() != tokens * r || values.empty() || values.size() % tokens != 0)
-    return std::nullopt;
-  const int columns = static_cast<int>(r), rows = static_cast<int>(values.size() / tokens);
-  const View K(keys.data(), tokens, columns), V(values.data(), tokens, rows);
-  const Eigen::VectorXd scores = scale * (K * Eigen::Map<const Eigen::VectorXd>(query.data(), columns));
-  if (!K.allFinite() || !V.allFinite() || !scores.allFinite()) return std::nullopt;
-  const Weights weights(scores);
-
-  // The covariance form sum w (v - mean)(k - mean)^T keeps its digits where one weight is almost 1.
-  const Eigen::RowVectorXd mean_key = weights.w.transpose() * K, mean_value = weights.w.transpose() * V;
-  const RowMajor centred_keys = K.rowwise() - mean_key, centred_values = V.rowwise() - mean_value;
-  const RowMajor J = scale * (centred_values.transpose() * weights.w.asDiagonal() * centred_keys);
-  if (!J.allFinite()) return std::nullopt;
-
-  AttentionJacobian result;
-  result.J = stored(J);
-  result.singular_values = singular_values(result.J, rows, columns);
-  result.rank = numerical_rank(result.singular_values);
-  result.rank_bound = std::min({rows, columns, tokens - 1});
-  result.max_weight = weights.largest;
-  const double norms = std::abs(scale) * spectral_norm(values, tokens, rows) * spectral_norm(keys, tokens, columns);
-  result.bound = 0.5 * norms;
-  result.saturation_bound = 2.0 * weights.rest * norms;
-  result.sharp_bound = weights.largest * std::min(1.0, 2.0 * weights.rest) * norms;
-  return result;
+std::vector<AttentionJacobian> attention_query_jacobians(std::span<const double> keys, std::span<const double> values,
+                                                         std::span<const double> queries, int tokens, int rank,
+                                                         double scale) {
+  if (tokens < 1 || rank < 1 || values.empty() || values.size() % tokens != 0 || queries.size() % rank != 0) return {};
+  if (keys.size() != static_cast<std::size_t>(tokens) * static_cast<std::size_t>(rank)) return {};
+  const int width = static_cast<int>(values.size()) / tokens;
+  const View K(keys.data(), tokens, rank), V(values.data(), tokens, width);
+  const View Q(queries.data(), static_cast<Eigen::Index>(queries.size()) / rank, rank);
+  if (!K.allFinite() || !V.allFinite()) return {};
+  const double norms = std::abs(scale) * spectral_norm(values, tokens, width) * spectral_norm(keys, tokens, rank);
+  std::vector<AttentionJacobian> results;
+  for (Eigen::Index i = 0; i < Q.rows(); ++i) {
+    const Eigen::VectorXd scores = scale * (K * Q.row(i).transpose());
+    if (!scores.allFinite()) return {};
+    const Weights weights(scores);
+    AttentionJacobian& result = results.emplace_back();
+    result.J = attention_jacobian(K, V, weights.w, scale);
+    result.singular_values = singular_values(result.J, width, rank);
+    if (result.singular_values.empty()) return {};
+    result.rank = numerical_rank(result.singular_values);
+    result.rank_bound = std::min({width, rank, tokens - 1});
+    result.max_weight = weights.largest;
+    result.bound = 0.5 * norms;
+    result.saturation_bound = 2.0 * weights.rest * norms;
+    result.sharp_bound = weights.largest * std::min(1.0, 2.0 * weights.rest) * norms;
+  }
+  return results;
 }
 
 std::optional<SkaJacobian> ska_query_jacobian(const SkaHead& head) {

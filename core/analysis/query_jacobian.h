@@ -22,10 +22,12 @@ struct AttentionJacobian {
   /// 2 m (1 - m), and it is at most Diag(w). Exact for two tokens and for uniform weights.
   double sharp_bound = 0.0;
 };
-/// keys [T*r], values [T*P], query [r]; `scale` is 1/sqrt(d_k) in the paper. A causal head at position t passes the
-/// first t + 1 rows. Nothing when T, r or P is below 1, a size is wrong, or a number or score is not finite.
-std::optional<AttentionJacobian> attention_query_jacobian(std::span<const double> keys, std::span<const double> values,
-                                                          std::span<const double> query, int tokens, double scale);
+/// keys [T*r], values [T*P], queries [n*r], one Jacobian for each; `scale` is 1/sqrt(d_k) in the paper. A causal head
+/// at position t passes the first t + 1 rows. Empty when T, r or P is below 1, a size is wrong, or a number or score is
+/// not finite.
+std::vector<AttentionJacobian> attention_query_jacobians(std::span<const double> keys, std::span<const double> values,
+                                                         std::span<const double> queries, int tokens, int rank,
+                                                         double scale);
 
 /// SKA with its statistics held fixed: J = eta B_v L A^K L^-1, with respect to the query divided by the key scale m
 /// (proposition J.4). The map is linear, so J is the same for every query. The paper's section 3.2 calls J a product of

@@ -160,11 +160,6 @@ ChebyshevReversal reverse_chebyshev(const RidgeProblem& problem, int iterations,
                                         : reversal_in<float>(problem, iterations, arithmetic);
 }
 
-double reversal_growth(double mu, double L) {
-  const double root = std::sqrt(L / mu);
-  return (root + 1) / (root - 1);
-}
-
 std::vector<double> ridge_eigenvalues(const RidgeProblem& problem) {
   if (!is_solvable(problem)) return {};
   const Eigen::Map<const Eigen::MatrixXd> H(problem.H.data(), problem.size(), problem.size());

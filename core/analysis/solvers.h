@@ -66,9 +66,6 @@ struct ChebyshevReversal {
   std::vector<double> omega_error;    ///< |ν_i - ω_i|, ν from ω_r by eq. 57
 };
 ChebyshevReversal reverse_chebyshev(const RidgeProblem& problem, int iterations, Arithmetic arithmetic);
-/// Factor by which a step back enlarges an error at most, in the long run: 1/σ = 1/√(ω*_1 - 1).
-double reversal_growth(double mu, double L);
-
 /// Eigenvalues of H + ridge I, ascending; empty when the problem is not solvable.
 std::vector<double> ridge_eigenvalues(const RidgeProblem& problem);
 /// (a + 1)/a: κ(H + λI) stays below it when λ = a |H|_F (eq. 4).

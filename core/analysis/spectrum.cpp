@@ -1,4 +1,4 @@
-// Eigenvalues and singular values by Eigen's dense solvers.
+// Eigenvalues by Eigen's dense solvers.
 #include "core/analysis/spectrum.h"
 
 #include <Eigen/Eigenvalues>
@@ -6,8 +6,6 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-
-#include "core/analysis/singular_values.h"
 
 namespace afterglow {
 
@@ -51,11 +49,6 @@ SymmetricRange symmetric_range(std::span<const double> S, int n) {
   if (n == 0 || !matrix.allFinite()) return {not_a_number, not_a_number};
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(matrix, Eigen::EigenvaluesOnly);
   return {solver.eigenvalues()[0], solver.eigenvalues()[n - 1]};
-}
-
-double condition_number(std::span<const double> A, int n) {
-  const std::vector<double> values = singular_values(A, n, n);
-  return values.empty() ? not_a_number : values.front() / values.back();
 }
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Numbers by which a matrix is judged: eigenvalues, extreme eigenvalues, condition number; always in float64.
+// Eigenvalues, and the extreme ones of symmetric matrices; always in float64.
 #pragma once
 #include <complex>
 #include <span>
@@ -27,8 +27,5 @@ struct SymmetricRange {
 };
 /// S [n*n]; only its lower triangle is read.
 SymmetricRange symmetric_range(std::span<const double> S, int n);
-
-/// Largest over smallest singular value of A [n*n]; infinite for a singular matrix, NaN when A is not finite.
-double condition_number(std::span<const double> A, int n);
 
 }  // namespace afterglow

@@ -1,5 +1,5 @@
-// Eigenvalues and eigenvectors of symmetric matrices in float64, by Eigen or, for large ones, by a solver that another
-// room offers (the GPU's).
+// Eigenvalues and eigenvectors of symmetric matrices in float64, by Eigen or, for large ones, by a solver that the
+// program registers (the GPU's).
 #pragma once
 #include <span>
 #include <vector>

@@ -1,4 +1,4 @@
-// Token weights of SKA, softmax attention, linear attention, Mamba-2 and Mamba-3, the delta-rule family, the Kalman
+// Token weights of SKA, linear attention, Mamba-2 and Mamba-3, the delta-rule family, the Kalman
 // recursion and Gated KalmaNet.
 #include "core/analysis/token_weights.h"
 
@@ -80,19 +80,6 @@ WeightMatrix ska_token_weights(const SkaTokens& head) {
     if (!head.mask[s]) weights.col(static_cast<Eigen::Index>(s)).setZero();
   }
   return finished(weights);
-}
-
-WeightMatrix softmax_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
-                                   double scale, bool causal) {
-  std::optional<RowMajor> weights = scores(keys, queries, tokens, scale);
-  if (!weights) return {};
-  for (int t = 0; t < tokens; ++t) {
-    auto row = weights->row(t).head(causal ? t + 1 : tokens);
-    row = (row.array() - row.maxCoeff()).exp();
-    row /= row.sum();
-  }
-  if (causal) clear_future(*weights);
-  return finished(*weights);
 }
 
 WeightMatrix linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,

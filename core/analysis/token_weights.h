@@ -29,11 +29,6 @@ struct SkaTokens {
 /// do not sum to 1. 0 where s does not contribute to the group of t; in prefix mode the future contributes.
 WeightMatrix ska_token_weights(const SkaTokens& head);
 
-/// softmax over s <= t (all s unless `causal`) of scale q_t . k_s; y_t = sum_s w_ts v_s. Keys and queries [T*D] as they
-/// meet, after the rotary code.
-WeightMatrix softmax_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
-                                   double scale, bool causal = true);
-
 /// scale q_t . k_s for s <= t; y_t = sum_s w_ts v_s.
 WeightMatrix linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
                                   double scale);

@@ -53,7 +53,8 @@ RoutingView feedback_of(int layer) {
   const std::vector<double> hops = hop_profiles(B, tokens, 0, 2);
   for (int k = 1; k <= 2; ++k)
     routing.hop_profiles.emplace_back(hops.begin() + k * tokens, hops.begin() + (k + 1) * tokens);
-  routing.hop_profiles.push_back(source_profile(R, tokens, 0).values);
+  std::vector<double>& all = routing.hop_profiles.emplace_back();
+  for (int t = 0; t < tokens; ++t) all.push_back(R[t * tokens]);
   routing.position_code = position_code(B, tokens);
   return routing;
 }

@@ -279,6 +279,7 @@ std::shared_ptr<const DepthView> depth_of(std::int64_t step) {
   d.step = step;
   d.layers = {1, 2, 3, 4};
   d.branch_norms = {1.4, 0.8, 2.1, 0.9};
+  d.branch_bounds = {nan, nan, nan, 3.4};
   d.gradient = {0.31, 0.22, 0.17, 0.09, 0.07};
   d.residual_bound = {1.61, 0.67, 0.41, 0.13, 0.07};
   d.residual_floor = {0, 0, 0, 0.007, 0.07};
@@ -335,6 +336,17 @@ std::shared_ptr<const TheoryView> theory_of(std::int64_t step) {
   t.jacobian_bound = 90;
   t.jacobian_sharp_bound = 7;
   t.jacobian_lower_bound = 1e-4;
+  t.jacobian_rank = 16;
+  t.softmax.bound = 5;
+  t.softmax.rank = t.softmax.rank_bound = 16;
+  for (int i = 0; i < 16; ++i) {
+    const double m = 0.1 + 0.85 * noise(5, static_cast<std::uint64_t>(i));
+    t.softmax.max_weight.push_back(m);
+    t.softmax.saturation_bound.push_back(20 * (1 - m));
+    t.softmax.sharp_bound.push_back(10 * std::min(m, 2 * m * (1 - m)));
+    t.softmax.norm.push_back(0.4 * t.softmax.sharp_bound.back());
+    t.softmax.last.push_back(t.softmax.norm.front() * std::pow(0.6, i));
+  }
   return std::make_shared<const TheoryView>(std::move(t));
 }
 
@@ -645,12 +657,16 @@ Observation broken_probe() {
   depth->gradient[2] = nan;
   depth->residual_bound.resize(1);
   depth->branch_norms[0] = infinity;
+  depth->branch_bounds.resize(9, infinity);
   o.depth = depth;
   theory->layer = 99;
   theory->operator_bound.clear();
   theory->gap[3] = nan;
   theory->gap_bound.resize(2);
   theory->jacobian_bound = infinity;
+  theory->softmax.saturation_bound.resize(2);
+  theory->softmax.norm[1] = nan;
+  theory->softmax.last.clear();
   theory->crossing = nan;
   theory->kappa = -1;
   o.theory = theory;

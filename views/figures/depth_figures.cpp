@@ -2,6 +2,7 @@
 #include "views/figures/depth_figures.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/engine/observation/depth_view.h"
 #include "views/figures/semantic_colours.h"
@@ -78,6 +79,14 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
     bars.bars.push_back(bar);
   }
   figure.series.emplace_back(std::move(bars));
+  Scatter closed;
+  closed.name = "closed form J.8";
+  closed.marker = Marker::triangle_down;
+  for (std::size_t l = 0; l < depth.branch_bounds.size(); ++l) {
+    if (std::isfinite(depth.branch_bounds[l]))
+      closed.points.push_back({static_cast<double>(l), depth.branch_bounds[l], 4, Role::warning});
+  }
+  if (!closed.points.empty()) figure.series.emplace_back(std::move(closed));
   return figure;
 }
 

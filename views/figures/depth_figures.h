@@ -10,7 +10,8 @@
 namespace afterglow {
 
 std::string depth_subtitle(const Observation& observation, const Selection& selection);
-/// |∂L/∂h| in front of every layer with the bounds of theorem J.9, and the norms of the branches that they are made of.
+/// |∂L/∂h| in front of every layer with the bounds of theorem J.9, and the norms of the branches that they are made of,
+/// with the closed form of Koopman MLPs (J.8) above theirs.
 std::vector<Figure> depth_figures(const Observation& observation, const Selection& selection, CurveStore&);
 
 }  // namespace afterglow

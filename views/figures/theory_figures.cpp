@@ -1,6 +1,7 @@
 // Lines of measurements and of bounds, from the plain numbers of a TheoryView.
 #include "views/figures/theory_figures.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/engine/observation/probe_view.h"
@@ -96,6 +97,73 @@ Figure regime_figure(const TheoryView& t) {
   return figure;
 }
 
+Line with_dots(Line line) {
+  line.marker = Marker::circle;
+  return line;
+}
+
+Figure singular_values_figure(const TheoryView& t, std::string place) {
+  const SoftmaxTheory& softmax = t.softmax;
+  std::string subtitle = std::move(place) + " · rank " + std::to_string(t.jacobian_rank);
+  if (!softmax.last.empty()) subtitle += ", softmax " + std::to_string(softmax.rank);
+  Figure figure = sheet("query_jacobian", "Query Jacobian", std::move(subtitle), "singular value", "|∂y/∂q| along it");
+  figure.x.integer_ticks = true;
+  figure.y.scale = Scale::log;
+  figure.series.emplace_back(with_dots(curve("SKA", counted(t.jacobian.size(), 1), t.jacobian, layer_ink("ska"))));
+  // Beyond its rank there is rounding alone.
+  const std::vector<double> last(softmax.last.begin(),
+                                 softmax.last.begin() + std::min(softmax.rank, int(softmax.last.size())));
+  if (!last.empty())
+    figure.series.emplace_back(
+        with_dots(curve("softmax, last token", counted(last.size(), 1), last, layer_ink("attention"))));
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, t.jacobian_bound, "bound J.4", Role::warning, Dash::dashed});
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, t.jacobian_sharp_bound, "without its losses", Role::dim, Dash::dotted});
+  if (t.jacobian_lower_bound > 0)
+    figure.reference_lines.push_back(
+        {Orientation::horizontal, t.jacobian_lower_bound, "lower bound J.6", Role::warning, Dash::short_dash});
+  return figure;
+}
+
+/// `values` in the order of ascending x.
+Line sorted_curve(std::string name, const std::vector<double>& x, const std::vector<double>& values, Ink ink,
+                  Dash dash) {
+  std::vector<std::pair<double, double>> points;
+  for (std::size_t i = 0; i < std::min(x.size(), values.size()); ++i) points.emplace_back(x[i], values[i]);
+  std::sort(points.begin(), points.end());
+  std::vector<double> across, up;
+  for (const auto& [place, value] : points) {
+    across.push_back(place);
+    up.push_back(value);
+  }
+  return curve(std::move(name), std::move(across), std::move(up), ink, dash);
+}
+
+/// A dot for each query: what is left of the derivative where one token holds the share m of the weights.
+Figure saturation_figure(const TheoryView& t) {
+  const SoftmaxTheory& softmax = t.softmax;
+  Figure figure = sheet("query_jacobian_softmax", "Softmax saturates", "a dot for each of the last queries",
+                        "largest weight m", "norm |∂y/∂q|");
+  figure.x.range = Range{0, 1};
+  figure.y.scale = Scale::log;
+  Scatter dots;
+  dots.name = "softmax";
+  dots.marker = Marker::circle;
+  for (std::size_t i = 0; i < std::min(softmax.norm.size(), softmax.max_weight.size()); ++i)
+    dots.points.push_back({softmax.max_weight[i], softmax.norm[i], 3, layer_ink("attention")});
+  figure.series.emplace_back(std::move(dots));
+  figure.series.emplace_back(
+      sorted_curve("bound J.3", softmax.max_weight, softmax.saturation_bound, Role::warning, Dash::dashed));
+  figure.series.emplace_back(
+      sorted_curve("without its losses", softmax.max_weight, softmax.sharp_bound, Role::dim, Dash::dotted));
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, softmax.bound, "bound J.2", Role::warning, Dash::short_dash});
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, t.jacobian.front(), "SKA, every query", layer_ink("ska"), Dash::solid});
+  return figure;
+}
+
 }  // namespace
 
 std::string theory_subtitle(const Observation& observation, const Selection&) {
@@ -148,21 +216,9 @@ std::vector<Figure> linear_gap_figures(const Observation& observation, const Sel
 std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection&, CurveStore&) {
   const TheoryView* t = theory_of(observation);
   if (!t || t->jacobian.empty()) return {};
-  Figure figure =
-      sheet("query_jacobian", "Query Jacobian", place_of(observation, *t), "singular value", "|∂y/∂q| along it");
-  figure.x.integer_ticks = true;
-  figure.y.scale = Scale::log;
-  Line values = curve("measured", counted(t->jacobian.size(), 1), t->jacobian, 0);
-  values.marker = Marker::circle;
-  figure.series.emplace_back(std::move(values));
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, t->jacobian_bound, "bound J.4", Role::warning, Dash::dashed});
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, t->jacobian_sharp_bound, "without its losses", Role::dim, Dash::dotted});
-  if (t->jacobian_lower_bound > 0)
-    figure.reference_lines.push_back(
-        {Orientation::horizontal, t->jacobian_lower_bound, "lower bound J.6", Role::warning, Dash::short_dash});
-  return {figure};
+  std::vector<Figure> figures{singular_values_figure(*t, place_of(observation, *t))};
+  if (!t->softmax.norm.empty()) figures.push_back(saturation_figure(*t));
+  return figures;
 }
 
 std::vector<Figure> memory_figures(const Observation& observation, const Selection&, CurveStore&) {

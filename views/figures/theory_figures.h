@@ -17,7 +17,8 @@ std::vector<Figure> perturbation_figures(const Observation& observation, const S
 std::vector<Figure> filter_theory_figures(const Observation& observation, const Selection& selection, CurveStore&);
 /// Linear attention's distance from ridge retrieval for each token's query, with its bound (I.6).
 std::vector<Figure> linear_gap_figures(const Observation& observation, const Selection& selection, CurveStore&);
-/// Singular values of the answer's derivative by its query, with the bounds (J.4, J.6).
+/// Singular values of the answer's derivative by its query, with the bounds (J.4, J.6), beside those of softmax
+/// attention in the head's place; and how the latter fades as one token takes all the weight (J.2, J.3).
 std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection& selection, CurveStore&);
 /// Bytes of the state against a key-value cache, with the length where they cross (I.14).
 std::vector<Figure> memory_figures(const Observation& observation, const Selection& selection, CurveStore&);

@@ -12,6 +12,7 @@ struct DepthView {
   std::vector<int> layers;             ///< [m] index of each branch into ModelSummary::layers, lowest first
   std::vector<double> gradient;        ///< [m+1] |∂L/∂h_l| over all tokens of the probe sequence
   std::vector<double> branch_norms;    ///< [m] |J_l| of each branch without its residual, by power iteration
+  std::vector<double> branch_bounds;   ///< [m] proposition J.8, norm in front included; NaN without a closed form
   std::vector<double> residual_bound;  ///< [m+1] |g_m| prod (1 + |J_j|), j >= l: holds for residual models
   std::vector<double> residual_floor;  ///< [m+1] |g_m| prod max(0, 1 - |J_j|): no gradient falls below
   std::vector<double> branch_product;  ///< [m+1] |g_m| prod |J_j|: theorem J.9 as printed, along the branches alone

@@ -5,6 +5,18 @@
 
 namespace afterglow {
 
+/// Softmax attention in the head's place, with its keys, values and queries (proposition J.2, corollary J.3): a list
+/// holds a number for each of the last tokens' queries. Empty where a number is not finite.
+struct SoftmaxTheory {
+  std::vector<double> max_weight;        ///< m, of the most attended token
+  std::vector<double> norm;              ///< |dy/dq|, largest singular value
+  std::vector<double> saturation_bound;  ///< J.3, 2 (1 - m) |V| |K| / sqrt(r)
+  std::vector<double> sharp_bound;       ///< min(m, 2 m (1 - m)) |V| |K| / sqrt(r)
+  double bound = 0;                      ///< J.2, the same for every query: |V| |K| / (2 sqrt(r))
+  std::vector<double> last;              ///< singular values for the last token's query, descending
+  int rank = 0, rank_bound = 0;          ///< of the last token's, numerical; min(P, r, T - 1)
+};
+
 /// Every list is empty where the head is unsound (not finite, G + eps I not positive definite).
 struct TheoryView {
   std::int64_t step = 0;  ///< training step of the weights
@@ -38,9 +50,12 @@ struct TheoryView {
   std::vector<double> gap, shared_gap, gap_bound;
   int first_query = 0;  ///< token of the first of them
 
-  /// Singular values of dy/dq, descending, with the bounds on the largest and smallest (J.4, J.6).
+  /// Singular values of dy/dq, descending, with the bounds on the largest and smallest (J.4, J.6). Here and in
+  /// `softmax` q is the query divided by the key scale m, so that both tell the same change.
   std::vector<double> jacobian;
+  int jacobian_rank = 0;  ///< numerical
   double jacobian_bound = 0, jacobian_sharp_bound = 0, jacobian_lower_bound = 0;
+  SoftmaxTheory softmax;
 };
 
 }  // namespace afterglow

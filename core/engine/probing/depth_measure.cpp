@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/analysis/depth_bounds.h"
@@ -110,6 +111,24 @@ double branch_norm(StreamMaps& maps, std::size_t l, const Numbers& x, Numbers u,
   return best;
 }
 
+/// Bound on |J| of a Koopman MLP without gate behind its norm: both act on each token alone, so the worst token counts.
+/// NaN for any other branch. Without the norm's eps the bound is a little larger than it has to be.
+double closed_form_bound(Trainer& trainer, const Branch& branch, const Numbers& x) {
+  ParameterStore& store = trainer.parameters();
+  const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
+  if (branch.norm == nullptr || is_gated || branch.layer->kind() != "koopman_mlp")
+    return std::numeric_limits<double>::quiet_NaN();
+  const auto values = [&](const char* name) { return store.download(store.find(branch.scope + name)->value); };
+  const Numbers weight = store.download(branch.norm->value), gamma = values(".gamma"), omega = values(".omega");
+  double radius = 0, norm = 0;
+  for (std::size_t i = 0; i < gamma.size(); ++i)
+    radius = std::max(radius, std::min(1.0, std::hypot(gamma[i], omega[i])));
+  for (std::size_t t = 0; t + weight.size() <= x.size(); t += weight.size())
+    norm = std::max(norm, rms_norm_bound(weight, std::span(x).subspan(t, weight.size()), 0.0));
+  const int d = static_cast<int>(weight.size()), dk = 2 * static_cast<int>(gamma.size());
+  return norm * koopman_mlp_bound(values(".readout.weight"), values(".lift.weight"), d, dk, radius);
+}
+
 bool is_finite(const Numbers& numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](double v) { return std::isfinite(v); });
 }
@@ -138,6 +157,8 @@ DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, in
   for (std::size_t part = 0; part < trainer.parts().size(); ++part) {
     if (trainer.parts()[part].branch >= 0) view.layers.push_back(static_cast<int>(part));
   }
+  for (std::size_t l = 0; l < branches; ++l)
+    view.branch_bounds.push_back(closed_form_bound(trainer, trainer.model().branches()[l], streams[l]));
   const DepthBounds bounds = depth_bounds(norms, gradient[branches]);
   view.gradient = std::move(gradient);
   view.branch_norms = std::move(norms);

@@ -204,8 +204,9 @@ std::shared_ptr<const TheoryView> InterventionRunner::theory(const ProbeSetup& s
   const InterventionTarget& of = meant == intervention_targets_.end() ? intervention_targets_.front() : *meant;
   load(setup);
   forward(*sequence_, {}, true);
-  return std::make_shared<const TheoryView>(
-      read_theory(*trainer_, of.layer, std::clamp(head, 0, of.heads - 1), CaptureReader(tape_, trainer_->backend())));
+  return std::make_shared<const TheoryView>(read_theory(*trainer_, of.layer, std::clamp(head, 0, of.heads - 1),
+                                                        CaptureReader(tape_, trainer_->backend()),
+                                                        sequence_of(setup).context));
 }
 
 std::shared_ptr<const DepthView> InterventionRunner::depth(const ProbeSetup& setup) {

@@ -141,15 +141,53 @@ void add_gap(const SkaHead& head, const std::vector<double>& queries, TheoryView
 void add_jacobian(const SkaHead& head, TheoryView& view) {
   if (const auto jacobian = ska_query_jacobian(head)) {
     view.jacobian = jacobian->singular_values;
+    view.jacobian_rank = jacobian->rank;
     view.jacobian_bound = jacobian->bound;
     view.jacobian_sharp_bound = jacobian->sharp_bound;
     view.jacobian_lower_bound = jacobian->lower_bound;
   }
 }
 
+/// Whether the last statistics of the head hold token t of `tokens`.
+bool contributes(const RidgeConfig& core, std::span<const std::uint8_t> context, int t, int tokens) {
+  if (core.mode == RidgeConfig::Mode::masked) return context[static_cast<std::size_t>(t)] != 0;
+  return core.mode != RidgeConfig::Mode::chunk || t < (tokens - 1) / core.chunk * core.chunk;
+}
+
+/// Softmax attention over the tokens that the statistics hold. Its weights are those of the projected queries m q, so
+/// the derivative by q, as SKA's is, has the scale m / sqrt(r).
+void add_softmax(const RidgeConfig& core, const std::string& scope, double m, const std::vector<double>& queries,
+                 const CaptureReader& read, std::span<const std::uint8_t> context, TheoryView& view) {
+  const int tokens = static_cast<int>(context.size());
+  const auto of_head = [&](const char* name, int width) {
+    std::vector<double> kept;
+    const std::vector<double> all =
+        read.columns(scope + name, tokens, std::int64_t{width} * view.heads, std::int64_t{width} * view.head, width);
+    for (int t = 0; t < tokens && !all.empty(); ++t) {
+      const auto row = all.begin() + std::ptrdiff_t{t} * width;
+      if (contributes(core, context, t, tokens)) kept.insert(kept.end(), row, row + width);
+    }
+    return kept;
+  };
+  const std::vector<double> keys = of_head(".keys", view.rank), values = of_head(".values", view.value_width);
+  for (const AttentionJacobian& one :
+       attention_query_jacobians(keys, values, queries, static_cast<int>(keys.size()) / view.rank, view.rank,
+                                 m / std::sqrt(static_cast<double>(view.rank)))) {
+    view.softmax.max_weight.push_back(one.max_weight);
+    view.softmax.norm.push_back(one.singular_values.front());
+    view.softmax.saturation_bound.push_back(one.saturation_bound);
+    view.softmax.sharp_bound.push_back(one.sharp_bound);
+    view.softmax.bound = one.bound;
+    view.softmax.last = one.singular_values;
+    view.softmax.rank = one.rank;
+    view.softmax.rank_bound = one.rank_bound;
+  }
+}
+
 }  // namespace
 
-TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader& read) {
+TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader& read,
+                       std::span<const std::uint8_t> context) {
   const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
   const HeadSpectrum spectrum = read_head_spectrum(trainer, part, head, head_settings(trainer, part), read);
   const auto& ska = static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer);
@@ -178,6 +216,7 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
   add_regime(own, std::span(queries).last(static_cast<std::size_t>(r)), view);
   add_gap(own, queries, view);
   add_jacobian(own, view);
+  add_softmax(ska.config().core, info.scope, m.front(), queries, read, context, view);
   return view;
 }
 

@@ -133,9 +133,6 @@ TEST(DepthBounds, AwkwardInput) {
   EXPECT_TRUE(std::isnan(koopman_mlp_bound(std::vector<double>{1}, std::vector<double>{1}, 1, 2)));
   EXPECT_TRUE(std::isnan(rms_norm_bound({}, {}, 1e-5)));
   EXPECT_TRUE(std::isnan(rms_norm_bound(std::vector<double>{NAN}, std::vector<double>{1}, 1e-5)));
-  const auto shares = used_share(std::vector<double>{1, 2}, std::vector<double>{4});
-  EXPECT_EQ(shares[0], 0.25);
-  EXPECT_TRUE(std::isnan(shares[1]));
 }
 
 }  // namespace

@@ -30,16 +30,6 @@ std::vector<double> random_feedback(int T, std::uint64_t seed) {
   return B;
 }
 
-TEST(Influence, ProfilesReadColumnsAndDiagonals) {
-  const std::vector<double> w = {1, 0, 0, -2, 3, 0, 4, -6, 7};
-  EXPECT_EQ(source_profile(w, 3, 0).values, (std::vector<double>{1, 2, 4}));
-  EXPECT_EQ(source_profile(w, 3, 1).lags, (std::vector<double>{0, 1}));
-  EXPECT_EQ(mean_profile(w, 3, 3).values, (std::vector<double>{11.0 / 3, 4, 4}));
-  EXPECT_EQ(mean_profile(w, 3, 1).values, source_profile(w, 3, 0).values);
-  EXPECT_TRUE(source_profile(w, 3, 3).lags.empty());
-  EXPECT_TRUE(mean_profile(w, 4, 1).lags.empty());
-}
-
 TEST(Influence, SpreadLagsAscendToTheLastOne) {
   for (const int last : {1, 2, 37, 2047}) {
     const std::vector<int> lags = spread_lags(last, 12);

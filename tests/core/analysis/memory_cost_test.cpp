@@ -45,12 +45,11 @@ TEST(MemoryCost, HalfPrecisionCachesCrossLater) {
   EXPECT_NEAR(crossover_tokens(ska, memory_cost(half)), 2 * crossover_tokens(ska, memory_cost(full)), 1e-9);
 }
 
-TEST(MemoryCost, MambaAndHybridStacksAddUp) {
+TEST(MemoryCost, MambaMeetsAttention) {
   const MemoryCost mamba = memory_cost(Mamba2Memory{.inner = 256, .states = 16, .layers = 2});
   EXPECT_EQ(mamba.fixed, 2 * 4 * (256 * 16 + 3 * (256 + 32)));
   const MemoryCost attention = memory_cost(AttentionMemory{.key_width = 32, .value_width = 32, .key_heads = 4});
-  const MemoryCost hybrid = mamba + attention;
-  EXPECT_EQ(hybrid.at(10), mamba.fixed + 10 * attention.per_token);
+  EXPECT_EQ(attention.at(10), 10 * attention.per_token);
   EXPECT_NEAR(crossover_tokens(mamba, attention), mamba.fixed / attention.per_token, 1e-12);
 }
 

@@ -13,6 +13,12 @@ namespace {
 
 constexpr double rounding = 1.0 + 1e-8;
 
+std::optional<Perturbation> measure_perturbation(const SkaHead& head, const std::vector<double>& dG,
+                                                 const std::vector<double>& dM) {
+  const StatisticsNoise noise{dG, dM};
+  return measure_perturbations(head, {&noise, 1}).front();
+}
+
 void expect_bounds_hold(const Perturbation& p) {
   EXPECT_LE(p.operator_change, p.sharp_operator_bound * rounding);
   EXPECT_LE(p.sharp_operator_bound, p.operator_bound * rounding);

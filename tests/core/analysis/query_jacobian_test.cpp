@@ -8,6 +8,13 @@
 namespace afterglow {
 namespace {
 
+std::optional<AttentionJacobian> attention_query_jacobian(std::span<const double> keys, std::span<const double> values,
+                                                          std::span<const double> query, int tokens, double scale) {
+  const auto all =
+      attention_query_jacobians(keys, values, query, tokens, std::max(1, static_cast<int>(query.size())), scale);
+  return all.empty() ? std::nullopt : std::optional(all.front());
+}
+
 /// Softmax attention's answer, written out.
 PlainMatrix attend(const PlainMatrix& keys, const PlainMatrix& values, const PlainMatrix& query, double scale) {
   PlainMatrix scores = scale * (keys * query), y(values.columns, 1);
@@ -78,8 +85,24 @@ TEST(AttentionJacobian, SaturationSuppressesItByAsMuchAsTheBoundSays) {
   EXPECT_EQ(attention_query_jacobian(keys, values, std::vector<double>{1000}, 2, 1.0)->singular_values[0], 0.0);
 }
 
+TEST(AttentionJacobian, EachQueryHasItsOwn) {
+  Random random(11);
+  const PlainMatrix K = random_matrix(random, 7, 3), V = random_matrix(random, 7, 2), Q = random_matrix(random, 4, 3);
+  const auto all = attention_query_jacobians(K.values, V.values, Q.values, 7, 3, 0.5);
+  ASSERT_EQ(all.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto alone = attention_query_jacobian(K.values, V.values, std::span(Q.values).subspan(3 * i, 3), 7, 0.5);
+    EXPECT_EQ(all[i].J, alone->J);
+    EXPECT_EQ(all[i].bound, all[0].bound) << "J.2 does not know the query";
+    EXPECT_EQ(all[i].saturation_bound, alone->saturation_bound);
+  }
+}
+
 TEST(AttentionJacobian, AwkwardInput) {
-  const std::vector<double> one = {1.0}, nan = {NAN}, huge = {1e200};
+  const std::vector<double> one = {1.0}, nan = {NAN}, huge = {1e200}, two = {1, 1}, three = {1, 2, 3};
+  EXPECT_TRUE(attention_query_jacobians(one, one, one, 1, 0, 1).empty());
+  EXPECT_TRUE(attention_query_jacobians(two, one, three, 1, 2, 1).empty()) << "half a query";
+  EXPECT_TRUE(attention_query_jacobians(two, one, {}, 1, 2, 1).empty()) << "no query";
   EXPECT_FALSE(attention_query_jacobian({}, {}, {}, 0, 1));
   EXPECT_FALSE(attention_query_jacobian({}, {}, one, 0, 1));
   EXPECT_FALSE(attention_query_jacobian(one, {}, one, 1, 1));

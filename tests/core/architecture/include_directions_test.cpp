@@ -1,43 +1,16 @@
 // The architecture holds: every source is read and checked, and planted violations prove that the check sees.
 #include <gmock/gmock.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "core/layers/layer_kind.h"
 #include "tests/core/architecture/rules.h"
-#include "tests/support/folders.h"
+#include "tests/core/architecture/sources.h"
 
 namespace afterglow {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-bool is_checked(const fs::path& path) {
-  for (const char* ending : {".h", ".cpp", ".cu", ".cuh", ".in"}) {
-    if (path.extension() == ending) return true;
-  }
-  return path.filename() == "CMakeLists.txt";
-}
-
-std::vector<Source> all_sources() {
-  const fs::path& root = source_folder();
-  std::vector<Source> sources;
-  for (const char* top : {"app", "core", "gpu", "views", "tests"}) {
-    if (!fs::is_directory(root / top)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
-      if (!entry.is_regular_file() || !is_checked(entry.path())) continue;
-      std::ifstream stream(entry.path(), std::ios::binary);
-      sources.push_back({fs::relative(entry.path(), root).generic_string(),
-                         std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>())});
-    }
-  }
-  return sources;
-}
 
 TEST(Architecture, EverySourceKeepsTheRules) {
   const std::vector<Source> sources = all_sources();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/analysis/depth_bounds.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/session/analysed_run.h"
@@ -66,6 +67,33 @@ TEST_F(DepthTest, StaysWithinItsBounds) {
     EXPECT_GE(view.gradient[l], view.residual_floor[l] * (1 - 1e-9)) << l;
   }
   for (const int layer : view.layers) EXPECT_GE(trainer.parts()[static_cast<std::size_t>(layer)].branch, 0);
+}
+
+TEST_F(DepthTest, AKoopmanMlpStaysBelowItsClosedForm) {
+  const DepthView view = measure_depth(trainer, tape, example);
+  ASSERT_EQ(view.branch_bounds.size(), 4u);
+  for (const std::size_t other : {0, 1, 2}) EXPECT_TRUE(std::isnan(view.branch_bounds[other])) << other;
+  EXPECT_LE(view.branch_norms[3], view.branch_bounds[3]);
+
+  // Once more from the parameters: what comes in, its smallest root mean square, and the three factors of J.8.
+  Model& model = trainer.model();
+  tape.begin(false);
+  const Var in = model.embed(tape, upload(DType::i32, example.tokens.data()));
+  const std::vector<double> x =
+      to_host(*backend, model.forward_branches(tape, in, upload(DType::u8, example.context.data()), 0, 3).value);
+  const Branch& mlp = model.branches()[3];
+  const auto parameter = [&](const char* name) {
+    return trainer.parameters().download(trainer.parameters().find(mlp.scope + name)->value);
+  };
+  const std::vector<double> gamma = parameter(".gamma"), omega = parameter(".omega"),
+                            weight = trainer.parameters().download(mlp.norm->value);
+  double radius = 0, norm = 0;
+  for (std::size_t i = 0; i < gamma.size(); ++i)
+    radius = std::max(radius, std::min(1.0, std::hypot(gamma[i], omega[i])));
+  for (std::size_t t = 0; t < example.tokens.size(); ++t)
+    norm = std::max(norm, rms_norm_bound(weight, std::span(x).subspan(16 * t, 16), 0));
+  EXPECT_NEAR(view.branch_bounds[3] / norm,
+              koopman_mlp_bound(parameter(".readout.weight"), parameter(".lift.weight"), 16, 16, radius), 1e-10);
 }
 
 TEST_F(DepthTest, MoreRoundsNeverFindLess) {

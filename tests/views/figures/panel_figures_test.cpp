@@ -446,6 +446,10 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
   EXPECT_EQ(gradient.x.ticks.front().label, o.model.layers[1].label);
   EXPECT_EQ(gradient.x.ticks.back().label, "head");
   EXPECT_EQ(std::get<Bars>(figures[1].series[0]).bars.size(), o.depth->branch_norms.size());
+  const Scatter closed = series<Scatter>(figures[1], "closed form J.8");
+  ASSERT_EQ(closed.points.size(), 1u) << "one branch has a closed form";
+  EXPECT_EQ(closed.points[0].x, 3);
+  EXPECT_EQ(closed.points[0].y, o.depth->branch_bounds[3]);
   EXPECT_TRUE(depth_figures(samples::nothing(), {}, curves).empty());
   EXPECT_NE(depth_subtitle(samples::nothing(), {}).find("not measured yet"), std::string::npos);
 }
