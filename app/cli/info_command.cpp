@@ -9,6 +9,7 @@
 #include "core/engine/training/saved_run.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/layers/layer_kind.h"
 #include "gpu/cuda.h"
 #include "views/figures/paper_plots.h"
 #include "views/figures/plot_kinds.h"
