@@ -97,11 +97,7 @@ LayerRace::LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t
       noise_(seed, static_cast<int>(width), config.tokens) {
   Random random(seed, race_input_stream);
   for (std::int64_t i = 0; i < config.tokens * width; ++i) input_.push_back(random.normal());
-  if (dtype == DType::f64) {
-    std::copy(input_.begin(), input_.end(), tokens_->host<double>());
-  } else {
-    std::copy(input_.begin(), input_.end(), tokens_->host<float>());
-  }
+  tokens_->put(input_);
   tokens_->queue_upload();
 }
 

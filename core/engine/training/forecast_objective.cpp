@@ -15,14 +15,6 @@ namespace {
 
 constexpr std::int64_t windows_at_once = 64, windows_shown = 4;
 
-void put(const PinnedArray& array, const std::vector<float>& values) {
-  if (array.device().dtype == DType::f64) {
-    std::copy(values.begin(), values.end(), array.host<double>());
-  } else {
-    std::copy(values.begin(), values.end(), array.host<float>());
-  }
-}
-
 /// `count` numbers from 0 to total - 1, evenly spaced, from 0 on.
 std::vector<std::int64_t> spread(std::int64_t total, std::int64_t count) {
   std::vector<std::int64_t> places;
@@ -94,8 +86,8 @@ void ForecastObjective::draw(std::uint64_t seed, std::int64_t first) {
 }
 
 bool ForecastObjective::load(std::int64_t step) {
-  put(batch_->input, inputs_);
-  put(batch_->truth, truths_);
+  batch_->input.put(inputs_);
+  batch_->truth.put(truths_);
   batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
   return keeper_.take_change();
 }
@@ -148,7 +140,7 @@ void ForecastObjective::predict(Tape& tape, Windows& windows, SeriesPart part, s
   const std::int64_t out = static_cast<std::int64_t>(windows.truths.size()) / held;
   for (std::size_t i = 0; i < which.size(); ++i)
     windows_->write(part, which[i], windows.inputs.data() + i * in, windows.truths.data() + i * out);
-  put(windows.input, windows.inputs);
+  windows.input.put(windows.inputs);
   windows.input.queue_upload();
   tape.begin(false);
   tape.set_capturing(probing);

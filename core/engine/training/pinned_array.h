@@ -1,5 +1,8 @@
 // An array on both sides: in the back end's memory and in host memory that it transfers from quickly.
 #pragma once
+#include <algorithm>
+#include <vector>
+
 #include "core/backend/backend.h"
 
 namespace afterglow {
@@ -22,6 +25,15 @@ class PinnedArray {
   template <class T>
   T* host() const {
     return static_cast<T*>(host_);
+  }
+  /// Writes numbers to host memory from the first element on, as the array's own float32 or float64.
+  template <class Number>
+  void put(const std::vector<Number>& numbers) const {
+    if (device_.dtype == DType::f64) {
+      std::copy(numbers.begin(), numbers.end(), host<double>());
+    } else {
+      std::copy(numbers.begin(), numbers.end(), host<float>());
+    }
   }
   void queue_upload() { backend_->queue_upload(device_, host_); }
   void queue_download() { backend_->queue_download(host_, device_); }
