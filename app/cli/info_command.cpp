@@ -10,7 +10,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"
-#include "views/figures/paper_plots.h"
+#include "app/cli/paper_plots.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {

@@ -8,7 +8,7 @@
 #include "core/figure/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "views/figures/paper_plots.h"
+#include "app/cli/paper_plots.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {

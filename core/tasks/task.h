@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/tasks/token_role.h"
+
 namespace afterglow {
 
 class Random;
@@ -24,20 +26,6 @@ struct Example {
   std::vector<std::int32_t> sources;  ///< positions, ascending, that hold the evidence for the last target
 };
 
-/// What a token stands for: a colour on the screen. The order is kept; new roles go to the end.
-enum class TokenRole : std::uint8_t {
-  blank,      ///< padding and unused numbers
-  start,      ///< begins a sequence
-  separator,  ///< ends a part of it
-  query,      ///< asks
-  arrow,
-  equals,
-  key,
-  value,
-  filler,  ///< noise without a meaning
-  action,  ///< something that an agent does
-  text,    ///< a character or letter
-};
 const char* role_name(TokenRole role);
 
 /// A configured generator. Immutable, hence safe to use from any number of threads.

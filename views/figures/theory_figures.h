@@ -20,6 +20,6 @@ std::vector<Figure> linear_gap_figures(const Observation& observation, const Sel
 /// Singular values of the answer's derivative by its query, with the bounds (J.4, J.6).
 std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection& selection, CurveStore&);
 /// Bytes of the state against a key-value cache, with the length where they cross (I.14).
-std::vector<Figure> memory_figures(const Observation& observation, const Selection& selection, CurveStore&);
+std::vector<Figure> state_size_figures(const Observation& observation, const Selection& selection, CurveStore&);
 
 }  // namespace afterglow
