@@ -43,8 +43,8 @@ void expect_panels_drawn(const NullWindow& window, const std::string& where) {
   }
 }
 
-std::multiset<std::string> failures(const NullWindow& window) {
-  std::multiset<std::string> texts;
+std::set<std::string> failures(const NullWindow& window) {
+  std::set<std::string> texts;
   for (const Note& note : window.state.notes) {
     if (note.severity == Severity::failure) texts.insert(note.text);
   }
@@ -97,7 +97,7 @@ TEST_P(PageDrawing, MouseAnywhereDoesNoHarm) {
       if (sample.name == name) window.show(sample.observation());
     }
     window.draw_page();
-    const std::multiset<std::string> before = failures(window);
+    const std::set<std::string> before = failures(window);
     const auto move = [&](int i) {
       window.mouse(GetParam().width * ((i * 37) % 60) / 60.0, GetParam().height * ((i * 23) % 60) / 60.0);
     };
@@ -116,7 +116,8 @@ TEST_P(PageDrawing, MouseAnywhereDoesNoHarm) {
     window.draw_page(2);
     expect_known_commands(window.commands.take());
     expect_panels_drawn(window, name);
-    EXPECT_EQ(failures(window), before) << name;
+    // A click may put a note away; none may come.
+    for (const std::string& text : failures(window)) EXPECT_TRUE(before.contains(text)) << name << ": " << text;
   }
 }
 

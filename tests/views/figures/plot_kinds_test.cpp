@@ -77,7 +77,7 @@ TEST(PlotKinds, HaveNamesOfTheirOwnAndACard) {
   std::set<std::string_view> names;
   for (const PlotKind& kind : plot_kinds()) {
     EXPECT_TRUE(names.insert(kind.id).second) << kind.id;
-    if (!kind.former_id.empty()) EXPECT_TRUE(names.insert(kind.former_id).second) << kind.former_id;
+    EXPECT_TRUE(kind.former_id.empty() || names.insert(kind.former_id).second) << kind.former_id;
     EXPECT_TRUE(kind.about.ends_with('.')) << kind.id;
     EXPECT_GT(kind.smallest.width * kind.smallest.height, 0) << kind.id;
     EXPECT_NE(find_card(kind.id), nullptr) << kind.id;
