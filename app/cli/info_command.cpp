@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/command_line.h"
+#include "app/cli/paper_plots.h"
 #include "app/cli/version.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
@@ -10,7 +11,6 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"
-#include "app/cli/paper_plots.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {

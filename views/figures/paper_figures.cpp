@@ -68,9 +68,8 @@ Figure forward_figure(const StudyView& study) {
 Figure backward_figure(char letter, const StudyView& study) {
   const SolverKind solver = study.curves.empty() ? SolverKind::chebyshev : study.curves.front().solver;
   const std::string place = study.is_network ? "gradients of the weights" : "gradients of q and k";
-  Figure figure =
-      iteration_figure("gka_figure1" + std::string(1, letter), std::string(name_of(solver)) + ", " + place, study,
-                       "relative difference from exact");
+  Figure figure = iteration_figure("gka_figure1" + std::string(1, letter), std::string(name_of(solver)) + ", " + place,
+                                   study, "relative difference from exact");
   for (const StudyCurve& curve : study.curves) {
     Line line = study_line(curve, curve.is_dashed ? "unrolled" : "implicit",
                            curve.is_dashed ? Ink(Role::dim) : solver_ink(solver));

@@ -87,7 +87,7 @@ double draw_probe_controls(Frame& frame, const Rect& row) {
   if (own.clicked) frame.commands.send("probe", {{"index", is_rewritten ? index : std::int64_t{0}}});
   if (!probe->is_edited()) return own.left;
   const ChipResult edited =
-      header_chip(frame, "edited", own.left, row, "edited ×", true, "Clear all overrides  Ctrl Z takes back one");
+      header_chip(frame, "edited", own.left, row, "edited ×", true, "Clear all interventions  Ctrl Z takes back one");
   if (edited.clicked) frame.commands.send("clear_overrides");
   return edited.left;
 }
