@@ -33,7 +33,6 @@ class FigureCanvas final : public Canvas {
   ImDrawList* list_;
   const FontSet* fonts_;
   std::vector<ImVec2> path_;  ///< reused from stroke to stroke
-  std::vector<Point> dash_;
 };
 
 }  // namespace afterglow

@@ -150,19 +150,19 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
   const int chosen = shown_figure(frame, panel, figures.size());
   if (chosen >= 0) {
     PlotOptions options;
-    options.moves_points = panel.moves_points;
+    options.moves_points = panel.kind->moves_points;
     handle_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(chosen)], area, options));
     return;
   }
-  const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height, frame.px(panel.figure_width),
-                              frame.px(panel.figure_height));
+  const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height,
+                              frame.px(panel.kind->smallest.width), frame.px(panel.kind->smallest.height));
   const double gap = frame.px(4), width = area.width / grid.columns, height = area.height / grid.rows();
   for (int i = 0; i < grid.count; ++i) {
     const Rect cell{area.x + i % grid.columns * width, area.y + i / grid.columns * height, width - gap, height - gap};
     // A figure that is alone is named by the panel's header.
     PlotOptions options;
     options.shows_caption = grid.count > 1 || figures.size() > 1;
-    options.moves_points = panel.moves_points;
+    options.moves_points = panel.kind->moves_points;
     handle_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(i)], cell, options));
   }
 }

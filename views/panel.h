@@ -15,14 +15,11 @@ struct Panel {
   void (*draw)(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
   /// Optional controls at the right end of the header, drawn leftwards from `row.right()`; returns where they end.
   double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;
-  /// Smallest useful size of one of its figures in layout units.
-  double figure_width = 280, figure_height = 150;
-  bool moves_points = false;  ///< dots of its figures can be dragged
 };
 
 /// Every panel, in the order of `plot_kinds()`.
 std::span<const Panel> panels();
-/// nullptr when there is no such panel.
+/// By the id of its plot, or the former one; nullptr when there is no such panel.
 const Panel* find_panel(std::string_view id);
 
 /// As many figures as fit, side by side or stacked, or the one that was chosen in the header.

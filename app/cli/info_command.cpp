@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/command_line.h"
+#include "app/cli/paper_plots.h"
 #include "app/cli/version.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
@@ -11,7 +12,6 @@
 #include "core/io/error.h"
 #include "core/layers/layer_kind.h"
 #include "gpu/cuda.h"
-#include "views/figures/paper_plots.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {

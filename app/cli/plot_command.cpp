@@ -1,6 +1,7 @@
 // `afterglow plot KIND`: makes the figure that the window shows for a recipe, snapshot or preset, without a window.
 #include <nlohmann/json.hpp>
 
+#include "app/cli/paper_plots.h"
 #include "app/cli/start.h"
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/probing/solver_problems.h"
@@ -8,7 +9,6 @@
 #include "core/figure/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "views/figures/paper_plots.h"
 #include "views/figures/plot_kinds.h"
 
 namespace afterglow {

@@ -8,6 +8,7 @@
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/json_file.h"
+#include "views/figures/plot_kinds.h"
 
 namespace afterglow {
 
@@ -67,7 +68,8 @@ WindowSettings read_settings(const std::filesystem::path& path, std::vector<std:
     settings.is_first_start = false;
     if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
       for (const auto& [panel, index] : field->items()) {
-        if (index.is_number_integer()) settings.shown_figure[panel] = std::clamp(index.get<int>(), -1, 63);
+        if (index.is_number_integer())
+          settings.shown_figure[std::string(present_id(panel))] = std::clamp(index.get<int>(), -1, 63);
       }
     }
   } catch (const std::exception& problem) {

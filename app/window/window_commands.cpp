@@ -111,8 +111,12 @@ void token(CommandContext& context, const json& value) {
 
 bool moves_tokens(const CommandContext& context) {
   if (!context.observation->trace) return false;
-  return context.page.time_focus == TimeFocus::tokens || context.page.maximised == "stepper" ||
-         context.page.hovered_panel == "stepper";
+  const auto moves = [](const std::string& panel) {
+    const PlotKind* kind = find_plot_kind(panel);
+    return kind && kind->moves_tokens;
+  };
+  return context.page.time_focus == TimeFocus::tokens || moves(context.page.maximised) ||
+         moves(context.page.hovered_panel);
 }
 
 void time_left(CommandContext& context, const json& value) {
@@ -159,9 +163,10 @@ void maximise(CommandContext& context, const json& value) {
 
 void race(CommandContext& context, const json& value) {
   if (!value.empty()) context.engine.send({"influence", json{{"race", value}}.dump()});
-  const bool is_on = context.page.maximised == "race" && value.empty();
-  context.page.workspace = "influence";
-  context.page.maximised = is_on ? "" : "race";
+  const std::string plot = "race";
+  const bool is_on = context.page.maximised == plot && value.empty();
+  context.page.workspace = home_of(plot).id;
+  context.page.maximised = is_on ? "" : plot;
 }
 
 void present(CommandContext& context, const json& value);
@@ -553,6 +558,13 @@ void screenshot(CommandContext& context, const json& value) {
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
 
+/// Scripts of earlier versions name plots, and the cards that explain them, by former ids.
+void use_present_ids(json& value) {
+  for (const char* key : {"panel", "plot", "card"}) {
+    if (value.contains(key) && value[key].is_string()) value[key] = present_id(value[key].get<std::string>());
+  }
+}
+
 struct Handler {
   std::string_view name;
   void (*run)(CommandContext&, const json&);
@@ -611,9 +623,10 @@ std::vector<std::string_view> handled_window_commands() {
 
 void run_window_command(CommandContext& context, const Command& command) {
   try {
-    const json value = parse_json(command.value, "the value of \"" + command.name + "\"");
+    json value = parse_json(command.value, "the value of \"" + command.name + "\"");
     if (!value.is_object())
       throw Error(ExitCode::bad_input, "the value of \"" + command.name + "\" has to be an object");
+    use_present_ids(value);
     for (const Handler& handler : handlers) {
       if (handler.name == command.name) handler.run(context, value);
     }

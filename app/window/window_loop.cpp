@@ -13,7 +13,7 @@
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
-#include "views/figures/plot_analyses.h"
+#include "views/figures/plot_kinds.h"
 #include "views/page/page.h"
 
 namespace afterglow {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/tasks/token_role.h"
+
 namespace afterglow {
 
 class Random;
@@ -22,21 +24,6 @@ struct Example {
   std::vector<std::int32_t> targets;  ///< [T], the token to answer at this position, -1 where no loss is taken
   std::vector<std::uint8_t> context;  ///< [T], 1 where a position bears a fact to remember (the mask of `masked` mode)
   std::vector<std::int32_t> sources;  ///< positions, ascending, that hold the evidence for the last target
-};
-
-/// What a token stands for: a colour on the screen. The order is kept; new roles go to the end.
-enum class TokenRole : std::uint8_t {
-  blank,      ///< padding and unused numbers
-  start,      ///< begins a sequence
-  separator,  ///< ends a part of it
-  query,      ///< asks
-  arrow,
-  equals,
-  key,
-  value,
-  filler,  ///< noise without a meaning
-  action,  ///< something that an agent does
-  text,    ///< a character or letter
 };
 
 /// A configured generator. Immutable, hence safe to use from any number of threads.

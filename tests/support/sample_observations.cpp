@@ -136,20 +136,18 @@ std::shared_ptr<const Spectra> spectra_at(std::int64_t step, int heads, int rank
   return spectra;
 }
 
-enum Role { start = 1, separator = 2, query = 3, key = 6, value = 7, filler = 8 };
-
 std::vector<TokenView> prompt(int length) {
-  std::vector<TokenView> tokens{{1, "▸", start, -1}};
+  std::vector<TokenView> tokens{{1, "▸", TokenRole::start, -1}};
   const int keys[] = {3, 7, 1, 5}, values[] = {9, 2, 4, 8};
   for (int i = 0; i < 4; ++i) {
-    tokens.push_back({16 + keys[i], "k" + std::to_string(keys[i]), key, -1});
-    tokens.push_back({48 + values[i], "v" + std::to_string(values[i]), Role::value, -1});
+    tokens.push_back({16 + keys[i], "k" + std::to_string(keys[i]), TokenRole::key, -1});
+    tokens.push_back({48 + values[i], "v" + std::to_string(values[i]), TokenRole::value, -1});
   }
-  tokens.push_back({2, "│", separator, -1});
+  tokens.push_back({2, "│", TokenRole::separator, -1});
   while (static_cast<int>(tokens.size()) < length - 2)
-    tokens.push_back({80 + static_cast<int>(tokens.size()) % 48, "·", filler, -1});
-  tokens.push_back({3, "?", query, -1});
-  tokens.push_back({23, "k7", key, 50});
+    tokens.push_back({80 + static_cast<int>(tokens.size()) % 48, "·", TokenRole::filler, -1});
+  tokens.push_back({3, "?", TokenRole::query, -1});
+  tokens.push_back({23, "k7", TokenRole::key, 50});
   return tokens;
 }
 

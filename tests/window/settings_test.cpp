@@ -71,6 +71,10 @@ TEST_F(SettingsTest, UnknownAndImpossibleValuesAreLeftOut) {
   EXPECT_EQ(settings.shown_figure.at("x"), 2);
 }
 
+TEST_F(SettingsTest, FormerNamesOfPlotsAreRead) {
+  EXPECT_EQ(read(R"({"shown_figure": {"memory": 0}})").shown_figure, (std::map<std::string, int>{{"state_size", 0}}));
+}
+
 TEST_F(SettingsTest, AFolderThatCannotBeWrittenIsToldNotThrown) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "afterglow") << "a file where a folder should be";

@@ -90,6 +90,33 @@ TEST_F(WindowCommandsTest, ArrowsMoveTokensInTheStepperAndStepsElsewhere) {
   EXPECT_EQ(followed(), "");
 }
 
+TEST_F(WindowCommandsTest, ScriptsMayNamePlotsByFormerIds) {
+  run("maximise", R"({"panel": "memory"})");
+  EXPECT_EQ(page.maximised, "state_size");
+  run("show", R"({"panel": "memory", "figure": 0})");
+  EXPECT_TRUE(page.shown_figure.contains("state_size"));
+  run("axis_scale", R"({"plot": "memory", "axis": "y", "scale": "linear"})");
+  EXPECT_EQ(page.plots["state_size"].y_scale, Scale::linear);
+}
+
+TEST_F(WindowCommandsTest, TheRaceOpensAloneOnItsWorkspace) {
+  run("race");
+  EXPECT_EQ(page.maximised, "race");
+  EXPECT_EQ(page.workspace, "influence");
+  run("race");
+  EXPECT_TRUE(page.maximised.empty());
+}
+
+TEST_F(WindowCommandsTest, ArrowsOverTheStepperMoveTheToken) {
+  page.maximised = "stepper";
+  run("time_left");
+  EXPECT_EQ(page.selection.token, 62);
+  page.maximised = "training";
+  page.time_focus = TimeFocus::steps;
+  run("time_left");
+  EXPECT_EQ(page.selection.token, 62) << "elsewhere they move the step";
+}
+
 TEST_F(WindowCommandsTest, TokensStayWithinTheTrace) {
   run("token", R"({"to": 5})");
   EXPECT_EQ(page.selection.token, 5);

@@ -162,7 +162,7 @@ void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
 Figure tails_of(const InfluenceView& view, const Selection& selection, const std::vector<InfluenceTail>& tails,
                 Figure figure) {
   const double lowest = std::max(max_value(tails) * lowest_share, 1e-300);
-  std::vector<Ink> inks;
+  LinesOfColour lines;
   for (const InfluenceTail& tail : tails) {
     const std::string law = law_text(tail.fit);
     Line line = tail_line(tail.label + (tail.is_silent ? ": no influence yet"
@@ -171,9 +171,7 @@ Figure tails_of(const InfluenceView& view, const Selection& selection, const std
                           tail, 1, lowest);
     line.ink = tail_ink(tail);
     line.width = tail.kind == "stack" ? 2.6 : 2;
-    const auto of_its_colour = static_cast<std::size_t>(std::ranges::count(inks, line.ink));
-    line.marker = markers[of_its_colour % std::size(markers)];
-    inks.push_back(line.ink);
+    line.marker = markers[lines.add(line.ink) % std::size(markers)];
     figure.series.emplace_back(std::move(line));
   }
   const bool is_chosen = std::any_of(tails.begin(), tails.end(),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
 #include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
@@ -19,15 +20,12 @@ int shown_power(const HeadSpectrum& head, const Selection& selection) {
 
 Line gain_line(int power, double end, bool is_chosen) {
   constexpr int samples = 120;
-  std::vector<double> x, y;
-  for (int i = 0; i <= samples; ++i) {
-    x.push_back(end * i / samples);
-    y.push_back(std::pow(x.back(), power));
-  }
+  std::vector<double> x;
+  for (int i = 0; i <= samples; ++i) x.push_back(end * i / samples);
   Line line;
   line.name = "K = " + std::to_string(power);
+  line.curve.y = filter_gains(x, power);
   line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
   line.ink = is_chosen ? Ink(Role::accent) : Ink(Role::faint);
   line.dash = is_chosen ? Dash::solid : Dash::dashed;
   line.width = is_chosen ? 2.4 : 1.3;
@@ -36,11 +34,11 @@ Line gain_line(int power, double end, bool is_chosen) {
 
 struct Mode {
   int identity = 0;
-  double modulus = 0, energy = 0;
+  double modulus = 0, gain = 0, energy = 0;
 };
 
 /// Pairs count once, with the energy of both: they have the same modulus and the same gain.
-std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed) {
+std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed, int power) {
   std::vector<Mode> modes;
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
     const double modulus = std::abs(head.scale * head.eigenvalues[i]);
@@ -51,7 +49,7 @@ std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probe
     const auto partner =
         std::find_if(modes.begin(), modes.end(), [&](const Mode& m) { return m.identity == identity; });
     if (partner == modes.end()) {
-      modes.push_back({identity, modulus, energy});
+      modes.push_back({identity, modulus, mode_gain(head, i, power), energy});
     } else {
       partner->energy += energy;
     }
@@ -74,7 +72,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   const ProbedHead* probed = probed_head(observation, *trained);
   const HeadSpectrum* head = probed ? &probed->spectrum : trained;
   const int power = shown_power(*head, selection);
-  const std::vector<Mode> modes = merged_modes(*head, probed);
+  const std::vector<Mode> modes = merged_modes(*head, probed, power);
   double end = 1.0;
   for (const Mode& mode : modes) {
     while (end < mode.modulus && end < 1e30) end *= end < 2 ? 1.25 : 2;
@@ -86,7 +84,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   figure.x.label = "modulus |λ| of A = γ A_w";
   figure.x.range = Range{0, end * 1.03};
   figure.y.label = "gain |λ|^K";
-  figure.y.range = Range{0, std::clamp(std::pow(end, power), 1.0, 4.0) * 1.03};
+  figure.y.range = Range{0, std::clamp(filter_gains({&end, 1}, power).at(0), 1.0, 4.0) * 1.03};
   figure.labels = LabelPlacement::at_curves;
 
   Bars bars;
@@ -96,9 +94,8 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   scatter.name = "modes";
   scatter.marker = Marker::circle;
   for (const Mode& mode : modes) {
-    const double gain = std::pow(mode.modulus, power);
-    bars.bars.push_back({mode.modulus, mode.energy * gain * gain, mode.energy, mode_ink(mode.identity)});
-    scatter.points.push_back({mode.modulus, gain, 4, mode_ink(mode.identity),
+    bars.bars.push_back({mode.modulus, mode.energy * mode.gain * mode.gain, mode.energy, mode_ink(mode.identity)});
+    scatter.points.push_back({mode.modulus, mode.gain, 4, mode_ink(mode.identity),
                               mode.identity == selection.mode && selection.mode >= 0,
                               "mode " + std::to_string(mode.identity), ""});
   }
@@ -110,8 +107,8 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
     Scatter ghosts;
     ghosts.name = "as trained";
     ghosts.marker = Marker::circle;
-    for (const Mode& mode : merged_modes(*trained, nullptr))
-      ghosts.points.push_back({mode.modulus, std::pow(mode.modulus, trained->power), 3, Role::faint, false, "", ""});
+    for (const Mode& mode : merged_modes(*trained, nullptr, trained->power))
+      ghosts.points.push_back({mode.modulus, mode.gain, 3, Role::faint, false, "", ""});
     figure.series.emplace_back(std::move(ghosts));
   }
   figure.series.emplace_back(gain_line(power, end, true));

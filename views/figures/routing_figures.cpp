@@ -201,8 +201,9 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
   for (const DeepProfile& deep : profiles) {
     if (deep.beta != beta) continue;
     std::vector<double> law;
+    const InfluenceTheory theorem{.law = TheoryLaw::deep_feedback, .parameter = deep.theory};
     for (const double lag : deep.far_lags)
-      law.push_back(deep.far_values.back() * std::pow(lag / deep.far_lags.back(), deep.theory));
+      law.push_back(deep.far_values.back() * theorem.at(lag / deep.far_lags.back()));
     Line theory = deep_line(deep, "theory", deep.far_lags, std::move(law));
     theory.dash = Dash::dashed;
     theory.width = 1.2;

@@ -14,24 +14,26 @@ Ink layer_ink(std::string_view kind) {
 
 Ink layer_ink(LayerTrait trait) { return layer_ink(first_kind_that_shows(trait)); }
 
-Ink token_ink(int role) {
-  enum { query = 3, arrow, equals, key, value, filler, action, text };  // the order of TokenRole
+Ink token_ink(TokenRole role) {
   switch (role) {
-    case key:
-      return 2;
-    case value:
+    case TokenRole::value:
       return 0;
-    case action:
-      return 4;
-    case query:
-    case arrow:
-    case equals:
+    case TokenRole::query:
+    case TokenRole::arrow:
+    case TokenRole::equals:
       return 1;
-    case text:
+    case TokenRole::key:
+    case TokenRole::text:
       return 2;
-    default:
-      return Role::faint;
+    case TokenRole::action:
+      return 4;
+    case TokenRole::blank:
+    case TokenRole::start:
+    case TokenRole::separator:
+    case TokenRole::filler:
+      break;
   }
+  return Role::faint;
 }
 
 std::string why_no_layer(const Observation& observation, LayerTrait trait, std::string_view name) {

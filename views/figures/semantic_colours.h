@@ -1,7 +1,9 @@
 // One colour, one meaning: the colours of layers, heads, modes, runs and tokens, the same in every panel.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/engine/observation/observation.h"
 #include "core/figure/figure.h"
@@ -16,7 +18,21 @@ inline Ink head_ink(int head) { return Ink(head); }
 inline Ink mode_ink(int identity) { return Ink(identity); }
 inline Ink run_ink(std::size_t run) { return Ink(static_cast<int>(run)); }
 /// By the token's role; fillers are quiet.
-Ink token_ink(int role);
+Ink token_ink(TokenRole role);
+
+/// Lines of one colour are told apart by their dashes or markers: counts those of each.
+class LinesOfColour {
+ public:
+  /// Adds a line; how many had its colour before.
+  std::size_t add(Ink ink) {
+    const auto before = static_cast<std::size_t>(std::ranges::count(inks_, ink));
+    inks_.push_back(ink);
+    return before;
+  }
+
+ private:
+  std::vector<Ink> inks_;
+};
 
 /// Why there is nothing to see of layers with a trait: the model has none, or they have not been looked at.
 std::string why_no_layer(const Observation& observation, LayerTrait trait, std::string_view name);

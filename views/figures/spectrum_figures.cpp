@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
+#include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
 #include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
@@ -245,21 +245,17 @@ std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selec
   if (mode < 0) return {};
   const auto i = static_cast<std::size_t>(mode);
   const std::complex<double> lambda = shown_scale(*head, selection) * head->eigenvalues[i];
-  const double modulus = std::abs(lambda), angle = std::abs(std::arg(lambda));
+  const ModeTimes times = mode_times(lambda);
   const bool is_pair = std::abs(lambda.imag()) > 0;
-  const double half_life = modulus <= 0  ? 0
-                           : modulus < 1 ? std::log(0.5) / std::log(modulus)
-                                         : std::numeric_limits<double>::infinity();
   const int power = selection.power >= 0 ? selection.power : head->power;
-  const double gain = std::pow(std::abs(head->scale * head->eigenvalues[i]), power);
   std::vector<ReadoutRow> rows{
       {"mode " + std::to_string(identity_of(*head, i)) + (is_pair ? ", pair" : ""), "", "mode"},
-      {"|λ|", number_text(modulus, 3), "modulus"},
-      {"angle", number_text(angle, 3), "angle"},
-      {"half-life", tokens_text(half_life), "half_life"}};
-  rows.push_back({"period", angle > 0 ? tokens_text(2 * std::numbers::pi / angle) : "none", "period"});
+      {"|λ|", number_text(times.modulus, 3), "modulus"},
+      {"angle", number_text(times.angle, 3), "angle"},
+      {"half-life", tokens_text(times.half_life), "half_life"}};
+  rows.push_back({"period", times.angle > 0 ? tokens_text(times.period) : "none", "period"});
   if (i < head->energy.size()) rows.push_back({"energy", number_text(100 * head->energy[i], 2) + " %", "energy"});
-  rows.push_back({"gain, K = " + std::to_string(power), number_text(gain, 3), "gain"});
+  rows.push_back({"gain, K = " + std::to_string(power), number_text(mode_gain(*head, i, power), 3), "gain"});
   rows.push_back({"γ", number_text(head->gamma, 3), "gamma"});
   rows.push_back({"σ(A_w)", number_text(head->sigma, 3), "sigma"});
   return rows;

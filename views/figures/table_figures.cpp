@@ -9,7 +9,7 @@ namespace afterglow {
 
 namespace {
 
-std::vector<std::string> series_of(const Table& table) {
+std::vector<std::string> series_of(const TableView& table) {
   std::vector<std::string> names;
   for (const TableRow& row : table.rows) {
     if (std::find(names.begin(), names.end(), row.series) == names.end()) names.push_back(row.series);
@@ -23,7 +23,7 @@ bool has_several_seeds(const std::vector<TableResult>& results) {
 }
 
 /// A small dot for each run; a single one lies on its mean and is left out.
-Scatter runs_of(const Table& table, const std::vector<TableResult>& results, const std::vector<std::string>& names,
+Scatter runs_of(const TableView& table, const std::vector<TableResult>& results, const std::vector<std::string>& names,
                 std::size_t metric) {
   Scatter runs;
   runs.name = "single runs";
@@ -40,7 +40,7 @@ Scatter runs_of(const Table& table, const std::vector<TableResult>& results, con
   return runs;
 }
 
-Line means_of(const Table& table, const std::vector<TableResult>& results, const std::string& name, int index,
+Line means_of(const TableView& table, const std::vector<TableResult>& results, const std::string& name, int index,
               std::size_t metric) {
   std::vector<double> x, y;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
@@ -58,7 +58,7 @@ Line means_of(const Table& table, const std::vector<TableResult>& results, const
   return line;
 }
 
-std::vector<AxisTick> ticks_of(const Table& table) {
+std::vector<AxisTick> ticks_of(const TableView& table) {
   std::vector<AxisTick> ticks;
   for (const TableRow& row : table.rows) {
     const bool known = std::any_of(ticks.begin(), ticks.end(), [&](const AxisTick& tick) { return tick.at == row.x; });
@@ -71,7 +71,7 @@ std::vector<AxisTick> ticks_of(const Table& table) {
 
 }  // namespace
 
-std::vector<Figure> table_figures(const Table& table, const std::vector<TableResult>& results) {
+std::vector<Figure> table_figures(const TableView& table, const std::vector<TableResult>& results) {
   std::vector<Figure> figures;
   for (std::size_t metric = 0; metric < table.metrics.size(); ++metric) {
     Figure figure;

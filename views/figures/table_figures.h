@@ -2,11 +2,11 @@
 #pragma once
 #include <vector>
 
-#include "core/engine/studies/table.h"
+#include "core/engine/observation/table_view.h"
 #include "core/figure/figure.h"
 
 namespace afterglow {
 
-std::vector<Figure> table_figures(const Table& table, const std::vector<TableResult>& results);
+std::vector<Figure> table_figures(const TableView& table, const std::vector<TableResult>& results);
 
 }  // namespace afterglow

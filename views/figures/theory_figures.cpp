@@ -221,7 +221,7 @@ std::vector<Figure> query_jacobian_figures(const Observation& observation, const
   return figures;
 }
 
-std::vector<Figure> memory_figures(const Observation& observation, const Selection&, CurveStore&) {
+std::vector<Figure> state_size_figures(const Observation& observation, const Selection&, CurveStore&) {
   const TheoryView* t = theory_of(observation);
   if (!t || t->rank < 1) return {};
   std::vector<double> tokens, state, grown;
@@ -230,7 +230,7 @@ std::vector<Figure> memory_figures(const Observation& observation, const Selecti
     state.push_back(t->state_bytes);
     grown.push_back(t->cache_bytes * length);
   }
-  Figure figure = sheet("memory", "Memory", "all SKA layers, one sequence, float32", "tokens", "bytes kept");
+  Figure figure = sheet("state_size", "State size", "all SKA layers, one sequence, float32", "tokens", "bytes kept");
   figure.x.scale = figure.y.scale = Scale::log;
   figure.y.unit = "B";
   figure.series.emplace_back(curve("SKA state", tokens, state, layer_ink(LayerTrait::koopman_heads)));

@@ -21,6 +21,6 @@ std::vector<Figure> linear_gap_figures(const Observation& observation, const Sel
 /// attention in the head's place; and how the latter fades as one token takes all the weight (J.2, J.3).
 std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection& selection, CurveStore&);
 /// Bytes of the state against a key-value cache, with the length where they cross (I.14).
-std::vector<Figure> memory_figures(const Observation& observation, const Selection& selection, CurveStore&);
+std::vector<Figure> state_size_figures(const Observation& observation, const Selection& selection, CurveStore&);
 
 }  // namespace afterglow

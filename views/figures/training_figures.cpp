@@ -150,16 +150,14 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
   };
   static constexpr Dash dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   std::map<std::string, int> seen;
-  std::vector<Ink> inks;
+  LinesOfColour lines;
   for (std::size_t l = 0; l < run.layer_gradient_norms.size(); ++l) {
     const std::string kind = l < observation.model.layers.size() ? observation.model.layers[l].kind : "";
     // Series names are unique in a figure; labels of layers need not be.
     std::string name = run.layer_gradient_norms[l].name;
     if (seen[name]++) name += " (" + std::to_string(l) + ")";
     const Ink ink = layer_ink(kind);
-    const auto of_its_colour = static_cast<std::size_t>(std::ranges::count(inks, ink));
-    inks.push_back(ink);
-    add(name, run.layer_gradient_norms[l].values, ink, dashes[of_its_colour % std::size(dashes)],
+    add(name, run.layer_gradient_norms[l].values, ink, dashes[lines.add(ink) % std::size(dashes)],
         static_cast<int>(l) == selection.layer ? 2.4 : 1.4);
   }
   for (const std::size_t r : shown_runs(observation, selection)) {

@@ -41,6 +41,8 @@ struct Workspace {
   bool shows_others = true;  ///< whether it has something to show of models without them
 };
 std::span<const Workspace> workspaces();
+/// The first workspace that shows the plot; throws std::out_of_range for a plot that none shows.
+const Workspace& home_of(std::string_view plot);
 /// Another model has come: a workspace that has nothing to show of it gives way to the one that is about its layers, or
 /// to Training. One that was chosen before the first model came stays.
 void follow_model(PageState& state, const ModelSummary& model);
@@ -52,7 +54,8 @@ void resize_panel(PageState& state, std::string_view panel, double width, double
 enum class ListKey { up, down, accept, leave };
 void palette_key(PageState& state, CommandQueue& commands, ListKey key);
 void menu_key(PageState& state, CommandQueue& commands, ListKey key);
-/// Commands that match what was typed, best first: every word must occur in name, title or meaning.
+/// Commands that match what was typed, best first: every word must occur in name, title or meaning. Where something was
+/// typed, plots too, as the command that shows one alone.
 std::vector<const CommandSpec*> palette_matches(std::string_view text);
 
 }  // namespace afterglow

@@ -1,8 +1,10 @@
-// Finds and runs any command by typing a part of its name; commands with a value show an example to change.
+// Finds and runs any command by typing a part of its name, and shows any plot alone by its title; commands with a value
+// show an example to change.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "views/figures/plot_kinds.h"
 #include "views/page/page.h"
 #include "views/text_field.h"
 #include "views/widgets.h"
@@ -35,6 +37,22 @@ int word_score(const CommandSpec& spec, const std::string& word) {
   if (name.starts_with(word) || title.starts_with(word)) return 3;
   if (name.find(word) != std::string::npos || title.find(word) != std::string::npos) return 2;
   return lower_case(spec.meaning).find(word) != std::string::npos ? 1 : 0;
+}
+
+/// Every plot as the command that shows it alone.
+const std::vector<CommandSpec>& plot_lines() {
+  static const std::vector<std::string> values = [] {
+    std::vector<std::string> made;
+    for (const PlotKind& kind : plot_kinds()) made.push_back(R"({"panel": ")" + std::string(kind.id) + R"("})");
+    return made;
+  }();
+  static const std::vector<CommandSpec> lines = [] {
+    std::vector<CommandSpec> made;
+    for (const PlotKind& kind : plot_kinds())
+      made.push_back({"maximise", CommandTarget::window, kind.title, "", values[made.size()], kind.about});
+    return made;
+  }();
+  return lines;
 }
 
 void close(PageState& state) { state.palette = {}; }
@@ -88,7 +106,7 @@ std::vector<const CommandSpec*> palette_matches(std::string_view text) {
     }
   }
   std::vector<std::pair<int, const CommandSpec*>> scored;
-  for (const CommandSpec& spec : command_table()) {
+  const auto add = [&](const CommandSpec& spec) {
     int score = 0;
     bool fits = true;
     for (const std::string& w : words) {
@@ -97,7 +115,9 @@ std::vector<const CommandSpec*> palette_matches(std::string_view text) {
       score += w == spec.name ? 10 : s;
     }
     if (fits) scored.emplace_back(score, &spec);
-  }
+  };
+  std::ranges::for_each(command_table(), add);
+  if (!words.empty()) std::ranges::for_each(plot_lines(), add);
   std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<const CommandSpec*> list;
   for (const auto& [score, spec] : scored) list.push_back(spec);
@@ -135,7 +155,9 @@ void draw_palette(Frame& frame) {
   for (std::size_t i = first; i < std::min(matches.size(), first + shown_lines); ++i) {
     const Rect row{box.x + frame.px(8), box.y + head + static_cast<double>(i - first) * line, width - frame.px(16),
                    line};
+    ImGui::PushID(static_cast<int>(i));
     const Press press = press_area(matches[i]->name.data(), row);
+    ImGui::PopID();
     draw_line(frame, canvas, *matches[i], row, static_cast<int>(i) == palette.chosen);
     if (press.hovered && (ImGui::GetIO().MouseDelta.x != 0 || ImGui::GetIO().MouseDelta.y != 0))
       palette.chosen = static_cast<int>(i);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
 
 #include "views/page/page.h"
 #include "views/panel.h"
@@ -138,7 +139,7 @@ std::span<const Workspace> workspaces() {
       {"theory",
        "Theory",
        {{1, {{"perturbation", 1.6}, {"query_jacobian", 0.8}, {"gradient_depth", 0.8}}},
-        {1, {{"filter_theory", 2}, {"linear_gap", 0.9}, {"memory", 0.8}}}},
+        {1, {{"filter_theory", 2}, {"linear_gap", 0.9}, {"state_size", 0.8}}}},
        LayerTrait::koopman_heads,
        false},
       {"stepper", "Stepper", {{1.3, {{"stepper", 1}}}, {1, {{"conditioning", 1}, {"spectrum", 1}}}}},
@@ -159,6 +160,16 @@ std::span<const Workspace> workspaces() {
        LayerTrait::training_memory | LayerTrait::series},
   };
   return list;
+}
+
+const Workspace& home_of(std::string_view plot) {
+  const auto names_it = [&](const WorkspaceRow& row) {
+    return std::ranges::any_of(row.panels, [&](const auto& panel) { return panel.first == plot; });
+  };
+  for (const Workspace& workspace : workspaces()) {
+    if (std::ranges::any_of(workspace.rows, names_it)) return workspace;
+  }
+  throw std::out_of_range("no workspace shows the plot " + std::string(plot));
 }
 
 void follow_model(PageState& state, const ModelSummary& model) {

@@ -1,4 +1,6 @@
 // The switches that go to another window of the held-out part and lay other runs over the forecast.
+#include <array>
+
 #include "views/figures/forecast_figures.h"
 #include "views/panels/panel_draws.h"
 
@@ -27,8 +29,6 @@ double draw_runs_chip(Frame& frame, const ForecastView& view, double right, cons
   return chip.left;
 }
 
-}  // namespace
-
 double draw_forecast_controls(Frame& frame, const Rect& row) {
   const ForecastView* view = frame.seen().forecast.get();
   if (!view || view->windows.empty() || row.width < frame.px(130)) return row.right();
@@ -37,5 +37,11 @@ double draw_forecast_controls(Frame& frame, const Rect& row) {
   if (chip.clicked) frame.commands.send("probe", {{"index", view->windows.front().index + view->horizon}});
   return row.width < frame.px(220) ? chip.left : draw_runs_chip(frame, *view, chip.left - frame.px(6), row);
 }
+
+constexpr std::array drawings{PanelDrawing{"forecast", draw_figure_grid, draw_forecast_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> forecast_drawings() { return drawings; }
 
 }  // namespace afterglow

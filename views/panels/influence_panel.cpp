@@ -1,6 +1,7 @@
 // The switch between log-log axes, where a power law is a straight line, and semi-log ones, where an exponential is;
 // the race with a column for each layer.
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "views/figures/influence_figures.h"
@@ -132,8 +133,6 @@ void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const R
   }
 }
 
-}  // namespace
-
 void draw_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const bool is_one_chosen = frame.state.shown_figure.contains(std::string(panel.kind->id)) &&
                              frame.state.shown_figure.at(std::string(panel.kind->id)) >= 0;
@@ -183,5 +182,13 @@ double draw_routing_controls(Frame& frame, const Rect& row) {
   const int heads = static_cast<int>(routing->weights.size());
   return draw_head_chips(frame, row.right(), row, heads, std::min(frame.state.selection.head, heads - 1));
 }
+
+constexpr std::array drawings{PanelDrawing{"influence", draw_figure_grid, draw_influence_controls},
+                              PanelDrawing{"race", draw_race, draw_race_controls},
+                              PanelDrawing{"routing", draw_figure_grid, draw_routing_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> influence_drawings() { return drawings; }
 
 }  // namespace afterglow

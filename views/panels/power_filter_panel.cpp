@@ -1,5 +1,6 @@
 // The filter's plot above a slider for K: the probe then reads through another power, training keeps its own.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "views/figures/probe_figures.h"
@@ -9,6 +10,8 @@
 #include "views/widgets.h"
 
 namespace afterglow {
+
+namespace {
 
 void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
@@ -34,5 +37,11 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
   if (result.held) fields.emplace_back("live", true);
   frame.commands.send("override", fields);
 }
+
+constexpr std::array drawings{PanelDrawing{"power_filter", draw_power_filter}};
+
+}  // namespace
+
+std::span<const PanelDrawing> power_filter_drawings() { return drawings; }
 
 }  // namespace afterglow

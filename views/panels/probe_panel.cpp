@@ -1,5 +1,6 @@
 // The probe sequence as chips that can be rewritten, and below it what the model answers.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "views/figures/probe_figures.h"
@@ -64,8 +65,6 @@ double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& a
   return rows * line;
 }
 
-}  // namespace
-
 void draw_probe(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const int asked = asked_token(frame.seen(), frame.state.selection);
   if (asked < 0 || area.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, area);
@@ -88,9 +87,15 @@ double draw_probe_controls(Frame& frame, const Rect& row) {
   if (own.clicked) frame.commands.send("probe", {{"index", is_rewritten ? index : std::int64_t{0}}});
   if (!probe->is_edited()) return own.left;
   const ChipResult edited =
-      header_chip(frame, "edited", own.left, row, "edited ×", true, "Clear all overrides  Ctrl Z takes back one");
+      header_chip(frame, "edited", own.left, row, "edited ×", true, "Clear all interventions  Ctrl Z takes back one");
   if (edited.clicked) frame.commands.send("clear_overrides");
   return edited.left;
 }
+
+constexpr std::array drawings{PanelDrawing{"probe", draw_probe, draw_probe_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> probe_drawings() { return drawings; }
 
 }  // namespace afterglow

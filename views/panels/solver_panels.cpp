@@ -1,6 +1,7 @@
 // The solver race with its spectrum beside it, whose dots can be dragged; the warning strip; switches of the
 // laboratory.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -54,8 +55,6 @@ void draw_one(Frame& frame, const Figure& figure, const Rect& area) {
   options.moves_points = figure.id == "solver_spectrum";
   move_eigenvalue(frame, plot_widget(frame, figure, area, options));
 }
-
-}  // namespace
 
 void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const double strip = draw_advice(frame, solver_advice(frame.seen(), frame.state.selection), area);
@@ -118,5 +117,13 @@ double draw_solver_race_controls(Frame& frame, const Rect& row) {
   if (band.clicked) frame.commands.send("select", {{"band", !frame.state.selection.band}});
   return band.left;
 }
+
+constexpr std::array drawings{PanelDrawing{"conditioning", draw_conditioning, draw_arithmetic_controls},
+                              PanelDrawing{"solver_race", draw_solver_race, draw_solver_race_controls},
+                              PanelDrawing{"gradient_check", draw_figure_grid, draw_arithmetic_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> solver_drawings() { return drawings; }
 
 }  // namespace afterglow

@@ -1,5 +1,6 @@
 // The complex plane with the readout of a mode beside it, or all heads as small multiples.
 #include <algorithm>
+#include <array>
 
 #include "views/figures/spectrum_figures.h"
 #include "views/formula_cards.h"
@@ -66,8 +67,6 @@ double draw_switches(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, all.left, row, heads, selection.all_heads ? -1 : head->head);
 }
 
-}  // namespace
-
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
   const double readout = frame.px(area.width > frame.px(360) ? 136 : 122);
@@ -92,17 +91,6 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   draw_lift_note(frame, {column.x, column.y + used, column.width, column.height - used});
 }
 
-double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {
-  constexpr int max_chips = 8;
-  for (int h = std::min(heads, max_chips) - 1; h >= 0; --h) {
-    const std::string label = std::to_string(h), id = "head" + label;
-    const ChipResult chip = header_chip(frame, id.c_str(), right, row, label, h == chosen, "Head " + label);
-    if (chip.clicked) frame.commands.send("select", {{"head", std::int64_t{h}}, {"all_heads", false}});
-    right = chip.left;
-  }
-  return right;
-}
-
 double draw_spectrum_controls(Frame& frame, const Rect& row) {
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
   if (!head) return row.right();
@@ -121,6 +109,23 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
   if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
   right = all.left;
   return draw_head_chips(frame, right, row, heads, selection.all_heads ? -1 : head->head);
+}
+
+constexpr std::array drawings{PanelDrawing{"spectrum", draw_spectrum, draw_spectrum_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> spectrum_drawings() { return drawings; }
+
+double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {
+  constexpr int max_chips = 8;
+  for (int h = std::min(heads, max_chips) - 1; h >= 0; --h) {
+    const std::string label = std::to_string(h), id = "head" + label;
+    const ChipResult chip = header_chip(frame, id.c_str(), right, row, label, h == chosen, "Head " + label);
+    if (chip.clicked) frame.commands.send("select", {{"head", std::int64_t{h}}, {"all_heads", false}});
+    right = chip.left;
+  }
+  return right;
 }
 
 }  // namespace afterglow

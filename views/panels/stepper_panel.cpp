@@ -1,5 +1,6 @@
 // State matrices side by side, the answer at the end of the row.
 #include <algorithm>
+#include <array>
 
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
@@ -7,6 +8,8 @@
 #include "views/widgets.h"
 
 namespace afterglow {
+
+namespace {
 
 void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const bool is_row = figures.size() > 1 && area.width > frame.px(150) * static_cast<double>(figures.size()) &&
@@ -32,5 +35,11 @@ double draw_stepper_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(250)) return chip.left;
   return draw_head_chips(frame, chip.left, row, heads, selected_trace_head(*trace, frame.state.selection));
 }
+
+constexpr std::array drawings{PanelDrawing{"stepper", draw_stepper, draw_stepper_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> stepper_drawings() { return drawings; }
 
 }  // namespace afterglow

@@ -1,13 +1,23 @@
 // The switches of the heads; the map itself is drawn by the usual grid.
+#include <array>
+
 #include "views/figures/token_weights_figures.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {
+
+namespace {
 
 double draw_token_weights_controls(Frame& frame, const Rect& row) {
   const int head = selected_weights_head(frame.seen(), frame.state.selection);
   if (head < 0 || row.width < frame.px(190)) return row.right();
   return draw_head_chips(frame, row.right(), row, frame.seen().token_weights->heads, head);
 }
+
+constexpr std::array drawings{PanelDrawing{"token_weights", draw_figure_grid, draw_token_weights_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> token_weights_drawings() { return drawings; }
 
 }  // namespace afterglow

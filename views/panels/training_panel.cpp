@@ -1,4 +1,6 @@
 // The switch of the smoothing; everything else of this panel is the usual grid.
+#include <array>
+
 #include "core/figure/axis.h"
 #include "views/panels/panel_draws.h"
 #include "views/widgets.h"
@@ -23,8 +25,6 @@ double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   return chip.left;
 }
 
-}  // namespace
-
 double draw_training_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(90)) return row.right();
   const double smoothing = frame.state.selection.smoothing;
@@ -36,5 +36,11 @@ double draw_training_controls(Frame& frame, const Rect& row) {
   }
   return draw_earlier_runs(frame, chip.left, {row.x, row.y, chip.left - row.x, row.height});
 }
+
+constexpr std::array drawings{PanelDrawing{"training", draw_figure_grid, draw_training_controls}};
+
+}  // namespace
+
+std::span<const PanelDrawing> training_drawings() { return drawings; }
 
 }  // namespace afterglow

@@ -9,6 +9,7 @@
 
 #include "core/engine/observation/curve.h"
 #include "core/layers/layer_traits.h"
+#include "core/tasks/token_role.h"
 
 namespace afterglow {
 
@@ -32,8 +33,8 @@ struct ModelSummary {
 struct TokenView {
   int id = 0;
   std::string label;  ///< "k3", "v9", "·"
-  int role = 0;       ///< TokenRole of core/tasks, for colours
-  int target = -1;    ///< token that should follow here, -1 where the loss is not taken
+  TokenRole role = TokenRole::blank;
+  int target = -1;  ///< token that should follow here, -1 where the loss is not taken
 };
 
 struct Mark {

@@ -236,8 +236,7 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
   for (std::int64_t t = 0; t < length; ++t) {
     const auto i = static_cast<std::size_t>(t);
     const int token = example.tokens[i];
-    view->tokens.push_back(
-        {token, task.token_label(token), static_cast<int>(task.token_role(token)), example.targets[i]});
+    view->tokens.push_back({token, task.token_label(token), task.token_role(token), example.targets[i]});
     const auto row = static_cast<std::size_t>(std::max<std::int64_t>(0, t - edited.first)) * vocab;
     view->answers.push_back(t < edited.first ? ProbeAnswer{}
                                              : answer_of(plain_->probabilities.data() + row,

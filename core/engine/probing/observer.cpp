@@ -256,7 +256,7 @@ std::shared_ptr<const Trace> Observer::trace(int part) {
   PinnedArray token(backend, {1, 1}, DType::i32);
   for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
     const int id = example_.tokens[t];
-    result->tokens.push_back({id, task.token_label(id), static_cast<int>(task.token_role(id)), example_.targets[t]});
+    result->tokens.push_back({id, task.token_label(id), task.token_role(id), example_.targets[t]});
     token.host<std::int32_t>()[0] = id;
     token.queue_upload();
     tape_.begin(false);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/gradient_check.h"
 #include "core/backend/parallel.h"
 #include "core/engine/studies/ridge_network.h"
 #include "core/random/random.h"

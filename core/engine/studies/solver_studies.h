@@ -3,27 +3,15 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
-#include "core/analysis/gradient_check.h"
+#include "core/engine/observation/study_view.h"
 
 namespace afterglow {
 
-struct StudySize {
-  int batch = 2, tokens = 96, heads = 2, width = 16;  ///< B, T, H, D
-  int layers = 5, vocabulary = 64;                    ///< of the network, whose width is H D and whose batch is 1
-  int iterations = 30;
-};
 /// Figure 1's own sizes: B 8, T 2048, H 8, D 128; for the network T 2048, H 2, D 128, 5 layers, vocabulary 5000.
 StudySize full_size(bool network);
 
-struct StudyCurve {
-  std::string name;
-  SolverKind solver = SolverKind::chebyshev;
-  bool is_dashed = false;
-  std::vector<double> x, y;
-};
 /// Called with the share that is done.
 using StudyProgress = std::function<void(double)>;
 

@@ -135,19 +135,6 @@ std::optional<TableResult> read_result(const std::filesystem::path& folder, cons
   return result;
 }
 
-TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row, std::size_t metric) {
-  std::vector<double> values;
-  for (const TableResult& result : results) {
-    if (result.row == row && std::isfinite(result.values[metric])) values.push_back(result.values[metric]);
-  }
-  if (values.empty()) return {0, unknown, unknown, unknown};
-  TableSummary summary{static_cast<int>(values.size()), 0, 0, *std::max_element(values.begin(), values.end())};
-  for (const double value : values) summary.mean += value / static_cast<double>(values.size());
-  for (const double value : values) summary.deviation += (value - summary.mean) * (value - summary.mean);
-  if (values.size() > 1) summary.deviation = std::sqrt(summary.deviation / static_cast<double>(values.size() - 1));
-  return summary;
-}
-
 std::vector<std::string> text_of(const Table& table, const std::vector<TableResult>& results) {
   std::vector<std::vector<std::string>> lines{{"", heading(table.x_label, table.x_unit), "parameters", "runs"}};
   for (const TableMetric& metric : table.metrics) lines.front().push_back(heading(metric.name, metric.unit));

@@ -11,32 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/observation/table_view.h"
 #include "core/engine/recipe/recipe.h"
 
 namespace afterglow {
 
 class TrainingRun;
 
-struct TableMetric {
-  std::string name, unit;  ///< "accuracy", ""
-  bool is_share = false;   ///< between 0 and 1, which is then the figure's axis
-};
-
-/// One recipe: a point of one curve in the figure.
-struct TableRow {
-  std::string series;                ///< "Gated DeltaNet"
-  std::string kind;                  ///< the layer that it stands for, which is its colour
-  double x = 0;                      ///< where it stands on the table's axis
-  std::string preset;                ///< the recipe to start from,
-  std::vector<std::string> changes;  ///< and what is different, as with --set: "task.bindings=8"
-};
-
-struct Table {
-  std::string name, title, about;
-  std::string x_label, x_unit;  ///< "pairs", ""
-  bool x_logarithmic = false;
-  std::vector<TableRow> rows;
-  std::vector<TableMetric> metrics;
+struct Table : TableView {
   /// Of a run that has been trained to its end, one number for each metric; NaN where there is no answer ("never").
   std::function<std::vector<double>(TrainingRun& run)> measure;
   int seeds = 3;  ///< runs of each row: the preset's seed and those after it
@@ -56,13 +38,6 @@ struct TableCell {
 /// All runs, row by row; `changes` act on every recipe after the row's own.
 std::vector<TableCell> cells_of(const Table& table, int seeds, const std::vector<std::string>& changes);
 
-struct TableResult {
-  std::size_t row = 0;
-  std::uint64_t seed = 0;
-  std::int64_t parameters = 0;
-  std::string checksum;        ///< of the weights at the end
-  std::vector<double> values;  ///< one for each metric
-};
 TableResult measure(const Table& table, const TableCell& cell, TrainingRun& run);
 
 /// Results live in a folder, one JSON file a run, each with the recipe that made it.
@@ -71,13 +46,6 @@ void write_result(const std::filesystem::path& folder, const Table& table, const
 /// Nothing when the run has not been finished there, or was another one: a different recipe, other metrics.
 std::optional<TableResult> read_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell);
 
-/// Mean and standard deviation (n - 1; 0 for one number) of the finite values of a row; NaN when there are none.
-struct TableSummary {
-  int runs = 0;  ///< with a finite value
-  double mean = 0, deviation = 0;
-  double best = 0;  ///< largest
-};
-TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row, std::size_t metric);
 /// Aligned text, a line a row: series, x, parameters, and each metric as "0.981 ± 0.004"; of shares also the best run,
 /// as some layers either learn a task or do not.
 std::vector<std::string> text_of(const Table& table, const std::vector<TableResult>& results);

@@ -33,6 +33,16 @@ void NullWindow::end() {
   time_ += 1.0 / 60;
 }
 
+int NullWindow::vertices_in(const Rect& area) const {
+  const ImDrawData& data = *ImGui::GetDrawData();
+  int count = 0;
+  for (int i = 0; i < data.CmdListsCount; ++i) {
+    for (const ImDrawVert& vertex : data.CmdLists[i]->VtxBuffer)
+      count += area.contains({static_cast<double>(vertex.pos.x), static_cast<double>(vertex.pos.y)});
+  }
+  return count;
+}
+
 void NullWindow::draw_page(int frames) {
   for (int i = 0; i < frames; ++i) {
     begin();

@@ -36,6 +36,8 @@ class NullWindow {
   void show(Observation observation) { observation_ = std::make_shared<const Observation>(std::move(observation)); }
   void show(std::shared_ptr<const Observation> observation) { observation_ = std::move(observation); }
   int vertices() const { return vertices_; }
+  /// Vertices of the last frame that lie inside a rectangle.
+  int vertices_in(const Rect& area) const;
 
   PageState state;
   CommandQueue commands;

@@ -1,6 +1,10 @@
 // The whole page and every panel over every sample observation, drawn without a window.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/figures/spectrum_figures.h"
@@ -24,6 +28,39 @@ void PrintTo(const Size& size, std::ostream* out) {
 
 class PageDrawing : public testing::TestWithParam<Size> {};
 
+/// Every panel of the last frame shows something below its header, be it why there is nothing to see; one line of text
+/// has more vertices than this.
+void expect_panels_drawn(const NullWindow& window, const std::string& where) {
+  constexpr int least = 40;
+  const double header = window.look.px(34), margin = window.look.px(6);
+  ASSERT_FALSE(window.state.shown_panels.empty()) << where;
+  for (const ShownPanel& shown : window.state.shown_panels) {
+    const Rect body{shown.area.x + margin, shown.area.y + header, shown.area.width - 2 * margin,
+                    shown.area.height - header - margin};
+    // A panel that a small window leaves no room keeps its header alone.
+    if (body.width < window.look.px(100) || body.height < window.look.px(60)) continue;
+    EXPECT_GT(window.vertices_in(body), least) << where << ", " << shown.panel;
+  }
+}
+
+std::set<std::string> failures(const NullWindow& window) {
+  std::set<std::string> texts;
+  for (const Note& note : window.state.notes) {
+    if (note.severity == Severity::failure) texts.insert(note.text);
+  }
+  return texts;
+}
+
+/// What clicks sent are commands of the table with values that can be read.
+void expect_known_commands(const std::vector<Command>& sent) {
+  for (const Command& command : sent) {
+    const bool is_known =
+        std::ranges::any_of(command_table(), [&](const CommandSpec& spec) { return spec.name == command.name; });
+    EXPECT_TRUE(is_known) << command.name;
+    EXPECT_TRUE(nlohmann::json::accept(command.value)) << command.name << " " << command.value;
+  }
+}
+
 TEST_P(PageDrawing, EverySampleOnEveryWorkspace) {
   NullWindow window(GetParam().width, GetParam().height, GetParam().theme, GetParam().scale);
   for (const samples::Sample& sample : samples::all()) {
@@ -31,7 +68,7 @@ TEST_P(PageDrawing, EverySampleOnEveryWorkspace) {
     for (const Workspace& workspace : workspaces()) {
       window.state.workspace = workspace.id;
       window.draw_page(3);
-      EXPECT_GT(window.vertices(), 500) << sample.name;
+      expect_panels_drawn(window, std::string(sample.name) + " on " + std::string(workspace.id));
       EXPECT_TRUE(window.commands.take().empty()) << "nothing is sent by looking";
     }
   }
@@ -46,7 +83,9 @@ TEST_P(PageDrawing, EveryPanelAlone) {
       window.state.selection.all_heads = !window.state.selection.all_heads;
       window.state.selection.change = !window.state.selection.change;
       window.draw_page(2);
-      EXPECT_GT(window.vertices(), 300) << sample.name << ", " << panel.kind->id;
+      ASSERT_EQ(window.state.shown_panels.size(), 1u);
+      EXPECT_EQ(window.state.shown_panels.front().panel, panel.kind->id);
+      expect_panels_drawn(window, std::string(sample.name) + ", alone");
     }
   }
 }
@@ -57,15 +96,28 @@ TEST_P(PageDrawing, MouseAnywhereDoesNoHarm) {
     for (const samples::Sample& sample : samples::all()) {
       if (sample.name == name) window.show(sample.observation());
     }
-    for (int i = 0; i < 60; ++i) {
+    window.draw_page();
+    const std::set<std::string> before = failures(window);
+    const auto move = [&](int i) {
       window.mouse(GetParam().width * ((i * 37) % 60) / 60.0, GetParam().height * ((i * 23) % 60) / 60.0);
+    };
+    for (int i = 0; i < 60; ++i) {
+      move(i);
+      window.draw_page();
+    }
+    EXPECT_TRUE(window.commands.take().empty()) << name << ": nothing is sent by moving";
+    for (int i = 0; i < 60; ++i) {
+      move(i);
       window.button(i % 3 == 1);
       if (i % 5 == 0) window.wheel(i % 2 ? 1 : -1);
       window.draw_page();
     }
     window.button(false);
     window.draw_page(2);
-    window.commands.take();
+    expect_known_commands(window.commands.take());
+    expect_panels_drawn(window, name);
+    // A click may put a note away; none may come.
+    for (const std::string& text : failures(window)) EXPECT_TRUE(before.contains(text)) << name << ": " << text;
   }
 }
 
@@ -159,13 +211,33 @@ TEST(Panels, AClickOnARecordedStepRewinds) {
   EXPECT_EQ(sent[0].value, "{\"step\":120}");
 }
 
-TEST(Panels, EveryPlotHasAPanelAndEveryWorkspaceNamesPanels) {
-  for (const PlotKind& kind : plot_kinds()) EXPECT_NE(find_panel(kind.id), nullptr) << kind.id;
+TEST(Panels, EveryPlotHasAPanelAndAWorkspaceThatShowsIt) {
+  ASSERT_EQ(panels().size(), plot_kinds().size());
+  for (const PlotKind& kind : plot_kinds()) {
+    ASSERT_NE(find_panel(kind.id), nullptr) << kind.id;
+    EXPECT_EQ(find_panel(kind.id)->kind, &kind);
+    EXPECT_NO_THROW(home_of(kind.id)) << kind.id;
+  }
+  EXPECT_EQ(find_panel("memory"), find_panel("state_size")) << "by its former name";
+  EXPECT_EQ(find_panel(""), nullptr);
+}
+
+TEST(Panels, WorkspacesNamePlotsByTheirPresentIds) {
   for (const Workspace& workspace : workspaces()) {
     for (const WorkspaceRow& row : workspace.rows) {
-      for (const auto& [id, share] : row.panels) EXPECT_NE(find_panel(id), nullptr) << id;
+      for (const auto& [id, share] : row.panels) {
+        ASSERT_NE(find_panel(id), nullptr) << id;
+        EXPECT_EQ(find_panel(id)->kind->id, id);
+      }
     }
   }
+}
+
+TEST(Panels, TheMoreThanAGridHaveDrawingsOfTheirOwn) {
+  EXPECT_NE(find_panel("spectrum")->draw, draw_figure_grid);
+  EXPECT_NE(find_panel("training")->draw_controls, nullptr);
+  EXPECT_EQ(find_panel("gate")->draw, draw_figure_grid);
+  EXPECT_EQ(find_panel("gate")->draw_controls, nullptr);
 }
 
 }  // namespace

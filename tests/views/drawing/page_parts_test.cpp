@@ -1,6 +1,7 @@
 // Sliders, palette, fonts and text cutting.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -126,6 +127,12 @@ TEST(Palette, FindsByNameTitleAndMeaning) {
   EXPECT_EQ(palette_matches("same seed").at(0)->name, "reset");
   EXPECT_EQ(palette_matches("").size(), command_table().size());
   EXPECT_TRUE(palette_matches("no such thing").empty());
+  for (const PlotKind& kind : plot_kinds()) {
+    const auto found = palette_matches(kind.title);
+    const std::string wanted = R"({"panel": ")" + std::string(kind.id) + R"("})";
+    EXPECT_TRUE(std::ranges::any_of(found, [&](const CommandSpec* line) { return line->example == wanted; }))
+        << kind.id;
+  }
   EXPECT_EQ(palette_matches("step {\"count\": 5}").at(0)->name, "step") << "the value is not searched for";
 }
 

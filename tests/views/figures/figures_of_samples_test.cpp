@@ -87,6 +87,19 @@ TEST_P(FiguresOfSamples, DependOnObservationAndSelectionAlone) {
   }
 }
 
+TEST(PlotsOfSamples, EachShowsSomethingOfOne) {
+  for (const PlotKind& kind : plot_kinds()) {
+    bool shows = false;
+    for (const samples::Sample& sample : samples::all()) {
+      CurveStore curves;
+      for (const Figure& figure : kind.prepare(*sample.observation(), {}, curves))
+        shows = shows || !figure.series.empty();
+      if (shows) break;
+    }
+    EXPECT_TRUE(shows) << kind.id;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, FiguresOfSamples, testing::ValuesIn(all_cases()), [](const auto& test) {
   std::string name = std::string(test.param.kind->id) + "_" + test.param.sample.name;
   for (char& c : name) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/engine/recipe/recipe.h"
-#include "views/figures/paper_plots.h"
+#include "views/figures/paper_figures.h"
 #include "views/figures/training_figures.h"
 
 namespace afterglow {
@@ -31,12 +31,8 @@ void expect_end(const Series& series, const std::string& name, double last) {
 }
 
 TEST(GkaFigure6, ShowsBothRegularisations) {
-  const PaperPlot* plot = find_paper_plot("gka_figure6");
-  ASSERT_NE(plot, nullptr);
-  ASSERT_EQ(plot->presets.size(), 2u);
-  PaperSettings settings;
-  settings.runs = {run_of("a", {3, 2, 1}, {0.5, 0.4, 0.3}), run_of("b", {3, 3, 3}, {0.5, 9, 0.6})};
-  const Figure loss = plot->make(0, settings, {}), norm = plot->make(1, settings, {});
+  const std::vector runs{run_of("a", {3, 2, 1}, {0.5, 0.4, 0.3}), run_of("b", {3, 3, 3}, {0.5, 9, 0.6})};
+  const Figure loss = regularisation_figure(0, runs, 7), norm = regularisation_figure(1, runs, 7);
   EXPECT_EQ(loss.id, "gka_figure6a");
   EXPECT_EQ(norm.id, "gka_figure6b");
   ASSERT_EQ(loss.series.size(), 2u);

@@ -1,0 +1,124 @@
+// Runs the studies of Gated KalmaNet's figures 1, 6 and 8 and hands them to what draws them.
+#include "app/cli/paper_plots.h"
+
+#include <array>
+#include <charconv>
+
+#include "core/figure/axis.h"
+#include "core/io/error.h"
+#include "views/figures/paper_figures.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double usual_strength = 0.02;
+
+StudyView study_of(const PaperSettings& settings, bool is_network) {
+  StudyView study;
+  if (settings.is_full_size) study.size = full_size(is_network);
+  study.is_network = is_network;
+  study.arithmetic = settings.arithmetic;
+  study.seed = settings.seed;
+  return study;
+}
+
+/// The largest residuals of one solver, a curve of a study.
+StudyCurve residuals(const StudyView& study, SolverKind solver, double strength, const StudyProgress& progress) {
+  StudyCurve curve{"a = " + number_text(strength, 2), solver, false, {}, {}};
+  curve.y = worst_residuals(study.size, solver, strength, study.arithmetic, study.seed, progress);
+  for (std::size_t i = 0; i < curve.y.size(); ++i) curve.x.push_back(static_cast<double>(i));
+  return curve;
+}
+
+/// The progress of part `part` of so many.
+StudyProgress part_of(const StudyProgress& progress, std::size_t part, std::size_t parts) {
+  return [&progress, part, parts](double share) {
+    progress((static_cast<double>(part) + share) / static_cast<double>(parts));
+  };
+}
+
+Figure figure1(std::size_t number, const PaperSettings& settings, const StudyProgress& progress) {
+  StudyView study = study_of(settings, number == 2 || number == 4);
+  if (number == 0) {
+    constexpr std::array solvers{SolverKind::chebyshev, SolverKind::gradient_descent, SolverKind::nesterov,
+                                 SolverKind::conjugate_gradient};
+    for (std::size_t s = 0; s < solvers.size(); ++s)
+      study.curves.push_back(residuals(study, solvers[s], usual_strength, part_of(progress, s, solvers.size())));
+    return forward_figure(study);
+  }
+  study.size.batch = 1;
+  const SolverKind solver = number <= 2 ? SolverKind::conjugate_gradient : SolverKind::chebyshev;
+  const auto measure = study.is_network ? network_gradient_study : layer_gradient_study;
+  study.curves = measure(study.size, solver, usual_strength, study.arithmetic, study.seed, progress);
+  return backward_figure(static_cast<char>('a' + number), study);
+}
+
+Figure figure6(std::size_t number, const PaperSettings& settings, const StudyProgress&) {
+  return regularisation_figure(number, settings.runs, settings.seed);
+}
+
+Figure figure8(std::size_t, const PaperSettings& settings, const StudyProgress& progress) {
+  StudyView study = study_of(settings, false);
+  constexpr std::array strengths{0.01, 0.02, 0.05, 0.1};
+  for (std::size_t s = 0; s < strengths.size(); ++s)
+    study.curves.push_back(
+        residuals(study, SolverKind::chebyshev, strengths[s], part_of(progress, s, strengths.size())));
+  return strength_figure(study);
+}
+
+constexpr std::array<std::string_view, 2> regularisations{"gka-adaptive", "gka-constant"};
+
+constexpr std::array plots{
+    PaperPlot{
+        "gka_figure1", "Gated KalmaNet, figure 1",
+        "residuals of four solvers (a); gradients by conjugate gradient (b, c) and Chebyshev (d, e) against exact", 5,
+        figure1},
+    PaperPlot{"gka_figure6", "Gated KalmaNet, figure 6",
+              "adaptive against constant regularisation: training loss (a) and gradient norm (b) of two presets", 2,
+              figure6, regularisations},
+    PaperPlot{"gka_figure8", "Gated KalmaNet, figure 8", "residuals of Chebyshev for four strengths of the ridge", 1,
+              figure8},
+};
+
+}  // namespace
+
+PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
+  PaperSettings settings;
+  for (const std::string& assignment : assignments) {
+    const std::size_t sign = assignment.find('=');
+    const std::string key = assignment.substr(0, sign),
+                      value = sign == std::string::npos ? "" : assignment.substr(sign + 1);
+    bool is_known = false;
+    if (key == "size" && (value == "full" || value == "reduced")) {
+      settings.is_full_size = value == "full";
+      is_known = true;
+    }
+    for (const Arithmetic arithmetic : all_arithmetics) {
+      if (key != "arithmetic" || value != name_of(arithmetic)) continue;
+      settings.arithmetic = arithmetic;
+      is_known = true;
+    }
+    if (key == "seed") {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), settings.seed);
+      is_known = error == std::errc() && end == value.data() + value.size() && !value.empty();
+    }
+    if (!is_known) {
+      throw Error(ExitCode::bad_input, "--set " + assignment +
+                                           ": a figure of a paper takes size=full or size=reduced, "
+                                           "arithmetic=bf16, tf32, fp32 or fp64, and seed=NUMBER");
+    }
+  }
+  return settings;
+}
+
+std::span<const PaperPlot> paper_plots() { return plots; }
+
+const PaperPlot* find_paper_plot(std::string_view id) {
+  for (const PaperPlot& plot : plots) {
+    if (plot.id == id) return &plot;
+  }
+  return nullptr;
+}
+
+}  // namespace afterglow

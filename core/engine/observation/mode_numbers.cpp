@@ -1,0 +1,32 @@
+// Gains by the tested power filter; times by their definitions.
+#include "core/engine/observation/mode_numbers.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "core/analysis/power_filter.h"
+
+namespace afterglow {
+
+std::vector<double> filter_gains(std::span<const double> moduli, int power) {
+  return power_gains(std::vector<std::complex<double>>(moduli.begin(), moduli.end()), power);
+}
+
+double mode_gain(const HeadSpectrum& head, std::size_t mode, int power) {
+  const std::complex<double> lambda = head.scale * head.eigenvalues[mode];
+  const std::vector<double> gains = power_gains({&lambda, 1}, power);
+  return gains.empty() ? std::nan("") : gains.front();
+}
+
+ModeTimes mode_times(const std::complex<double>& lambda) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  ModeTimes times;
+  times.modulus = std::abs(lambda);
+  times.angle = std::abs(std::arg(lambda));
+  times.half_life = times.modulus <= 0 ? 0 : times.modulus < 1 ? std::log(0.5) / std::log(times.modulus) : infinite;
+  times.period = times.angle > 0 ? 2 * std::numbers::pi / times.angle : infinite;
+  return times;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,27 @@
+// The numbers of a mode that panels, cards and files show: one place for each.
+#pragma once
+#include <complex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/observation.h"
+
+namespace afterglow {
+
+/// What the power filter leaves of amplitudes of these moduli |λ| >= 0: |λ|^K (Echo, appendix D.1). Empty for K < 0.
+std::vector<double> filter_gains(std::span<const double> moduli, int power);
+
+/// Gain |scale λ|^K of one mode of the head, an index into its eigenvalues; NaN for K < 0.
+double mode_gain(const HeadSpectrum& head, std::size_t mode, int power);
+
+/// How long a mode lasts and how fast it turns, in tokens.
+struct ModeTimes {
+  double modulus = 0;    ///< |λ|
+  double angle = 0;      ///< |arg λ|, radians a token
+  double half_life = 0;  ///< ln ½ / ln |λ|; 0 for λ = 0, infinite where the mode does not fade
+  double period = 0;     ///< 2π / angle; infinite for a real positive λ, which does not turn
+};
+ModeTimes mode_times(const std::complex<double>& lambda);
+
+}  // namespace afterglow

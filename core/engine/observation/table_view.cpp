@@ -1,0 +1,24 @@
+// Means and spreads of a table's runs.
+#include "core/engine/observation/table_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace afterglow {
+
+TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row, std::size_t metric) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> values;
+  for (const TableResult& result : results) {
+    if (result.row == row && std::isfinite(result.values[metric])) values.push_back(result.values[metric]);
+  }
+  if (values.empty()) return {0, unknown, unknown, unknown};
+  TableSummary summary{static_cast<int>(values.size()), 0, 0, *std::max_element(values.begin(), values.end())};
+  for (const double value : values) summary.mean += value / static_cast<double>(values.size());
+  for (const double value : values) summary.deviation += (value - summary.mean) * (value - summary.mean);
+  if (values.size() > 1) summary.deviation = std::sqrt(summary.deviation / static_cast<double>(values.size() - 1));
+  return summary;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,22 @@
+// What a token stands for: a colour on the screen.
+#pragma once
+#include <cstdint>
+
+namespace afterglow {
+
+/// The order is kept; new roles go to the end.
+enum class TokenRole : std::uint8_t {
+  blank,      ///< padding and unused numbers
+  start,      ///< begins a sequence
+  separator,  ///< ends a part of it
+  query,      ///< asks
+  arrow,
+  equals,
+  key,
+  value,
+  filler,  ///< noise without a meaning
+  action,  ///< something that an agent does
+  text,    ///< a character or letter
+};
+
+}  // namespace afterglow

@@ -1,0 +1,96 @@
+// What the row of a plot says holds: its analyses are enough, it has a card, and former names still find it.
+#include "views/figures/plot_kinds.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/figure/svg_writer.h"
+#include "tests/support/sample_observations.h"
+#include "views/cards/formula_card.h"
+
+namespace afterglow {
+namespace {
+
+/// What is seen where nothing but these is made, interventions aside.
+Observation seen_by(Observation o, AnalysisSet analyses) {
+  if (!has(analyses, Analysis::spectra)) {
+    o.spectra = nullptr;
+    o.spectrum_history.clear();
+  }
+  if (!has(analyses, Analysis::trace)) {
+    o.trace = nullptr;
+    o.token_weights = nullptr;
+    o.trajectory = nullptr;
+    o.forecast = nullptr;
+    o.memory = nullptr;
+  }
+  if (!has(analyses, Analysis::probe)) o.probe = nullptr;
+  if (!has(analyses, Analysis::solvers)) o.solvers = nullptr;
+  if (!has(analyses, Analysis::theory)) {
+    o.theory = nullptr;
+    o.depth = nullptr;
+  }
+  if (!has(analyses, Analysis::influence)) o.influence = nullptr;
+  return o;
+}
+
+/// The figures as files, in front of them the subtitle.
+std::vector<std::string> drawn(const PlotKind& kind, const Observation& o) {
+  CurveStore curves;
+  std::vector<std::string> drawn{kind.subtitle(o, {})};
+  for (const Figure& figure : kind.prepare(o, {}, curves))
+    drawn.push_back(svg_text(figure, page_size(SizePreset::one_column, figure)));
+  return drawn;
+}
+
+TEST(PlotKinds, NeedNothingButTheirAnalyses) {
+  std::set<std::string_view> shown;
+  for (const Observation& o : {samples::mid_training(), samples::forecast(), samples::attention_trace()}) {
+    for (const PlotKind& kind : plot_kinds()) {
+      const std::vector<std::string> all = drawn(kind, o);
+      EXPECT_TRUE(all == drawn(kind, seen_by(o, kind.analyses))) << o.preset << ", " << kind.id;
+      if (all.size() > 1) shown.insert(kind.id);
+    }
+  }
+  for (const PlotKind& kind : plot_kinds()) EXPECT_TRUE(shown.contains(kind.id)) << kind.id << " was empty everywhere";
+}
+
+TEST(PlotKinds, ShowLessWhereNothingIsAnalysed) {
+  for (const PlotKind& kind : plot_kinds()) {
+    bool differs = false;
+    for (const Observation& o : {samples::mid_training(), samples::forecast()})
+      differs = differs || drawn(kind, o) != drawn(kind, seen_by(o, 0));
+    EXPECT_EQ(differs, kind.analyses != 0) << kind.id;
+  }
+}
+
+TEST(PlotKinds, AskForTheirOwnAnalysesAndUnknownOnesForAll) {
+  for (const PlotKind& kind : plot_kinds()) {
+    EXPECT_EQ(analyses_for(kind.id), kind.analyses);
+    EXPECT_NE(kind.analyses, all_analyses) << kind.id;
+  }
+  EXPECT_EQ(analyses_for("a plot to come"), all_analyses);
+}
+
+TEST(PlotKinds, HaveNamesOfTheirOwnAndACard) {
+  std::set<std::string_view> names;
+  for (const PlotKind& kind : plot_kinds()) {
+    EXPECT_TRUE(names.insert(kind.id).second) << kind.id;
+    EXPECT_TRUE(kind.former_id.empty() || names.insert(kind.former_id).second) << kind.former_id;
+    EXPECT_TRUE(kind.about.ends_with('.')) << kind.id;
+    EXPECT_GT(kind.smallest.width * kind.smallest.height, 0) << kind.id;
+    EXPECT_NE(find_card(kind.id), nullptr) << kind.id;
+  }
+}
+
+TEST(PlotKinds, AreFoundByTheirFormerNames) {
+  ASSERT_NE(find_plot_kind("memory"), nullptr);
+  EXPECT_EQ(find_plot_kind("memory"), find_plot_kind("state_size"));
+  EXPECT_EQ(present_id("memory"), "state_size");
+  EXPECT_EQ(present_id("training_loss"), "training_loss") << "no plot: stays as it is";
+  EXPECT_EQ(find_plot_kind(""), nullptr) << "most plots have no former name";
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,86 @@
+// The one table of families, and how a card is found.
+#include "views/cards/formula_card.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "views/cards/families.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::array families{training_cards,  spectrum_cards, sequence_cards,       solver_cards,
+                              influence_cards, theory_cards,   spectral_memory_cards};
+
+}  // namespace
+
+const std::vector<FormulaCard>& formula_cards() {
+  static const std::vector<FormulaCard> cards = [] {
+    std::vector<FormulaCard> all;
+    for (const auto family : families) all.insert(all.end(), family().begin(), family().end());
+    return all;
+  }();
+  return cards;
+}
+
+const FormulaCard* find_card(std::string_view id) {
+  for (const FormulaCard& card : formula_cards()) {
+    if (card.id == id) return &card;
+  }
+  return nullptr;
+}
+
+const FormulaCard* card_of_axis(const Figure& figure, std::string_view label) {
+  for (const FormulaCard& card : formula_cards()) {
+    if (!label.empty() && std::ranges::count(card.axes, label) > 0) return &card;
+  }
+  return find_card(figure.id);
+}
+
+std::string latex_of(std::string_view formula) {
+  struct Sign {
+    std::string_view text, latex;
+  };
+  static constexpr std::array signs{Sign{"⁻¹", "^{-1}"},     Sign{"⁻ᵀ", "^{-\\top}"},
+                                    Sign{"ᵀ", "^{\\top}"},   Sign{"²", "^{2}"},
+                                    Sign{"^½", "^{1/2}"},    Sign{"½", "\\tfrac{1}{2}"},
+                                    Sign{"Σ", "\\sum "},     Sign{"√", "\\sqrt "},
+                                    Sign{"∂", "\\partial "}, Sign{"α", "\\alpha "},
+                                    Sign{"β", "\\beta "},    Sign{"γ", "\\gamma "},
+                                    Sign{"Δ", "\\Delta "},   Sign{"τ", "\\tau "},
+                                    Sign{"ρ", "\\rho "},     Sign{"ω", "\\omega "},
+                                    Sign{"Π", "\\prod "},    Sign{"…", "\\dots "},
+                                    Sign{"₂", "_{2}"},       Sign{"ε", "\\varepsilon "},
+                                    Sign{"η", "\\eta "},     Sign{"′", "'"},
+                                    Sign{"λ", "\\lambda "},  Sign{"κ", "\\kappa "},
+                                    Sign{"σ", "\\sigma "},   Sign{"φ", "\\varphi "},
+                                    Sign{"π", "\\pi "},      Sign{"Φ", "\\Phi "},
+                                    Sign{"θ", "\\theta "},   Sign{"Â", "\\hat{A}"},
+                                    Sign{"·", "\\cdot "},    Sign{"−", "-"},
+                                    Sign{"≤", "\\le "},      Sign{"≥", "\\ge "},
+                                    Sign{"×", "\\times "},   Sign{"⟨", "\\langle "},
+                                    Sign{"⟩", "\\rangle "},  Sign{"₊", "_{+}"}};
+  std::string latex;
+  while (!formula.empty()) {
+    const auto sign =
+        std::find_if(signs.begin(), signs.end(), [&](const Sign& s) { return formula.starts_with(s.text); });
+    if (sign != signs.end()) {
+      latex += sign->latex;
+      formula.remove_prefix(sign->text.size());
+    } else if (formula.size() > 1 && (formula[0] == '_' || formula[0] == '^') &&
+               std::isalnum(static_cast<unsigned char>(formula[1]))) {
+      // Everything of a word stands below or above.
+      std::size_t end = 1;
+      while (end < formula.size() && std::isalnum(static_cast<unsigned char>(formula[end]))) ++end;
+      latex += std::string(1, formula[0]) + "{" + std::string(formula.substr(1, end - 1)) + "}";
+      formula.remove_prefix(end);
+    } else {
+      latex += formula[0];
+      formula.remove_prefix(1);
+    }
+  }
+  return latex;
+}
+
+}  // namespace afterglow

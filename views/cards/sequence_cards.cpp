@@ -1,0 +1,70 @@
+// Cards of what happens token by token: the recurrent state, token weights, the probe sequence.
+#include <array>
+
+#include "views/cards/families.h"
+#include "views/figures/probe_figures.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string probe_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
+
+constexpr std::array cards{
+    FormulaCard{
+        "stepper", "Recurrent state", "G = Σ z zᵀ,  M = Σ z₊ zᵀ,  C = Σ v zᵀ",
+        "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets.",
+        "Echo, eqs. 4 to 6 and section 3.5", nullptr},
+    FormulaCard{"matrix_entry",
+                "Entry of the state",
+                "G, M: r × r, C: P × r",
+                "Rows and columns count the coordinates of keys (r) and values (P).",
+                "Echo, eqs. 4 to 6",
+                nullptr,
+                {"column", "row", "key", "next key", "key dimension", "value dimension"}},
+    FormulaCard{"token_weights",
+                "Token weights",
+                "y_t = η Σ_s w_ts v_s,  w_ts = z_sᵀ (G+εI)⁻¹ Φ_K q_t",
+                "With what weight the value of token s enters the answer at token t. Softmax weights are shares; those "
+                "of SKA, linear attention (scale · q·k) and Mamba-2 (C·B, faded) may be negative.",
+                "Echo, eq. 13 and proposition I.8",
+                nullptr,
+                {"weight"}},
+    FormulaCard{"probe", "Probe", "y = (η/m) C L⁻ᵀ W L⁻¹ q,  W = A^K or what interventions make of it",
+                "The model answers one sequence, and a batch of held-out ones for the accuracy. Interventions act on "
+                "this look alone: training goes on unchanged. Grey is the model without them.",
+                "Echo, eq. 7", probe_numbers},
+    FormulaCard{"probe_answer", "Answer", "p = softmax(logits)",
+                "The most probable next tokens after the asked one; green is the right one.", "Echo, section 4",
+                probe_numbers},
+    FormulaCard{"probe_sources", "Token read", "w_ts = z_sᵀ (G+εI)⁻¹ Φ_K q_t",
+                "With what weight the value of each token enters what the head answers at the asked token.",
+                "Echo, eq. 13 and proposition I.8", nullptr},
+    FormulaCard{"token",
+                "Token",
+                "t = 0 .. T − 1",
+                "Place in the sequence.",
+                "Echo, section 3.2",
+                nullptr,
+                {"token", "tokens", "source token", "query token", "token read"},
+                "tokens"},
+    FormulaCard{"next_token",
+                "Next token",
+                "argmax p",
+                "What may follow, likeliest first.",
+                "Echo, section 4",
+                nullptr,
+                {"next token"}},
+    FormulaCard{"probability",
+                "Probability",
+                "p = softmax(logits)",
+                "Of each token to come next.",
+                "Echo, section 4",
+                nullptr,
+                {"probability"}}};
+
+}  // namespace
+
+std::span<const FormulaCard> sequence_cards() { return cards; }
+
+}  // namespace afterglow

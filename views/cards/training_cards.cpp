@@ -1,0 +1,51 @@
+// Cards of the curves of training.
+#include <array>
+
+#include "core/figure/axis.h"
+#include "views/cards/families.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string loss_numbers(const Observation& o, const Selection&) {
+  if (o.runs.empty() || o.runs.back().loss.empty()) return "";
+  return "now " + number_text(o.runs.back().loss.back(), 4) + " nats";
+}
+
+std::string accuracy_numbers(const Observation& o, const Selection&) {
+  if (o.runs.empty() || o.runs.back().accuracy.empty()) return "";
+  return "now " + number_text(o.runs.back().accuracy.back(), 4);
+}
+
+constexpr std::array cards{
+    FormulaCard{
+        "training", "Training", "L = −mean log p(target)",
+        "Loss and accuracy are taken at the answers only; a forecast has its mean squared error and the variance "
+        "that it explains. Curves are smoothed with bias correction, raw values stay behind.",
+        "Echo, section 4", loss_numbers},
+    FormulaCard{
+        "training_accuracy", "Accuracy", "share of answers whose most probable token is right",
+        "The thin curve is each step's batch, the thick one its average, the diamonds are sequences never trained on. "
+        "Of a forecast: 1 − MSE over the mean square of the truth.",
+        "Echo, section 4", accuracy_numbers},
+    FormulaCard{"training_loss", "Loss", "L = −mean log p(target)",
+                "Cross-entropy of the answers; of a forecast the mean squared error.", "Echo, section 4", loss_numbers},
+    FormulaCard{"training_gradient_norm", "Gradient norm", "|∂L/∂θ| of each layer",
+                "Before clipping; the white line is the whole model.", "Echo, appendix J", nullptr},
+    FormulaCard{"training_learning_rate", "Learning rate", "warm-up, then cosine",
+                "Step size of AdamW as it was used in each step.", "Echo, section 4", nullptr},
+    FormulaCard{"step",
+                "Training step",
+                "n = 1, 2, ..",
+                "One batch, one update of the weights.",
+                "AdamW",
+                nullptr,
+                {"step"},
+                "steps"}};
+
+}  // namespace
+
+std::span<const FormulaCard> training_cards() { return cards; }
+
+}  // namespace afterglow

@@ -1,0 +1,110 @@
+// Gated KalmaNet's figures 1, 6 and 8.
+#include "views/figures/paper_figures.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/figure/axis.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/solver_inks.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string size_text(const StudySize& size, bool is_network) {
+  std::string text = is_network ? std::to_string(size.layers) + " layers" : "B " + std::to_string(size.batch);
+  return text + " · T " + std::to_string(size.tokens) + " · H " + std::to_string(size.heads) + " · D " +
+         std::to_string(size.width);
+}
+
+Figure iteration_figure(std::string id, std::string title, const StudyView& study, std::string label) {
+  Figure figure;
+  figure.id = std::move(id);
+  figure.title = std::move(title);
+  figure.subtitle = size_text(study.size, study.is_network) + " · " + std::string(name_of(study.arithmetic));
+  figure.x.label = "iteration";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{0, static_cast<double>(study.size.iterations)};
+  figure.y.label = std::move(label);
+  figure.y.scale = Scale::log;
+  figure.provenance = "afterglow · " + figure.id + " · seed " + std::to_string(study.seed) + " · " + figure.subtitle;
+  return figure;
+}
+
+Line study_line(const StudyCurve& curve, std::string name, Ink ink) {
+  Line line;
+  line.name = std::move(name);
+  line.ink = ink;
+  line.curve = {curve.x, curve.y, nullptr};
+  return line;
+}
+
+constexpr std::array<const char*, 2> regularisation_names{"adaptive, λ_t = 0.02 |H_t|", "constant, λ = 0.25"};
+constexpr double smoothing_of_losses = 0.95;
+
+Line training_line(const RunCurves& run, std::size_t r, const PublishedCurve& values, double smoothing) {
+  const CurveSource source{values, static_cast<double>(run.first_step), {}};
+  CurveStore curves;
+  Line line;
+  line.name = regularisation_names[r];
+  line.ink = Ink(static_cast<int>(r));
+  line.dash = r == 0 ? Dash::solid : Dash::dashed;
+  line.curve = curves.smoothed("smoothed", source, smoothing);
+  if (smoothing > 0) line.raw = curves.raw("raw", source);
+  return line;
+}
+
+}  // namespace
+
+Figure forward_figure(const StudyView& study) {
+  Figure figure = iteration_figure("gka_figure1a", "Forward convergence", study, "largest residual |r|");
+  for (const StudyCurve& curve : study.curves)
+    figure.series.emplace_back(study_line(curve, std::string(name_of(curve.solver)), solver_ink(curve.solver)));
+  return figure;
+}
+
+Figure backward_figure(char letter, const StudyView& study) {
+  const SolverKind solver = study.curves.empty() ? SolverKind::chebyshev : study.curves.front().solver;
+  const std::string place = study.is_network ? "gradients of the weights" : "gradients of q and k";
+  Figure figure = iteration_figure("gka_figure1" + std::string(1, letter), std::string(name_of(solver)) + ", " + place,
+                                   study, "relative difference from exact");
+  for (const StudyCurve& curve : study.curves) {
+    Line line = study_line(curve, curve.is_dashed ? "unrolled" : "implicit",
+                           curve.is_dashed ? Ink(Role::dim) : solver_ink(solver));
+    line.dash = curve.is_dashed ? Dash::dashed : Dash::solid;
+    line.marker = Marker::circle;
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+Figure strength_figure(const StudyView& study) {
+  Figure figure =
+      iteration_figure("gka_figure8", "Chebyshev and the strength of the ridge", study, "largest residual |r|");
+  for (std::size_t s = 0; s < study.curves.size(); ++s)
+    figure.series.emplace_back(study_line(study.curves[s], study.curves[s].name, Ink(static_cast<int>(s))));
+  return figure;
+}
+
+Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed) {
+  Figure figure;
+  figure.id = number == 0 ? "gka_figure6a" : "gka_figure6b";
+  figure.title = number == 0 ? "Training loss" : "Gradient norm";
+  figure.x.label = "step";
+  figure.x.integer_ticks = true;
+  figure.y.label = number == 0 ? "cross-entropy" : "gradient norm |∂L/∂θ|";
+  figure.y.unit = number == 0 ? "nats" : "";
+  figure.y.scale = Scale::log;
+  for (std::size_t r = 0; r < std::min(runs.size(), regularisation_names.size()); ++r) {
+    figure.series.emplace_back(number == 0 ? training_line(runs[r], r, runs[r].loss, smoothing_of_losses)
+                                           : training_line(runs[r], r, runs[r].gradient_norm, 0));
+  }
+  const std::size_t steps = runs.empty() ? 0 : runs.front().loss.size;
+  figure.subtitle = std::to_string(steps) + " steps · seed " + std::to_string(seed);
+  figure.provenance = "afterglow · " + figure.id + " · " + figure.subtitle;
+  return figure;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,23 @@
+// Figures of Gated KalmaNet, made anew from studies of solvers and from the training of two presets.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/engine/observation/observation.h"
+#include "core/engine/observation/study_view.h"
+#include "core/figure/figure.h"
+
+namespace afterglow {
+
+/// Figure 1a: the largest residual of each solver, by iteration.
+Figure forward_figure(const StudyView& study);
+/// Figure 1b to 1e, `letter` 'b' to 'e': gradients of one solver, implicit and unrolled (dashed), against exact ones.
+Figure backward_figure(char letter, const StudyView& study);
+/// Figure 8: residuals of Chebyshev, one curve for each strength of the ridge.
+Figure strength_figure(const StudyView& study);
+/// Figure 6: training loss (number 0) or gradient norm (1) of the runs with adaptive and with constant regularisation,
+/// in this order.
+Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed);
+
+}  // namespace afterglow
