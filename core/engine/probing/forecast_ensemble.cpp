@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/probing/forecast_observer.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 
@@ -60,7 +61,7 @@ void ForecastEnsemble::compare(ForecastView& view, const Trainer& own, std::int6
   view.runs.push_back(label_of(own));
   std::vector<std::shared_ptr<const ForecastView>> others;
   for (const std::unique_ptr<TrainingRun>& run : runs_) {
-    others.push_back(run->trainer().forecast_view(probe));
+    others.push_back(view_forecast(run->trainer(), probe));
     view.runs.push_back(label_of(run->trainer()));
   }
   for (std::size_t w = 0; w < view.windows.size(); ++w) {

@@ -48,7 +48,10 @@ class TrainingRun {
   void note_probe(nlohmann::json probe) { recipe_.probe = std::move(probe); }
   /// Writes a command that changes no step into the recipe, in place of an earlier one of the same name.
   void note(const Command& command);
-  /// Goes to a step that was trained before, exactly; or trains forward to a later one.
+  /// How far back `go_to` reaches: 0, or the step of the snapshot that the run goes on from.
+  std::int64_t oldest_step() const { return history_.oldest(); }
+  /// Goes to a step that was trained before, exactly; or trains forward to a later one. Throws Error(bad_input) for a
+  /// step before `oldest_step`.
   void go_to(std::int64_t step);
   /// The recipe that makes the present moment again: all commands so far.
   Recipe recipe() const;
