@@ -9,6 +9,50 @@
 
 namespace afterglow {
 
+namespace {
+
+ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
+  ModelSummary model;
+  model.name = name;
+  model.parameters = trainer.parameters().count();
+  model.is_forecaster = trainer.forecast() != nullptr;
+  for (const ModelPart& part : trainer.parts()) {
+    LayerSummary summary{part.label, part.scope, part.kind, part.detail, part.parameters, part.heads, 0};
+    if (part.branch >= 0) {
+      const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(part.branch)].layer;
+      summary.state_bytes = layer.state_bytes(trainer.dtype(), trainer.task().length());
+    }
+    model.layers.push_back(std::move(summary));
+  }
+  return model;
+}
+
+RunStatus status_of(const TrainingRun& run) {
+  const Trainer& trainer = run.trainer();
+  const Recipe recipe = run.recipe();
+  RunStatus now;
+  now.preset = recipe.name;
+  now.title = recipe.title;
+  now.seed = recipe.seed;
+  now.step = run.step();
+  now.final_step = trainer.config().steps;
+  now.oldest_step = run.oldest_step();
+  now.finished = run.finished();
+  now.stopped_non_finite = !run.failure().empty();
+  now.device = trainer.backend().description();
+  now.precision = name_of(trainer.backend().precision());
+  now.device_bytes = static_cast<std::int64_t>(trainer.backend().held_bytes());
+  now.history_bytes = static_cast<std::int64_t>(run.history().bytes());
+  now.task = trainer.task().describe();
+  now.measures = trainer.measures();
+  now.settings = trainer.settings();
+  now.runs.push_back(run.curves());
+  now.recipe = to_json(recipe).dump();
+  return now;
+}
+
+}  // namespace
+
 AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend) : run_(make_run(saved, backend)) {
   Trainer& trainer = run_->trainer();
   subject_.run = run_.get();
@@ -45,13 +89,6 @@ void AnalysedRun::go_to(std::int64_t step) {
   }
   while (run_->step() < step && train_step()) {
   }
-}
-
-const RunAnalysis* AnalysedRun::find(Analysis analysis) const {
-  return analyses_[static_cast<std::size_t>(&info_of(analysis) - analysis_table().data())].get();
-}
-RunAnalysis* AnalysedRun::find(Analysis analysis) {
-  return const_cast<RunAnalysis*>(std::as_const(*this).find(analysis));
 }
 
 bool AnalysedRun::is_current(Analysis analysis) const {
@@ -185,50 +222,6 @@ AnalysisResults AnalysedRun::results() const {
   }
   return results;
 }
-
-namespace {
-
-ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
-  ModelSummary model;
-  model.name = name;
-  model.parameters = trainer.parameters().count();
-  model.is_forecaster = trainer.forecast() != nullptr;
-  for (const ModelPart& part : trainer.parts()) {
-    LayerSummary summary{part.label, part.scope, part.kind, part.detail, part.parameters, part.heads, 0};
-    if (part.branch >= 0) {
-      const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(part.branch)].layer;
-      summary.state_bytes = layer.state_bytes(trainer.dtype(), trainer.task().length());
-    }
-    model.layers.push_back(std::move(summary));
-  }
-  return model;
-}
-
-RunStatus status_of(const TrainingRun& run) {
-  const Trainer& trainer = run.trainer();
-  const Recipe recipe = run.recipe();
-  RunStatus now;
-  now.preset = recipe.name;
-  now.title = recipe.title;
-  now.seed = recipe.seed;
-  now.step = run.step();
-  now.final_step = trainer.config().steps;
-  now.oldest_step = run.oldest_step();
-  now.finished = run.finished();
-  now.stopped_non_finite = !run.failure().empty();
-  now.device = trainer.backend().description();
-  now.precision = name_of(trainer.backend().precision());
-  now.device_bytes = static_cast<std::int64_t>(trainer.backend().held_bytes());
-  now.history_bytes = static_cast<std::int64_t>(run.history().bytes());
-  now.task = trainer.task().describe();
-  now.measures = trainer.measures();
-  now.settings = trainer.settings();
-  now.runs.push_back(run.curves());
-  now.recipe = to_json(recipe).dump();
-  return now;
-}
-
-}  // namespace
 
 Observation AnalysedRun::describe() const {
   Observation now{status_of(*run_), results(), summary_of(run_->trainer(), run_->recipe().name)};

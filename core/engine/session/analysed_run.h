@@ -12,6 +12,8 @@ namespace afterglow {
 class AnalysedRun {
  public:
   AnalysedRun(const SavedRun& saved, Backend& backend);
+  AnalysedRun(const AnalysedRun&) = delete;  // its analyses know where their subject lies
+  AnalysedRun& operator=(const AnalysedRun&) = delete;
 
   TrainingRun& run() { return *run_; }
   const TrainingRun& run() const { return *run_; }
@@ -60,8 +62,8 @@ class AnalysedRun {
   Observation observe(AnalysisSet analyses);
 
  private:
-  const RunAnalysis* find(Analysis analysis) const;
-  RunAnalysis* find(Analysis analysis);
+  /// Null where the run has nothing of the kind.
+  RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
   void ask_again(Analysis analysis);
   void forget_results(std::int64_t after);
   AnalysisResults results() const;

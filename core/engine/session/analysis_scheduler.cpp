@@ -55,9 +55,7 @@ void AnalysisScheduler::begin(AnalysisSet analyses) {
   }
 }
 
-AnalysisThrottle& AnalysisScheduler::of(Analysis analysis) {
-  return throttles_[static_cast<std::size_t>(&info_of(analysis) - analysis_table().data())];
-}
+AnalysisThrottle& AnalysisScheduler::of(Analysis analysis) { return throttles_[index_of(analysis)]; }
 
 /// An edited probe is answered whichever page the window shows.
 AnalysisSet AnalysisScheduler::wanted(const AnalysedRun& run) const {

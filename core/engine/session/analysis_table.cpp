@@ -272,8 +272,8 @@ constexpr std::array table{
 
 std::span<const AnalysisInfo> analysis_table() { return table; }
 
-const AnalysisInfo& info_of(Analysis analysis) {
-  return *std::find_if(table.begin(), table.end(), [&](const AnalysisInfo& row) { return row.analysis == analysis; });
+std::size_t index_of(Analysis analysis) {
+  return static_cast<std::size_t>(std::ranges::find(table, analysis, &AnalysisInfo::analysis) - table.begin());
 }
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
-// The one table of analyses. Session, `plot`, `train`, the tour of `soak` and the tests walk it; who adds an analysis
-// writes its class, its row here, and its view into AnalysisResults.
+// The one table of analyses. Session, `plot`, `train`, the tour of `soak` and the tests walk it; to add an
+// analysis, write its class and its row in analysis_table.cpp, its name in analyses.h, its view into AnalysisResults.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -79,6 +80,8 @@ struct AnalysisInfo {
 
 /// One row for each Analysis; what reads another's results comes after it.
 std::span<const AnalysisInfo> analysis_table();
-const AnalysisInfo& info_of(Analysis analysis);
+/// Of an analysis' row.
+std::size_t index_of(Analysis analysis);
+inline const AnalysisInfo& info_of(Analysis analysis) { return analysis_table()[index_of(analysis)]; }
 
 }  // namespace afterglow

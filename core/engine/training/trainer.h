@@ -72,7 +72,7 @@ class Trainer {
   /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?
   std::string diagnose();
 
-  /// The present state, in the memory of one that nobody needs any more where there is one.
+  /// The present state, in the memory of `into`, which is one that is no longer needed.
   TrainerState save(TrainerState into = {}) const;
   TrainingMemory memory() const { return objective_->memory(); }
   void restore(const TrainerState& state);

@@ -29,7 +29,7 @@ class TrainingRun {
   /// Step of the best held-out evaluation so far, the first of equal ones; -1 before the first.
   std::int64_t best_step() const;
 
-  /// Applies the recipe's commands of this moment, then trains one step and appends to the curves. After a non-finite
+  /// Applies the recipe's commands of this step, then trains one step and appends to the curves. After a non-finite
   /// step nothing has changed and `failure` says what happened.
   bool train_step();
   /// Why training stopped: step, layer, head, tensor and index of the first non-finite number; empty while all is well.
@@ -53,9 +53,9 @@ class TrainingRun {
   /// Goes to a step that was trained before, exactly; or trains forward to a later one. Throws Error(bad_input) for a
   /// step before `oldest_step`.
   void go_to(std::int64_t step);
-  /// The recipe that makes the present moment again: all commands so far.
+  /// The recipe that makes the present state again: all commands so far.
   Recipe recipe() const;
-  /// The present moment, to be written or to go on elsewhere.
+  /// The present state, to be written or to go on elsewhere.
   Snapshot snapshot() const { return snapshot_of(trainer_->save()); }
 
   RunCurves curves() const;

@@ -54,7 +54,7 @@ TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
   const Observation found = analysed.observe(all_analyses);
   EXPECT_EQ(found.current, all_analyses);
   EXPECT_TRUE(found.spectra && found.trace && found.token_weights && found.probe && found.solvers && found.theory &&
-              found.depth && found.influence && found.trajectory);
+              found.depth && found.influence);
   EXPECT_EQ(found.checksum, analysed.run().trainer().checksum());
   ASSERT_TRUE(analysed.train_step());
   EXPECT_EQ(analysed.describe().current, 0u) << "of a step before";
@@ -62,7 +62,11 @@ TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
 
 TEST(AnalysisTable, AForecasterLacksNothing) {
   const auto backend = make_cpu_backend(1);
-  AnalysedRun analysed({small_forecast(), std::nullopt}, *backend);
+  const Recipe recipe = parse_recipe({{"model", small_forecaster()},
+                                      {"task", {{"kind", "forecast"}, {"length", 24}, {"horizon", 6}}},
+                                      {"training", {{"steps", 20}, {"batch", 4}}}},
+                                     "series");
+  AnalysedRun analysed({recipe, std::nullopt}, *backend);
   EXPECT_EQ(analysed.describe().current | Analysis::trace, all_analyses);
   EXPECT_FALSE(analysed.is_current(Analysis::trace));
   const Observation found = analysed.observe(all_analyses);

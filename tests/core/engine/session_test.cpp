@@ -148,7 +148,7 @@ TEST(Session, ProbesWithOverridesAndTakesThemBack) {
   EXPECT_EQ(back->probe->accuracy_after, before->probe->accuracy_after);
 }
 
-TEST(Session, LooksOnlyAtWhatIsAskedFor) {
+TEST(Session, MakesOnlyTheAnalysesThatAreRequested) {
   Session session(small_recipe_json().dump(), resting());
   session.request_analyses(set_of(Analysis::spectra));
   session.send({"step", R"({"count": 12})"});
@@ -168,7 +168,7 @@ TEST(Session, LooksOnlyAtWhatIsAskedFor) {
   EXPECT_FALSE(edited->depth);
 }
 
-TEST(Session, TrainsAloneWhileNobodyTakesItsObservations) {
+TEST(Session, TrainsAsIfAloneWhileItsObservationsAreNotTaken) {
   nlohmann::json recipe = small_recipe_json();
   recipe["training"]["steps"] = 100'000;
   SessionOptions options = resting();
