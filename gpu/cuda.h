@@ -31,6 +31,11 @@ CudaSystem cuda_devices();
 /// A back end on GPU `device`, or null with the reason in `why_not` (no toolkit, no driver, no such GPU).
 std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
 
+/// Lets kernels multiply by warp groups where the GPU has them, as they do from the start, or run what other GPUs run:
+/// so that tests reach both on one GPU. For all back ends of this process, and what is queued from now on; programs
+/// captured before keep theirs. Answers whether the GPU has warp groups.
+bool cuda_use_warpgroups(bool wanted);
+
 /// Eigenvalues and vectors of a large symmetric matrix in float64 (see core/analysis/symmetric_eigen.h); false where
 /// there is no usable GPU or not enough memory on it.
 bool cuda_symmetric_eigen(int n, double* matrix, double* values);
@@ -45,7 +50,7 @@ struct CudaMemory {
 };
 /// Zeros for other back ends.
 CudaMemory cuda_memory(const Backend& backend);
-/// Of GPU `device`, whoever uses it, with nothing held; zeros where there is none.
+/// Of GPU `device`, counting every process on it, with nothing held; zeros where there is none.
 CudaMemory cuda_device_memory(int device);
 
 }  // namespace afterglow

@@ -4,6 +4,7 @@
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 
@@ -16,8 +17,6 @@ constexpr int ticket_count = 4096;
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
-
-std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 bool is_missing(cudaError_t status) {
   return status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || status == cudaErrorInvalidDevice ||
@@ -82,7 +81,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   description_ = properties.name;
   found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
   open(main_);
-  open(beside_);
+  open(side_);
   enter(main_);
   synchronize();
 }
@@ -90,7 +89,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
 CudaBackend::~CudaBackend() {
   cudaSetDevice(device_);
   close(main_);
-  close(beside_);
+  close(side_);
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
 }
 
@@ -126,24 +125,24 @@ void CudaBackend::enter(Lane& lane) {
 // Events order the two streams; in a recorded program they become edges of the graph.
 void CudaBackend::begin_side_stream() {
   check_cuda(cudaEventRecord(main_.reached, stream()), "marking the order");
-  check_cuda(cudaStreamWaitEvent(beside_.stream, main_.reached), "starting beside");
+  check_cuda(cudaStreamWaitEvent(side_.stream, main_.reached), "starting beside");
   joined_ = false;
-  enter(beside_);
+  enter(side_);
 }
 
 void CudaBackend::end_side_stream() { enter(main_); }
 
 void CudaBackend::join_side_stream() {
-  launch_kept_gradients();
+  products_.launch_kept_gradients();
   sum_norm_weights(true);
-  await_beside();
+  await_side_stream();
 }
 
-void CudaBackend::await_beside() {
-  operands_beside_ = false;
+void CudaBackend::await_side_stream() {
+  side_reads_operands_ = false;
   if (joined_) return;
-  check_cuda(cudaEventRecord(beside_.reached, beside_.stream), "marking the end beside");
-  check_cuda(cudaStreamWaitEvent(main_.stream, beside_.reached), "joining what ran beside");
+  check_cuda(cudaEventRecord(side_.reached, side_.stream), "marking the end beside");
+  check_cuda(cudaStreamWaitEvent(main_.stream, side_.reached), "joining what ran beside");
   joined_ = true;
 }
 
@@ -160,15 +159,15 @@ void CudaBackend::launched(const char* kernel) const { check_cuda(cudaGetLastErr
 
 float* CudaBackend::scratch(std::size_t elements) const {
   if (elements * sizeof(float) > scratch_bytes) {
-    throw Error(ExitCode::out_of_memory, "a kernel needs " + mebibytes(elements * sizeof(float)) +
-                                             " of scratch memory and there are " + mebibytes(scratch_bytes) +
+    throw Error(ExitCode::out_of_memory, "a kernel needs " + bytes_text(elements * sizeof(float)) +
+                                             " of scratch memory and there are " + bytes_text(scratch_bytes) +
                                              "; take a smaller batch or sequence");
   }
   return lane_->scratch;
 }
 
 void* CudaBackend::operand_memory(std::size_t bytes) {
-  if (lane_ == &main_ && operands_beside_) await_beside();
+  if (lane_ == &main_ && side_reads_operands_) await_side_stream();
   if (bytes > lane_->operand_bytes) {
     // The smaller one stays until the end: programs captured with it still use it.
     lane_->operands = allocate(bytes + bytes / 2);
@@ -198,8 +197,8 @@ void* CudaBackend::allocate(std::size_t bytes) {
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     throw Error(ExitCode::out_of_memory,
-                "the GPU has too little memory: " + mebibytes(bytes) + " asked for, " + mebibytes(free) + " of " +
-                    mebibytes(total) + " free, " + mebibytes(held_) +
+                "the GPU has too little memory: " + bytes_text(bytes) + " asked for, " + bytes_text(free) + " of " +
+                    bytes_text(total) + " free, " + bytes_text(held_) +
                     " held here; take a smaller batch, sequence or model, or use --device cpu");
   }
   check_cuda(status, "allocating memory");
@@ -213,7 +212,7 @@ void CudaBackend::release(void* address) {
   if (entry == sizes_.end()) return;
   // Memory goes while sums wait only where a backward pass was broken off.
   norm_weights_.clear();
-  kept_gradients_.reset();
+  products_.drop_kept_gradients();
   stream();
   held_ -= entry->second;
   sizes_.erase(entry);
@@ -226,7 +225,7 @@ void* CudaBackend::allocate_host(std::size_t bytes) {
   const cudaError_t status = cudaMallocHost(&address, bytes > 0 ? bytes : 1);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw Error(ExitCode::out_of_memory, "the host has too little memory to pin " + mebibytes(bytes) +
+    throw Error(ExitCode::out_of_memory, "the host has too little memory to pin " + bytes_text(bytes) +
                                              "; close other programs or take a smaller batch");
   }
   check_cuda(status, "allocating pinned memory");
@@ -271,7 +270,7 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
   } catch (...) {
     joined_ = true;
     norm_weights_.clear();
-    kept_gradients_.reset();
+    products_.drop_kept_gradients();
     cudaStreamEndCapture(main_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();

@@ -20,6 +20,8 @@ std::unique_ptr<Backend> make_cuda_backend(int, std::string* why_not) {
   return nullptr;
 }
 
+bool cuda_use_warpgroups(bool) { return false; }
+
 CudaMemory cuda_memory(const Backend&) { return {}; }
 CudaMemory cuda_device_memory(int) { return {}; }
 

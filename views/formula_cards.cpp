@@ -13,6 +13,7 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"
@@ -205,7 +206,8 @@ constexpr std::array cards{
                 "They fall to ω* from above (lemma 3), at least as fast as lemma 4 says.",
                 "Gated KalmaNet, lemmas 3 and 4", nullptr},
     FormulaCard{"gate", "Memory horizon", "min l: e^{g_t + … + g_{t−l+1}} < 1/e",
-                "How many tokens back a head's memory reaches: where the product of the decays falls under 1/e or 1 %.",
+                "How many tokens back a head's memory reaches: where the product of the decays falls under 1/e or 1 %. "
+                "Where each channel has a decay of its own, that of the head is their geometric mean.",
                 "Gated KalmaNet, section 4.1", nullptr},
     FormulaCard{
         "gradient_check", "Gradient check", "∂q = (H + λI)⁻¹ ∂x,  ∂H = −∂q xᵀ − a (xᵀ∂q) H/|H|",

@@ -12,11 +12,11 @@
 #include "app/cli/command_line.h"
 #include "core/analysis/spectrum.h"
 #include "core/engine/influence/influence_tail.h"
-#include "core/engine/influence/layer_race.h"
 #include "core/engine/probing/observer.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
+#include "core/layers/layer_kind.h"
 #include "core/random/random.h"
 #include "gpu/cuda.h"
 
@@ -126,40 +126,21 @@ void bench_trace(const std::string& name, const Preset& preset, const BenchOptio
       measure({name, 0, 0, [&] { observer.trace(observer.first_ska()); }}, options.repeats, backend, output));
 }
 
-struct LayerCase {
-  const char* name;
-  const char* kind;
-  const char* config;
-  std::int64_t batch, length, width;
-};
+/// "layer ska prefix B16 T128 d128".
+std::string name_of(const LayerKind& kind, const LayerBenchmark& sizes, std::int64_t width) {
+  const std::string variant = *sizes.variant ? std::string(" ") + sizes.variant : "";
+  return "layer " + kind.name + variant + " B" + std::to_string(sizes.batch) + " T" + std::to_string(sizes.length) +
+         " d" + std::to_string(width);
+}
 
-constexpr LayerCase layer_cases[] = {
-    {"layer ska prefix B16 T128 d128", "ska", R"({"d":128,"H":4,"r":24,"P":32,"K":2,"mode":"prefix"})", 16, 128, 128},
-    {"layer ska chunk B8 T2048 d448", "ska", R"({"d":448,"H":7,"r":56,"P":64,"K":2,"mode":"chunk","chunk":64})", 8,
-     2048, 448},
-    {"layer mamba2 B16 T64 d128", "mamba2", R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64, 128},
-    {"layer sessa B4 T4096 d256", "sessa", R"({"D":256,"n_heads":4})", 4, 4096, 256},
-    {"layer sessa B8 T1024 d256", "sessa", R"({"D":256,"n_heads":4})", 8, 1024, 256},
-    {"layer sessa B16 T128 d128", "sessa", R"({"D":128,"n_heads":4})", 16, 128, 128},
-    {"layer mamba3 B16 T64 d128", "mamba3", R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64, 128},
-    {"layer attention B16 T64 d128", "attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
-    {"layer linear_attention B16 T64 d128", "linear_attention", R"({"d":128,"n_heads":4})", 16, 64, 128},
-    {"layer deltanet B8 T2048 d448", "deltanet", R"({"d":448,"H":7})", 8, 2048, 448},
-    {"layer gated_deltanet B8 T2048 d448", "gated_deltanet", R"({"d":448,"H":7})", 8, 2048, 448},
-    {"layer gla B8 T2048 d448", "gla", R"({"d":448,"H":7})", 8, 2048, 448},
-    {"layer gated_deltanet B16 T64 d128", "gated_deltanet", R"({"d":128,"H":4})", 16, 64, 128},
-    {"layer kalman B16 T64 d128", "kalman", R"({"d":128,"H":4})", 16, 64, 128},
-    {"layer koopman_mlp B16 T64 d128", "koopman_mlp", R"({"d":128})", 16, 64, 128},
-    {"layer swiglu B16 T64 d128", "swiglu", R"({"d":128,"d_ff":384})", 16, 64, 128}};
-
-void bench_layer(const LayerCase& layer_case, const BenchOptions& options, Backend& backend, const Output& output,
-                 json& rows) {
+void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenchmark& sizes,
+                 const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
   ParameterStore store;
-  const std::unique_ptr<Layer> layer =
-      make_layer(layer_case.kind, json::parse(layer_case.config), ParameterScope(store, "layer"));
+  const json config = json::parse(sizes.config);
+  const std::unique_ptr<Layer> layer = kind.make(config, ParameterScope(store, "layer"));
   store.allocate(backend, DType::f32);
   store.initialise(7);
-  const Shape shape{layer_case.batch, layer_case.length, layer_case.width};
+  const Shape shape{sizes.batch, sizes.length, config[kind.width_field].get<std::int64_t>()};
   PinnedArray x(backend, shape, DType::f32), dy(backend, shape, DType::f32);
   for (std::int64_t i = 0; i < shape.elements(); ++i) {
     x.host<float>()[i] = static_cast<float>((i * 2654435761u % 2001) / 1000.0 - 1.0);
@@ -181,7 +162,7 @@ void bench_layer(const LayerCase& layer_case, const BenchOptions& options, Backe
     if (parameter.shape.rank() == 2)
       flops += 6.0 * static_cast<double>(shape.rows()) * static_cast<double>(parameter.shape.elements());
   }
-  const Work work{layer_case.name, flops, 0, [&] { program->run(); }};
+  const Work work{name, flops, 0, [&] { program->run(); }};
   rows.push_back(measure(work, options.repeats, backend, output));
 }
 
@@ -199,7 +180,7 @@ void bench_influence(const char* preset, const BenchOptions& options, Backend& b
   JacobianPlan plan;
   plan.blocks = influence_blocks(std::vector<int>{0}, tokens, 8);
   plan.tokens_at_once = tokens_in_a_pass(backend);
-  for (const Branch& branch : model.branches()) plan.causal = plan.causal && is_causal(*branch.layer);
+  for (const Branch& branch : model.branches()) plan.causal = plan.causal && branch.layer->is_causal();
   Arena arena(backend);
   Tape tape(backend, arena);
   const SequenceMap stack = [&](Tape& on, const Var& in, const Tensor& mask) {
@@ -343,9 +324,12 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   const std::string trace = "trace ssm-ska, 64 tokens";
   cases.push_back({trace, Asked::nothing,
                    [&, trace] { bench_trace(trace, find_preset("ssm-ska"), options, backend, output, rows); }});
-  for (const LayerCase& layer_case : layer_cases) {
-    cases.push_back(
-        {layer_case.name, Asked::nothing, [&] { bench_layer(layer_case, options, backend, output, rows); }});
+  for (const LayerKind& kind : layer_kinds()) {
+    for (const LayerBenchmark& sizes : kind.benchmarks) {
+      const std::string name = name_of(kind, sizes, json::parse(sizes.config)[kind.width_field]);
+      cases.push_back(
+          {name, Asked::nothing, [&, name] { bench_layer(name, kind, sizes, options, backend, output, rows); }});
+    }
   }
   for (const GkaCase& sizes : gka_cases) {
     const bool patient = backend.name() == "cuda" || !sizes.large;

@@ -5,7 +5,7 @@
 #include "app/cli/command_line.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
-#include "core/layers/layer_file.h"
+#include "core/layers/files/layer_file.h"
 
 namespace afterglow {
 

@@ -185,9 +185,9 @@ const PlotKind& kind_of_name(const std::string& name) {
 void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until, Output& output) {
   const TrainingRun& run = analysed.run();
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
-  const std::int64_t target = last >= 0 ? last : analysed.run().trainer().config().steps;
-  while (run.step() < target && (last >= 0 || !run.finished())) {
+  while (last >= 0 ? run.step() < last : !run.finished()) {
     if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
+    const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may move the end
     output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),
                     [&] { return std::to_string(run.step()) + "/" + std::to_string(target); });
   }

@@ -12,6 +12,7 @@
 #include "core/engine/session/session.h"
 #include "core/engine/session/soak.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "gpu/cuda.h"
 
 namespace afterglow {
@@ -51,9 +52,9 @@ SoakSample sample_of(const Observation& now, double seconds, bool is_on_gpu) {
 void print_sample(const SoakSample& sample, const Output& output) {
   char line[200];
   std::snprintf(line, sizeof line, "%7.1f s  step %-9lld host %11s (kept %11s)  back end %11s", sample.seconds,
-                static_cast<long long>(sample.step), memory_text(sample.host_bytes).c_str(),
-                memory_text(sample.kept_bytes).c_str(), memory_text(sample.device_bytes).c_str());
-  output.line(line + (sample.gpu_bytes > 0 ? "  GPU " + memory_text(sample.gpu_bytes) : ""));
+                static_cast<long long>(sample.step), bytes_text(sample.host_bytes).c_str(),
+                bytes_text(sample.kept_bytes).c_str(), bytes_text(sample.device_bytes).c_str());
+  output.line(line + (sample.gpu_bytes > 0 ? "  GPU " + bytes_text(sample.gpu_bytes) : ""));
 }
 
 nlohmann::json json_of(const SoakSample& sample) {

@@ -1,8 +1,10 @@
 // `afterglow train`: trains without a window and writes snapshot, metrics, recipe and figures.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -123,8 +125,8 @@ struct Ending {
   double steps_per_second = 0;
 };
 
-/// Trains to the step `last`, and shows how far it is.
-Ending train_and_show(AnalysedRun& analysed, std::int64_t last, const TrainOptions& options,
+/// Trains to the run's end, which a command of the recipe may move, or to the step `until`; shows how far it is.
+Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const TrainOptions& options,
                       const CommonOptions& common, Output& output) {
   TrainingRun& run = analysed.run();
   const Interruption interruption;
@@ -137,7 +139,8 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t last, const TrainOptio
   const std::string name = run.recipe().name;
   Ending ending;
   try {
-    ending.finite = train_until(analysed, last, interruption, options.follow, [&] {
+    ending.finite = train_until(analysed, until, interruption, options.follow, [&] {
+      const std::int64_t last = std::min(until, run.trainer().config().steps);
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
     });
@@ -235,9 +238,8 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(parameters) + " parameters · seed " +
                  std::to_string(recipe.seed) + " · " + backend->description());
 
-  std::int64_t last = run.trainer().config().steps;
-  if (options.until >= 0) last = std::min(last, options.until);
-  const Ending ending = train_and_show(analysed, last, options, common, output);
+  const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
+  const Ending ending = train_and_show(analysed, until, options, common, output);
   const RunCurves curves = run.curves();
   go_to_chosen_step(analysed, output);
   const Results results = write_results(analysed, curves, ending.finite, options, common.force);

@@ -91,7 +91,10 @@ void WindowLoop::start_page() {
   apply_settings(settings_, page_);
   if (!options_.theme.empty()) page_.theme = options_.theme;
   if (options_.scale > 0) page_.zoom = std::clamp(options_.scale, 0.5, 3.0);
-  for (const std::string& warning : warnings_) add_note(page_, Severity::warning, warning, 0);
+  for (const std::string& warning : warnings_) {
+    add_note(page_, Severity::warning, warning, 0);
+    std::fprintf(stderr, "afterglow: %s\n", warning.c_str());
+  }
   font_files_ = find_fonts(font_folders());
   actions_.export_folder = export_folder();
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };

@@ -30,8 +30,8 @@ class WindowLoop {
 
   WindowOptions options_;
   ObservationSource& source_;
+  std::vector<std::string> warnings_;  ///< before the settings, whose reading fills them
   WindowSettings settings_;
-  std::vector<std::string> warnings_;
   bool keeps_settings_ = true;
   GlWindow window_;
   FontFiles font_files_;

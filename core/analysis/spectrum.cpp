@@ -2,11 +2,12 @@
 #include "core/analysis/spectrum.h"
 
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
+
+#include "core/analysis/singular_values.h"
 
 namespace afterglow {
 
@@ -53,10 +54,8 @@ SymmetricRange symmetric_range(std::span<const double> S, int n) {
 }
 
 double condition_number(std::span<const double> A, int n) {
-  const Eigen::Map<const RowMajor> matrix(A.data(), n, n);
-  if (n == 0 || !matrix.allFinite()) return not_a_number;
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd{Eigen::MatrixXd(matrix)};
-  return svd.singularValues()[0] / svd.singularValues()[n - 1];
+  const std::vector<double> values = singular_values(A, n, n);
+  return values.empty() ? not_a_number : values.front() / values.back();
 }
 
 }  // namespace afterglow

@@ -5,6 +5,7 @@
 
 #include "core/backend/cpu_backend.h"
 #include "core/backend/cpu_segments.h"
+#include "core/backend/element_type.h"
 
 namespace afterglow {
 
@@ -80,22 +81,16 @@ void copy_elements(ThreadPool& pool, const Tensor& destination, const Tensor& so
 }  // namespace
 
 void CpuBackend::fill(const Tensor& x, double value) {
-  const auto assign = [&](auto zero) {
+  with_element_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_segments(pool_, {x}, [&](const Segment& s) { part<T>(x, s) = static_cast<T>(value); });
-  };
-  if (x.dtype == DType::i32) return assign(std::int32_t{});
-  if (x.dtype == DType::u8) return assign(std::uint8_t{});
-  with_type(x, assign);
+  });
 }
 
 void CpuBackend::copy(const Tensor& destination, const Tensor& source) {
-  const auto assign = [&](auto zero) {
+  with_element_type(source.dtype, [&](auto zero) {
     copy_elements<decltype(zero)>(pool_, destination, source, [](auto&& to, const auto& from) { to = from; });
-  };
-  if (source.dtype == DType::i32) return assign(std::int32_t{});
-  if (source.dtype == DType::u8) return assign(std::uint8_t{});
-  with_type(source, assign);
+  });
 }
 
 void CpuBackend::accumulate(const Tensor& source, const Grad& destination) {

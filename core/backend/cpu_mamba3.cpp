@@ -126,8 +126,8 @@ void CpuBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tenso
   });
 }
 
-void CpuBackend::turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor&,
-                                         const Grad& ddt, const Grad& dturn) {
+void CpuBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor&,
+                                        const Grad& ddt, const Grad& dturn) {
   const std::int64_t tokens = dt.shape[1], heads = dt.columns(), pairs = turn.columns();
   with_type(dtheta, [&](auto zero) {
     using T = decltype(zero);
@@ -178,7 +178,7 @@ void CpuBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tenso
   });
 }
 
-void CpuBackend::turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+void CpuBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
                                        const Tensor& inverse, const Tensor& dy, const Tensor&, const Grad& dx,
                                        const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
   const std::int64_t states = x.columns(), heads = y.shape[2], pairs = theta.defined() ? theta.columns() : 0;

@@ -101,8 +101,8 @@ void CpuBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, 
   }
 }
 
-void CpuBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
-                                std::span<const Grad> dbiases) {
+void CpuBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                                  std::span<const Grad> dbiases) {
   for (std::size_t i = 0; i < dresults.size(); ++i) {
     const Grad& dw = dweights[i];
     if (dw.wanted()) gemm(true, false, 1.0, dresults[i], x, dw.accumulate ? 1.0 : 0.0, dw.tensor);
@@ -110,17 +110,20 @@ void CpuBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& 
   }
 }
 
-void Backend::linear_backward(const LinearBackward& projections) {
+void linear_backward_by_parts(Backend& backend, const LinearBackward& projections) {
+  const auto& [dresults, weights, x, kept, dweights, dbiases, dx] = projections;
   {
-    const SideStream beside(*this);
-    gemm_gradients(projections.dresults, projections.x, projections.dweights, projections.dbiases);
+    const SideStream beside(backend);
+    backend.linear_gradients(dresults, x, dweights, dbiases);
   }
-  if (projections.dresults.size() > 1) return gemm_sum(projections.dresults, projections.weights, projections.dx);
-  if (projections.dx.wanted()) {
-    gemm(false, false, 1.0, projections.dresults[0], projections.weights[0], projections.dx.accumulate ? 1.0 : 0.0,
-         projections.dx.tensor);
+  if (dresults.size() > 1) return backend.gemm_sum(dresults, weights, dx);
+  if (dx.wanted()) {
+    backend.gemm(false, false, 1.0, dresults[0], weights[0], dx.accumulate ? 1.0 : 0.0, dx.tensor);
   }
 }
+
+void CpuBackend::linear_backward(const LinearBackward& projections) { linear_backward_by_parts(*this, projections); }
+std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
 
 void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                                 const Tensor& h) {
@@ -130,8 +133,8 @@ void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tenso
 }
 
 // du holds dh until it becomes itself.
-void CpuBackend::gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
-                                     const Tensor& dg, const Tensor& du) {
+void CpuBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                         const Tensor& dg, const Tensor& du) {
   gemm(false, false, 1.0, dy, down, 0.0, du);
   silu_multiply_backward(g, u, du, {dg, false}, {du, false});
 }

@@ -1,4 +1,4 @@
-// What the way there and the backward pass through the SKA core share: sizes, matrix views, and the r x r algebra of
+// What the forward and the backward pass through the SKA core share: sizes, matrix views, and the r x r algebra of
 // one group of statistics. Products over tokens run in the type of the data; the small matrices of a group are always
 // float64, because the condition number of G + eps I multiplies every rounding error.
 #pragma once

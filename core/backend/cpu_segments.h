@@ -48,7 +48,7 @@ Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>> constant_row(const T* addre
   return {address, count};
 }
 
-/// Writes or accumulates one segment of a gradient; skipped when nobody asks for it.
+/// Writes or accumulates one segment of a gradient; skipped where it is not wanted.
 template <class T, class Values>
 void put(const Grad& grad, const Segment& s, const Values& values) {
   if (!grad.wanted()) return;

@@ -86,7 +86,7 @@ void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t)
   }
   state.wake.notify_all();
   state.work();
-  // Whoever has not begun by now finds nothing to do: only those inside are waited for.
+  // A worker that has not begun by now finds nothing to do: only those inside are waited for.
   std::unique_lock lock(state.mutex);
   state.open = false;
   state.finished.wait(lock, [&] { return state.taking_part == 0; });

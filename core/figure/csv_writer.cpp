@@ -2,13 +2,12 @@
 #include "core/figure/csv_writer.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <functional>
 
 #include "core/figure/decimate.h"
 #include "core/figure/layout.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 namespace {
@@ -123,11 +122,11 @@ std::string wide_table(const Figure& figure, const std::vector<Column>& columns)
       if (next[c] < columns[c].rows.size()) x = std::min(x, columns[c].rows[next[c]].x);
     }
     if (std::isinf(x)) return out;
-    out += csv_number(x);
+    out += shortest(x);
     for (std::size_t c = 0; c < columns.size(); ++c) {
       out += ",";
       const bool has_value = next[c] < columns[c].rows.size() && columns[c].rows[next[c]].x == x;
-      if (has_value) out += csv_number(columns[c].rows[next[c]++].y);
+      if (has_value) out += shortest(columns[c].rows[next[c]++].y);
     }
     out += "\r\n";
   }
@@ -138,8 +137,8 @@ std::string long_table(const Figure& figure, const std::vector<Column>& columns)
   for (const Column& column : columns) {
     const std::string name = csv_field(column.name);
     for (const Row& row : column.rows) {
-      out += name + "," + csv_number(row.x) + "," + csv_number(row.y) + "," +
-             (std::isnan(row.size) ? "" : csv_number(row.size)) + "\r\n";
+      out += name + "," + shortest(row.x) + "," + shortest(row.y) + "," +
+             (std::isnan(row.size) ? "" : shortest(row.size)) + "\r\n";
     }
   }
   return out;
@@ -155,31 +154,13 @@ std::string matrix(const Figure& figure, const HeatMap& map) {
   out += "\r\n";
   for (int r = 0; r < rows; ++r) {
     out += csv_field(label(map.row_labels, r));
-    for (int c = 0; c < map.cols; ++c) out += "," + csv_number(map.cells[static_cast<std::size_t>(r) * map.cols + c]);
+    for (int c = 0; c < map.cols; ++c) out += "," + shortest(map.cells[static_cast<std::size_t>(r) * map.cols + c]);
     out += "\r\n";
   }
   return out;
 }
 
 }  // namespace
-
-std::string csv_number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  std::array<char, 40> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return std::string(buffer.data(), end.ptr);
-}
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
 
 std::string csv_text(const Figure& figure) { return csv_text_of_view(figure, {}); }
 

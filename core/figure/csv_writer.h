@@ -21,10 +21,4 @@ std::string csv_text(const Figure& figure);
 /// The same of what the view shows: hidden series left out, points outside its ranges left out (not in a matrix).
 std::string csv_text_of_view(const Figure& figure, const FigureView& view);
 
-/// Shortest text that reads back as the same double, in CSV spelling.
-std::string csv_number(double value);
-
-/// Quoted when it holds a comma, a quote or a line break.
-std::string csv_field(const std::string& text);
-
 }  // namespace afterglow

@@ -53,6 +53,7 @@ int free_number(const fs::path& stem, const std::vector<FigureFormat>& formats) 
 
 std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, std::vector<FigureFormat> formats,
                                    const PageSize& page, const WriteOptions& options) {
+  refuse_nul(path);
   const auto from_name = format_of(path.extension().string());
   if (formats.empty() && !from_name) {
     throw Error(ExitCode::usage,

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 namespace fs = std::filesystem;
@@ -86,7 +86,7 @@ std::string system_text(int error) { return std::generic_category().message(erro
 }
 
 [[noreturn]] void throw_disk_error(int error, const fs::path& path, std::size_t total) {
-  const std::string head = "cannot write " + readable_size(total) + " to " + path.string() + ": ";
+  const std::string head = "cannot write " + bytes_text(total) + " to " + path.string() + ": ";
   const std::string kept = " (what was there before is unchanged)";
   switch (error) {
     case ENOSPC:
@@ -158,7 +158,7 @@ void replace_file(const fs::path& target, mode_t mode, bool existed, std::span<c
 
 [[noreturn]] void throw_too_large(const fs::path& path, std::size_t max_bytes) {
   throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": it holds more than the " +
-                                       readable_size(max_bytes) + " that are read here; choose a smaller file");
+                                       bytes_text(max_bytes) + " that are read here; choose a smaller file");
 }
 
 Descriptor open_for_reading(const fs::path& path, struct stat& info) {
@@ -175,7 +175,16 @@ Descriptor open_for_reading(const fs::path& path, struct stat& info) {
 
 }  // namespace
 
+void refuse_nul(const fs::path& path) {
+  std::string shown = path.string();
+  if (shown.find('\0') == std::string::npos) return;
+  for (std::size_t at = shown.find('\0'); at != std::string::npos; at = shown.find('\0', at))
+    shown.replace(at, 1, "\\0");
+  throw Error(ExitCode::bad_input, "cannot write " + shown + ": the name holds a NUL character; choose another name");
+}
+
 void write_file_atomically(const fs::path& path, std::span<const ByteSpan> pieces) {
+  refuse_nul(path);
   std::size_t total = 0;
   for (const ByteSpan piece : pieces) total += piece.size();
   if (path.empty()) throw Error(ExitCode::bad_input, "cannot write: no file name was given; give one");
@@ -218,23 +227,13 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
 }
 
 fs::path free_path(const fs::path& path) {
+  refuse_nul(path);         // every candidate would be the same file
   std::error_code ignored;  // a path that cannot be looked at is reported by the writer, with advice
   fs::path candidate = path;
   for (int number = 2; fs::exists(fs::symlink_status(candidate, ignored)); ++number) {
     candidate = path.parent_path() / (path.stem().string() + "_" + std::to_string(number) + path.extension().string());
   }
   return candidate;
-}
-
-std::string readable_size(std::size_t bytes) {
-  if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
-  constexpr std::array<const char*, 6> units = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  const auto tenths =
-      static_cast<unsigned long long>(value * 10 + 0.5);  // printf would follow the locale's decimal point
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " + units[unit];
 }
 
 }  // namespace afterglow

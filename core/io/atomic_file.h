@@ -10,8 +10,8 @@ namespace afterglow {
 
 /// Replaces `path` by `bytes`: written to a temporary name in the same folder, synced, renamed, folder synced.
 /// If anything fails, the old file is untouched, no temporary file stays, and an Error says what, where and what to do:
-/// bad_input for a path that cannot be written (missing folder, no permission), failure for the disk (full, broken).
-/// A symbolic link is followed; a device or pipe cannot be replaced and is written to directly.
+/// bad_input for a path that cannot be written (missing folder, no permission, a NUL), failure for the disk (full,
+/// broken). A symbolic link is followed; a device or pipe cannot be replaced and is written to directly.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
@@ -22,10 +22,10 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
 /// Pipes and devices, which have no size, are read to their end or to `max_bytes`, whichever comes first.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
-/// `path` if nothing is there, else the first of "stem_2.ext", "stem_3.ext", ... where nothing is.
-std::filesystem::path free_path(const std::filesystem::path& path);
+/// Throws Error(bad_input) for a path that holds a NUL: the system would cut it there and write another file.
+void refuse_nul(const std::filesystem::path& path);
 
-/// "17 bytes", "1.5 KiB", "2.0 GiB": sizes as messages show them.
-std::string readable_size(std::size_t bytes);
+/// `path` if nothing is there, else the first of "stem_2.ext", "stem_3.ext", ... where nothing is. Refuses a NUL.
+std::filesystem::path free_path(const std::filesystem::path& path);
 
 }  // namespace afterglow

@@ -1,8 +1,8 @@
 // XXH64, a fast 64-bit hash of content, for checksums that people compare: weights, recipes, files.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -13,15 +13,14 @@ namespace afterglow {
 class Checksum {
  public:
   explicit Checksum(std::uint64_t seed = 0);
+  ~Checksum();
   void update(std::span<const std::byte> bytes);
   /// Of everything so far; more can follow.
   std::uint64_t digest() const;
 
  private:
-  std::uint64_t seed_;
-  std::array<std::uint64_t, 4> lanes_;
-  std::array<std::byte, 32> pending_{};
-  std::uint64_t length_ = 0;  // of everything; length_ % 32 bytes of it are pending
+  struct State;  // the library's, whose header only the source file includes
+  std::unique_ptr<State> state_;
 };
 
 std::uint64_t checksum(std::span<const std::byte> bytes);

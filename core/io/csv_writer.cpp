@@ -6,19 +6,6 @@
 namespace afterglow {
 namespace {
 
-void append_field(std::string& text, std::string_view field, bool only_column) {
-  // An empty field that is the whole line would be an empty line, which readers skip.
-  const bool quotes = field.find_first_of(",\"\r\n") != std::string_view::npos || (only_column && field.empty()) ||
-                      field.starts_with(' ') || field.ends_with(' ');
-  if (!quotes) {
-    text += field;
-    return;
-  }
-  text += '"';
-  for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
-  text += '"';
-}
-
 std::size_t length_of(const CsvColumn& column) {
   return std::visit([](const auto& values) { return values.size(); }, column.values);
 }
@@ -41,11 +28,10 @@ std::string format_csv(const std::vector<CsvColumn>& columns) {
     }
   }
   const auto append_row = [&](auto field) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (i > 0) text += ',';
-      append_field(text, field(columns[i]), columns.size() == 1);
-    }
-    text += "\r\n";
+    std::string line;
+    for (std::size_t i = 0; i < columns.size(); ++i) line += (i > 0 ? "," : "") + csv_field(field(columns[i]));
+    // An empty field that is the whole line would be an empty line, which readers skip.
+    text += (columns.size() == 1 && line.empty() ? "\"\"" : line) + "\r\n";
   };
   append_row([](const CsvColumn& column) { return column.name; });
   for (std::size_t row = 0; row < rows; ++row)

@@ -1,5 +1,6 @@
 // Reads single fields of a JSON object and says what is wrong with them.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@ using Json = nlohmann::json;
 std::string shown(const Json& value) {
   if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  if (value.is_number_float()) return shortest(value.get<double>());  // the library writes infinities as null
   return value.dump();
 }
 
@@ -46,6 +48,62 @@ std::string range_of(const std::string& kind, const std::string& min, const std:
   return kind;
 }
 
+std::string integer_range(std::int64_t min, std::int64_t max) {
+  return range_of("a whole number", std::to_string(min), std::to_string(max), min > INT64_MIN, max < INT64_MAX);
+}
+
+/// The whole number within the range that a value is, also when written as 3.0.
+std::optional<std::int64_t> integer_of(const Json& value, std::int64_t min, std::int64_t max) {
+  std::int64_t number = 0;
+  if (value.is_number_unsigned()) {
+    const auto wide = value.get<std::uint64_t>();
+    if (wide > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
+    number = static_cast<std::int64_t>(wide);
+  } else if (value.is_number_integer()) {
+    number = value.get<std::int64_t>();
+  } else if (value.is_number_float()) {
+    const double real = value.get<double>();
+    if (real != std::floor(real) || !(std::abs(real) < 0x1p63)) return std::nullopt;
+    number = static_cast<std::int64_t>(real);
+  } else {
+    return std::nullopt;
+  }
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
+}
+
+/// The ends of "1..8", or nothing where the text is no such range.
+std::optional<std::pair<std::int64_t, std::int64_t>> ends_of_range(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return std::nullopt;
+  const auto whole = [](std::string_view digits, std::int64_t& number) {
+    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return result.ec == std::errc() && result.ptr == digits.data() + digits.size();
+  };
+  std::pair<std::int64_t, std::int64_t> ends;
+  if (!whole(text.substr(0, dots), ends.first) || !whole(text.substr(dots + 2), ends.second)) return std::nullopt;
+  return ends;
+}
+
+/// The entries of a list or range; empty where one of them is wrong.
+std::vector<std::int64_t> integers_of(const Json& value, std::int64_t min, std::int64_t max) {
+  constexpr std::size_t longest_list = 1024;
+  std::vector<std::int64_t> numbers;
+  if (value.is_string()) {
+    const auto ends = ends_of_range(value.get_ref<const std::string&>());
+    if (!ends || ends->first < min || ends->second > max) return {};
+    for (std::int64_t number = ends->first; number <= ends->second; ++number) numbers.push_back(number);
+    return numbers;
+  }
+  const Json list = value.is_array() ? value : Json::array({value});
+  if (list.size() > longest_list) return {};
+  for (const Json& entry : list) {
+    const auto number = integer_of(entry, min, max);
+    if (!number) return {};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 double get_number(const Json& object, const std::string& key, std::optional<double> fallback, double min, double max,
@@ -62,19 +120,16 @@ std::int64_t get_integer(const Json& object, const std::string& key, std::option
                          std::int64_t min, std::int64_t max, const std::string& where) {
   const Json* field = field_of(object, key, fallback.has_value(), where);
   if (!field) return *fallback;
-  std::optional<std::int64_t> value;
-  if (field->is_number_unsigned()) {
-    const auto number = field->get<std::uint64_t>();
-    if (number <= static_cast<std::uint64_t>(INT64_MAX)) value = static_cast<std::int64_t>(number);
-  } else if (field->is_number_integer()) {
-    value = field->get<std::int64_t>();
-  } else if (field->is_number_float()) {
-    const double number = field->get<double>();
-    if (number == std::floor(number) && std::abs(number) < 0x1p63) value = static_cast<std::int64_t>(number);
-  }
-  if (value && *value >= min && *value <= max) return *value;
-  refuse(where, key, *field,
-         range_of("a whole number", std::to_string(min), std::to_string(max), min > INT64_MIN, max < INT64_MAX));
+  if (const auto value = integer_of(*field, min, max)) return *value;
+  refuse(where, key, *field, integer_range(min, max));
+}
+
+std::vector<std::int64_t> get_integers(const Json& object, const std::string& key, std::int64_t min, std::int64_t max,
+                                       const std::string& where) {
+  const Json& field = *field_of(object, key, false, where);
+  std::vector<std::int64_t> numbers = integers_of(field, min, max);
+  if (!numbers.empty()) return numbers;
+  refuse(where, key, field, integer_range(min, max) + ", a list of them, or a range such as '1..8'");
 }
 
 bool get_bool(const Json& object, const std::string& key, std::optional<bool> fallback, const std::string& where) {
@@ -102,16 +157,6 @@ std::string get_choice(const Json& object, const std::string& key, const std::ve
   for (const std::string& choice : allowed) list += (list.empty() ? "'" : ", '") + choice + "'";
   throw Error(ExitCode::bad_input, where + ": field '" + key + "' is " + shown(*field) + " where one of " + list +
                                        " should be" + did_you_mean(word, allowed));
-}
-
-void warn_unknown_keys(const Json& object, const std::vector<std::string>& known, const std::string& where,
-                       std::vector<std::string>& warnings) {
-  if (!object.is_object()) return;
-  for (const auto& item : object.items()) {
-    if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
-    warnings.push_back(where + ": unknown field " + in_quotes(item.key()) + " is kept and has no effect" +
-                       did_you_mean(item.key(), known));
-  }
 }
 
 void refuse_unknown_keys(const Json& object, const std::vector<std::string>& known, const std::string& where) {

@@ -38,6 +38,9 @@ double get_number(const nlohmann::json& object, const std::string& key, std::opt
 /// Whole numbers, also when written as 3.0.
 std::int64_t get_integer(const nlohmann::json& object, const std::string& key, std::optional<std::int64_t> fallback,
                          std::int64_t min, std::int64_t max, const std::string& where);
+/// One whole number, a list of 1 to 1024 of them, or a range that is written "1..8" and includes its ends. Required.
+std::vector<std::int64_t> get_integers(const nlohmann::json& object, const std::string& key, std::int64_t min,
+                                       std::int64_t max, const std::string& where);
 bool get_bool(const nlohmann::json& object, const std::string& key, std::optional<bool> fallback,
               const std::string& where);
 std::string get_string(const nlohmann::json& object, const std::string& key, std::optional<std::string> fallback,
@@ -45,11 +48,6 @@ std::string get_string(const nlohmann::json& object, const std::string& key, std
 /// One of `allowed`; for another word the nearest is suggested.
 std::string get_choice(const nlohmann::json& object, const std::string& key, const std::vector<std::string>& allowed,
                        std::optional<std::string> fallback, const std::string& where);
-
-/// Adds a sentence to `warnings` for every field of `object` that is not in `known`, with the nearest known name. Such
-/// fields stay in the object, so that a file of a newer version survives being written again.
-void warn_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known, const std::string& where,
-                       std::vector<std::string>& warnings);
 
 /// Throws Error(bad_input) for the first field of `object` that is not in `known`: a misspelt setting must not be
 /// ignored. Also for a value that is no object.

@@ -1,4 +1,4 @@
-// Numbers to text and back by <charconv>, which knows no locale.
+// Numbers to text and back by <charconv>, which knows no locale; sizes and CSV fields.
 #include "core/io/number_text.h"
 
 #include <array>
@@ -30,6 +30,27 @@ std::optional<double> parse_number(std::string_view text) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  static constexpr std::array units{"B", "KB", "MB", "GB", "TB"};
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; std::abs(size) >= 1000 && unit + 1 < units.size(); ++unit) size /= 1000;
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), size, std::chars_format::fixed,
+                                 unit == 0 || std::abs(size) >= 100 ? 0 : 1);
+  return std::string(digits.data(), end.ptr) + " " + units[unit];
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
 }
 
 }  // namespace afterglow

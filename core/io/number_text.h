@@ -1,5 +1,6 @@
-// Numbers as text that reads back exactly, with a decimal point whatever the locale.
+// Numbers, sizes and CSV fields as text, written in one way everywhere and independent of the locale.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,5 +15,12 @@ std::string shortest(float value);
 /// The number that the whole text is, spaces around it allowed; also "nan", "inf", "-inf" in any case. Nothing for an
 /// empty text, anything else around the number, or a number beyond double's range.
 std::optional<double> parse_number(std::string_view text);
+
+/// A size in decimal units of bytes: "17 B", "4.2 KB", "412 MB", "-1.0 GB".
+std::string bytes_text(std::int64_t bytes);
+
+/// A field of a CSV file (RFC 4180): in quotes, with its own quotes doubled, where it holds a comma, a quote or a line
+/// end; else as it is. Spaces belong to a field and need no quotes.
+std::string csv_field(std::string_view text);
 
 }  // namespace afterglow

@@ -8,6 +8,7 @@
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "core/io/safetensors_header.h"
 #include "core/io/wording.h"
 
@@ -42,7 +43,7 @@ std::uint64_t size_for_reading(const fs::path& path) {
 }
 
 Header read_header(std::ifstream& stream, std::uint64_t file_bytes, const fs::path& path) {
-  if (file_bytes < length_bytes) refuse(path, "with " + readable_size(file_bytes) + " it is too short for a header");
+  if (file_bytes < length_bytes) refuse(path, "with " + bytes_text(file_bytes) + " it is too short for a header");
   std::uint64_t length = 0;
   read_exactly(stream, &length, length_bytes, path);
   if (length > file_bytes - length_bytes) {
@@ -50,7 +51,7 @@ Header read_header(std::ifstream& stream, std::uint64_t file_bytes, const fs::pa
                      std::to_string(file_bytes) +
                      " bytes of the file, so this is no safetensors file or a part of one");
   }
-  if (length > longest_header) refuse(path, "the header is longer than " + readable_size(longest_header));
+  if (length > longest_header) refuse(path, "the header is longer than " + bytes_text(longest_header));
   std::string text(length, '\0');
   read_exactly(stream, text.data(), length, path);
   return parse_header(text, file_bytes - length_bytes - length, path.string());

@@ -7,7 +7,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/key_cache.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -75,22 +75,41 @@ std::int64_t Attention::state_bytes(DType dtype, std::int64_t tokens) const {
   return 2 * tokens * config_.key_heads * config_.head_width() * static_cast<std::int64_t>(size_of(dtype));
 }
 
+namespace {
+
+AttentionConfig read_config(const nlohmann::json& config) {
+  const std::string where = "attention";
+  refuse_unknown_keys(config, {"d", "n_heads", "n_kv_heads", "use_rope", "rope_base"}, where);
+  AttentionConfig c;
+  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+  c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
+  c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
+  c.rotary = get_bool(config, "use_rope", true, where);
+  c.rotary_base = get_number(config, "rope_base", 10000.0, 1.0, 1e12, where);
+  if (c.width % c.heads != 0)
+    throw Error(ExitCode::bad_input, "attention: d must be a multiple of n_heads; change one of them");
+  if (c.heads % c.key_heads != 0)
+    throw Error(ExitCode::bad_input, "attention: n_kv_heads must divide n_heads; change one of them");
+  return c;
+}
+
+}  // namespace
+
 LayerKind attention_kind() {
-  return {"attention", "causal softmax attention with rotary position code", true,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            refuse_unknown_keys(config, {"d", "n_heads", "n_kv_heads", "use_rope", "rope_base"}, "attention");
-            AttentionConfig c;
-            c.width = get_integer(config, "d", std::nullopt, 1, 65536, "attention");
-            c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, "attention");
-            c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, "attention");
-            c.rotary = get_bool(config, "use_rope", true, "attention");
-            c.rotary_base = get_number(config, "rope_base", 10000.0, 1.0, 1e12, "attention");
-            if (c.width % c.heads != 0)
-              throw Error(ExitCode::bad_input, "attention: d must be a multiple of n_heads; change one of them");
-            if (c.heads % c.key_heads != 0)
-              throw Error(ExitCode::bad_input, "attention: n_kv_heads must divide n_heads; change one of them");
-            return std::make_unique<Attention>(c, parameters);
-          }};
+  return {.name = "attention",
+          .description = "causal softmax attention with rotary position code",
+          .source = "Vaswani et al. 2017; Su et al. 2021",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Attention>(read_config(config), parameters);
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width}, {"n_heads", s.heads}};
+          },
+          .ink = 1,
+          .races_first = true,
+          .readers = {.token_weights = captured_softmax},
+          .shows = LayerTrait::token_shares,
+          .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}}};
 }
 
 }  // namespace afterglow

@@ -22,6 +22,7 @@ class Attention final : public Layer {
  public:
   Attention(const AttentionConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "attention"; }
+  std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `keys` (rotated) and `values` [B, capacity, n_kv_heads, head width]; the capacity doubles when it is used up.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;

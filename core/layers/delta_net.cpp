@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/json_file.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -216,31 +216,72 @@ void DeltaNet::set(std::string_view key, double value) {
 
 namespace {
 
-template <MemoryRule rule>
-std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
-  return std::make_unique<DeltaNet>(read_config(rule, config), parameters);
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  const DeltaNetConfig& config = layer.as<DeltaNet>().config();
+  const std::vector<double> keys = layer.of_head("keys", head), queries = layer.of_head("queries", head);
+  const std::vector<double> beta = config.has_beta() ? layer.of_head("beta", head) : std::vector<double>();
+  const std::vector<double> log_decay = config.fades() ? layer.of_head("log_decay", head) : std::vector<double>();
+  if (config.rule == MemoryRule::kalman) return kalman_token_weights(keys, queries, beta, config.ridge, layer.tokens);
+  DeltaTokens of;
+  of.tokens = layer.tokens;
+  of.keys = keys;
+  of.queries = queries;
+  of.beta = beta;
+  of.log_decay = log_decay;
+  of.scale = 1.0 / std::sqrt(static_cast<double>(config.keys));
+  return delta_token_weights(of);
 }
+
+/// What the four rules have in common.
+template <MemoryRule rule>
+LayerKind kind_of(const char* description, const char* source) {
+  LayerKind kind{.name = name_of(rule), .description = description, .source = source};
+  kind.make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+    return std::make_unique<DeltaNet>(read_config(rule, config), parameters);
+  };
+  kind.small_config = [](const SmallSizes& s) -> nlohmann::json { return {{"d", s.width}, {"H", s.heads}}; };
+  kind.readers.token_weights = token_weights;
+  return kind;
+}
+
+constexpr LayerBenchmark long_benchmark{R"({"d":448,"H":7})", 8, 2048}, short_benchmark{R"({"d":128,"H":4})", 16, 64};
 
 }  // namespace
 
 LayerKind deltanet_kind() {
-  return {"deltanet", "DeltaNet: writes the difference between a value and what its key reads", true,
-          make<MemoryRule::deltanet>};
+  LayerKind kind = kind_of<MemoryRule::deltanet>(
+      "DeltaNet: writes the difference between a value and what its key reads", "flash-linear-attention DeltaNet");
+  kind.ink = 5;
+  kind.races_first = true;
+  kind.benchmarks = {long_benchmark};
+  return kind;
 }
 
 LayerKind gated_deltanet_kind() {
-  return {"gated_deltanet", "gated DeltaNet: the delta rule on a memory that fades", true,
-          make<MemoryRule::gated_deltanet>};
+  LayerKind kind = kind_of<MemoryRule::gated_deltanet>("gated DeltaNet: the delta rule on a memory that fades",
+                                                       "flash-linear-attention GatedDeltaNet");
+  kind.ink = 4;
+  kind.readers.gates = gates_of_log_decay;
+  kind.benchmarks = {long_benchmark, short_benchmark};
+  return kind;
 }
 
 LayerKind gla_kind() {
-  return {"gla", "gated linear attention: a sum of v k^T whose channels fade at their own pace", true,
-          make<MemoryRule::gla>};
+  LayerKind kind =
+      kind_of<MemoryRule::gla>("gated linear attention: a sum of v k^T whose channels fade at their own pace",
+                               "flash-linear-attention GatedLinearAttention");
+  kind.ink = 5;
+  kind.readers.gates = gates_of_log_decay;
+  kind.benchmarks = {long_benchmark};
+  return kind;
 }
 
 LayerKind kalman_kind() {
-  return {"kalman", "exact recursive least squares, token by token: what the delta rules approximate", true,
-          make<MemoryRule::kalman>};
+  LayerKind kind = kind_of<MemoryRule::kalman>(
+      "exact recursive least squares, token by token: what the delta rules approximate", "Gated KalmaNet, eq. 3");
+  kind.ink = 3;
+  kind.benchmarks = {short_benchmark};
+  return kind;
 }
 
 }  // namespace afterglow

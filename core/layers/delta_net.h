@@ -36,6 +36,7 @@ class DeltaNet final : public Layer {
  public:
   DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override;
+  std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `state` [B,H,Dk,Dv]; `covariance` [B,H,Dk,Dk] of kalman; `q_convolution`, ...: what the convolutions still see.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;

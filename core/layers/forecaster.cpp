@@ -8,10 +8,10 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
-#include "core/layers/file_run.h"
-#include "core/layers/forecaster_file.h"
+#include "core/layers/files/file_run.h"
+#include "core/layers/files/forecaster_file.h"
+#include "core/layers/files/kl_file.h"
 #include "core/layers/host_values.h"
-#include "core/layers/kl_file.h"
 
 namespace afterglow {
 
@@ -317,6 +317,11 @@ class ForecasterSubject final : public FileSubject {
 bool is_forecaster(const nlohmann::json& model) {
   return model.is_object() && model.contains("kind") &&
          (model["kind"] == "spectral_memory" || model["kind"] == "dlinear");
+}
+
+LayerTraits traits_of_part(std::string_view kind) {
+  if (kind == "spectral_memory") return LayerTrait::training_memory;
+  return kind == "dlinear" ? LayerTrait::series : LayerTraits();
 }
 
 std::unique_ptr<Forecaster> make_forecaster(const nlohmann::json& config, std::int64_t length, std::int64_t horizon,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/layers/layer_traits.h"
 #include "core/layers/spectral_memory.h"
 
 namespace afterglow {
@@ -42,5 +43,7 @@ std::unique_ptr<Forecaster> make_forecaster(const nlohmann::json& config, std::i
                                             std::int64_t channels, const ParameterScope& parameters);
 /// Whether a model configuration is one of these.
 bool is_forecaster(const nlohmann::json& model);
+/// What a part of a model shows that is no layer: a memory of training, the maps of DLinear.
+LayerTraits traits_of_part(std::string_view kind);
 
 }  // namespace afterglow

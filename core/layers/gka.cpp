@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/json_file.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -190,14 +190,19 @@ void Gka::set(std::string_view key, double value) {
 }
 
 LayerKind gka_kind() {
-  return {"gka",
-          "Gated KalmaNet: ridge regression over fading keys for every token, by a Chebyshev iteration",
-          true,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "gka",
+          .description = "Gated KalmaNet: ridge regression over fading keys for every token, by a Chebyshev iteration",
+          .source = "Gated KalmaNet 4",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Gka>(read_config(config), parameters);
           },
-          false,
-          "hidden_size"};
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"hidden_size", s.width}, {"head_dim", s.head_width}, {"num_heads", s.heads}};
+          },
+          .width_field = "hidden_size",
+          .ink = 3,
+          .races_first = true,
+          .readers = gka_readers()};
 }
 
 }  // namespace afterglow

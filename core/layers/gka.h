@@ -30,6 +30,7 @@ class Gka final : public Layer {
  public:
   Gka(const GkaConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "gka"; }
+  std::int64_t heads() const override { return config_.heads; }
   const GkaConfig& config() const { return config_; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `H`, `S` = U^T [B,H,D,D], and the inputs that the convolutions still see: `q_convolution`, `k_convolution`,
@@ -63,5 +64,8 @@ class Gka final : public Layer {
   const Parameter &q_proj_, &k_proj_, &v_proj_, &q_conv_, &k_conv_, &a_proj_, &A_log_, &dt_bias_, &o_norm_, &o_proj_;
   Optional optional_;
 };
+
+/// What can be read of its captures: token weights, the system of every token, gates (gka_readers.cpp).
+struct LayerReaders gka_readers();
 
 }  // namespace afterglow

@@ -7,7 +7,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -43,8 +43,11 @@ void KoopmanMlp::capture_moduli(Tape& tape) const {
 }
 
 LayerKind koopman_mlp_kind() {
-  return {"koopman_mlp", "Koopman MLP: readout(damped rotations of silu(lift x)), optionally gated", false,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "koopman_mlp",
+          .description = "Koopman MLP: readout(damped rotations of silu(lift x)), optionally gated",
+          .source = "Echo 3.3",
+          .mixes_tokens = false,
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             const std::string where = "koopman_mlp";
             refuse_unknown_keys(config, {"d", "dk", "gated"}, where);
             KoopmanMlpConfig c;
@@ -56,7 +59,13 @@ LayerKind koopman_mlp_kind() {
                                                    std::to_string(c.inner + 1) + " would do");
             }
             return std::make_unique<KoopmanMlp>(c, parameters);
-          }};
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width}};
+          },
+          .ink = 4,
+          .shows = LayerTrait::koopman_modes,
+          .benchmarks = {{R"({"d":128})", 16, 64}}};
 }
 
 }  // namespace afterglow

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +50,13 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual std::string_view kind() const = 0;
+  /// 0 for a layer that has none.
+  virtual std::int64_t heads() const { return 0; }
+  /// Whether outputs depend on their own and earlier tokens alone.
+  virtual bool is_causal() const { return true; }
+  /// Whether a later token's value enters an output. A layer may read earlier values alone and still not be causal,
+  /// where it divides by a scale of the whole sequence.
+  virtual bool reads_later_tokens() const { return false; }
   /// x [B,T,d] -> [B,T,d]. `mask` u8 [B,T] or undefined: which positions are context (used by `ska` in masked mode).
   virtual Var forward(Tape& tape, const Var& x, const Tensor& mask) = 0;
   /// The empty state for a batch. Position-wise layers have none.
@@ -64,23 +70,5 @@ class Layer {
   /// Changes a setting; the value has been checked against `settings()`. Acts from the next forward pass on.
   virtual void set(std::string_view /*key*/, double /*value*/) {}
 };
-
-/// What is known of a layer before there is one; each layer's file ends with its own.
-struct LayerKind {
-  std::string name, description;
-  bool mixes_tokens;  ///< false: position-wise (an MLP)
-  std::unique_ptr<Layer> (*make)(const nlohmann::json& config, const ParameterScope& parameters);
-  bool whole_block = false;       ///< norm and residual are its own
-  std::string width_field = "d";  ///< the field of its configuration that a model fills with its width
-};
-
-/// Every layer there is, in the order of the documentation.
-const std::vector<LayerKind>& layer_kinds();
-/// The kind of this name, or null.
-const LayerKind* find_layer_kind(std::string_view name);
-/// Makes a layer of `kind` with the configuration of tests/golden/README.md ({"d":.., "H":.., ..}); an unknown kind,
-/// missing field or impossible value is an Error that names the field.
-std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
-                                  const ParameterScope& parameters);
 
 }  // namespace afterglow

@@ -6,7 +6,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -60,9 +60,20 @@ std::int64_t LinearAttention::state_bytes(DType dtype, std::int64_t) const {
   return state_shape(1).elements() * static_cast<std::int64_t>(size_of(dtype));
 }
 
+namespace {
+
+// The captured queries bear the factor D^-0.5 already.
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  return linear_token_weights(layer.of_head("keys", head), layer.of_head("queries", head), layer.tokens, 1.0);
+}
+
+}  // namespace
+
 LayerKind linear_attention_kind() {
-  return {"linear_attention", "causal linear attention, an unnormalised sum that never fades", true,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "linear_attention",
+          .description = "causal linear attention, an unnormalised sum that never fades",
+          .source = "Katharopoulos et al. 2020, without a feature map",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             const std::string where = "linear_attention";
             refuse_unknown_keys(config, {"d", "n_heads"}, where);
             LinearAttentionConfig c;
@@ -71,7 +82,13 @@ LayerKind linear_attention_kind() {
             if (c.width % c.heads != 0)
               throw Error(ExitCode::bad_input, "linear_attention: d must be a multiple of n_heads; change one of them");
             return std::make_unique<LinearAttention>(c, parameters);
-          }};
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width}, {"n_heads", s.heads}};
+          },
+          .ink = 5,
+          .readers = {.token_weights = token_weights},
+          .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}}};
 }
 
 }  // namespace afterglow

@@ -17,6 +17,7 @@ class LinearAttention final : public Layer {
  public:
   LinearAttention(const LinearAttentionConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "linear_attention"; }
+  std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `state` [B,H,D,D] = sum v k^T.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;

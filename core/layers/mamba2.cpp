@@ -7,7 +7,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -123,15 +123,30 @@ void Mamba2::capture_scan(Tape& tape, const ScanVars& scan) const {
   tape.capture("log_decay_cumsum", to_device(tape, dt.shape, dt.dtype, sums));
 }
 
+namespace {
+
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  return mamba2_token_weights(layer.of_all_heads("B"), layer.of_all_heads("C"), layer.of_head("dt", head),
+                              layer.of_head("log_decay_cumsum", head), layer.tokens);
+}
+
+}  // namespace
+
 LayerKind mamba2_kind() {
-  return {"mamba2",
-          "Mamba-2: a selective scan whose memory fades exponentially",
-          true,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "mamba2",
+          .description = "Mamba-2: a selective scan whose memory fades exponentially",
+          .source = "mamba_ssm Mamba2Simple",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Mamba2>(read_config(config), parameters);
           },
-          false,
-          "d_model"};
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
+          },
+          .width_field = "d_model",
+          .ink = 2,
+          .races_first = true,
+          .readers = {.token_weights = token_weights, .gates = gates_of_running_sum},
+          .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
 }
 
 }  // namespace afterglow

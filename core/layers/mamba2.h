@@ -23,6 +23,7 @@ class Mamba2 final : public Layer {
  public:
   Mamba2(const Mamba2Config& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "mamba2"; }
+  std::int64_t heads() const override { return config_.heads(); }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `state` [B,nh,P,N], and `convolution` [B,d_conv-1,c]: the inputs that the convolution still sees.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;

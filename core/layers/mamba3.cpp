@@ -8,7 +8,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -202,15 +202,29 @@ void Mamba3::capture_inputs(Tape& tape, const Projected& in) const {
   tape.capture("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
 }
 
+namespace {
+
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  return trapezoid_token_weights(layer.of_head("keys", head), layer.of_head("queries", head), layer.of_head("dt", head),
+                                 layer.of_head("lag", head), layer.of_head("log_decay_cumsum", head), layer.tokens);
+}
+
+}  // namespace
+
 LayerKind mamba3_kind() {
-  return {"mamba3",
-          "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes",
-          true,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "mamba3",
+          .description = "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes",
+          .source = "Mamba-3, SISO",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Mamba3>(read_config(config), parameters);
           },
-          false,
-          "d_model"};
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
+          },
+          .width_field = "d_model",
+          .ink = 2,
+          .readers = {.token_weights = token_weights, .gates = gates_of_running_sum},
+          .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
 }
 
 }  // namespace afterglow

@@ -29,6 +29,7 @@ class Mamba3 final : public Layer {
  public:
   Mamba3(const Mamba3Config& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "mamba3"; }
+  std::int64_t heads() const override { return config_.heads(); }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `state` [B,nh,P,M], the last token's `key` [B,nh,M] and `value` [B,nh,P], and `angle` [B,nh,na] in [-pi, pi].
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;

@@ -1,19 +1,51 @@
-// The list of layer kinds, and making a layer by name.
+// The list of layer kinds, and what follows from a kind's name.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
 #include "core/io/wording.h"
-#include "core/layers/kinds.h"
+#include "core/layers/forecaster.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
+// Each stands at the end of its layer's own file. A new layer adds its line to these and to the list below.
+LayerKind ska_kind();
+LayerKind koopman_mlp_kind();
+LayerKind mamba2_kind();
+LayerKind mamba3_kind();
+LayerKind linear_attention_kind();
+LayerKind gka_kind();
+LayerKind gated_deltanet_kind();
+LayerKind deltanet_kind();
+LayerKind gla_kind();
+LayerKind kalman_kind();
+LayerKind attention_kind();
+LayerKind swiglu_kind();
+LayerKind sessa_kind();
+
+namespace {
+
+LayerTraits all_traits(const LayerKind& kind) {
+  LayerTraits traits = kind.shows;
+  if (kind.readers.systems) traits = traits | LayerTrait::ridge_systems;
+  if (kind.readers.gates) traits = traits | LayerTrait::gate;
+  return traits;
+}
+
+}  // namespace
+
 const std::vector<LayerKind>& layer_kinds() {
-  static const std::vector<LayerKind> kinds{
-      ska_kind(),       koopman_mlp_kind(),    mamba2_kind(),   mamba3_kind(), linear_attention_kind(),
-      gka_kind(),       gated_deltanet_kind(), deltanet_kind(), gla_kind(),    kalman_kind(),
-      attention_kind(), swiglu_kind(),         sessa_kind(),
-  };
+  static const std::vector<LayerKind> kinds = [] {
+    std::vector<LayerKind> all;
+    for (const auto& described :
+         {ska_kind, koopman_mlp_kind, mamba2_kind, mamba3_kind, linear_attention_kind, gka_kind, gated_deltanet_kind,
+          deltanet_kind, gla_kind, kalman_kind, attention_kind, swiglu_kind, sessa_kind}) {
+      all.push_back(described());
+      all.back().shows = all_traits(all.back());
+    }
+    return all;
+  }();
   return kinds;
 }
 
@@ -21,6 +53,39 @@ const LayerKind* find_layer_kind(std::string_view name) {
   const std::vector<LayerKind>& kinds = layer_kinds();
   const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == name; });
   return found != kinds.end() ? &*found : nullptr;
+}
+
+const LayerReaders& readers_of(std::string_view kind) {
+  static const LayerReaders none;
+  const LayerKind* known = find_layer_kind(kind);
+  return known ? known->readers : none;
+}
+
+bool mixes_tokens(std::string_view kind) {
+  const LayerKind* known = find_layer_kind(kind);
+  return known && known->mixes_tokens;
+}
+
+bool shows(std::string_view kind, LayerTraits any) {
+  const LayerKind* known = find_layer_kind(kind);
+  return (known ? known->shows : traits_of_part(kind)).overlaps(any);
+}
+
+std::string_view first_kind_that_shows(LayerTrait trait) {
+  const std::vector<LayerKind>& kinds = layer_kinds();
+  const auto found =
+      std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.shows.overlaps(trait); });
+  return found != kinds.end() ? std::string_view(found->name) : std::string_view();
+}
+
+int layer_ink_index(std::string_view kind) {
+  const LayerKind* known = find_layer_kind(kind);
+  return known ? known->ink : quiet_ink;
+}
+
+nlohmann::json small_layer_config(const LayerKind& kind, std::int64_t width) {
+  const std::int64_t head = width % 16 == 0 ? 16 : width;
+  return kind.small_config({width, width / head, head});
 }
 
 std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,

@@ -7,7 +7,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/key_cache.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/layers/sessa_captures.h"
 #include "core/ops/ops.h"
 
@@ -218,15 +218,45 @@ void Sessa::set(std::string_view key, double value) {
   if (key == "gamma_max") config_.gamma_max = value;
 }
 
+namespace {
+
+// The values of the forward branch reach s_t through (I - B_fb)^-1 alpha.
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  const WeightMatrix alpha = captured_softmax(layer, head);
+  const std::vector<double>& jacobian = layer.values("solve_jacobian");
+  if (jacobian.empty()) return alpha;  // without feedback, or too long for it
+  const auto shown = static_cast<std::size_t>(layer.tokens);
+  const auto length = static_cast<std::size_t>(layer.read.shape(layer.name("solve_jacobian")).last());
+  WeightMatrix weights(shown * shown, 0.0);
+  for (std::size_t t = 0; t < shown; ++t) {
+    for (std::size_t j = 0; j <= t; ++j) {
+      for (std::size_t i = 0; i <= j; ++i) weights[t * shown + i] += jacobian[t * length + j] * alpha[j * shown + i];
+    }
+  }
+  return weights;
+}
+
+}  // namespace
+
 LayerKind sessa_kind() {
-  return {"sessa",
-          "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
-          true,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "sessa",
+          .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
+          .source = "Sessa 3",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Sessa>(read_config(config), parameters);
           },
-          true,
-          "D"};
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"D", s.width}, {"n_heads", s.heads}};
+          },
+          .whole_block = true,
+          .width_field = "D",
+          .ink = 4,
+          .races_first = true,
+          .readers = {.token_weights = token_weights},
+          .shows = LayerTrait::feedback,
+          .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
+                         {R"({"D":256,"n_heads":4})", 8, 1024},
+                         {R"({"D":128,"n_heads":4})", 16, 128}}};
 }
 
 }  // namespace afterglow

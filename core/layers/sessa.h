@@ -28,6 +28,7 @@ class Sessa final : public Layer {
  public:
   Sessa(const SessaConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "sessa"; }
+  std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `keys` (rotated) and `values` of the forward branch [B, capacity, n_kv_heads, D / n_heads], `feedback_keys` and
   /// `solution` (s) [B, capacity, 1, D]; the capacity doubles when it is used up.

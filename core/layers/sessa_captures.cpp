@@ -1,9 +1,9 @@
 // Captures of Sessa's feedback branch.
 #include "core/layers/sessa_captures.h"
 
-#include <cmath>
 #include <vector>
 
+#include "core/analysis/softmax.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
@@ -14,10 +14,7 @@ namespace {
 void strict_softmax(double* scores, std::int64_t length) {
   for (std::int64_t t = 0; t < length; ++t) {
     double* row = scores + t * length;
-    double largest = 0.0, sum = 0.0;
-    for (std::int64_t j = 0; j < t; ++j) largest = j == 0 ? row[j] : std::max(largest, row[j]);
-    for (std::int64_t j = 0; j < t; ++j) sum += row[j] = std::exp(row[j] - largest);
-    for (std::int64_t j = 0; j < t; ++j) row[j] /= sum;
+    softmax_in_place(std::span(row, static_cast<std::size_t>(t)));
     for (std::int64_t j = t; j < length; ++j) row[j] = 0.0;
   }
 }

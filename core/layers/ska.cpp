@@ -7,7 +7,7 @@
 
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -93,6 +93,16 @@ RidgeVars Ska::project(Tape& tape, const Var& x) const {
   tape.capture("queries", vars.q.value);
   tape.capture("values", vars.v.value);
   return vars;
+}
+
+bool Ska::is_causal() const {
+  using Mode = RidgeConfig::Mode;
+  const RidgeConfig& core = config_.core;
+  return core.mode == Mode::recurrent || (core.mode == Mode::chunk && core.norm == RidgeConfig::Norm::prefix);
+}
+
+bool Ska::reads_later_tokens() const {
+  return config_.core.mode == RidgeConfig::Mode::prefix || config_.core.mode == RidgeConfig::Mode::masked;
 }
 
 Var Ska::join_heads(Tape& tape, const Var& heads) const {
@@ -247,10 +257,23 @@ void Ska::set(std::string_view key, double value) {
 }
 
 LayerKind ska_kind() {
-  return {"ska", "Spectral Koopman Attention: ridge regression of the context, read through a power of its operator",
-          true, [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "ska",
+          .description =
+              "Spectral Koopman Attention: ridge regression of the context, read through a power of its operator",
+          .source = "Echo 3.2",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             return std::make_unique<Ska>(read_config(config), parameters);
-          }};
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width},      {"H", s.heads}, {"r", s.head_width},
+                    {"P", s.head_width}, {"K", 2},       {"mode", "recurrent"}};
+          },
+          .ink = 0,
+          .races_first = true,
+          .readers = ska_readers(),
+          .shows = LayerTrait::koopman_heads,
+          .benchmarks = {{R"({"d":128,"H":4,"r":24,"P":32,"K":2,"mode":"prefix"})", 16, 128, "prefix"},
+                         {R"({"d":448,"H":7,"r":56,"P":64,"K":2,"mode":"chunk","chunk":64})", 8, 2048, "chunk"}}};
 }
 
 }  // namespace afterglow

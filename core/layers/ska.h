@@ -39,6 +39,11 @@ class Ska final : public Layer {
  public:
   Ska(const SkaConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "ska"; }
+  std::int64_t heads() const override { return config_.heads; }
+  bool is_causal() const override;
+  bool reads_later_tokens() const override;
+  const Parameter& eta() const { return eta_; }              ///< [H]
+  const Parameter& gamma_raw() const { return gamma_raw_; }  ///< [H]
   /// K and ridge as they are now.
   const SkaConfig& config() const { return config_; }
   /// Masked mode needs the mask; the other modes ignore it.
@@ -64,5 +69,11 @@ class Ska final : public Layer {
   SkaConfig config_;
   const Parameter &k_proj_, &q_proj_, &v_proj_, &o_proj_, &eta_, &gamma_raw_;
 };
+
+/// What the factorisation adds to the diagonal each time it fails; the capture `jitter` counts how often.
+inline constexpr double ska_jitter_step = 1e-4;
+
+/// What can be read of its captures: token weights, the system of each group of tokens (ska_readers.cpp).
+struct LayerReaders ska_readers();
 
 }  // namespace afterglow

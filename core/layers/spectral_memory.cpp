@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/io/json_file.h"
-#include "core/layers/kl_file.h"
+#include "core/layers/files/kl_file.h"
 
 namespace afterglow {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/json_file.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -24,14 +24,22 @@ Var Swiglu::step(Tape& tape, const Var& x, LayerState& state) {
 }
 
 LayerKind swiglu_kind() {
-  return {"swiglu", "gated MLP: w_down(silu(w_gate x) * w_up x)", false,
-          [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+  return {.name = "swiglu",
+          .description = "gated MLP: w_down(silu(w_gate x) * w_up x)",
+          .source = "Shazeer 2020, GLU variants",
+          .mixes_tokens = false,
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
             refuse_unknown_keys(config, {"d", "d_ff"}, "swiglu");
             SwigluConfig c;
             c.width = get_integer(config, "d", std::nullopt, 1, 65536, "swiglu");
             c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, "swiglu");
             return std::make_unique<Swiglu>(c, parameters);
-          }};
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width}, {"d_ff", 3 * s.width}};
+          },
+          .ink = 3,
+          .benchmarks = {{R"({"d":128,"d_ff":384})", 16, 64}}};
 }
 
 }  // namespace afterglow

@@ -6,6 +6,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -26,13 +27,6 @@ std::string detail_of(const json& config) {
     text += std::string(letter) + " " + config[field].dump();
   }
   return text;
-}
-
-int heads_of(const json& config) {
-  for (const char* field : {"H", "n_heads", "num_heads"}) {
-    if (config.contains(field) && config[field].is_number_integer()) return config[field].get<int>();
-  }
-  return 0;
 }
 
 }  // namespace
@@ -96,7 +90,6 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   branch.scope = scope.prefix() + "." + kind;
   branch.label = std::to_string(block) + " " + kind;
   branch.detail = detail_of(filled);
-  branch.heads = heads_of(filled);
   const std::size_t parameters_before = store_->all().size();
   if (known == nullptr || !known->whole_block)
     branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(1.0));
@@ -105,6 +98,7 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   } catch (const Error& error) {
     throw Error(error.code(), where + ": " + error.what());
   }
+  branch.heads = static_cast<int>(branch.layer->heads());
   branch.first = &store_->all()[parameters_before];
   branches_.push_back(std::move(branch));
 }

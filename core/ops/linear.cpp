@@ -8,7 +8,7 @@ namespace {
 
 /// What several projections of one input keep for the backward pass; undefined where that is nothing.
 Tensor keep(Tape& tape, const Tensor& x, std::span<const Tensor> weights) {
-  const std::int64_t count = tape.recording() ? tape.backend().gemm_kept(x, weights) : 0;
+  const std::int64_t count = tape.recording() ? tape.backend().linear_kept(x, weights) : 0;
   return count > 0 ? tape.scratch({count}, x.dtype) : Tensor{};
 }
 
@@ -19,7 +19,7 @@ struct Projections {
   std::size_t count;
   Tensor kept;
 
-  void back(Tape& t) const {
+  void backward(Tape& t) const {
     Tensor dy[max_projections], w[max_projections];
     Grad dw[max_projections], dbias[max_projections];
     for (std::size_t k = 0; k < count; ++k) {
@@ -46,14 +46,14 @@ Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) {
   const Tensor in = as_matrix(x.value), result = as_matrix(y.value), kept = keep(tape, in, {&weight.value, 1});
   tape.backend().linear_forward_many(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
   const Projections projections{x, {weight}, {bias}, {y}, 1, kept};
-  tape.record("linear", y, [projections](Tape& t) { projections.back(t); });
+  tape.record("linear", y, [projections](Tape& t) { projections.backward(t); });
   return y;
 }
 
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
                  std::span<const Var> biases) {
-  const Check check(tape, "linear_each", x.value.dtype);
-  check.that(!weights.empty() && weights.size() <= max_projections, "from one to five maps of an input at once");
+  const Check check(tape, "linear_many", x.value.dtype);
+  check.that(!weights.empty() && weights.size() <= max_projections, "from one to five projections of an input at once");
   check.rows("x", x.value, x.shape());
   Projections projections{x, {}, {}, {}, weights.size(), {}};
   Tensor w[max_projections], b[max_projections], y[max_projections];
@@ -73,7 +73,7 @@ void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::sp
   projections.kept = keep(tape, in, {w, weights.size()});
   tape.backend().linear_forward_many(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()},
                                      projections.kept);
-  tape.record("linear_each", std::span<const Var>(results), [projections](Tape& t) { projections.back(t); });
+  tape.record("linear_many", std::span<const Var>(results), [projections](Tape& t) { projections.backward(t); });
 }
 
 namespace {
@@ -83,22 +83,22 @@ struct GatedMlp {
   Var x, gate, up, down, y;
   Tensor g, u, h;  // matrices
 
-  void back(Tape& t) const {
+  void backward(Tape& t) const {
     Backend& backend = t.backend();
     const Tensor in = as_matrix(x.value), dy = as_matrix(t.upstream(y));
-    const Tensor lifted[] = {t.scratch(g.shape, g.dtype), t.scratch(g.shape, g.dtype)};
-    const Tensor lifts[] = {gate.value, up.value};
-    const Grad ddown = t.gradient_beside(down), dlifts[] = {t.gradient_beside(gate), t.gradient_beside(up)};
+    const Tensor dgate_up[] = {t.scratch(g.shape, g.dtype), t.scratch(g.shape, g.dtype)};
+    const Tensor weights[] = {gate.value, up.value};
+    const Grad ddown = t.gradient_beside(down), dweights[] = {t.gradient_beside(gate), t.gradient_beside(up)};
     {
       const SideStream beside(backend);
-      backend.gemm_gradients({&dy, 1}, h, {&ddown, 1}, {});
+      backend.linear_gradients({&dy, 1}, h, {&ddown, 1}, {});
     }
-    backend.gated_lift_backward(dy, down.value, g, u, lifted[0], lifted[1]);
+    backend.swiglu_gate_up_backward(dy, down.value, g, u, dgate_up[0], dgate_up[1]);
     {
       const SideStream beside(backend);
-      backend.gemm_gradients(lifted, in, dlifts, {});
+      backend.linear_gradients(dgate_up, in, dweights, {});
     }
-    backend.gemm_sum(lifted, lifts, as_matrix(t.gradient(x)));
+    backend.gemm_sum(dgate_up, weights, as_matrix(t.gradient(x)));
   }
 };
 
@@ -116,7 +116,7 @@ Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Va
   for (Tensor* kept : {&mlp.g, &mlp.u, &mlp.h}) *kept = tape.scratch({rows, inner}, x.value.dtype);
   tape.backend().swiglu_gate_up(as_matrix(x.value), gate.value, up.value, mlp.g, mlp.u, mlp.h);
   tape.backend().gemm(false, true, 1.0, mlp.h, down.value, 0.0, as_matrix(y.value));
-  tape.record("gated_mlp", y, [mlp](Tape& t) { mlp.back(t); });
+  tape.record("gated_mlp", y, [mlp](Tape& t) { mlp.backward(t); });
   return y;
 }
 

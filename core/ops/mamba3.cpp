@@ -19,7 +19,7 @@ Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors&
 }
 
 Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carry) {
-  const Check check(tape, "turning_angles", dt.value.dtype);
+  const Check check(tape, "rotary_angles", dt.value.dtype);
   check.rows("dt", dt.value, {Check::any, Check::any, Check::any});
   const std::int64_t batch = dt.shape()[0], tokens = dt.shape()[1], heads = dt.shape()[2];
   check.rows("turn", turn.value, {batch, tokens, Check::any});
@@ -29,16 +29,16 @@ Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carr
   check.that(!carry.defined() || !tape.wants_gradient(theta),
              "no gradient is kept through a carried sum; begin the tape without recording");
   tape.backend().rotary_angles(dt.value, turn.value, carry, theta.value);
-  tape.record("turning_angles", theta, [dt, turn, theta](Tape& t) {
+  tape.record("rotary_angles", theta, [dt, turn, theta](Tape& t) {
     const Grad ddt = t.gradient(dt), dturn = t.gradient(turn);
     const Tensor sums = t.scratch(theta.shape(), theta.value.dtype);
-    t.backend().turning_angles_backward(dt.value, turn.value, t.upstream(theta), sums, ddt, dturn);
+    t.backend().rotary_angles_backward(dt.value, turn.value, t.upstream(theta), sums, ddt, dturn);
   });
   return theta;
 }
 
 Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps) {
-  const Check check(tape, "turned_heads", x.value.dtype);
+  const Check check(tape, "rotate_heads", x.value.dtype);
   check.rows("x", x.value, {Check::any, Check::any, Check::any});
   const std::int64_t batch = x.shape()[0], tokens = x.shape()[1], states = x.shape()[2], heads = bias.shape()[0];
   check.tensor("weight", weight.value, {states});
@@ -50,11 +50,11 @@ Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, c
   const Var y = tape.result({batch, tokens, heads, states}, x.value.dtype, {x, weight, bias, theta});
   const Tensor inverse = tape.scratch({batch * tokens}, x.value.dtype);
   tape.backend().rotate_heads(x.value, weight.value, bias.value, theta.value, eps, y.value, inverse);
-  tape.record("turned_heads", y, [x, weight, bias, theta, inverse, y](Tape& t) {
+  tape.record("rotate_heads", y, [x, weight, bias, theta, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dtheta = t.gradient(theta);
     const Grad dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
     const Tensor sums = t.scratch(x.shape(), x.value.dtype);
-    t.backend().turned_heads_backward(x.value, weight.value, theta.value, y.value, inverse, t.upstream(y), sums, dx,
+    t.backend().rotate_heads_backward(x.value, weight.value, theta.value, y.value, inverse, t.upstream(y), sums, dx,
                                       dweight, dbias, dtheta);
   });
   return y;

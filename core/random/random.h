@@ -1,8 +1,6 @@
 // Random: the numbers of one place (seed, stream, index), drawn one after the other.
 #pragma once
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "core/random/philox.h"
 
@@ -43,12 +41,6 @@ class Random {
   /// depends only on how many words were drawn before it. The last bit of the double is the mathematics library's;
   /// rounded to float the value is the same on every machine for all practical purposes.
   double normal();
-
-  /// Uniform permutation in place (Fisher-Yates).
-  template <typename T>
-  void shuffle(std::vector<T>& items) {
-    for (std::uint64_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[uniform_int(left)]);
-  }
 
  private:
   std::uint64_t seed_;

@@ -1,6 +1,7 @@
 // Fields: reads a task's configuration against the parameters it declares, with errors that say what to change.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -34,16 +35,11 @@ class Fields {
 
  private:
   const TaskParameter& parameter(const std::string& name) const;
-  nlohmann::json value(const std::string& name) const;
-  int checked(const TaskParameter& parameter, const nlohmann::json& value) const;
-  std::vector<int> range(const TaskParameter& parameter, const std::string& written) const;
-  [[noreturn]] void refuse_value(const TaskParameter& parameter, const std::string& found) const;
 
   const TaskInfo& info_;
   const nlohmann::json& config_;
+  std::shared_ptr<const nlohmann::json> filled_;  ///< the configuration with the defaults of what it leaves out
+  std::string where_;                             ///< how messages begin
 };
-
-/// What a parameter takes, in words: "a whole number from 1 to 32".
-std::string accepted_values(const TaskParameter& parameter);
 
 }  // namespace afterglow

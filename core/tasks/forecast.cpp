@@ -63,7 +63,9 @@ SeriesWindows read_series(const std::string& path, std::int64_t most, std::int64
   const CsvTable table = read_csv(path);
   if (table.columns() < 2)
     throw Error(ExitCode::bad_input, path + ": expected a column of times and at least one of numbers");
-  const std::size_t first = table.rows() > 0 && table.looks_numeric(0) ? 0 : 1;
+  if (table.rows() == 0)
+    throw Error(ExitCode::bad_input, path + ": there is no row of numbers below the header; give a file with a series");
+  const std::size_t first = table.looks_numeric(0) ? 0 : 1;
   const std::size_t rows = std::min(table.rows(), static_cast<std::size_t>(most));
   const std::vector<std::string> names(table.names().begin() + static_cast<std::ptrdiff_t>(first), table.names().end());
   std::vector<std::string> times;

@@ -56,12 +56,6 @@ bool takes(const TaskInfo& info, const std::string& name) {
 
 }  // namespace
 
-const char* role_name(TokenRole role) {
-  static constexpr const char* names[] = {"blank", "start", "separator", "query",  "arrow", "equals",
-                                          "key",   "value", "filler",    "action", "text"};
-  return names[static_cast<std::size_t>(role)];
-}
-
 Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) const {
   const auto size = static_cast<std::size_t>(length_);
   Example out{

@@ -38,7 +38,6 @@ enum class TokenRole : std::uint8_t {
   action,  ///< something that an agent does
   text,    ///< a character or letter
 };
-const char* role_name(TokenRole role);
 
 /// A configured generator. Immutable, hence safe to use from any number of threads.
 class Task {

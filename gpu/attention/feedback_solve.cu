@@ -214,7 +214,7 @@ __device__ inline unsigned read_count(const unsigned* count) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(count) : "memory");
   return value;
 }
-/// What the whole block wrote before its last barrier is seen by whoever reads this count.
+/// What the whole block wrote before its last barrier is seen by every block that reads this count.
 __device__ inline void write_count(unsigned* count, unsigned value) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(count), "r"(value) : "memory");
 }

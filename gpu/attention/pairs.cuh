@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 
+#include "gpu/cuda_backend.h"
 #include "gpu/device/operands.cuh"
 
 namespace afterglow::device::tiles {
@@ -148,7 +149,7 @@ struct GradientPass {
     });
   }
 
-  /// One tile of the other kind; the copies of the next begin as soon as nobody reads the places they go to.
+  /// One tile of the other kind; the copies of the next begin as soon as no warp reads the places they go to.
   __device__ __forceinline__ void add_step(int step, Share<columns>& sum, Share<columns>& value_sum) const {
     wait<1>();
     __syncthreads();

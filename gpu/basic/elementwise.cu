@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/backend/element_type.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -89,19 +90,19 @@ struct BiasedProjections {
 
 __global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections projections) {
   await_previous();
-  const Biased& map = projections.of[blockIdx.y];
-  const bool fours = map.y.vector && map.columns % 4 == 0;
-  const unsigned across = fours ? map.columns / 4 : map.columns, step = gridDim.x * threads;
-  const std::size_t count = std::size_t{map.rows} * across;
+  const Biased& own = projections.of[blockIdx.y];
+  const bool fours = own.y.vector && own.columns % 4 == 0;
+  const unsigned across = fours ? own.columns / 4 : own.columns, step = gridDim.x * threads;
+  const std::size_t count = std::size_t{own.rows} * across;
   for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
     const unsigned row = static_cast<unsigned>(i / across), place = static_cast<unsigned>(i % across);
-    float* y = map.y.data + std::size_t{row} * map.y.stride;
+    float* y = own.y.data + std::size_t{row} * own.y.stride;
     if (fours) {
       float4& four = reinterpret_cast<float4*>(y)[place];
-      const float* bias = map.bias + 4 * place;
+      const float* bias = own.bias + 4 * place;
       four = make_float4(four.x + bias[0], four.y + bias[1], four.z + bias[2], four.w + bias[3]);
     } else {
-      y[place] += map.bias[place];
+      y[place] += own.bias[place];
     }
   }
 }
@@ -121,20 +122,7 @@ void fill_with(cudaStream_t stream, const Tensor& x, double value) {
 }  // namespace
 
 void CudaBackend::fill(const Tensor& x, double value) {
-  switch (x.dtype) {
-    case DType::f32:
-      fill_with<float>(stream(), x, value);
-      break;
-    case DType::f64:
-      fill_with<double>(stream(), x, value);
-      break;
-    case DType::i32:
-      fill_with<std::int32_t>(stream(), x, value);
-      break;
-    case DType::u8:
-      fill_with<std::uint8_t>(stream(), x, value);
-      break;
-  }
+  with_element_type(x.dtype, [&](auto zero) { fill_with<decltype(zero)>(stream(), x, value); });
   launched("fill");
 }
 

@@ -181,7 +181,7 @@ void CudaBackend::embedding(const Tensor& tokens, const Tensor& table, const Ten
 
 void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
   if (!dtable.wanted()) return;
-  launch_kept_gradients();  // that of a head that shares the table comes first, and the others are the last
+  products_.launch_kept_gradients();  // that of a head that shares the table comes first, and the others are the last
   launch(embedding_backward_kernel, static_cast<unsigned>(dtable.tensor.rows()), threads, 0, stream(), tokens.as<int>(),
          rows_of(dy), static_cast<unsigned>(tokens.elements()), sink_of(dtable));
   launched("embedding_backward");

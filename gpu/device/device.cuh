@@ -21,7 +21,7 @@ struct Rows {
   __device__ T& at(std::size_t row, unsigned column) const { return data[row * stride + column]; }
 };
 
-/// Where a gradient goes: assigned, added, or dropped when nobody asked.
+/// Where a gradient goes: assigned, added, or dropped where it is not wanted.
 struct Sink {
   Rows<float> rows;
   bool accumulate = false;

@@ -1,4 +1,7 @@
 // What this GPU and the code built for it can do.
+#include <atomic>
+
+#include "gpu/cuda.h"
 #include "gpu/device/launch.cuh"
 
 namespace afterglow::device {
@@ -6,6 +9,19 @@ namespace afterglow::device {
 namespace {
 
 __global__ void sample_kernel() {}
+
+std::atomic<bool> warpgroups_wanted = true;
+
+bool gpu_has_warpgroups() {
+  static const bool result = [] {
+    int device = 0, major = 0, minor = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
+           minor == 0;
+  }();
+  return result;
+}
 
 }  // namespace
 
@@ -22,15 +38,15 @@ bool begins_early() {
   return result;
 }
 
-bool has_warpgroups() {
-  static const bool result = [] {
-    int device = 0, major = 0, minor = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
-           minor == 0;
-  }();
-  return result;
-}
+bool has_warpgroups() { return warpgroups_wanted && gpu_has_warpgroups(); }
 
 }  // namespace afterglow::device
+
+namespace afterglow {
+
+bool cuda_use_warpgroups(bool wanted) {
+  device::warpgroups_wanted = wanted;
+  return device::gpu_has_warpgroups();
+}
+
+}  // namespace afterglow

@@ -15,7 +15,7 @@ __device__ inline void await_previous() {
 /// Whether this GPU, with the code built for it, can begin kernels early.
 bool begins_early();
 
-/// Whether this GPU multiplies by warp groups: compute capability 9.0.
+/// Whether kernels may multiply by warp groups: compute capability 9.0, and not switched off (cuda_use_warpgroups).
 bool has_warpgroups();
 
 template <class... Parameters, class... Arguments>

@@ -62,7 +62,7 @@ __device__ __forceinline__ void multiply_halves(float (&sums)[8][4], const std::
 }
 
 /// 64 x 64 numbers in shared memory: a panel of halves, and one of the halves of what those left; numbers are to be
-/// multiplied by a scale that whoever filled it knows.
+/// multiplied by a scale that the kernel which filled it knows.
 struct HalfMatrix {
   using Block = Panel<64>;
   static constexpr int rest = Block::block_bytes, bytes = 2 * Block::block_bytes;

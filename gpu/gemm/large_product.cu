@@ -220,8 +220,8 @@ bool is_aligned(const Tensor& tensor) {
 
 }  // namespace
 
-bool CudaBackend::large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
-                                double beta, const Tensor& c) {
+bool ProductPlanner::large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
+                                   double beta, const Tensor& c) {
   const std::int64_t rows = c.rows(), columns = c.columns(), depth = transpose_a ? a.rows() : a.columns();
   const std::int64_t row_tiles = blocks_for(rows, tile_rows), column_tiles = blocks_for(columns, tile_columns);
   const bool is_wasteful = row_tiles * tile_rows * column_tiles * tile_columns > rows * columns * 3 / 2;
@@ -243,18 +243,18 @@ bool CudaBackend::large_product(bool transpose_a, bool transpose_b, double alpha
                  c.as<float>(),
                  static_cast<unsigned>(c.row_stride),
                  nullptr};
-  if (shares > 1) p.partials = scratch(static_cast<std::size_t>(rows * columns) * shares);
+  if (shares > 1) p.partials = backend_.scratch(static_cast<std::size_t>(rows * columns) * shares);
   if (transpose_a) {
-    launch_large_product<false, false>(stream(), p, shares);
+    launch_large_product<false, false>(backend_.stream(), p, shares);
   } else if (transpose_b) {
-    launch_large_product<true, true>(stream(), p, shares);
+    launch_large_product<true, true>(backend_.stream(), p, shares);
   } else {
-    launch_large_product<true, false>(stream(), p, shares);
+    launch_large_product<true, false>(backend_.stream(), p, shares);
   }
   if (shares > 1) {
-    launch(add_partials_kernel, blocks_for(rows * columns / 4, threads), threads, 0, stream(), p, shares);
+    launch(add_partials_kernel, blocks_for(rows * columns / 4, threads), threads, 0, backend_.stream(), p, shares);
   }
-  launched("large product");
+  backend_.launched("large product");
   return true;
 }
 

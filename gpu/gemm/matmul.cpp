@@ -30,8 +30,8 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
   const auto depth = static_cast<int>(transpose_a ? a.rows() : a.columns());
   if (rows == 0 || columns == 0) return;
-  if (precision_ == Precision::fp32 && (small_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
-                                        large_product(transpose_a, transpose_b, alpha, a, b, beta, c))) {
+  if (precision_ == Precision::fp32 && (products_.small_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
+                                        products_.large_product(transpose_a, transpose_b, alpha, a, b, beta, c))) {
     return;
   }
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
@@ -55,16 +55,16 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
                           &beta32, c.data, CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT));
 }
 
-void CudaBackend::multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
-                                  const device::Halves& b, const float* beta, const Tensor& c) {
-  stream();
-  check_blas(cublasSetPointerMode(lane_->blas, CUBLAS_POINTER_MODE_DEVICE));
+void ProductPlanner::multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
+                                     const device::Halves& b, const float* beta, const Tensor& c) {
+  backend_.stream();
+  check_blas(cublasSetPointerMode(backend_.blas(), CUBLAS_POINTER_MODE_DEVICE));
   const cublasStatus_t status = cublasGemmEx(
-      lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+      backend_.blas(), transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
       static_cast<int>(c.columns()), static_cast<int>(c.rows()), static_cast<int>(transpose_a ? a.rows : a.columns),
       alpha, b.data, CUDA_R_16F, static_cast<int>(b.stride), a.data, CUDA_R_16F, static_cast<int>(a.stride), beta,
       c.data, CUDA_R_32F, static_cast<int>(c.row_stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-  check_blas(cublasSetPointerMode(lane_->blas, CUBLAS_POINTER_MODE_HOST));
+  check_blas(cublasSetPointerMode(backend_.blas(), CUBLAS_POINTER_MODE_HOST));
   check_blas(status);
 }
 

@@ -2,7 +2,7 @@
 // of a training step have about a thousand rows and a few hundred columns. Every operand is split into a tf32 number
 // and the rest (tiles.cuh). Small tiles fill the GPU, groups of warps and, for the gradients of weights, several
 // blocks share the depth of a tile; their sums are added in a fixed order. Projections of one input, their gradients,
-// and the gated lift of an MLP are one launch each.
+// and gate and up projection of a SwiGLU are one launch each.
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -138,7 +138,7 @@ __device__ Place place_of(const Products& p, unsigned tile) {
     while (result + 1 < p.count && p.results[result + 1].first_tile <= tile) ++result;
   }
   const unsigned across = p.results[result].across, own = tile - p.results[result].first_tile;
-  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  const unsigned width = p.finish == Finish::gate_up ? P::columns / 2 : P::columns;
   return {result, own / across * P::rows, own % across * width};
 }
 
@@ -200,7 +200,7 @@ struct Sums {
 
 /// g, u and h = silu(g) u: a tile has 32 columns of g on its left and the same columns of u on its right.
 template <class P>
-__device__ void finish_lift(const Products& p, const Sums<P>& sums, const Place& place) {
+__device__ void finish_gate_up(const Products& p, const Sums<P>& sums, const Place& place) {
   for (unsigned i = threadIdx.x; i < P::elements / 8; i += P::block) {
     const unsigned row = i / (P::quads / 2), column = i % (P::quads / 2) * 4;
     float g[4], u[4], h[4];
@@ -216,7 +216,7 @@ __device__ void finish_lift(const Products& p, const Sums<P>& sums, const Place&
 
 /// What a thread needs of g and u to come back from h; read while the product is computed.
 template <class P>
-struct Lifted {
+struct GateUp {
   static constexpr unsigned each = P::elements / 4 / P::block;
   float g[each][4], u[each][4];
 
@@ -246,15 +246,16 @@ struct Lifted {
 };
 
 template <class P>
-__device__ void finish_fall(const Products& p, const Sums<P>& sums, const Place& place, const Lifted<P>& lifted) {
+__device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, const Place& place,
+                                        const GateUp<P>& gate_up) {
 #pragma unroll
-  for (unsigned k = 0; k < Lifted<P>::each; ++k) {
+  for (unsigned k = 0; k < GateUp<P>::each; ++k) {
     const unsigned i = threadIdx.x + k * P::block, row = i / P::quads, column = i % P::quads * 4;
     float dh[4], dg[4], du[4];
     sums.at(row, column, dh);
 #pragma unroll
     for (unsigned e = 0; e < 4; ++e) {
-      const float g = lifted.g[k][e], u = lifted.u[k][e];
+      const float g = gate_up.g[k][e], u = gate_up.u[k][e];
       dg[e] = dh[e] * u * silu_slope(g);
       du[e] = dh[e] * silu(g);
     }
@@ -343,9 +344,11 @@ struct Slabs {
     start();
   }
   __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
-  __device__ const Matrix& right(unsigned k) const { return p.finish == Finish::lift ? p.terms[k].b : p.terms[term].b; }
+  __device__ const Matrix& right(unsigned k) const {
+    return p.finish == Finish::gate_up ? p.terms[k].b : p.terms[term].b;
+  }
   __device__ unsigned right_column(unsigned k) const {
-    return place.column + (p.finish == Finish::lift ? 0 : part * k);
+    return place.column + (p.finish == Finish::gate_up ? 0 : part * k);
   }
   __device__ void start() {
     const Result& r = p.results[place.result];
@@ -421,7 +424,7 @@ __device__ void settle(float (&sum)[2][4][4], float (&some)[2][4][4]) {
 enum class Extra {
   none,
   biases,  ///< plain results get them
-  lifted   ///< Finish::fall gets g and u
+  gate_up  ///< Finish::gate_up_backward gets g and u
 };
 
 template <class P, bool a_deep, bool b_deep, Extra extra>
@@ -437,8 +440,8 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
   const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
   await_previous();  // places were found meanwhile
   for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
-  Lifted<P> lifted;
-  if constexpr (extra == Extra::lifted) lifted.load(p, place);
+  GateUp<P> gate_up;
+  if constexpr (extra == Extra::gate_up) gate_up.load(p, place);
   constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
   float sum[2][4][4] = {}, some[2][4][4] = {};
   float* stage = memory;
@@ -484,10 +487,10 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
     sums.from_partials = true;
   }
   if constexpr (P::across == 2) {
-    if (p.finish == Finish::lift) return finish_lift<P>(p, sums, place);
+    if (p.finish == Finish::gate_up) return finish_gate_up<P>(p, sums, place);
   }
-  if constexpr (extra == Extra::lifted) {
-    finish_fall<P>(p, sums, place, lifted);
+  if constexpr (extra == Extra::gate_up) {
+    finish_gate_up_backward<P>(p, sums, place, gate_up);
   } else if constexpr (extra == Extra::biases) {
     finish_biased<P>(p, sums, place);
   } else {
@@ -507,7 +510,7 @@ Result result_of(const Tensor& tensor, double beta) {
 /// Counts the tiles of all results that have some of their own.
 template <class P>
 unsigned count_tiles(Products& p) {
-  const unsigned width = p.finish == Finish::lift ? P::columns / 2 : P::columns;
+  const unsigned width = p.finish == Finish::gate_up ? P::columns / 2 : P::columns;
   const unsigned own = p.summed || p.finish != Finish::plain ? 1 : p.count;
   p.tiles = 0;
   for (unsigned i = 0; i < own; ++i) {
@@ -604,8 +607,8 @@ void launch_products(cudaStream_t stream, const Products& p) {
 
 }  // namespace
 
-bool CudaBackend::multiply_large(Products& p, bool a_deep, bool b_deep) {
-  if (precision_ != Precision::fp32 || p.finish != Finish::plain || p.biased || !has_warpgroups() ||
+bool ProductPlanner::multiply_large(Products& p, bool a_deep, bool b_deep) {
+  if (backend_.precision() != Precision::fp32 || p.finish != Finish::plain || p.biased || !has_warpgroups() ||
       !are_vectors(p, a_deep, b_deep))
     return false;
   const double wanted = products_of(p), tile = WarpgroupTile::rows * WarpgroupTile::columns;
@@ -615,46 +618,47 @@ bool CudaBackend::multiply_large(Products& p, bool a_deep, bool b_deep) {
   if (tile * p.tiles * depth > wanted * 1.5) return false;
   p.splits = shares_of_depth(p);
   if (p.splits > 1)
-    p.partials = scratch(std::size_t{p.splits} * p.tiles * WarpgroupTile::rows * WarpgroupTile::columns);
-  multiply_on_warpgroups(stream(), p, a_deep, b_deep);
-  launched("large product");
+    p.partials = backend_.scratch(std::size_t{p.splits} * p.tiles * WarpgroupTile::rows * WarpgroupTile::columns);
+  multiply_on_warpgroups(backend_.stream(), p, a_deep, b_deep);
+  backend_.launched("large product");
   return true;
 }
 
 template <bool a_deep, bool b_deep>
-bool CudaBackend::multiply_tiles(Products& p) {
+bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
-  if (precision_ != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
+  if (backend_.precision() != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
     return multiply_large(p, a_deep, b_deep);
   }
   const auto run = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);
     if (const std::size_t partials = share_depth<P>(p)) {
-      p.partials = scratch(partials);
-      p.tickets = tickets_;
+      p.partials = backend_.scratch(partials);
+      p.tickets = backend_.tickets();
     }
     if constexpr (a_deep && b_deep) {
-      if (p.biased) return launch_products<P, true, true, Extra::biases>(stream(), p);
+      if (p.biased) return launch_products<P, true, true, Extra::biases>(backend_.stream(), p);
     }
     if constexpr (a_deep && !b_deep) {
-      if (p.finish == Finish::fall) return launch_products<P, true, false, Extra::lifted>(stream(), p);
+      if (p.finish == Finish::gate_up_backward)
+        return launch_products<P, true, false, Extra::gate_up>(backend_.stream(), p);
     }
-    launch_products<P, a_deep, b_deep>(stream(), p);
+    launch_products<P, a_deep, b_deep>(backend_.stream(), p);
   };
   if constexpr (!a_deep) {
     run(Shared());
-  } else if (p.finish == Finish::lift || wide >= wide_tiles) {
+  } else if (p.finish == Finish::gate_up || wide >= wide_tiles) {
     run(Wide());
   } else {
     run(Narrow());
   }
-  launched("product");
+  backend_.launched("product");
   return true;
 }
 
-bool CudaBackend::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
-                                double beta, const Tensor& c) {
+bool ProductPlanner::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
+                                   double beta, const Tensor& c) {
   const std::int64_t depth = transpose_a ? a.rows() : a.columns();
   if ((transpose_a && transpose_b) || depth == 0) return false;
   Products p;
@@ -667,15 +671,15 @@ bool CudaBackend::small_product(bool transpose_a, bool transpose_b, double alpha
                        : multiply_tiles<true, false>(p);
 }
 
-bool CudaBackend::can_group(std::size_t count) const {
-  return precision_ == Precision::fp32 && count > 0 && count <= max_products;
+bool ProductPlanner::can_group(std::size_t count) const {
+  return backend_.precision() == Precision::fp32 && count > 0 && count <= max_products;
 }
 
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const Tensor& kept) {
-  if (map_rounded(x, weights, results, kept)) return add_biases(biases, results);
+  if (products_.project_rounded(x, weights, results, kept)) return add_biases(biases, results);
   Products p;
-  if (can_group(weights.size()) && x.columns() > 0) {
+  if (products_.can_group(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
     for (unsigned i = 0; i < p.count; ++i) {
       p.terms[i] = {matrix_of(x), matrix_of(weights[i]), static_cast<unsigned>(x.columns())};
@@ -683,8 +687,8 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
       if (i < biases.size()) p.biases[i] = biases[i].as<float>();
       p.biased = p.biased || p.biases[i] != nullptr;
     }
-    if (multiply_tiles<true, true>(p)) return;
-    if (std::exchange(p.biased, false) && multiply_large(p, true, true)) return add_biases(biases, results);
+    if (products_.multiply_tiles<true, true>(p)) return;
+    if (std::exchange(p.biased, false) && products_.multiply_large(p, true, true)) return add_biases(biases, results);
     if (weights.size() > 1) {  // too much for one launch
       for (std::size_t i = 0; i < weights.size(); ++i)
         linear_forward_many(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases,
@@ -699,23 +703,23 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
   if (!c.wanted()) return;
   Products p;
-  if (can_group(a.size())) {
+  if (products_.can_group(a.size())) {
     p.count = static_cast<unsigned>(a.size());
     p.summed = true;
     for (unsigned i = 0; i < p.count; ++i) {
       p.terms[i] = {matrix_of(a[i]), matrix_of(b[i]), static_cast<unsigned>(a[i].columns())};
     }
     p.results[0] = result_of(c.tensor, c.accumulate ? 1 : 0);
-    if (multiply_tiles<true, false>(p)) return;
+    if (products_.multiply_tiles<true, false>(p)) return;
   }
   for (std::size_t i = 0; i < a.size(); ++i) {
     gemm(false, false, 1.0, a[i], b[i], i > 0 || c.accumulate ? 1.0 : 0.0, c.tensor);
   }
 }
 
-void CudaBackend::gemm_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
-                                 std::span<const Grad> dbiases) {
-  multiply_gradients(dresults, x, dweights);
+void CudaBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                                   std::span<const Grad> dbiases) {
+  products_.multiply_gradients(dresults, x, dweights);
   sum_biases(dresults, dbiases);
 }
 
@@ -727,8 +731,8 @@ void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const G
   }
 }
 
-void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
-                                     std::span<const Grad> dweights) {
+void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
+                                        std::span<const Grad> dweights) {
   Products p;
   if (can_group(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {
@@ -736,19 +740,19 @@ void CudaBackend::multiply_gradients(std::span<const Tensor> dresults, const Ten
       p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
       p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
     }
-    if (p.count == 0 || (lane_ == &beside_ && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
+    if (p.count == 0 || (backend_.is_beside() && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
   }
   launch_kept_gradients();  // one of them may go where one of these goes
   for (std::size_t i = 0; i < dresults.size(); ++i) {
     if (dweights[i].wanted())
-      gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
+      backend_.gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
   }
 }
 
 // Nothing that a gradient is found from changes before the backward pass ends, so these products can wait. Launched one
 // by one they take longer than the chain that they run beside: few tiles each, whose depth several blocks have to
 // share.
-bool CudaBackend::keep_gradients(const Products& products) {
+bool ProductPlanner::keep_gradients(const Products& products) {
   Products p = products;
   const unsigned tiles = count_tiles<Shared>(p);
   if (kept_gradients_ != nullptr && writes_to_one_of(p, *kept_gradients_)) launch_kept_gradients();
@@ -766,43 +770,44 @@ bool CudaBackend::keep_gradients(const Products& products) {
   return true;
 }
 
-void CudaBackend::launch_kept_gradients() {
+void ProductPlanner::launch_kept_gradients() {
   if (kept_gradients_ == nullptr) return;
   const std::shared_ptr<Products> kept = std::move(kept_gradients_);
   std::optional<SideStream> beside;
-  if (lane_ != &beside_) beside.emplace(*this);
-  const Precision precision = std::exchange(precision_, Precision::fp32);  // with which they were kept
+  if (!backend_.is_beside()) beside.emplace(backend_);
+  const Precision precision = backend_.precision();
+  backend_.set_precision(Precision::fp32);  // with which they were kept
   multiply_tiles<false, false>(*kept);
-  precision_ = precision;
+  backend_.set_precision(precision);
 }
 
 void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g,
                                  const Tensor& u, const Tensor& h) {
   Products p;
-  p.finish = Finish::lift;
+  p.finish = Finish::gate_up;
   p.count = 1;  // one depth: both products run through it side by side
   p.terms[0] = {matrix_of(x), matrix_of(gate), static_cast<unsigned>(x.columns())};
   p.terms[1] = {matrix_of(x), matrix_of(up), static_cast<unsigned>(x.columns())};
   p.results[0] = result_of(g, 0);
   p.results[1] = result_of(u, 0);
   p.results[2] = result_of(h, 0);
-  if (can_group(1) && x.columns() > 0 && multiply_tiles<true, true>(p)) return;
+  if (products_.can_group(1) && x.columns() > 0 && products_.multiply_tiles<true, true>(p)) return;
   gemm(false, true, 1.0, x, gate, 0.0, g);
   gemm(false, true, 1.0, x, up, 0.0, u);
   silu_multiply(g, u, h);
 }
 
-void CudaBackend::gated_lift_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
-                                      const Tensor& dg, const Tensor& du) {
+void CudaBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                          const Tensor& dg, const Tensor& du) {
   Products p;
-  p.finish = Finish::fall;
+  p.finish = Finish::gate_up_backward;
   p.count = 1;
   p.terms[0] = {matrix_of(dy), matrix_of(down), static_cast<unsigned>(dy.columns())};
   p.results[0] = result_of(dg, 0);
   p.results[1] = result_of(du, 0);
   p.kept[0] = matrix_of(g);
   p.kept[1] = matrix_of(u);
-  if (can_group(1) && dy.columns() > 0 && multiply_tiles<true, false>(p)) return;
+  if (products_.can_group(1) && dy.columns() > 0 && products_.multiply_tiles<true, false>(p)) return;
   gemm(false, false, 1.0, dy, down, 0.0, du);
   silu_multiply_backward(g, u, du, {dg, false}, {du, false});
 }

@@ -48,9 +48,9 @@ struct Result {
 
 /// What becomes of the sums.
 enum class Finish {
-  plain,  ///< each term has its own result, or all terms are added into the first
-  lift,   ///< terms 0 and 1 give g and u (results 0 and 1) and h = silu(g) u (result 2)
-  fall    ///< the sum dh becomes dg = dh u silu'(g) and du = dh silu(g) (results 0 and 1); g and u are `kept`
+  plain,            ///< each term has its own result, or all terms are added into the first
+  gate_up,          ///< terms 0 and 1 give g and u (results 0 and 1) and h = silu(g) u (result 2)
+  gate_up_backward  ///< the sum dh becomes dg = dh u silu'(g) and du = dh silu(g) (results 0 and 1); g and u are `kept`
 };
 
 struct Products {

@@ -219,33 +219,33 @@ struct BackOperands {
 
 }  // namespace
 
-void CudaBackend::round_operands(Roundings& all) {
-  all.peaks = scratch(Roundings::most * max_blocks);
-  all.ticket = tickets_;
-  launch(peak_kernel, all.blocks, threads, 0, stream(), all);
-  launch(round_kernel, all.blocks, threads, 0, stream(), all);
-  launched("rounding to halves");
+void ProductPlanner::round_operands(Roundings& all) {
+  all.peaks = backend_.scratch(Roundings::most * max_blocks);
+  all.ticket = backend_.tickets();
+  launch(peak_kernel, all.blocks, threads, 0, backend_.stream(), all);
+  launch(round_kernel, all.blocks, threads, 0, backend_.stream(), all);
+  backend_.launched("rounding to halves");
 }
 
-bool CudaBackend::rounds_projections(const Tensor& x, std::span<const Tensor> weights) const {
-  return precision_ == Precision::tf32 && weights.size() <= max_products && x.columns() >= min_depth && can_round(x) &&
-         can_round(weights) &&
+bool ProductPlanner::rounds_projections(const Tensor& x, std::span<const Tensor> weights) const {
+  return backend_.precision() == Precision::tf32 && weights.size() <= max_products && x.columns() >= min_depth &&
+         can_round(x) && can_round(weights) &&
          std::all_of(weights.begin(), weights.end(), [](const Tensor& weight) { return weight.rows() % 8 == 0; }) &&
          x.elements() * rows_of_all(weights) >= min_products;
 }
 
-std::int64_t CudaBackend::gemm_kept(const Tensor& x, std::span<const Tensor> weights) const {
-  if (!rounds_projections(x, weights)) return 0;
+std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
+  if (!products_.rounds_projections(x, weights)) return 0;
   return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(x.rows(), x.columns())) / sizeof(float));
 }
 
-bool CudaBackend::map_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
-                              const Tensor& kept) {
+bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
+                                     const Tensor& kept) {
   if (!rounds_projections(x, weights) || (weights.size() == 1 && !kept.defined())) return false;
   const std::int64_t outputs = rows_of_all(weights);
   const std::size_t weight_bytes = bytes_of_halves(outputs, x.columns());
   const std::size_t input_bytes = bytes_of_scales + bytes_of_halves(x.rows(), x.columns());
-  Room room{static_cast<std::byte*>(operand_memory(weight_bytes + (kept.defined() ? 0 : input_bytes)))};
+  Room room{static_cast<std::byte*>(backend_.operand_memory(weight_bytes + (kept.defined() ? 0 : input_bytes)))};
   const Halves all_weights = room.halves(outputs, x.columns());
   if (kept.defined()) room.next = kept.as<std::byte>();
   Roundings all;
@@ -264,32 +264,32 @@ bool CudaBackend::map_rounded(const Tensor& x, std::span<const Tensor> weights, 
 }
 
 void CudaBackend::linear_backward(const LinearBackward& projections) {
-  if (!rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
-    return Backend::linear_backward(projections);
+  if (!products_.rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
+    return linear_backward_by_parts(*this, projections);
   BackOperands operands(projections, operand_memory(BackOperands::bytes(projections)));
-  round_operands(operands.all);
+  products_.round_operands(operands.all);
   const RoundedScales& scales = *operands.all.scales;
   {
     // Before dx, so that they are over, or nearly, when a core's few blocks look for room after it.
     const SideStream beside(*this);
-    operands_beside_ = true;
-    multiply_rounded_gradients(operands.gradients, operands.input, scales, projections);
+    side_reads_operands_ = true;
+    products_.multiply_rounded_gradients(operands.gradients, operands.input, scales, projections);
     sum_biases(projections.dresults, projections.dbiases);
   }
   if (projections.dx.wanted()) {
-    multiply_halves(false, false, scales.of_products(Kind::input), operands.gradients, operands.weights,
-                    scales.factor(projections.dx), projections.dx.tensor);
+    products_.multiply_halves(false, false, scales.of_products(Kind::input), operands.gradients, operands.weights,
+                              scales.factor(projections.dx), projections.dx.tensor);
   }
 }
 
-void CudaBackend::multiply_rounded_gradients(const Halves& gradients, const Halves& input, const RoundedScales& scales,
-                                             const LinearBackward& projections) {
+void ProductPlanner::multiply_rounded_gradients(const Halves& gradients, const Halves& input,
+                                                const RoundedScales& scales, const LinearBackward& projections) {
   const std::span<const Grad> dweights = projections.dweights;
   const bool all_wanted = std::all_of(dweights.begin(), dweights.end(), [](const Grad& dw) { return dw.wanted(); });
   const float* alpha = scales.of_products(Kind::weight);
   if (dweights.size() > 1 && all_wanted && are_apart(dweights) && gradients.columns * input.columns <= max_handed_out) {
     const Shape shape{gradients.columns, input.columns};
-    const Tensor sums(scratch(static_cast<std::size_t>(shape.elements())), shape, DType::f32);
+    const Tensor sums(backend_.scratch(static_cast<std::size_t>(shape.elements())), shape, DType::f32);
     multiply_halves(true, false, alpha, gradients, input, &scales.zero, sums);
     Parts parts;
     parts.from = sums.as<float>();
@@ -297,8 +297,9 @@ void CudaBackend::multiply_rounded_gradients(const Halves& gradients, const Halv
       parts.to[i] = sink_of(dweights[i]);
       parts.first[i + 1] = parts.first[i] + static_cast<unsigned>(dweights[i].tensor.elements());
     }
-    launch(hand_out_kernel, dim3(max_blocks, static_cast<unsigned>(dweights.size())), threads, 0, stream(), parts);
-    return launched("gradients of maps");
+    launch(hand_out_kernel, dim3(max_blocks, static_cast<unsigned>(dweights.size())), threads, 0, backend_.stream(),
+           parts);
+    return backend_.launched("gradients of projections");
   }
   std::int64_t column = 0;
   for (std::size_t i = 0; i < dweights.size(); ++i) {

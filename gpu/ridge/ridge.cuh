@@ -1,4 +1,4 @@
-// What the way there and the backward pass through the SKA core share: sizes, tiles of tokens and products of small
+// What the forward and the backward pass through the SKA core share: sizes, tiles of tokens and products of small
 // matrices in shared memory.
 //
 // A matrix in shared memory is zero-padded to 16 W x 16 W: W is 2 for sizes up to 32, 4 up to 64. Products run on the

@@ -205,11 +205,11 @@ void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tens
     }
     if (kept != nullptr && lane == 31) kept[i] = last;
   });
-  launched("turning_angles");
+  launched("rotary_angles");
 }
 
-void CudaBackend::turning_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta,
-                                          const Tensor& sums, const Grad& ddt, const Grad& dturn) {
+void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
+                                         const Grad& ddt, const Grad& dturn) {
   const AngleSizes s{static_cast<unsigned>(dt.shape[1]), static_cast<unsigned>(dt.columns()),
                      static_cast<unsigned>(turn.columns())};
   const Rows<float> steps = rows_of(dt), raw = rows_of(turn);
@@ -227,7 +227,7 @@ void CudaBackend::turning_angles_backward(const Tensor& dt, const Tensor& turn, 
       if (begin == 0) break;
     }
   });
-  launched("turning_angles_backward");
+  launched("rotary_angles_backward");
   const Sink to_dt = sink_of(ddt), to_turn = sink_of(dturn);
   each(stream(), dt.rows() * (s.heads + s.pairs), [=] __device__(unsigned i) {
     const unsigned row = i / (s.heads + s.pairs), number = i % (s.heads + s.pairs);
@@ -247,7 +247,7 @@ void CudaBackend::turning_angles_backward(const Tensor& dt, const Tensor& turn, 
     const double y = static_cast<double>(tanhf(raw.at(row, pair)));
     if (to_turn.wanted()) to_turn.put(row, pair, static_cast<float>(sum * pi * (1.0 - y * y)));
   });
-  launched("turning_angles_backward sums");
+  launched("rotary_angles_backward sums");
 }
 
 void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
@@ -273,12 +273,12 @@ void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tens
       if (whole) out[at + 1] = a * sine + b * cosine;
     }
   });
-  launched("turned_heads");
+  launched("rotate_heads");
 }
 
 // A warp takes a row: the heads' gradients, turned back, are added; then the norm's gradient. The weights' sums over
 // rows are launches of their own.
-void CudaBackend::turned_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
                                         const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
                                         const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
   const TurnedHeads in = turned_inputs(x, weight, theta, y, dy);
@@ -312,7 +312,7 @@ void CudaBackend::turned_heads_backward(const Tensor& x, const Tensor& weight, c
       to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x.at(row, n) * pull);
     }
   });
-  launched("turned_heads_backward");
+  launched("rotate_heads_backward");
   const SideStream beside(*this);
   float* partials = scratch(std::size_t{max_ranges} * in.heads * in.states);
   if (dweight.wanted()) {
@@ -328,7 +328,7 @@ void CudaBackend::turned_heads_backward(const Tensor& x, const Tensor& weight, c
                   return n % 2 == 0 ? pair.x : pair.y;
                 });
   }
-  launched("turned_heads_backward sums");
+  launched("rotate_heads_backward sums");
 }
 
 void CudaBackend::pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/engine/training/snapshot.h"
@@ -9,6 +10,7 @@
 #include "core/io/safetensors.h"
 #include "tests/app/run_program.h"
 #include "tests/core/engine/small_recipe.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -95,6 +97,59 @@ TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
   EXPECT_NE(train("--set learning_rate=1e-4")["checksum"], whole);
 }
 
+TEST_F(CommandLine, CommandsStillToComeSurviveResumingAndFigures) {
+  json recipe = small_recipe_json();
+  recipe["training"]["steps"] = 14;
+  recipe["commands"] = json::parse(R"([
+    {"step": 7, "name": "set", "value": {"key": "learning_rate", "to": 0.02}},
+    {"step": 9, "name": "set", "value": {"key": "steps", "to": 16}},
+    {"step": 16, "name": "set", "value": {"key": "steps", "to": 18}}])");
+  write(folder_ / "later.json", recipe.dump());
+  const std::string end = " --json --device cpu --out out ", numbers = "--no-figures" + end;
+  const json whole = parsed(run("train --recipe later.json " + numbers));
+  EXPECT_EQ(whole["steps"], 18);
+  for (const int stop : {0, 1, 6, 7, 8, 14, 16}) {
+    const json part = parsed(run("train --recipe later.json --until " + std::to_string(stop) + " " + numbers));
+    EXPECT_EQ(part["steps"], stop);
+    const json rest = parsed(run("train --resume '" + part["snapshot"].get<std::string>() + "' " + numbers));
+    EXPECT_EQ(rest["steps"], 18);
+    EXPECT_EQ(rest["checksum"], whole["checksum"]) << "resumed at " << stop;
+  }
+  const json drawn = parsed(run("train --recipe later.json --until 3" + end));
+  const auto svg = std::find_if(drawn["figures"].begin(), drawn["figures"].end(),
+                                [](const json& path) { return path.get<std::string>().ends_with(".svg"); });
+  ASSERT_NE(svg, drawn["figures"].end());
+  const json again = parsed(run("train --recipe '" + svg->get<std::string>() + "' " + numbers));
+  EXPECT_EQ(again["checksum"], whole["checksum"]) << "from a figure of step 3";
+}
+
+TEST_F(CommandLine, ARecipesNameWritesNowhereElse) {
+  const std::filesystem::path kept = folder_ / "kept";
+  write(kept, "old");
+  for (const std::string& name :
+       {std::string("../X"), (folder_ / "X").string(), kept.string() + std::string(1, '\0')}) {
+    json recipe = small_recipe_json();
+    recipe["name"] = name;
+    write(folder_ / "hostile.json", recipe.dump());
+    for (const char* force : {"", " --force"}) {
+      const ProgramResult result =
+          run("train --recipe hostile.json --until 1 --no-figures --device cpu --out out" + std::string(force),
+              "timeout 20");
+      EXPECT_EQ(result.code, 3) << result.err;
+      EXPECT_THAT(result.err, HasSubstr("hostile.json.name: "));
+    }
+  }
+  EXPECT_EQ(text_of(kept), "old");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "X_seed3_step1.safetensors"));
+}
+
+TEST_F(CommandLine, ASeriesOfAHeaderAloneIsThree) {
+  write(folder_ / "header.csv", "date,load,oil\n");
+  const ProgramResult result = run("train --preset forecast --data header.csv --until 1 --device cpu");
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("header.csv: "));
+}
+
 TEST_F(CommandLine, NothingIsOverwrittenUnlessForced) {
   const json first = train("--until 1"), second = train("--until 1"), forced = train("--until 1 --force");
   EXPECT_NE(first["snapshot"], second["snapshot"]);
@@ -148,7 +203,7 @@ TEST_F(CommandLine, InfoListsEverythingAndReadsFiles) {
 }
 
 TEST_F(CommandLine, LayerChecksOneLayerAgainstAFile) {
-  const std::string golden = AFTERGLOW_SOURCE_DIR "/tests/golden/swiglu_tiny.safetensors";
+  const std::string golden = golden_folder() / "swiglu_tiny.safetensors";
   ASSERT_EQ(run("layer '" + golden + "' --out result.safetensors --device cpu").code, 0);
   const TensorFile want = read_safetensors(golden), got = read_safetensors(folder_ / "result.safetensors");
   const std::vector<double> expected = to_doubles(require_tensor(want, "y", "golden")),

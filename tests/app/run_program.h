@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/folders.h"
+
 namespace afterglow {
 
 struct ProgramResult {
@@ -44,9 +46,8 @@ class ScratchFolder {
 inline ProgramResult run_program(const std::string& arguments, const std::filesystem::path& folder,
                                  const std::string& before = "") {
   const std::string out = (folder / ".stdout").string(), err = (folder / ".stderr").string();
-  const std::string command = "cd '" + folder.string() + "' && " + before +
-                              " '" AFTERGLOW_BINARY_DIR "/bin/afterglow' " + arguments + " >'" + out + "' 2>'" + err +
-                              "' </dev/null";
+  const std::string command = "cd '" + folder.string() + "' && " + before + " '" + program_file().string() + "' " +
+                              arguments + " >'" + out + "' 2>'" + err + "' </dev/null";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
 }

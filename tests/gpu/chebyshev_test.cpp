@@ -13,8 +13,12 @@
 namespace afterglow::testing {
 namespace {
 
-class GpuChebyshev : public GpuTest {
+class GpuChebyshev : public OnPath<::testing::TestWithParam<Path>> {
  protected:
+  void SetUp() override {
+    OnPath::SetUp();
+    take(GetParam());
+  }
   /// Queries and keys of length one, as the layer makes them.
   static OpCase kalman_case(std::int64_t tokens, std::int64_t width, const ChebyshevConfig& config) {
     OpCase c;
@@ -29,7 +33,7 @@ class GpuChebyshev : public GpuTest {
   }
 };
 
-TEST_F(GpuChebyshev, TakesWideHeadsAndLongSequences) {
+TEST_P(GpuChebyshev, TakesWideHeadsAndLongSequences) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(4);
   for (const std::int64_t width : {16, 24, 33, 64, 101, 128}) {
     for (const std::int64_t tokens : {17, 64, 200}) {
@@ -42,7 +46,7 @@ TEST_F(GpuChebyshev, TakesWideHeadsAndLongSequences) {
 // bfloat16 rounds operands by up to 2^-9. Solving a system multiplies a relative change of its matrix by at most its
 // condition number, here (a + 1)/a = 51: that bounds the gradients, which pass two solves, the keys' and gates' by
 // products of their answers. The readout weighs the solution against exact queries and stays well below.
-TEST_F(GpuChebyshev, MatrixUnitsAgreeWithExactSums) {
+TEST_P(GpuChebyshev, MatrixUnitsAgreeWithExactSums) {
   const double rounding = 1.0 / 512, a = ChebyshevConfig().ridge, kappa = (a + 1) / a;
   for (const std::int64_t width : {32, 64, 128}) {
     for (const std::int64_t tokens : {17, 63, 200, 512}) {
@@ -63,6 +67,9 @@ TEST_F(GpuChebyshev, MatrixUnitsAgreeWithExactSums) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, GpuChebyshev, both_paths,
+                         [](const auto& instance) { return "path" + suffix_of(instance.param); });
 
 }  // namespace
 }  // namespace afterglow::testing

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "core/autograd/tape.h"
 #include "core/backend/arena.h"
@@ -57,6 +58,16 @@ TEST(CudaSystemTest, TheCpuHasNoPrecisionToChoose) {
 }
 
 using CudaBackendTest = GpuTest;
+
+class CudaPaths : public OnPath<::testing::TestWithParam<Path>> {
+ protected:
+  void SetUp() override {
+    OnPath::SetUp();
+    take(GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, CudaPaths, both_paths,
+                         [](const auto& instance) { return "path" + suffix_of(instance.param); });
 
 TEST_F(CudaBackendTest, CountsItsMemory) {
   const std::size_t before = cuda_memory(*cuda_).held;
@@ -137,12 +148,12 @@ struct LargeProduct {
   bool transpose_a, transpose_b;
 };
 
-class CudaLargeProducts : public OnGpu<::testing::TestWithParam<LargeProduct>> {
+class CudaLargeProducts : public OnPath<::testing::TestWithParam<std::tuple<LargeProduct, Path>>> {
  protected:
   void SetUp() override {
-    OnGpu::SetUp();
+    OnPath::SetUp();
     if (cuda_ == nullptr) return;
-    const auto [rows, columns, depth, transpose_a, transpose_b] = GetParam();
+    const auto [rows, columns, depth, transpose_a, transpose_b] = size();
     a_ = random_floats(rows * depth, 1);
     b_ = random_floats(columns * depth, 2);
     c_ = random_floats(rows * columns, 3);
@@ -155,9 +166,11 @@ class CudaLargeProducts : public OnGpu<::testing::TestWithParam<LargeProduct>> {
         want_.push_back(2.0 * sum - c_[i * columns + j]);
       }
     }
+    take(std::get<Path>(GetParam()));
   }
+  static const LargeProduct& size() { return std::get<LargeProduct>(GetParam()); }
   std::vector<float> product(Precision precision) {
-    const auto [rows, columns, depth, transpose_a, transpose_b] = GetParam();
+    const auto [rows, columns, depth, transpose_a, transpose_b] = size();
     HostValues host(*cuda_);
     const Tensor a = host.f32(transpose_a ? Shape{depth, rows} : Shape{rows, depth}, a_);
     const Tensor b = host.f32(transpose_b ? Shape{columns, depth} : Shape{depth, columns}, b_);
@@ -168,9 +181,9 @@ class CudaLargeProducts : public OnGpu<::testing::TestWithParam<LargeProduct>> {
     return host.read<float>(c);
   }
   double error(const std::vector<float>& got) const {
-    const std::int64_t columns = GetParam().columns;
+    const std::int64_t columns = size().columns;
     Values seen;
-    for (std::int64_t i = 0; i < GetParam().rows; i += 37)
+    for (std::int64_t i = 0; i < size().rows; i += 37)
       seen.insert(seen.end(), got.begin() + i * columns, got.begin() + (i + 1) * columns);
     return relative_error(seen, want_);
   }
@@ -192,21 +205,23 @@ TEST_P(CudaLargeProducts, AreRoundedInTf32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaLargeProducts,
-                         ::testing::Values(LargeProduct{1900, 364, 412, false, true},
-                                           LargeProduct{1900, 364, 412, false, false},
-                                           LargeProduct{332, 220, 4100, true, false},
-                                           LargeProduct{12700, 116, 196, false, true},
-                                           LargeProduct{12700, 116, 196, false, false}),
+                         ::testing::Combine(::testing::Values(LargeProduct{1900, 364, 412, false, true},
+                                                              LargeProduct{1900, 364, 412, false, false},
+                                                              LargeProduct{332, 220, 4100, true, false},
+                                                              LargeProduct{12700, 116, 196, false, true},
+                                                              LargeProduct{12700, 116, 196, false, false}),
+                                            both_paths),
                          [](const auto& instance) {
-                           return std::string(instance.param.transpose_a   ? "aT_b"
-                                              : instance.param.transpose_b ? "a_bT"
-                                                                           : "a_b") +
-                                  "_" + std::to_string(instance.param.rows);
+                           const LargeProduct& size = std::get<LargeProduct>(instance.param);
+                           return std::string(size.transpose_a   ? "aT_b"
+                                              : size.transpose_b ? "a_bT"
+                                                                 : "a_b") +
+                                  "_" + std::to_string(size.rows) + suffix_of(std::get<Path>(instance.param));
                          });
 
 // Three projections of one input with their biases, its gradient and those of the weights: each one launch, against
 // products one by one.
-TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
+TEST_P(CudaPaths, GroupsOfLargeProductsAreTheirProducts) {
   constexpr std::int64_t rows = 14000, inputs = 220, outputs[] = {120, 116, 124};
   HostValues host(*cuda_);
   const auto random = [&](std::int64_t height, std::int64_t width, unsigned seed) {
@@ -216,20 +231,20 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
     return host.f32({height, width}, std::vector<float>(static_cast<std::size_t>(height * width), 0.0f));
   };
   const Tensor x = random(rows, inputs, 1);
-  std::vector<Tensor> weights, biases, wanted, mapped, results, wanted_gradients, gradients;
+  std::vector<Tensor> weights, biases, wanted, with_bias, results, wanted_gradients, gradients;
   std::vector<Grad> places;
   const Tensor wanted_input = random(rows, inputs, 9), input = host.f32({rows, inputs}, host.read<float>(wanted_input));
   for (int i = 0; i < 3; ++i) {
     weights.push_back(random(outputs[i], inputs, 2 + static_cast<unsigned>(i)));
     biases.push_back(host.f32({outputs[i]}, random_floats(outputs[i], 5 + static_cast<unsigned>(i))));
     wanted.push_back(zeros(rows, outputs[i]));
-    mapped.push_back(zeros(rows, outputs[i]));
+    with_bias.push_back(zeros(rows, outputs[i]));
     results.push_back(zeros(rows, outputs[i]));
     wanted_gradients.push_back(zeros(outputs[i], inputs));
     gradients.push_back(zeros(outputs[i], inputs));
     places.push_back({gradients.back(), false});
     cuda_->gemm(false, true, 1.0, x, weights[i], 0.0, wanted[i]);
-    cuda_->add_bias(wanted[i], biases[i], mapped[i]);
+    cuda_->add_bias(wanted[i], biases[i], with_bias[i]);
     cuda_->gemm(false, false, 1.0, wanted[i], weights[i], 1.0, wanted_input);
     cuda_->gemm(true, false, 1.0, wanted[i], x, 0.0, wanted_gradients[i]);
   }
@@ -239,19 +254,19 @@ TEST_F(CudaBackendTest, GroupsOfLargeProductsAreTheirProducts) {
     EXPECT_TRUE(cuda_->set_precision(precision));
     cuda_->linear_forward_many(x, weights, biases, results, {});
     cuda_->gemm_sum(wanted, weights, {input, true});
-    cuda_->gemm_gradients(wanted, x, places, {});
+    cuda_->linear_gradients(wanted, x, places, {});
     cuda_->set_precision(Precision::fp32);
     EXPECT_LT(relative(host.read<float>(input), host.read<float>(wanted_input)), tolerance);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(mapped[i])), tolerance);
+      EXPECT_LT(relative(host.read<float>(results[i]), host.read<float>(with_bias[i])), tolerance);
       EXPECT_LT(relative(host.read<float>(gradients[i]), host.read<float>(wanted_gradients[i])), tolerance);
     }
   }
 }
 
 // Projections and their backward pass, large enough that tf32 rounds operands to halves first: numbers far from one, dx
-// added to what is there, one gradient that nobody wants, with and without what the way there keeps.
-class CudaMaps : public CudaBackendTest {
+// added to what is there, one gradient that is not wanted, with and without what the forward pass keeps.
+class CudaProjections : public CudaBackendTest {
  protected:
   static constexpr std::int64_t rows = 6000, inputs = 400, outputs[] = {128, 200, 136};
   struct Answer {
@@ -287,7 +302,7 @@ class CudaMaps : public CudaBackendTest {
     const Tensor unwanted = std::exchange(dweights[1].tensor, Tensor{});
     const Grad dx{random(rows, inputs, 11, 1e-21f), true};
     cuda_->set_precision(precision);
-    const std::int64_t kept_numbers = cuda_->gemm_kept(x_, weights_);
+    const std::int64_t kept_numbers = cuda_->linear_kept(x_, weights_);
     EXPECT_EQ(kept_numbers > 0, precision == Precision::tf32);
     Tensor kept;
     if (keeping) kept = zeros({kept_numbers}).tensor;
@@ -310,7 +325,7 @@ class CudaMaps : public CudaBackendTest {
   std::vector<Tensor> weights_, biases_, dresults_;
 };
 
-TEST_F(CudaMaps, RoundedToHalvesHaveElevenBits) {
+TEST_F(CudaProjections, RoundedToHalvesHaveElevenBits) {
   const Answer want = answer(Precision::fp32, false), got = answer(Precision::tf32, true);
   const auto expect_rounded = [](const std::vector<float>& ours, const std::vector<float>& theirs) {
     EXPECT_LT(relative(ours, theirs), 1e-3);
@@ -325,7 +340,7 @@ TEST_F(CudaMaps, RoundedToHalvesHaveElevenBits) {
   EXPECT_EQ(got.dweights[1], std::vector<float>(static_cast<std::size_t>(outputs[1] * inputs), 0.0f));
 }
 
-TEST_F(CudaMaps, RoundedToHalvesRepeatTheirBits) {
+TEST_F(CudaProjections, RoundedToHalvesRepeatTheirBits) {
   const Answer once = answer(Precision::tf32, true);
   for (const bool keeping : {true, false}) {
     const Answer again = answer(Precision::tf32, keeping);
@@ -550,7 +565,7 @@ TEST_F(CudaBackendTest, TakesWideStates) {
   }
 }
 
-TEST_F(CudaBackendTest, TakesWideRanks) {
+TEST_P(CudaPaths, TakesWideRanks) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
   const auto check = [&](RidgeConfig::Mode mode, std::int64_t length, std::int64_t rank, std::int64_t width) {
     OpCase c;

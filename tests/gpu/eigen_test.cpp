@@ -15,7 +15,6 @@ namespace afterglow {
 namespace {
 
 TEST(CudaSymmetricEigen, SolvesWhatEigenSolves) {
-  if (cuda_devices().devices.empty()) GTEST_SKIP() << cuda_devices().why_none;
   constexpr int n = 600;
   Random random(3, weights_stream, 0);
   std::vector<double> matrix(n * n);
@@ -46,7 +45,6 @@ std::vector<double> full_disk(int n) {
 }
 
 TEST(CudaGeneralEigenvalues, AreEigensAtEverySize) {
-  if (cuda_devices().devices.empty()) GTEST_SKIP() << cuda_devices().why_none;
   for (const int n : {1, 2, 37, 56, 65, 101, 300}) {
     const std::vector<double> matrix = full_disk(n);
     const std::vector<std::complex<double>> expected = eigenvalues(matrix, n);
@@ -58,7 +56,6 @@ TEST(CudaGeneralEigenvalues, AreEigensAtEverySize) {
 }
 
 TEST(CudaGeneralEigenvalues, ServeTheAnalysesOfLargeMatrices) {
-  if (cuda_devices().devices.empty()) GTEST_SKIP() << cuda_devices().why_none;
   const std::vector<double> matrix = full_disk(large_general);
   const std::vector<std::complex<double>> host = eigenvalues(matrix, large_general);
   register_general_eigen_solver(cuda_general_eigenvalues);
@@ -70,7 +67,6 @@ TEST(CudaGeneralEigenvalues, ServeTheAnalysesOfLargeMatrices) {
 }
 
 TEST(CudaGeneralEigenvalues, AConjugatePairComesAsOne) {
-  if (cuda_devices().devices.empty()) GTEST_SKIP() << cuda_devices().why_none;
   const double turn[] = {0.6, -0.8, 0.8, 0.6};
   std::complex<double> values[2];
   ASSERT_TRUE(cuda_general_eigenvalues(2, turn, values));

@@ -1,5 +1,4 @@
-// The GPU that tests in this folder share. Without one they are skipped, with the reason; a skipped test has not
-// passed.
+// The GPU that tests in this folder share. Where there is none, main.cpp skips them all.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -24,11 +23,28 @@ class OnGpu : public Base {
   void SetUp() override {
     std::string reason;
     cuda_ = gpu(&reason);
-    if (cuda_ == nullptr) GTEST_SKIP() << reason;
+    ASSERT_NE(cuda_, nullptr) << reason;
   }
   Backend* cuda_ = nullptr;
 };
 
 using GpuTest = OnGpu<::testing::Test>;
+
+/// Several kernels exist twice: by warp groups, which GPUs of compute capability 9.0 take, and for all other GPUs.
+enum class Path { of_this_gpu, without_warpgroups };
+inline std::string suffix_of(Path path) { return path == Path::of_this_gpu ? "" : "_without_warpgroups"; }
+inline const auto both_paths = ::testing::Values(Path::of_this_gpu, Path::without_warpgroups);
+
+/// A test that runs on both. A GPU without warp groups has one path only, so there the second is skipped.
+template <class Base>
+class OnPath : public OnGpu<Base> {
+ protected:
+  /// Last statement of SetUp.
+  void take(Path path) {
+    if (this->cuda_ == nullptr || path == Path::of_this_gpu) return;
+    if (!cuda_use_warpgroups(false)) GTEST_SKIP() << "this GPU has no warp groups, so there is one path only";
+  }
+  void TearDown() override { cuda_use_warpgroups(true); }
+};
 
 }  // namespace afterglow::testing

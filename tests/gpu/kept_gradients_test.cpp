@@ -39,7 +39,7 @@ class KeptGradients : public GpuTest {
   }
   void find_beside(const Asked& asked, const Grad& dweight) {
     const SideStream beside(*cuda_);
-    cuda_->gemm_gradients({&asked.dresult, 1}, asked.x, {&dweight, 1}, {});
+    cuda_->linear_gradients({&asked.dresult, 1}, asked.x, {&dweight, 1}, {});
   }
   std::vector<float> read(const Tensor& tensor) const { return host_->read<float>(tensor); }
   double error(const Tensor& got, const Tensor& want) const {

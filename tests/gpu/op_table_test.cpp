@@ -1,9 +1,10 @@
-// Every case of the operation table on the GPU: against the CPU in float64, twice with the same bits and
-// accumulating.
+// Every case of the operation table on the GPU, by warp groups and without: against the CPU in float64, twice with the
+// same bits and accumulating.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/op_case.h"
@@ -14,7 +15,20 @@ void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.name; }
 
 namespace {
 
-class GpuOpTable : public OnGpu<::testing::TestWithParam<OpCase>> {};
+class OpTable : public OnPath<::testing::TestWithParam<std::tuple<OpCase, Path>>> {
+ protected:
+  void SetUp() override {
+    OnPath::SetUp();
+    take(std::get<Path>(GetParam()));
+  }
+  static const OpCase& op_case() { return std::get<OpCase>(GetParam()); }
+};
+
+const auto name_of_case = [](const ::testing::TestParamInfo<std::tuple<OpCase, Path>>& instance) {
+  return std::get<OpCase>(instance.param).name + suffix_of(std::get<Path>(instance.param));
+};
+
+class GpuOpTable : public OpTable {};
 
 /// A case computed twice.
 void expect_same_bits(const OpCase& of, Backend& backend) {
@@ -27,20 +41,20 @@ void expect_same_bits(const OpCase& of, Backend& backend) {
 
 TEST_P(GpuOpTable, AgreesWithTheCpu) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
-  for (const Difference& difference : compare_backends(GetParam(), *cpu, *cuda_))
-    EXPECT_LE(difference.error, GetParam().tolerance) << difference.what << "; " << GetParam().reason;
+  for (const Difference& difference : compare_backends(op_case(), *cpu, *cuda_))
+    EXPECT_LE(difference.error, op_case().tolerance) << difference.what << "; " << op_case().reason;
 }
 
-TEST_P(GpuOpTable, RepeatsItsBits) { expect_same_bits(GetParam(), *cuda_); }
+TEST_P(GpuOpTable, RepeatsItsBits) { expect_same_bits(op_case(), *cuda_); }
 
 TEST_P(GpuOpTable, GradientsAccumulate) {
-  const OpInputs inputs = inputs_of(GetParam());
-  OpRunner runner(GetParam(), *cuda_, DType::f32);
+  const OpInputs inputs = inputs_of(op_case());
+  OpRunner runner(op_case(), *cuda_, DType::f32);
   const OpResult once = runner.result(inputs), thrice = runner.result(inputs, 3);
-  for (std::size_t input = 0; input < GetParam().inputs.size(); ++input) {
+  for (std::size_t input = 0; input < op_case().inputs.size(); ++input) {
     Values want = once.gradients[input];
     for (double& value : want) value *= 3.0;
-    EXPECT_LE(relative_error(thrice.gradients[input], want), 1e-6) << GetParam().inputs[input].name;
+    EXPECT_LE(relative_error(thrice.gradients[input], want), 1e-6) << op_case().inputs[input].name;
   }
 }
 
@@ -54,32 +68,33 @@ std::vector<OpCase> rounded_cases() {
   return cases;
 }
 
-class GpuOpTableInTf32 : public OnGpu<::testing::TestWithParam<OpCase>> {
+class GpuOpTableInTf32 : public OpTable {
  protected:
   void SetUp() override {
-    OnGpu::SetUp();
+    OpTable::SetUp();
     if (cuda_ != nullptr) cuda_->set_precision(Precision::tf32);
   }
   void TearDown() override {
     if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
+    OpTable::TearDown();
   }
 };
 
 TEST_P(GpuOpTableInTf32, AgreesWithTheCpu) {
   // L^-1 behind the SKA core's filter multiplies what was rounded by the root of a condition number.
-  const double most = GetParam().name.find("ridge") == std::string::npos ? 4e-3 : 1.2e-2;
+  const double most = op_case().name.find("ridge") == std::string::npos ? 4e-3 : 1.2e-2;
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
-  for (const Difference& difference : compare_backends(GetParam(), *cpu, *cuda_))
+  for (const Difference& difference : compare_backends(op_case(), *cpu, *cuda_))
     EXPECT_LE(difference.error, most) << difference.what << ": operands are rounded to one part in 4096";
 }
 
-TEST_P(GpuOpTableInTf32, RepeatsItsBits) { expect_same_bits(GetParam(), *cuda_); }
+TEST_P(GpuOpTableInTf32, RepeatsItsBits) { expect_same_bits(op_case(), *cuda_); }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInTf32, ::testing::ValuesIn(rounded_cases()),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInTf32, ::testing::Combine(::testing::ValuesIn(rounded_cases()), both_paths),
+                         name_of_case);
 
-INSTANTIATE_TEST_SUITE_P(All, GpuOpTable, ::testing::ValuesIn(op_cases()),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, GpuOpTable, ::testing::Combine(::testing::ValuesIn(op_cases()), both_paths),
+                         name_of_case);
 
 }  // namespace
 }  // namespace afterglow::testing

@@ -10,14 +10,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/layers/file_run.h"
-#include "core/layers/layer_file.h"
+#include "core/layers/files/file_run.h"
+#include "core/layers/files/layer_file.h"
+#include "tests/support/folders.h"
 
 namespace afterglow::testing {
 
 namespace {
-
-const std::filesystem::path folder = std::filesystem::path(AFTERGLOW_SOURCE_DIR) / "tests" / "golden";
 
 template <class Kind>
 bool is_among(const std::vector<Kind>& kinds, const std::string& name) {
@@ -36,7 +35,7 @@ double norm_of(const Values& values) {
 
 std::vector<std::string> golden_layer_files() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder())) {
     if (entry.path().extension() != ".safetensors") continue;
     if (known(read_safetensors(entry.path()).metadata.at("layer"))) names.push_back(entry.path().stem().string());
   }
@@ -45,7 +44,10 @@ std::vector<std::string> golden_layer_files() {
 }
 
 GoldenLayer::GoldenLayer(const std::string& name, Backend& backend, DType dtype)
-    : name_(name), file_(read_safetensors(folder / (name + ".safetensors"))), backend_(&backend), dtype_(dtype) {
+    : name_(name),
+      file_(read_safetensors(golden_folder() / (name + ".safetensors"))),
+      backend_(&backend),
+      dtype_(dtype) {
   if (!is_among(layer_kinds(), file_.metadata.at("layer"))) return;
   const nlohmann::json config = nlohmann::json::parse(file_.metadata.at("config"));
   layer_ = make_layer(file_.metadata.at("layer"), config, ParameterScope(store_, ""));
@@ -123,7 +125,7 @@ std::vector<Difference> GoldenLayer::compare() {
   const std::filesystem::path output =
       std::filesystem::temp_directory_path() / ("afterglow_" + name_ + "_" + name_of(dtype_) + "_" + backend_->name() +
                                                 "_" + std::to_string(::getpid()) + ".safetensors");
-  run_layer_file(folder / (name_ + ".safetensors"), output, *backend_, dtype_);
+  run_layer_file(golden_folder() / (name_ + ".safetensors"), output, *backend_, dtype_);
   const TensorFile got = read_safetensors(output);
   std::filesystem::remove(output);
   const auto outputs = nlohmann::json::parse(file_.metadata.at("outputs")).get<std::vector<std::string>>();

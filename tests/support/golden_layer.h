@@ -1,5 +1,5 @@
-// Golden files: runs a layer, or what else has its own inputs and outputs (core/layers/file_run.h), with the file's
-// configuration, parameters and inputs and compares outputs, gradients and captures.
+// Golden files: runs a layer, or what else has its own inputs and outputs (core/layers/files/file_run.h), with the
+// file's configuration, parameters and inputs and compares outputs, gradients and captures.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "core/backend/backend.h"
 #include "core/io/safetensors.h"
-#include "core/layers/layer.h"
+#include "core/layers/layer_kind.h"
 #include "tests/support/op_case.h"
 
 namespace afterglow::testing {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/backend/element_type.h"
 #include "core/ops/ops.h"
 #include "core/random/random.h"
 
@@ -74,16 +75,8 @@ OpRunner::~OpRunner() {
 }
 
 void OpRunner::upload(const Tensor& tensor, const Values& values) {
-  switch (tensor.dtype) {
-    case DType::f32:
-      return backend_->upload(tensor, converted<float>(values).data());
-    case DType::f64:
-      return backend_->upload(tensor, values.data());
-    case DType::i32:
-      return backend_->upload(tensor, converted<std::int32_t>(values).data());
-    case DType::u8:
-      return backend_->upload(tensor, converted<std::uint8_t>(values).data());
-  }
+  with_element_type(tensor.dtype,
+                    [&](auto zero) { backend_->upload(tensor, converted<decltype(zero)>(values).data()); });
 }
 
 Values OpRunner::download(const Tensor& tensor) {

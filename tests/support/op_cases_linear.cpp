@@ -70,9 +70,9 @@ Values product(const Values& x, const Values& weight, std::int64_t rows, std::in
 
 /// Three projections of one input, of which the last goes nowhere; the others are mapped to one width and added. With
 /// `biases` the second has none.
-OpCase maps_case(bool biases) {
+OpCase projections_case(bool biases) {
   OpCase c;
-  c.name = biases ? "linear_each_with_biases" : "linear_each";
+  c.name = biases ? "linear_many_with_biases" : "linear_many";
   c.inputs = {{"x", {7, 13, 37}},  {"first", {50, 37}},      {"second", {63, 37}},
               {"unused", {5, 37}}, {"from_first", {20, 50}}, {"from_second", {20, 63}}};
   if (biases) c.inputs.insert(c.inputs.end(), {{"first_bias", {50}}, {"unused_bias", {5}}});
@@ -122,8 +122,8 @@ void add_linear_cases(std::vector<OpCase>& cases) {
         Sizes{37, 1, 65, true}, Sizes{1200, 65, 130, true}, Sizes{4200, 3, 5, true}})
     cases.push_back(linear_case(n));
   cases.push_back(strided_case());
-  cases.push_back(maps_case(false));
-  cases.push_back(maps_case(true));
+  cases.push_back(projections_case(false));
+  cases.push_back(projections_case(true));
   cases.push_back(gated_mlp_case(1, 1, 1));
   cases.push_back(gated_mlp_case(101, 37, 65));
   cases.push_back(gated_mlp_case(300, 64, 101));

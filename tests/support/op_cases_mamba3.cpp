@@ -63,7 +63,7 @@ OpCase steps(std::int64_t rows, std::int64_t heads, const StepFloors& floors, bo
 
 OpCase angles(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t pairs, bool wider) {
   OpCase c;
-  c.name = "turning_angles" + sizes_text({batch, tokens, heads, pairs}) + (wider ? "_wide" : "");
+  c.name = "rotary_angles" + sizes_text({batch, tokens, heads, pairs}) + (wider ? "_wide" : "");
   const auto run = [](Tape& t, const Var& dt, const Var& turn) { return rotary_angles(t, dt, turn); };
   const auto naive = [=](const Values& dt, const Values& turn) {
     Values theta(static_cast<std::size_t>(batch * tokens * heads * pairs));
@@ -100,7 +100,7 @@ OpCase angles(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::
 OpCase turned(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t states, std::int64_t pairs,
               bool wider) {
   OpCase c;
-  c.name = "turned_heads" + sizes_text({batch, tokens, heads, states, pairs}) + (wider ? "_wide" : "");
+  c.name = "rotate_heads" + sizes_text({batch, tokens, heads, states, pairs}) + (wider ? "_wide" : "");
   const std::int64_t width = states + (wider ? 3 : 0);
   c.inputs = {{"x", {batch, tokens, width}, -2, 2}, {"weight", {states}, 0.5, 1.5}, {"bias", {heads, 1, states}}};
   if (pairs > 0) c.inputs.push_back({"theta", {batch, tokens, heads, pairs}, -3.1, 3.1});

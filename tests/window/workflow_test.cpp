@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/engine/training/saved_run.h"
+#include "tests/support/folders.h"
 #include "tests/window/virtual_display.h"
 
 namespace afterglow {
@@ -70,8 +71,7 @@ struct Workflow : testing::Test {
 };
 
 TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
-  RunningProgram program(*display, home,
-                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1600x1000", "--threads", "1"});
+  RunningProgram program(*display, home, {program_file().string(), "--size", "1600x1000", "--threads", "1"});
   focus();
   point_at_training();
   sleep_seconds(2);
@@ -105,8 +105,7 @@ TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
 }
 
 TEST_F(Workflow, TheKeyboardAloneExportsAPlotThroughItsMenu) {
-  RunningProgram program(*display, home,
-                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1280x720", "--threads", "1"});
+  RunningProgram program(*display, home, {program_file().string(), "--size", "1280x720", "--threads", "1"});
   focus();
   sleep_seconds(2);
   key("space");
@@ -130,7 +129,7 @@ TEST_F(Workflow, TheKeyboardAloneExportsAPlotThroughItsMenu) {
 
 TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
   {
-    RunningProgram program(*display, home, {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--size", "1280x720"});
+    RunningProgram program(*display, home, {program_file().string(), "--size", "1280x720"});
     focus();
     key("ctrl+p");
     sleep_seconds(0.5);
@@ -153,18 +152,33 @@ TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
   EXPECT_NE(settings.str().find("\"zoom\": 1.1"), std::string::npos) << settings.str();
 }
 
+TEST_F(Workflow, DamagedSettingsAreToldAndTheWindowOpens) {
+  const fs::path settings = home / ".config" / "afterglow" / "settings.json";
+  fs::create_directories(settings.parent_path());
+  for (const char* text : {"{", "[1, 2]", "\xff\xfe", ""}) {
+    std::ofstream(settings, std::ios::binary | std::ios::trunc) << text;
+    RunningProgram program(*display, home,
+                           {program_file().string(), "--size", "1280x720", "--threads", "1"});
+    focus();
+    EXPECT_NE(output().find("the settings could not be read"), std::string::npos) << output();
+    EXPECT_NE(output().find(settings.string()), std::string::npos) << output();
+    key("ctrl+q");
+    ASSERT_EQ(program.exit_code(20), 0) << output();
+    fs::remove(home / "output.txt");
+  }
+}
+
 TEST_F(Workflow, ScriptLeavesAPictureAndBadFilesAreTold) {
   std::ofstream(home / "script.json")
       << R"([{"name": "theme", "value": {"name": "projector"}}, {"name": "zoom", "value": {"to": 1.2}, "frame": 8}, {"name": "zoom", "value": {"to": 0.9}, "frame": 12}, {"name": "pause", "step": 1}])";
   RunningProgram program(*display, home,
-                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--script", "script.json", "--frames", "20",
-                          "--screenshot", "picture.png", "--size", "1024x768"});
+                         {program_file().string(), "--script", "script.json", "--frames", "20", "--screenshot",
+                          "picture.png", "--size", "1024x768"});
   EXPECT_EQ(program.exit_code(60), 0) << output();
   EXPECT_GT(fs::file_size(home / "picture.png"), 10'000u);
   EXPECT_FALSE(fs::exists(home / ".config" / "afterglow" / "settings.json")) << "automatic runs keep no settings";
   std::ofstream(home / "broken.json") << "{";
-  RunningProgram broken(*display, home,
-                        {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--script", "broken.json", "--frames", "2"});
+  RunningProgram broken(*display, home, {program_file().string(), "--script", "broken.json", "--frames", "2"});
   EXPECT_EQ(broken.exit_code(30), 3) << output();
   EXPECT_NE(output().find("broken.json"), std::string::npos);
 }
@@ -174,7 +188,7 @@ TEST_F(Workflow, OpensThePresetThatIsNamed) {
   std::ofstream(home / "script.json") << R"([{"name": "pause", "step": 1},
       {"name": "save", "value": {"path": "kept.safetensors"}}, {"name": "quit", "frame": 60}])";
   RunningProgram program(*display, home,
-                         {AFTERGLOW_BINARY_DIR "/bin/afterglow", "--preset", "tiny-ssm", "--seed", "5", "--set",
+                         {program_file().string(), "--preset", "tiny-ssm", "--seed", "5", "--set",
                           "learning_rate=0.004", "--script", "script.json", "--size", "1024x768"});
   ASSERT_EQ(program.exit_code(60), 0) << output();
   const SavedRun kept = open_saved_run((home / "kept.safetensors").string());
@@ -187,7 +201,7 @@ TEST_F(Workflow, OpensThePresetThatIsNamed) {
 TEST_F(Workflow, WithoutADisplayItSaysSo) {
   fs::create_directories(home);
   const std::string command = "cd '" + home.string() + "' && env -u WAYLAND_DISPLAY -u DISPLAY HOME='" + home.string() +
-                              "' '" AFTERGLOW_BINARY_DIR "/bin/afterglow' >out.txt 2>&1";
+                              "' '" + program_file().string() + "' >out.txt 2>&1";
   EXPECT_NE(std::system(command.c_str()), 0);
   std::ifstream file(home / "out.txt");
   std::ostringstream text;

@@ -74,9 +74,11 @@ Figure horizon_figure(const Observation& observation, const Selection& selection
 
 std::string gate_subtitle(const Observation& observation, const Selection&) {
   const std::vector<HeadGate>* gates = gates_of(observation);
-  if (!gates) return "choose a layer whose memory fades by a gate: Gated KalmaNet or Mamba-2";
+  if (!gates) return "choose a layer whose memory fades by a gate, such as Gated KalmaNet, Mamba or gated DeltaNet";
   const std::int64_t step = observation.solvers->step;
+  const int channels = gates->front().channels;
   return layer_name(observation, observation.solvers->gate_layer) + " · " + std::to_string(gates->size()) + " heads" +
+         (channels > 1 ? ", each the geometric mean of its " + std::to_string(channels) + " channels" : "") +
          (step == observation.step ? "" : " · as of step " + grouped_number(step));
 }
 

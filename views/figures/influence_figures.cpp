@@ -6,6 +6,7 @@
 
 #include "core/engine/observation/influence_theory.h"
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {

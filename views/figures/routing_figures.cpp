@@ -310,7 +310,7 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
     const auto head =
         static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(routing->weights.size()) - 1));
     figures.push_back(matrix_figure(*routing, "routing_weights", "Weights, head " + std::to_string(head),
-                                    routing->weights[head], "weight", routing->kind != "attention"));
+                                    routing->weights[head], "weight", !shows(routing->kind, LayerTrait::token_shares)));
   }
   if (!routing->hop_masses.empty()) figures.push_back(hops_figure(*routing));
   if (!routing->gain.empty()) figures.push_back(gain_figure(*routing));

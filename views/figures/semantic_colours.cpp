@@ -8,20 +8,11 @@
 namespace afterglow {
 
 Ink layer_ink(std::string_view kind) {
-  struct Entry {
-    std::string_view kind;
-    Ink ink;
-  };
-  static constexpr std::array entries{Entry{"ska", 0},         Entry{"mamba2", 2},         Entry{"mamba3", 2},
-                                      Entry{"koopman_mlp", 4}, Entry{"attention", 1},      Entry{"linear_attention", 5},
-                                      Entry{"swiglu", 3},      Entry{"sessa", 4},          Entry{"gka", 3},
-                                      Entry{"deltanet", 5},    Entry{"gated_deltanet", 4}, Entry{"gla", 5},
-                                      Entry{"kalman", 3}};
-  for (const Entry& entry : entries) {
-    if (entry.kind == kind) return entry.ink;
-  }
-  return Role::faint;
+  const int index = layer_ink_index(kind);
+  return index == quiet_ink ? Ink(Role::faint) : Ink(index);
 }
+
+Ink layer_ink(LayerTrait trait) { return layer_ink(first_kind_that_shows(trait)); }
 
 Ink token_ink(int role) {
   enum { query = 3, arrow, equals, key, value, filler, action, text };  // the order of TokenRole
@@ -43,9 +34,9 @@ Ink token_ink(int role) {
   }
 }
 
-std::string why_no_layer(const Observation& observation, std::string_view kind, std::string_view name) {
+std::string why_no_layer(const Observation& observation, LayerTrait trait, std::string_view name) {
   for (const LayerSummary& layer : observation.model.layers) {
-    if (layer.kind == kind) return "the first look at the " + std::string(name) + " layers comes within seconds";
+    if (shows(layer.kind, trait)) return "the first look at the " + std::string(name) + " layers comes within seconds";
   }
   if (observation.model.layers.empty()) return "nothing has been opened yet";
   return "this model has no " + std::string(name) + " layer; Ctrl P, load {\"preset\": \"tiny\"} opens one that has";
@@ -78,19 +69,6 @@ std::string grouped_number(std::int64_t number) {
     digits.insert(at, ",");
   }
   return digits;
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  static constexpr std::array units{"B", "KB", "MB", "GB", "TB"};
-  double size = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (size >= 1000 && unit + 1 < units.size()) {
-    size /= 1000;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 || size >= 100 ? "%.0f %s" : "%.1f %s", size, units[unit]);
-  return text;
 }
 
 }  // namespace afterglow

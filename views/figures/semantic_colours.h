@@ -8,16 +8,18 @@
 
 namespace afterglow {
 
-/// By what the layer is: Koopman attention, Mamba-2, Koopman MLP and so on; layers without a memory are quiet.
+/// By what the layer is, as its descriptor says; what is no layer is quiet.
 Ink layer_ink(std::string_view kind);
+/// That of the first kind which shows this, for what stands for all such layers.
+Ink layer_ink(LayerTrait trait);
 inline Ink head_ink(int head) { return Ink(head); }
 inline Ink mode_ink(int identity) { return Ink(identity); }
 inline Ink run_ink(std::size_t run) { return Ink(static_cast<int>(run)); }
 /// By the token's role; fillers are quiet.
 Ink token_ink(int role);
 
-/// Why there is nothing of a kind of layer to see: the model has none, or it has not been looked at.
-std::string why_no_layer(const Observation& observation, std::string_view kind, std::string_view name);
+/// Why there is nothing to see of layers with a trait: the model has none, or they have not been looked at.
+std::string why_no_layer(const Observation& observation, LayerTrait trait, std::string_view name);
 /// What a panel says before its first analysis: `soon`, or of a forecaster, which has no tokens to analyse, that.
 std::string why_not_yet(const Observation& observation, std::string_view soon);
 
@@ -30,7 +32,5 @@ double colour_reach(double largest);
 
 /// "1,234,567" with thin groups, for counts.
 std::string grouped_number(std::int64_t number);
-/// "412 MB", "12.6 KB".
-std::string bytes_text(std::int64_t bytes);
 
 }  // namespace afterglow

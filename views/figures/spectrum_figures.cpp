@@ -173,7 +173,7 @@ Figure mlp_figure(const Observation& observation, const MlpSpectrum& mlp) {
   Scatter scatter;
   scatter.name = "eigenvalues";
   scatter.marker = Marker::circle;
-  const Ink ink = layer_ink("koopman_mlp");
+  const Ink ink = layer_ink(LayerTrait::koopman_modes);
   for (std::size_t i = 0; i < mlp.eigenvalues.size(); ++i) {
     if (!std::isfinite(std::abs(mlp.eigenvalues[i]))) continue;
     for (const double side : {1.0, -1.0}) {
@@ -211,7 +211,7 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
     return layer_name(observation, selected_mlp(observation, selection)->layer) + " · learned eigenvalues";
   }
   const HeadSpectrum* head = selected_head(observation, selection);
-  if (!head) return why_no_layer(observation, "ska", "Koopman attention");
+  if (!head) return why_no_layer(observation, LayerTrait::koopman_heads, "Koopman attention");
   std::string text = layer_name(observation, head->layer);
   if (probed_head(observation, *head)) text += " · edited";
   text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);

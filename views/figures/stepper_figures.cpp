@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {

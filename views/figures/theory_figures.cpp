@@ -100,7 +100,7 @@ Figure regime_figure(const TheoryView& t) {
 
 std::string theory_subtitle(const Observation& observation, const Selection&) {
   const TheoryView* theory = theory_of(observation);
-  if (!theory) return why_no_layer(observation, "ska", "Koopman attention");
+  if (!theory) return why_no_layer(observation, LayerTrait::koopman_heads, "Koopman attention");
   std::string text = place_of(observation, *theory) + " · solid: measured, dashed: bound";
   if (theory->step != observation.step) text += " · as of step " + grouped_number(theory->step);
   return text;
@@ -177,8 +177,8 @@ std::vector<Figure> memory_figures(const Observation& observation, const Selecti
   Figure figure = sheet("memory", "Memory", "all SKA layers, one sequence, float32", "tokens", "bytes kept");
   figure.x.scale = figure.y.scale = Scale::log;
   figure.y.unit = "B";
-  figure.series.emplace_back(curve("SKA state", tokens, state, layer_ink("ska")));
-  figure.series.emplace_back(curve("key-value cache", tokens, grown, layer_ink("attention")));
+  figure.series.emplace_back(curve("SKA state", tokens, state, layer_ink(LayerTrait::koopman_heads)));
+  figure.series.emplace_back(curve("key-value cache", tokens, grown, layer_ink(LayerTrait::token_shares)));
   if (std::isfinite(t->crossing) && t->crossing > 0)
     figure.reference_lines.push_back({Orientation::vertical, t->crossing,
                                       number_text(std::ceil(t->crossing), 4) + " tokens", Role::accent, Dash::dotted});

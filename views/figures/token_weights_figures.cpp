@@ -17,14 +17,14 @@ std::string kind_of(const Observation& observation, int layer) {
 
 /// Softmax weights are shares; all others have signs and no fixed sum.
 bool are_shares(const Observation& observation) {
-  return kind_of(observation, observation.token_weights->layer) == "attention";
+  return shows(kind_of(observation, observation.token_weights->layer), LayerTrait::token_shares);
 }
 
-/// What the weights stand for, with the name of the layer's own sum.
+/// What the weights stand for, with the name of the layer's own sum, behind a separator.
 std::string meaning_of(const Observation& observation) {
   const std::string kind = kind_of(observation, observation.token_weights->layer);
-  if (kind == "attention") return "attention";
-  return kind == "ska" ? "y = η Σ w v" : "y = Σ w v";
+  if (are_shares(observation)) return " · attention";
+  return shows(kind, LayerTrait::koopman_heads) ? " · y = η Σ w v" : " · y = Σ w v";
 }
 
 /// The weights that are meant, nullptr when there are none or their number is not that of a square.
@@ -80,7 +80,7 @@ std::string token_weights_subtitle(const Observation& observation, const Selecti
   if (!shown_weights(observation, selection)) return place + ": its weights are not finite";
   const std::int64_t step = observation.token_weights->step;
   const std::string age = step == observation.step ? "" : " · as of step " + grouped_number(step);
-  return place + " · " + meaning_of(observation) + age;
+  return place + meaning_of(observation) + age;
 }
 
 std::vector<Figure> token_weights_figures(const Observation& observation, const Selection& selection, CurveStore&) {

@@ -37,8 +37,8 @@ struct WorkspaceRow {
 struct Workspace {
   std::string_view id, title;
   std::vector<WorkspaceRow> rows;
-  std::vector<std::string_view> kinds{};  ///< of layers that it is about: a model with one of them opens here
-  bool shows_others = true;               ///< whether it has something to show of models without them
+  LayerTraits about{};       ///< a model with a layer that shows one of these opens here
+  bool shows_others = true;  ///< whether it has something to show of models without them
 };
 std::span<const Workspace> workspaces();
 /// Another model has come: a workspace that has nothing to show of it gives way to the one that is about its layers, or

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/sliders.h"

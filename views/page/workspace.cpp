@@ -129,7 +129,7 @@ std::span<const Workspace> workspaces() {
        "Koopman",
        {{1.15, {{"training", 1.25}, {"spectrum", 1.1}, {"power_filter", 0.9}}},
         {1, {{"stepper", 1.8}, {"conditioning", 0.95}, {"token_weights", 1.05}}}},
-       {"ska", "koopman_mlp"},
+       LayerTrait::koopman_heads | LayerTrait::koopman_modes,
        false},
       {"training", "Training", {{1.9, {{"training", 1}}}, {1, {{"gradient_depth", 1}}}}},
       {"probe",
@@ -139,24 +139,24 @@ std::span<const Workspace> workspaces() {
        "Theory",
        {{1, {{"perturbation", 1.6}, {"query_jacobian", 0.8}, {"gradient_depth", 0.8}}},
         {1, {{"filter_theory", 2}, {"linear_gap", 0.9}, {"memory", 0.8}}}},
-       {"ska"},
+       LayerTrait::koopman_heads,
        false},
       {"stepper", "Stepper", {{1.3, {{"stepper", 1}}}, {1, {{"conditioning", 1}, {"spectrum", 1}}}}},
       {"solvers",
        "Solvers",
        {{1.25, {{"solver_race", 2.1}, {"conditioning", 1}}}, {1, {{"gradient_check", 1.6}, {"gate", 1}}}},
-       {"ska", "gka"},
+       LayerTrait::ridge_systems,
        false},
       {"influence",
        "Influence",
        {{1.5, {{"influence", 1}, {"race", 1.45}}},
         {1, {{"routing", 1.5}, {"position_code", 0.75}, {"deep_profiles", 0.75}}}},
-       {"sessa"}},
+       LayerTrait::feedback},
       {"memory",
        "Memory",
        {{1, {{"trajectory", 1.3}, {"kl_spectrum", 1}}},
         {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}, {"memory_tokens", 1}}}},
-       {"spectral_memory", "dlinear"}},
+       LayerTrait::training_memory | LayerTrait::series},
   };
   return list;
 }
@@ -166,8 +166,8 @@ void follow_model(PageState& state, const ModelSummary& model) {
   const bool is_first = state.followed_model.empty();
   state.followed_model = model.name;
   const auto is_about = [&](const Workspace& workspace) {
-    return std::ranges::any_of(
-        model.layers, [&](const LayerSummary& layer) { return std::ranges::count(workspace.kinds, layer.kind) > 0; });
+    return std::ranges::any_of(model.layers,
+                               [&](const LayerSummary& layer) { return shows(layer.kind, workspace.about); });
   };
   const Workspace& present = present_workspace(state);
   if ((is_first && state.workspace_is_chosen) || present.shows_others || is_about(present)) return;

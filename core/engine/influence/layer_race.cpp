@@ -11,7 +11,6 @@
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"
-#include "core/layers/ska.h"
 #include "core/random/random.h"
 
 namespace afterglow {
@@ -80,32 +79,12 @@ struct LayerRace::Candidate {
   std::vector<double> step_times;   // ms, one for each token; 0 where nobody waited
 };
 
-bool is_causal(const Layer& layer) {
-  if (layer.kind() != "ska") return true;
-  const RidgeConfig& core = static_cast<const Ska&>(layer).config().core;
-  using Mode = RidgeConfig::Mode;
-  return core.mode == Mode::recurrent || (core.mode == Mode::chunk && core.norm == RidgeConfig::Norm::prefix);
-}
-
-bool mixes_tokens(std::string_view kind) {
-  const std::vector<LayerKind>& kinds = layer_kinds();
-  return std::any_of(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == kind && k.mixes_tokens; });
-}
-
-nlohmann::json race_layer_config(std::string_view kind, std::int64_t width) {
-  const std::int64_t head = width % 16 == 0 ? 16 : width, heads = width / head;
-  if (kind == "ska") return {{"d", width}, {"H", heads}, {"r", head}, {"P", head}, {"K", 2}, {"mode", "recurrent"}};
-  if (kind == "mamba2" || kind == "mamba3")
-    return {{"d_model", width}, {"d_state", 16}, {"expand", 2}, {"headdim", head}};
-  if (kind == "sessa") return {{"D", width}, {"n_heads", heads}};
-  if (kind == "gka") return {{"hidden_size", width}, {"head_dim", head}, {"num_heads", heads}};
-  for (const char* plain : {"attention", "linear_attention"}) {
-    if (kind == plain) return {{"d", width}, {"n_heads", heads}};
+std::vector<std::string> kinds_that_race_first() {
+  std::vector<std::string> kinds;
+  for (const LayerKind& kind : layer_kinds()) {
+    if (kind.races_first) kinds.push_back(kind.name);
   }
-  for (const char* rule : {"gla", "deltanet", "gated_deltanet", "kalman"}) {
-    if (kind == rule) return {{"d", width}, {"H", heads}};
-  }
-  return nullptr;
+  return kinds;
 }
 
 LayerRace::LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Tape& tape, DType dtype)
@@ -136,22 +115,20 @@ void LayerRace::enter_initial(const std::vector<std::string>& kinds) {
   for (const LayerKind& kind : layer_kinds()) {
     if (!kind.mixes_tokens || (!kinds.empty() && std::find(kinds.begin(), kinds.end(), kind.name) == kinds.end()))
       continue;
-    const nlohmann::json config = race_layer_config(kind.name, width_);
-    if (config.is_null()) continue;
     const auto there = std::find_if(before.begin(), before.end(),
                                     [&](const Candidate& c) { return c.own && c.own->kind() == kind.name; });
     if (there == before.end()) {
-      enter(kind, config);
+      enter(kind);
     } else {
       contestants_.push_back(std::move(*there));
     }
   }
 }
 
-void LayerRace::enter(const LayerKind& kind, const nlohmann::json& config) {
+void LayerRace::enter(const LayerKind& kind) {
   Candidate& fresh = contestants_.emplace_back();
   fresh.store = std::make_unique<ParameterStore>();
-  fresh.own = kind.make(config, ParameterScope(*fresh.store, kind.name));
+  fresh.own = kind.make(small_layer_config(kind, width_), ParameterScope(*fresh.store, kind.name));
   fresh.store->allocate_values(tape_.backend(), dtype_);
   fresh.store->initialise(seed_);
   fresh.entry.note = draw_silent_matrices(*fresh.store, seed_);
@@ -178,7 +155,7 @@ JacobianPlan LayerRace::plan(const Layer& layer) const {
   plan.blocks = influence_blocks(std::vector<int>{std::min(config_.source, config_.tokens - 1)}, config_.tokens,
                                  config_.per_decade);
   plan.directions = config_.directions;
-  plan.causal = is_causal(layer);
+  plan.causal = layer.is_causal();
   plan.seed = seed_;
   plan.tokens_at_once = tokens_in_a_pass(tape_.backend());
   return plan;
@@ -270,7 +247,7 @@ RaceView LayerRace::view() const {
   view.source = config_.source;
   view.seed = seed_;
   for (const LayerKind& kind : layer_kinds()) {
-    if (kind.mixes_tokens && !race_layer_config(kind.name, width_).is_null()) view.kinds.push_back(kind.name);
+    if (kind.mixes_tokens) view.kinds.push_back(kind.name);
   }
   for (const Candidate& c : contestants_) {
     if (c.stage == Candidate::Stage::recall || c.stage == Candidate::Stage::arrived) view.entries.push_back(c.entry);

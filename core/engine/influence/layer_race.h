@@ -2,18 +2,20 @@
 #pragma once
 #include <deque>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/engine/influence/planted_recall.h"
 #include "core/engine/observation/influence_view.h"
-#include "core/layers/layer.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
 class PinnedArray;
+
+/// Kinds of layers whose descriptors say so, in the order of the documentation.
+std::vector<std::string> kinds_that_race_first();
 
 struct RaceConfig {
   int tokens = 512;    ///< T of the input
@@ -21,18 +23,9 @@ struct RaceConfig {
   int directions = 4;  ///< cotangents for each block; the width or more: exact norms
   int per_decade = 8;  ///< lags
   /// Layer kinds that start at initial weights; empty: all that mix tokens.
-  std::vector<std::string> kinds{"ska", "sessa", "gka", "mamba2", "deltanet", "attention"};
+  std::vector<std::string> kinds = kinds_that_race_first();
   bool operator==(const RaceConfig&) const = default;
 };
-
-/// The configuration with which a kind starts: `width` channels in heads of 16 (one head where 16 does not divide).
-/// Null for a kind that does not race.
-nlohmann::json race_layer_config(std::string_view kind, std::int64_t width);
-
-/// Whether outputs of a layer depend on earlier tokens alone.
-bool is_causal(const Layer& layer);
-/// Whether layers of this kind mix tokens.
-bool mixes_tokens(std::string_view kind);
 
 class LayerRace {
  public:
@@ -57,7 +50,7 @@ class LayerRace {
 
  private:
   struct Candidate;
-  void enter(const LayerKind& kind, const nlohmann::json& config);
+  void enter(const LayerKind& kind);
   JacobianPlan plan(const Layer& layer) const;
   // One piece of each measurement.
   void advance_tail(Candidate& candidate, const SequenceMap& map);

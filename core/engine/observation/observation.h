@@ -9,13 +9,14 @@
 
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/curve.h"
+#include "core/layers/layer_traits.h"
 
 namespace afterglow {
 
 struct LayerSummary {
   std::string label;   ///< "1 ska"
   std::string scope;   ///< "layers.1.mixer": prefix of its parameters and probes
-  std::string kind;    ///< "ska", "mamba2", "koopman_mlp", "embedding", "head"
+  std::string kind;    ///< "ska", "embedding", "head": what there is to see of it, `shows(kind, ..)` says
   std::string detail;  ///< "r 16 · K 2 · H 4"
   std::int64_t parameters = 0;
   int heads = 0;                 ///< 0 when it has none

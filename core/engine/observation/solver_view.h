@@ -9,6 +9,7 @@
 
 #include "core/analysis/gradient_check.h"
 #include "core/analysis/solvers.h"
+#include "core/layers/head_gate.h"
 
 namespace afterglow {
 
@@ -31,12 +32,6 @@ struct HeadConditioning {
   std::vector<int> tokens;
   std::vector<double> smallest, largest, norm;  ///< eigenvalues of H_t and |H_t|_F
   std::vector<double> ridge;                    ///< λ_t as the layer takes it
-};
-
-/// Decay of one head's memory, token by token.
-struct HeadGate {
-  int head = 0;
-  std::vector<double> log_decay;  ///< [T], <= 0
 };
 
 /// Gradients of one system by iteration count.

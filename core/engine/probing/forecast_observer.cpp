@@ -1,14 +1,15 @@
 // One probing forward pass over some windows, read channel by channel; a second one without the memory.
 #include "core/engine/probing/forecast_observer.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "core/analysis/softmax.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/trainer.h"
+#include "core/layers/capture_reader.h"
+#include "core/layers/layer_traits.h"
 
 namespace afterglow {
 
@@ -62,11 +63,9 @@ void add_head(const std::vector<double>& q, const std::vector<double>& k, int he
       for (int e = 0; e < width; ++e) score += q[(i * heads + head) * width + e] * k[(j * heads + head) * width + e];
       weights[j] = score / std::sqrt(static_cast<double>(width));
     }
-    const double most = *std::max_element(weights.begin(), weights.end());
-    double sum = 0;
-    for (double& weight : weights) sum += weight = std::exp(weight - most);
+    softmax_in_place(weights);
     for (int j = 0; j < tokens; ++j) {
-      const double share = weights[j] / sum / heads;
+      const double share = weights[j] / heads;
       if (i < memory && j >= memory) attention.reads[i][j - memory] += share;
       if (i >= memory && j < memory) attention.is_read[i - memory][j] += share;
     }
@@ -77,7 +76,7 @@ void add_head(const std::vector<double>& q, const std::vector<double>& k, int he
 void add_attention(Trainer& trainer, MemoryView& view) {
   const CaptureReader read(trainer.looking_tape(), trainer.backend());
   for (const ForecasterPart& part : trainer.forecast()->model().parts()) {
-    if (part.kind != "attention") continue;
+    if (!shows(part.kind, LayerTrait::token_shares)) continue;
     MemoryAttention& attention = view.attention.emplace_back();
     attention.layer = part.label;
     attention.reads.assign(static_cast<std::size_t>(view.tokens),

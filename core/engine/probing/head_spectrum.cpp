@@ -6,18 +6,15 @@
 
 #include "core/analysis/mode_decomposition.h"
 #include "core/analysis/spectrum.h"
+#include "core/layers/ska.h"
 
 namespace afterglow {
 
 namespace {
 
-constexpr double jitter_step = 1e-4;  // added to the diagonal each time a factorisation fails
-
-double setting_of(const Layer& layer, std::string_view key, double fallback) {
-  for (const LayerSetting& setting : layer.settings()) {
-    if (setting.key == key) return setting.value;
-  }
-  return fallback;
+const Ska& ska_of(const Trainer& trainer, int part) {
+  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
+  return static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer);
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
@@ -25,13 +22,12 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 }  // namespace
 
 HeadSettings head_settings(const Trainer& trainer, int part) {
-  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
-  const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer;
-  return {static_cast<int>(setting_of(layer, "K", 2)), setting_of(layer, "ridge", 1e-3)};
+  const RidgeConfig& core = ska_of(trainer, part).config().core;
+  return {core.power, core.ridge};
 }
 
 GramRange gram_range(std::vector<double> G, int r, double ridge, int jitter) {
-  for (int i = 0; i < r; ++i) G[static_cast<std::size_t>(i * r + i)] += ridge + jitter_step * jitter;
+  for (int i = 0; i < r; ++i) G[static_cast<std::size_t>(i * r + i)] += ridge + ska_jitter_step * jitter;
   const SymmetricRange range = symmetric_range(G, r);
   return {range.smallest, range.largest};
 }
@@ -67,9 +63,9 @@ HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const Head
   spectrum.energy = std::move(modes.energy);
   spectrum.sigma = scalar("sigma", 0.0);
   spectrum.jitter = static_cast<int>(scalar("jitter", 0.0));
-  ParameterStore& store = trainer.parameters();
-  spectrum.gamma = 1.0 + 0.5 * sigmoid(read.download(store.find(info.scope + ".gamma_raw")->value)[head]);
-  spectrum.eta = read.download(store.find(info.scope + ".eta")->value)[head];
+  const Ska& ska = ska_of(trainer, part);
+  spectrum.gamma = 1.0 + 0.5 * sigmoid(read.download(ska.gamma_raw().value)[head]);
+  spectrum.eta = read.download(ska.eta().value)[head];
   spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
   spectrum.power = settings.power;
   spectrum.ridge = settings.ridge;

@@ -1,8 +1,8 @@
 // The Koopman operator of one head, read from a probing forward pass.
 #pragma once
 #include "core/engine/observation/observation.h"
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/training/trainer.h"
+#include "core/layers/capture_reader.h"
 
 namespace afterglow {
 

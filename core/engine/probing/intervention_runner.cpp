@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
+#include "core/analysis/softmax.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/theory.h"
@@ -22,13 +23,6 @@ constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
 constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; earlier tokens stay without
 constexpr std::size_t shown_answers = 6;
 constexpr int max_labels = 4096;
-
-void softmax(double* row, std::size_t size) {
-  const double most = *std::max_element(row, row + size);
-  double sum = 0;
-  for (std::size_t i = 0; i < size; ++i) sum += row[i] = std::exp(row[i] - most);
-  for (std::size_t i = 0; i < size; ++i) row[i] /= sum;
-}
 
 /// The most probable tokens, by the larger of both probabilities.
 ProbeAnswer answer_of(const double* before, const double* after, std::size_t vocab, int target) {
@@ -82,7 +76,7 @@ struct InterventionRunner::Sequences {
 InterventionRunner::InterventionRunner(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) {
   const auto& parts = trainer.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].kind != "ska") continue;
+    if (!shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
     const auto& ska =
         static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(parts[i].branch)].layer);
     intervention_targets_.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,
@@ -170,7 +164,7 @@ InterventionRunner::Answers InterventionRunner::answers(const Edits& edits) {
   last.shape = {tokens - result.first, vocab};
   result.probabilities = to_host(trainer_->backend(), last);
   for (std::int64_t t = 0; t < tokens - result.first; ++t)
-    softmax(result.probabilities.data() + t * vocab, static_cast<std::size_t>(vocab));
+    softmax_in_place(std::span(result.probabilities.data() + t * vocab, static_cast<std::size_t>(vocab)));
   return result;
 }
 

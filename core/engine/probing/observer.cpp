@@ -6,12 +6,14 @@
 #include <numeric>
 
 #include "core/analysis/mode_decomposition.h"
+#include "core/analysis/softmax.h"
 #include "core/analysis/spectrum.h"
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
+#include "core/layers/capture_reader.h"
+#include "core/layers/layer_traits.h"
 
 namespace afterglow {
 
@@ -122,7 +124,7 @@ void Observer::choose(Example example) { example_ = std::move(example); }
 int Observer::first_ska() const {
   const auto& parts = trainer_->parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].kind == "ska") return static_cast<int>(i);
+    if (shows(parts[i].kind, LayerTrait::koopman_heads)) return static_cast<int>(i);
   }
   return -1;
 }
@@ -152,8 +154,8 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
   const CaptureReader read(tape_, trainer_->backend());
   const auto& parts = trainer_->parts();
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
-    if (parts[part].kind == "koopman_mlp") add_mlp(part, *result);
-    if (parts[part].kind != "ska") continue;
+    if (shows(parts[part].kind, LayerTrait::koopman_modes)) add_mlp(part, *result);
+    if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
     for (int head = 0; head < parts[part].heads; ++head) {
       HeadSpectrum spectrum = read_head_spectrum(*trainer_, part, head, head_settings(*trainer_, part), read);
       const HeadSpectrum* previous = before ? find_head(*before, part, head) : nullptr;
@@ -264,9 +266,7 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
   const CaptureReader read(tape_, trainer_->backend());
   TokenStep step;
   std::vector<double> scores = read.download(logits);
-  const double most = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
-  for (double& score : scores) sum += score = std::exp(score - most);
+  softmax_in_place(scores);
   std::vector<int> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   const auto shown = std::min<std::size_t>(5, order.size());
@@ -274,12 +274,12 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
                     [&](int a, int b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
   for (std::size_t i = 0; i < shown; ++i) {
     step.top_tokens.push_back(order[i]);
-    step.top_probabilities.push_back(scores[order[i]] / sum);
+    step.top_probabilities.push_back(scores[order[i]]);
   }
   if (!state || state->tensors().empty()) return step;
 
   const ModelPart& info = trainer_->parts()[part];
-  if (info.kind != "ska") {
+  if (!shows(info.kind, LayerTrait::koopman_heads)) {
     const Tensor& first = state->tensors().front().second;
     const std::vector<double> values = read.download(first);
     step.state.assign(values.begin(), values.end());

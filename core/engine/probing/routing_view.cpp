@@ -84,7 +84,7 @@ RoutingView routing_of(Trainer& trainer, int part, const CaptureReader& read, st
   view.layer = part;
   view.kind = info.kind;
   view.tokens = static_cast<int>(context.size());
-  if (has_layer_weights(info.kind)) view.weights = layer_weights(trainer, part, read, context);
+  view.weights = layer_weights(trainer, part, read, context);
   std::erase_if(view.weights, [](const std::vector<float>& head) { return head.empty(); });
   const auto T = static_cast<std::size_t>(view.tokens);
   const std::vector<double>& attention = read.values(info.scope + ".attn");
@@ -97,9 +97,8 @@ RoutingView routing_of(Trainer& trainer, int part, const CaptureReader& read, st
     read_softmax(view, attention, static_cast<int>(attention.size() / (T * T)), false);
   }
   if (!decay.empty() && decay.size() % T == 0) read_decay(view, decay);
-  // Mamba-3 splits a token's step into what acts at once and what acts late.
-  if (info.kind.starts_with("mamba"))
-    view.mean_step = mean_of(read.values(info.scope + ".dt")) + mean_of(read.values(info.scope + ".lag"));
+  // Layers without time steps capture neither; Mamba-3 splits a step into what acts at once and what acts late.
+  view.mean_step = mean_of(read.values(info.scope + ".dt")) + mean_of(read.values(info.scope + ".lag"));
   return view;
 }
 

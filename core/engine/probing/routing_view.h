@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/engine/observation/influence_view.h"
-#include "core/engine/probing/capture_reader.h"
+#include "core/layers/capture_reader.h"
 
 namespace afterglow {
 

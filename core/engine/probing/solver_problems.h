@@ -1,29 +1,27 @@
-// Ridge systems and gates of the layers there are, read from their probes; systems of the user's making.
+// Ridge systems and gates of a model's layers, read from their captures; systems of the user's making.
 #pragma once
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "core/engine/observation/solver_view.h"
+#include "core/layers/captured_layer.h"
 
 namespace afterglow {
 
-class CaptureReader;
 class Trainer;
 
-/// Whether layers of this kind solve ridge systems: `ska` (G + εI of each group of tokens), `gka` (H_t + λ_t I).
+/// Whether layers of this kind solve ridge systems that are known: G + εI of a group of tokens, H_t + λ_t I of a token.
 bool solves_systems(std::string_view kind);
-/// Whether layers of this kind let their memory fade by a gate that is known: `gka`, `mamba2`.
+/// Whether layers of this kind let their memory fade by a gate that is known.
 bool has_gate(std::string_view kind);
 
-/// Calls see(head, token, problem) for the ascending `tokens` of every head of a part, head by head. The bounds are
-/// those of Gated KalmaNet, [λ, |H|_F + λ]. Returns a where λ_t = a |H_t|_F, 0 where λ is fixed.
+/// LayerReaders::systems of a part of a kind that solves some.
 double for_each_system(Trainer& trainer, int part, const CaptureReader& read, std::span<const int> tokens,
-                       const std::function<void(int head, int token, RidgeProblem problem)>& see);
+                       const SeeSystem& see);
 
-/// Log decays of every head of a part over the probe sequence.
+/// Log decays of every head of a part over the captured sequence.
 std::vector<HeadGate> read_gates(Trainer& trainer, int part, const CaptureReader& read);
 
 /// {"eigenvalues": [..]} or {"shape": "geometric" | "clustered" | "outlier", "count": 24, "kappa": 51}, with "mu" and

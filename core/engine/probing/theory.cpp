@@ -104,8 +104,10 @@ TheoryView describe_head(Trainer& trainer, int part, const HeadSpectrum& spectru
   view.rank = static_cast<int>(config.rank);
   view.value_width = static_cast<int>(config.value_width);
   view.heads = trainer.parts()[static_cast<std::size_t>(part)].heads;
-  view.layers = static_cast<int>(std::count_if(trainer.parts().begin(), trainer.parts().end(),
-                                               [](const ModelPart& other) { return other.kind == "ska"; }));
+  view.layers =
+      static_cast<int>(std::count_if(trainer.parts().begin(), trainer.parts().end(), [](const ModelPart& other) {
+        return shows(other.kind, LayerTrait::koopman_heads);
+      }));
   view.power = spectrum.power;
   view.ridge = spectrum.ridge;
   view.gamma = spectrum.gamma;

@@ -1,8 +1,8 @@
 // Reads the statistics of one SKA head from a probing pass and holds them against the theorems.
 #pragma once
 #include "core/engine/observation/theory_view.h"
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/training/trainer.h"
+#include "core/layers/capture_reader.h"
 
 namespace afterglow {
 

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t max_steps = 100'000'000;
+constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and extension in a file's name
 
 template <class Config>
 auto* field_of(Config& config, std::string_view key) {
@@ -72,6 +73,28 @@ std::vector<TimedCommand> parse_commands(const json& list, const std::string& wh
     commands.push_back({step, parse_command(entry)});
   }
   return commands;
+}
+
+bool is_control(const std::string& text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  return byte(at) < 0x20 || byte(at) == 0x7f || (byte(at) == 0xc2 && byte(at + 1) >= 0x80 && byte(at + 1) < 0xa0);
+}
+
+/// Files are named after a recipe, and a recipe may come from anywhere: its name must stay in the folder of results.
+std::string parse_name(const json& source, const std::string& where) {
+  const std::string name = get_string(source, "name", "unnamed", where);
+  std::string wrong;
+  if (name.empty()) wrong = "is empty";
+  if (name.size() > max_name_bytes) wrong = "is longer than " + std::to_string(max_name_bytes) + " bytes";
+  if (name.starts_with('.')) wrong = "begins with a dot";
+  if (name.find('/') != std::string::npos) wrong = "holds a slash";
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (is_control(name, i)) wrong = "holds a control character";
+  }
+  if (wrong.empty()) return name;
+  throw Error(
+      ExitCode::bad_input,
+      where + ".name: it " + wrong + ", and files are named after it; choose a name such as \"my-run\" in the recipe");
 }
 
 }  // namespace
@@ -152,7 +175,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
     if (!source.contains(part)) throw Error(ExitCode::bad_input, where + ": the field \"" + part + "\" is missing");
   }
   Recipe recipe;
-  recipe.name = get_string(source, "name", "unnamed", where);
+  recipe.name = parse_name(source, where);
   recipe.title = get_string(source, "title", recipe.name, where);
   recipe.about = get_string(source, "about", "", where);
   recipe.seed = static_cast<std::uint64_t>(get_integer(source, "seed", 7, 0, std::int64_t{1} << 53, where));

@@ -49,7 +49,7 @@ struct TimedCommand {
 };
 
 struct Recipe {
-  std::string name;   ///< of the preset
+  std::string name;   ///< of the preset; files are named after it, so it holds no slash or control character
   std::string title;  ///< for people
   std::string about;
   std::uint64_t seed = 7;

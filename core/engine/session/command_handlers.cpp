@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/session/session_worker.h"
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -95,9 +96,9 @@ void compare(SessionWorker& worker, const Command&, const json& value) {
 void save(SessionWorker& worker, const Command&, const json& value) {
   const TrainingRun& run = worker.run();
   const Recipe recipe = run.recipe();
-  worker.save(text_in(
-      value, "path",
-      recipe.name + "_seed" + std::to_string(recipe.seed) + "_step" + std::to_string(run.step()) + ".safetensors"));
+  const std::string path = text_in(value, "path", "");
+  const std::string stem = recipe.name + "_seed" + std::to_string(recipe.seed) + "_step" + std::to_string(run.step());
+  worker.save(path.empty() ? free_path(stem + ".safetensors").string() : path);
 }
 
 /// Commands that change what the probe asks, and nothing of the run.

@@ -31,8 +31,8 @@ void RunControl::open(std::optional<std::int64_t> until) {
   pause_at_ = until.value_or(-1);
 }
 
-bool RunControl::is_over(std::int64_t step, std::int64_t last_step, bool finished) const {
-  return step >= (pause_at_ >= 0 ? pause_at_ : last_step) || (pause_at_ < 0 && finished);
+bool RunControl::is_over(std::int64_t step, bool finished) const {
+  return pause_at_ >= 0 ? step >= pause_at_ : finished;
 }
 
 std::optional<std::string> RunControl::next_compared() {

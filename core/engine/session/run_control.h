@@ -27,8 +27,9 @@ class RunControl {
 
   /// Another run has been opened: it trains until step `until` where that is given, and rests otherwise.
   void open(std::optional<std::int64_t> until);
-  /// Whether nothing is left to train at `step` of a run of `last_step` steps, which may be `finished` before.
-  bool is_over(std::int64_t step, std::int64_t last_step, bool finished) const;
+  /// Whether nothing is left to train: the step to pause at has been reached, or else the run is `finished`, whose end
+  /// a command of the recipe may move.
+  bool is_over(std::int64_t step, bool finished) const;
 
   /// Presets to be trained to their ends, one after the other; opening anything else ends it.
   void compare(std::deque<std::string> presets) { compared_ = std::move(presets); }

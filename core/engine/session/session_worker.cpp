@@ -126,7 +126,7 @@ void SessionWorker::analyse_afresh() {
 }
 
 void SessionWorker::train() {
-  const auto is_over = [&] { return control_.is_over(run().step(), run().trainer().config().steps, run().finished()); };
+  const auto is_over = [&] { return control_.is_over(run().step(), run().finished()); };
   is_stale_ = true;
   if (is_over()) {
     control_.pause();

@@ -7,6 +7,7 @@
 
 #include "core/engine/observation/probe_view.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 
@@ -37,7 +38,7 @@ bool is_warm(const Observation& now) {
 
 bool has_heads_to_edit(const Observation& now) {
   return std::any_of(now.model.layers.begin(), now.model.layers.end(),
-                     [](const LayerSummary& layer) { return layer.kind == "ska"; });
+                     [](const LayerSummary& layer) { return shows(layer.kind, LayerTrait::koopman_heads); });
 }
 
 }  // namespace
@@ -85,14 +86,11 @@ std::int64_t kept_bytes_of(const Observation& observation) {
   return observation.history_bytes + static_cast<std::int64_t>(values * sizeof(double));
 }
 
-std::string memory_text(std::int64_t bytes, bool signs) {
-  const double size = static_cast<double>(bytes) / static_cast<double>(mebibyte);
-  const bool is_large = std::abs(size) >= 1024;
-  char text[48];
-  std::snprintf(text, sizeof text, signs ? "%+.1f %s" : "%.1f %s", is_large ? size / 1024 : size,
-                is_large ? "GiB" : "MiB");
-  return text;
-}
+namespace {
+
+std::string change_text(std::int64_t bytes) { return (bytes < 0 ? "" : "+") + bytes_text(bytes); }
+
+}  // namespace
 
 SoakVerdict judge_soak(const std::vector<SoakSample>& samples) {
   if (samples.size() < 3)
@@ -105,8 +103,8 @@ SoakVerdict judge_soak(const std::vector<SoakSample>& samples) {
   std::snprintf(span, sizeof span, "%.0f s and %lld steps", last.seconds - first.seconds,
                 static_cast<long long>(last.step - first.step));
   std::string text = std::string(passed ? "memory stayed" : "memory grew") + " over " + span + ": host " +
-                     memory_text(host, true) + " beyond what is kept, back end " + memory_text(device, true);
-  if (last.gpu_bytes > 0) text += ", whole GPU " + memory_text(gpu, true);
+                     change_text(host) + " beyond what is kept, back end " + change_text(device);
+  if (last.gpu_bytes > 0) text += ", whole GPU " + change_text(gpu);
   if (last.step <= first.step) text = "training stopped at step " + std::to_string(last.step);
   return {passed, text};
 }

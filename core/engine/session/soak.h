@@ -52,7 +52,4 @@ class SoakTour {
   Stop next_ = Stop::train;
 };
 
-/// "1.2 GiB", "34.5 MiB"; signed where `signs`.
-std::string memory_text(std::int64_t bytes, bool signs = false);
-
 }  // namespace afterglow

@@ -39,9 +39,10 @@ Table mqar_table() {
   table.x_logarithmic = true;
   struct Series {
     const char *name, *kind, *preset;
+    bool names_head_width = false;  ///< the heads of the others follow the width by themselves
   };
   for (const Series& series : {Series{"attention", "attention", "mqar-attention"},
-                               {"Gated KalmaNet", "gka", "mqar-gka"},
+                               {"Gated KalmaNet", "gka", "mqar-gka", true},
                                {"gated DeltaNet", "gated_deltanet", "mqar-gated-deltanet"},
                                {"DeltaNet", "deltanet", "mqar-deltanet"},
                                {"GLA", "gla", "mqar-gla"},
@@ -52,8 +53,7 @@ Table mqar_table() {
                    static_cast<double>(width),
                    series.preset,
                    {"model.d_model=" + std::to_string(width)}};
-      // The others' heads follow the width by themselves.
-      if (row.kind == "gka") row.changes.push_back("model.blocks.0.mixer.head_dim=" + std::to_string(width / 2));
+      if (series.names_head_width) row.changes.push_back("model.blocks.0.mixer.head_dim=" + std::to_string(width / 2));
       table.rows.push_back(std::move(row));
     }
   }

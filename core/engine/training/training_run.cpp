@@ -47,11 +47,10 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   } catch (const Error& error) {
     throw Error(error.code(), snapshot.where + ": " + error.what());
   }
-  rebuild_config(step());
+  rebuild_config();
   if (const auto record = held_out_record(snapshot, trainer_->parameters())) take_record(*record);
   history_.keep(trainer_->save());
   first_step_ = step() + 1;
-  apply_due_commands();
 }
 
 void TrainingRun::apply(const Command& command) {
@@ -67,7 +66,6 @@ void TrainingRun::apply_due_commands() {
 }
 
 bool TrainingRun::train_step() {
-  apply_due_commands();
   const StepResult result = trainer_->step();
   append(result);
   if (!result.finite) {
@@ -82,6 +80,7 @@ bool TrainingRun::train_step() {
   if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) evaluate();
   const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
   if (history_.wants(step(), state_bytes)) history_.keep(trainer_->save(history_.take_spare()));
+  apply_due_commands();
   return true;
 }
 
@@ -89,9 +88,20 @@ void TrainingRun::evaluate() {
   const TrainingConfig& config = trainer_->config();
   held_out_step_.append(static_cast<double>(step()));
   held_out_accuracy_.append(trainer_->evaluate(config.evaluate_examples));
-  if (config.patience == 0 || best_step() != step()) return;
+  if (!keeps_best() || best_step() != step()) return;
   history_.keep(trainer_->save(history_.take_spare()));
   history_.pin(step());
+}
+
+// Patience counts all evaluations, so a command to come that asks for it needs the best state of before.
+bool TrainingRun::keeps_best() const {
+  const auto asks = [](const TimedCommand& timed) {
+    if (timed.command.name != "set") return false;
+    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
+    return value.is_object() && value.value("key", nlohmann::json()) == "patience" &&
+           value.value("to", nlohmann::json()) > 0;
+  };
+  return recipe_.training.patience > 0 || std::any_of(recipe_.commands.begin(), recipe_.commands.end(), asks);
 }
 
 std::int64_t TrainingRun::best_step() const {
@@ -129,7 +139,7 @@ Snapshot TrainingRun::snapshot_of(const TrainerState& state) const {
 std::optional<HeldOutRecord> TrainingRun::record_until(std::int64_t step) const {
   const PublishedCurve steps = held_out_step_.view(), values = held_out_accuracy_.view();
   const std::int64_t best = best_step();
-  if (trainer_->config().patience == 0 || best < 0 || best > step) return std::nullopt;
+  if (!keeps_best() || best < 0 || best > step) return std::nullopt;
   HeldOutRecord record;
   record.best_step = best;
   for (std::size_t i = 0; i < steps.size && steps[i] <= static_cast<double>(step); ++i) {
@@ -177,7 +187,6 @@ void TrainingRun::truncate_curves(std::int64_t step) {
 }
 
 void TrainingRun::set(const std::string& key, double value, bool is_live) {
-  apply_due_commands();
   const bool goes_on = is_live_ && !done_.empty() && done_.back().key == key;
   const double from = goes_on ? done_.back().from : trainer_->get(key);
   trainer_->set(key, value);
@@ -198,7 +207,6 @@ void TrainingRun::set(const std::string& key, double value, bool is_live) {
 
 // In front of all others, so that what undo takes back stays the last one.
 void TrainingRun::note(const Command& command) {
-  apply_due_commands();
   const auto same = std::find_if(recipe_.commands.begin(), recipe_.commands.end(),
                                  [&](const TimedCommand& timed) { return timed.command.name == command.name; });
   if (same != recipe_.commands.end()) {
@@ -239,12 +247,10 @@ bool TrainingRun::redo() {
   return true;
 }
 
-void TrainingRun::rebuild_config(std::int64_t step) {
+void TrainingRun::rebuild_config() {
   trainer_->reset_settings();
   next_command_ = 0;
-  while (next_command_ < recipe_.commands.size() && recipe_.commands[next_command_].step < step) {
-    apply(recipe_.commands[next_command_++].command);
-  }
+  apply_due_commands();
 }
 
 void TrainingRun::go_to(std::int64_t target) {
@@ -260,7 +266,7 @@ void TrainingRun::go_to(std::int64_t target) {
     undone_.clear();
     is_live_ = false;
     trainer_->restore(*frame);
-    rebuild_config(step());
+    rebuild_config();
     truncate_curves(step());
   }
   while (step() < target && train_step()) {
@@ -269,7 +275,6 @@ void TrainingRun::go_to(std::int64_t target) {
 
 Recipe TrainingRun::recipe() const {
   Recipe now = recipe_;
-  now.commands.resize(std::min(next_command_, now.commands.size()));
   now.shown_step = step();
   return now;
 }

@@ -29,13 +29,15 @@ class TrainingRun {
   /// Step of the best held-out evaluation so far, the first of equal ones; -1 before the first.
   std::int64_t best_step() const;
 
-  /// Applies the recipe's commands of this step, then trains one step and appends to the curves. After a non-finite
-  /// step nothing has changed and `failure` says what happened.
+  /// Trains one step, appends to the curves and applies the recipe's commands of the step that is reached: a state is
+  /// the same whether training, a rewind or a snapshot led there. After a non-finite step nothing has changed and
+  /// `failure` says what happened.
   bool train_step();
   /// Why training stopped: step, layer, head, tensor and index of the first non-finite number; empty while all is well.
   const std::string& failure() const { return failure_; }
 
-  /// Changes a hyperparameter from the next step on and writes it into the recipe. A different future begins here.
+  /// Changes a hyperparameter from the next step on and writes it into the recipe. A different future begins here:
+  /// commands that were still to come are dropped.
   /// A live value is one on its way (a slider that is being dragged): with those of the same key that follow, and the
   /// one that settles, it is one change and one mark.
   void set(const std::string& key, double value, bool is_live = false);
@@ -53,7 +55,8 @@ class TrainingRun {
   /// Goes to a step that was trained before, exactly; or trains forward to a later one. Throws Error(bad_input) for a
   /// step before `oldest_step`.
   void go_to(std::int64_t step);
-  /// The recipe that makes the present state again: all commands so far.
+  /// The recipe that makes the present state again and goes on as this run will: all commands so far and those still
+  /// to come.
   Recipe recipe() const;
   /// The present state, to be written or to go on elsewhere.
   Snapshot snapshot() const { return snapshot_of(trainer_->save()); }
@@ -70,7 +73,8 @@ class TrainingRun {
  private:
   void apply(const Command& command);
   void apply_due_commands();
-  void rebuild_config(std::int64_t step);
+  void rebuild_config();
+  bool keeps_best() const;
   void append(const StepResult& result);
   void truncate_curves(std::int64_t step);
   void evaluate();

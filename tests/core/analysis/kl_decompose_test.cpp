@@ -11,6 +11,7 @@
 #include "core/analysis/symmetric_eigen.h"
 #include "core/io/safetensors.h"
 #include "core/random/random.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -45,7 +46,7 @@ void expect_equal(const KlDecomposition& got, const KlDecomposition& want, doubl
 
 TEST(KlDecompose, AgreesWithTheGoldenFiles) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(AFTERGLOW_SOURCE_DIR "/tests/golden")) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder())) {
     if (!entry.path().filename().string().starts_with("kl_")) continue;
     SCOPED_TRACE(entry.path().filename().string());
     const TensorFile file = read_safetensors(entry.path());

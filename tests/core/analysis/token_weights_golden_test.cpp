@@ -6,6 +6,7 @@
 #include "core/analysis/token_weights.h"
 #include "core/io/safetensors.h"
 #include "tests/core/analysis/plain_matrix.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 class GoldenSka {
  public:
   explicit GoldenSka(const std::string& name)
-      : file_(read_safetensors(std::string(AFTERGLOW_SOURCE_DIR) + "/tests/golden/" + name + ".safetensors")),
+      : file_(read_safetensors(golden_folder() / (name + ".safetensors"))),
         config_(nlohmann::json::parse(file_.metadata.at("config"))) {
     const auto shape = require_tensor(file_, "x", name).shape;
     batch_ = static_cast<int>(shape[0]);

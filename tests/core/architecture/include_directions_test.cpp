@@ -5,7 +5,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/layers/layer_kind.h"
 #include "tests/core/architecture/rules.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -23,7 +25,7 @@ bool is_checked(const fs::path& path) {
 }
 
 std::vector<Source> all_sources() {
-  const fs::path root = AFTERGLOW_SOURCE_DIR;
+  const fs::path& root = source_folder();
   std::vector<Source> sources;
   for (const char* top : {"app", "core", "gpu", "views", "tests"}) {
     if (!fs::is_directory(root / top)) continue;
@@ -43,6 +45,32 @@ TEST(Architecture, EverySourceKeepsTheRules) {
   for (const Source& source : sources) {
     for (const std::string& violation : broken_rules(source)) ADD_FAILURE() << violation;
   }
+}
+
+std::vector<std::string> names_of_kinds() {
+  std::vector<std::string> names;
+  for (const LayerKind& kind : layer_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+TEST(Architecture, NoFileSwitchesOnTheKindOfALayer) {
+  for (const Source& source : all_sources()) {
+    for (const std::string& violation : named_kinds(source, names_of_kinds())) ADD_FAILURE() << violation;
+  }
+}
+
+TEST(Architecture, KindsOfLayersAreFoundWhereTheyAreNamed) {
+  const auto named = [](const std::string& path, const std::string& text) {
+    return named_kinds({path, "// For a test.\n" + text + "\n"}, names_of_kinds());
+  };
+  EXPECT_THAT(named("views/a.cpp", "if (kind == \"ska\") return;"), ElementsAre(HasSubstr("views/a.cpp:2: names")));
+  EXPECT_THAT(named("app/a.cpp", "char c = '\"';\nint n = 1'000;\nauto list = {\"mamba2\", \"gka\"};"),
+              ElementsAre(HasSubstr("app/a.cpp:4"), HasSubstr("app/a.cpp:4")));
+  EXPECT_THAT(named("core/engine/a.cpp", "auto j = R\"({\n\"kind\": \"ska\"})\";\nf(\"sessa\");"),
+              ElementsAre(HasSubstr("core/engine/a.cpp:4")));
+  EXPECT_THAT(named("core/layers/ska.cpp", "return \"ska\";"), IsEmpty());
+  EXPECT_THAT(named("views/a.cpp", "// \"ska\"\n/* \"ska\" */ f(\"{\\\"kind\\\": \\\"ska\\\"}\", \"the ska layer\");"),
+              IsEmpty());
 }
 
 std::vector<std::string> planted(const std::string& path, const std::string& line) {
@@ -76,7 +104,7 @@ TEST(Architecture, IncludesPointDown) {
   EXPECT_THAT(planted("views/a.cpp", "#include \"core/engine/training/trainer.h\""),
               ElementsAre(HasSubstr("points up")));
   EXPECT_THAT(planted("core/engine/probing/a.cpp", "#include \"core/engine/training/trainer.h\""), IsEmpty());
-  EXPECT_THAT(planted("core/engine/training/a.cpp", "#include \"core/engine/probing/capture_reader.h\""),
+  EXPECT_THAT(planted("core/engine/training/a.cpp", "#include \"core/engine/probing/observer.h\""),
               ElementsAre(HasSubstr("points up")));
   EXPECT_THAT(planted("core/engine/session/a.cpp", "  #  include  \"app/main.h\""),
               ElementsAre(HasSubstr("points up")));

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <regex>
 
+#include "tests/support/folders.h"
+
 namespace afterglow {
 namespace {
 
@@ -16,17 +18,12 @@ using testing::IsEmpty;
 
 using Texts = std::vector<std::string>;
 
-const fs::path& root() {
-  static const fs::path root = AFTERGLOW_SOURCE_DIR;
-  return root;
-}
-
 /// Paths from the root of all that belongs to a folder of the architecture, to tests or assets.
 Texts all_files() {
   Texts files;
   for (const char* top : {"app", "assets", "core", "gpu", "tests", "views"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root() / top)) {
-      if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), root()).generic_string());
+    for (const auto& entry : fs::recursive_directory_iterator(source_folder() / top)) {
+      if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), source_folder()).generic_string());
     }
   }
   return files;
@@ -85,7 +82,7 @@ TEST(ReadmePaths, AreThere) {
                [](const std::string& file) { return file.ends_with("/README.md"); });
   EXPECT_GT(readmes.size(), 10);
   for (const std::string& readme : readmes)
-    EXPECT_THAT(missing_paths(text_of(root() / readme), files), IsEmpty()) << readme;
+    EXPECT_THAT(missing_paths(text_of(source_folder() / readme), files), IsEmpty()) << readme;
 }
 
 TEST(ReadmePaths, AreSeenAmongOtherWords) {

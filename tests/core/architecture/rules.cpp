@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -52,9 +53,12 @@ const std::map<std::string, Texts>& folders() {
   return table;
 }
 
-/// The one exception of the project may be thrown anywhere. Plots stand alone but for writing their files safely.
+/// The one exception of the project may be thrown anywhere. Numbers, sizes and CSV fields are written by the same
+/// functions on the screen, in files and in messages, so that a value reads the same wherever it stands. Plots stand
+/// alone but for writing their files safely.
 bool is_for_everyone(const std::string& include, const std::string& folder) {
-  return include == "core/io/error.h" || (include == "core/io/atomic_file.h" && folder == "core/figure");
+  return include == "core/io/error.h" || include == "core/io/number_text.h" ||
+         (include == "core/io/atomic_file.h" && folder == "core/figure");
 }
 
 /// Where the platform must decide what is compiled: without the CUDA toolkit, and for every version of Dear ImGui that
@@ -160,6 +164,64 @@ std::vector<std::string> broken_rules(const Source& source) {
     report(number, what_is_wrong_with_directive(source.path, line));
   }
   if (ends_with_any(source.path, {".h", ".cuh"}) && !pragma_once) report(1, "is a header without #pragma once");
+  return result;
+}
+
+namespace {
+
+/// Walks C++ and calls see(line, content) for every string literal that is not raw; comments do not count.
+template <class See>
+void for_each_literal(const std::string& text, const See& see) {
+  int line = 1;
+  const auto skip_to = [&](std::size_t from, std::size_t end) {
+    end = std::min(end, text.size());
+    line += static_cast<int>(std::count(text.begin() + static_cast<std::ptrdiff_t>(from),
+                                        text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+    return end;
+  };
+  const auto closing_quote = [&](std::size_t open) {
+    std::size_t at = open + 1;
+    while (at < text.size() && text[at] != text[open]) at += text[at] == '\\' ? 2 : 1;
+    return at;
+  };
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "//") == 0) {
+      at = text.find('\n', at);
+    } else if (text.compare(at, 2, "/*") == 0) {
+      at = skip_to(at, text.find("*/", at + 2));
+    } else if (text.compare(at, 2, "R\"") == 0) {
+      const std::size_t open = text.find('(', at);
+      const std::string closing = ")" + text.substr(at + 2, open - at - 2) + "\"";
+      at = skip_to(at, text.find(closing, open) + closing.size());
+    } else if (text[at] == '"') {
+      const std::size_t close = closing_quote(at);
+      see(line, text.substr(at + 1, close - at - 1));
+      at = close + 1;
+    } else if (text[at] == '\'' && (at == 0 || !std::isalnum(static_cast<unsigned char>(text[at - 1])))) {
+      at = closing_quote(at) + 1;  // a character; behind a digit it would part thousands
+    } else {
+      at = skip_to(at, at + 1);
+    }
+  }
+}
+
+/// The layers themselves, what tests them, and kernels, which know no layers and name their operations.
+constexpr const char* free_folders[] = {"core/layers/", "tests/", "gpu/"};
+
+}  // namespace
+
+Texts named_kinds(const Source& source, const Texts& kinds) {
+  Texts result;
+  const bool is_free = source.path == "core/engine/studies/table_list.cpp" ||
+                       std::any_of(std::begin(free_folders), std::end(free_folders),
+                                   [&](const char* folder) { return source.path.starts_with(folder); });
+  if (is_free) return result;
+  for_each_literal(source.text, [&](int line, const std::string& literal) {
+    if (contains(kinds, literal)) {
+      result.push_back(source.path + ":" + std::to_string(line) + ": names the kind \"" + literal +
+                       "\"; a descriptor in core/layers says what there is to see of it");
+    }
+  });
   return result;
 }
 

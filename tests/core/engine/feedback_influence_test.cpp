@@ -11,8 +11,9 @@
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/io/safetensors.h"
 #include "core/layers/host_values.h"
-#include "core/layers/layer.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -31,7 +32,7 @@ std::vector<NormEstimate> exact_norms(Tape& tape, const std::vector<double>& x, 
 }
 
 TEST(FeedbackInfluence, BlockNormsAreThoseOfTheGoldenFile) {
-  const TensorFile file = read_safetensors(std::string(AFTERGLOW_SOURCE_DIR) + "/tests/golden/sessa_tiny.safetensors");
+  const TensorFile file = read_safetensors(golden_folder() / "sessa_tiny.safetensors");
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   ParameterStore store;
   const auto layer = make_layer("sessa", nlohmann::json::parse(file.metadata.at("config")), ParameterScope(store, ""));

@@ -23,7 +23,7 @@ constexpr int width = 16, tokens = 9;
 /// A layer of a kind in float64 with its initial weights; projections that start at zero are drawn.
 struct LoneLayer {
   explicit LoneLayer(const std::string& kind) : backend(make_cpu_backend(1)), arena(*backend), tape(*backend, arena) {
-    layer = make_layer(kind, race_layer_config(kind, width), ParameterScope(store, kind));
+    layer = make_layer(kind, small_layer_config(*find_layer_kind(kind), width), ParameterScope(store, kind));
     if (kind == "gka") layer->set("r", 200);  // its gradient is that of the solution, so the iteration has to reach it
     store.allocate_values(*backend, DType::f64);
     store.initialise(5);
@@ -69,15 +69,13 @@ std::vector<std::string> racing_kinds() {
 
 class InfluenceOfLayer : public testing::TestWithParam<std::string> {};
 
-TEST_P(InfluenceOfLayer, HasAConfigurationToRaceWith) { EXPECT_FALSE(race_layer_config(GetParam(), width).is_null()); }
-
 TEST_P(InfluenceOfLayer, IsTheNormOfFiniteDifferences) {
   LoneLayer lone(GetParam());
   JacobianPlan plan;
   plan.blocks = {{8, 0}, {3, 1}, {8, 7}, {4, 4}};
   plan.directions = width;
   plan.tokens_at_once = 64;
-  plan.causal = is_causal(*lone.layer);
+  plan.causal = lone.layer->is_causal();
   const std::vector<NormEstimate> norms = lone.norms(plan);
   constexpr double h = 1e-5;
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
@@ -102,7 +100,7 @@ TEST_P(InfluenceOfLayer, IsTheNormOfFiniteDifferences) {
 
 TEST_P(InfluenceOfLayer, DoesNotDependOnLaterTokensWhereItSaysSo) {
   LoneLayer lone(GetParam());
-  if (!is_causal(*lone.layer)) GTEST_SKIP() << "sees the future";
+  if (!lone.layer->is_causal()) GTEST_SKIP() << "sees the future";
   JacobianPlan plan;
   plan.blocks = {{5, 0}, {2, 2}, {6, 3}};
   plan.directions = width;

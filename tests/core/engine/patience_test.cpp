@@ -92,6 +92,26 @@ TEST(Patience, ResumedRunsEndTheSame) {
   }
 }
 
+TEST(Patience, ThatBeginsLaterIsTheSameInResumedRuns) {
+  const auto backend = make_cpu_backend(2);
+  for (const std::int64_t begin : {7, 30}) {
+    Recipe recipe = impatient(0);
+    recipe.commands.push_back({begin, {"set", R"({"key":"patience","to":3})"}});
+    TrainingRun whole(recipe, *backend, 0);
+    const Ended expected = end_of(whole);
+    ASSERT_LT(expected.last, 400) << "validation never got worse; the test needs a higher rate";
+    for (const std::int64_t step : {std::int64_t{5}, begin - 1, begin, expected.last}) {
+      TrainingRun first(recipe, *backend, 0);
+      first.go_to(step);
+      TrainingRun resumed(first.snapshot(), *backend, 0);
+      const Ended ended = end_of(resumed);
+      EXPECT_EQ(ended.last, expected.last) << "from " << begin << ", resumed at " << step;
+      EXPECT_EQ(ended.chosen, expected.chosen) << "from " << begin << ", resumed at " << step;
+      EXPECT_EQ(ended.checksum, expected.checksum) << "from " << begin << ", resumed at " << step;
+    }
+  }
+}
+
 TEST(Patience, RewindingForgetsLaterEvaluations) {
   const auto backend = make_cpu_backend(2);
   TrainingRun run(impatient(), *backend);

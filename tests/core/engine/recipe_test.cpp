@@ -62,6 +62,35 @@ TEST(Recipe, MessagesNameTheField) {
   EXPECT_THAT(message_of([&] { parse_recipe(json, "r.json"); }), HasSubstr("model"));
 }
 
+TEST(Recipe, NamesThatCannotBeginAFilesNameAreRefused) {
+  const auto named = [](const std::string& name) {
+    nlohmann::json json = small_recipe_json();
+    json["name"] = name;
+    return message_of([&] { parse_recipe(json.dump(), "r.json"); });
+  };
+  const std::string bad[] = {"",
+                             "../../X",
+                             "/abs/X",
+                             "a/b",
+                             ".hidden",
+                             "..",
+                             "new\nline",
+                             "\x1b[2J",
+                             "\x7f",
+                             "\u009b31m",
+                             std::string(101, 'x'),
+                             std::string("/tmp/X\0", 7)};
+  for (const std::string& name : bad) {
+    const std::string message = named(name);
+    EXPECT_THAT(message, testing::StartsWith("r.json.name: ")) << name;
+    EXPECT_THAT(message, HasSubstr("choose a name")) << name;
+    EXPECT_LT(message.size(), 400u) << name;
+    for (const char c : message) EXPECT_GE(static_cast<unsigned char>(c), 0x20) << "no control character is printed";
+  }
+  for (const std::string& name : {std::string("tiny"), std::string("d = 16, λ.2"), std::string(100, 'x')})
+    EXPECT_EQ(named(name), "no error") << name;
+}
+
 TEST(Recipe, CommandsMustBeInOrder) {
   nlohmann::json json = small_recipe_json();
   json["commands"] = {{{"step", 9}, {"name", "set"}, {"value", {{"key", "clip"}, {"to", 2}}}},

@@ -102,20 +102,20 @@ TEST(RunControl, AddsUpStepsThatComeFasterThanTheyAreTrained) {
   control.train_more(2, 5);
   control.train_more(3, 5);
   EXPECT_TRUE(control.running());
-  EXPECT_FALSE(control.is_over(9, 100, false));
-  EXPECT_TRUE(control.is_over(10, 100, false));
+  EXPECT_FALSE(control.is_over(9, false));
+  EXPECT_TRUE(control.is_over(10, false));
   control.pause();
   control.train_more(1, 6);
-  EXPECT_TRUE(control.is_over(7, 100, false)) << "counted from the step where it rested";
+  EXPECT_TRUE(control.is_over(7, false)) << "counted from the step where it rested";
   control.start(-1);
-  EXPECT_FALSE(control.is_over(99, 100, false));
-  EXPECT_TRUE(control.is_over(99, 100, true));
+  EXPECT_FALSE(control.is_over(99, false));
+  EXPECT_TRUE(control.is_over(99, true));
   control.rest(true);
   EXPECT_TRUE(control.stopped_non_finite());
   control.open(12);
   EXPECT_FALSE(control.stopped_non_finite());
   EXPECT_TRUE(control.running());
-  EXPECT_TRUE(control.is_over(12, 100, false));
+  EXPECT_TRUE(control.is_over(12, false));
 }
 
 TEST(RunControl, HandsOutComparedPresetsUntilAnotherRunIsOpened) {

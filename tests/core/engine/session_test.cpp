@@ -247,6 +247,25 @@ TEST(Session, SavesAndLoadsASnapshot) {
   std::filesystem::remove(path);
 }
 
+TEST(Session, SavingWithoutAPathOverwritesNothing) {
+  const auto folder = std::filesystem::temp_directory_path() / "afterglow_save_twice_test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto home = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  {
+    Session session(small_recipe_json().dump(), resting());
+    for (int i = 0; i < 2; ++i) session.send({"save", "{}"});
+    const Seen seen = wait_for(session, [](const Observation& now) { return now.events.size() == 2; });
+    EXPECT_THAT(seen->events[0].text, testing::EndsWith("small_seed3_step0.safetensors"));
+    EXPECT_THAT(seen->events[1].text, testing::EndsWith("small_seed3_step0_2.safetensors"));
+  }
+  std::filesystem::current_path(home);
+  EXPECT_TRUE(std::filesystem::exists(folder / "small_seed3_step0.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "small_seed3_step0_2.safetensors"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Session, ARunWithPatienceEndsAndNamesItsBestStep) {
   nlohmann::json json = small_recipe_json();
   json["training"] = {{"steps", 400}, {"batch", 4}, {"learning_rate", 0.01}, {"evaluate_every", 3}, {"patience", 2}};

@@ -8,6 +8,7 @@
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
 #include "core/io/error.h"
+#include "core/layers/layer_kind.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -80,6 +81,23 @@ TEST(SolverView, ReadsTheGatesOfMamba2) {
     ASSERT_EQ(gate.log_decay.size(), 24u);
     for (const double g : gate.log_decay) EXPECT_LT(g, 0);
   }
+}
+
+TEST(SolverView, ReadsTheGatesOfEveryLayerThatFades) {
+  const auto backend = make_cpu_backend(1);
+  for (const LayerKind& kind : layer_kinds()) {
+    if (!shows(kind.name, LayerTrait::gate)) continue;
+    nlohmann::json recipe = small_recipe_json(), mixer = small_layer_config(kind, 16);
+    mixer["kind"] = kind.name;
+    recipe["model"]["blocks"] = nlohmann::json::array({{{"mixer", mixer}}});
+    AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+    watched.update_solvers();
+    const SolverView view = *watched.describe().solvers;
+    ASSERT_EQ(view.gate_layer, 1) << kind.name;
+    ASSERT_FALSE(view.gates.empty()) << kind.name;
+    for (const HeadGate& gate : view.gates) EXPECT_EQ(gate.log_decay.size(), 24u) << kind.name;
+  }
+  for (const char* kind : {"mamba3", "gated_deltanet", "gla"}) EXPECT_TRUE(shows(kind, LayerTrait::gate)) << kind;
 }
 
 TEST(SolverView, LooksAtNothingInAModelWithoutSystems) {

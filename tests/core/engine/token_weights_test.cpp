@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "core/engine/probing/capture_reader.h"
 #include "core/engine/probing/observer.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/layers/capture_reader.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {

@@ -187,6 +187,95 @@ TEST(Snapshot, ResumedHalfWayEqualsTheUnbrokenRun) {
   std::filesystem::remove(path);
 }
 
+/// Changes of the training and of a layer, at the start and later, two of them at one step.
+Recipe recipe_with_commands() {
+  Recipe recipe = small_recipe();
+  const auto add = [&](std::int64_t step, const char* key, double to) {
+    recipe.commands.push_back({step, {"set", nlohmann::json{{"key", key}, {"to", to}}.dump()}});
+  };
+  add(0, "clip", 0.25);
+  add(7, "learning_rate", 0.02);
+  add(7, "layers.1.ska.K", 1);
+  add(9, "batch", 6);
+  add(12, "learning_rate", 0.001);
+  return recipe;
+}
+
+Snapshot through_a_file(const Snapshot& snapshot) {
+  const auto path = std::filesystem::temp_directory_path() / "afterglow_commands_to_come_test.safetensors";
+  write_snapshot(path, snapshot);
+  Snapshot read = read_snapshot(path);
+  std::filesystem::remove(path);
+  return read;
+}
+
+TEST(Snapshot, ResumedAnywhereEqualsTheUnbrokenRunOfARecipeWithCommands) {
+  const Recipe recipe = recipe_with_commands();
+  const std::string unbroken = checksum_at(recipe, 20, 1);
+  Recipe without_the_last = recipe;
+  without_the_last.commands.pop_back();
+  ASSERT_NE(checksum_at(without_the_last, 20, 1), unbroken) << "every command counts";
+  const auto backend = make_cpu_backend(1);
+  for (const std::int64_t stop : {0, 1, 6, 7, 8, 11, 12, 15}) {
+    TrainingRun first(recipe, *backend);
+    train_to(first, stop);
+    TrainingRun second(through_a_file(first.snapshot()), *backend);
+    train_to(second, stop + 3);
+    TrainingRun third(through_a_file(second.snapshot()), *backend);
+    train_to(second, 20);
+    EXPECT_EQ(second.trainer().checksum(), unbroken) << "resumed at " << stop;
+    train_to(third, 20);
+    EXPECT_EQ(third.trainer().checksum(), unbroken) << "resumed at " << stop << " and again at " << stop + 3;
+  }
+}
+
+TEST(TrainingRun, TheRecipeOfAnyStepMakesTheWholeRun) {
+  const Recipe recipe = recipe_with_commands();
+  const std::string unbroken = checksum_at(recipe, 20, 1);
+  const auto backend = make_cpu_backend(1);
+  for (const std::int64_t stop : {0, 1, 7, 10, 12}) {
+    AnalysedRun watched({recipe, std::nullopt}, *backend);
+    train_to(watched.run(), stop);
+    const Recipe carried = parse_recipe(watched.describe().recipe, "a figure");
+    EXPECT_EQ(carried.shown_step, stop);
+    EXPECT_EQ(checksum_at(carried, 20, 1), unbroken) << "of step " << stop;
+  }
+}
+
+TEST(TrainingRun, AStepHasItsCommandsHoweverItIsReached) {
+  const Recipe recipe = recipe_with_commands();
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(recipe, *backend);
+  run.go_to(6);
+  EXPECT_DOUBLE_EQ(run.trainer().get("learning_rate"), 0.003);
+  run.go_to(7);
+  EXPECT_DOUBLE_EQ(run.trainer().get("learning_rate"), 0.02) << "trained";
+  EXPECT_DOUBLE_EQ(TrainingRun(run.snapshot(), *backend).trainer().get("learning_rate"), 0.02) << "resumed";
+  run.go_to(12);
+  run.go_to(7);
+  EXPECT_DOUBLE_EQ(run.trainer().get("learning_rate"), 0.02) << "rewound";
+}
+
+TEST(TrainingRun, ARewindAloneKeepsTheOldFutureAndAChangeDropsIt) {
+  const auto backend = make_cpu_backend(1);
+  const Recipe recipe = recipe_with_commands();
+  TrainingRun run(recipe, *backend);
+  train_to(run, 20);
+  const std::string unbroken = run.trainer().checksum();
+  run.go_to(5);
+  TrainingRun resumed(run.snapshot(), *backend);
+  train_to(resumed, 20);
+  EXPECT_EQ(resumed.trainer().checksum(), unbroken);
+  run.set("learning_rate", 0.0005);
+  Recipe branch = recipe;
+  branch.commands.resize(1);
+  branch.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.0005})"}});
+  TrainingRun of_the_branch(run.snapshot(), *backend);
+  train_to(of_the_branch, 20);
+  EXPECT_EQ(of_the_branch.trainer().checksum(), checksum_at(branch, 20, 1));
+  EXPECT_EQ(run.recipe().commands.size(), 2u);
+}
+
 TEST(Trainer, EvaluationDoesNotDisturbTraining) {
   const auto backend = make_cpu_backend(1);
   TrainingRun analysed(small_recipe(), *backend);

@@ -14,6 +14,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "tests/core/figure/example_figures.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -24,8 +25,8 @@ using testing::HasSubstr;
 class FigureFiles : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(AFTERGLOW_BINARY_DIR) / ("figure_files_test_" + std::to_string(::getpid()) + "_" +
-                                                testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = build_folder() / ("figure_files_test_" + std::to_string(::getpid()) + "_" +
+                                testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -116,6 +117,13 @@ TEST_F(FigureFiles, TellWhereTheyCannotBeWritten) {
     EXPECT_THAT(error.what(), HasSubstr("missing"));
     EXPECT_THAT(error.what(), HasSubstr("does not exist"));
   }
+}
+
+TEST_F(FigureFiles, PathsThatTheSystemWouldCutAreRefused) {
+  std::ofstream(folder_ / "kept") << "old";
+  const fs::path cut = (folder_ / "kept").string() + std::string("\0_step7.svg", 11);
+  EXPECT_EQ(code_of([&] { write_figure(tail_figure(), cut, {FigureFormat::svg}); }), ExitCode::bad_input);
+  EXPECT_EQ(contents(folder_ / "kept"), "old");
 }
 
 TEST(PageWriter, TakesAwkwardFigures) {

@@ -135,7 +135,7 @@ TEST_F(AtomicFile, DiskThatFillsMidwayKeepsTheOldFile) {
 TEST_F(AtomicFile, FullDiskIsToldWithARemedyAndDevicesAreNotReplaced) {
   if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
   EXPECT_THAT(message_of(ExitCode::failure, [] { write_file_atomically("/dev/full", std::string(2048, 'x')); }),
-              AllOf(HasSubstr("2.0 KiB to /dev/full"), HasSubstr("disk is full"), HasSubstr("free some space")));
+              AllOf(HasSubstr("2.0 KB to /dev/full"), HasSubstr("disk is full"), HasSubstr("free some space")));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
@@ -144,7 +144,7 @@ TEST_F(AtomicFile, ReadingNamesWhatIsWrong) {
               AllOf(HasSubstr("none.csv"), HasSubstr("no such file")));
   EXPECT_THAT(message_of(ExitCode::bad_input, [&] { read_file(folder_, 10); }), HasSubstr("is a folder"));
   const fs::path path = put("large", std::string(2049, 'x'));
-  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { read_file(path, 2048); }), HasSubstr("more than the 2.0 KiB"));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { read_file(path, 2048); }), HasSubstr("more than the 2.0 KB"));
   EXPECT_EQ(read_file(path, 2049).size(), 2049);
 }
 
@@ -162,12 +162,14 @@ TEST_F(AtomicFile, FreePathCountsOnInsteadOfOverwriting) {
   EXPECT_EQ(free_path(file("dangling")), file("dangling_2"));
 }
 
-TEST(ReadableSize, UsesTheLargestUnitThatFits) {
-  EXPECT_EQ(readable_size(0), "0 bytes");
-  EXPECT_EQ(readable_size(1), "1 byte");
-  EXPECT_EQ(readable_size(1023), "1023 bytes");
-  EXPECT_EQ(readable_size(1536), "1.5 KiB");
-  EXPECT_EQ(readable_size(std::size_t{5} << 30), "5.0 GiB");
+TEST_F(AtomicFile, PathsThatTheSystemWouldCutAreRefused) {
+  const fs::path kept = put("kept", "old");
+  const fs::path cut = kept.string() + std::string("\0_seed7.json", 12);
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { write_file_atomically(cut, "new"); }),
+              AllOf(HasSubstr("NUL"), HasSubstr("kept")));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { free_path(cut); }), HasSubstr("NUL"));
+  EXPECT_EQ(content_of(kept), "old");
+  EXPECT_THAT(names(), UnorderedElementsAre("kept"));
 }
 
 }  // namespace

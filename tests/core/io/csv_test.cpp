@@ -122,7 +122,7 @@ TEST_F(CsvFile, ReadsBackWhatWasWritten) {
 
 TEST_F(CsvFile, LimitsTheSize) {
   const auto path = put("t.csv", "a\n" + std::string(1000, '1'));
-  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { read_csv(path, 1000); }), HasSubstr("more than the 1000 bytes"));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { read_csv(path, 1000); }), HasSubstr("more than the 1.0 KB"));
 }
 
 TEST(Csv, DamageNeverCrashes) {

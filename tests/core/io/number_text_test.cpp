@@ -53,5 +53,24 @@ TEST(NumberText, NothingElseIsANumber) {
   }
 }
 
+TEST(NumberText, SizesUseTheLargestUnitThatFits) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(1000), "1.0 KB");
+  EXPECT_EQ(bytes_text(12'640), "12.6 KB");
+  EXPECT_EQ(bytes_text(412'300'000), "412 MB");
+  EXPECT_EQ(bytes_text(-1'048'576), "-1.0 MB");
+  EXPECT_EQ(bytes_text(5'400'000'000'000'000), "5400 TB");
+}
+
+TEST(NumberText, CsvFieldsAreQuotedOnlyWhereTheyMustBe) {
+  EXPECT_EQ(csv_field("plain λ"), "plain λ");
+  EXPECT_EQ(csv_field(" "), " ");
+  EXPECT_EQ(csv_field(""), "");
+  EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
+  EXPECT_EQ(csv_field("say \"a\""), "\"say \"\"a\"\"\"");
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -11,6 +11,7 @@
 
 #include "tests/core/io/counted_memory.h"
 #include "tests/core/io/temporary_folder.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -102,7 +103,7 @@ TEST_F(Safetensors, AnEmptyFileIsValid) {
 
 TEST_F(Safetensors, ReadsEveryGoldenFile) {
   int files = 0;
-  for (const auto& item : fs::directory_iterator(fs::path(AFTERGLOW_SOURCE_DIR) / "tests/golden")) {
+  for (const auto& item : fs::directory_iterator(golden_folder())) {
     if (item.path().extension() != ".safetensors") continue;
     SCOPED_TRACE(item.path().filename());
     const TensorFile file = read_safetensors(item.path());

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
+#include "core/layers/layer_kind.h"
 #include "core/random/random.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"

@@ -1,5 +1,5 @@
 // Layer files: what comes out, and damaged or unfitting files with their advice.
-#include "core/layers/layer_file.h"
+#include "core/layers/files/layer_file.h"
 
 #include <gmock/gmock.h>
 

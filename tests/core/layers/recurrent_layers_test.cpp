@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/layers/layer.h"
+#include "core/layers/layer_kind.h"
 #include "core/random/random.h"
 #include "tests/support/counted_allocations.h"
 #include "tests/support/host_values.h"

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
+#include "core/layers/layer_kind.h"
 #include "core/models/model.h"
 #include "core/random/random.h"
 #include "tests/support/counted_allocations.h"

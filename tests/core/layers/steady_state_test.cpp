@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/layers/layer.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 #include "tests/support/counted_allocations.h"
 #include "tests/support/host_values.h"

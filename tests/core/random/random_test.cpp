@@ -120,28 +120,5 @@ TEST(Random, NormalHasTheMomentsOfANormal) {
   EXPECT_NEAR(tail / static_cast<double>(draws), 0.05, error * 0.22);
 }
 
-TEST(Random, ShuffleGivesEveryOrderEqually) {
-  std::map<std::vector<int>, int> seen;
-  for (std::uint64_t index = 0; index < 24 * 200; ++index) {
-    Random random(17, 0, index);
-    std::vector<int> items = {0, 1, 2, 3};
-    random.shuffle(items);
-    ++seen[items];
-  }
-  ASSERT_EQ(seen.size(), 24u);
-  std::vector<int> counts;
-  for (const auto& [order, count] : seen) counts.push_back(count);
-  expect_uniform(counts);
-}
-
-TEST(Random, ShuffleOfNothingAndOfOne) {
-  Random random(1);
-  std::vector<int> none, one = {5};
-  random.shuffle(none);
-  random.shuffle(one);
-  EXPECT_TRUE(none.empty());
-  EXPECT_EQ(one, std::vector<int>{5});
-}
-
 }  // namespace
 }  // namespace afterglow

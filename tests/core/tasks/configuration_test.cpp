@@ -1,8 +1,11 @@
 // Configurations: what is refused, with which words, for every kind and every field.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "core/io/error.h"
@@ -53,7 +56,7 @@ TEST(Configuration, UnknownKindNamesTheKnownOnes) {
 
 TEST(Configuration, UnknownFieldNamesTheKnownOnes) {
   EXPECT_THAT(refusal({{"kind", "niah"}, {"binding", 3}}),
-              HasSubstr("no field 'binding'; did you mean 'bindings'? Its fields are bindings, length."));
+              HasSubstr("no field 'binding'; did you mean 'bindings'?; there are bindings, length, kind"));
 }
 
 TEST(Configuration, EveryFieldOfEveryKindRefusesWrongTypesAndRanges) {
@@ -82,8 +85,17 @@ TEST(Configuration, EveryFieldOfEveryKindRefusesWrongTypesAndRanges) {
     }
 }
 
+TEST(Configuration, ASeriesOfAHeaderAloneIsRefused) {
+  const std::string path = testing::TempDir() + "afterglow_header_" + std::to_string(::getpid()) + ".csv";
+  for (const char* text : {"date,load,oil\n", "date,load", "date,load\r\n"}) {
+    std::ofstream(path, std::ios::binary) << text;
+    EXPECT_THAT(refusal({{"kind", "forecast"}, {"path", path}}), AllOf(HasSubstr(path), HasSubstr("no row"))) << text;
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(Configuration, WholeNumbersMustBeWhole) {
-  EXPECT_THAT(refusal({{"kind", "niah"}, {"length", 64.5}}), HasSubstr("'length' is 64.5, but it takes a whole"));
+  EXPECT_THAT(refusal({{"kind", "niah"}, {"length", 64.5}}), HasSubstr("'length' is 64.5 where a whole number"));
   EXPECT_EQ(make_task({{"kind", "niah"}, {"length", 64.0}})->length(), 64);
   EXPECT_THAT(refusal({{"kind", "niah"}, {"length", 0}}), HasSubstr("from 1 to 1048576"));
   EXPECT_THAT(refusal({{"kind", "niah"}, {"length", (1 << 20) + 1}}), HasSubstr("from 1 to 1048576"));

@@ -7,6 +7,7 @@
 
 #include "core/io/error.h"
 #include "tests/core/tasks/task_support.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 namespace {
@@ -15,9 +16,9 @@ using ::testing::HasSubstr;
 
 class TextTask : public ::testing::Test {
  protected:
-  std::string path = (std::filesystem::path(AFTERGLOW_BINARY_DIR) /
-                      ("text_task_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name())))
-                         .string();
+  std::string path =
+      (build_folder() / ("text_task_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name())))
+          .string();
 
   void TearDown() override { std::filesystem::remove(path); }
 
@@ -91,7 +92,7 @@ TEST_F(TextTask, NamesTheByteThatIsNoText) {
 
 TEST_F(TextTask, RefusesMissingFilesFoldersAndBadPaths) {
   EXPECT_THAT(refusal({{"kind", "text"}, {"path", path + "_missing"}}), HasSubstr("_missing"));
-  EXPECT_THROW(make_task({{"kind", "text"}, {"path", AFTERGLOW_BINARY_DIR}}), Error);
+  EXPECT_THROW(make_task({{"kind", "text"}, {"path", build_folder().string()}}), Error);
   EXPECT_THAT(refusal({{"kind", "text"}}), HasSubstr("'path' is missing"));
   EXPECT_THAT(refusal({{"kind", "text"}, {"path", ""}}), HasSubstr("'path' is"));
   EXPECT_THAT(refusal({{"kind", "text"}, {"path", 3}}), HasSubstr("'path' is 3"));

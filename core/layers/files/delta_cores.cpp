@@ -1,9 +1,9 @@
-// The recurrences of the delta-rule family alone, without projections, to be run from a file.
+// The recurrences of the delta-rule family, to be run from a file.
+#include "core/layers/files/delta_cores.h"
+
 #include <cmath>
 
 #include "core/io/json_file.h"
-#include "core/layers/file_run.h"
-#include "core/layers/kinds.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -12,7 +12,6 @@ namespace {
 
 enum class Gate { none, of_head, of_channel };
 
-/// Inputs q, k [B,T,H,Dk], v [B,T,H,Dv], beta [B,T,H] where the rule corrects, g [B,T,H] or [B,T,H,Dk] where it fades.
 class DeltaCore final : public FileSubject {
  public:
   DeltaCore(const nlohmann::json& config, const std::string& kind, bool corrects, Gate gate)

@@ -1,5 +1,5 @@
 // Captures on the host.
-#include "core/layers/layer_captures.h"
+#include "core/layers/files/layer_captures.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // Gated KalmaNet from a file: the layer, and beside it what an exact solver would have answered.
 #pragma once
-#include "core/layers/file_run.h"
+#include "core/layers/files/file_run.h"
 
 namespace afterglow {
 

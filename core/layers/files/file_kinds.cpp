@@ -1,11 +1,12 @@
 // The list of what can be run from a file beside the layers, and the layers' own way.
 #include <algorithm>
 
-#include "core/layers/file_run.h"
-#include "core/layers/forecaster_file.h"
-#include "core/layers/gka_file.h"
-#include "core/layers/kinds.h"
-#include "core/layers/kl_file.h"
+#include "core/layers/files/delta_cores.h"
+#include "core/layers/files/file_run.h"
+#include "core/layers/files/forecaster_file.h"
+#include "core/layers/files/gka_file.h"
+#include "core/layers/files/kl_file.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 

@@ -1,4 +1,4 @@
-// Host copies of what a probing forward pass left on its tape.
+// Host copies of what a capturing forward pass left on its tape.
 #pragma once
 #include <deque>
 #include <string>

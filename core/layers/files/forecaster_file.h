@@ -1,6 +1,6 @@
 // `afterglow layer` for the whole forecasting model.
 #pragma once
-#include "core/layers/file_run.h"
+#include "core/layers/files/file_run.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // The layer and its exact twin, run from a file.
-#include "core/layers/gka_file.h"
+#include "core/layers/files/gka_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "core/analysis/spectrum.h"
 #include "core/layers/gka.h"
 #include "core/layers/host_values.h"
-#include "core/layers/kinds.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -142,7 +142,7 @@ class GkaFile final : public FileSubject {
 
 FileKind gka_file_kind() {
   return {"gka", [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<FileSubject> {
-            return std::make_unique<GkaFile>(gka_kind().make(config, parameters));
+            return std::make_unique<GkaFile>(find_layer_kind("gka")->make(config, parameters));
           }};
 }
 

@@ -1,5 +1,5 @@
 // Fetching and cutting probes.
-#include "core/engine/probing/capture_reader.h"
+#include "core/layers/capture_reader.h"
 
 #include <algorithm>
 

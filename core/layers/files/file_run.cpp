@@ -1,5 +1,5 @@
 // Running a layer, or something with inputs and outputs of its own, from a file.
-#include "core/layers/file_run.h"
+#include "core/layers/files/file_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
+#include "core/layers/files/layer_captures.h"
+#include "core/layers/files/layer_file.h"
 #include "core/layers/host_values.h"
-#include "core/layers/layer_captures.h"
-#include "core/layers/layer_file.h"
 
 namespace afterglow {
 

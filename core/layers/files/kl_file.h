@@ -1,7 +1,7 @@
 // `afterglow layer` for a Karhunen-Loeve decomposition, and how configurations name one.
 #pragma once
 #include "core/analysis/kl_decompose.h"
-#include "core/layers/file_run.h"
+#include "core/layers/files/file_run.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // A Karhunen-Loeve decomposition from a file.
-#include "core/layers/kl_file.h"
+#include "core/layers/files/kl_file.h"
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"

@@ -1,0 +1,69 @@
+// Where kernels run: memory, transfers, the order of what is queued, and captured work.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/tensor/tensor.h"
+
+namespace afterglow {
+
+/// Arithmetic of `gemm` and of the products inside attention and feedback_solve: float32, or matrix units fed with
+/// rounded operands. Statistics, solves and every other kernel stay in float32.
+enum class Precision { fp32, tf32, bf16 };
+const char* name_of(Precision precision);
+
+/// A repeatable piece of work: a captured CUDA graph, or on the CPU the function itself.
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual void run() = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;         ///< "cpu" or "cuda"
+  virtual std::string description() const = 0;  ///< for people: "CPU, 2 threads", "NVIDIA H200"
+  virtual bool supports(DType dtype) const = 0;
+  virtual Precision precision() const { return Precision::fp32; }
+  /// False when the back end offers only exact products. Programs captured before keep theirs.
+  virtual bool set_precision(Precision wanted) { return wanted == Precision::fp32; }
+  /// Bytes that this back end holds in its memory; 0 when it does not count them.
+  virtual std::size_t held_bytes() const { return 0; }
+
+  // Memory. Addresses are aligned to 256 bytes. Transfers of contiguous tensors; `download` waits for the result.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void release(void* address) = 0;
+  virtual void* allocate_host(std::size_t bytes) = 0;  ///< memory that both sides transfer from quickly (pinned)
+  virtual void release_host(void* address) = 0;
+  virtual void upload(const Tensor& destination, const void* source) = 0;
+  virtual void download(void* destination, const Tensor& source) = 0;
+  /// As `upload` and `download` but only queued in the stream, for captured steps: the host side must be pinned memory.
+  virtual void queue_upload(const Tensor& destination, const void* source) = 0;
+  virtual void queue_download(void* destination, const Tensor& source) = 0;
+  virtual void synchronize() = 0;
+  /// What is queued between these two may run beside all that is queued later, until `join_side_stream` or
+  /// `synchronize`: for results that nothing waits for, such as the gradients of parameters. It sees all that was
+  /// queued before. One tensor must not be written both beside and in order. See `SideStream`.
+  virtual void begin_side_stream() {}
+  virtual void end_side_stream() {}
+  virtual void join_side_stream() {}
+  /// Runs `work` once and returns a program that repeats it with the same addresses.
+  virtual std::unique_ptr<Program> capture(std::function<void()> work) = 0;
+};
+
+/// Queues what happens in its lifetime beside the rest.
+class SideStream {
+ public:
+  explicit SideStream(Device& device) : device_(&device) { device.begin_side_stream(); }
+  ~SideStream() { device_->end_side_stream(); }
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+
+ private:
+  Device* device_;
+};
+
+}  // namespace afterglow

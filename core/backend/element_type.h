@@ -1,0 +1,25 @@
+// Picks the type of a tensor's elements among all there are, where a kernel takes any of them.
+#pragma once
+#include <cstdint>
+
+#include "core/tensor/tensor.h"
+
+namespace afterglow {
+
+/// body(T{}) with the type T of the elements: with_element_type(dtype, [&](auto zero) { using T = decltype(zero); ...
+/// }).
+template <class Body>
+void with_element_type(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f32:
+      return body(float{});
+    case DType::f64:
+      return body(double{});
+    case DType::i32:
+      return body(std::int32_t{});
+    case DType::u8:
+      return body(std::uint8_t{});
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,12 @@
+# Makes the override declarations of all kernels for the classes that implement them from the one list in kernels.h.
+# Written anew, and compiled anew, only when a signature changes.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/kernels.h)
+file(READ ${CMAKE_CURRENT_LIST_DIR}/kernels.h kernels)
+string(REGEX REPLACE "//[^\n]*" "" kernels "${kernels}")
+string(REGEX REPLACE "\n +" " " kernels "${kernels}")
+string(REGEX MATCHALL "virtual [^;{}=]+= 0" kernels "${kernels}")
+list(JOIN kernels ";\n  " kernels)
+string(REPLACE "virtual " "" kernels "${kernels};")
+string(REPLACE " = 0;" " override;" kernels "${kernels}")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_overrides.inc
+     CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @kernels@\n" @ONLY)

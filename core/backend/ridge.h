@@ -1,0 +1,47 @@
+// What the SKA core takes and keeps: ridge regression of values on keys, the Koopman operator, its power filter.
+#pragma once
+#include <cstdint>
+
+#include "core/tensor/tensor.h"
+
+namespace afterglow {
+
+/// Sizes and switches of the SKA core (Echo 3.2, eq. 4 to 9).
+struct RidgeConfig {
+  enum class Mode { prefix, masked, chunk, recurrent };
+  enum class Norm { sequence, prefix };  ///< over what the key scale m is taken in chunk mode
+  Mode mode = Mode::prefix;
+  Norm norm = Norm::sequence;
+  int chunk = 64;       ///< S, used in chunk mode
+  int power = 2;        ///< K; 0 is plain ridge regression
+  double ridge = 1e-3;  ///< eps
+  int power_iterations = 6;
+  /// How many statistics groups a sequence of this length has: 1, ceil(T/S), or T.
+  std::int64_t groups(std::int64_t length) const;
+};
+
+/// Inputs of the SKA core; z, q [B,T,H,r], v [B,T,H,P], eta, gamma_raw [H], mask [B,T] u8 or undefined.
+struct RidgeInputs {
+  Tensor z, q, v, eta, gamma_raw, mask;
+};
+
+/// What the forward pass keeps, one entry for each (batch, head, group); the diagnostics read it too.
+/// G, M, L, A_w [B,H,g,r,r] (G, M normalised by m, without ridge), C [B,H,g,P,r] (normalised), F = C L^-T [B,H,g,P,r],
+/// m, sigma, jitter [B,H,g] (jitter counts how often 1e-4 was added before the factorisation succeeded).
+struct RidgeSaved {
+  Tensor G, M, L, A_w, C, F, m, sigma, jitter;
+  Tensor m_index;  ///< i32 [B,H,g]: position that attains m, -1 when the clamp acts
+  Tensor inverse;  ///< L^-1 [B,H,g,r,r] for a back end whose backward pass reads it; undefined where none follows
+};
+
+struct RidgeGrads {
+  Grad z, q, v, eta, gamma_raw;
+};
+
+/// One token of the recurrent form: G, M [B,H,r,r], C [B,H,P,r] normalised by the running m; previous key [B,H,r] (also
+/// divided by m); m [B,H] (0 before the first token). 2 r^2 + P r + r + 1 numbers a head.
+struct RidgeState {
+  Tensor G, M, C, previous_key, m;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,23 @@
+// What the selective scan takes: Mamba-2, linear attention, GLA and Mamba-3's trapezoidal rule.
+#pragma once
+#include "core/tensor/tensor.h"
+
+namespace afterglow {
+
+/// Inputs of the selective scan h_t = exp(log_decay_t) h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t, with
+/// log_decay_t = -exp(A_log) dt_t. x [B,T,H,P]; B, C [B,T,G,N] with G dividing H (head h uses group h / (H/G));
+/// dt [B,T,H] (already positive) or undefined for 1; A_log [H] or undefined for no decay; D [H] or undefined for 0.
+/// Mamba-3's trapezoidal rule gives log_decay [B,T,H] itself, instead of A_log, and a second weight lag [B,T,H] with
+/// which the token before enters: h_t = exp(log_decay_t) (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) + dt_t x_t B_t^T. Before
+/// the first token there is none, so lag_0 counts for nothing. Rows of x, B, C, dt, log_decay, lag may be strided:
+/// their strides from token to token are row strides of views [B,T,H*P], [B,T,G*N], [B,T,H].
+struct ScanInputs {
+  Tensor x, dt, A_log, B, C, D;
+  int heads = 1, groups = 1;
+  Tensor log_decay, lag;
+};
+struct ScanGrads {
+  Grad x, dt, A_log, B, C, D, log_decay, lag;
+};
+
+}  // namespace afterglow

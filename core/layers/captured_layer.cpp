@@ -1,0 +1,73 @@
+// Cutting captures into heads and tokens, and the readers that kinds of layers share.
+#include "core/layers/captured_layer.h"
+
+#include <numeric>
+
+namespace afterglow {
+
+namespace {
+
+/// Numbers of one token in a capture [1,T,..].
+std::int64_t token_width(const Shape& shape) { return shape.elements() / (shape[0] * shape[1]); }
+
+}  // namespace
+
+std::vector<double> CapturedLayer::of_head(const char* capture, int head) const {
+  const std::int64_t all = token_width(read.shape(name(capture)));
+  return read.columns(name(capture), tokens, all, head * (all / heads()), all / heads());
+}
+
+std::vector<double> CapturedLayer::of_all_heads(const char* capture) const {
+  const std::int64_t all = token_width(read.shape(name(capture)));
+  return read.columns(name(capture), tokens, all, 0, all);
+}
+
+std::vector<double> CapturedLayer::row(const char* capture, int token, int head) const {
+  const std::vector<double>& all = values(capture);
+  const auto width = static_cast<std::ptrdiff_t>(token_width(read.shape(name(capture))) / heads());
+  const auto begin = all.begin() + (std::ptrdiff_t{token} * heads() + head) * width;
+  return {begin, begin + width};
+}
+
+WeightMatrix CapturedLayer::square(const char* capture, int head) const {
+  const std::vector<double> all = block(capture, head);
+  const auto length = static_cast<std::ptrdiff_t>(read.shape(name(capture)).last());
+  WeightMatrix result;
+  for (std::ptrdiff_t t = 0; t < tokens; ++t) {
+    const auto row = all.begin() + t * length;
+    result.insert(result.end(), row, row + tokens);
+  }
+  return result;
+}
+
+std::vector<HeadGate> gates_of_log_decay(const CapturedLayer& layer) {
+  std::vector<HeadGate> gates;
+  for (int head = 0; head < layer.heads(); ++head) {
+    HeadGate& gate = gates.emplace_back();
+    gate.head = head;
+    for (int t = 0; t < layer.tokens; ++t) {
+      const std::vector<double> channels = layer.row("log_decay", t, head);
+      gate.channels = static_cast<int>(channels.size());
+      gate.log_decay.push_back(std::accumulate(channels.begin(), channels.end(), 0.0) / gate.channels);
+    }
+  }
+  return gates;
+}
+
+std::vector<HeadGate> gates_of_running_sum(const CapturedLayer& layer) {
+  std::vector<HeadGate> gates;
+  for (int head = 0; head < layer.heads(); ++head) {
+    HeadGate& gate = gates.emplace_back();
+    gate.head = head;
+    double before = 0;
+    for (const double sum : layer.of_head("log_decay_cumsum", head)) {
+      gate.log_decay.push_back(sum - before);
+      before = sum;
+    }
+  }
+  return gates;
+}
+
+WeightMatrix captured_softmax(const CapturedLayer& layer, int head) { return layer.square("attn", head); }
+
+}  // namespace afterglow

@@ -1,0 +1,68 @@
+// One layer of a model with what a capturing forward pass over one sequence left of it, and what can be read of that:
+// equivalent attention, ridge systems, gates.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/analysis/solvers.h"
+#include "core/analysis/token_weights.h"
+#include "core/layers/capture_reader.h"
+#include "core/layers/head_gate.h"
+#include "core/layers/layer.h"
+
+namespace afterglow {
+
+struct CapturedLayer {
+  const Layer& layer;
+  const CaptureReader& read;
+  std::string scope;  ///< "layers.1.ska": prefix of its captures
+  int tokens = 0;     ///< T, the first tokens of the captured sequence that count
+  /// [T], 1 where a token bears a fact; only `ska` in masked mode reads it, for its token weights.
+  std::span<const std::uint8_t> context{};
+
+  int heads() const { return static_cast<int>(layer.heads()); }
+  /// The layer as what its kind says it is.
+  template <class Kind>
+  const Kind& as() const {
+    return static_cast<const Kind&>(layer);
+  }
+  std::string name(const char* capture) const { return scope + "." + capture; }
+  /// All numbers of a capture; empty without it.
+  const std::vector<double>& values(const char* capture) const { return read.values(name(capture)); }
+  /// The first T tokens of a capture [1,T,H*width] or [1,T,H,width], one head: [T*width].
+  std::vector<double> of_head(const char* capture, int head) const;
+  /// The first T tokens of a capture that all heads share, [T*width].
+  std::vector<double> of_all_heads(const char* capture) const;
+  /// Row `token` of a capture [1,T,H,width], one head: [width].
+  std::vector<double> row(const char* capture, int token, int head) const;
+  /// Block `head` of a capture [1,H,..].
+  std::vector<double> block(const char* capture, int head) const { return read.block(name(capture), head, heads()); }
+  /// The first T rows and columns of a capture [1,H,T,T], one head.
+  WeightMatrix square(const char* capture, int head) const;
+};
+
+using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>;
+
+/// What a kind of layer lets be read of its captures; null where there is no such thing.
+struct LayerReaders {
+  /// Weights of one head (core/analysis/token_weights.h); what stands in the future of a layer that does not read later
+  /// tokens does not count.
+  WeightMatrix (*token_weights)(const CapturedLayer& layer, int head) = nullptr;
+  /// Calls see(head, token, problem) for the ascending `tokens` of every head, head by head. The bounds are those of
+  /// Gated KalmaNet, [λ, |H|_F + λ]. Returns a where λ_t = a |H_t|_F, 0 where λ is fixed.
+  double (*systems)(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) = nullptr;
+  /// One for each head, over the whole captured sequence.
+  std::vector<HeadGate> (*gates)(const CapturedLayer& layer) = nullptr;
+};
+
+/// Gates of a layer that captures `log_decay` [1,T,H] or, a gate for each channel, [1,T,H,channels].
+std::vector<HeadGate> gates_of_log_decay(const CapturedLayer& layer);
+/// Gates of a layer that captures the running sum over the tokens, `log_decay_cumsum` [1,T,H].
+std::vector<HeadGate> gates_of_running_sum(const CapturedLayer& layer);
+/// Weights of a layer that captures the distributions of a softmax, `attn` [1,H,T,T].
+WeightMatrix captured_softmax(const CapturedLayer& layer, int head);
+
+}  // namespace afterglow

@@ -1,0 +1,79 @@
+// What Gated KalmaNet's captures say: with what weights it reads, which systems it solved, how its memory fades.
+#include <algorithm>
+#include <cmath>
+
+#include "core/layers/captured_layer.h"
+#include "core/layers/gka.h"
+
+namespace afterglow {
+
+namespace {
+
+/// Log decays of one head, no less than the floor that the layer sets; zeros without a gate.
+std::vector<double> log_decay_of(const CapturedLayer& layer, int head) {
+  std::vector<double> decay(static_cast<std::size_t>(layer.tokens), 0.0);
+  if (layer.values("log_gate").empty()) return decay;
+  const double floor = layer.as<Gka>().config().core.gate_floor;
+  for (int t = 0; t < layer.tokens; ++t) {
+    const double g = layer.row("log_gate", t, head).front();
+    decay[static_cast<std::size_t>(t)] = floor > 0 ? std::max(g, std::log(floor)) : g;
+  }
+  return decay;
+}
+
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  const GkaConfig& config = layer.as<Gka>().config();
+  const std::vector<double> keys = layer.of_head("keys", head), queries = layer.of_head("queries", head),
+                            solutions = layer.of_head("xhat", head);
+  std::vector<double> alpha(static_cast<std::size_t>(layer.tokens),
+                            config.alpha_override >= 0 ? config.alpha_override : config.core.alpha);
+  if (config.alpha && config.alpha_override < 0) alpha = layer.of_head("alpha", head);
+  std::vector<double> readers = queries, log_gate;
+  const std::size_t width = readers.size() / alpha.size();
+  for (std::size_t i = 0; i < readers.size(); ++i) readers[i] += alpha[i / width] * (solutions[i] - queries[i]);
+  if (config.forget) log_gate = layer.of_head("log_gate", head);
+  for (double& gate : log_gate) gate = std::max(gate, std::log(config.core.gate_floor));
+  return solved_token_weights(keys, readers, log_gate, config.core.scale, layer.tokens);
+}
+
+/// H_t of every token in turn: H_t = e^g H_{t-1} + k k^T.
+template <class Visit>
+void walk_keys(const CapturedLayer& layer, int head, const std::vector<double>& decay, const Visit& visit) {
+  const std::size_t width = layer.row("keys", 0, head).size();
+  std::vector<double> H(width * width, 0.0);
+  for (int t = 0; t < layer.tokens; ++t) {
+    const std::vector<double> k = layer.row("keys", t, head);
+    const double kept = std::exp(decay[static_cast<std::size_t>(t)]);
+    for (std::size_t i = 0; i < H.size(); ++i) H[i] = kept * H[i] + k[i / width] * k[i % width];
+    visit(t, H);
+  }
+}
+
+double systems(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) {
+  for (int head = 0; head < layer.heads(); ++head) {
+    std::vector<double> decay = log_decay_of(layer, head);
+    // Whether the gate acts on the keys, too, is an option of the layer; |H_t|_F tells.
+    double norm = 0;
+    walk_keys(layer, head, decay, [&](int, const std::vector<double>& H) { norm = frobenius_norm(H); });
+    const double captured = layer.row("fro", layer.tokens - 1, head).front();
+    if (std::abs(norm - captured) > 1e-2 * captured) std::fill(decay.begin(), decay.end(), 0.0);
+    walk_keys(layer, head, decay, [&](int token, const std::vector<double>& H) {
+      if (!std::binary_search(tokens.begin(), tokens.end(), token)) return;
+      see(head, token, bounded_problem(H, layer.row("queries", token, head), layer.row("lambda", token, head).front()));
+    });
+  }
+  const ChebyshevConfig& core = layer.as<Gka>().config().core;
+  return core.fixed_lambda > 0 ? 0 : core.ridge;
+}
+
+std::vector<HeadGate> gates(const CapturedLayer& layer) {
+  std::vector<HeadGate> all;
+  for (int head = 0; head < layer.heads(); ++head) all.push_back({head, log_decay_of(layer, head)});
+  return all;
+}
+
+}  // namespace
+
+LayerReaders gka_readers() { return {.token_weights = token_weights, .systems = systems, .gates = gates}; }
+
+}  // namespace afterglow

@@ -1,0 +1,58 @@
+// The descriptor of a kind of layer: all that the rest of the program knows of it. It stands at the end of the layer's
+// own file; registry.cpp lists it. Nothing outside this folder asks for a kind's name.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/layers/captured_layer.h"
+#include "core/layers/layer.h"
+#include "core/layers/layer_traits.h"
+
+namespace afterglow {
+
+/// Sizes of a small layer: d = heads * head_width.
+struct SmallSizes {
+  std::int64_t width = 0, heads = 1, head_width = 0;
+};
+
+/// One row of `afterglow bench`: forward and backward on x [batch, length, d].
+struct LayerBenchmark {
+  const char* config;  ///< JSON, with its width
+  std::int64_t batch = 1, length = 1;
+  const char* variant = "";  ///< tells rows of equal sizes apart: "prefix"
+};
+
+/// What is known of a layer before there is one.
+struct LayerKind {
+  std::string name, description;
+  std::string source{};      ///< the paper with its section, or the library's class, whose names the parameters bear
+  bool mixes_tokens = true;  ///< false: position-wise (an MLP)
+  std::unique_ptr<Layer> (*make)(const nlohmann::json& config, const ParameterScope& parameters) = nullptr;
+  /// The configuration with which it enters races and tests.
+  nlohmann::json (*small_config)(const SmallSizes& sizes) = nullptr;
+  bool whole_block = false;       ///< norm and residual are its own
+  std::string width_field = "d";  ///< the field of its configuration that a model fills with its width
+  int ink = quiet_ink;            ///< its colour
+  bool races_first = false;       ///< in the memory race before another choice is made
+  LayerReaders readers{};
+  LayerTraits shows{};  ///< beside what the readers say
+  std::vector<LayerBenchmark> benchmarks{};
+};
+
+/// Every layer there is, in the order of the documentation; `shows` is complete.
+const std::vector<LayerKind>& layer_kinds();
+/// The kind of this name, or null.
+const LayerKind* find_layer_kind(std::string_view name);
+/// What can be read of layers of this kind; nothing of a part that is no layer.
+const LayerReaders& readers_of(std::string_view kind);
+/// Whether layers of this kind mix tokens.
+bool mixes_tokens(std::string_view kind);
+/// The small configuration for `width` channels in heads of 16 (one head where 16 does not divide).
+nlohmann::json small_layer_config(const LayerKind& kind, std::int64_t width);
+/// Makes a layer of `kind` with the configuration of tests/golden/README.md ({"d":.., "H":.., ..}); an unknown kind,
+/// missing field or impossible value is an Error that names the field.
+std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
+                                  const ParameterScope& parameters);
+
+}  // namespace afterglow

@@ -1,0 +1,100 @@
+// What the captures of Spectral Koopman Attention say: with what weights it reads, which systems it solved.
+#include <algorithm>
+#include <cmath>
+
+#include "core/layers/captured_layer.h"
+#include "core/layers/ska.h"
+
+namespace afterglow {
+
+namespace {
+
+using Mode = RidgeConfig::Mode;
+
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  const Ska& ska = layer.as<Ska>();
+  const SkaConfig& config = ska.config();
+  const Mode mode = config.core.mode;
+  SkaTokens of;
+  of.tokens = layer.tokens;
+  of.rank = static_cast<int>(config.rank);
+  of.piece = mode == Mode::chunk ? config.core.chunk : mode == Mode::recurrent ? 1 : of.tokens;
+  of.exclusive = mode == Mode::chunk;
+  of.power = config.core.power;
+  if (mode == Mode::masked) of.mask = layer.context;
+  const std::vector<double> gamma_raw = layer.read.download(ska.gamma_raw().value);
+  of.gamma = 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[static_cast<std::size_t>(head)]));
+  const auto groups = static_cast<std::size_t>((of.tokens + of.piece - 1) / of.piece);
+  const std::size_t square = static_cast<std::size_t>(config.rank * config.rank);
+  const auto statistics = [&](const char* capture, std::size_t size) {
+    std::vector<double> all = layer.block(capture, head);
+    if (all.size() > groups * size) all.resize(groups * size);  // groups behind the last token shown
+    return all;
+  };
+  const std::vector<double> keys = layer.of_head("keys", head), queries = layer.of_head("queries", head),
+                            L = statistics("L", square), A_w = statistics("A_w", square), m = statistics("m", 1),
+                            sigma = statistics("sigma", 1);
+  // Under edits the layer says itself what stands in place of A^K.
+  const std::vector<double> filter = statistics("operator", square);
+  const std::vector<double> no_scale(m.size(), 0.0);
+  if (filter.empty()) {
+    of.A_w = A_w;
+    of.sigma = sigma;
+  } else {
+    of.A_w = filter;
+    of.sigma = no_scale;
+    of.gamma = 1;
+    of.power = 1;
+  }
+  of.keys = keys;
+  of.queries = queries;
+  of.L = L;
+  of.m = m;
+  return ska_token_weights(of);
+}
+
+/// Which group of statistics answers a token; -1 for none (the first chunk).
+int group_of(const RidgeConfig& core, int token) {
+  switch (core.mode) {
+    case Mode::chunk:
+      return token / core.chunk == 0 ? -1 : token / core.chunk;
+    case Mode::recurrent:
+      return token;
+    default:
+      return 0;
+  }
+}
+
+/// A layer sums in float32, whose two triangles differ by rounding.
+std::vector<double> symmetrised(std::span<const double> G, std::size_t n) {
+  std::vector<double> H(G.begin(), G.end());
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) H[i * n + j] = H[j * n + i] = (G[i * n + j] + G[j * n + i]) / 2;
+  }
+  return H;
+}
+
+double systems(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) {
+  const SkaConfig& config = layer.as<Ska>().config();
+  const auto square = static_cast<std::size_t>(config.rank * config.rank);
+  for (int head = 0; head < layer.heads(); ++head) {
+    const std::vector<double> G = layer.block("G", head), m = layer.block("m", head),
+                              jitter = layer.block("jitter", head);
+    for (const int token : tokens) {
+      const int group = group_of(config.core, token);
+      const auto at = static_cast<std::size_t>(std::max(group, 0));
+      if (group < 0 || (at + 1) * square > G.size()) continue;
+      std::vector<double> q = layer.row("queries", token, head);
+      for (double& value : q) value /= m[at];
+      std::vector<double> H = symmetrised(std::span(G).subspan(at * square, square), q.size());
+      see(head, token, bounded_problem(std::move(H), std::move(q), config.core.ridge + ska_jitter_step * jitter[at]));
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+LayerReaders ska_readers() { return {.token_weights = token_weights, .systems = systems}; }
+
+}  // namespace afterglow

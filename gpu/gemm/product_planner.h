@@ -1,0 +1,72 @@
+// Which way a product goes: tiles of our own on the tensor cores, warp groups, operands rounded to halves, or, where
+// these answer false, cuBLAS. Also keeps gradients of weights until they are worth a launch.
+#pragma once
+#include <memory>
+#include <span>
+
+#include "core/backend/kernels.h"
+
+namespace afterglow {
+
+class CudaBackend;
+
+namespace device {
+struct Products;
+struct Roundings;
+struct RoundedScales;
+/// A matrix of halves, `stride` of them from row to row.
+struct Halves {
+  void* data = nullptr;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+};
+}  // namespace device
+
+/// The products of one back end, which owns it; matrices and gradients as the kernels of the list describe them.
+class ProductPlanner {
+ public:
+  explicit ProductPlanner(CudaBackend& backend) : backend_(backend) {}
+
+  /// One exact product by tiles of our own, small (product.cu) or large (large_product.cu); false when cuBLAS suits its
+  /// size better.
+  bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+                     const Tensor& c);
+  bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+                     const Tensor& c);
+  /// Whether so many products may be one launch.
+  bool can_group(std::size_t count) const;
+  /// Several by tiles of our own; false when cuBLAS suits their size better.
+  template <bool a_deep, bool b_deep>
+  bool multiply_tiles(device::Products& products);
+  /// Those of them that are large and have no biases, by warp groups; false also where the GPU has none.
+  bool multiply_large(device::Products& products, bool a_deep, bool b_deep);
+
+  /// dweights[i] = dresults[i]^T x.
+  void multiply_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights);
+  void launch_kept_gradients();
+  /// Where a backward pass was broken off.
+  void drop_kept_gradients() { kept_gradients_.reset(); }
+
+  /// Whether projections of x and their gradients round their operands to halves first: large ones in tf32.
+  bool rounds_projections(const Tensor& x, std::span<const Tensor> weights) const;
+  /// Such projections; false when they are none, or alone and not to be trained.
+  bool project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
+                       const Tensor& kept);
+  /// Rounds matrices that large projections multiply.
+  void round_operands(device::Roundings& all);
+  /// c = alpha op(a) op(b) + beta c; both factors in device memory.
+  void multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
+                       const device::Halves& b, const float* beta, const Tensor& c);
+  /// The gradients of projections' weights, from those of their results side by side and their input.
+  void multiply_rounded_gradients(const device::Halves& gradients, const device::Halves& input,
+                                  const device::RoundedScales& scales, const LinearBackward& projections);
+
+ private:
+  /// Keeps gradients of weights that run beside until they are worth a launch, at the latest until the side stream is
+  /// joined; false where they are too large to wait.
+  bool keep_gradients(const device::Products& products);
+
+  CudaBackend& backend_;
+  std::shared_ptr<device::Products> kept_gradients_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,153 @@
+// Descriptors of layers: each makes what it says, and what it says of captures holds.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/layers/host_values.h"
+#include "core/layers/layer_kind.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+namespace {
+
+constexpr int width = 32, tokens = 13;
+
+/// A small layer of a kind in float64 at its start values, captured over one random sequence.
+struct CapturedSmallLayer {
+  explicit CapturedSmallLayer(const LayerKind& kind)
+      : backend(make_cpu_backend(1)),
+        arena(*backend),
+        tape(*backend, arena),
+        layer(kind.make(small_layer_config(kind, width), ParameterScope(store, "layer"))),
+        read(tape, *backend) {
+    store.allocate_values(*backend, DType::f64);
+    store.initialise(5);
+    std::vector<double> x;
+    Random random(3);
+    for (int i = 0; i < tokens * width; ++i) x.push_back(random.normal());
+    tape.begin(false);
+    tape.set_capturing(true);
+    const Tape::Scope scope(tape, "layer");
+    layer->forward(tape, tape.constant(to_device(tape, {1, tokens, width}, DType::f64, x)), {});
+    tape.set_capturing(false);
+  }
+  CapturedLayer captured() const { return {*layer, read, "layer", tokens}; }
+
+  std::unique_ptr<Backend> backend;
+  ParameterStore store;
+  Arena arena;
+  Tape tape;
+  std::unique_ptr<Layer> layer;
+  CaptureReader read;
+};
+
+class EveryKind : public testing::TestWithParam<LayerKind> {};
+
+TEST_P(EveryKind, MakesWhatItSays) {
+  const LayerKind& kind = GetParam();
+  EXPECT_FALSE(kind.description.empty());
+  EXPECT_FALSE(kind.source.empty());
+  EXPECT_GE(kind.ink, 0);
+  EXPECT_EQ(find_layer_kind(kind.name)->name, kind.name);
+  EXPECT_EQ(mixes_tokens(kind.name), kind.mixes_tokens);
+  ParameterStore store;
+  const nlohmann::json small = small_layer_config(kind, width);
+  EXPECT_EQ(small[kind.width_field], width);
+  const std::unique_ptr<Layer> layer = kind.make(small, ParameterScope(store, "small"));
+  EXPECT_EQ(layer->kind(), kind.name);
+  EXPECT_EQ(layer->heads() > 0, kind.mixes_tokens);
+  EXPECT_EQ(kind.mixes_tokens, kind.readers.token_weights != nullptr);
+  EXPECT_EQ(shows(kind.name, LayerTrait::gate), kind.readers.gates != nullptr);
+  EXPECT_EQ(shows(kind.name, LayerTrait::ridge_systems), kind.readers.systems != nullptr);
+  std::set<std::string> benchmarks;
+  for (const LayerBenchmark& row : kind.benchmarks) {
+    const nlohmann::json config = nlohmann::json::parse(row.config);
+    EXPECT_EQ(kind.make(config, ParameterScope(store, row.config + std::to_string(row.length)))->kind(), kind.name);
+    EXPECT_TRUE(benchmarks.insert(row.variant + std::to_string(row.length) + config[kind.width_field].dump()).second);
+  }
+}
+
+TEST_P(EveryKind, ShowsEveryGateThatItCaptures) {
+  const LayerKind& kind = GetParam();
+  const CapturedSmallLayer small(kind);
+  const CapturedLayer layer = small.captured();
+  std::vector<double> sums = layer.values("log_decay_cumsum");  // [T,H]
+  const auto heads = static_cast<std::size_t>(layer.heads());
+  for (const char* capture : {"log_decay", "log_gate"}) {
+    const std::vector<double>& logs = layer.values(capture);
+    if (logs.empty()) continue;
+    const std::size_t channels = logs.size() / (tokens * heads);
+    sums.assign(tokens * heads, 0.0);
+    for (std::size_t i = 0; i < logs.size(); ++i) sums[i / channels] += logs[i] / static_cast<double>(channels);
+    for (std::size_t i = heads; i < sums.size(); ++i) sums[i] += sums[i - heads];
+  }
+  ASSERT_EQ(kind.readers.gates != nullptr, !sums.empty());
+  if (sums.empty()) return;
+  const std::vector<HeadGate> gates = kind.readers.gates(layer);
+  ASSERT_EQ(gates.size(), heads);
+  for (std::size_t head = 0; head < heads; ++head) {
+    EXPECT_EQ(gates[head].head, static_cast<int>(head));
+    ASSERT_EQ(gates[head].log_decay.size(), static_cast<std::size_t>(tokens));
+    double sum = 0;
+    for (std::size_t t = 0; t < tokens; ++t) {
+      EXPECT_LE(gates[head].log_decay[t], 0);
+      sum += gates[head].log_decay[t];
+      EXPECT_NEAR(sum, sums[t * heads + head], 1e-12 * std::abs(sum)) << "head " << head << ", token " << t;
+    }
+    EXPECT_LT(sum, 0) << "nothing fades";
+  }
+}
+
+TEST_P(EveryKind, SolvesTheSystemsThatItShows) {
+  const LayerKind& kind = GetParam();
+  if (!kind.readers.systems) GTEST_SKIP() << "solves none";
+  const CapturedSmallLayer small(kind);
+  const std::vector<int> asked{1, 5, tokens - 1};
+  std::vector<int> seen;
+  kind.readers.systems(small.captured(), asked, [&](int, int token, const RidgeProblem& problem) {
+    seen.push_back(token);
+    EXPECT_GT(problem.ridge, 0);
+    EXPECT_GE(problem.L, problem.mu);
+    EXPECT_EQ(problem.H.size(), problem.q.size() * problem.q.size());
+  });
+  std::vector<int> expected;
+  for (std::int64_t head = 0; head < small.layer->heads(); ++head)
+    expected.insert(expected.end(), asked.begin(), asked.end());
+  EXPECT_EQ(seen, expected) << "the tokens head by head";
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, EveryKind, testing::ValuesIn(layer_kinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
+TEST(LayerKinds, GlaShowsTheMeanOfItsChannels) {
+  const CapturedSmallLayer small(*find_layer_kind("gla"));
+  for (const HeadGate& gate : gates_of_log_decay(small.captured())) EXPECT_EQ(gate.channels, 16);
+}
+
+TEST(LayerKinds, PartsThatAreNoLayersShowWhatTheyAre) {
+  EXPECT_TRUE(shows("spectral_memory", LayerTrait::training_memory));
+  EXPECT_TRUE(shows("dlinear", LayerTrait::series | LayerTrait::gate));
+  EXPECT_FALSE(shows("embedding", LayerTrait::training_memory | LayerTrait::series));
+  EXPECT_EQ(layer_ink_index("embedding"), quiet_ink);
+  EXPECT_EQ(readers_of("embedding").token_weights, nullptr);
+}
+
+TEST(LayerKinds, OnlyTheModesThatReadAheadDoSo) {
+  const auto made = [](const char* mode, const char* norm) {
+    ParameterStore store;
+    nlohmann::json config{{"d", 8}, {"H", 2}, {"r", 3}, {"P", 4}, {"mode", mode}};
+    if (*norm) config["norm_scope"] = norm;
+    const auto layer = make_layer("ska", config, ParameterScope(store, "layer"));
+    return std::pair{layer->is_causal(), layer->reads_later_tokens()};
+  };
+  EXPECT_EQ(made("prefix", ""), std::pair(false, true));
+  EXPECT_EQ(made("masked", ""), std::pair(false, true));
+  EXPECT_EQ(made("chunk", "sequence"), std::pair(false, false)) << "its scale is that of the whole sequence";
+  EXPECT_EQ(made("chunk", "prefix"), std::pair(true, false));
+  EXPECT_EQ(made("recurrent", ""), std::pair(true, false));
+}
+
+}  // namespace
+}  // namespace afterglow
