@@ -90,9 +90,9 @@ TEST(SolverView, ReadsTheGatesOfEveryLayerThatFades) {
     nlohmann::json recipe = small_recipe_json(), mixer = small_layer_config(kind, 16);
     mixer["kind"] = kind.name;
     recipe["model"]["blocks"] = nlohmann::json::array({{{"mixer", mixer}}});
-    AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-    watched.update_solvers();
-    const SolverView view = *watched.describe().solvers;
+    AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+    analysed.update(Analysis::solvers);
+    const SolverView view = *analysed.describe().solvers;
     ASSERT_EQ(view.gate_layer, 1) << kind.name;
     ASSERT_FALSE(view.gates.empty()) << kind.name;
     for (const HeadGate& gate : view.gates) EXPECT_EQ(gate.log_decay.size(), 24u) << kind.name;

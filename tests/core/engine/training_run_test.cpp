@@ -234,9 +234,9 @@ TEST(TrainingRun, TheRecipeOfAnyStepMakesTheWholeRun) {
   const std::string unbroken = checksum_at(recipe, 20, 1);
   const auto backend = make_cpu_backend(1);
   for (const std::int64_t stop : {0, 1, 7, 10, 12}) {
-    AnalysedRun watched({recipe, std::nullopt}, *backend);
-    train_to(watched.run(), stop);
-    const Recipe carried = parse_recipe(watched.describe().recipe, "a figure");
+    AnalysedRun analysed({recipe, std::nullopt}, *backend);
+    train_to(analysed.run(), stop);
+    const Recipe carried = parse_recipe(analysed.describe().recipe, "a figure");
     EXPECT_EQ(carried.shown_step, stop);
     EXPECT_EQ(checksum_at(carried, 20, 1), unbroken) << "of step " << stop;
   }
