@@ -37,7 +37,7 @@ PublishBench::PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOpt
     if (tour.advance(session_, *now)) break;
     std::this_thread::sleep_for(frame);
   }
-  session_.ask(analyses);
+  session_.request_analyses(analyses);
 }
 
 /// From the end of one step to the end of a later one.

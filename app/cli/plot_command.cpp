@@ -180,39 +180,28 @@ const PlotKind& kind_of_name(const std::string& name) {
   throw Error(ExitCode::usage, "there is no plot \"" + name + "\"; there are " + names.substr(0, names.size() - 2));
 }
 
-/// Trains to the moment that is asked for: so many steps, the recipe's own moment, or its end.
-void train_to_shown_step(AnalysedRun& watched, const Recipe& recipe, std::int64_t until, Output& output) {
-  const TrainingRun& run = watched.run();
+/// Trains to the step that is asked for: so many steps, the step that the recipe shows, or its end.
+void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until, Output& output) {
+  const TrainingRun& run = analysed.run();
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   while (last >= 0 ? run.step() < last : !run.finished()) {
-    if (!watched.train_step()) throw Error(ExitCode::non_finite, run.failure());
+    if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
     const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may move the end
     output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),
                     [&] { return std::to_string(run.step()) + "/" + std::to_string(target); });
   }
   output.end_progress();
-  if (last < 0) watched.go_to(run.chosen_step());
+  if (last < 0) analysed.go_to(run.chosen_step());
 }
 
-/// Takes every analysis that a plot may show.
-Observation look(AnalysedRun& watched, const PlotOptions& options) {
-  for (std::size_t i = 1; i < options.snapshots.size(); ++i) watched.compare_runs({{"path", options.snapshots[i]}});
-  watched.update_spectra();
-  if (options.layer >= 0) watched.choose_trace(options.layer);
-  watched.update_trace();
-  if (!options.problem.empty()) watched.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
-  watched.update_solvers();
-  if (!options.influence.empty()) watched.choose_influence(parse_json(options.influence, "--influence"));
-  for (const char* measured : {"influence", "race", "routing", "position_code"}) {
-    if (options.kind == measured) watched.measure_influence();
-  }
-  watched.update_probe();
-  watched.choose_theory(options.layer, options.head);
-  watched.update_theory();
-  Observation observation = watched.describe();
-  observation.checksum = watched.run().trainer().checksum();
-  observation.checksum_step = observation.step;
-  return observation;
+/// Makes the analyses that the plot shows, of what the options choose.
+Observation observe(AnalysedRun& analysed, const PlotOptions& options) {
+  for (std::size_t i = 1; i < options.snapshots.size(); ++i) analysed.compare_runs({{"path", options.snapshots[i]}});
+  if (options.layer >= 0) analysed.choose_trace(options.layer);
+  if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
+  if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
+  analysed.choose_theory(options.layer, options.head);
+  return analysed.observe(analyses_for(options.kind));
 }
 
 }  // namespace
@@ -221,14 +210,14 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
   const PlotKind& kind = kind_of_name(options.kind);
   require_path(options);
-  if (kind.id == "deep_profiles") return write_plot(kind, deep_observation(), options, common, output);
+  if (!kind.needs_model) return write_plot(kind, deep_observation(), options, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
-  const SavedRun moment = starting_run(start, common, "tiny");
+  const SavedRun saved = starting_run(start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  AnalysedRun watched(moment, *backend);
-  if (!moment.snapshot) train_to_shown_step(watched, moment.recipe, options.until, output);
-  return write_plot(kind, look(watched, options), options, common, output);
+  AnalysedRun analysed(saved, *backend);
+  if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, output);
+  return write_plot(kind, observe(analysed, options), options, common, output);
 }
 
 }  // namespace afterglow

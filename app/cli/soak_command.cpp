@@ -1,4 +1,4 @@
-// `afterglow soak`: trains and looks as the window does, for as long as it is told, and watches memory.
+// `afterglow soak`: trains and analyses as the window does, for as long as it is told, and samples memory.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -31,11 +31,11 @@ std::int64_t resident_bytes() {
   return 0;
 }
 
-/// The least of some moments: what is copied at this very moment, a state to keep for example, is no growth.
+/// The least of some readings: what is being copied just now, a state to keep for example, is no growth.
 std::int64_t settled_bytes() {
-  constexpr int moments = 20;
+  constexpr int readings = 20;
   std::int64_t least = resident_bytes();
-  for (int i = 1; i < moments; ++i) {
+  for (int i = 1; i < readings; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     least = std::min(least, resident_bytes());
   }

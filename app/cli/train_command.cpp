@@ -89,13 +89,13 @@ void print_step(const TrainingRun& run) {
 }
 
 /// Trains to the step `last` or an interruption; false after a step that was not finite.
-bool train_until(AnalysedRun& watched, std::int64_t last, const Interruption& interruption, bool follow,
+bool train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption, bool follow,
                  const std::function<void()>& show) {
-  while (watched.run().step() < last && !watched.run().finished() && !interruption.wanted()) {
-    const bool finite = watched.train_step();
+  while (analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted()) {
+    const bool finite = analysed.train_step();
     show();
     if (!finite) return false;
-    if (follow) print_step(watched.run());
+    if (follow) print_step(analysed.run());
   }
   return true;
 }
@@ -126,9 +126,9 @@ struct Ending {
 };
 
 /// Trains to the run's end, which a command of the recipe may move, or to the step `until`; shows how far it is.
-Ending train_and_show(AnalysedRun& watched, std::int64_t until, const TrainOptions& options,
+Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const TrainOptions& options,
                       const CommonOptions& common, Output& output) {
-  TrainingRun& run = watched.run();
+  TrainingRun& run = analysed.run();
   const Interruption interruption;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t first = run.step();
@@ -139,7 +139,7 @@ Ending train_and_show(AnalysedRun& watched, std::int64_t until, const TrainOptio
   const std::string name = run.recipe().name;
   Ending ending;
   try {
-    ending.finite = train_until(watched, until, interruption, options.follow, [&] {
+    ending.finite = train_until(analysed, until, interruption, options.follow, [&] {
       const std::int64_t last = std::min(until, run.trainer().config().steps);
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
@@ -156,23 +156,12 @@ Ending train_and_show(AnalysedRun& watched, std::int64_t until, const TrainOptio
 }
 
 /// Where the held-out result was best; the end without `patience`.
-void go_to_chosen_step(AnalysedRun& watched, Output& output) {
-  const TrainingRun& run = watched.run();
+void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
+  const TrainingRun& run = analysed.run();
   if (run.chosen_step() == run.step()) return;
   output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
               std::to_string(run.chosen_step()) + ", which counts");
-  watched.go_to(run.chosen_step());
-}
-
-Observation look_at_everything(AnalysedRun& watched) {
-  watched.update_spectra();
-  watched.update_trace();
-  watched.update_probe();
-  watched.update_theory();
-  Observation observation = watched.describe();
-  observation.checksum = watched.run().trainer().checksum();
-  observation.checksum_step = watched.run().step();
-  return observation;
+  analysed.go_to(run.chosen_step());
 }
 
 /// What is left in the folder.
@@ -181,10 +170,10 @@ struct Results {
   std::vector<std::string> figures;
 };
 
-/// Writes the moment that the run is at and the curves of the whole training; of a non-finite one the snapshot alone.
-Results write_results(AnalysedRun& watched, const RunCurves& curves, bool finite, const TrainOptions& options,
+/// Writes the step that the run is at and the curves of the whole training; of a non-finite one the snapshot alone.
+Results write_results(AnalysedRun& analysed, const RunCurves& curves, bool finite, const TrainOptions& options,
                       bool force) {
-  TrainingRun& run = watched.run();
+  TrainingRun& run = analysed.run();
   const std::string stem = moment_stem(run.recipe(), run.step());
   Results results;
   results.snapshot = output_path(options.out / (stem + ".safetensors"), force);
@@ -194,7 +183,7 @@ Results write_results(AnalysedRun& watched, const RunCurves& curves, bool finite
   write_metrics(results.metrics, curves, run.trainer().measures());
   results.recipe = output_path(options.out / ("recipe_" + stem + ".json"), force);
   write_json(results.recipe, to_json(run.recipe()));
-  if (options.figures) results.figures = write_figures(look_at_everything(watched), options.out, stem, force);
+  if (options.figures) results.figures = write_figures(analysed.observe(all_analyses), options.out, stem, force);
   return results;
 }
 
@@ -239,10 +228,10 @@ void print_outcome(const Outcome& outcome, const Results& results, std::int64_t 
 }  // namespace
 
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
-  const SavedRun moment = starting_run(options.start, common, "tiny");
+  const SavedRun saved = starting_run(options.start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  AnalysedRun watched(moment, *backend);
-  TrainingRun& run = watched.run();
+  AnalysedRun analysed(saved, *backend);
+  TrainingRun& run = analysed.run();
   make_folder(options.out);
   const std::size_t parameters = run.trainer().parameters().count();
   const Recipe recipe = run.recipe();
@@ -250,10 +239,10 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
                  std::to_string(recipe.seed) + " · " + backend->description());
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
-  const Ending ending = train_and_show(watched, until, options, common, output);
+  const Ending ending = train_and_show(analysed, until, options, common, output);
   const RunCurves curves = run.curves();
-  go_to_chosen_step(watched, output);
-  const Results results = write_results(watched, curves, ending.finite, options, common.force);
+  go_to_chosen_step(analysed, output);
+  const Results results = write_results(analysed, curves, ending.finite, options, common.force);
   const Outcome outcome = outcome_of(run, curves);
   print_outcome(outcome, results, run.step(), ending.steps_per_second, options.out, output);
   if (ending.interrupted)

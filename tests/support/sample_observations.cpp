@@ -68,7 +68,6 @@ RunCurves run_curves(std::int64_t steps, std::uint64_t seed, bool learns, const 
   run.gradient_norm = curve(steps, [=](double s) {
     return 0.9 * std::exp(-s / 500) * std::exp(0.3 * noise(seed + 5, static_cast<std::uint64_t>(s)));
   });
-  run.tokens_per_second = curve(steps, [](double s) { return 81000 + 400 * noise(3, static_cast<std::uint64_t>(s)); });
   for (std::size_t l = 0; l < model.layers.size(); ++l) {
     run.layer_gradient_norms.push_back({model.layers[l].label, curve(steps, [=](double s) {
                                           return (0.05 + 0.11 * static_cast<double>(l)) *
@@ -197,7 +196,6 @@ std::shared_ptr<Trace> trace_of(std::int64_t training_step, int length, int head
     const double sure = asked ? 0.05 + 0.941 * accuracy_at(static_cast<double>(training_step)) : 0.2;
     step.top_tokens = {50, 57, 52, 56, 83};
     step.top_probabilities = {sure, (1 - sure) * 0.45, (1 - sure) * 0.25, (1 - sure) * 0.12, (1 - sure) * 0.06};
-    step.target_probability = asked ? sure : -1;
     trace->steps.push_back(std::move(step));
   }
   return trace;

@@ -133,7 +133,7 @@ void draw_steps(Frame& frame, const Rect& area) {
   const double now = scale.x(static_cast<double>(o.step));
   canvas.fill_rect({area.x, area.y, now - area.x, area.height}, frame.px(4), mixed(theme.raised, theme.accent, 0.24));
   if (o.oldest_step > 0) {
-    // Steps older than the history are rebuilt from key frames: slower, so they are shown fainter.
+    // Steps before the snapshot that a run goes on from cannot be reached again, so they are shown fainter.
     canvas.fill_rect({area.x, area.y, scale.x(static_cast<double>(o.oldest_step)) - area.x, area.height}, frame.px(4),
                      faded(theme.raised, 0.6));
   }

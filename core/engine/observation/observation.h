@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/observation/analyses.h"
 #include "core/engine/observation/curve.h"
 #include "core/layers/layer_traits.h"
 #include "core/tasks/token_role.h"
@@ -51,7 +52,7 @@ struct NamedCurve {
 struct RunCurves {
   std::string run;  ///< "run 1", "branch of run 1 at 120"
   std::int64_t first_step = 1;
-  PublishedCurve loss, accuracy, learning_rate, gradient_norm, tokens_per_second;
+  PublishedCurve loss, accuracy, learning_rate, gradient_norm;
   std::vector<NamedCurve> layer_gradient_norms;     ///< one for each layer, same order as ModelSummary::layers
   PublishedCurve held_out_step, held_out_accuracy;  ///< own abscissa: evaluated now and then
   std::vector<Mark> marks;
@@ -97,7 +98,6 @@ struct TokenStep {
   std::vector<float> state;     ///< generic state of the traced layer, first state tensor flattened [rows*columns]
   std::vector<int> top_tokens;  ///< the five most probable next tokens
   std::vector<double> top_probabilities;
-  double target_probability = -1;  ///< of the token that should follow; -1 where none is asked
 };
 
 /// One sequence through the recurrent form of the whole model, token by token.
@@ -152,11 +152,13 @@ struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karh
 struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
 struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
 
-struct Observation {
+/// The run as it stands: what it is, where it is and how it came there.
+struct RunStatus {
   std::string preset, title;
   std::uint64_t seed = 0;
   std::int64_t step = 0, final_step = 0;
-  std::int64_t oldest_step = 0;  ///< how far back rewind reaches
+  std::int64_t oldest_step =
+      0;  ///< how far back rewind reaches: 0, or where the snapshot stood that the run goes on from
   bool running = false, finished = false, stopped_non_finite = false;
   std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`
   std::int64_t checksum_step = 0;
@@ -164,11 +166,17 @@ struct Observation {
   std::string device, precision;
   std::int64_t device_bytes = 0, history_bytes = 0;
   double steps_per_second = 0;
-  ModelSummary model;
   std::string task;  ///< "system prompt · 4 bindings · T 64"
   MeasureNames measures;
   std::vector<Setting> settings;
   std::vector<RunCurves> runs;  ///< the current run last; earlier ones and branches before it
+  std::vector<Event> events;
+  std::string recipe;  ///< JSON text that makes this state again
+};
+
+/// What the analyses (analyses.h) found last; null before the first time, and where the model has no such thing.
+struct AnalysisResults {
+  AnalysisSet current = 0;  ///< those that belong to this very step and are complete
   std::shared_ptr<const Spectra> spectra;
   std::vector<std::shared_ptr<const Spectra>> spectrum_history;  ///< oldest first, the current one last
   std::shared_ptr<const Trace> trace;
@@ -181,8 +189,11 @@ struct Observation {
   std::shared_ptr<const TrajectoryView> trajectory;
   std::shared_ptr<const ForecastView> forecast;
   std::shared_ptr<const MemoryView> memory;
-  std::vector<Event> events;
-  std::string recipe;  ///< JSON text that makes this moment again
+};
+
+/// All that a panel may show of one moment.
+struct Observation : RunStatus, AnalysisResults {
+  ModelSummary model;
 };
 
 }  // namespace afterglow

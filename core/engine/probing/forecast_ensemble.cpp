@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/probing/forecast_observer.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 
@@ -40,16 +41,16 @@ void spread(const std::vector<const std::vector<double>*>& values, std::vector<d
 
 void ForecastEnsemble::add(const std::string& path, const Recipe& of, Backend& backend) {
   if (std::find(paths_.begin(), paths_.end(), path) != paths_.end()) return;
-  const SavedRun moment = open_saved_run(path);
-  if (!moment.snapshot)
+  const SavedRun saved = open_saved_run(path);
+  if (!saved.snapshot)
     throw Error(ExitCode::bad_input,
                 path + ": a run beside this one needs its weights; give a snapshot (.safetensors)");
-  if (windows_of(moment.recipe) != windows_of(of)) {
-    throw Error(ExitCode::bad_input, path + ": its task is " + moment.recipe.task.dump() + ", this run's " +
+  if (windows_of(saved.recipe) != windows_of(of)) {
+    throw Error(ExitCode::bad_input, path + ": its task is " + saved.recipe.task.dump() + ", this run's " +
                                          of.task.dump() +
                                          "; only runs on the same windows can be laid over each other");
   }
-  Snapshot snapshot = *moment.snapshot;
+  Snapshot snapshot = *saved.snapshot;
   snapshot.recipe.task = of.task;  // the data of this run, wherever the other one found them
   runs_.push_back(std::make_unique<TrainingRun>(snapshot, backend, 0));
   paths_.push_back(path);
@@ -60,7 +61,7 @@ void ForecastEnsemble::compare(ForecastView& view, const Trainer& own, std::int6
   view.runs.push_back(label_of(own));
   std::vector<std::shared_ptr<const ForecastView>> others;
   for (const std::unique_ptr<TrainingRun>& run : runs_) {
-    others.push_back(run->trainer().forecast_view(probe));
+    others.push_back(view_forecast(run->trainer(), probe));
     view.runs.push_back(label_of(run->trainer()));
   }
   for (std::size_t w = 0; w < view.windows.size(); ++w) {

@@ -9,8 +9,8 @@
 #include "core/analysis/softmax.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/probing/head_spectrum.h"
-#include "core/engine/probing/layer_weights.h"
 #include "core/engine/probing/theory.h"
+#include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
 constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; earlier tokens stay without
 constexpr std::size_t shown_answers = 6;
-constexpr int max_weighted_tokens = 256, max_labels = 4096;
+constexpr int max_labels = 4096;
 
 /// The most probable tokens, by the larger of both probabilities.
 ProbeAnswer answer_of(const double* before, const double* after, std::size_t vocab, int target) {
@@ -244,7 +244,8 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
   }
   if (!edits.empty()) {
     read_heads(setup, edits, unedited, *view);
-    read_weights(traced, example, view->weights);
+    const CaptureReader read(tape_, trainer_->backend());
+    view->weights = read_token_weights(*trainer_, traced, read, example.context);
   }
   return view;
 }
@@ -281,19 +282,6 @@ void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits,
       view.heads.push_back(std::move(probed));
     }
   }
-}
-
-void InterventionRunner::read_weights(int traced, const Example& example, TokenWeights& weights) {
-  weights.step = step_;
-  weights.layer = traced;
-  weights.tokens = std::min(max_weighted_tokens, static_cast<int>(example.tokens.size()));
-  const auto& parts = trainer_->parts();
-  if (traced < 0 || traced >= static_cast<int>(parts.size()) ||
-      !has_layer_weights(parts[static_cast<std::size_t>(traced)].kind))
-    return;
-  const std::span<const std::uint8_t> context(example.context.data(), static_cast<std::size_t>(weights.tokens));
-  weights.weights = layer_weights(*trainer_, traced, CaptureReader(tape_, trainer_->backend()), context);
-  weights.heads = static_cast<int>(weights.weights.size());
 }
 
 }  // namespace afterglow

@@ -1,5 +1,5 @@
 // Asks the model one sequence and a batch of held-out ones, with and without interventions. It reads weights and never
-// changes them, and uses no tape of a step: training gives the same bits whether anybody probes or not.
+// changes them, and uses no tape of a step: training gives the same bits with and without probing.
 #pragma once
 #include <map>
 #include <memory>
@@ -49,7 +49,6 @@ class InterventionRunner {
   Answers answers(const Edits& edits);
   double accuracy(const Edits& edits);
   void read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* unedited, ProbeView& view);
-  void read_weights(int traced, const Example& example, TokenWeights& weights);
 
   Trainer* trainer_;
   Tape& tape_;

@@ -9,8 +9,8 @@
 #include "core/analysis/softmax.h"
 #include "core/analysis/spectrum.h"
 #include "core/engine/probing/head_spectrum.h"
-#include "core/engine/probing/layer_weights.h"
 #include "core/engine/probing/solver_problems.h"
+#include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/capture_reader.h"
 #include "core/layers/layer_traits.h"
@@ -181,35 +181,25 @@ void Observer::add_mlp(int part, Spectra& spectra) const {
 }
 
 std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
-  constexpr std::size_t max_tokens = 256;
-  auto result = std::make_shared<TokenWeights>();
-  result->step = trainer_->finished_steps();
-  result->layer = part;
-  result->tokens = static_cast<int>(std::min(max_tokens, example_.tokens.size()));
-  const auto& parts = trainer_->parts();
-  if (part < 0 || part >= static_cast<int>(parts.size()) || !has_layer_weights(parts[part].kind)) return result;
-  probe_sequence();
-  const std::span<const std::uint8_t> context(example_.context.data(), static_cast<std::size_t>(result->tokens));
-  result->weights = layer_weights(*trainer_, part, CaptureReader(tape_, trainer_->backend()), context);
-  result->heads = static_cast<int>(result->weights.size());
-  return result;
+  if (has_token_weights(*trainer_, part)) probe_sequence();
+  return std::make_shared<const TokenWeights>(
+      read_token_weights(*trainer_, part, CaptureReader(tape_, trainer_->backend()), example_.context));
 }
 
 std::shared_ptr<const MemoryView> Observer::memory() {
-  constexpr std::size_t max_tokens = 256;
   constexpr int examples = 32;
   SpectralMemory* memory = trainer_->model().memory();
   if (memory == nullptr) return nullptr;
   auto view = std::make_shared<MemoryView>(view_of_history(*memory, trainer_->finished_steps()));
-  const std::size_t shown = std::min(max_tokens, example_.tokens.size());
-  view->input_length = static_cast<int>(shown) - view->tokens;
+  view->input_length = std::min(max_weighted_tokens, static_cast<int>(example_.tokens.size())) - view->tokens;
   probe_sequence();
   const CaptureReader read(tape_, trainer_->backend());
   const auto& parts = trainer_->parts();
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
-    if (!has_layer_weights(parts[part].kind)) continue;
+    if (!has_token_weights(*trainer_, part)) continue;
+    const TokenWeights of_part = read_token_weights(*trainer_, part, read, example_.context);
     view->attention.push_back(
-        memory_attention(layer_weights(*trainer_, part, read, {example_.context.data(), shown}), view->tokens, shown));
+        memory_attention(of_part.weights, view->tokens, static_cast<std::size_t>(of_part.tokens)));
     view->attention.back().layer = parts[part].label;
   }
   if (!memory->usable()) return view;
@@ -265,15 +255,14 @@ std::shared_ptr<const Trace> Observer::trace(int part) {
     tape_.set_capturing(false);
     backend.synchronize();
     const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
-    result->steps.push_back(token_step(part, static_cast<std::int64_t>(t), logits.value, traced, *result));
+    result->steps.push_back(token_step(part, logits.value, traced, *result));
   }
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
   return result;
 }
 
-TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& logits, const LayerState* state,
-                               Trace& trace) const {
+TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState* state, Trace& trace) const {
   const CaptureReader read(tape_, trainer_->backend());
   TokenStep step;
   std::vector<double> scores = read.download(logits);
@@ -287,8 +276,6 @@ TokenStep Observer::token_step(int part, std::int64_t position, const Tensor& lo
     step.top_tokens.push_back(order[i]);
     step.top_probabilities.push_back(scores[order[i]]);
   }
-  const int target = example_.targets[static_cast<std::size_t>(position)];
-  if (target >= 0) step.target_probability = scores[static_cast<std::size_t>(target)];
   if (!state || state->tensors().empty()) return step;
 
   const ModelPart& info = trainer_->parts()[part];

@@ -36,8 +36,7 @@ class Observer {
  private:
   void probe_sequence();
   void add_mlp(int part, Spectra& spectra) const;
-  TokenStep token_step(int part, std::int64_t position, const Tensor& logits, const LayerState* state,
-                       Trace& trace) const;
+  TokenStep token_step(int part, const Tensor& logits, const LayerState* state, Trace& trace) const;
 
   Trainer* trainer_;
   Tape& tape_;

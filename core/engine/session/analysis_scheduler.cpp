@@ -1,23 +1,20 @@
-// One pace for each kind of analysis.
+// Walks the table of analyses between two steps.
 #include "core/engine/session/analysis_scheduler.h"
 
-#include <algorithm>
+#include <exception>
 #include <utility>
+
+#include "core/engine/session/analysed_run.h"
 
 namespace afterglow {
 
 namespace {
-
-template <std::size_t... i>
-std::array<AnalysisThrottle, analysis_infos.size()> fresh_paces(std::index_sequence<i...>) {
-  return {AnalysisThrottle(analysis_infos[i].min_interval)...};
-}
-
-std::size_t index_of(Analysis analysis) {
-  const auto found = std::ranges::find(analysis_infos, analysis, &AnalysisInfo::analysis);
-  return static_cast<std::size_t>(found - analysis_infos.begin());
-}
-
+constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
+constexpr double share_for_awaited = 0.5;     // for a measurement until the window has the first result
+constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
+constexpr double slice_seconds = 0.015;       // of awaited pieces between two steps
+constexpr double move_seconds = 0.1;          // after a command, while a control may still move: only quick answers
+constexpr double steering_seconds = 0.5;      // after a command in which the next one may come
 }  // namespace
 
 void AnalysisThrottle::begin(double now) {
@@ -30,25 +27,124 @@ bool AnalysisThrottle::due(double share, double now) const {
   return waited >= min_interval_ && (waited >= cost_ / share || waited >= age / 2);
 }
 
-void AnalysisThrottle::looked(double from, double until) {
+void AnalysisThrottle::record(double from, double until) {
   last_ = from;
   cost_ = until - from;
 }
 
-AnalysisScheduler::AnalysisScheduler() : paces_(fresh_paces(std::make_index_sequence<analysis_infos.size()>{})) {}
-
-double AnalysisScheduler::part_of(Analysis analysis, AnalysisSet asked) {
-  double total = 0;
-  for (const AnalysisInfo& kind : analysis_infos) total += has(asked, kind.analysis) ? kind.weight : 0;
-  return analysis_infos[index_of(analysis)].weight / total;
+AnalysisScheduler::AnalysisScheduler(Clock clock, Warn warn) : clock_(std::move(clock)), warn_(std::move(warn)) {
+  for (const AnalysisInfo& row : analysis_table()) throttles_.emplace_back(row.min_interval);
 }
 
-AnalysisThrottle& AnalysisScheduler::of(Analysis analysis) { return paces_[index_of(analysis)]; }
+double AnalysisScheduler::part_of(Analysis analysis, AnalysisSet requested) {
+  double total = 0;
+  for (const AnalysisInfo& row : analysis_table()) total += has(requested, row.analysis) ? row.weight : 0;
+  return info_of(analysis).weight / total;
+}
 
-void AnalysisScheduler::begin(AnalysisSet analyses, double now) {
-  for (std::size_t i = 0; i < paces_.size(); ++i) {
-    if (has(analyses, analysis_infos[i].analysis)) paces_[i].begin(now);
+bool AnalysisScheduler::request(AnalysisSet analyses) {
+  if (analyses == requested_) return false;
+  begin(analyses & ~requested_);
+  requested_ = analyses;
+  return true;
+}
+
+void AnalysisScheduler::begin(AnalysisSet analyses) {
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (has(analyses, row.analysis)) of(row.analysis).begin(clock_());
   }
+}
+
+AnalysisThrottle& AnalysisScheduler::of(Analysis analysis) { return throttles_[index_of(analysis)]; }
+
+/// An edited probe is answered whichever page the window shows.
+AnalysisSet AnalysisScheduler::wanted(const AnalysedRun& run) const {
+  return run.probe_has_interventions() ? requested_ | Analysis::probe : requested_;
+}
+
+bool AnalysisScheduler::is_steered(bool running) const {
+  return !running && clock_() - last_command_ < steering_seconds;
+}
+
+double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) const {
+  if (info_of(analysis).cost == AnalysisCost::piecewise && run.is_awaited(analysis)) return share_for_awaited;
+  return share_for_analyses * part_of(analysis, wanted(run));
+}
+
+bool AnalysisScheduler::is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const {
+  return row.cost == AnalysisCost::piecewise && has(wanted(run) & ~failed_, row.analysis) &&
+         !run.is_current(row.analysis);
+}
+
+bool AnalysisScheduler::has_pieces(const AnalysedRun& run, bool running) const {
+  if (running) return false;
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (is_to_be_measured(row, run)) return true;
+  }
+  return false;
+}
+
+bool AnalysisScheduler::advance_pieces(AnalysedRun& run) {
+  bool is_new = false;
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (is_to_be_measured(row, run)) is_new = advance_piece(row, run) || is_new;
+  }
+  return is_new;
+}
+
+bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run) {
+  try {
+    run.advance(row.analysis);
+  } catch (const std::exception& error) {
+    failed_ = failed_ | row.analysis;
+    warn_("the " + std::string(row.name) + " cannot be measured: " + error.what());
+  }
+  return run.is_current(row.analysis) || run.is_awaited(row.analysis);
+}
+
+/// A single piece beside the training, or as many as a frame has time for while the window waits for them.
+void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run) {
+  const double from = clock_();
+  do {
+    if (!has(failed_, row.analysis)) advance_piece(row, run);
+  } while (!has(failed_, row.analysis) && run.is_awaited(row.analysis) && clock_() - from < slice_seconds);
+  of(row.analysis).record(from, clock_());
+}
+
+/// While the user moves a control, the probe's first answer alone follows; while training, an edit comes out of turn.
+bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bool running) {
+  if (!has(wanted(run), row.analysis) || run.is_current(row.analysis)) return false;
+  const bool is_interactive = row.cost == AnalysisCost::interactive;
+  const bool moves = is_interactive && !running && clock_() - last_command_ < move_seconds;
+  if (moves && run.is_answered(row.analysis)) return false;
+  const bool is_edit = is_interactive && !moves && probe_is_edited_;
+  AnalysisThrottle& throttle = is_edit ? edits_ : of(row.analysis);
+  const double from = clock_();
+  if (running && !throttle.due(is_edit ? share_for_edits : share_of(row.analysis, run), from)) return false;
+  if (moves) {
+    run.advance(row.analysis);
+  } else {
+    run.update(row.analysis);
+  }
+  throttle.record(from, clock_());
+  if (is_edit) probe_is_edited_ = false;
+  return true;
+}
+
+bool AnalysisScheduler::update_due(AnalysedRun& run, bool running) {
+  const bool steered = is_steered(running);
+  bool recorded = false;
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (row.cost > AnalysisCost::interactive && steered) break;
+    if (row.cost > AnalysisCost::quick && !running && recorded) break;  // one for each observation
+    if (row.cost != AnalysisCost::piecewise) {
+      recorded = update_one(row, run, running) || recorded;
+    } else if (running && has(wanted(run), row.analysis) &&
+               of(row.analysis).due(share_of(row.analysis, run), clock_())) {
+      advance_for_a_slice(row, run);
+    }
+  }
+  return steered || (!running && recorded);
 }
 
 }  // namespace afterglow

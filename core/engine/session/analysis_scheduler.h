@@ -1,43 +1,82 @@
-// When each analysis is due while training goes on: all together take a small share of the time, whatever each one
-// costs.
+// When each analysis is made: while training goes on all together take a small share of the time, whatever each one
+// costs; at rest each follows as soon as the user's hand allows.
 #pragma once
 
-#include <array>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "core/engine/observation/analyses.h"
+#include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
 
-/// Decides when a costly look is due, from what the last one cost. All times in seconds, of one clock.
+class AnalysedRun;
+
+/// Decides when a costly analysis is due, from what the last one cost. All times in seconds, of one clock.
 class AnalysisThrottle {
  public:
   explicit AnalysisThrottle(double min_interval) : min_interval_(min_interval) {}
-  /// Somebody begins to look, or the training begins to run: the next look is due at once, and more follow at twice the
-  /// age each, until `share` bounds them. So the first seconds show, and their looks are few.
+  /// The window begins to request the analysis, or training begins to run: the next one is due at once, and more follow
+  /// at twice the age each, until `share` bounds them. So the first seconds show, and analyses in them are few.
   void begin(double now);
-  /// Whether it may be done anew if in the long run it takes at most `share` (0 to 1) of the time.
+  /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time.
   bool due(double share, double now) const;
-  void looked(double from, double until);
+  /// Notes that one has been made.
+  void record(double from, double until);
 
  private:
   double min_interval_, cost_ = 0, begin_ = 0, last_ = -1e9;
 };
 
-/// A pace for each of `analysis_infos`.
+/// Makes the requested analyses of a run, each at its time. Needs no thread: the worker calls it between steps.
 class AnalysisScheduler {
  public:
-  AnalysisScheduler();
+  using Clock = std::function<double()>;                      ///< seconds
+  using Warn = std::function<void(const std::string& text)>;  ///< receives what could not be measured, and why
 
-  /// The part (0 to 1) of the time for all analyses that `analysis` may take when `asked` for; what nobody asks for
+  AnalysisScheduler(Clock clock, Warn warn);
+
+  /// The part (0 to 1) of the time for all analyses that `analysis` may take when `requested`; what is not requested
   /// leaves its part to the others.
-  static double part_of(Analysis analysis, AnalysisSet asked);
+  static double part_of(Analysis analysis, AnalysisSet requested);
 
-  AnalysisThrottle& of(Analysis analysis);
-  /// For each of these.
-  void begin(AnalysisSet analyses, double now);
+  /// From now on these; at first all. What is new among them is due at once. False where nothing changes.
+  bool request(AnalysisSet analyses);
+  /// Each of these is due at once: the run, what is asked of it, or whether it trains has changed.
+  void begin(AnalysisSet analyses);
+  /// A command has come; one that edits the probe is answered soon even while training.
+  void note_command() { last_command_ = clock_(); }
+  void note_edit() { probe_is_edited_ = true; }
+  /// Tries analyses again that could not be measured.
+  void retry() { failed_ = 0; }
+
+  /// While training rests, a command is answered at once: what takes longer waits until no more commands come.
+  bool is_steered(bool running) const;
+  /// Whether a measurement is left to be made piece by piece while training rests.
+  bool has_pieces(const AnalysedRun& run, bool running) const;
+  /// One piece of each such measurement; true when there is something new to show. A measurement that fails is told
+  /// once and given up; it never stops the training.
+  bool advance_pieces(AnalysedRun& run);
+  /// Makes what is due for the next observation. True when at rest more is to follow.
+  bool update_due(AnalysedRun& run, bool running);
 
  private:
-  std::array<AnalysisThrottle, analysis_infos.size()> paces_;
+  AnalysisThrottle& of(Analysis analysis);
+  AnalysisSet wanted(const AnalysedRun& run) const;
+  bool is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const;
+  double share_of(Analysis analysis, const AnalysedRun& run) const;
+  bool update_one(const AnalysisInfo& row, AnalysedRun& run, bool running);
+  bool advance_piece(const AnalysisInfo& row, AnalysedRun& run);
+  void advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run);
+
+  Clock clock_;
+  Warn warn_;
+  AnalysisSet requested_ = all_analyses, failed_ = 0;
+  std::vector<AnalysisThrottle> throttles_;  // row by row of the table
+  AnalysisThrottle edits_{0};
+  bool probe_is_edited_ = false;  // since the last whole answer
+  double last_command_ = -1e9;
 };
 
 }  // namespace afterglow

@@ -1,5 +1,5 @@
-// The worker thread: owns model, trainer and back end, takes commands between steps and publishes observations at
-// display rate. The window and the headless program use the same session.
+// A training that the window watches: a thread of its own owns model, trainer and back end, takes commands between
+// steps and publishes observations at display rate. The window and `soak` use the same session.
 #pragma once
 #include <functional>
 #include <memory>
@@ -32,20 +32,20 @@ class Session {
 
   /// Queues a command for the worker; never waits.
   void send(Command command);
-  /// The newest observation; never null. Another one is made when this one has been taken, so that a session that
-  /// nobody watches trains as if alone.
+  /// The newest observation; never null. The worker makes another one when this one has been taken, so that a session
+  /// whose observations are not taken trains as fast as one without a window.
   std::shared_ptr<const Observation> observe() const;
   /// Changes whenever a new observation is there.
   std::uint64_t revision() const;
-  /// How many steps have been trained here, whoever watches.
+  /// How many steps have been trained here, observed or not.
   std::int64_t trained_steps() const;
-  /// What is to be looked at from now on; everything, until this is said. What nobody asks for stays as it was seen
-  /// last.
-  void ask(AnalysisSet analyses);
+  /// The analyses that the worker keeps up to date from now on; until the first call, all. The results of the others
+  /// stay in the observations as they were found last.
+  void request_analyses(AnalysisSet analyses);
 
  private:
-  struct Worker;
-  std::unique_ptr<Worker> worker_;
+  struct Thread;
+  std::unique_ptr<Thread> thread_;
 };
 
 }  // namespace afterglow

@@ -5,11 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "core/engine/observation/depth_view.h"
-#include "core/engine/observation/forecast_view.h"
-#include "core/engine/observation/influence_view.h"
 #include "core/engine/observation/probe_view.h"
-#include "core/engine/observation/solver_view.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 
@@ -23,21 +19,14 @@ constexpr std::int64_t host_allowance = 16 * mebibyte, gpu_allowance = 64 * mebi
 
 std::size_t values_in(const RunCurves& curves) {
   std::size_t count = curves.held_out_step.size + curves.held_out_accuracy.size;
-  for (const PublishedCurve* curve :
-       {&curves.loss, &curves.accuracy, &curves.learning_rate, &curves.gradient_norm, &curves.tokens_per_second})
+  for (const PublishedCurve* curve : {&curves.loss, &curves.accuracy, &curves.learning_rate, &curves.gradient_norm})
     count += curve->size;
   for (const NamedCurve& curve : curves.layer_gradient_norms) count += curve.values.size;
   return count;
 }
 
-/// Every look that the window offers belongs to this step.
-bool is_seen(const Observation& now) {
-  if (now.running) return false;
-  if (now.forecast) return now.forecast->step == now.step;
-  const auto is_of_now = [&](const auto& view) { return view && view->step == now.step; };
-  return is_of_now(now.spectra) && is_of_now(now.trace) && is_of_now(now.probe) && is_of_now(now.solvers) &&
-         is_of_now(now.depth) && is_of_now(now.influence) && now.influence->is_complete;
-}
+/// Every analysis belongs to this step, at which the training rests.
+bool is_seen(const Observation& now) { return !now.running && now.current == all_analyses; }
 
 /// It has been trained and, where that is wanted, evaluated.
 bool is_warm(const Observation& now) {
@@ -68,9 +57,9 @@ bool SoakTour::advance(Session& session, const Observation& now) {
     case Stop::train:
       if (!is_warm(now)) return false;
       session.send({"pause", "{}"});
-      next_ = Stop::look;
+      next_ = Stop::analyse;
       return false;
-    case Stop::look:
+    case Stop::analyse:
       if (!is_seen(now)) return false;
       if (has_heads_to_edit(now)) session.send({"head_off", R"({"head": 0})"});
       next_ = has_heads_to_edit(now) ? Stop::edit : Stop::restore;
@@ -105,7 +94,7 @@ std::string change_text(std::int64_t bytes) { return (bytes < 0 ? "" : "+") + by
 
 SoakVerdict judge_soak(const std::vector<SoakSample>& samples) {
   if (samples.size() < 3)
-    return {false, "too short: no two moments to compare after everything has been looked at once; take more seconds"};
+    return {false, "too short: no two samples to compare after every analysis has been made once; take more seconds"};
   const SoakSample &first = samples[1], &last = samples.back();
   const std::int64_t host = (last.host_bytes - last.kept_bytes) - (first.host_bytes - first.kept_bytes);
   const std::int64_t device = last.device_bytes - first.device_bytes, gpu = last.gpu_bytes - first.gpu_bytes;

@@ -10,20 +10,20 @@
 
 namespace afterglow {
 
-/// Steps of a training that goes on until somebody stops it.
+/// Steps of a training that goes on until it is stopped.
 inline constexpr std::int64_t endless_steps = 100'000'000;
 
 /// Throws what stopped the training, with step and exit code; nothing while it goes on.
 void require_training(const Observation& now);
 
-/// One look at the memory of the program and of the device.
+/// The memory of the program and of the device at one time.
 struct SoakSample {
   double seconds = 0;  ///< since the start
   std::int64_t step = 0;
-  std::int64_t host_bytes = 0;    ///< resident memory of the program, the least of some moments
+  std::int64_t host_bytes = 0;    ///< resident memory of the program, the least of some readings
   std::int64_t kept_bytes = 0;    ///< of it what is kept on purpose: states to rewind to, and curves
   std::int64_t device_bytes = 0;  ///< held by the back end
-  std::int64_t gpu_bytes = 0;     ///< in use on the whole GPU, by everybody; 0 without one
+  std::int64_t gpu_bytes = 0;     ///< in use on the whole GPU, by all programs; 0 without one
 };
 
 /// What an observation says that its run keeps, in bytes: `history_bytes` and all curves.
@@ -39,7 +39,7 @@ struct SoakVerdict {
 SoakVerdict judge_soak(const std::vector<SoakSample>& samples);
 
 /// What a user does to see everything that the window offers: stops after the first evaluation, waits until every
-/// analysis of this moment is there, switches a head off and on again where there is one, and goes on. From then on
+/// analysis of that step is there, switches a head off and on again where there is one, and goes on. From then on
 /// nothing is new, so memory has no reason to grow.
 class SoakTour {
  public:
@@ -48,7 +48,7 @@ class SoakTour {
   bool advance(Session& session, const Observation& now);
 
  private:
-  enum class Stop { train, look, edit, restore, home };
+  enum class Stop { train, analyse, edit, restore, home };
   Stop next_ = Stop::train;
 };
 

@@ -1,7 +1,7 @@
 // A forecaster trained on windows of a series by its mean squared error, with the memory of training that it may keep.
 #pragma once
-#include "core/engine/observation/forecast_view.h"
-#include "core/engine/observation/memory_view.h"
+#include "core/engine/training/objective.h"
+#include "core/engine/training/pinned_array.h"
 #include "core/engine/training/training_memory_state.h"
 #include "core/layers/forecaster.h"
 #include "core/ops/ops.h"
@@ -15,6 +15,16 @@ struct ForecastScore {
   double variance = 0;  ///< mean square of the truth about the training part's mean: the error of forecasting that mean
   std::int64_t windows = 0;
 };
+
+/// Windows that are forecast without training: room for some, and what the last forecast of them brought.
+struct ForecastedWindows {
+  ForecastedWindows(Backend& backend, std::int64_t count, const SeriesWindows& windows, DType dtype);
+  PinnedArray input, prediction;      ///< [count, length, channels], [count, horizon, channels]
+  std::vector<float> inputs, truths;  ///< the same of input and truth, standardised
+};
+
+/// `count` numbers from 0 to total - 1, evenly spaced, from 0 on.
+std::vector<std::int64_t> evenly_spaced(std::int64_t total, std::int64_t count);
 
 class ForecastObjective final : public Objective {
  public:
@@ -41,16 +51,15 @@ class ForecastObjective final : public Objective {
 
   /// Over at most `most` windows of a part, evenly spaced, the first one included; with more than there are over all.
   ForecastScore score(Tape& tape, DType dtype, SeriesPart part, std::int64_t most);
-  /// Forecasts of the validation part: window `probe`, then evenly spaced ones.
-  std::shared_ptr<const ForecastView> view(Tape& tape, DType dtype, std::int64_t step, std::int64_t probe);
+  /// Forecasts the windows `which` of a part, at most as many as `windows` holds, and leaves the layers' captures on
+  /// the tape where `probing`.
+  void predict(Tape& tape, ForecastedWindows& windows, SeriesPart part, std::span<const std::int64_t> which,
+               bool probing);
+  const SeriesWindows& windows() const { return *windows_; }
+  Forecaster& model() const { return *model_; }
 
  private:
   struct Batch;
-  struct Windows;
-  void predict(Tape& tape, Windows& windows, SeriesPart part, std::span<const std::int64_t> which, bool probing);
-  void add_attention(Tape& tape, MemoryView& view) const;
-  void add_errors_without_memory(Tape& tape, Windows& windows, std::span<const std::int64_t> places,
-                                 ForecastView& view);
 
   std::unique_ptr<Task> task_;
   const SeriesWindows* windows_;

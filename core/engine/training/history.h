@@ -31,6 +31,9 @@ class History {
   /// Forgets what comes after `step`: that future no longer belongs to this run.
   void forget_after(std::int64_t step);
 
+  /// Step of the first kept state; -1 where none has been kept yet.
+  std::int64_t oldest() const { return frames_.empty() ? -1 : frames_.front().step; }
+
   std::size_t bytes() const { return bytes_; }
   std::size_t frames() const { return frames_.size(); }
 

@@ -1,4 +1,4 @@
-// Opening files as moments, and choosing a back end.
+// Opening files that hold a run, and choosing a back end.
 #include "core/engine/training/saved_run.h"
 
 #include <algorithm>
@@ -45,9 +45,9 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
                                        "exported figure (.svg, .pdf, .png)");
 }
 
-std::unique_ptr<TrainingRun> make_run(const SavedRun& moment, Backend& backend) {
-  if (moment.snapshot) return std::make_unique<TrainingRun>(*moment.snapshot, backend);
-  return std::make_unique<TrainingRun>(moment.recipe, backend);
+std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {
+  if (saved.snapshot) return std::make_unique<TrainingRun>(*saved.snapshot, backend);
+  return std::make_unique<TrainingRun>(saved.recipe, backend);
 }
 
 void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }

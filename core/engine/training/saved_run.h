@@ -1,4 +1,4 @@
-// A moment that a file holds: a recipe, a snapshot, or the recipe inside an exported figure.
+// A run as a file holds it: a recipe, a snapshot, or the recipe inside an exported figure.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -17,12 +17,12 @@ struct SavedRun {
 /// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf or .png (exported figure). Throws Error(bad_input) that
 /// names the file and what it lacks.
 SavedRun open_saved_run(const std::filesystem::path& path);
-std::unique_ptr<TrainingRun> make_run(const SavedRun& moment, Backend& backend);
+std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend);
 
 /// "auto", "cpu" or "cuda" -> a back end; with "auto" the GPU when there is one. Throws Error(no_gpu) with the reason.
 std::unique_ptr<Backend> make_backend(const std::string& device, int threads);
 
-/// How the engine reaches a CUDA back end without knowing that room: the program registers its maker at start.
+/// How the engine reaches a CUDA back end without including its folder: the program registers its maker at start.
 using CudaMaker = std::unique_ptr<Backend> (*)(std::string* why_not);
 void register_cuda_maker(CudaMaker maker);
 

@@ -205,10 +205,6 @@ ForecastScore Trainer::score(std::int64_t most) {
   return forecast()->score(*evaluation_tape_, dtype_, SeriesPart::test, most > 0 ? most : all);
 }
 
-std::shared_ptr<const ForecastView> Trainer::forecast_view(std::int64_t probe) {
-  return forecast()->view(*evaluation_tape_, dtype_, step_, probe);
-}
-
 std::string Trainer::diagnose() {
   tape_.set_checking(true);
   tape_.begin(true);

@@ -72,7 +72,7 @@ class Trainer {
   /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?
   std::string diagnose();
 
-  /// The present state, in the memory of one that nobody needs any more where there is one.
+  /// The present state, in the memory of `into`, which is one that is no longer needed.
   TrainerState save(TrainerState into = {}) const;
   TrainingMemory memory() const { return objective_->memory(); }
   void restore(const TrainerState& state);
@@ -86,9 +86,8 @@ class Trainer {
   MeasureNames measures() const { return objective_->measures(); }
   /// Test errors of the run's own data set; every window where `most` is 0. Only of a forecaster.
   struct ForecastScore score(std::int64_t most = 0);
-  std::shared_ptr<const ForecastView> forecast_view(std::int64_t probe);
-  /// The tape of all who look at the model between steps, one after the other, so that together they hold as much
-  /// memory as the largest look needs. What a look has made is gone when the next one begins.
+  /// The tape of all analyses between steps, one after the other, so that together they hold as much memory as the
+  /// largest needs. What one analysis has left on it is gone when the next one begins.
   Tape& looking_tape() { return *evaluation_tape_; }
   ParameterStore& parameters() { return parameters_; }
   const ParameterStore& parameters() const { return parameters_; }

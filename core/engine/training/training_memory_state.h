@@ -1,5 +1,5 @@
-// What an objective does with a memory of training: it grows by a row a step, is decomposed at once, so that whoever
-// looks at the model finds it as the next step will, and travels with the weights.
+// What an objective does with a memory of training: it grows by a row a step, is decomposed at once, so that an
+// analysis finds it as the next step will, and travels with the weights.
 #pragma once
 #include <span>
 

@@ -29,7 +29,7 @@ class TrainingRun {
   /// Step of the best held-out evaluation so far, the first of equal ones; -1 before the first.
   std::int64_t best_step() const;
 
-  /// Trains one step, appends to the curves and applies the recipe's commands of the step that is reached: a moment is
+  /// Trains one step, appends to the curves and applies the recipe's commands of the step that is reached: a state is
   /// the same whether training, a rewind or a snapshot led there. After a non-finite step nothing has changed and
   /// `failure` says what happened.
   bool train_step();
@@ -50,12 +50,15 @@ class TrainingRun {
   void note_probe(nlohmann::json probe) { recipe_.probe = std::move(probe); }
   /// Writes a command that changes no step into the recipe, in place of an earlier one of the same name.
   void note(const Command& command);
-  /// Goes to a step that was trained before, exactly; or trains forward to a later one.
+  /// How far back `go_to` reaches: 0, or the step of the snapshot that the run goes on from.
+  std::int64_t oldest_step() const { return history_.oldest(); }
+  /// Goes to a step that was trained before, exactly; or trains forward to a later one. Throws Error(bad_input) for a
+  /// step before `oldest_step`.
   void go_to(std::int64_t step);
-  /// The recipe that makes the present moment again and goes on as this run will: all commands so far and those still
+  /// The recipe that makes the present state again and goes on as this run will: all commands so far and those still
   /// to come.
   Recipe recipe() const;
-  /// The present moment, to be written or to go on elsewhere.
+  /// The present state, to be written or to go on elsewhere.
   Snapshot snapshot() const { return snapshot_of(trainer_->save()); }
 
   RunCurves curves() const;

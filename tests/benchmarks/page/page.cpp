@@ -22,8 +22,7 @@ void shorten(PublishedCurve& curve, std::size_t size) { curve.size = std::min(cu
 Observation training_after(const Observation& whole, std::size_t steps) {
   Observation part = whole;
   for (RunCurves& run : part.runs) {
-    for (PublishedCurve* curve :
-         {&run.loss, &run.accuracy, &run.learning_rate, &run.gradient_norm, &run.tokens_per_second})
+    for (PublishedCurve* curve : {&run.loss, &run.accuracy, &run.learning_rate, &run.gradient_norm})
       shorten(*curve, steps);
     for (NamedCurve& curve : run.layer_gradient_norms) shorten(curve.values, steps);
   }

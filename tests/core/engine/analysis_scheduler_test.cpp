@@ -1,73 +1,190 @@
-// All analyses together keep to their share of the time, the first seconds show, and what somebody opens comes at once.
+// All analyses together keep to their share of the time, the first seconds show, and what the window opens comes at
+// once.
 #include "core/engine/session/analysis_scheduler.h"
 
 #include <gtest/gtest.h>
 
+#include "core/engine/session/analysed_run.h"
+#include "tests/core/engine/small_forecaster.h"
+#include "tests/core/engine/small_recipe.h"
+
 namespace afterglow {
 namespace {
 
-/// How often a look of `cost` seconds is made from `begin` to `end`, by somebody who asks a hundred times a second.
-int looks(AnalysisThrottle& pace, double cost, double share, double begin, double end) {
+/// How often an analysis of `cost` seconds is made from `begin` to `end`, when the throttle is asked a hundred times a
+/// second.
+int count_made(AnalysisThrottle& throttle, double cost, double share, double begin, double end) {
   int count = 0;
   for (double now = begin; now < end; now += 0.01) {
-    if (!pace.due(share, now)) continue;
-    pace.looked(now, now + cost);
+    if (!throttle.due(share, now)) continue;
+    throttle.record(now, now + cost);
     now += cost;
     ++count;
   }
   return count;
 }
 
-TEST(AnalysisScheduler, ShareTheTimeAmongWhatIsAskedFor) {
+TEST(AnalysisTable, HasOneRowForEachAnalysisSortedByCost) {
+  AnalysisSet seen = 0;
+  AnalysisCost before = AnalysisCost::quick;
+  for (const AnalysisInfo& row : analysis_table()) {
+    EXPECT_FALSE(has(seen, row.analysis)) << row.name;
+    EXPECT_GE(row.cost, before) << row.name;
+    EXPECT_GT(row.weight, 0) << row.name;
+    EXPECT_EQ(&info_of(row.analysis), &row) << row.name;
+    before = row.cost;
+    seen = seen | row.analysis;
+  }
+  EXPECT_EQ(seen, all_analyses);
+}
+
+TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
+  ASSERT_TRUE(analysed.train_step());
+  EXPECT_EQ(analysed.describe().current, 0u);
+  for (const AnalysisInfo& row : analysis_table()) {
+    EXPECT_FALSE(analysed.is_current(row.analysis)) << row.name;
+    analysed.update(row.analysis);
+    EXPECT_TRUE(analysed.is_current(row.analysis)) << row.name;
+  }
+  EXPECT_EQ(analysed.describe().current, all_analyses);
+  analysed.forget_results();
+  EXPECT_EQ(analysed.describe().current, 0u);
+  const Observation found = analysed.observe(all_analyses);
+  EXPECT_EQ(found.current, all_analyses);
+  EXPECT_TRUE(found.spectra && found.trace && found.token_weights && found.probe && found.solvers && found.theory &&
+              found.depth && found.influence);
+  EXPECT_EQ(found.checksum, analysed.run().trainer().checksum());
+  ASSERT_TRUE(analysed.train_step());
+  EXPECT_EQ(analysed.describe().current, 0u) << "of a step before";
+}
+
+TEST(AnalysisTable, AForecasterLacksNothing) {
+  const auto backend = make_cpu_backend(1);
+  const Recipe recipe = parse_recipe({{"model", small_forecaster()},
+                                      {"task", {{"kind", "forecast"}, {"length", 24}, {"horizon", 6}}},
+                                      {"training", {{"steps", 20}, {"batch", 4}}}},
+                                     "series");
+  AnalysedRun analysed({recipe, std::nullopt}, *backend);
+  EXPECT_EQ(analysed.describe().current | Analysis::trace, all_analyses);
+  EXPECT_FALSE(analysed.is_current(Analysis::trace));
+  const Observation found = analysed.observe(all_analyses);
+  EXPECT_EQ(found.current, all_analyses);
+  EXPECT_TRUE(found.forecast);
+  EXPECT_FALSE(found.spectra || found.trace || found.probe || found.influence);
+}
+
+TEST(AnalysisScheduler, SharesTheTimeAmongWhatIsRequested) {
   double total = 0;
-  for (const AnalysisInfo& kind : analysis_infos) total += AnalysisScheduler::part_of(kind.analysis, all_analyses);
+  for (const AnalysisInfo& row : analysis_table()) total += AnalysisScheduler::part_of(row.analysis, all_analyses);
   EXPECT_DOUBLE_EQ(total, 1);
   EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::trace, Analysis::trace | Analysis::probe), 0.5);
   EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::influence, Analysis::influence | Analysis::theory), 0.75);
 }
 
-TEST(AnalysisScheduler, EveryAnalysisHasOneRow) {
-  AnalysisSet seen = 0;
-  for (const AnalysisInfo& kind : analysis_infos) {
-    EXPECT_FALSE(has(seen, kind.analysis));
-    seen = seen | kind.analysis;
+TEST(AnalysisThrottle, InTheLongRunAnAnalysisKeepsToItsShare) {
+  AnalysisThrottle throttle(0.25);
+  throttle.begin(0);
+  count_made(throttle, 0.05, 0.01, 0, 1000);
+  EXPECT_NEAR(count_made(throttle, 0.05, 0.01, 1000, 2000), 1000 * 0.01 / 0.05, 3);
+}
+
+TEST(AnalysisThrottle, ACheapAnalysisKeepsToItsInterval) {
+  AnalysisThrottle throttle(0.25);
+  throttle.begin(0);
+  EXPECT_NEAR(count_made(throttle, 0, 0.01, 0, 100), 400, 20);
+}
+
+TEST(AnalysisThrottle, TheFirstSecondsShowByOneAtTwiceTheAgeEach) {
+  AnalysisThrottle throttle(0.25);
+  throttle.begin(100);
+  EXPECT_TRUE(throttle.due(0.01, 100));
+  throttle.record(100, 101);  // the first one sets up what later ones use
+  EXPECT_FALSE(throttle.due(0.01, 100.2));
+  EXPECT_TRUE(throttle.due(0.01, 100.25));
+  EXPECT_EQ(count_made(throttle, 0.05, 0.01, 100.25, 105), 5);  // at 0.25, 0.5, 1, 2 and 4 seconds
+  EXPECT_LE(count_made(throttle, 0.05, 0.01, 105, 115), 3);
+}
+
+TEST(AnalysisThrottle, WhatBeginsIsDueAtOnce) {
+  AnalysisThrottle throttle(0.25);
+  throttle.record(500, 501);
+  EXPECT_FALSE(throttle.due(0.01, 510));
+  throttle.begin(510);
+  EXPECT_TRUE(throttle.due(0.01, 510));
+}
+
+/// A scheduler with a clock that stands where the test puts it, and a run of a few steps.
+struct Scheduled {
+  Scheduled() { analysed.go_to(3); }
+  std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed{{parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend};
+  double now = 1000;
+  std::string warning;
+  AnalysisScheduler scheduler{[this] { return now; }, [this](const std::string& text) { warning = text; }};
+};
+
+TEST(AnalysisScheduler, AtRestQuickAnalysesComeTogetherAndTheOthersOneByOne) {
+  Scheduled test;
+  EXPECT_TRUE(test.scheduler.update_due(test.analysed, false));
+  EXPECT_EQ(test.analysed.describe().current, Analysis::spectra | Analysis::trace);
+  AnalysisSet expected = Analysis::spectra | Analysis::trace;
+  for (const Analysis next : {Analysis::probe, Analysis::solvers, Analysis::theory}) {
+    EXPECT_TRUE(test.scheduler.update_due(test.analysed, false));
+    EXPECT_EQ(test.analysed.describe().current, expected = expected | next);
   }
-  EXPECT_EQ(seen, 63u);
+  EXPECT_FALSE(test.scheduler.update_due(test.analysed, false));
+  EXPECT_TRUE(test.scheduler.has_pieces(test.analysed, false));
+  EXPECT_FALSE(test.scheduler.has_pieces(test.analysed, true)) << "beside training the throttle decides";
+  for (int i = 0; i < 10'000 && test.scheduler.has_pieces(test.analysed, false); ++i)
+    test.scheduler.advance_pieces(test.analysed);
+  EXPECT_EQ(test.analysed.describe().current, all_analyses);
+  EXPECT_EQ(test.warning, "");
 }
 
-TEST(AnalysisScheduler, InTheLongRunALookKeepsToItsShare) {
-  AnalysisThrottle pace(0.25);
-  pace.begin(0);
-  looks(pace, 0.05, 0.01, 0, 1000);
-  EXPECT_NEAR(looks(pace, 0.05, 0.01, 1000, 2000), 1000 * 0.01 / 0.05, 3);
+TEST(AnalysisScheduler, WhileCommandsComeOnlyQuickAnswersFollow) {
+  Scheduled test;
+  test.scheduler.update_due(test.analysed, false);
+  test.scheduler.note_command();
+  EXPECT_TRUE(test.scheduler.is_steered(false));
+  EXPECT_TRUE(test.scheduler.update_due(test.analysed, false)) << "more is to follow";
+  EXPECT_TRUE(test.analysed.is_answered(Analysis::probe));
+  for (int i = 0; i < 3; ++i) test.scheduler.update_due(test.analysed, false);
+  EXPECT_FALSE(test.analysed.is_current(Analysis::solvers));
+  test.now += 0.6;
+  EXPECT_FALSE(test.scheduler.is_steered(false));
+  test.scheduler.update_due(test.analysed, false);
+  EXPECT_TRUE(test.analysed.is_current(Analysis::solvers));
 }
 
-TEST(AnalysisScheduler, ACheapLookKeepsToItsInterval) {
-  AnalysisThrottle pace(0.25);
-  pace.begin(0);
-  EXPECT_NEAR(looks(pace, 0, 0.01, 0, 100), 400, 20);
+TEST(AnalysisScheduler, WhileTrainingEachWaitsForItsTurn) {
+  Scheduled test;
+  test.scheduler.request(set_of(Analysis::trace));
+  EXPECT_FALSE(test.scheduler.update_due(test.analysed, true));
+  EXPECT_EQ(test.analysed.describe().current, set_of(Analysis::trace)) << "what is not requested is not made";
+  ASSERT_TRUE(test.analysed.train_step());
+  test.now += 0.1;
+  test.scheduler.update_due(test.analysed, true);
+  EXPECT_FALSE(test.analysed.is_current(Analysis::trace)) << "the throttle holds it back";
+  test.now += 0.2;
+  test.scheduler.update_due(test.analysed, true);
+  EXPECT_TRUE(test.analysed.is_current(Analysis::trace));
+  EXPECT_FALSE(test.scheduler.request(set_of(Analysis::trace)));
+  EXPECT_TRUE(test.scheduler.request(Analysis::trace | Analysis::theory));
+  test.scheduler.update_due(test.analysed, true);
+  EXPECT_TRUE(test.analysed.is_current(Analysis::theory)) << "what the window opens comes at once";
 }
 
-TEST(AnalysisScheduler, TheFirstSecondsShowByLooksAtTwiceTheAgeEach) {
-  AnalysisThrottle pace(0.25);
-  pace.begin(100);
-  EXPECT_TRUE(pace.due(0.01, 100));
-  pace.looked(100, 101);  // its first look sets up what later ones use
-  EXPECT_FALSE(pace.due(0.01, 100.2));
-  EXPECT_TRUE(pace.due(0.01, 100.25));
-  EXPECT_EQ(looks(pace, 0.05, 0.01, 100.25, 105), 5);  // at 0.25, 0.5, 1, 2 and 4 seconds
-  EXPECT_LE(looks(pace, 0.05, 0.01, 105, 115), 3);
-}
-
-TEST(AnalysisScheduler, WhatSomebodyBeginsToLookAtIsDueAtOnceAndTheOthersAreNot) {
-  AnalysisScheduler paces;
-  for (const Analysis each : {Analysis::influence, Analysis::theory}) {
-    paces.of(each).looked(500, 501);
-    EXPECT_FALSE(paces.of(each).due(0.01, 510));
-  }
-  paces.begin(static_cast<AnalysisSet>(Analysis::influence), 510);
-  EXPECT_TRUE(paces.of(Analysis::influence).due(0.01, 510));
-  EXPECT_FALSE(paces.of(Analysis::theory).due(0.01, 510));
+TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {
+  Scheduled test;
+  test.scheduler.request(set_of(Analysis::spectra));
+  test.scheduler.update_due(test.analysed, true);
+  EXPECT_FALSE(test.analysed.is_answered(Analysis::probe));
+  test.analysed.change_probe({"head_off", R"({"head": 0})"});
+  test.scheduler.note_edit();
+  test.scheduler.update_due(test.analysed, true);
+  EXPECT_TRUE(test.analysed.is_current(Analysis::probe));
 }
 
 }  // namespace

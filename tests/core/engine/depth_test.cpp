@@ -125,11 +125,11 @@ TEST_F(DepthTest, ChangesNoWeight) {
 
 TEST(Depth, IsPublishedWithTheProbe) {
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
-  watched.go_to(3);
-  watched.update_probe();
-  watched.update_theory();
-  const Observation seen = watched.describe();
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.go_to(3);
+  analysed.update(Analysis::probe);
+  analysed.update(Analysis::theory);
+  const Observation seen = analysed.describe();
   ASSERT_TRUE(seen.depth);
   EXPECT_EQ(seen.depth->step, 3);
   EXPECT_FALSE(seen.depth->gradient.empty());

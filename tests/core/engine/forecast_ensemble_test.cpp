@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/probing/forecast_observer.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -41,11 +42,11 @@ class ForecastEnsembleTest : public testing::Test {
   }
   std::shared_ptr<const ForecastView> alone(const std::string& path, std::int64_t probe) {
     TrainingRun run(read_snapshot(path), *backend);
-    return run.trainer().forecast_view(probe);
+    return view_forecast(run.trainer(), probe);
   }
-  static std::shared_ptr<const ForecastView> seen(AnalysedRun& watched) {
-    watched.update_trace();
-    return watched.describe().forecast;
+  static std::shared_ptr<const ForecastView> seen(AnalysedRun& analysed) {
+    analysed.update(Analysis::trace);
+    return analysed.describe().forecast;
   }
 
   std::filesystem::path folder;
@@ -54,15 +55,15 @@ class ForecastEnsembleTest : public testing::Test {
 
 TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) {
   const std::string a = trained(1, 12), b = trained(2, 9), c = trained(3, 12);
-  AnalysedRun watched(open_saved_run(a), *backend);
-  EXPECT_TRUE(seen(watched)->runs.empty());
-  EXPECT_TRUE(seen(watched)->windows[0].channels[0].mean.empty());
-  watched.compare_runs({{"path", b}});
-  watched.compare_runs({{"path", c}});
-  watched.compare_runs({{"path", b}});  // is there already
+  AnalysedRun analysed(open_saved_run(a), *backend);
+  EXPECT_TRUE(seen(analysed)->runs.empty());
+  EXPECT_TRUE(seen(analysed)->windows[0].channels[0].mean.empty());
+  analysed.compare_runs({{"path", b}});
+  analysed.compare_runs({{"path", c}});
+  analysed.compare_runs({{"path", b}});  // is there already
   for (const std::int64_t probe : {0, 5}) {
-    watched.choose_probe(static_cast<std::uint64_t>(probe));
-    const auto view = seen(watched);
+    analysed.choose_probe(static_cast<std::uint64_t>(probe));
+    const auto view = seen(analysed);
     EXPECT_THAT(view->runs, testing::ElementsAre("seed 1, step 12", "seed 2, step 9", "seed 3, step 12"));
     const auto one = alone(a, probe), two = alone(b, probe), three = alone(c, probe);
     for (std::size_t w = 0; w < view->windows.size(); ++w) {
@@ -90,37 +91,37 @@ TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) 
 
 TEST_F(ForecastEnsembleTest, TheRecipeBringsTheRunsBackAndTrainingIsUntouched) {
   const std::string b = trained(2, 9);
-  AnalysedRun watched({seeded(1), std::nullopt}, *backend), plain({seeded(1), std::nullopt}, *backend);
-  watched.compare_runs({{"path", b}});
-  watched.go_to(8);
+  AnalysedRun analysed({seeded(1), std::nullopt}, *backend), plain({seeded(1), std::nullopt}, *backend);
+  analysed.compare_runs({{"path", b}});
+  analysed.go_to(8);
   plain.go_to(8);
-  EXPECT_EQ(watched.run().trainer().checksum(), plain.run().trainer().checksum());
-  const auto view = seen(watched);
-  AnalysedRun reopened({parse_recipe(watched.describe().recipe, "recipe"), std::nullopt}, *backend);
+  EXPECT_EQ(analysed.run().trainer().checksum(), plain.run().trainer().checksum());
+  const auto view = seen(analysed);
+  AnalysedRun reopened({parse_recipe(analysed.describe().recipe, "recipe"), std::nullopt}, *backend);
   reopened.go_to(8);
   EXPECT_EQ(seen(reopened)->windows[0].channels[1].deviation, view->windows[0].channels[1].deviation);
-  watched.compare_runs({{"paths", json::array()}});
-  EXPECT_TRUE(seen(watched)->runs.empty());
+  analysed.compare_runs({{"paths", json::array()}});
+  EXPECT_TRUE(seen(analysed)->runs.empty());
 }
 
 TEST_F(ForecastEnsembleTest, RefusesWhatDoesNotFitAndKeepsWhatIsThere) {
   const std::string b = trained(2, 9), longer = trained(3, 2, 7);
-  AnalysedRun watched({seeded(1), std::nullopt}, *backend);
-  watched.compare_runs({{"path", b}});
+  AnalysedRun analysed({seeded(1), std::nullopt}, *backend);
+  analysed.compare_runs({{"path", b}});
   const auto recipe = folder / "recipe.json";
   write_json(recipe, to_json(seeded(4)));
   for (const std::string& path : {longer, recipe.string(), (folder / "nothing.safetensors").string()}) {
     try {
-      watched.compare_runs({{"path", path}});
+      analysed.compare_runs({{"path", path}});
       ADD_FAILURE() << path;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       EXPECT_THAT(error.what(), testing::HasSubstr(std::filesystem::path(path).filename().string()));
     }
-    EXPECT_EQ(seen(watched)->runs.size(), 2u);
+    EXPECT_EQ(seen(analysed)->runs.size(), 2u);
   }
-  EXPECT_THROW(watched.compare_runs({{"paths", {3}}}), Error);
-  EXPECT_THROW(watched.compare_runs({{"file", b}}), Error);
+  EXPECT_THROW(analysed.compare_runs({{"paths", {3}}}), Error);
+  EXPECT_THROW(analysed.compare_runs({{"file", b}}), Error);
   AnalysedRun tokens({parse_recipe(find_preset("tiny").text, "tiny"), std::nullopt}, *backend);
   EXPECT_THROW(tokens.compare_runs({{"path", b}}), Error);
 }

@@ -73,12 +73,12 @@ TEST(Forecast, LearnsTheBuiltInSeries) {
 
 TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   const auto backend = make_cpu_backend(2);
-  AnalysedRun watched({small_forecast(), std::nullopt}, *backend);
-  watched.go_to(15);
-  watched.update_spectra();
-  watched.update_trace();
-  watched.update_probe();
-  const Observation now = watched.describe();
+  AnalysedRun analysed({small_forecast(), std::nullopt}, *backend);
+  analysed.go_to(15);
+  analysed.update(Analysis::spectra);
+  analysed.update(Analysis::trace);
+  analysed.update(Analysis::probe);
+  const Observation now = analysed.describe();
   ASSERT_TRUE(now.forecast && now.trajectory);
   EXPECT_EQ(now.forecast->step, 15);
   EXPECT_EQ(now.trajectory->width, 8);
@@ -101,13 +101,13 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
     EXPECT_TRUE(std::isfinite(window.mse_without_memory));
     EXPECT_NE(window.mse_without_memory, window.mse) << "the tokens take part";
   }
-  const std::string before = watched.run().trainer().checksum();
-  watched.update_trace();
-  EXPECT_EQ(watched.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
-  EXPECT_EQ(watched.run().trainer().checksum(), before);
-  watched.choose_probe(5);
-  watched.update_trace();
-  EXPECT_EQ(watched.describe().forecast->windows[0].index, 5);
+  const std::string before = analysed.run().trainer().checksum();
+  analysed.update(Analysis::trace);
+  EXPECT_EQ(analysed.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
+  EXPECT_EQ(analysed.run().trainer().checksum(), before);
+  analysed.choose_probe(5);
+  analysed.update(Analysis::trace);
+  EXPECT_EQ(analysed.describe().forecast->windows[0].index, 5);
 }
 
 TEST(Forecast, TrainingWindowsComeOnceAnEpoch) {

@@ -204,21 +204,21 @@ void measure_all(InfluenceMeasurement& lab) {
 
 TEST(InfluenceMeasurement, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  Trainer alone(small_recipe(), *backend), watched(small_recipe(), *backend), resting(small_recipe(), *backend);
-  InfluenceMeasurement lab(small_recipe().model, watched), still(small_recipe().model, resting);
+  Trainer alone(small_recipe(), *backend), analysed(small_recipe(), *backend), resting(small_recipe(), *backend);
+  InfluenceMeasurement lab(small_recipe().model, analysed), still(small_recipe().model, resting);
   lab.config = still.config = small_config();
   for (int i = 0; i < 6; ++i) alone.step();
   for (int i = 0; i < 3; ++i) resting.step();
   measure_all(still);
-  for (int i = 0; i < 3; ++i) watched.step();
+  for (int i = 0; i < 3; ++i) analysed.step();
   lab.begin(0);
   for (int i = 0; i < 3; ++i) {
     lab.advance();
-    watched.step();
+    analysed.step();
   }
   while (lab.advance()) {
   }
-  EXPECT_EQ(watched.checksum(), alone.checksum());
+  EXPECT_EQ(analysed.checksum(), alone.checksum());
   const auto seen = lab.finished(), expected = still.finished();
   ASSERT_TRUE(seen && expected);
   EXPECT_EQ(seen->step, 3);
@@ -302,46 +302,46 @@ TEST(InfluenceMeasurement, FindsAZeroProjectionSilent) {
 
 TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
-  watched.train_step();
-  watched.run().set("learning_rate", 1e-4);
-  watched.choose_influence(
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.train_step();
+  analysed.run().set("learning_rate", 1e-4);
+  analysed.choose_influence(
       nlohmann::json::parse(R"({"tokens": 40, "race": {"tokens": 24, "source": 3, "kinds": ["mamba2"]}})"));
-  watched.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
-  EXPECT_TRUE(watched.undo());
-  EXPECT_FALSE(watched.undo()) << "measuring is no change of the run";
-  const std::string checksum = watched.run().trainer().checksum();
-  watched.measure_influence();
-  EXPECT_TRUE(watched.influence_is_current());
-  EXPECT_EQ(watched.run().trainer().checksum(), checksum);
-  AnalysedRun again({parse_recipe(to_json(watched.run().recipe()), "recipe"), std::nullopt}, *backend);
+  analysed.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  EXPECT_TRUE(analysed.undo());
+  EXPECT_FALSE(analysed.undo()) << "measuring is no change of the run";
+  const std::string checksum = analysed.run().trainer().checksum();
+  analysed.update(Analysis::influence);
+  EXPECT_TRUE(analysed.is_current(Analysis::influence));
+  EXPECT_EQ(analysed.run().trainer().checksum(), checksum);
+  AnalysedRun again({parse_recipe(to_json(analysed.run().recipe()), "recipe"), std::nullopt}, *backend);
   again.go_to(1);
   EXPECT_EQ(again.run().trainer().checksum(), checksum);
-  again.measure_influence();
-  const auto first = watched.describe().influence, second = again.describe().influence;
+  again.update(Analysis::influence);
+  const auto first = analysed.describe().influence, second = again.describe().influence;
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->tokens, 40);
   EXPECT_EQ(first->sources, std::vector<int>{5});
   EXPECT_EQ(first->race->source, 3);
   ASSERT_EQ(first->race->entries.size(), 3u) << "mamba2 from the start, and both mixers of the model as trained";
   for (std::size_t i = 0; i < first->blocks.size(); ++i) EXPECT_EQ(first->blocks[i].values, second->blocks[i].values);
-  watched.train_step();
-  EXPECT_FALSE(watched.influence_is_current());
+  analysed.train_step();
+  EXPECT_FALSE(analysed.is_current(Analysis::influence));
 }
 
 TEST(WatchedInfluence, IsAwaitedUntilWhatWasAskedForHasBeenSeen) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  AnalysedRun watched({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
-  EXPECT_TRUE(watched.influence_is_awaited());
-  watched.measure_influence();
-  EXPECT_FALSE(watched.influence_is_awaited());
-  watched.train_step();
-  watched.advance_influence();
-  EXPECT_FALSE(watched.influence_is_awaited()) << "the same of a later moment has time";
-  watched.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
-  EXPECT_TRUE(watched.influence_is_awaited());
-  watched.measure_influence();
-  EXPECT_FALSE(watched.influence_is_awaited());
+  AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
+  EXPECT_TRUE(analysed.is_awaited(Analysis::influence));
+  analysed.update(Analysis::influence);
+  EXPECT_FALSE(analysed.is_awaited(Analysis::influence));
+  analysed.train_step();
+  analysed.advance(Analysis::influence);
+  EXPECT_FALSE(analysed.is_awaited(Analysis::influence)) << "the same of a later moment has time";
+  analysed.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  EXPECT_TRUE(analysed.is_awaited(Analysis::influence));
+  analysed.update(Analysis::influence);
+  EXPECT_FALSE(analysed.is_awaited(Analysis::influence));
 }
 
 TEST(WatchedInfluence, RefusesWhatMakesNoSense) {

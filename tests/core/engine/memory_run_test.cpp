@@ -123,12 +123,12 @@ TEST(MemoryRun, TheMemoryBelongsToTheRunAndItsParts) {
 
 TEST(MemoryRun, ShowsWhoReadsTheTokens) {
   const auto backend = make_cpu_backend(2);
-  AnalysedRun watched({with_memory(), std::nullopt}, *backend);
-  watched.go_to(12);
-  watched.update_spectra();
-  watched.update_trace();
-  watched.update_probe();
-  const Observation now = watched.describe();
+  AnalysedRun analysed({with_memory(), std::nullopt}, *backend);
+  analysed.go_to(12);
+  analysed.update(Analysis::spectra);
+  analysed.update(Analysis::trace);
+  analysed.update(Analysis::probe);
+  const Observation now = analysed.describe();
   ASSERT_TRUE(now.memory && now.trajectory && now.trace);
   EXPECT_FALSE(now.forecast);
   EXPECT_EQ(now.trajectory->summary, "pooled summary of a batch");
@@ -149,22 +149,22 @@ TEST(MemoryRun, ShowsWhoReadsTheTokens) {
     EXPECT_GT(row[0] + row[1] + row[2], 0.0);
     EXPECT_LT(row[0] + row[1] + row[2], 1.0);
   }
-  const std::string before = watched.run().trainer().checksum();
-  watched.update_trace();
-  EXPECT_EQ(watched.describe().memory->accuracy, view.accuracy) << "the memory is back";
-  EXPECT_EQ(watched.run().trainer().checksum(), before);
-  watched.measure_influence();
-  EXPECT_TRUE(watched.describe().influence);
+  const std::string before = analysed.run().trainer().checksum();
+  analysed.update(Analysis::trace);
+  EXPECT_EQ(analysed.describe().memory->accuracy, view.accuracy) << "the memory is back";
+  EXPECT_EQ(analysed.run().trainer().checksum(), before);
+  analysed.update(Analysis::influence);
+  EXPECT_TRUE(analysed.describe().influence);
 }
 
 TEST(MemoryRun, AModelWithoutMemoryHasNoView) {
   const auto backend = make_cpu_backend(1);
   Recipe recipe = with_memory();
   recipe.model.erase("memory");
-  AnalysedRun watched({recipe, std::nullopt}, *backend);
-  watched.update_trace();
-  EXPECT_FALSE(watched.describe().memory);
-  EXPECT_EQ(watched.run().trainer().task().length(), 12);
+  AnalysedRun analysed({recipe, std::nullopt}, *backend);
+  analysed.update(Analysis::trace);
+  EXPECT_FALSE(analysed.describe().memory);
+  EXPECT_EQ(analysed.run().trainer().task().length(), 12);
 }
 
 }  // namespace

@@ -32,23 +32,23 @@ Recipe recipe_in(const std::string& mode, int length = 24) {
 /// A run after some steps, so that o_proj is no longer zero, with everything looked at.
 struct Probed {
   explicit Probed(const std::string& mode = "prefix", int length = 24)
-      : backend(make_cpu_backend(2)), watched({recipe_in(mode, length), std::nullopt}, *backend) {
-    watched.go_to(12);
+      : backend(make_cpu_backend(2)), analysed({recipe_in(mode, length), std::nullopt}, *backend) {
+    analysed.go_to(12);
     look();
   }
   const ProbeView& look() {
-    watched.update_spectra();
-    watched.update_trace();
-    watched.update_probe();
-    seen = watched.describe();
+    analysed.update(Analysis::spectra);
+    analysed.update(Analysis::trace);
+    analysed.update(Analysis::probe);
+    seen = analysed.describe();
     return *seen.probe;
   }
   const ProbeView& after(const char* name, const char* value) {
-    watched.change_probe({name, value});
+    analysed.change_probe({name, value});
     return look();
   }
   std::unique_ptr<Backend> backend;
-  AnalysedRun watched;
+  AnalysedRun analysed;
   Observation seen;
 };
 
@@ -70,25 +70,25 @@ double max_change(const ProbeView& view) {
 
 TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   Probed probed;
-  AnalysedRun& watched = probed.watched;
+  AnalysedRun& analysed = probed.analysed;
   const double before = probed.seen.probe->accuracy_after;
-  watched.change_probe({"mode_off", R"({"head": 0})"});
-  EXPECT_FALSE(watched.probe_is_answered());
-  watched.answer_probe();
-  EXPECT_TRUE(watched.probe_is_answered());
-  EXPECT_FALSE(watched.probe_is_current()) << "the accuracy has to follow";
-  const Observation quick = watched.describe();
+  analysed.change_probe({"mode_off", R"({"head": 0})"});
+  EXPECT_FALSE(analysed.is_answered(Analysis::probe));
+  analysed.advance(Analysis::probe);
+  EXPECT_TRUE(analysed.is_answered(Analysis::probe));
+  EXPECT_FALSE(analysed.is_current(Analysis::probe)) << "the accuracy has to follow";
+  const Observation quick = analysed.describe();
   EXPECT_EQ(quick.probe->accuracy_after, before);
   EXPECT_EQ(quick.probe->heads.size(), 2u);
-  watched.update_probe();
-  EXPECT_TRUE(watched.probe_is_current());
-  const Observation whole = watched.describe();
+  analysed.update(Analysis::probe);
+  EXPECT_TRUE(analysed.is_current(Analysis::probe));
+  const Observation whole = analysed.describe();
   EXPECT_EQ(probabilities(*quick.probe, true), probabilities(*whole.probe, true));
   EXPECT_EQ(quick.probe->weights.weights, whole.probe->weights.weights);
-  watched.train_step();
-  watched.change_probe({"clear_overrides", "{}"});
-  watched.answer_probe();
-  EXPECT_TRUE(watched.probe_is_current()) << "at another step nothing is known, so everything is computed";
+  analysed.train_step();
+  analysed.change_probe({"clear_overrides", "{}"});
+  analysed.advance(Analysis::probe);
+  EXPECT_TRUE(analysed.is_current(Analysis::probe)) << "at another step nothing is known, so everything is computed";
 }
 
 TEST(Capture, ShowsTheAnswersOfTheSequence) {
@@ -105,7 +105,7 @@ TEST(Capture, ShowsTheAnswersOfTheSequence) {
     EXPECT_EQ(answer.before, answer.after);
     EXPECT_TRUE(std::is_sorted(answer.before.rbegin(), answer.before.rend()));
   }
-  EXPECT_EQ(view.accuracy_before, probed.watched.run().trainer().evaluate(64));
+  EXPECT_EQ(view.accuracy_before, probed.analysed.run().trainer().evaluate(64));
   EXPECT_TRUE(view.heads.empty());
 }
 
@@ -115,9 +115,9 @@ TEST_P(ProbeInMode, OverridingKAndRidgeIsSettingThem) {
   Probed probed(GetParam()), set(GetParam());
   probed.after("override", R"({"key": "K", "to": 4})");
   const ProbeView& view = probed.after("override", R"({"layer": "1 ska", "key": "ridge", "to": 0.05})");
-  set.watched.run().trainer().set("layers.1.ska.K", 4);
-  set.watched.run().trainer().set("layers.1.ska.ridge", 0.05);
-  set.watched.forget_looks();
+  set.analysed.run().trainer().set("layers.1.ska.K", 4);
+  set.analysed.run().trainer().set("layers.1.ska.ridge", 0.05);
+  set.analysed.forget_results();
   const ProbeView& there = set.look();
   EXPECT_EQ(view.accuracy_after, there.accuracy_before);
   for (std::size_t t = 0; t < view.answers.size(); ++t)
@@ -138,7 +138,7 @@ TEST_P(ProbeInMode, AModeMovedToWhereItIsChangesNothing) {
   Probed probed(GetParam());
   const HeadSpectrum head = probed.seen.spectra->heads[1];
   for (std::size_t mode = 0; mode < head.eigenvalues.size(); ++mode) {
-    probed.watched.change_probe(
+    probed.analysed.change_probe(
         {"drag_mode",
          json{{"head", 1}, {"mode", mode}, {"re", head.eigenvalues[mode].real()}, {"im", head.eigenvalues[mode].imag()}}
              .dump()});
@@ -157,7 +157,7 @@ TEST_P(ProbeInMode, WithoutHeadsOrModesTheLayerAddsExactlyNothing) {
   for (const char* command : {"head_off", "mode_off"}) {
     for (const char* power : {"0", "2"}) {
       Probed probed(GetParam());
-      probed.watched.change_probe({"override", std::string(R"({"key": "K", "to": )") + power + "}"});
+      probed.analysed.change_probe({"override", std::string(R"({"key": "K", "to": )") + power + "}"});
       const ProbeView& view = probed.after(command, "{}");
       EXPECT_GT(max_change(view), 1e-6);
       for (const std::vector<float>& head : view.weights.weights) {
@@ -165,9 +165,9 @@ TEST_P(ProbeInMode, WithoutHeadsOrModesTheLayerAddsExactlyNothing) {
       }
       // The same as a model whose output projection of that layer is zero.
       Probed silent(GetParam());
-      const Parameter* o_proj = silent.watched.run().trainer().parameters().find("layers.1.ska.o_proj.weight");
+      const Parameter* o_proj = silent.analysed.run().trainer().parameters().find("layers.1.ska.o_proj.weight");
       silent.backend->fill(o_proj->value, 0.0);
-      silent.watched.forget_looks();
+      silent.analysed.forget_results();
       const ProbeView& without = silent.look();
       EXPECT_EQ(view.accuracy_after, without.accuracy_before);
       for (std::size_t t = 0; t < view.answers.size(); ++t)
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ProbeInMode, testing::Values("prefix", "masked",
 
 TEST(Capture, TheEditedLayersOwnAnswersAreExactlyZero) {
   Probed probed;
-  Trainer& trainer = probed.watched.run().trainer();
+  Trainer& trainer = probed.analysed.run().trainer();
   Arena arena(*probed.backend);
   Tape tape(*probed.backend, arena);
   const Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
@@ -222,29 +222,29 @@ TEST(Capture, GammaAndEtaScaleTheAnswers) {
 
 TEST(Capture, UndoGivesEverythingBack) {
   Probed probed;
-  const std::string checksum = probed.watched.run().trainer().checksum();
+  const std::string checksum = probed.analysed.run().trainer().checksum();
   const std::vector<double> before = probabilities(*probed.seen.probe, true);
   const std::string recipe = probed.seen.recipe;
   // A drag is one change however many commands it took; it comes after a hyperparameter's.
-  probed.watched.run().set("learning_rate", 0.001);
-  probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.3, "live": true})"});
-  probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.6, "live": true})"});
-  probed.watched.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.9})"});
+  probed.analysed.run().set("learning_rate", 0.001);
+  probed.analysed.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.3, "live": true})"});
+  probed.analysed.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.6, "live": true})"});
+  probed.analysed.change_probe({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.9})"});
   const Interventions dragged = probed.look().setup.interventions;
-  probed.watched.change_probe({"head_off", R"({"head": 1})"});
-  ASSERT_TRUE(probed.watched.undo());
+  probed.analysed.change_probe({"head_off", R"({"head": 1})"});
+  ASSERT_TRUE(probed.analysed.undo());
   EXPECT_EQ(probed.look().setup.interventions, dragged);
-  ASSERT_TRUE(probed.watched.undo());
+  ASSERT_TRUE(probed.analysed.undo());
   EXPECT_FALSE(probed.look().is_edited());
   EXPECT_EQ(probabilities(*probed.seen.probe, true), before);
-  ASSERT_TRUE(probed.watched.undo());  // the learning rate
-  EXPECT_FALSE(probed.watched.undo());
+  ASSERT_TRUE(probed.analysed.undo());  // the learning rate
+  EXPECT_FALSE(probed.analysed.undo());
   probed.look();
   EXPECT_EQ(probed.seen.recipe, recipe);
-  EXPECT_EQ(probed.watched.run().trainer().checksum(), checksum);
-  ASSERT_TRUE(probed.watched.redo());
-  EXPECT_EQ(probed.watched.run().trainer().get("learning_rate"), 0.001);
-  ASSERT_TRUE(probed.watched.redo());
+  EXPECT_EQ(probed.analysed.run().trainer().checksum(), checksum);
+  ASSERT_TRUE(probed.analysed.redo());
+  EXPECT_EQ(probed.analysed.run().trainer().get("learning_rate"), 0.001);
+  ASSERT_TRUE(probed.analysed.redo());
   EXPECT_EQ(probed.look().setup.interventions, dragged);
 }
 
@@ -255,8 +255,8 @@ TEST(Capture, TrainingNeverSeesIt) {
   probed.change_probe({"mode_off", R"({"mode": 1})"});
   probed.change_probe({"override", R"({"key": "ridge", "to": 0.5})"});
   for (int step = 0; step < 30; ++step) {
-    probed.update_spectra();
-    probed.update_probe();
+    probed.update(Analysis::spectra);
+    probed.update(Analysis::probe);
     probed.train_step();
   }
   EXPECT_EQ(probed.run().trainer().checksum(), plain.run().trainer().checksum());
@@ -265,16 +265,16 @@ TEST(Capture, TrainingNeverSeesIt) {
 
 TEST(Capture, TravelsInTheRecipe) {
   Probed probed;
-  probed.watched.choose_probe(5);
-  probed.watched.change_probe({"probe_sequence", R"({"at": 3, "token": 7})"});
-  probed.watched.change_probe({"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5, "im": 0.25})"});
-  probed.watched.change_probe({"mode_off", R"({"head": 0, "mode": 3})"});
-  probed.watched.change_probe({"override", R"({"head": 0, "key": "gamma", "to": 1.25})"});
+  probed.analysed.choose_probe(5);
+  probed.analysed.change_probe({"probe_sequence", R"({"at": 3, "token": 7})"});
+  probed.analysed.change_probe({"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5, "im": 0.25})"});
+  probed.analysed.change_probe({"mode_off", R"({"head": 0, "mode": 3})"});
+  probed.analysed.change_probe({"override", R"({"head": 0, "key": "gamma", "to": 1.25})"});
   const ProbeView view = probed.look();
   AnalysedRun again({parse_recipe(probed.seen.recipe, "again"), std::nullopt}, *probed.backend);
   again.go_to(12);
-  again.update_spectra();
-  again.update_probe();
+  again.update(Analysis::spectra);
+  again.update(Analysis::probe);
   const Observation seen = again.describe();
   EXPECT_EQ(seen.probe->setup, view.setup);
   EXPECT_EQ(seen.probe->accuracy_after, view.accuracy_after);
@@ -285,13 +285,13 @@ TEST(Capture, TravelsInTheRecipe) {
 TEST(Capture, AnEditedTokenStandsInTheSequence) {
   Probed probed;
   const ProbeView before = *probed.seen.probe;
-  const std::string label = probed.watched.run().trainer().task().token_label(9);
+  const std::string label = probed.analysed.run().trainer().task().token_label(9);
   const ProbeView& view = probed.after("probe_sequence", json{{"at", 4}, {"label", label}}.dump().c_str());
   EXPECT_EQ(view.tokens[4].id, 9);
   EXPECT_EQ(probed.seen.trace->tokens[4].id, 9);
   EXPECT_EQ(view.tokens[5].id, before.tokens[5].id);
   EXPECT_NE(probabilities(view, true), probabilities(before, true));
-  ASSERT_TRUE(probed.watched.undo());
+  ASSERT_TRUE(probed.analysed.undo());
   EXPECT_EQ(probabilities(probed.look(), true), probabilities(before, true));
 }
 
@@ -300,7 +300,7 @@ TEST(Capture, RefusesWhatMakesNoSense) {
   const ProbeSetup before = probed.seen.probe->setup;
   const auto message = [&](const char* name, const char* value) -> std::string {
     try {
-      probed.watched.change_probe({name, value});
+      probed.analysed.change_probe({name, value});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       return error.what();

@@ -148,16 +148,16 @@ TEST(Session, ProbesWithOverridesAndTakesThemBack) {
   EXPECT_EQ(back->probe->accuracy_after, before->probe->accuracy_after);
 }
 
-TEST(Session, LooksOnlyAtWhatIsAskedFor) {
+TEST(Session, MakesOnlyTheAnalysesThatAreRequested) {
   Session session(small_recipe_json().dump(), resting());
-  session.ask(static_cast<AnalysisSet>(Analysis::spectra));
+  session.request_analyses(set_of(Analysis::spectra));
   session.send({"step", R"({"count": 12})"});
   const auto is_seen = [](const auto& view) { return view && view->step == 12; };
   const Seen first = wait_for(
       session, [&](const Observation& now) { return is_seen(now.spectra) && !now.running && now.checksum_step == 12; });
   EXPECT_FALSE(first->trace);
   EXPECT_FALSE(first->probe);
-  session.ask(Analysis::trace | Analysis::solvers);
+  session.request_analyses(Analysis::trace | Analysis::solvers);
   const Seen second = wait_for(session, [&](const Observation& now) { return is_seen(now.trace) && now.solvers; });
   EXPECT_TRUE(is_seen(second->spectra)) << "what was seen stays";
   EXPECT_FALSE(second->probe);
@@ -168,7 +168,7 @@ TEST(Session, LooksOnlyAtWhatIsAskedFor) {
   EXPECT_FALSE(edited->depth);
 }
 
-TEST(Session, TrainsAloneWhileNobodyTakesItsObservations) {
+TEST(Session, TrainsAsIfAloneWhileItsObservationsAreNotTaken) {
   nlohmann::json recipe = small_recipe_json();
   recipe["training"]["steps"] = 100'000;
   SessionOptions options = resting();

@@ -18,12 +18,12 @@ constexpr std::size_t fp32 = 2, fp64 = 3, cholesky = 4, conjugate = 3;
 
 TEST(SolverView, ShowsTheSystemsOfTheLayerAsItsSpectraDo) {
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
-  watched.update_spectra();
-  EXPECT_FALSE(watched.solvers_are_current());
-  watched.update_solvers();
-  EXPECT_TRUE(watched.solvers_are_current());
-  const Observation seen = watched.describe();
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.update(Analysis::spectra);
+  EXPECT_FALSE(analysed.is_current(Analysis::solvers));
+  analysed.update(Analysis::solvers);
+  EXPECT_TRUE(analysed.is_current(Analysis::solvers));
+  const Observation seen = analysed.describe();
   ASSERT_TRUE(seen.solvers);
   const SolverView& view = *seen.solvers;
   EXPECT_EQ(seen.model.layers[static_cast<std::size_t>(view.layer)].kind, "ska");
@@ -53,9 +53,9 @@ TEST(SolverView, FollowsChunksAndTokensOfOtherModes) {
     recipe["model"]["blocks"][1]["mixer"]["mode"] = mode;
     if (mode == std::string("chunk")) recipe["model"]["blocks"][1]["mixer"]["chunk"] = 8;
     const auto backend = make_cpu_backend(1);
-    AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-    watched.update_solvers();
-    const SolverView view = *watched.describe().solvers;
+    AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+    analysed.update(Analysis::solvers);
+    const SolverView view = *analysed.describe().solvers;
     ASSERT_FALSE(view.problems.empty()) << mode;
     for (const RacedProblem& problem : view.problems) {
       EXPECT_FALSE(problem.eigenvalues.empty()) << mode;
@@ -72,10 +72,10 @@ TEST(SolverView, FollowsChunksAndTokensOfOtherModes) {
 
 TEST(SolverView, ReadsTheGatesOfMamba2) {
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
-  watched.update_solvers();
-  const SolverView view = *watched.describe().solvers;
-  EXPECT_EQ(watched.describe().model.layers[static_cast<std::size_t>(view.gate_layer)].kind, "mamba2");
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.update(Analysis::solvers);
+  const SolverView view = *analysed.describe().solvers;
+  EXPECT_EQ(analysed.describe().model.layers[static_cast<std::size_t>(view.gate_layer)].kind, "mamba2");
   ASSERT_EQ(view.gates.size(), 4u);  // 2 * 16 wide, heads of 8
   for (const HeadGate& gate : view.gates) {
     ASSERT_EQ(gate.log_decay.size(), 24u);
@@ -90,9 +90,9 @@ TEST(SolverView, ReadsTheGatesOfEveryLayerThatFades) {
     nlohmann::json recipe = small_recipe_json(), mixer = small_layer_config(kind, 16);
     mixer["kind"] = kind.name;
     recipe["model"]["blocks"] = nlohmann::json::array({{{"mixer", mixer}}});
-    AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-    watched.update_solvers();
-    const SolverView view = *watched.describe().solvers;
+    AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+    analysed.update(Analysis::solvers);
+    const SolverView view = *analysed.describe().solvers;
     ASSERT_EQ(view.gate_layer, 1) << kind.name;
     ASSERT_FALSE(view.gates.empty()) << kind.name;
     for (const HeadGate& gate : view.gates) EXPECT_EQ(gate.log_decay.size(), 24u) << kind.name;
@@ -105,9 +105,9 @@ TEST(SolverView, LooksAtNothingInAModelWithoutSystems) {
   recipe["model"]["blocks"] = nlohmann::json::array(
       {{{"mixer", {{"kind", "attention"}, {"n_heads", 2}}}, {"mlp", {{"kind", "swiglu"}, {"d_ff", 24}}}}});
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-  watched.update_solvers();
-  const SolverView view = *watched.describe().solvers;
+  AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+  analysed.update(Analysis::solvers);
+  const SolverView view = *analysed.describe().solvers;
   EXPECT_EQ(view.layer, -1);
   EXPECT_EQ(view.gate_layer, -1);
   EXPECT_TRUE(view.problems.empty());
@@ -147,21 +147,21 @@ TEST(MadeProblem, RefusesWhatIsNoSpectrum) {
 
 TEST(MadeProblem, IsRacedBesideTheLayersOwnAndForgotten) {
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
-  watched.update_solvers();
-  const auto layers_own = watched.describe().solvers->problems.front().eigenvalues;
-  watched.choose_problem(MadeProblem{{0.1, 1}, 0, 0});
-  SolverView view = *watched.describe().solvers;
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.update(Analysis::solvers);
+  const auto layers_own = analysed.describe().solvers->problems.front().eigenvalues;
+  analysed.choose_problem(MadeProblem{{0.1, 1}, 0, 0});
+  SolverView view = *analysed.describe().solvers;
   ASSERT_TRUE(view.made);
   EXPECT_NEAR(view.made->kappa(), 10, 1e-9);
   EXPECT_EQ(view.problems.front().eigenvalues, layers_own);
   EXPECT_LT(view.made->races[fp64][conjugate][2], 1e-14);  // two eigenvalues, two steps
   EXPECT_EQ(view.made_gradients.size(), 8u);
-  watched.train_step();
-  watched.update_solvers();
-  EXPECT_TRUE(watched.describe().solvers->made);  // it stays through training
-  watched.choose_problem(std::nullopt);
-  view = *watched.describe().solvers;
+  analysed.train_step();
+  analysed.update(Analysis::solvers);
+  EXPECT_TRUE(analysed.describe().solvers->made);  // it stays through training
+  analysed.choose_problem(std::nullopt);
+  view = *analysed.describe().solvers;
   EXPECT_FALSE(view.made);
   EXPECT_TRUE(view.made_gradients.empty());
 }

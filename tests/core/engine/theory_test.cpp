@@ -13,15 +13,15 @@ namespace {
 
 TEST(Theory, HoldsOnALiveHead) {
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
-  watched.go_to(10);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.go_to(10);
   for (int head = 0; head < 2; ++head) {
-    watched.choose_theory(-1, head);
-    EXPECT_FALSE(watched.theory_is_current());
-    watched.update_probe();
-    watched.update_theory();
-    EXPECT_TRUE(watched.theory_is_current());
-    const Observation seen = watched.describe();
+    analysed.choose_theory(-1, head);
+    EXPECT_FALSE(analysed.is_current(Analysis::theory));
+    analysed.update(Analysis::probe);
+    analysed.update(Analysis::theory);
+    EXPECT_TRUE(analysed.is_current(Analysis::theory));
+    const Observation seen = analysed.describe();
     ASSERT_TRUE(seen.probe && seen.theory);
     const TheoryView& t = *seen.theory;
     EXPECT_EQ(t.step, 10);
@@ -56,12 +56,12 @@ TEST(Theory, IsNoneWithoutAnSkaLayer) {
   nlohmann::json recipe = small_recipe_json();
   recipe["model"]["blocks"].erase(1);
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-  watched.update_probe();
-  watched.update_theory();
-  EXPECT_TRUE(watched.theory_is_current());
-  ASSERT_TRUE(watched.describe().probe);
-  EXPECT_FALSE(watched.describe().theory);
+  AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+  analysed.update(Analysis::probe);
+  analysed.update(Analysis::theory);
+  EXPECT_TRUE(analysed.is_current(Analysis::theory));
+  ASSERT_TRUE(analysed.describe().probe);
+  EXPECT_FALSE(analysed.describe().theory);
 }
 
 }  // namespace

@@ -192,17 +192,17 @@ TEST(TokenWeightsOfAttention, AreShares) {
 
 TEST(TokenWeightsOfARun, FollowTheTraceAndAreNoneForAnMlp) {
   const auto backend = make_cpu_backend(1);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
-  watched.update_trace();
-  Observation seen = watched.describe();
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.update(Analysis::trace);
+  Observation seen = analysed.describe();
   ASSERT_TRUE(seen.token_weights);
   EXPECT_EQ(seen.token_weights->layer, seen.trace->layer);
   EXPECT_EQ(seen.model.layers[static_cast<std::size_t>(seen.token_weights->layer)].kind, "ska");
   EXPECT_EQ(seen.token_weights->heads, 2);
-  watched.choose_trace(2);
-  EXPECT_FALSE(watched.describe().token_weights);
-  watched.update_trace();
-  seen = watched.describe();
+  analysed.choose_trace(2);
+  EXPECT_FALSE(analysed.describe().token_weights);
+  analysed.update(Analysis::trace);
+  seen = analysed.describe();
   EXPECT_EQ(seen.model.layers[2].kind, "swiglu");
   EXPECT_EQ(seen.token_weights->heads, 0);
   EXPECT_TRUE(seen.token_weights->weights.empty());

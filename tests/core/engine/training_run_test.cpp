@@ -234,9 +234,9 @@ TEST(TrainingRun, TheRecipeOfAnyStepMakesTheWholeRun) {
   const std::string unbroken = checksum_at(recipe, 20, 1);
   const auto backend = make_cpu_backend(1);
   for (const std::int64_t stop : {0, 1, 7, 10, 12}) {
-    AnalysedRun watched({recipe, std::nullopt}, *backend);
-    train_to(watched.run(), stop);
-    const Recipe carried = parse_recipe(watched.describe().recipe, "a figure");
+    AnalysedRun analysed({recipe, std::nullopt}, *backend);
+    train_to(analysed.run(), stop);
+    const Recipe carried = parse_recipe(analysed.describe().recipe, "a figure");
     EXPECT_EQ(carried.shown_step, stop);
     EXPECT_EQ(checksum_at(carried, 20, 1), unbroken) << "of step " << stop;
   }
@@ -278,12 +278,12 @@ TEST(TrainingRun, ARewindAloneKeepsTheOldFutureAndAChangeDropsIt) {
 
 TEST(Trainer, EvaluationDoesNotDisturbTraining) {
   const auto backend = make_cpu_backend(1);
-  TrainingRun watched(small_recipe(), *backend);
+  TrainingRun analysed(small_recipe(), *backend);
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(watched.train_step());
-    watched.trainer().evaluate(5);
+    ASSERT_TRUE(analysed.train_step());
+    analysed.trainer().evaluate(5);
   }
-  EXPECT_EQ(watched.trainer().checksum(), checksum_at(small_recipe(), 10, 1));
+  EXPECT_EQ(analysed.trainer().checksum(), checksum_at(small_recipe(), 10, 1));
 }
 
 TEST(Trainer, EvaluationCountsExactlyTheExamplesAskedFor) {
@@ -297,14 +297,14 @@ TEST(Trainer, EvaluationCountsExactlyTheExamplesAskedFor) {
 
 TEST(AnalysedRun, LookingDoesNotChangeTheRun) {
   const auto backend = make_cpu_backend(2);
-  AnalysedRun watched({small_recipe(), std::nullopt}, *backend);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(watched.train_step());
-    watched.update_spectra();
-    watched.update_trace();
+    ASSERT_TRUE(analysed.train_step());
+    analysed.update(Analysis::spectra);
+    analysed.update(Analysis::trace);
   }
-  EXPECT_EQ(watched.run().trainer().checksum(), checksum_at(small_recipe(), 20, 2));
-  const Observation seen = watched.describe();
+  EXPECT_EQ(analysed.run().trainer().checksum(), checksum_at(small_recipe(), 20, 2));
+  const Observation seen = analysed.describe();
   ASSERT_TRUE(seen.spectra && seen.trace);
   ASSERT_EQ(seen.spectra->heads.size(), 2u);
   ASSERT_EQ(seen.spectra->mlps.size(), 1u);
@@ -319,7 +319,7 @@ TEST(AnalysedRun, LookingDoesNotChangeTheRun) {
   ASSERT_EQ(seen.trace->steps.size(), 24u);
   ASSERT_EQ(seen.trace->steps.back().heads.size(), 2u);
   EXPECT_EQ(seen.trace->steps.back().heads[0].G.size(), 36u);
-  EXPECT_GT(seen.trace->steps.back().target_probability, 0.0);
+  EXPECT_GT(seen.trace->steps.back().top_probabilities.front(), 0.0);
   // The last token has seen the whole sequence, so both forms hold the same operator.
   const auto& recurrent = seen.trace->steps.back().heads[0].eigenvalues;
   const auto& whole = seen.spectra->heads[0].eigenvalues;

@@ -70,8 +70,8 @@ TEST(Trajectory, OfARunIsTheSameAfterARewindAndForAnyNumberOfThreads) {
   second.go_to(11);
   EXPECT_LE(second.run().trajectory().last_step(), 11);
   second.go_to(30);
-  first.update_trace();
-  second.update_trace();
+  first.update(Analysis::trace);
+  second.update(Analysis::trace);
   const auto a = first.describe().trajectory, b = second.describe().trajectory;
   ASSERT_TRUE(a && b);
   EXPECT_EQ(a->steps.size(), 30u);

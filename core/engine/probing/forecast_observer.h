@@ -1,0 +1,15 @@
+// What panels see of a forecaster: windows of its series with input, truth and prediction, and who reads its memory.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+namespace afterglow {
+
+struct ForecastView;
+class Trainer;
+
+/// Forecasts of the validation part: window `probe`, counted from 0 and around, then evenly spaced ones. Only of a
+/// trainer whose `forecast()` is not null.
+std::shared_ptr<const ForecastView> view_forecast(Trainer& trainer, std::int64_t probe);
+
+}  // namespace afterglow

@@ -1,0 +1,71 @@
+// Commands into setups of the probe.
+#include "core/engine/probing/probe_editor.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/engine/probing/intervention_runner.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+ProbeEditor::ProbeEditor(const nlohmann::json& probe, const Task& task, const InterventionRunner* prober)
+    : task_(&task), prober_(prober) {
+  history_.start(
+      parse_probe_setup(probe, prober != nullptr ? prober->intervention_targets() : std::vector<InterventionTarget>{}));
+}
+
+void ProbeEditor::choose(std::uint64_t index, std::size_t mark) {
+  ProbeSetup setup = now();
+  setup.index = index;
+  setup.tokens.clear();
+  take(std::move(setup), false, mark);
+}
+
+void ProbeEditor::change(const Command& command, std::size_t mark) {
+  if (prober_ == nullptr)
+    throw Error(ExitCode::bad_input, command.name + ": a forecast has no tokens to change; choose another window");
+  const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
+  ProbeSetup setup = now();
+  if (command.name == "probe_sequence") {
+    setup = with_tokens(command, value);
+  } else {
+    apply_intervention(setup.interventions, command, prober_->intervention_targets());
+  }
+  take(std::move(setup), value.is_object() && get_bool(value, "live", false, command.name), mark);
+}
+
+ProbeSetup ProbeEditor::with_tokens(const Command& command, const nlohmann::json& value) const {
+  ProbeSetup setup = now();
+  if (value.is_object() && value.contains("tokens")) {
+    setup.tokens = parse_probe_setup({{"tokens", value["tokens"]}}, {}).tokens;
+    return setup;
+  }
+  const Example present = prober_->sequence_of(setup);
+  const auto last = static_cast<std::int64_t>(present.tokens.size()) - 1;
+  refuse_unknown_keys(value, {"at", "token", "label"}, command.name);
+  const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, command.name);
+  setup.tokens.assign(present.tokens.begin(), present.tokens.end());
+  setup.tokens[static_cast<std::size_t>(at)] = token_of(value);
+  return setup;
+}
+
+/// By number, or by the text on its chip.
+int ProbeEditor::token_of(const nlohmann::json& value) const {
+  if (!value.contains("label"))
+    return static_cast<int>(get_integer(value, "token", std::nullopt, 0, task_->vocab() - 1, "probe_sequence"));
+  const std::string label = get_string(value, "label", std::nullopt, "probe_sequence");
+  for (int token = 0; token < task_->vocab(); ++token) {
+    if (task_->token_label(token) == label) return token;
+  }
+  throw Error(ExitCode::bad_input,
+              "this task has no token \"" + label + "\"; tokens are written as on their chips, \"" +
+                  task_->token_label(prober_->sequence_of(now()).tokens.front()) + "\" for example");
+}
+
+void ProbeEditor::take(ProbeSetup setup, bool is_live, std::size_t mark) {
+  if (prober_ != nullptr) prober_->sequence_of(setup);  // refuses what cannot be asked
+  history_.change(std::move(setup), is_live, mark);
+}
+
+}  // namespace afterglow

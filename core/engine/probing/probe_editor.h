@@ -1,0 +1,44 @@
+// The probe as the user edits it: which sequence is asked, with which interventions, and the way back to earlier ones.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/engine/recipe/command.h"
+#include "core/engine/recipe/probe_setup.h"
+#include "core/tasks/task.h"
+
+namespace afterglow {
+
+class InterventionRunner;
+
+class ProbeEditor {
+ public:
+  /// Begins with what a recipe holds (`probe` of recipe.h). `prober` knows the layers that can be intervened on; null
+  /// in a run that forecasts, where only the window can be chosen. Both must outlive the editor. Throws
+  /// Error(bad_input).
+  ProbeEditor(const nlohmann::json& probe, const Task& task, const InterventionRunner* prober);
+
+  const ProbeSetup& now() const { return history_.now(); }
+  /// Another held-out example; tokens edited by hand are forgotten. `mark` as in ProbeHistory::change.
+  void choose(std::uint64_t index, std::size_t mark);
+  /// Carries out `probe_sequence` and the commands of interventions.h. Throws Error(bad_input), and nothing changes.
+  void change(const Command& command, std::size_t mark);
+
+  /// True when the last change of the probe is younger than change number `mark` of the run.
+  bool can_undo(std::size_t mark) const { return history_.can_undo(mark); }
+  bool can_redo(std::size_t mark) const { return history_.can_redo(mark); }
+  void undo() { history_.undo(); }
+  void redo() { history_.redo(); }
+
+ private:
+  ProbeSetup with_tokens(const Command& command, const nlohmann::json& value) const;
+  int token_of(const nlohmann::json& value) const;
+  void take(ProbeSetup setup, bool is_live, std::size_t mark);
+
+  const Task* task_;
+  const InterventionRunner* prober_;
+  ProbeHistory history_;
+};
+
+}  // namespace afterglow

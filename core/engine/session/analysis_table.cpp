@@ -1,0 +1,279 @@
+// The analyses, one class each, and their rows.
+#include "core/engine/session/analysis_table.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/observation/forecast_view.h"
+#include "core/engine/observation/memory_view.h"
+#include "core/engine/observation/theory_view.h"
+#include "core/engine/probing/forecast_observer.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t min_spectrum_interval = 10;  // steps
+constexpr std::size_t spectrum_history_length = 60;
+
+/// The present spectra, and those at steps that the recipe alone fixes, whenever the window looks.
+class SpectraAnalysis final : public RunAnalysis {
+ public:
+  explicit SpectraAnalysis(AnalysisSubject& of)
+      : of_(&of),
+        interval_(std::max(min_spectrum_interval,
+                           of.run->recipe().training.steps / static_cast<std::int64_t>(spectrum_history_length))) {}
+  bool is_current() const override { return spectra_ && spectra_->step == of_->step(); }
+  void update(const AnalysisResults&) override {
+    spectra_ = of_->observer->spectra(history_.empty() ? nullptr : history_.back().get());
+  }
+  void publish(AnalysisResults& results) const override {
+    results.spectra = spectra_;
+    results.spectrum_history.assign(history_.begin(), history_.end());
+    if (spectra_ && (history_.empty() || history_.back()->step < spectra_->step))
+      results.spectrum_history.push_back(spectra_);
+  }
+  void forget(std::int64_t after) override {
+    forget_history(after + 1);
+    spectra_.reset();
+  }
+  void ask_again() override { forget(-1); }
+  // Identities of modes follow from one entry of the history to the next.
+  void after_step() override {
+    if (of_->step() % interval_ != 0) return;
+    forget_history(of_->step());
+    update({});
+    history_.push_back(spectra_);
+    if (history_.size() > spectrum_history_length) history_.pop_front();
+  }
+
+ private:
+  void forget_history(std::int64_t from) {
+    while (!history_.empty() && history_.back()->step >= from) history_.pop_back();
+  }
+  AnalysisSubject* of_;
+  std::int64_t interval_;  // steps
+  std::deque<std::shared_ptr<const Spectra>> history_;
+  std::shared_ptr<const Spectra> spectra_;
+};
+
+/// The recurrent form of the chosen layer with its token weights, the memory of training, and the path of training.
+class TraceAnalysis final : public RunAnalysis {
+ public:
+  explicit TraceAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return trace_ && trace_->step == of_->step(); }
+  void update(const AnalysisResults&) override {
+    trace_ = of_->observer->trace(of_->traced_part);
+    token_weights_ = of_->observer->token_weights(of_->traced_part);
+    const bool has_memory = of_->run->trainer().model().memory() != nullptr;
+    trajectory_ =
+        of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch");
+    memory_ = of_->observer->memory();
+  }
+  void publish(AnalysisResults& results) const override {
+    results.trace = trace_;
+    results.token_weights = token_weights_;
+    results.trajectory = trajectory_;
+    results.memory = memory_;
+  }
+  void forget(std::int64_t) override {
+    ask_again();
+    trajectory_.reset();
+    memory_.reset();
+  }
+  void ask_again() override {
+    trace_.reset();
+    token_weights_.reset();
+  }
+
+ private:
+  AnalysisSubject* of_;
+  std::shared_ptr<const Trace> trace_;
+  std::shared_ptr<const TokenWeights> token_weights_;
+  std::shared_ptr<const TrajectoryView> trajectory_;
+  std::shared_ptr<const MemoryView> memory_;
+};
+
+/// What a forecaster has in the place of a trace: its forecasts, with those of the runs laid over them.
+class ForecastAnalysis final : public RunAnalysis {
+ public:
+  explicit ForecastAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return forecast_ && forecast_->step == of_->step(); }
+  void update(const AnalysisResults&) override {
+    const auto window = static_cast<std::int64_t>(of_->probe->now().index);
+    auto forecast = std::make_shared<ForecastView>(*view_forecast(of_->run->trainer(), window));
+    of_->ensemble.compare(*forecast, of_->run->trainer(), window);
+    memory_ = forecast->memory;
+    forecast_ = std::move(forecast);
+    trajectory_ = of_->run->trajectory().view("pooled summary of a batch");
+  }
+  void publish(AnalysisResults& results) const override {
+    results.forecast = forecast_;
+    results.trajectory = trajectory_;
+    results.memory = memory_;
+  }
+  void forget(std::int64_t) override {
+    ask_again();
+    trajectory_.reset();
+    memory_.reset();
+  }
+  void ask_again() override { forecast_.reset(); }
+
+ private:
+  AnalysisSubject* of_;
+  std::shared_ptr<const ForecastView> forecast_;
+  std::shared_ptr<const TrajectoryView> trajectory_;
+  std::shared_ptr<const MemoryView> memory_;
+};
+
+/// What the probe sequence is answered, with the interventions in force. The accuracy on many sequences takes most of
+/// the time, so the first part of the work shows that of the interventions before.
+class ProbeAnalysis final : public RunAnalysis {
+ public:
+  explicit ProbeAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return is_answered() && !accuracy_is_old_; }
+  bool is_answered() const override { return probe_ && probe_->step == of_->step(); }
+  void update(const AnalysisResults& found) override {
+    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, found.spectra.get());
+    accuracy_ = probe_->accuracy_after;
+    accuracy_step_ = of_->step();
+    accuracy_is_old_ = false;
+  }
+  void advance(const AnalysisResults& found) override {
+    if (!accuracy_ || accuracy_step_ != of_->step()) return update(found);
+    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, found.spectra.get(), accuracy_);
+    accuracy_is_old_ = !of_->probe->now().interventions.empty();
+  }
+  void publish(AnalysisResults& results) const override { results.probe = probe_; }
+  void forget(std::int64_t) override {
+    ask_again();
+    of_->prober->forget();
+  }
+  void ask_again() override { probe_.reset(); }
+
+ private:
+  AnalysisSubject* of_;
+  std::shared_ptr<const ProbeView> probe_;
+  std::optional<double> accuracy_;  // at `accuracy_step_`
+  std::int64_t accuracy_step_ = -1;
+  bool accuracy_is_old_ = false;
+};
+
+/// The solvers' race on the ridge systems of the chosen layer, and on the one that the user has made.
+class SolverAnalysis final : public RunAnalysis {
+ public:
+  explicit SolverAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return solvers_ && solvers_->step == of_->step(); }
+  void update(const AnalysisResults&) override {
+    part_ = of_->traced_part;
+    take(*of_->observer->solvers(part_));
+  }
+  void publish(AnalysisResults& results) const override { results.solvers = solvers_; }
+  void forget(std::int64_t) override { solvers_.reset(); }
+  void ask_again() override {
+    if (part_ != of_->traced_part) solvers_.reset();
+    if (solvers_) take(*solvers_);
+  }
+
+ private:
+  void take(const SolverView& view) {
+    solvers_ = std::make_shared<const SolverView>(with_made(view, of_->made_problem));
+  }
+  AnalysisSubject* of_;
+  int part_ = -1;
+  std::shared_ptr<const SolverView> solvers_;
+};
+
+/// The theorems beside one head, and the gradient by depth. They belong to the model that is probed, so they are shown
+/// together with a probe; the last ones stay until others are there.
+class TheoryAnalysis final : public RunAnalysis {
+ public:
+  explicit TheoryAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return !is_stale_ && depth_ && depth_->step == of_->step(); }
+  void update(const AnalysisResults&) override {
+    is_stale_ = false;
+    theory_ = of_->prober->theory(of_->probe->now(), of_->theory_part, of_->theory_head);
+    depth_ = of_->prober->depth(of_->probe->now());
+  }
+  void publish(AnalysisResults& results) const override {
+    if (!results.probe) return;
+    results.theory = theory_;
+    results.depth = depth_;
+  }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void ask_again() override { is_stale_ = true; }
+
+ private:
+  AnalysisSubject* of_;
+  std::shared_ptr<const TheoryView> theory_;
+  std::shared_ptr<const DepthView> depth_;
+  bool is_stale_ = true;
+};
+
+/// While training goes on a measurement is finished before the next begins; one of other settings is dropped.
+class InfluenceAnalysis final : public RunAnalysis {
+ public:
+  explicit InfluenceAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override {
+    return measurement_ && !is_stale_ && !measurement_->working() && measurement_->step() == of_->step();
+  }
+  bool is_awaited() const override { return is_awaited_; }
+  void advance(const AnalysisResults&) override {
+    if (!measurement_)
+      measurement_ = std::make_unique<InfluenceMeasurement>(of_->run->recipe().model, of_->run->trainer());
+    if (measurement_->working() && !is_stale_) {
+      if (!measurement_->advance()) is_awaited_ = false;
+      return;
+    }
+    measurement_->config = of_->influence;
+    is_stale_ = false;
+    measurement_->begin(of_->probe->now().index);
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (measurement_) results.influence = measurement_->newest();
+  }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void ask_again() override { is_stale_ = is_awaited_ = true; }
+
+ private:
+  AnalysisSubject* of_;
+  std::unique_ptr<InfluenceMeasurement> measurement_;  // made when the first one begins
+  bool is_stale_ = true;                               // weights or settings changed since it began
+  bool is_awaited_ = true;
+};
+
+bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
+
+template <class OfTokens>
+std::unique_ptr<RunAnalysis> make(AnalysisSubject& subject) {
+  return reads_tokens(subject) ? std::make_unique<OfTokens>(subject) : nullptr;
+}
+
+std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
+  if (reads_tokens(subject)) return std::make_unique<TraceAnalysis>(subject);
+  return std::make_unique<ForecastAnalysis>(subject);
+}
+
+constexpr std::array table{
+    AnalysisInfo{Analysis::spectra, "spectra", AnalysisCost::quick, 1.0 / 30, 1, make<SpectraAnalysis>},
+    AnalysisInfo{Analysis::trace, "trace", AnalysisCost::quick, 0.25, 1, make_trace},
+    AnalysisInfo{Analysis::probe, "probe", AnalysisCost::interactive, 0.25, 1, make<ProbeAnalysis>},
+    AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, make<SolverAnalysis>},
+    AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, make<TheoryAnalysis>},
+    AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
+};
+
+}  // namespace
+
+std::span<const AnalysisInfo> analysis_table() { return table; }
+
+std::size_t index_of(Analysis analysis) {
+  return static_cast<std::size_t>(std::ranges::find(table, analysis, &AnalysisInfo::analysis) - table.begin());
+}
+
+}  // namespace afterglow

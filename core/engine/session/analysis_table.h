@@ -1,0 +1,87 @@
+// The one table of analyses. Session, `plot`, `train`, the tour of `soak` and the tests walk it; to add an
+// analysis, write its class and its row in analysis_table.cpp, its name in analyses.h, its view into AnalysisResults.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/engine/influence/influence_measurement.h"
+#include "core/engine/observation/analyses.h"
+#include "core/engine/observation/observation.h"
+#include "core/engine/probing/forecast_ensemble.h"
+#include "core/engine/probing/intervention_runner.h"
+#include "core/engine/probing/observer.h"
+#include "core/engine/probing/probe_editor.h"
+#include "core/engine/probing/solver_problems.h"
+#include "core/engine/training/training_run.h"
+
+namespace afterglow {
+
+/// What the analyses of a run work on, and what the user has chosen to see of it.
+struct AnalysisSubject {
+  TrainingRun* run = nullptr;
+  std::unique_ptr<Observer> observer;          ///< null in a run that forecasts
+  std::unique_ptr<InterventionRunner> prober;  ///< the same
+  std::unique_ptr<ProbeEditor> probe;          ///< the probe sequence and the interventions in force
+  int traced_part = -1;                        ///< index into Trainer::parts(), -1: none
+  int theory_part = -1, theory_head = 0;       ///< any other part than an `ska`: the first one
+  std::optional<MadeProblem> made_problem;     ///< which the solvers race beside the layer's systems
+  InfluenceConfig influence;
+  ForecastEnsemble ensemble;  ///< runs laid over a forecast
+
+  std::int64_t step() const { return run->step(); }
+};
+
+/// One analysis of one run: what it found last, and how to find it anew.
+class RunAnalysis {
+ public:
+  virtual ~RunAnalysis() = default;
+  /// Whether what was found belongs to this step and to what is asked now, and nothing of it is missing.
+  virtual bool is_current() const = 0;
+  /// Makes it anew, whole. `found` is what all analyses have published so far.
+  virtual void update(const AnalysisResults& found) = 0;
+  virtual void publish(AnalysisResults& results) const = 0;
+  /// Weights or settings have changed: nothing that was found is current, and of the past what is later than step
+  /// `after` is forgotten (-1: all).
+  virtual void forget(std::int64_t after) = 0;
+  /// The subject's sequence, part, head or configuration has changed.
+  virtual void ask_again() = 0;
+
+  /// Whether there is something of this step to show, though a part may be missing.
+  virtual bool is_answered() const { return is_current(); }
+  /// One part of the work; the whole, where it has no parts.
+  virtual void advance(const AnalysisResults& found) { update(found); }
+  /// Whether the window waits for a result that it has not seen yet; its parts are shown as they come.
+  virtual bool is_awaited() const { return false; }
+  /// Training has finished a step.
+  virtual void after_step() {}
+};
+
+/// How an analysis gets its time. The table is sorted by it.
+enum class AnalysisCost {
+  quick,        ///< comes with the step, in the same observation
+  interactive,  ///< follows a control that the user moves: `advance` at once, `update` when the control rests
+  slow,         ///< waits until the user's commands pause; at rest one for each observation
+  piecewise     ///< takes longer than an observation may wait: `advance` between steps
+};
+
+struct AnalysisInfo {
+  Analysis analysis;
+  std::string_view name;  ///< "influence", for messages
+  AnalysisCost cost;
+  double min_interval;  ///< seconds from one to the next while training, however cheap it is
+  double weight;        ///< its parts of the time that all requested analyses share
+  /// Null for a run that has nothing of the kind: it is always current, and finds nothing.
+  std::unique_ptr<RunAnalysis> (*make)(AnalysisSubject& subject);
+};
+
+/// One row for each Analysis; what reads another's results comes after it.
+std::span<const AnalysisInfo> analysis_table();
+/// Of an analysis' row.
+std::size_t index_of(Analysis analysis);
+inline const AnalysisInfo& info_of(Analysis analysis) { return analysis_table()[index_of(analysis)]; }
+
+}  // namespace afterglow

@@ -1,0 +1,179 @@
+// Reads the values of commands, and calls the worker.
+#include "core/engine/session/command_handlers.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/session/session_worker.h"
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+/// A whole number of a command's value; what is not there, or no number, is the fallback.
+std::int64_t integer_in(const json& value, const char* key, std::int64_t fallback) {
+  if (!value.is_object() || !value.contains(key) || !value[key].is_number()) return fallback;
+  constexpr double most = 9e15;
+  return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
+}
+
+/// The index of a part or head; as `integer_in`, but at least `low`.
+int index_in(const json& value, const char* key, std::int64_t low) {
+  return static_cast<int>(std::clamp<std::int64_t>(integer_in(value, key, low), low, 1 << 20));
+}
+
+std::string text_in(const json& value, const char* key, const std::string& fallback) {
+  return value.is_object() && value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
+}
+
+void toggle_run(SessionWorker& worker, const Command&, const json&) {
+  if (worker.control().running()) return worker.control().pause();
+  worker.start(-1);
+}
+
+void step(SessionWorker& worker, const Command&, const json& value) {
+  worker.train_more(std::max<std::int64_t>(1, integer_in(value, "count", 1)));
+}
+
+void run_to(SessionWorker& worker, const Command&, const json& value) {
+  worker.start(std::max<std::int64_t>(0, integer_in(value, "step", worker.run().step())));
+}
+
+void rewind(SessionWorker& worker, const Command&, const json& value) {
+  const std::int64_t by = std::max<std::int64_t>(1, integer_in(value, "by", 1));
+  worker.go_to(value.contains("by") ? worker.run().step() - by : integer_in(value, "step", 0));
+}
+
+void reseed(SessionWorker& worker, const Command&, const json& value) {
+  const auto next = static_cast<std::int64_t>(worker.run().recipe().seed) + 1;
+  worker.restart(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(value, "seed", next))));
+}
+
+void set(SessionWorker& worker, const Command&, const json& value) {
+  if (!value.is_object() || !value.contains("key") || !value["key"].is_string() || !value.contains("to") ||
+      !value["to"].is_number()) {
+    throw Error(ExitCode::bad_input, "set takes {\"key\": \"learning_rate\", \"to\": 0.001}");
+  }
+  worker.change(value["key"].get<std::string>(), value["to"].get<double>(),
+                value.contains("live") && value["live"] == true);
+}
+
+void undo(SessionWorker& worker, const Command&, const json&) {
+  if (!worker.analysed().undo()) return worker.report(Severity::info, "there is nothing to undo");
+  worker.analyse_afresh();
+}
+
+void redo(SessionWorker& worker, const Command&, const json&) {
+  if (!worker.analysed().redo()) return worker.report(Severity::info, "there is nothing to do again");
+  worker.analyse_afresh();
+}
+
+void load(SessionWorker& worker, const Command&, const json& value) {
+  const std::string path = text_in(value, "path", ""), preset = text_in(value, "preset", "");
+  if (!path.empty()) return worker.open(open_saved_run(path));
+  if (preset.empty())
+    throw Error(ExitCode::bad_input, "load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
+  worker.open({parse_recipe(find_preset(preset).text, "preset"), std::nullopt});
+  worker.control().resume(worker.options().start_running);
+}
+
+void compare(SessionWorker& worker, const Command&, const json& value) {
+  std::deque<std::string> names;
+  if (value.is_object() && value.contains("presets") && value["presets"].is_array()) {
+    for (const json& name : value["presets"])
+      names.push_back(find_preset(name.is_string() ? name.get<std::string>() : name.dump()).name);
+  }
+  if (names.empty())
+    throw Error(ExitCode::bad_input, R"(compare takes {"presets": ["tiny-ssm", "tiny"]}; `afterglow info` lists them)");
+  worker.compare(std::move(names));
+}
+
+void save(SessionWorker& worker, const Command&, const json& value) {
+  const TrainingRun& run = worker.run();
+  const Recipe recipe = run.recipe();
+  const std::string path = text_in(value, "path", "");
+  const std::string stem = recipe.name + "_seed" + std::to_string(recipe.seed) + "_step" + std::to_string(run.step());
+  worker.save(path.empty() ? free_path(stem + ".safetensors").string() : path);
+}
+
+/// Commands that change what the probe asks, and nothing of the run.
+void edit_probe(SessionWorker& worker, const Command& command, const json&) {
+  worker.analysed().change_probe(command);
+  worker.scheduler().note_edit();
+}
+
+void choose_probe(SessionWorker& worker, const Command&, const json& value) {
+  worker.analysed().choose_probe(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(value, "index", 0))));
+  worker.analyse_afresh();
+}
+
+void choose_trace(SessionWorker& worker, const Command&, const json& value) {
+  worker.analysed().choose_trace(index_in(value, "layer", -1));
+  worker.analyse_afresh();
+}
+
+void choose_influence(SessionWorker& worker, const Command&, const json& value) {
+  worker.scheduler().retry();
+  worker.analysed().choose_influence(value.is_object() ? value : json::object());
+  worker.analyse_afresh();
+}
+
+void compare_runs(SessionWorker& worker, const Command&, const json& value) {
+  worker.analysed().compare_runs(value);
+  worker.analyse_afresh();
+}
+
+}  // namespace
+
+CommandHandler find_handler(std::string_view name) {
+  static const std::map<std::string_view, CommandHandler> table = {
+      {"run", [](SessionWorker& worker, const Command&, const json&) { worker.start(-1); }},
+      {"pause", [](SessionWorker& worker, const Command&, const json&) { worker.control().pause(); }},
+      {"toggle_run", toggle_run},
+      {"step", step},
+      {"run_to", run_to},
+      {"rewind", rewind},
+      {"reset", [](SessionWorker& worker, const Command&, const json&) { worker.restart(worker.run().recipe().seed); }},
+      {"reseed", reseed},
+      {"branch", [](SessionWorker& worker, const Command&, const json&) { worker.branch(); }},
+      {"set", set},
+      {"undo", undo},
+      {"redo", redo},
+      {"load", load},
+      {"compare", compare},
+      {"gka_figure6",
+       [](SessionWorker& worker, const Command&, const json&) {
+         worker.compare({"gka-constant", "gka-adaptive"});
+       }},
+      {"save", save},
+      {"device", [](SessionWorker& worker, const Command&,
+                    const json& value) { worker.change_device(text_in(value, "name", "auto")); }},
+      {"precision",
+       [](SessionWorker& worker, const Command&, const json& value) {
+         worker.change_precision(parse_precision(text_in(value, "name", "fp32")));
+       }},
+      {"probe", choose_probe},
+      {"probe_sequence", edit_probe},
+      {"override", edit_probe},
+      {"head_off", edit_probe},
+      {"mode_off", edit_probe},
+      {"drag_mode", edit_probe},
+      {"clear_overrides", edit_probe},
+      {"trace", choose_trace},
+      {"influence", choose_influence},
+      {"compare_runs", compare_runs},
+      {"solver_problem", [](SessionWorker& worker, const Command&,
+                            const json& value) { worker.analysed().choose_problem(parse_made_problem(value)); }},
+      {"theory", [](SessionWorker& worker, const Command&, const json& value) {
+         worker.analysed().choose_theory(index_in(value, "layer", -1), index_in(value, "head", 0));
+       }}};
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,63 @@
+// Two locks, so that a window that takes an observation never waits for the worker's commands.
+#include "core/engine/session/mailbox.h"
+
+#include <chrono>
+
+namespace afterglow {
+
+namespace {
+constexpr std::chrono::milliseconds while_in_between{4};
+}
+
+void Mailbox::send(Command command) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(command));
+  }
+  wake_.notify_all();
+}
+
+void Mailbox::request(AnalysisSet analyses) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (requested_ == analyses) return;
+    requested_ = analyses;
+  }
+  wake_.notify_all();
+}
+
+void Mailbox::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  wake_.notify_all();
+}
+
+std::shared_ptr<const Observation> Mailbox::take() {
+  const std::lock_guard lock(slot_mutex_);
+  is_taken_ = true;
+  return slot_;
+}
+
+Mailbox::Delivery Mailbox::receive(Wait wait) {
+  std::unique_lock lock(mutex_);
+  const auto has_come = [&] { return is_closed_ || !inbox_.empty() || requested_ != delivered_; };
+  if (wait == Wait::until_something_comes) wake_.wait(lock, has_come);
+  if (wait == Wait::a_while) wake_.wait_for(lock, while_in_between, has_come);
+  delivered_ = requested_;
+  Delivery delivery{is_closed_, requested_, {}};
+  delivery.commands.swap(inbox_);
+  return delivery;
+}
+
+void Mailbox::publish(std::shared_ptr<const Observation> fresh) {
+  {
+    const std::lock_guard lock(slot_mutex_);
+    slot_.swap(fresh);
+    is_taken_ = false;
+  }
+  ++revision_;
+}
+
+}  // namespace afterglow

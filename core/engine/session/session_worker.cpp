@@ -1,0 +1,288 @@
+// One turn of the worker, and what its commands do.
+#include "core/engine/session/session_worker.h"
+
+#include <algorithm>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/engine/session/command_handlers.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+constexpr std::size_t max_events = 50;  // messages kept
+}
+
+SessionWorker::SessionWorker(std::string recipe, SessionOptions options, Mailbox& mailbox)
+    : options_(std::move(options)),
+      first_recipe_(std::move(recipe)),
+      mailbox_(&mailbox),
+      scheduler_([this] { return seconds(); }, [this](const std::string& text) { report(Severity::warning, text); }) {}
+
+double SessionWorker::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void SessionWorker::begin() {
+  guarded([&] {
+    backend_ = options_.make_backend(options_.device, options_.threads);
+    open({parse_recipe(first_recipe_, "recipe"), std::nullopt});
+    control_.resume(control_.running() || options_.start_running);
+  });
+}
+
+bool SessionWorker::turn() {
+  take_commands();
+  if (is_over_) return false;
+  if (control_.running() && analysed_) guarded([&] { train(); });
+  // While training rests, a measurement gets all the time there is, a piece at a time.
+  if (has_pieces() && !scheduler_.is_steered(control_.running()))
+    is_stale_ = scheduler_.advance_pieces(*analysed_) || is_stale_;
+  if (is_stale_ && mailbox_->is_taken() && seconds() - last_publication_ >= 1.0 / options_.publish_hz)
+    guarded([&] { analyse_and_publish(); });
+  return true;
+}
+
+bool SessionWorker::has_pieces() const {
+  return analysed_ && !device_is_lost_ && scheduler_.has_pieces(*analysed_, control_.running());
+}
+
+Mailbox::Wait SessionWorker::wait() const {
+  if (control_.running() && analysed_) return Mailbox::Wait::none;
+  if (has_pieces()) return scheduler_.is_steered(control_.running()) ? Mailbox::Wait::a_while : Mailbox::Wait::none;
+  return is_stale_ ? Mailbox::Wait::a_while : Mailbox::Wait::until_something_comes;
+}
+
+void SessionWorker::take_commands() {
+  const Mailbox::Delivery delivery = mailbox_->receive(wait());
+  is_over_ = delivery.is_over;
+  if (is_over_) return;
+  is_stale_ = scheduler_.request(delivery.requested) || is_stale_;
+  const bool was_running = control_.running();
+  for (const Command& command : delivery.commands) {
+    guarded([&] { apply(command); });
+    is_stale_ = true;
+    scheduler_.note_command();
+    if (!control_.running()) last_publication_ = -1e9;
+  }
+  if (control_.running() && !was_running) scheduler_.begin(all_analyses);
+}
+
+// An error of the work becomes an event to show; the worker lives on.
+void SessionWorker::guarded(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    control_.pause();
+    const bool has_lost_gpu = error.code() == ExitCode::no_gpu && analysed_ && backend_ && backend_->name() != "cpu";
+    device_is_lost_ = device_is_lost_ || has_lost_gpu;
+    report(Severity::failure, error.what() + std::string(has_lost_gpu ? "; the command device cpu goes on here" : ""));
+  } catch (const std::bad_alloc&) {
+    control_.pause();
+    report(Severity::failure, "not enough memory for this model; choose a smaller preset or batch");
+  } catch (const std::exception& error) {
+    control_.pause();
+    report(Severity::failure, error.what());
+  }
+}
+
+void SessionWorker::report(Severity severity, const std::string& text) {
+  events_.push_back({analysed_ ? run().step() : 0, severity, text});
+  if (events_.size() > max_events) events_.pop_front();
+  is_stale_ = true;
+}
+
+void SessionWorker::apply(const Command& command) {
+  const CommandHandler handler = find_handler(command.name);
+  if (handler == nullptr) throw Error(ExitCode::bad_input, "the engine has no command \"" + command.name + "\"");
+  if (!is_open() && command.name != "load") throw Error(ExitCode::bad_input, "nothing is open; load a preset first");
+  handler(*this, command, nlohmann::json::parse(command.value, nullptr, false));
+}
+
+void SessionWorker::open(const SavedRun& saved) {
+  if (!backend_) throw Error(ExitCode::no_gpu, "there is no back end to run on; start with --device cpu");
+  control_.compare({});
+  take_over(std::make_unique<AnalysedRun>(saved, *backend_));
+  const bool trains_on = !saved.snapshot && saved.recipe.shown_step > 0;
+  control_.open(trains_on ? std::optional(saved.recipe.shown_step) : std::nullopt);
+}
+
+void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
+  if (analysed_) archive_.replace(run().curves());
+  fresh->run().name = archive_.name();
+  analysed_ = std::move(fresh);
+  scheduler_.retry();
+  control_.rest(false);
+  analyse_afresh();
+  control_.restart_clock(run().step(), seconds());
+}
+
+void SessionWorker::analyse_afresh() {
+  checksum_step_ = -1;
+  scheduler_.begin(all_analyses);
+  is_stale_ = true;
+}
+
+void SessionWorker::train() {
+  const auto is_over = [&] { return control_.is_over(run().step(), run().finished()); };
+  is_stale_ = true;
+  if (is_over()) {
+    control_.pause();
+    if (run().finished()) train_next_compared();
+    return;
+  }
+  mailbox_->count_step();
+  if (!analysed_->train_step()) {
+    control_.rest(true);
+    report(Severity::failure, run().failure());
+  } else if (is_over()) {
+    control_.pause();
+    report_best_step();
+  }
+  if (archive_.wants_checksum(run().step())) take_checksum();
+  if (run().finished() || control_.stopped_non_finite()) train_next_compared();
+}
+
+void SessionWorker::compare(std::deque<std::string> presets) {
+  control_.compare(std::move(presets));
+  train_next_compared();
+}
+
+void SessionWorker::train_next_compared() {
+  const std::optional<std::string> next = control_.next_compared();
+  if (!next) return;
+  std::deque<std::string> rest = control_.compared();
+  const Preset& preset = find_preset(*next);
+  open({parse_recipe(preset.text, "preset"), std::nullopt});
+  run().name = preset.title;
+  control_.compare(std::move(rest));
+  start(-1);
+}
+
+/// A run with patience counts by its best evaluation; it rests where training ended, and rewinding is exact.
+void SessionWorker::report_best_step() {
+  if (run().chosen_step() == run().step()) return;
+  report(Severity::info, "the held-out result was best at step " + std::to_string(run().chosen_step()) +
+                             "; rewind there to use that model");
+}
+
+void SessionWorker::start(std::int64_t until) {
+  control_.start(until);
+  control_.restart_clock(run().step(), seconds());
+}
+
+void SessionWorker::train_more(std::int64_t count) {
+  control_.train_more(count, run().step());
+  control_.restart_clock(run().step(), seconds());
+}
+
+void SessionWorker::go_to(std::int64_t step) {
+  if (step > run().step()) return start(step);
+  control_.pause();
+  archive_.rewind(run().curves(), run().step());
+  analysed_->go_to(std::max(run().oldest_step(), step));
+  control_.rest(!run().failure().empty());
+  control_.restart_clock(run().step(), seconds());
+}
+
+void SessionWorker::restart(std::uint64_t seed) {
+  Recipe recipe = run().recipe();
+  recipe.seed = seed;
+  recipe.commands.clear();
+  recipe.shown_step = -1;
+  const bool was_running = control_.running();
+  open({recipe, std::nullopt});
+  control_.resume(was_running);
+}
+
+void SessionWorker::branch() {
+  archive_.branch(run().curves());
+  run().name = archive_.name() + ", branched at " + std::to_string(run().step());
+  report(Severity::info, "branched at step " + std::to_string(run().step()));
+}
+
+void SessionWorker::change(const std::string& key, double to, bool is_live) {
+  run().set(key, to, is_live);
+  archive_.change(run().name, run().step());
+  // Settings of the training change nothing of what the present weights show; settings of a layer do.
+  if (key.find('.') == std::string::npos) return;
+  analysed_->forget_results();
+  analyse_afresh();
+}
+
+void SessionWorker::save(const std::string& path) {
+  write_snapshot(path, run().snapshot());
+  report(Severity::info, "snapshot written: " + path);
+}
+
+/// The run as it is; where the device no longer answers, as it was kept last.
+Snapshot SessionWorker::present_snapshot() {
+  try {
+    return run().snapshot();
+  } catch (const Error& error) {
+    std::optional<Snapshot> kept = error.code() == ExitCode::no_gpu ? run().kept_snapshot() : std::nullopt;
+    if (!kept) throw;
+    report(Severity::warning, "the device no longer answers; going on from step " + std::to_string(kept->step));
+    return *kept;
+  }
+}
+
+void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision) {
+  const bool was_running = control_.running();
+  Snapshot snapshot = present_snapshot();
+  snapshot.recipe.precision = precision;
+  take_over(std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, *target));
+  backend_ = std::move(target);
+  device_is_lost_ = false;
+  control_.resume(was_running);
+}
+
+void SessionWorker::change_device(const std::string& name) {
+  move_to(options_.make_backend(name, options_.threads), run().recipe().precision);
+}
+
+void SessionWorker::change_precision(Precision precision) {
+  if (!backend_->set_precision(precision)) {
+    throw Error(ExitCode::bad_input, backend_->description() + " computes in fp32 only; switch to a GPU first");
+  }
+  move_to(options_.make_backend(backend_->name(), options_.threads), precision);
+}
+
+void SessionWorker::take_checksum() {
+  if (checksum_step_ == run().step() && !checksum_.empty()) return;
+  checksum_ = run().trainer().checksum();
+  checksum_step_ = run().step();
+  same_as_ = archive_.recognise(checksum_, checksum_step_);
+}
+
+// At rest the step and its checksum show at once; analyses that take longer follow with the next observation.
+void SessionWorker::analyse_and_publish() {
+  last_publication_ = seconds();
+  is_stale_ = false;
+  if (analysed_ && !device_is_lost_) {
+    if (!control_.running()) take_checksum();
+    is_stale_ = scheduler_.update_due(*analysed_, control_.running()) || is_stale_;
+  }
+  if (analysed_ && control_.running()) control_.measure_speed(run().step(), seconds());
+  mailbox_->publish(observation());
+}
+
+std::shared_ptr<const Observation> SessionWorker::observation() const {
+  auto now = std::make_shared<Observation>();
+  if (analysed_) {
+    *now = analysed_->describe();
+    now->running = control_.running();
+    now->stopped_non_finite = control_.stopped_non_finite();
+    now->checksum = checksum_;
+    now->checksum_step = std::max<std::int64_t>(0, checksum_step_);
+    now->same_as = same_as_;
+    now->steps_per_second = control_.steps_per_second();
+    now->runs.insert(now->runs.begin(), archive_.runs().begin(), archive_.runs().end());
+  }
+  now->events.assign(events_.begin(), events_.end());
+  return now;
+}
+
+}  // namespace afterglow

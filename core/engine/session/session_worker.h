@@ -1,0 +1,97 @@
+// The work of a session: one turn takes commands, trains a step, makes analyses and publishes. It needs no thread of
+// its own; a session gives it one, a test calls `turn`.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/session/analysis_scheduler.h"
+#include "core/engine/session/mailbox.h"
+#include "core/engine/session/run_archive.h"
+#include "core/engine/session/run_control.h"
+#include "core/engine/session/session.h"
+
+namespace afterglow {
+
+class SessionWorker {
+ public:
+  SessionWorker(std::string recipe, SessionOptions options, Mailbox& mailbox);
+
+  /// Makes the back end and opens the recipe, on the thread that will call `turn`.
+  void begin();
+  /// One turn; waits where there is nothing to do. False: the session ends.
+  bool turn();
+
+  /// Carries a command out. Throws Error(bad_input) for one that the engine has not, or whose value is none of its own.
+  void apply(const Command& command);
+
+  // What the commands' handlers do (command_handlers.cpp).
+  bool is_open() const { return analysed_ != nullptr; }
+  AnalysedRun& analysed() { return *analysed_; }
+  TrainingRun& run() { return analysed_->run(); }
+  RunControl& control() { return control_; }
+  AnalysisScheduler& scheduler() { return scheduler_; }
+  const SessionOptions& options() const { return options_; }
+  void report(Severity severity, const std::string& text);
+  /// What is asked of the model has changed: every analysis is due at once.
+  void analyse_afresh();
+  /// Trains until step `until`; -1: to the end.
+  void start(std::int64_t until);
+  void train_more(std::int64_t count);
+  /// Backwards at once, at most to where rewind reaches; forwards as training, so that a pause can come between.
+  void go_to(std::int64_t step);
+  /// The run's own recipe from step 0, with another seed.
+  void restart(std::uint64_t seed);
+  /// The present run stays as it is, in grey; a copy goes on from here.
+  void branch();
+  /// Changes a setting; `is_live` as in TrainingRun::set.
+  void change(const std::string& key, double to, bool is_live);
+  /// Opens a run in the place of the present one, which stays when this one cannot be opened.
+  void open(const SavedRun& saved);
+  /// Trains presets to their ends, one after the other; opening anything else ends it.
+  void compare(std::deque<std::string> presets);
+  void save(const std::string& path);
+  /// The run goes on elsewhere from its present step; what came before stays as an earlier run.
+  void change_device(const std::string& name);
+  void change_precision(Precision precision);
+
+ private:
+  void guarded(const std::function<void()>& work);
+  void take_commands();
+  Mailbox::Wait wait() const;
+  double seconds() const;
+  void train();
+  void train_next_compared();
+  void report_best_step();
+  void take_over(std::unique_ptr<AnalysedRun> fresh);
+  Snapshot present_snapshot();
+  void move_to(std::unique_ptr<Backend> target, Precision precision);
+  void take_checksum();
+  bool has_pieces() const;
+  void analyse_and_publish();
+  std::shared_ptr<const Observation> observation() const;
+
+  SessionOptions options_;
+  std::string first_recipe_;
+  Mailbox* mailbox_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<AnalysedRun> analysed_;
+  RunArchive archive_;
+  RunControl control_;
+  AnalysisScheduler scheduler_;
+  std::deque<Event> events_;
+  std::string checksum_, same_as_;
+  std::int64_t checksum_step_ = -1;  // -1: unknown
+  bool device_is_lost_ = false;      // nothing is asked of it until the run has moved
+  bool is_stale_ = true;             // something has changed since the last observation
+  bool is_over_ = false;             // the session ends
+  double last_publication_ = -1e9;   // seconds
+};
+
+}  // namespace afterglow

@@ -1,0 +1,44 @@
+// `train` writes the figures of every plot that has one for the trained model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/engine/session/analysed_run.h"
+#include "tests/app/run_program.h"
+#include "tests/core/engine/small_recipe.h"
+#include "views/figures/plot_kinds.h"
+
+namespace afterglow {
+namespace {
+
+constexpr std::int64_t trained_steps = 12;
+
+TEST(TrainFigures, EveryPlotThatHasAFigureIsWritten) {
+  const ScratchFolder folder("train_figures");
+  std::ofstream(folder / "quick.json") << quickly_measured_recipe_json().dump();
+  const ProgramResult result =
+      run_program("train --recipe quick.json --device cpu --until 12 --out out", folder.path());
+  ASSERT_EQ(result.code, 0) << result.err;
+
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
+  analysed.go_to(trained_steps);
+  const Observation observation = analysed.observe(all_analyses);
+  CurveStore curves;
+  std::set<std::string> with_figures;
+  for (const PlotKind& kind : plot_kinds()) {
+    for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
+      with_figures.insert(std::string(kind.id));
+      EXPECT_TRUE(std::filesystem::exists(folder.path() / "out" / (figure.id + "_small_seed3_step12.svg")))
+          << figure.id << " of " << kind.id;
+    }
+  }
+  for (const char* kind : {"training", "spectrum", "probe", "gradient_depth", "solver_race", "gradient_check", "gate",
+                           "influence", "race", "routing", "deep_profiles"})
+    EXPECT_TRUE(with_figures.contains(kind)) << kind;
+}
+
+}  // namespace
+}  // namespace afterglow
