@@ -70,22 +70,26 @@ Figure horizon_figure(const Observation& observation, const Selection& selection
   return figure;
 }
 
+/// Where each channel has a gate of its own, what is shown of a head.
+std::string mean_text(const HeadGate& gate) {
+  return gate.channels > 1 ? ", geometric mean of " + std::to_string(gate.channels) + " channels" : "";
+}
+
 }  // namespace
 
 std::string gate_subtitle(const Observation& observation, const Selection&) {
   const std::vector<HeadGate>* gates = gates_of(observation);
   if (!gates) return "choose a layer whose memory fades by a gate, such as Gated KalmaNet, Mamba or gated DeltaNet";
   const std::int64_t step = observation.solvers->step;
-  const int channels = gates->front().channels;
   return layer_name(observation, observation.solvers->gate_layer) + " · " + std::to_string(gates->size()) + " heads" +
-         (channels > 1 ? ", each the geometric mean of its " + std::to_string(channels) + " channels" : "") +
-         (step == observation.step ? "" : " · as of step " + grouped_number(step));
+         mean_text(gates->front()) + (step == observation.step ? "" : " · as of step " + grouped_number(step));
 }
 
 std::vector<Figure> gate_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const std::vector<HeadGate>* gates = gates_of(observation);
   if (!gates || gates->front().log_decay.empty()) return {};
-  Figure decay = gate_figure(observation, "decay", "Decay", "what a token leaves of the memory", "gate e^g");
+  Figure decay = gate_figure(observation, "decay", "Decay",
+                             "what a token leaves of the memory" + mean_text(gates->front()), "gate e^g");
   decay.y.range = Range{0, 1.02};
   add_heads(decay, *gates, selection, [](const HeadGate& gate) {
     std::vector<double> values;
