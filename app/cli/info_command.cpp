@@ -8,8 +8,8 @@
 #include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved_run.h"
-#include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
 #include "gpu/cuda.h"
 #include "views/figures/plot_kinds.h"
@@ -60,7 +60,7 @@ json list_devices(const Output& output) {
                        {"driver", cuda.driver},
                        {"toolkit", cuda.toolkit},
                        {"kernels", "all"}});
-    output.line("  cuda  " + device.name + ", compute capability " + capability + ", " + readable_size(device.memory) +
+    output.line("  cuda  " + device.name + ", compute capability " + capability + ", " + bytes_text(device.memory) +
                 ", driver " + cuda.driver + ", toolkit " + cuda.toolkit);
   }
   if (cuda.devices.empty()) output.line("  cuda  none: " + cuda.why_none);

@@ -106,7 +106,7 @@ LayerKind attention_kind() {
             return {{"d", s.width}, {"n_heads", s.heads}};
           },
           .ink = 1,
-          .races_first = true,
+          .race_place = 6,
           .readers = {.token_weights = captured_softmax},
           .shows = LayerTrait::token_shares,
           .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}}};

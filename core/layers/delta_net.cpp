@@ -252,7 +252,7 @@ LayerKind deltanet_kind() {
   LayerKind kind = kind_of<MemoryRule::deltanet>(
       "DeltaNet: writes the difference between a value and what its key reads", "flash-linear-attention DeltaNet");
   kind.ink = 5;
-  kind.races_first = true;
+  kind.race_place = 5;
   kind.benchmarks = {long_benchmark};
   return kind;
 }

@@ -201,7 +201,7 @@ LayerKind gka_kind() {
           },
           .width_field = "hidden_size",
           .ink = 3,
-          .races_first = true,
+          .race_place = 3,
           .readers = gka_readers()};
 }
 

@@ -34,7 +34,7 @@ struct LayerKind {
   bool whole_block = false;       ///< norm and residual are its own
   std::string width_field = "d";  ///< the field of its configuration that a model fills with its width
   int ink = quiet_ink;            ///< its colour
-  bool races_first = false;       ///< in the memory race before another choice is made
+  int race_place = 0;  ///< column in the memory race before another choice is made, from 1; 0: joins when chosen
   LayerReaders readers{};
   LayerTraits shows{};  ///< beside what the readers say
   std::vector<LayerBenchmark> benchmarks{};

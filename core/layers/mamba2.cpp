@@ -144,7 +144,7 @@ LayerKind mamba2_kind() {
           },
           .width_field = "d_model",
           .ink = 2,
-          .races_first = true,
+          .race_place = 4,
           .readers = {.token_weights = token_weights, .gates = gates_of_running_sum},
           .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
 }

@@ -251,7 +251,7 @@ LayerKind sessa_kind() {
           .whole_block = true,
           .width_field = "D",
           .ink = 4,
-          .races_first = true,
+          .race_place = 2,
           .readers = {.token_weights = token_weights},
           .shows = LayerTrait::feedback,
           .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},

@@ -269,7 +269,7 @@ LayerKind ska_kind() {
                     {"P", s.head_width}, {"K", 2},       {"mode", "recurrent"}};
           },
           .ink = 0,
-          .races_first = true,
+          .race_place = 1,
           .readers = ska_readers(),
           .shows = LayerTrait::koopman_heads,
           .benchmarks = {{R"({"d":128,"H":4,"r":24,"P":32,"K":2,"mode":"prefix"})", 16, 128, "prefix"},

@@ -4,6 +4,7 @@
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/cards/families.h"
 #include "views/cards/shared_numbers.h"
 #include "views/figures/semantic_colours.h"

@@ -109,13 +109,14 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
   Figure figure = sheet("query_jacobian", "Query Jacobian", std::move(subtitle), "singular value", "|∂y/∂q| along it");
   figure.x.integer_ticks = true;
   figure.y.scale = Scale::log;
-  figure.series.emplace_back(with_dots(curve("SKA", counted(t.jacobian.size(), 1), t.jacobian, layer_ink("ska"))));
+  figure.series.emplace_back(
+      with_dots(curve("SKA", counted(t.jacobian.size(), 1), t.jacobian, layer_ink(LayerTrait::koopman_heads))));
   // Beyond its rank there is rounding alone.
   const std::vector<double> last(softmax.last.begin(),
                                  softmax.last.begin() + std::min(softmax.rank, int(softmax.last.size())));
   if (!last.empty())
     figure.series.emplace_back(
-        with_dots(curve("softmax, last token", counted(last.size(), 1), last, layer_ink("attention"))));
+        with_dots(curve("softmax, last token", counted(last.size(), 1), last, layer_ink(LayerTrait::token_shares))));
   figure.reference_lines.push_back(
       {Orientation::horizontal, t.jacobian_bound, "bound J.4", Role::warning, Dash::dashed});
   figure.reference_lines.push_back(
@@ -151,7 +152,7 @@ Figure saturation_figure(const TheoryView& t) {
   dots.name = "softmax";
   dots.marker = Marker::circle;
   for (std::size_t i = 0; i < std::min(softmax.norm.size(), softmax.max_weight.size()); ++i)
-    dots.points.push_back({softmax.max_weight[i], softmax.norm[i], 3, layer_ink("attention")});
+    dots.points.push_back({softmax.max_weight[i], softmax.norm[i], 3, layer_ink(LayerTrait::token_shares)});
   figure.series.emplace_back(std::move(dots));
   figure.series.emplace_back(
       sorted_curve("bound J.3", softmax.max_weight, softmax.saturation_bound, Role::warning, Dash::dashed));
@@ -159,8 +160,8 @@ Figure saturation_figure(const TheoryView& t) {
       sorted_curve("without its losses", softmax.max_weight, softmax.sharp_bound, Role::dim, Dash::dotted));
   figure.reference_lines.push_back(
       {Orientation::horizontal, softmax.bound, "bound J.2", Role::warning, Dash::short_dash});
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, t.jacobian.front(), "SKA, every query", layer_ink("ska"), Dash::solid});
+  figure.reference_lines.push_back({Orientation::horizontal, t.jacobian.front(), "SKA, every query",
+                                    layer_ink(LayerTrait::koopman_heads), Dash::solid});
   return figure;
 }
 

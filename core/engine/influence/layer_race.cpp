@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -80,10 +81,12 @@ struct LayerRace::Candidate {
 };
 
 std::vector<std::string> kinds_that_race_first() {
-  std::vector<std::string> kinds;
+  std::map<int, std::string> places;
   for (const LayerKind& kind : layer_kinds()) {
-    if (kind.races_first) kinds.push_back(kind.name);
+    if (kind.race_place > 0) places.emplace(kind.race_place, kind.name);
   }
+  std::vector<std::string> kinds;
+  for (const auto& [place, name] : places) kinds.push_back(name);
   return kinds;
 }
 

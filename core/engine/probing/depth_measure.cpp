@@ -8,6 +8,7 @@
 
 #include "core/analysis/depth_bounds.h"
 #include "core/layers/host_values.h"
+#include "core/layers/layer_traits.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -116,7 +117,7 @@ double branch_norm(StreamMaps& maps, std::size_t l, const Numbers& x, Numbers u,
 double closed_form_bound(Trainer& trainer, const Branch& branch, const Numbers& x) {
   ParameterStore& store = trainer.parameters();
   const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
-  if (branch.norm == nullptr || is_gated || branch.layer->kind() != "koopman_mlp")
+  if (branch.norm == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes))
     return std::numeric_limits<double>::quiet_NaN();
   const auto values = [&](const char* name) { return store.download(store.find(branch.scope + name)->value); };
   const Numbers weight = store.download(branch.norm->value), gamma = values(".gamma"), omega = values(".omega");
