@@ -6,7 +6,7 @@
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
-#include "core/figure/figure_files.h"
+#include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/figures/plot_kinds.h"

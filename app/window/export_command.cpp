@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/window/window_commands.h"
-#include "core/figure/figure_files.h"
+#include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
 #include "views/page/page.h"
 #include "views/panel.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/figure/painter.h"
+#include "core/figure/painting/painter.h"
 #include "core/figure/thinned_curves.h"
 
 namespace afterglow {

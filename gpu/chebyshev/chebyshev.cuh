@@ -1,5 +1,5 @@
 // What the kernels of Gated KalmaNet's core share: sizes, the chunk that a block works on, and exact products of
-// matrices in shared memory. Formulas as in core/backend/cpu_chebyshev.h and cpu_chebyshev_backward.cpp.
+// matrices in shared memory. Formulas as in core/backend/cpu/chebyshev.h and cpu/chebyshev_backward.cpp.
 //
 // A block has 16 x 16 threads. A result of 64 rows and 16 J columns lies in its registers: thread (y, x) holds rows
 // 4 y .. 4 y + 3 and columns x, x + 16, .. . In shared memory panels [64,D] and states [D,D] are padded with zeros to

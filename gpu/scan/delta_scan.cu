@@ -2,7 +2,7 @@
 // column along the whole sequence, eight numbers a thread. The gradient walks the columns forward once more, leaving
 // the errors e = v - S'^T k and the state before every chunk, and backward, leaving dS^T k and the gradient that flows
 // into every chunk from behind; then all chunks are done side by side, row by row, because with these known the rows do
-// not meet either. core/backend/cpu_delta_scan.cpp has the formulas.
+// not meet either. core/backend/cpu/delta_scan.cpp has the formulas.
 #include "core/backend/delta.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"

@@ -157,8 +157,7 @@ TEST_F(Workflow, DamagedSettingsAreToldAndTheWindowOpens) {
   fs::create_directories(settings.parent_path());
   for (const char* text : {"{", "[1, 2]", "\xff\xfe", ""}) {
     std::ofstream(settings, std::ios::binary | std::ios::trunc) << text;
-    RunningProgram program(*display, home,
-                           {program_file().string(), "--size", "1280x720", "--threads", "1"});
+    RunningProgram program(*display, home, {program_file().string(), "--size", "1280x720", "--threads", "1"});
     focus();
     EXPECT_NE(output().find("the settings could not be read"), std::string::npos) << output();
     EXPECT_NE(output().find(settings.string()), std::string::npos) << output();

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/figure/figure_files.h"
+#include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"

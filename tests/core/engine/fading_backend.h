@@ -3,7 +3,7 @@
 #include <atomic>
 #include <memory>
 
-#include "core/backend/cpu_backend.h"
+#include "core/backend/cpu/cpu_backend.h"
 #include "core/io/error.h"
 
 namespace afterglow {

@@ -1,5 +1,5 @@
 // CSV of figures: the documented forms.
-#include "core/figure/csv_writer.h"
+#include "core/figure/files/csv_writer.h"
 
 #include <gtest/gtest.h>
 

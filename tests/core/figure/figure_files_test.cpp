@@ -1,5 +1,5 @@
 // Files: names, formats, recipes that come back, damage that is told.
-#include "core/figure/figure_files.h"
+#include "core/figure/files/figure_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/figure/carried_recipe.h"
-#include "core/figure/page_writer.h"
-#include "core/figure/svg_writer.h"
+#include "core/figure/files/carried_recipe.h"
+#include "core/figure/files/page_writer.h"
+#include "core/figure/files/svg_writer.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "tests/core/figure/example_figures.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "core/figure/decimate.h"
-#include "core/figure/page.h"
+#include "core/figure/files/page.h"
 #include "core/figure/readout.h"
 #include "tests/core/figure/example_figures.h"
 #include "tests/core/figure/recording_canvas.h"

@@ -1,5 +1,5 @@
 // SVG files: well-formed, small, deterministic, and the same numbers as the CSV.
-#include "core/figure/svg_writer.h"
+#include "core/figure/files/svg_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "core/figure/csv_writer.h"
 #include "core/figure/decimate.h"
+#include "core/figure/files/csv_writer.h"
 #include "tests/core/figure/example_figures.h"
 #include "tests/core/figure/recording_canvas.h"
 #include "tests/core/figure/xml_checker.h"

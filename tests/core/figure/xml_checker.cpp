@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "core/figure/xml_text.h"
+#include "core/figure/files/xml_text.h"
 
 namespace afterglow {
 namespace {

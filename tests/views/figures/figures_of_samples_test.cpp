@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/figure/files/svg_writer.h"
 #include "core/figure/ranges.h"
-#include "core/figure/svg_writer.h"
 #include "tests/support/sample_observations.h"
 #include "views/figures/plot_kinds.h"
 

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "core/figure/svg_writer.h"
+#include "core/figure/files/svg_writer.h"
 #include "tests/support/sample_observations.h"
 #include "views/cards/formula_card.h"
 

@@ -1,0 +1,74 @@
+// Memory and identity of the CPU back end: everything is host memory and happens at once.
+#include "core/backend/cpu/cpu_backend.h"
+
+#include <cstring>
+#include <new>
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::align_val_t alignment{256};
+
+class RepeatedCall final : public Program {
+ public:
+  explicit RepeatedCall(std::function<void()> work) : work_(std::move(work)) {}
+  void run() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
+}  // namespace
+
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp32:
+      break;
+  }
+  return "fp32";
+}
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
+
+std::string CpuBackend::name() const { return "cpu"; }
+std::string CpuBackend::description() const {
+  return "CPU, " + std::to_string(pool_.threads()) + (pool_.threads() == 1 ? " thread" : " threads");
+}
+bool CpuBackend::supports(DType) const { return true; }
+
+void* CpuBackend::allocate(std::size_t bytes) {
+  void* address = allocate_host(bytes);
+  sizes_[address] = bytes;
+  held_ += bytes;
+  return address;
+}
+void CpuBackend::release(void* address) {
+  const auto entry = sizes_.find(address);
+  if (entry == sizes_.end()) return;
+  held_ -= entry->second;
+  sizes_.erase(entry);
+  release_host(address);
+}
+void* CpuBackend::allocate_host(std::size_t bytes) { return ::operator new(bytes, alignment); }
+void CpuBackend::release_host(void* address) { ::operator delete(address, alignment); }
+void CpuBackend::upload(const Tensor& destination, const void* source) {
+  std::memcpy(destination.data, source, destination.bytes());
+}
+void CpuBackend::download(void* destination, const Tensor& source) {
+  std::memcpy(destination, source.data, source.bytes());
+}
+void CpuBackend::queue_upload(const Tensor& destination, const void* source) { upload(destination, source); }
+void CpuBackend::queue_download(void* destination, const Tensor& source) { download(destination, source); }
+void CpuBackend::synchronize() {}
+
+std::unique_ptr<Program> CpuBackend::capture(std::function<void()> work) {
+  work();
+  return std::make_unique<RepeatedCall>(std::move(work));
+}
+
+}  // namespace afterglow

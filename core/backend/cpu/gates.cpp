@@ -1,0 +1,85 @@
+// Gates of recurrent layers on the CPU: the logarithm of a forgetting gate, and one factor for every row.
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/segments.h"
+
+namespace afterglow {
+
+namespace {
+
+template <class T>
+T softplus_of(T x) {
+  return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
+}
+
+}  // namespace
+
+void CpuBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
+  const std::int64_t n = x.columns();
+  with_type(y, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const T* in = row_of<T>(x, row);
+        T* out = row_of<T>(y, row);
+        for (std::int64_t j = 0; j < n; ++j)
+          out[j] = -std::exp(A_log.as<T>()[j]) * softplus_of(in[j] + bias.as<T>()[j]);
+      }
+    });
+  });
+}
+
+void CpuBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
+                                    const Grad& dx, const Grad& dA_log, const Grad& dbias) {
+  const std::int64_t n = x.columns();
+  with_type(dy, [&](auto zero) {
+    using T = decltype(zero);
+    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const T *in = row_of<T>(x, row), *upstream = row_of<T>(dy, row);
+        T* out = dx.wanted() ? row_of<T>(dx.tensor, row) : nullptr;
+        for (std::int64_t j = 0; j < n; ++j) {
+          const T sum = in[j] + bias.as<T>()[j], rate = -std::exp(A_log.as<T>()[j]);
+          const T slope = upstream[j] * rate / (T{1} + std::exp(-sum));
+          sums[j] += upstream[j] * rate * softplus_of(sum);
+          sums[n + j] += slope;
+          if (out) out[j] = dx.accumulate ? out[j] + slope : slope;
+        }
+      }
+    };
+    sum_over_rows<T>(pool_, x.rows(), 2 * n, rows, [&](const ArrayMap<T>& total) {
+      put_vector<T>(dA_log, total.head(n));
+      put_vector<T>(dbias, total.tail(n));
+    });
+  });
+}
+
+void CpuBackend::multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) {
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        whole_row<T>(y, row) = whole_row<T>(x, row) * (factor.as<T>()[row] + static_cast<T>(offset));
+    });
+  });
+}
+
+void CpuBackend::multiply_rows_backward(const Tensor& x, const Tensor& factor, double offset, const Tensor& dy,
+                                        const Grad& dx, const Grad& dfactor) {
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const ArrayMap<T> upstream = whole_row<T>(dy, row);
+        put_row<T>(dx, row, upstream * (factor.as<T>()[row] + static_cast<T>(offset)));
+        if (!dfactor.wanted()) continue;
+        T& out = dfactor.tensor.as<T>()[row];
+        const T overlap = (upstream * whole_row<T>(x, row)).sum();
+        out = dfactor.accumulate ? out + overlap : overlap;
+      }
+    });
+  });
+}
+
+}  // namespace afterglow

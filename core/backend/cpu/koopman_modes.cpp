@@ -1,0 +1,160 @@
+// The core of the Koopman MLP on the CPU: z = conj(lambda) u on pairs of u = silu(lifted), times sigmoid(gate). Work is
+// cut into blocks of columns, so that each block sums its own gradients of gamma and omega over all rows in order.
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/dispatch.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr int block_columns = 32, block_pairs = block_columns / 2;
+
+template <class T>
+using Row = Eigen::Array<T, 1, Eigen::Dynamic, Eigen::RowMajor, 1, block_columns>;
+template <class T>
+using Half = Eigen::Array<T, 1, Eigen::Dynamic, Eigen::RowMajor, 1, block_pairs>;
+template <class T>
+using RowMap = Eigen::Map<Eigen::Array<T, 1, Eigen::Dynamic>>;
+template <class T>
+using PairMap = Eigen::Map<Eigen::Array<T, 1, Eigen::Dynamic>, Eigen::Unaligned, Eigen::InnerStride<2>>;
+
+template <class T>
+PairMap<T> evens(Row<T>& row) {
+  return {row.data(), row.size() / 2};
+}
+template <class T>
+PairMap<T> odds(Row<T>& row) {
+  return {row.data() + 1, row.size() / 2};
+}
+
+template <class T>
+Row<T> sigmoid(const Row<T>& x) {
+  return (T{1} + (-x).exp()).inverse();
+}
+
+/// The eigenvalues of a block of pairs after the division by max(1, modulus).
+template <class T>
+struct Rotations {
+  Half<T> real, imaginary, divisor;
+  Rotations(const Tensor& gamma, const Tensor& omega, std::int64_t first, std::int64_t pairs)
+      : real(RowMap<T>(gamma.as<T>() + first, pairs)), imaginary(RowMap<T>(omega.as<T>() + first, pairs)) {
+    divisor = (real.square() + imaginary.square()).sqrt().max(T{1});
+    real /= divisor;
+    imaginary /= divisor;
+  }
+};
+
+template <class T>
+RowMap<T> part(const Tensor& x, std::int64_t row, std::int64_t column, std::int64_t count) {
+  return {x.as<T>() + row * x.row_stride + column, count};
+}
+
+template <class T, class Values>
+void put(const Grad& grad, std::int64_t row, std::int64_t column, const Values& values) {
+  if (!grad.wanted()) return;
+  RowMap<T> target = part<T>(grad.tensor, row, column, values.size());
+  if (grad.accumulate) {
+    target += values;
+  } else {
+    target = values;
+  }
+}
+
+/// d (raw / modulus) for those outside the unit disk, d raw for the others.
+template <class T>
+void through_division(const Rotations<T>& lambda, Half<T>& dreal, Half<T>& dimaginary) {
+  for (std::int64_t i = 0; i < dreal.size(); ++i) {
+    if (lambda.divisor[i] <= T{1}) continue;
+    const T along = lambda.real[i] * dreal[i] + lambda.imaginary[i] * dimaginary[i];
+    dreal[i] = (dreal[i] - along * lambda.real[i]) / lambda.divisor[i];
+    dimaginary[i] = (dimaginary[i] - along * lambda.imaginary[i]) / lambda.divisor[i];
+  }
+}
+
+template <class T>
+Row<T> rotate(const Rotations<T>& lambda, Row<T>& u) {
+  Row<T> z(u.size());
+  evens<T>(z) = lambda.real * evens<T>(u) + lambda.imaginary * odds<T>(u);
+  odds<T>(z) = lambda.real * odds<T>(u) - lambda.imaginary * evens<T>(u);
+  return z;
+}
+
+struct Columns {
+  std::int64_t first, count;
+};
+
+template <class T>
+void forward_block(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate, const Tensor& z,
+                   const Columns& c) {
+  const Rotations<T> lambda(gamma, omega, c.first / 2, c.count / 2);
+  for (std::int64_t row = 0; row < lifted.rows(); ++row) {
+    const Row<T> x = part<T>(lifted, row, c.first, c.count);
+    Row<T> u = x * sigmoid<T>(x);
+    Row<T> value = rotate<T>(lambda, u);
+    if (gate.defined()) value *= sigmoid<T>(part<T>(gate, row, c.first, c.count));
+    part<T>(z, row, c.first, c.count) = value;
+  }
+}
+
+struct ModeGrads {
+  Grad lifted, gamma, omega, gate;
+};
+
+template <class T>
+void backward_block(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
+                    const Tensor& dz, const ModeGrads& out, const Columns& c) {
+  const Rotations<T> lambda(gamma, omega, c.first / 2, c.count / 2);
+  Half<T> dreal = Half<T>::Zero(c.count / 2), dimaginary = Half<T>::Zero(c.count / 2);
+  for (std::int64_t row = 0; row < lifted.rows(); ++row) {
+    const Row<T> x = part<T>(lifted, row, c.first, c.count), open = sigmoid<T>(x);
+    Row<T> u = x * open, dvalue = part<T>(dz, row, c.first, c.count), du(c.count);
+    if (gate.defined()) {
+      const Row<T> g = sigmoid<T>(part<T>(gate, row, c.first, c.count));
+      put<T>(out.gate, row, c.first, (dvalue * rotate<T>(lambda, u) * g * (T{1} - g)).eval());
+      dvalue *= g;
+    }
+    dreal += evens<T>(dvalue) * evens<T>(u) + odds<T>(dvalue) * odds<T>(u);
+    dimaginary += evens<T>(dvalue) * odds<T>(u) - odds<T>(dvalue) * evens<T>(u);
+    evens<T>(du) = lambda.real * evens<T>(dvalue) - lambda.imaginary * odds<T>(dvalue);
+    odds<T>(du) = lambda.real * odds<T>(dvalue) + lambda.imaginary * evens<T>(dvalue);
+    put<T>(out.lifted, row, c.first, (du * (open + u * (T{1} - open))).eval());
+  }
+  through_division(lambda, dreal, dimaginary);
+  put<T>(out.gamma, 0, c.first / 2, dreal);
+  put<T>(out.omega, 0, c.first / 2, dimaginary);
+}
+
+template <class Body>
+void for_column_blocks(ThreadPool& pool, std::int64_t columns, const Body& body) {
+  pool.for_ranges(columns, block_columns, [&](std::int64_t begin, std::int64_t end) {
+    body(Columns{begin, end - begin});
+  });
+}
+
+}  // namespace
+
+void CpuBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
+                               const Tensor& z) {
+  with_type(z, [&](auto zero) {
+    using T = decltype(zero);
+    for_column_blocks(pool_, z.columns(),
+                      [&](const Columns& c) { forward_block<T>(lifted, gamma, omega, gate, z, c); });
+  });
+}
+
+void CpuBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
+                                        const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
+                                        const Grad& domega, const Grad& dgate) {
+  const ModeGrads out{dlifted, dgamma, domega, dgate};
+  with_type(dz, [&](auto zero) {
+    using T = decltype(zero);
+    for_column_blocks(pool_, dz.columns(),
+                      [&](const Columns& c) { backward_block<T>(lifted, gamma, omega, gate, dz, out, c); });
+  });
+}
+
+}  // namespace afterglow

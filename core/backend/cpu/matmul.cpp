@@ -1,0 +1,142 @@
+// Matrix products on the CPU: Eigen, cut into row pieces that depend on the shape alone.
+#include <Eigen/Core>
+#include <algorithm>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/dispatch.h"
+#include "core/backend/cpu/product.h"
+
+namespace afterglow {
+
+namespace {
+
+template <class T>
+using MatrixMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, Eigen::Unaligned,
+                             Eigen::OuterStride<>>;
+
+template <class T>
+MatrixMap<T> map_of(const Block<T>& block) {
+  return {block.data, block.rows, block.columns, Eigen::OuterStride<>(block.stride)};
+}
+
+template <class T>
+Block<T> block_of(const Tensor& t) {
+  return {t.as<T>(), t.shape[0], t.shape[1], t.row_stride};
+}
+
+/// Tall enough that packing the right factor once a piece costs little, short enough for several pieces a thread.
+std::int64_t rows_per_piece(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t worth_sharing = 1 << 19;  // multiplications; below this waking a thread costs more
+  if (m * n * k < worth_sharing) return m;
+  return std::clamp<std::int64_t>((m / 8 + 15) / 16 * 16, 32, 128);
+}
+
+/// c = alpha op(a) op(b) + beta c. The factor is kept out of the product: inside it Eigen would copy a row vector to
+/// the heap.
+template <class T>
+void scaled_product(bool transpose_a, bool transpose_b, T alpha, const Block<T>& a, const Block<T>& b, T beta,
+                    const Block<T>& c) {
+  MatrixMap<T> out = map_of(c);
+  if (alpha == T{0}) {
+    if (beta == T{0}) {
+      out.setZero();
+    } else {
+      out *= beta;
+    }
+    return;
+  }
+  if (beta != T{0} && beta != alpha) out *= beta / alpha;
+  product(transpose_a, transpose_b, a, b, beta != T{0}, c);
+  if (alpha != T{1}) out *= alpha;
+}
+
+}  // namespace
+
+template <class T>
+void product(bool transpose_a, bool transpose_b, const Block<T>& a, const Block<T>& b, bool accumulate,
+             const Block<T>& c) {
+  const MatrixMap<T> left = map_of(a), right = map_of(b);
+  MatrixMap<T> out = map_of(c);
+  if (!accumulate) out.setZero();
+  if (transpose_a && transpose_b) {
+    out.noalias() += left.transpose() * right.transpose();
+  } else if (transpose_a) {
+    out.noalias() += left.transpose() * right;
+  } else if (transpose_b) {
+    out.noalias() += left * right.transpose();
+  } else {
+    out.noalias() += left * right;
+  }
+}
+template void product(bool, bool, const Block<float>&, const Block<float>&, bool, const Block<float>&);
+template void product(bool, bool, const Block<double>&, const Block<double>&, bool, const Block<double>&);
+
+void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+                      const Tensor& c) {
+  const std::int64_t m = c.shape[0], n = c.shape[1], k = transpose_a ? a.shape[0] : a.shape[1];
+  with_type(c, [&](auto zero) {
+    using T = decltype(zero);
+    const Block<T> left = block_of<T>(a), right = block_of<T>(b), out = block_of<T>(c);
+    pool_.for_ranges(m, rows_per_piece(m, n, k), [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t count = end - begin;
+      scaled_product(transpose_a, transpose_b, static_cast<T>(alpha),
+                     transpose_a ? left.column_range(begin, count) : left.row_range(begin, count), right,
+                     static_cast<T>(beta), out.row_range(begin, count));
+    });
+  });
+}
+
+void CpuBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                                     std::span<const Tensor> results, const Tensor& /*kept*/) {
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
+    if (i < biases.size() && biases[i].defined()) add_bias(results[i], biases[i], results[i]);
+  }
+}
+
+void CpuBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
+  if (!c.wanted()) return;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    gemm(false, false, 1.0, a[i], b[i], i > 0 || c.accumulate ? 1.0 : 0.0, c.tensor);
+  }
+}
+
+void CpuBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                                  std::span<const Grad> dbiases) {
+  for (std::size_t i = 0; i < dresults.size(); ++i) {
+    const Grad& dw = dweights[i];
+    if (dw.wanted()) gemm(true, false, 1.0, dresults[i], x, dw.accumulate ? 1.0 : 0.0, dw.tensor);
+    if (i < dbiases.size()) sum_rows(dresults[i], dbiases[i]);
+  }
+}
+
+void linear_backward_by_parts(Backend& backend, const LinearBackward& projections) {
+  const auto& [dresults, weights, x, kept, dweights, dbiases, dx] = projections;
+  {
+    const SideStream beside(backend);
+    backend.linear_gradients(dresults, x, dweights, dbiases);
+  }
+  if (dresults.size() > 1) return backend.gemm_sum(dresults, weights, dx);
+  if (dx.wanted()) {
+    backend.gemm(false, false, 1.0, dresults[0], weights[0], dx.accumulate ? 1.0 : 0.0, dx.tensor);
+  }
+}
+
+void CpuBackend::linear_backward(const LinearBackward& projections) { linear_backward_by_parts(*this, projections); }
+std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
+
+void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                                const Tensor& h) {
+  gemm(false, true, 1.0, x, gate, 0.0, g);
+  gemm(false, true, 1.0, x, up, 0.0, u);
+  silu_multiply(g, u, h);
+}
+
+// du holds dh until it becomes itself.
+void CpuBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
+                                         const Tensor& dg, const Tensor& du) {
+  gemm(false, false, 1.0, dy, down, 0.0, du);
+  silu_multiply_backward(g, u, du, {dg, false}, {du, false});
+}
+
+}  // namespace afterglow

@@ -1,0 +1,164 @@
+// Root-mean-square and layer norms of the CPU back end.
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/segments.h"
+
+namespace afterglow {
+
+namespace {
+
+template <class T>
+T inverse_rms(T sum_of_squares, std::int64_t columns, double eps) {
+  return T{1} / std::sqrt(sum_of_squares / static_cast<T>(columns) + static_cast<T>(eps));
+}
+
+/// With u the normed row and g = dy * weight: du = g inverse - u (g . u) inverse^3 / n.
+template <class T>
+T pull_of(T projection, T inverse, std::int64_t columns) {
+  return projection * inverse * inverse * inverse / static_cast<T>(columns);
+}
+
+struct NormRows {};
+
+}  // namespace
+
+void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) {
+  const std::int64_t n = x.columns();
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n);
+    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> in = whole_row<T>(x, r);
+        const T scale = inverse_rms(in.square().sum(), n, eps);
+        whole_row<T>(y, r) = in * scale * w;
+        inverse.as<T>()[r] = scale;
+      }
+    });
+  });
+}
+
+void CpuBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
+                              const Tensor& y, const Tensor& inverse) {
+  add(a, b, sum);
+  rms_norm(sum, weight, eps, y, inverse);
+}
+
+void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
+                                   const Tensor& base, const Grad& dx, const Grad& dweight) {
+  const std::int64_t n = x.columns();
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n);
+    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
+      ArrayMap<T> weight_sum(sums, n);
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> in = whole_row<T>(x, r), upstream = whole_row<T>(dy, r);
+        const T scale = inverse.as<T>()[r];
+        const T pull = pull_of((upstream * w * in).sum(), scale, n);
+        weight_sum += upstream * in * scale;
+        if (base.defined()) {
+          put_row<T>(dx, r, whole_row<T>(base, r) + (upstream * w * scale - in * pull));
+        } else {
+          put_row<T>(dx, r, upstream * w * scale - in * pull);
+        }
+      }
+    };
+    sum_over_rows<T>(pool_, x.rows(), n, rows, [&](const ArrayMap<T>& total) { put_vector<T>(dweight, total); });
+  });
+}
+
+void CpuBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                                const Tensor& inverse) {
+  const std::int64_t n = x.columns();
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n);
+    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> gate = whole_row<T>(z, r);
+        ArrayMap<T> out = whole_row<T>(y, r);
+        out = whole_row<T>(x, r) * gate * gate.logistic();
+        const T scale = inverse_rms(out.square().sum(), n, eps);
+        out *= scale * w;
+        inverse.as<T>()[r] = scale;
+      }
+    });
+  });
+}
+
+void CpuBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                                         const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
+  const std::int64_t n = x.columns();
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n);
+    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
+      const std::int64_t stride = (n + 15) / 16 * 16;
+      T* memory = thread_scratch<T, NormRows>(3 * stride);
+      ArrayMap<T> weight_sum(sums, n), sigma(memory, n), gated(memory + stride, n), slope(memory + 2 * stride, n);
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> in = whole_row<T>(x, r), gate = whole_row<T>(z, r), upstream = whole_row<T>(dy, r);
+        const T scale = inverse.as<T>()[r];
+        sigma = gate.logistic();
+        gated = in * gate * sigma;
+        const T pull = pull_of((upstream * w * gated).sum(), scale, n);
+        weight_sum += upstream * gated * scale;
+        slope = upstream * w * scale - gated * pull;
+        put_row<T>(dx, r, slope * gate * sigma);
+        put_row<T>(dz, r, slope * in * sigma * (T{1} + gate * (T{1} - sigma)));
+      }
+    };
+    sum_over_rows<T>(pool_, x.rows(), n, rows, [&](const ArrayMap<T>& total) { put_vector<T>(dweight, total); });
+  });
+}
+
+void CpuBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,
+                            const Tensor& moments) {
+  const std::int64_t n = x.columns();
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n), b(bias.as<T>(), n);
+    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> in = whole_row<T>(x, r);
+        ArrayMap<T> out = whole_row<T>(y, r);
+        const T mean = in.sum() / static_cast<T>(n);
+        out = in - mean;
+        const T inverse = inverse_rms(out.square().sum(), n, eps);
+        out = out * inverse * w + b;
+        moments.as<T>()[2 * r] = mean;
+        moments.as<T>()[2 * r + 1] = inverse;
+      }
+    });
+  });
+}
+
+// With u the normalised row and g = dy * weight: dx = (g - mean(g) - u mean(g u)) inverse.
+void CpuBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
+                                     const Grad& dx, const Grad& dweight, const Grad& dbias) {
+  const std::int64_t n = x.columns(), bias_sums = (n + 15) / 16 * 16;
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const ArrayMap<T> w(weight.as<T>(), n);
+    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
+      ArrayMap<T> weight_sum(sums, n), bias_sum(sums + bias_sums, n), u(thread_scratch<T, NormRows>(n), n);
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> upstream = whole_row<T>(dy, r);
+        const T mean = moments.as<T>()[2 * r], inverse = moments.as<T>()[2 * r + 1];
+        u = (whole_row<T>(x, r) - mean) * inverse;
+        const T pull = (upstream * w * u).sum() / static_cast<T>(n), shift = (upstream * w).sum() / static_cast<T>(n);
+        weight_sum += upstream * u;
+        bias_sum += upstream;
+        put_row<T>(dx, r, (upstream * w - shift - u * pull) * inverse);
+      }
+    };
+    sum_over_rows<T>(pool_, x.rows(), bias_sums + n, rows, [&](const ArrayMap<T>& total) {
+      put_vector<T>(dweight, total.head(n));
+      put_vector<T>(dbias, total.tail(n));
+    });
+  });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,88 @@
+// Sizes and the small matrix algebra of the SKA core on the CPU.
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+
+#include "core/backend/cpu/ridge.h"
+
+namespace afterglow {
+
+std::int64_t RidgeConfig::groups(std::int64_t length) const {
+  switch (mode) {
+    case Mode::chunk:
+      return (length + chunk - 1) / chunk;
+    case Mode::recurrent:
+      return length;
+    default:
+      return 1;
+  }
+}
+
+namespace ridge {
+
+Sizes::Sizes(const RidgeConfig& config, const RidgeInputs& in)
+    : batch(in.z.shape[0]),
+      tokens(in.z.shape[1]),
+      heads(in.z.shape[2]),
+      r(in.z.shape[3]),
+      width(in.v.shape[3]),
+      piece(tokens),
+      groups(config.groups(tokens)),
+      exclusive(config.mode == RidgeConfig::Mode::chunk),
+      running_scale(config.mode == RidgeConfig::Mode::recurrent ||
+                    (config.mode == RidgeConfig::Mode::chunk && config.norm == RidgeConfig::Norm::prefix)),
+      masked(config.mode == RidgeConfig::Mode::masked) {
+  if (config.mode == RidgeConfig::Mode::chunk) piece = config.chunk;
+  if (config.mode == RidgeConfig::Mode::recurrent) piece = 1;
+}
+
+bool Sizes::contributes(const RidgeInputs& in, std::int64_t batch_head, std::int64_t g) const {
+  if (exclusive) return g > 0;
+  const std::uint8_t* selected = mask(in, batch_head);
+  return !selected || std::any_of(selected, selected + tokens, [](std::uint8_t one) { return one != 0; });
+}
+
+double gamma_of(double raw) { return 1.0 + 0.5 / (1.0 + std::exp(-raw)); }
+double gamma_slope(double raw) {
+  const double sigmoid = 1.0 / (1.0 + std::exp(-raw));
+  return 0.5 * sigmoid * (1.0 - sigmoid);
+}
+
+int factorise(Block<double>& L, double ridge, Block<double>& keep) {
+  constexpr int gentle_tries = 10, max_tries = 60;
+  keep = L;
+  double added = ridge, step = 1e-4;
+  for (int tries = 0;; ++tries) {
+    L.diagonal().array() += added;
+    Eigen::Ref<Matrix<double>> in_place(L);
+    const Eigen::LLT<Eigen::Ref<Matrix<double>>> factor(in_place);
+    if (factor.info() == Eigen::Success || tries == max_tries) {
+      L.triangularView<Eigen::StrictlyUpper>().setZero();
+      return tries;
+    }
+    if (tries >= gentle_tries) step *= 2.0;
+    added += step;
+    L = keep;
+  }
+}
+
+void invert_lower(const Block<double>& L, Block<double>& inverse) {
+  inverse.setIdentity();
+  L.triangularView<Eigen::Lower>().solveInPlace(inverse);
+}
+
+double max_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u) {
+  v.setConstant(1.0 / std::sqrt(static_cast<double>(v.size())));
+  for (int i = 0; i < iterations; ++i) {
+    u.noalias() = A * v;
+    v.noalias() = A.transpose() * u;
+    const double length = v.norm();
+    if (length == 0.0) return 0.0;
+    v /= length;
+  }
+  u.noalias() = A * v;
+  return u.norm();
+}
+
+}  // namespace ridge
+}  // namespace afterglow

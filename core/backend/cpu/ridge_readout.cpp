@@ -1,0 +1,248 @@
+// The SKA core on the CPU, forward: raw sums of pieces, prefix sums over groups, then for each group the normalised
+// statistics, their factorisation and the readout y = eta F A^K L^-1 q / m with F = C L^-T.
+#include <algorithm>
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/dispatch.h"
+#include "core/backend/cpu/ridge.h"
+
+namespace afterglow {
+
+namespace {
+
+using namespace ridge;
+
+/// The largest key norm so far and where it is.
+struct KeyScale {
+  double largest = 0.0;
+  std::int32_t index = -1;
+
+  template <class T>
+  void see(const Panel<T>& keys, const std::uint8_t* mask, std::int64_t first, std::int64_t count) {
+    for (std::int64_t t = first; t < first + count; ++t) {
+      if (mask && !mask[t]) continue;
+      const double length = std::sqrt(keys.row(t).template cast<double>().squaredNorm());
+      if (length > largest) {
+        largest = length;
+        index = static_cast<std::int32_t>(t);
+      }
+    }
+  }
+  double scale() const { return std::max(largest, smallest_scale); }
+  std::int32_t attained() const { return largest >= smallest_scale ? index : -1; }
+};
+
+/// Running sums of z z^T, z_{t+1} z_t^T, v z^T; not yet divided by m.
+template <class T>
+struct RawSums {
+  Block<double> G, M, C;
+  Block<T> square, tall;  // one piece's share
+
+  RawSums(const Sizes& s, Scratch& scratch)
+      : G(scratch.block<double>(s.r, s.r)),
+        M(scratch.block<double>(s.r, s.r)),
+        C(scratch.block<double>(s.width, s.r)),
+        square(scratch.block<T>(s.r, s.r)),
+        tall(scratch.block<T>(s.width, s.r)) {
+    G.setZero();
+    M.setZero();
+    C.setZero();
+  }
+  /// A transition belongs to the piece of its later position.
+  void add(const Panel<T>& keys, const Panel<T>& values, std::int64_t first, std::int64_t count) {
+    const auto rows = keys.middleRows(first, count);
+    square.noalias() = rows.transpose() * rows;
+    G += square.template cast<double>();
+    tall.noalias() = values.middleRows(first, count).transpose() * rows;
+    C += tall.template cast<double>();
+    const std::int64_t later = std::max<std::int64_t>(first, 1), pairs = first + count - later;
+    if (pairs <= 0) return;
+    square.noalias() = keys.middleRows(later, pairs).transpose() * keys.middleRows(later - 1, pairs);
+    M += square.template cast<double>();
+  }
+};
+
+template <class T>
+void store_statistics(const RidgeSaved& saved, std::int64_t i, const RawSums<T>& sums, const KeyScale& key) {
+  const double m = key.scale(), inverse = 1.0 / m;
+  entry<T>(saved.G, i) = (sums.G * (inverse * inverse)).template cast<T>();
+  entry<T>(saved.M, i) = (sums.M * (inverse * inverse)).template cast<T>();
+  entry<T>(saved.C, i) = (sums.C * inverse).template cast<T>();
+  saved.m.as<T>()[i] = static_cast<T>(m);
+  saved.m_index.as<std::int32_t>()[i] = key.attained();
+}
+
+/// Fills G, M, C, m of every group of one head.
+template <class T>
+void gather_statistics(const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved, std::int64_t batch_head) {
+  Scratch scratch(3 * s.r * s.r + 2 * s.width * s.r + (s.masked ? s.tokens * s.r : 0), 6);
+  const Panel<T> keys = s.contributing_keys<T>(in, batch_head, scratch);
+  const Panel<T> values = s.panel<T>(in.v, batch_head);
+  const std::uint8_t* mask = s.mask(in, batch_head);
+  RawSums<T> sums(s, scratch);
+  KeyScale key;
+  if (!s.running_scale) key.see(keys, mask, 0, s.tokens);
+  const auto add_piece = [&](std::int64_t g) {
+    if (s.running_scale) key.see(keys, mask, s.first(g), s.count(g));
+    sums.add(keys, values, s.first(g), s.count(g));
+  };
+  for (std::int64_t g = 0; g < s.groups; ++g) {
+    if (!s.exclusive) add_piece(g);
+    store_statistics(saved, batch_head * s.groups + g, sums, key);
+    if (s.exclusive && g + 1 < s.groups) add_piece(g);
+  }
+}
+
+/// L, A_w, F of one group and what the readout needs, in float64.
+struct Whitened {
+  Block<double> L, inverse, A, F, square, tall;
+  Vector left, right;
+  double sigma = 0.0;
+  int jitter = 0;
+
+  static std::int64_t doubles(const Sizes& s) { return 4 * s.r * s.r + 2 * s.width * s.r + 2 * s.r; }
+  static constexpr std::int64_t pieces = 8;
+  Whitened(const Sizes& s, Scratch& scratch)
+      : L(scratch.block<double>(s.r, s.r)),
+        inverse(scratch.block<double>(s.r, s.r)),
+        A(scratch.block<double>(s.r, s.r)),
+        F(scratch.block<double>(s.width, s.r)),
+        square(scratch.block<double>(s.r, s.r)),
+        tall(scratch.block<double>(s.width, s.r)),
+        left(scratch.take<double>(s.r), s.r),
+        right(scratch.take<double>(s.r), s.r) {}
+
+  template <class T>
+  void compute(const RidgeConfig& config, const RidgeSaved& saved, std::int64_t i) {
+    L = entry<T>(saved.G, i).template cast<double>();
+    jitter = factorise(L, config.ridge, square);
+    invert_lower(L, inverse);
+    A = entry<T>(saved.M, i).template cast<double>();
+    square.noalias() = inverse * A;
+    A.noalias() = square * inverse.transpose();
+    sigma = max_singular_value(A, config.power_iterations, left, right);
+    tall = entry<T>(saved.C, i).template cast<double>();
+    F.noalias() = tall * inverse.transpose();
+    entry<T>(saved.L, i) = L.cast<T>();
+    entry<T>(saved.A_w, i) = A.cast<T>();
+    entry<T>(saved.F, i) = F.cast<T>();
+    saved.sigma.as<T>()[i] = static_cast<T>(sigma);
+    saved.jitter.as<T>()[i] = static_cast<T>(jitter);
+  }
+};
+
+/// y = q E^T with E = (eta / m) F A^K L^-1: many queries share E.
+template <class T, class Rows>
+void read_out_many(Whitened& w, int power, double gain, double scale, Block<T>& E, const Rows& queries, Rows y) {
+  for (int k = 0; k < power; ++k) {
+    w.tall.noalias() = w.F * w.A;
+    w.F = scale * w.tall;
+  }
+  w.tall.noalias() = w.F * w.inverse;
+  E = (gain * w.tall).template cast<T>();
+  y.noalias() = queries * E.transpose();
+}
+
+/// The same from the right, one query at a time: matrix-vector products only.
+template <class T, class Rows>
+void read_out_few(Whitened& w, int power, double gain, double scale, const Rows& queries, Rows y) {
+  for (std::int64_t t = 0; t < queries.rows(); ++t) {
+    w.left = queries.row(t).template cast<double>().transpose();
+    w.right.noalias() = w.inverse * w.left;
+    for (int k = 0; k < power; ++k) {
+      w.left.noalias() = w.A * w.right;
+      w.right = scale * w.left;
+    }
+    w.tall.col(0).noalias() = w.F * w.right;
+    y.row(t) = (gain * w.tall.col(0)).transpose().template cast<T>();
+  }
+}
+
+/// Factorises group `i` of the saved statistics and answers queries [rows, r] into y [rows, P].
+template <class T>
+void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved, std::int64_t i,
+            std::int64_t head, const Panel<T>& queries, const Panel<T>& y, std::int64_t first, std::int64_t count,
+            bool contributes) {
+  Scratch scratch(Whitened::doubles(s) + s.width * s.r, Whitened::pieces + 1);
+  Whitened whitened(s, scratch);
+  whitened.compute<T>(config, saved, i);
+  Panel<T> out = y;
+  auto rows_of = [&](Panel<T> panel) { return panel.middleRows(first, count); };
+  if (!contributes) {
+    rows_of(out).setZero();
+    return;
+  }
+  const double gain = static_cast<double>(in.eta.as<T>()[head]) / static_cast<double>(saved.m.as<T>()[i]);
+  const double scale = gamma_of(static_cast<double>(in.gamma_raw.as<T>()[head])) / std::max(whitened.sigma, 1.0);
+  if (count < s.width) {
+    read_out_few<T>(whitened, config.power, gain, scale, rows_of(queries), rows_of(out));
+  } else {
+    Block<T> E = scratch.block<T>(s.width, s.r);
+    read_out_many<T>(whitened, config.power, gain, scale, E, rows_of(queries), rows_of(out));
+  }
+}
+
+/// Moves the state of one head one token on; the older statistics shrink when the scale m grows.
+template <class T>
+void update_state(const RidgeState& state, std::int64_t i, const Panel<T>& key, const Panel<T>& value) {
+  Block<T> G = entry<T>(state.G, i), M = entry<T>(state.M, i), C = entry<T>(state.C, i);
+  T* previous = state.previous_key.as<T>() + i * G.rows();
+  T& m = state.m.as<T>()[i];
+  const double old_scale = static_cast<double>(m);
+  const double length = std::sqrt(key.row(0).template cast<double>().squaredNorm());
+  const double new_scale = std::max({old_scale, length, smallest_scale});
+  m = static_cast<T>(new_scale);
+  const double shrink = old_scale / new_scale, inverse = 1.0 / new_scale;
+  for (std::int64_t a = 0; a < G.rows(); ++a) {
+    const double now = static_cast<double>(key(0, a)) * inverse;
+    for (std::int64_t b = 0; b < G.rows(); ++b) {
+      const double other = static_cast<double>(key(0, b)) * inverse;
+      const double before = shrink * static_cast<double>(previous[b]);
+      G(a, b) = static_cast<T>(shrink * shrink * static_cast<double>(G(a, b)) + now * other);
+      M(a, b) = static_cast<T>(shrink * shrink * static_cast<double>(M(a, b)) + now * before);
+    }
+  }
+  for (std::int64_t p = 0; p < C.rows(); ++p) {
+    for (std::int64_t b = 0; b < C.cols(); ++b) {
+      const double now = static_cast<double>(key(0, b)) * inverse;
+      C(p, b) = static_cast<T>(shrink * static_cast<double>(C(p, b)) + static_cast<double>(value(0, p)) * now);
+    }
+  }
+  for (std::int64_t b = 0; b < G.rows(); ++b) previous[b] = static_cast<T>(static_cast<double>(key(0, b)) * inverse);
+}
+
+}  // namespace
+
+void CpuBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
+                               const Tensor& y) {
+  const Sizes s(config, in);
+  with_type(y, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_each(s.batch * s.heads, [&](std::int64_t i) { gather_statistics<T>(in, s, saved, i); });
+    pool_.for_each(s.batch * s.heads * s.groups, [&](std::int64_t i) {
+      const std::int64_t batch_head = i / s.groups, g = i % s.groups;
+      answer<T>(config, in, s, saved, i, batch_head % s.heads, s.panel<T>(in.q, batch_head), s.panel<T>(y, batch_head),
+                s.first(g), s.count(g), s.contributes(in, batch_head, g));
+    });
+  });
+}
+
+void CpuBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
+                            const RidgeSaved& saved, const Tensor& y) {
+  const Sizes s(config, in);
+  with_type(y, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_each(s.batch * s.heads, [&](std::int64_t i) {
+      update_state<T>(state, i, s.panel<T>(in.z, i), s.panel<T>(in.v, i));
+      entry<T>(saved.G, i) = entry<T>(state.G, i);
+      entry<T>(saved.M, i) = entry<T>(state.M, i);
+      entry<T>(saved.C, i) = entry<T>(state.C, i);
+      saved.m.as<T>()[i] = state.m.as<T>()[i];
+      saved.m_index.as<std::int32_t>()[i] = -1;
+      answer<T>(config, in, s, saved, i, i % s.heads, s.panel<T>(in.q, i), s.panel<T>(y, i), 0, 1, true);
+    });
+  });
+}
+
+}  // namespace afterglow

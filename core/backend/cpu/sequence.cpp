@@ -1,0 +1,184 @@
+// Rotary position code and causal convolution of the CPU back end.
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/segments.h"
+
+namespace afterglow {
+
+namespace {
+
+struct Angles {};
+struct Taps {};
+struct Slopes {};
+
+/// Turns the pairs of one head; an odd last element stays.
+template <class T>
+void turn(const T* x, const T* cosine, const T* sine, std::int64_t width, bool accumulate, T* y) {
+  const std::int64_t pairs = width / 2;
+  if (accumulate) {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const T a = x[2 * i], b = x[2 * i + 1];
+      y[2 * i] += a * cosine[i] - b * sine[i];
+      y[2 * i + 1] += a * sine[i] + b * cosine[i];
+    }
+    if (width % 2 == 1) y[width - 1] += x[width - 1];
+  } else {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const T a = x[2 * i], b = x[2 * i + 1];
+      y[2 * i] = a * cosine[i] - b * sine[i];
+      y[2 * i + 1] = a * sine[i] + b * cosine[i];
+    }
+    if (width % 2 == 1) y[width - 1] = x[width - 1];
+  }
+}
+
+/// The weights [c,1,w] as one contiguous row of channels per tap [w,c].
+template <class T>
+const T* taps_of(const Tensor& weight) {
+  const std::int64_t channels = weight.shape[0], width = weight.shape[2];
+  T* taps = thread_scratch<T, Taps>(channels * width);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t j = 0; j < width; ++j) taps[j * channels + c] = weight.as<T>()[c * width + j];
+  }
+  return taps;
+}
+
+/// One sequence of a convolution's input: its rows, and before them the history or zeros.
+template <class T>
+struct Past {
+  const T* rows;
+  std::int64_t stride;
+  const T* history;  // [w-1, c] or null
+  std::int64_t width, channels;
+  /// Input at `time`, which may be negative; null stands for zeros.
+  const T* at(std::int64_t time) const {
+    if (time >= 0) return rows + time * stride;
+    return history == nullptr ? nullptr : history + (time + width - 1) * channels;
+  }
+};
+
+template <class T>
+Past<T> past_of(const Tensor& x, const Tensor& history, std::int64_t batch, std::int64_t width) {
+  const std::int64_t channels = x.columns();
+  return {row_of<T>(x, batch * x.shape[1]), x.row_stride,
+          history.defined() ? history.as<T>() + batch * (width - 1) * channels : nullptr, width, channels};
+}
+
+/// The last w-1 inputs become the history of the next call.
+template <class T>
+void advance_history(const Past<T>& past, std::int64_t length, T* history) {
+  // Rows are taken in order of time, so a row is read before it is overwritten.
+  for (std::int64_t i = 0; i < past.width - 1; ++i) {
+    const T* row = past.at(length - (past.width - 1) + i);
+    std::copy_n(row, past.channels, history + i * past.channels);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+                        std::span<const Grad> y) {
+  for (std::size_t i = 0; i < x.size(); ++i) turn_pairs(x[i], base, first_position, inverse, y[i]);
+}
+
+void CpuBackend::turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) {
+  if (!y.wanted()) return;
+  const std::int64_t batch = x.shape[0], length = x.shape[1], heads = x.shape[2], width = x.shape[3];
+  const std::int64_t pairs = width / 2, token = heads * width;
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(
+        length, std::max<std::int64_t>(1, row_grain(batch * token)), [&](std::int64_t begin, std::int64_t end) {
+          T* cosine = thread_scratch<T, Angles>(2 * pairs);
+          T* sine = cosine + pairs;
+          for (std::int64_t t = begin; t < end; ++t) {
+            for (std::int64_t i = 0; i < pairs; ++i) {
+              const double rate = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+              const double angle = static_cast<double>(first_position + t) * rate;
+              cosine[i] = static_cast<T>(std::cos(angle));
+              sine[i] = static_cast<T>(inverse ? -std::sin(angle) : std::sin(angle));
+            }
+            for (std::int64_t b = 0; b < batch; ++b) {
+              const std::int64_t at = (b * length + t) * token;
+              for (std::int64_t h = 0; h < heads; ++h)
+                turn(x.as<T>() + at + h * width, cosine, sine, width, y.accumulate, y.tensor.as<T>() + at + h * width);
+            }
+          }
+        });
+  });
+}
+
+void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
+                             const Tensor& before, const Tensor& y) {
+  const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const T* taps = taps_of<T>(weight);
+    pool_.for_ranges(x.rows(), row_grain(channels), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const Past<T> past = past_of<T>(x, history, r / length, width);
+        ArrayMap<T> sum = whole_row<T>(before, r);
+        if (bias.defined()) {
+          sum = ArrayMap<T>(bias.as<T>(), channels);
+        } else {
+          sum.setZero();
+        }
+        for (std::int64_t j = 0; j < width; ++j) {
+          const T* input = past.at(r % length - (width - 1) + j);
+          if (input != nullptr) sum += constant_row(taps + j * channels, channels) * constant_row(input, channels);
+        }
+        whole_row<T>(y, r) = sum * sum.logistic();
+      }
+    });
+    if (!history.defined()) return;
+    for (std::int64_t b = 0; b < x.shape[0]; ++b) {
+      const Past<T> past = past_of<T>(x, history, b, width);
+      advance_history(past, length, history.as<T>() + b * (width - 1) * channels);
+    }
+  });
+}
+
+void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
+                                      const Grad& dx, const Grad& dweight, const Grad& dbias) {
+  const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
+  const std::int64_t padded = (channels + 15) / 16 * 16;
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    const T* taps = taps_of<T>(weight);
+    // Row r of the piece needs d(before) of the rows r to r + w - 1 of its sequence.
+    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
+      const std::int64_t last = std::min(end + width - 1, x.rows());
+      T* slopes = thread_scratch<T, Slopes>((end - begin + width - 1) * padded);
+      for (std::int64_t r = begin; r < last; ++r) {
+        const ArrayMap<T> sum = whole_row<T>(before, r);
+        ArrayMap<T> slope(slopes + (r - begin) * padded, channels);
+        slope = sum.logistic();
+        slope = whole_row<T>(dy, r) * slope * (T{1} + sum * (T{1} - slope));
+      }
+      for (std::int64_t r = begin; r < end; ++r) {
+        const std::int64_t time = r % length;
+        const ArrayMap<T> slope(slopes + (r - begin) * padded, channels);
+        ArrayMap<T>(sums + width * channels, channels) += slope;
+        for (std::int64_t j = std::max<std::int64_t>(0, width - 1 - time); j < width; ++j)
+          ArrayMap<T>(sums + j * channels, channels) += slope * whole_row<T>(x, r - (width - 1) + j);
+        for (std::int64_t lag = 0; lag < width && time + lag < length; ++lag) {
+          const ArrayMap<T> later(slopes + (r + lag - begin) * padded, channels);
+          put_row<T>({dx.tensor, dx.accumulate || lag > 0}, r,
+                     constant_row(taps + (width - 1 - lag) * channels, channels) * later);
+        }
+      }
+    };
+    sum_over_rows<T>(pool_, x.rows(), (width + 1) * channels, rows, [&](const ArrayMap<T>& total) {
+      if (dbias.wanted()) put_vector<T>(dbias, total.tail(channels));
+      if (!dweight.wanted()) return;
+      T* out = dweight.tensor.as<T>();
+      for (std::int64_t c = 0; c < channels; ++c) {
+        for (std::int64_t j = 0; j < width; ++j)
+          out[c * width + j] = total[j * channels + c] + (dweight.accumulate ? out[c * width + j] : T{0});
+      }
+    });
+  });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,327 @@
+// The selective scan h_t = a_t h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t on the CPU, and its gradient. Each
+// (batch, head) is one piece of work. The state is held as N rows of P numbers, so that everything but two inner
+// products of the backward pass runs along P without sums across lanes. What enters a token late (lag) is added to the
+// state as soon as the token has been answered: a_t (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) is a_t times that state.
+#include <algorithm>
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/dispatch.h"
+#include "core/backend/cpu/pack.h"
+#include "core/backend/scratch.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again in the backward pass
+
+struct Sizes {
+  std::int64_t batch, tokens, heads, groups, width, states;
+  explicit Sizes(const ScanInputs& in)
+      : batch(in.x.shape[0]),
+        tokens(in.x.shape[1]),
+        heads(in.heads),
+        groups(in.groups),
+        width(in.x.columns() / in.heads),
+        states(in.B.columns() / in.groups) {}
+};
+
+/// One head of one sequence.
+template <class T>
+struct Head {
+  std::int64_t tokens, width, padded, states;
+  const T *x, *dt, *log_decay, *lag, *B, *C;
+  std::int64_t x_stride, dt_stride, log_decay_stride, lag_stride, B_stride, C_stride;
+  double rate = 0.0;  // exp(A_log); the decay is exp(-rate dt)
+  T skip = 0;         // D
+
+  Head(const ScanInputs& in, const Sizes& s, std::int64_t batch, std::int64_t head)
+      : tokens(s.tokens), width(s.width), padded(padded_to_packs<T>(s.width)), states(s.states) {
+    const std::int64_t row = batch * s.tokens, group = head / (s.heads / s.groups);
+    x_stride = in.x.row_stride;
+    B_stride = in.B.row_stride;
+    C_stride = in.C.row_stride;
+    dt_stride = in.dt.row_stride;
+    x = in.x.as<T>() + row * x_stride + head * width;
+    B = in.B.as<T>() + row * B_stride + group * states;
+    C = in.C.as<T>() + row * C_stride + group * states;
+    dt = in.dt.defined() ? in.dt.as<T>() + row * dt_stride + head : nullptr;
+    log_decay_stride = in.log_decay.row_stride;
+    lag_stride = in.lag.row_stride;
+    log_decay = in.log_decay.defined() ? in.log_decay.as<T>() + row * log_decay_stride + head : nullptr;
+    lag = in.lag.defined() ? in.lag.as<T>() + row * lag_stride + head : nullptr;
+    if (in.A_log.defined()) rate = std::exp(static_cast<double>(in.A_log.as<T>()[head]));
+    if (in.D.defined()) skip = in.D.as<T>()[head];
+  }
+  std::int64_t state_size() const { return states * padded; }
+  T step(std::int64_t t) const { return dt ? dt[t * dt_stride] : T{1}; }
+  double decay(std::int64_t t) const {
+    return std::exp(log_decay ? static_cast<double>(log_decay[t * log_decay_stride])
+                              : -rate * static_cast<double>(step(t)));
+  }
+  /// With what weight token t enters once more, behind its own answer.
+  T late_step(std::int64_t t) const { return lag && t + 1 < tokens ? lag[(t + 1) * lag_stride] : T{0}; }
+  /// dt x, and behind it what enters late: twice `padded` numbers, of which the last of each are zero.
+  void load_input(std::int64_t t, T* input) const {
+    const T factor = step(t), late = late_step(t);
+    for (std::int64_t p = 0; p < width; ++p) input[p] = factor * x[t * x_stride + p];
+    for (std::int64_t p = 0; lag && p < width; ++p) input[padded + p] = late * x[t * x_stride + p];
+  }
+};
+
+/// next = decay before + B input^T, and out = next C when wanted; then B late^T is added to next. next and before may
+/// be the same memory.
+template <class T>
+void advance(const Head<T>& head, std::int64_t t, const T* input, const T* before, T* next, T* out) {
+  const T decay = static_cast<T>(head.decay(t));
+  const T* B = head.B + t * head.B_stride;
+  const T* C = head.C + t * head.C_stride;
+  for (std::int64_t block = 0; block < head.padded; block += lanes<T>) {
+    const Pack<T> u = pack(input + block), late = pack(input + head.padded + block);
+    Pack<T> sum = Pack<T>::Zero();
+    for (std::int64_t n = 0; n < head.states; ++n) {
+      Pack<T> h = decay * pack(before + n * head.padded + block) + B[n] * u;
+      sum += C[n] * h;
+      if (head.lag) h += B[n] * late;
+      pack(next + n * head.padded + block) = h;
+    }
+    if (out) pack(out + block) = sum;
+  }
+}
+
+struct Forward {};
+struct Reverse {};
+
+/// `state` [P,N] is read when `resume` and written when not null.
+template <class T>
+void scan_head(const Head<T>& head, T* y, std::int64_t y_stride, T* state, bool resume) {
+  const std::int64_t size = head.state_size();
+  T* h = thread_scratch<T, Forward>(size + 3 * head.padded);
+  T *input = h + size, *out = input + 2 * head.padded;
+  std::fill_n(h, size + 2 * head.padded, T{0});
+  for (std::int64_t p = 0; resume && p < head.width; ++p) {
+    for (std::int64_t n = 0; n < head.states; ++n) h[n * head.padded + p] = state[p * head.states + n];
+  }
+  for (std::int64_t t = 0; t < head.tokens; ++t) {
+    head.load_input(t, input);
+    advance(head, t, input, h, h, out);
+    const T* x = head.x + t * head.x_stride;
+    for (std::int64_t p = 0; p < head.width; ++p) y[t * y_stride + p] = out[p] + head.skip * x[p];
+  }
+  for (std::int64_t p = 0; state && p < head.width; ++p) {
+    for (std::int64_t n = 0; n < head.states; ++n) state[p * head.states + n] = h[n * head.padded + p];
+  }
+}
+
+template <class T>
+void put(T* target, T value, bool accumulate) {
+  *target = accumulate ? *target + value : value;
+}
+
+/// The backward pass through one head. dB and dC go to the head's own rows in the workspace, because heads share B and
+/// C.
+template <class T>
+class HeadReverse {
+ public:
+  HeadReverse(const Head<T>& head, const T* dy, std::int64_t dy_stride, T* dB, T* dC, std::int64_t row_stride)
+      : head_(head), dy_(dy), dy_stride_(dy_stride), dB_(dB), dC_(dC), row_stride_(row_stride) {
+    const std::int64_t size = head.state_size(), chunks = (head.tokens + checkpoint_distance - 1) / checkpoint_distance;
+    checkpoints_ = thread_scratch<T, Reverse>((chunks + checkpoint_distance + 2) * size + 5 * head.padded);
+    states_ = checkpoints_ + chunks * size;
+    flow_ = states_ + (checkpoint_distance + 1) * size;
+    input_ = flow_ + size;
+    upstream_ = input_ + 2 * head.padded;
+    dinput_ = upstream_ + head.padded;
+    std::fill_n(flow_, size + 5 * head.padded, T{0});
+  }
+
+  /// Calls put_token(t, d input, d late input behind it, d a_t) from the last token to the first.
+  template <class PutToken>
+  void run(const PutToken& put_token) {
+    const std::int64_t size = head_.state_size();
+    const std::int64_t last_checkpoint = (head_.tokens - 1) / checkpoint_distance * checkpoint_distance;
+    std::fill_n(checkpoints_, size, T{0});
+    for (std::int64_t t = 0; t < last_checkpoint; ++t) {
+      T* from = checkpoints_ + t / checkpoint_distance * size;
+      T* running = t % checkpoint_distance == 0 ? from : states_;
+      T* next = (t + 1) % checkpoint_distance == 0 ? from + size : states_;
+      head_.load_input(t, input_);
+      advance<T>(head_, t, input_, running, next, nullptr);
+    }
+    for (std::int64_t end = head_.tokens; end > 0;) {
+      const std::int64_t begin = (end - 1) / checkpoint_distance * checkpoint_distance;
+      std::copy_n(checkpoints_ + begin / checkpoint_distance * size, size, states_);
+      for (std::int64_t t = begin; t < end; ++t) {
+        head_.load_input(t, input_);
+        advance<T>(head_, t, input_, states_ + (t - begin) * size, states_ + (t - begin + 1) * size, nullptr);
+      }
+      for (std::int64_t t = end - 1; t >= begin; --t) {
+        const T* before = states_ + (t - begin) * size;
+        put_token(t, dinput_, reverse_token(t, before, before + size));
+      }
+      end = begin;
+    }
+  }
+
+ private:
+  /// Takes the gradient of the state from behind token t to before it; returns d loss / d a_t. What enters late feels
+  /// only the flow from behind; the answer has not seen it.
+  T reverse_token(std::int64_t t, const T* before, const T* after) {
+    const T decay_of_next = t + 1 < head_.tokens ? static_cast<T>(head_.decay(t + 1)) : T{0};
+    const T* B = head_.B + t * head_.B_stride;
+    const T* C = head_.C + t * head_.C_stride;
+    head_.load_input(t, input_);
+    std::copy_n(dy_ + t * dy_stride_, head_.width, upstream_);
+    std::fill_n(dinput_, 2 * head_.padded, T{0});
+    const T decay = static_cast<T>(head_.decay(t));
+    Pack<T> ddecay = Pack<T>::Zero();
+    for (std::int64_t n = 0; n < head_.states; ++n) {
+      Pack<T> dB = Pack<T>::Zero(), dC = Pack<T>::Zero();
+      for (std::int64_t block = 0; block < head_.padded; block += lanes<T>) {
+        const std::int64_t at = n * head_.padded + block;
+        const Pack<T> dy = pack(upstream_ + block);
+        const Pack<T> from_behind = decay_of_next * pack(flow_ + at), dh = from_behind + C[n] * dy;
+        pack(flow_ + at) = dh;
+        dB += dh * pack(input_ + block);
+        ddecay += dh * pack(before + at);
+        pack(dinput_ + block) += B[n] * dh;
+        if (head_.lag) {
+          dC += dy * (decay * pack(before + at) + B[n] * pack(input_ + block));
+          dB += from_behind * pack(input_ + head_.padded + block);
+          pack(dinput_ + head_.padded + block) += B[n] * from_behind;
+        } else {
+          dC += dy * pack(after + at);
+        }
+      }
+      dB_[t * row_stride_ + n] = sum_of<T>(dB);
+      dC_[t * row_stride_ + n] = sum_of<T>(dC);
+    }
+    return sum_of<T>(ddecay);
+  }
+
+  const Head<T>& head_;
+  const T* dy_;
+  std::int64_t dy_stride_;
+  T *dB_, *dC_;
+  std::int64_t row_stride_;
+  T *checkpoints_, *states_, *flow_, *input_, *upstream_, *dinput_;
+};
+
+/// Partial gradients that several heads or sequences share: dC, dB [B,T,H,N], dA_log, dD [B,H].
+template <class T>
+struct Partials {
+  T *dC, *dB, *dA_log, *dD;
+  Partials(const Tensor& workspace, const Sizes& s) : dC(workspace.as<T>()) {
+    dB = dC + s.batch * s.tokens * s.heads * s.states;
+    dA_log = dB + s.batch * s.tokens * s.heads * s.states;
+    dD = dA_log + s.batch * s.heads;
+  }
+};
+
+template <class T>
+void reverse_head(const ScanInputs& in, const Sizes& s, std::int64_t batch, std::int64_t index, const Tensor& dy,
+                  const Partials<T>& partial, const ScanGrads& out) {
+  const Head<T> head(in, s, batch, index);
+  const std::int64_t row = batch * s.tokens, y_stride = s.heads * s.width;
+  const T* dy_head = dy.as<T>() + row * y_stride + index * s.width;
+  const std::int64_t shared = (row * s.heads + index) * s.states;
+  HeadReverse<T> reverse(head, dy_head, y_stride, partial.dB + shared, partial.dC + shared, s.heads * s.states);
+  double dA_log = 0.0, dD = 0.0;
+  reverse.run([&](std::int64_t t, const T* dinput, T ddecay) {
+    const T* x = head.x + t * head.x_stride;
+    const T* dy_row = dy_head + t * y_stride;
+    const T* dlate_input = dinput + head.padded;
+    const T step = head.step(t), late = head.late_step(t);
+    T dstep = 0, dlate = 0, dskip = 0;
+    for (std::int64_t p = 0; p < s.width; ++p) {
+      dstep += x[p] * dinput[p];
+      dlate += x[p] * dlate_input[p];
+      dskip += x[p] * dy_row[p];
+    }
+    const double dlog_decay = head.decay(t) * static_cast<double>(ddecay);
+    dA_log -= dlog_decay * head.rate * static_cast<double>(step);
+    dD += static_cast<double>(dskip);
+    if (out.x.wanted()) {
+      T* dx = out.x.tensor.as<T>() + (row + t) * out.x.tensor.row_stride + index * s.width;
+      for (std::int64_t p = 0; p < s.width; ++p)
+        put(dx + p, step * dinput[p] + late * dlate_input[p] + head.skip * dy_row[p], out.x.accumulate);
+    }
+    const auto put_at = [&](const Grad& grad, std::int64_t token, double value) {
+      if (!grad.wanted() || token >= head.tokens) return;
+      put(grad.tensor.as<T>() + (row + token) * grad.tensor.row_stride + index, static_cast<T>(value), grad.accumulate);
+    };
+    put_at(out.dt, t, static_cast<double>(dstep) - head.rate * dlog_decay);
+    put_at(out.log_decay, t, dlog_decay);
+    put_at(out.lag, t + 1, static_cast<double>(dlate));
+    if (t == 0) put_at(out.lag, 0, 0.0);
+  });
+  partial.dA_log[batch * s.heads + index] = static_cast<T>(dA_log);
+  partial.dD[batch * s.heads + index] = static_cast<T>(dD);
+}
+
+/// Adds the heads of each group, in order.
+template <class T>
+void sum_heads(const T* partial, const Sizes& s, ThreadPool& pool, const Grad& out) {
+  if (!out.wanted()) return;
+  const std::int64_t heads_per_group = s.heads / s.groups;
+  pool.for_ranges(s.batch * s.tokens, row_grain(s.heads * s.states), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * s.groups; i < end * s.groups; ++i) {
+      const std::int64_t row = i / s.groups, group = i % s.groups;
+      const T* first = partial + (row * s.heads + group * heads_per_group) * s.states;
+      T* target = out.tensor.as<T>() + row * out.tensor.row_stride + group * s.states;
+      for (std::int64_t n = 0; n < s.states; ++n) {
+        T sum = 0;
+        for (std::int64_t head = 0; head < heads_per_group; ++head) sum += first[head * s.states + n];
+        put(target + n, sum, out.accumulate);
+      }
+    }
+  });
+}
+
+template <class T>
+void sum_batch(const T* partial, const Sizes& s, const Grad& out) {
+  if (!out.wanted()) return;
+  for (std::int64_t head = 0; head < s.heads; ++head) {
+    double sum = 0.0;
+    for (std::int64_t batch = 0; batch < s.batch; ++batch) sum += static_cast<double>(partial[batch * s.heads + head]);
+    put(out.tensor.as<T>() + head, static_cast<T>(sum), out.accumulate);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
+  const Sizes s(in);
+  with_type(y, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_each(s.batch * s.heads, [&](std::int64_t i) {
+      const std::int64_t batch = i / s.heads, head = i % s.heads;
+      T* head_state = state.defined() ? state.as<T>() + i * s.width * s.states : nullptr;
+      scan_head(Head<T>(in, s, batch, head), y.as<T>() + (batch * s.tokens * s.heads + head) * s.width,
+                s.heads * s.width, head_state, resume);
+    });
+  });
+}
+
+std::int64_t CpuBackend::ssd_scan_workspace(const ScanInputs& in) const {
+  const Sizes s(in);
+  return 2 * s.batch * s.heads * (s.tokens * s.states + 1);
+}
+
+void CpuBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
+                                   const ScanGrads& out) {
+  const Sizes s(in);
+  with_type(dy, [&](auto zero) {
+    using T = decltype(zero);
+    const Partials<T> partial(workspace, s);
+    pool_.for_each(s.batch * s.heads,
+                   [&](std::int64_t i) { reverse_head<T>(in, s, i / s.heads, i % s.heads, dy, partial, out); });
+    sum_heads(partial.dB, s, pool_, out.B);
+    sum_heads(partial.dC, s, pool_, out.C);
+    sum_batch(partial.dA_log, s, out.A_log);
+    sum_batch(partial.dD, s, out.D);
+  });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,101 @@
+// Embedding and cross-entropy of the CPU back end.
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/segments.h"
+
+namespace afterglow {
+
+namespace {
+
+struct RowLosses {};
+struct RowHits {};
+
+/// Softmax of one row; answers the loss at `target` (0 when it does not count) and whether it is the first maximum.
+template <class T>
+double softmax_row(const ArrayMap<T>& logits, std::int32_t target, ArrayMap<T> probabilities, std::int32_t& hit) {
+  const T largest = logits.maxCoeff();
+  probabilities = (logits - largest).exp();
+  const T sum = probabilities.sum();
+  probabilities /= sum;
+  hit = 0;
+  if (target < 0) return 0.0;
+  hit = logits[target] == largest && (target == 0 || logits.head(target).maxCoeff() < largest);
+  return static_cast<double>(largest) + std::log(static_cast<double>(sum)) - static_cast<double>(logits[target]);
+}
+
+}  // namespace
+
+void CpuBackend::embedding(const Tensor& tokens, const Tensor& table, const Tensor& y) {
+  const std::int32_t* token = tokens.as<std::int32_t>();
+  with_type(table, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(y.rows(), row_grain(y.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) whole_row<T>(y, r) = whole_row<T>(table, token[r]);
+    });
+  });
+}
+
+// Threads share the table, not the tokens: each row of the table sums its tokens from first to last.
+void CpuBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
+  if (!dtable.wanted()) return;
+  const std::int32_t* token = tokens.as<std::int32_t>();
+  const std::int64_t vocabulary = dtable.tensor.rows(), grain = std::max<std::int64_t>(1, (vocabulary + 15) / 16);
+  with_type(dy, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(vocabulary, grain, [&](std::int64_t begin, std::int64_t end) {
+      if (!dtable.accumulate) {
+        for (std::int64_t r = begin; r < end; ++r) whole_row<T>(dtable.tensor, r).setZero();
+      }
+      for (std::int64_t i = 0; i < tokens.elements(); ++i) {
+        if (token[i] >= begin && token[i] < end) whole_row<T>(dtable.tensor, token[i]) += whole_row<T>(dy, i);
+      }
+    });
+  });
+}
+
+void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& probabilities,
+                               const Tensor& loss, const Tensor& correct, const Tensor& counted) {
+  const std::int32_t* target = targets.as<std::int32_t>();
+  const std::int64_t rows = logits.rows();
+  double* losses = thread_scratch<double, RowLosses>(rows);
+  std::int32_t* hits = thread_scratch<std::int32_t, RowHits>(rows);
+  with_type(logits, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(rows, row_grain(logits.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r)
+        losses[r] = softmax_row<T>(whole_row<T>(logits, r), target[r], whole_row<T>(probabilities, r), hits[r]);
+    });
+    double sum = 0.0;
+    std::int32_t hit_count = 0, row_count = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      sum += losses[r];
+      hit_count += hits[r];
+      row_count += target[r] >= 0;
+    }
+    *loss.as<T>() = static_cast<T>(row_count > 0 ? sum / row_count : 0.0);
+    *correct.as<std::int32_t>() = hit_count;
+    *counted.as<std::int32_t>() = row_count;
+  });
+}
+
+void CpuBackend::cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
+                                        const Tensor& dloss, const Grad& dlogits) {
+  if (!dlogits.wanted()) return;
+  const std::int32_t* target = targets.as<std::int32_t>();
+  const std::int32_t count = std::max(1, *counted.as<std::int32_t>());
+  with_type(probabilities, [&](auto zero) {
+    using T = decltype(zero);
+    const T share = *dloss.as<T>() / static_cast<T>(count);
+    pool_.for_ranges(probabilities.rows(), row_grain(probabilities.columns()),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t r = begin; r < end; ++r) {
+                         const bool counts = target[r] >= 0;
+                         put_row<T>(dlogits, r, whole_row<T>(probabilities, r) * (counts ? share : T{0}));
+                         if (counts) row_of<T>(dlogits.tensor, r)[target[r]] -= share;
+                       }
+                     });
+  });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,40 @@
+// Division of every row by its length, on the CPU.
+#include <cmath>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/segments.h"
+
+namespace afterglow {
+
+void CpuBackend::unit_norm(const Tensor& x, double eps, const Tensor& y, const Tensor& norms) {
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> in = whole_row<T>(x, r);
+        const T norm = std::sqrt(in.square().sum());
+        whole_row<T>(y, r) = in / (norm + static_cast<T>(eps));
+        norms.as<T>()[r] = norm;
+      }
+    });
+  });
+}
+
+// d|x| = x . dx / |x|, so dx = dy / (|x| + eps) - x (x . dy) / (|x| (|x| + eps)^2).
+void CpuBackend::unit_norm_backward(const Tensor& x, double eps, const Tensor& norms, const Tensor& dy,
+                                    const Grad& dx) {
+  if (!dx.wanted()) return;
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const ArrayMap<T> in = whole_row<T>(x, r), upstream = whole_row<T>(dy, r);
+        const T norm = norms.as<T>()[r], inverse = T{1} / (norm + static_cast<T>(eps));
+        const T pull = norm > T{0} ? (in * upstream).sum() * inverse * inverse / norm : T{0};
+        put_row<T>(dx, r, upstream * inverse - in * pull);
+      }
+    });
+  });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,179 @@
+// Columns out of series, then rows out of columns.
+#include "core/figure/files/csv_writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/figure/decimate.h"
+#include "core/figure/layout.h"
+#include "core/io/number_text.h"
+
+namespace afterglow {
+namespace {
+
+struct Row {
+  double x, y;
+  double size = std::numeric_limits<double>::quiet_NaN();  ///< NaN: no size
+};
+
+struct Column {
+  std::string name;
+  std::vector<Row> rows;
+  bool is_function = true;  ///< one value for each x: may be a column of a wide table
+};
+
+std::string unit_suffix(const Axis& axis) { return axis.unit.empty() ? "" : " [" + axis.unit + "]"; }
+
+std::string header(const Axis& axis, const char* fallback) {
+  return (axis.label.empty() ? fallback : axis.label) + unit_suffix(axis);
+}
+
+class ColumnCollector {
+ public:
+  explicit ColumnCollector(const FigureView& view) : view_(view) {}
+
+  void operator()(const Line& line) {
+    add_curve(line.name, line.curve);
+    add_curve(line.name.empty() ? "raw" : line.name + " (raw)", line.raw);
+  }
+
+  void operator()(const Bars& bars) {
+    Column values{bars.name, {}, true}, before{bars.name.empty() ? "before" : bars.name + " (before)", {}, true};
+    bool has_before = false;
+    for (const Bar& bar : bars.bars) {
+      add(values, {bar.x, bar.value});
+      add(before, {bar.x, bar.before});
+      has_before = has_before || !std::isnan(bar.before);
+    }
+    columns.push_back(std::move(values));
+    if (has_before) columns.push_back(std::move(before));
+  }
+
+  void operator()(const Scatter& scatter) {
+    Column dots{scatter.name, {}, false};
+    for (const ScatterPoint& p : scatter.points) add(dots, {p.x, p.y, p.radius});
+    columns.push_back(std::move(dots));
+    for (std::size_t t = 0; t < scatter.trails.size(); ++t) {
+      const Trail& trail = scatter.trails[t];
+      Column path{(scatter.name.empty() ? "" : scatter.name + " ") + "trail " + std::to_string(t + 1), {}, false};
+      for (std::size_t i = 0; i < std::min(trail.x.size(), trail.y.size()); ++i) add(path, {trail.x[i], trail.y[i]});
+      columns.push_back(std::move(path));
+    }
+  }
+
+  void operator()(const HeatMap& map) {
+    Column cells{map.name, {}, false};
+    for (int i = 0; is_complete(map) && i < map.rows * map.cols; ++i) {
+      const auto value = map.cells[static_cast<std::size_t>(i)];
+      cells.rows.push_back({static_cast<double>(i % map.cols), static_cast<double>(i / map.cols), value});
+    }
+    columns.push_back(std::move(cells));
+  }
+
+  std::vector<Column> columns;
+
+ private:
+  void add_curve(const std::string& name, const Curve& curve) {
+    const CurveView points(curve);
+    if (points.size() == 0) return;
+    Column column{name, {}, true};
+    column.rows.reserve(points.size());
+    for (std::size_t i = 0; i < points.size(); ++i) add(column, {points.x(i), points.y(i)});
+    columns.push_back(std::move(column));
+  }
+
+  // A value that is not finite cannot be outside; it is kept where its x is visible.
+  void add(Column& column, const Row& row) const {
+    const auto is_outside = [](const std::optional<Range>& range, double v) {
+      return range && (v < range->low || v > range->high);
+    };
+    if (is_outside(view_.x, row.x) || (is_outside(view_.y, row.y) && std::isfinite(row.y))) return;
+    column.rows.push_back(row);
+  }
+
+  const FigureView& view_;
+};
+
+bool fits_wide(const std::vector<Column>& columns) {
+  return std::ranges::all_of(columns, [](const Column& column) {
+    double last = -std::numeric_limits<double>::infinity();
+    return column.is_function && std::ranges::all_of(column.rows, [&](const Row& row) {
+             const bool ascends = std::isfinite(row.x) && row.x > last;
+             last = row.x;
+             return ascends;
+           });
+  });
+}
+
+// Column headers of a wide table. A single unnamed series is what the y axis says.
+std::string column_header(const Figure& figure, const Column& column) {
+  return column.name.empty() ? header(figure.y, "y") : column.name + unit_suffix(figure.y);
+}
+
+std::string wide_table(const Figure& figure, const std::vector<Column>& columns) {
+  std::string out = csv_field(header(figure.x, "x"));
+  for (const Column& column : columns) out += "," + csv_field(column_header(figure, column));
+  out += "\r\n";
+  std::vector<std::size_t> next(columns.size(), 0);
+  for (;;) {
+    double x = std::numeric_limits<double>::infinity();
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      if (next[c] < columns[c].rows.size()) x = std::min(x, columns[c].rows[next[c]].x);
+    }
+    if (std::isinf(x)) return out;
+    out += shortest(x);
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      out += ",";
+      const bool has_value = next[c] < columns[c].rows.size() && columns[c].rows[next[c]].x == x;
+      if (has_value) out += shortest(columns[c].rows[next[c]++].y);
+    }
+    out += "\r\n";
+  }
+}
+
+std::string long_table(const Figure& figure, const std::vector<Column>& columns) {
+  std::string out = "series," + csv_field(header(figure.x, "x")) + "," + csv_field(header(figure.y, "y")) + ",size\r\n";
+  for (const Column& column : columns) {
+    const std::string name = csv_field(column.name);
+    for (const Row& row : column.rows) {
+      out += name + "," + shortest(row.x) + "," + shortest(row.y) + "," +
+             (std::isnan(row.size) ? "" : shortest(row.size)) + "\r\n";
+    }
+  }
+  return out;
+}
+
+std::string matrix(const Figure& figure, const HeatMap& map) {
+  const auto label = [](const std::vector<std::string>& labels, int i) {
+    return static_cast<std::size_t>(i) < labels.size() ? labels[static_cast<std::size_t>(i)] : std::to_string(i);
+  };
+  std::string out = csv_field(header(figure.y, "row") + " \\ " + header(figure.x, "column"));
+  const int rows = is_complete(map) ? map.rows : 0;
+  for (int c = 0; rows > 0 && c < map.cols; ++c) out += "," + csv_field(label(map.col_labels, c));
+  out += "\r\n";
+  for (int r = 0; r < rows; ++r) {
+    out += csv_field(label(map.row_labels, r));
+    for (int c = 0; c < map.cols; ++c) out += "," + shortest(map.cells[static_cast<std::size_t>(r) * map.cols + c]);
+    out += "\r\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string csv_text(const Figure& figure) { return csv_text_of_view(figure, {}); }
+
+std::string csv_text_of_view(const Figure& figure, const FigureView& view) {
+  std::vector<const Series*> shown;
+  for (const Series& series : figure.series) {
+    if (is_shown(series, view)) shown.push_back(&series);
+  }
+  if (shown.size() == 1 && std::holds_alternative<HeatMap>(*shown.front()))
+    return matrix(figure, std::get<HeatMap>(*shown.front()));
+  ColumnCollector collector(view);
+  for (const Series* series : shown) std::visit(std::ref(collector), *series);
+  return fits_wide(collector.columns) ? wide_table(figure, collector.columns) : long_table(figure, collector.columns);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,22 @@
+// PDF and PNG of a figure. Built with cairo; without it every call says what to install.
+#pragma once
+#include <string>
+
+#include "core/figure/files/page.h"
+
+namespace afterglow {
+
+/// A PDF 1.4 page with text as text, fonts embedded, and the recipe. Equal figures give equal bytes on one machine.
+/// Throws Error(failure) when this build has no page writer or cairo fails.
+std::string pdf_bytes(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
+                      const FigureView& view = {});
+
+/// A picture of the page at its physical size, with the recipe. Throws like `pdf_bytes`, and Error(bad_input) beyond
+/// 16,000 pixels a side.
+std::string png_bytes(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
+                      const FigureView& view = {}, double dots_per_inch = 300);
+
+/// Whether this build writes PDF and PNG.
+bool has_page_writer();
+
+}  // namespace afterglow

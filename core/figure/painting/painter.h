@@ -1,0 +1,98 @@
+// The parts of one drawing, shared by the files that draw them.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/figure/decimate.h"
+#include "core/figure/layout.h"
+#include "core/figure/painting/occupancy.h"
+#include "core/figure/render.h"
+
+namespace afterglow {
+
+/// Everything that drawing a figure needs to know.
+struct Painter {
+  const Figure& figure;
+  const Theme& theme;
+  const FigureView& view;
+  Canvas& canvas;
+  Measures m;
+  const FigureLayout& layout;
+
+  bool is_stressed(const std::string& name) const;  ///< hovered or selected
+  /// 1, or less where something else is stressed.
+  double strength(const std::string& name) const;
+  Stroke hairline(Color color) const { return {color, m.unit, Dash::solid}; }
+  void text(Point place, const std::string& utf8, Color color, double size, Anchor anchor,
+            FontFace face = FontFace::regular) const;
+  double width(const std::string& utf8, double size) const;
+};
+
+/// A line thinned for this canvas.
+struct DrawnLine {
+  std::size_t series = 0;
+  std::shared_ptr<const CanvasCurve> curve, raw;  ///< never null
+};
+
+inline bool is_inside(const Rect& rect, const Rect& area) {
+  return area.contains(Point{rect.x, rect.y}) && area.contains(Point{rect.right(), rect.bottom()});
+}
+
+/// A label or legend entry with its place.
+struct PlacedLabel {
+  std::size_t series = 0;
+  std::string text;
+  Rect rect;
+  bool is_legend = false;    ///< with a swatch; otherwise at the end of its curve
+  bool is_over_ink = false;  ///< needs a background
+  bool has_leader = false;   ///< moved away from its curve: a thin line leads there
+  Point curve_end;
+};
+
+/// The lines of the figure that the view shows, thinned for this canvas.
+std::vector<DrawnLine> thin_lines(const Painter& p);
+/// Where the plot has ink before any label.
+Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines);
+
+// painter_axes.cpp
+void draw_grid(const Painter& p);
+void draw_frame(const Painter& p);  ///< frame, ticks, numbers, titles
+void draw_color_bars(const Painter& p, FigureGeometry& geometry);
+AxisTransform color_transform(const HeatMap& map);  ///< values to [0, 1]
+
+// painter_series.cpp
+void draw_heat_map(const Painter& p, const HeatMap& map);
+void draw_bars(const Painter& p, const Bars& bars);
+void draw_scatter(const Painter& p, std::size_t series, FigureGeometry& geometry);
+void draw_line(const Painter& p, const DrawnLine& line);
+void draw_flaw(const Painter& p, const FlawMark& mark, Ink ink);
+void draw_marker(Canvas& canvas, Marker marker, Point place, double radius, Color color);
+std::vector<Rect> bar_rects(const Painter& p, const Bars& bars, bool before);
+
+// painter_marks.cpp
+void draw_reference_shapes(const Painter& p);
+void draw_reference_labels(const Painter& p, Occupancy& ink);
+void draw_point_labels(const Painter& p, const FigureGeometry& geometry, Occupancy& ink);
+void draw_text_labels(const Painter& p, Occupancy& ink);
+void draw_events(const Painter& p, Occupancy& ink);
+void draw_cursors(const Painter& p);
+void draw_cursor_tags(const Painter& p);  ///< on top of everything
+
+// painter_labels.cpp
+/// Room that labels at the curves need right of the plot; nothing when they cannot all go there.
+std::optional<double> right_room_for_labels(const Painter& p);
+/// Labels at the curves; nothing when one of them finds no place.
+std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occupancy& ink);
+/// Entries for the series not labelled yet, in a free corner of the plot; nothing when every corner has ink.
+std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const std::vector<PlacedLabel>& labelled,
+                                                      Occupancy& ink);
+/// The same in the corner with the least ink, by their stems (readout.h) and without entries that do not fit.
+std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink);
+/// What a legend says of a series: its name, or where there is little room its stem.
+enum class LegendNames { whole, stems };
+/// The same in rows above the plot, and how tall these rows are.
+std::vector<PlacedLabel> legend_above(const Painter& p, LegendNames names, double& height);
+void draw_labels(const Painter& p, const std::vector<PlacedLabel>& labels, FigureGeometry& geometry);
+
+}  // namespace afterglow

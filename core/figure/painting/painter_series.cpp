@@ -1,0 +1,301 @@
+// Curves, dots, bars and heat maps.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "core/figure/painting/painter.h"
+
+namespace afterglow {
+namespace {
+
+constexpr int color_levels = 256;
+constexpr int trail_bands = 6;  // steps of a fading trail: smooth to the eye, few strokes in a file
+
+// ---- heat maps
+
+// How far a cell stands out: the cell shown for a block is the one that stands out most, so that no spike is lost.
+double prominence(double t, ColourMap map) { return map == ColourMap::diverging ? std::abs(t - 0.5) : t; }
+
+class HeatPainter {
+ public:
+  HeatPainter(const Painter& p, const HeatMap& map) : p_(p), map_(map), transform_(color_transform(map)) {
+    for (int i = 0; i < color_levels; ++i) colors_.push_back(map_color(p.theme, map.map, i / (color_levels - 1.0)));
+  }
+
+  void draw() {
+    const auto [first_row, last_row] = visible(p_.layout.y.range(), map_.rows);
+    const auto [first_col, last_col] = visible(p_.layout.x.range(), map_.cols);
+    if (first_row >= last_row || first_col >= last_col) return;
+    const int limit = std::max(1, p_.canvas.grid_limit());
+    const int row_step = (last_row - first_row + limit - 1) / limit,
+              col_step = (last_col - first_col + limit - 1) / limit;
+    const int rows = (last_row - first_row + row_step - 1) / row_step,
+              cols = (last_col - first_col + col_step - 1) / col_step;
+    std::vector<Color> cells;
+    cells.reserve(static_cast<std::size_t>(rows) * cols);
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < cols; ++c) {
+        const int row = first_row + r * row_step, col = first_col + c * col_step;
+        cells.push_back(block_color(row, std::min(row + row_step, last_row), col, std::min(col + col_step, last_col)));
+      }
+    }
+    const double left = p_.layout.x.to_canvas(first_col - 0.5),
+                 right = p_.layout.x.to_canvas(first_col + cols * col_step - 0.5);
+    const double top = p_.layout.y.to_canvas(first_row - 0.5),
+                 bottom = p_.layout.y.to_canvas(first_row + rows * row_step - 0.5);
+    p_.canvas.color_grid({left, top, right - left, bottom - top}, rows, cols, cells);
+  }
+
+ private:
+  static std::pair<int, int> visible(Range range, int count) {
+    const auto cell = [count](double at) { return static_cast<int>(std::clamp(at, 0.0, static_cast<double>(count))); };
+    return {cell(std::floor(range.low + 0.5)), cell(std::ceil(range.high + 0.5))};
+  }
+
+  Color block_color(int first_row, int last_row, int first_col, int last_col) const {
+    double best = -1, best_t = 0;
+    for (int r = first_row; r < last_row; ++r) {
+      for (int c = first_col; c < last_col; ++c) {
+        const double value = map_.cells[static_cast<std::size_t>(r) * map_.cols + c];
+        if (std::isnan(value) && map_.nan_is_blank) continue;
+        if (!std::isfinite(value)) return flaw_color(p_.theme);
+        const double t = std::clamp(transform_.to_canvas(value), 0.0, 1.0);
+        if (prominence(t, map_.map) > best) {
+          best = prominence(t, map_.map);
+          best_t = t;
+        }
+      }
+    }
+    if (best < 0) return Color{0, 0, 0, 0};
+    return colors_[static_cast<std::size_t>(std::lround(best_t * (color_levels - 1)))];
+  }
+
+  const Painter& p_;
+  const HeatMap& map_;
+  AxisTransform transform_;
+  std::vector<Color> colors_;
+};
+
+// ---- bars
+
+double canvas_bar_width(const Painter& p, const Bars& bars) {
+  const AxisTransform& x = p.layout.x;
+  std::vector<double> places;
+  for (const Bar& bar : bars.bars) {
+    if (std::isfinite(x.to_canvas(bar.x))) places.push_back(x.to_canvas(bar.x));
+  }
+  if (places.empty()) return 0;
+  if (bars.width > 0 && x.scale() == Scale::linear) {
+    const Range range = x.range();
+    return std::max(0.5 * p.m.unit, bars.width / (range.high - range.low) * std::abs(x.to() - x.from()));
+  }
+  std::sort(places.begin(), places.end());
+  double closest = 35 * p.m.unit;
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    const double distance = places[i] - places[i - 1];
+    if (distance > 1e-6) closest = std::min(closest, distance);
+  }
+  return std::max(0.8 * closest, p.m.unit);
+}
+
+Rect bar_rect(const Painter& p, double at, double value, double width) {
+  const AxisTransform& y = p.layout.y;
+  const Rect& plot = p.layout.plot;
+  const double base = y.scale() == Scale::log ? plot.bottom() : std::clamp(y.to_canvas(0), plot.y, plot.bottom());
+  const double end = std::clamp(y.to_canvas(value), plot.y - 4, plot.bottom() + 4);
+  return {p.layout.x.to_canvas(at) - width / 2, std::min(base, end), width, std::abs(end - base)};
+}
+
+bool is_drawable(const Painter& p, double value) {
+  return std::isfinite(value) && !(p.layout.y.scale() == Scale::log && value <= 0);
+}
+
+FlawMark flaw_at(const Painter& p, double x, double value) {
+  const Rect& plot = p.layout.plot;
+  const Flaw flaw = std::isnan(value)      ? Flaw::not_a_number
+                    : std::isfinite(value) ? Flaw::off_log
+                    : value > 0            ? Flaw::above
+                                           : Flaw::below;
+  const double place = std::isfinite(p.layout.x.to_canvas(x)) ? p.layout.x.to_canvas(x) : plot.x;
+  return {{std::clamp(place, plot.x, plot.right()), flaw == Flaw::above ? plot.y : plot.bottom()}, flaw};
+}
+
+// ---- dots
+
+void draw_trail(const Painter& p, const Trail& trail, double strength) {
+  const CanvasCurve curve = thinned_curve(CurveView(trail.x, trail.y), p.layout.x, p.layout.y, p.canvas.pixel());
+  for (std::size_t i = 0; i < curve.pieces(); ++i) {
+    const auto piece = curve.piece(i);
+    const std::size_t steps = piece.size() - 1;
+    for (int band = 0; band < trail_bands; ++band) {
+      const std::size_t first = steps * band / trail_bands, last = steps * (band + 1) / trail_bands;
+      if (first == last) continue;
+      const double alpha = strength * (0.08 + 0.5 * (band + 1) / trail_bands);
+      p.canvas.polyline(piece.subspan(first, last - first + 1),
+                        {faded(ink_color(p.theme, trail.ink), alpha), 1.4 * p.m.line, Dash::solid});
+    }
+  }
+}
+
+void draw_dot(const Painter& p, const ScatterPoint& point, Marker marker, Point place, double radius, double strength) {
+  const Color color = faded(ink_color(p.theme, point.ink), strength);
+  const Marker shape = marker == Marker::automatic ? ink_marker(point.ink) : marker;
+  if (p.theme.is_dark) {
+    p.canvas.fill_circle(place, radius + 4 * p.m.unit, faded(color, 0.13));  // the glow
+  } else {
+    draw_marker(p.canvas, shape, place, radius + 0.8 * p.m.unit, faded(p.theme.panel, strength));
+  }
+  draw_marker(p.canvas, shape, place, radius, color);
+  const bool is_picked = !point.id.empty() && (point.id == p.view.selected || point.id == p.view.hovered);
+  if (point.ring || is_picked) {
+    p.canvas.stroke_circle(place, radius + 3.5 * p.m.unit, {p.theme.text, 1.4 * p.m.line, Dash::solid});
+  }
+}
+
+// ---- lines
+
+// Markers help to tell curves apart; closer than this they would only hide them.
+void draw_line_markers(const Painter& p, const Line& line, Color color) {
+  const Marker marker = line.marker == Marker::automatic ? ink_marker(line.ink) : line.marker;
+  if (marker == Marker::none) return;
+  const CurveView curve(line.curve);
+  const AxisTransform& x = p.layout.x;
+  const std::size_t first = curve.is_sorted() ? curve.first_not_below(x.range().low) : 0;
+  const std::size_t last = curve.is_sorted() ? curve.first_not_below(x.range().high) + 1 : curve.size();
+  const std::size_t end = std::min(last, curve.size());
+  const std::size_t stride = std::max<std::size_t>(1, (end - std::min(first, end)) / 1000);
+  Point previous{-1e9, -1e9};
+  for (std::size_t i = first; i < end; i += stride) {
+    const Point place{x.to_canvas(curve.x(i)), p.layout.y.to_canvas(curve.y(i))};
+    const bool is_far = std::hypot(place.x - previous.x, place.y - previous.y) >= 9 * p.m.unit;
+    if (!p.layout.plot.contains(place) || !is_far) continue;
+    draw_marker(p.canvas, marker, place, 3 * p.m.unit, color);
+    previous = place;
+  }
+}
+
+void draw_pieces(const Painter& p, const CanvasCurve& curve, const Stroke& stroke) {
+  for (std::size_t i = 0; i < curve.pieces(); ++i) {
+    const auto piece = curve.piece(i);
+    if (piece.size() > 1) {
+      p.canvas.polyline(piece, stroke);
+    } else {
+      p.canvas.fill_circle(piece.front(), std::max(stroke.width, 1.5 * p.m.unit), stroke.color);
+    }
+  }
+}
+
+}  // namespace
+
+void draw_marker(Canvas& canvas, Marker marker, Point at, double radius, Color color) {
+  const auto corners = [&](int count, double first_angle, double reach) {
+    std::array<Point, 6> points;
+    for (int i = 0; i < count; ++i) {
+      const double angle = (first_angle + 360.0 * i / count) * std::numbers::pi / 180;
+      points[i] = {at.x + reach * std::cos(angle), at.y - reach * std::sin(angle)};
+    }
+    canvas.polygon(std::span(points).first(count), color);
+  };
+  // Areas, not radii, are what the eye compares: every shape covers about as much as the circle.
+  switch (marker) {
+    case Marker::none:
+      return;
+    case Marker::square:
+      return corners(4, 45, 1.25 * radius);
+    case Marker::diamond:
+      return corners(4, 90, 1.25 * radius);
+    case Marker::triangle_up:
+      return corners(3, 90, 1.5 * radius);
+    case Marker::triangle_down:
+      return corners(3, 270, 1.5 * radius);
+    case Marker::hexagon:
+      return corners(6, 90, 1.1 * radius);
+    case Marker::automatic:
+    case Marker::circle:
+      return canvas.fill_circle(at, radius, color);
+  }
+}
+
+void draw_flaw(const Painter& p, const FlawMark& mark, Ink ink) {
+  const double radius = 2.6 * p.m.unit;
+  const bool is_down = mark.flaw == Flaw::below || mark.flaw == Flaw::off_log;
+  const Color color = mark.flaw == Flaw::off_log ? ink_color(p.theme, ink) : p.theme.failure;
+  const Rect& plot = p.layout.plot;
+  const double y =
+      std::clamp(mark.place.y, plot.y + 1.5 * radius, std::max(plot.y + 1.5 * radius, plot.bottom() - 1.5 * radius));
+  draw_marker(p.canvas, is_down ? Marker::triangle_down : Marker::triangle_up, {mark.place.x, y}, radius, color);
+}
+
+void draw_heat_map(const Painter& p, const HeatMap& map) {
+  if (is_complete(map)) HeatPainter(p, map).draw();
+}
+
+std::vector<Rect> bar_rects(const Painter& p, const Bars& bars, bool before) {
+  const double width = canvas_bar_width(p, bars);
+  std::vector<Rect> rects;
+  for (const Bar& bar : bars.bars) {
+    const double value = before ? bar.before : bar.value;
+    if (is_drawable(p, value) && std::isfinite(p.layout.x.to_canvas(bar.x)))
+      rects.push_back(bar_rect(p, bar.x, value, width));
+  }
+  return rects;
+}
+
+void draw_bars(const Painter& p, const Bars& bars) {
+  const double strength = p.strength(bars.name), width = canvas_bar_width(p, bars);
+  for (const Rect& ghost : bar_rects(p, bars, true))
+    p.canvas.fill_rect(ghost, 0, faded(p.theme.faint, 0.35 * strength));
+  for (const Bar& bar : bars.bars) {
+    if (!is_drawable(p, bar.value) || !std::isfinite(p.layout.x.to_canvas(bar.x))) {
+      draw_flaw(p, flaw_at(p, bar.x, bar.value), bar.ink);
+      continue;
+    }
+    const Rect rect = bar_rect(p, bar.x, bar.value, width);
+    p.canvas.fill_rect(rect, 0, faded(ink_color(p.theme, bar.ink), strength));
+    if (!is_drawable(p, bar.before)) continue;
+    const Rect ghost =
+        bar_rect(p, bar.x, bar.before, width);  // a bar that grew hides its ghost: a notch shows where it was
+    if (ghost.height >= rect.height) continue;
+    const double y = bar.before >= 0 ? ghost.y : ghost.bottom();
+    const Point notch[] = {{rect.x, y}, {rect.right(), y}};
+    p.canvas.polyline(notch, {p.theme.panel, 1.5 * p.m.line, Dash::solid});
+  }
+}
+
+void draw_scatter(const Painter& p, std::size_t series, FigureGeometry& geometry) {
+  const auto& scatter = std::get<Scatter>(p.figure.series[series]);
+  for (const Trail& trail : scatter.trails) draw_trail(p, trail, p.strength(scatter.name));
+  for (std::size_t i = 0; i < scatter.points.size(); ++i) {
+    const ScatterPoint& point = scatter.points[i];
+    const Point place{p.layout.x.to_canvas(point.x), p.layout.y.to_canvas(point.y)};
+    const bool has_place = std::isfinite(place.x) && std::isfinite(place.y);
+    if (!has_place) {
+      draw_flaw(p, flaw_at(p, point.x, std::isfinite(place.x) ? point.y : std::nan("")), point.ink);
+      continue;
+    }
+    if (!p.layout.plot.contains(place)) continue;
+    const double radius = std::clamp(std::isfinite(point.radius) ? point.radius : 4.0, 0.5, 60.0) * p.m.unit;
+    const double presence = std::isfinite(point.presence) ? std::clamp(point.presence, 0.0, 1.0) : 1.0;
+    draw_dot(p, point, scatter.marker, place, radius,
+             p.is_stressed(point.id) ? 1 : presence * p.strength(scatter.name));
+    geometry.points.push_back({series, i, place, radius});
+  }
+}
+
+void draw_line(const Painter& p, const DrawnLine& drawn) {
+  const auto& line = std::get<Line>(p.figure.series[drawn.series]);
+  const double strength = p.strength(line.name);
+  const Color color = faded(ink_color(p.theme, line.ink), strength);
+  const double width = std::clamp(line.width, 0.1, 40.0) * p.m.line * (p.is_stressed(line.name) ? 1.35 : 1);
+  p.canvas.begin_group("series " + std::to_string(drawn.series));
+  draw_pieces(p, *drawn.raw, {faded(color, 0.35), p.m.line, Dash::solid});
+  draw_pieces(p, *drawn.curve, {color, width, line.dash == Dash::automatic ? ink_dash(line.ink) : line.dash});
+  draw_line_markers(p, line, color);
+  for (const auto& curve : {drawn.curve, drawn.raw}) {
+    for (const FlawMark& mark : curve->flaws) draw_flaw(p, mark, line.ink);
+  }
+  p.canvas.end_group();
+}
+
+}  // namespace afterglow
