@@ -32,17 +32,18 @@ std::string status_text(const RunCurves& curves, std::int64_t step, std::int64_t
   return text;
 }
 
-std::vector<double> column(const PublishedCurve& curve) {
-  return {curve.values.get(), curve.values.get() + curve.size};
+std::vector<double> column(const Values& curve) {
+  const std::span<const double> numbers = curve.span();
+  return {numbers.begin(), numbers.end()};
 }
 
 void write_metrics(const std::filesystem::path& path, const RunCurves& curves, const MeasureNames& names) {
   std::string quality = names.quality;
   std::ranges::replace(quality, ' ', '_');
-  std::vector<double> steps, held_out(curves.loss.size, NAN);
-  for (std::size_t i = 0; i < curves.loss.size; ++i)
+  std::vector<double> steps, held_out(curves.loss.size(), NAN);
+  for (std::size_t i = 0; i < curves.loss.size(); ++i)
     steps.push_back(static_cast<double>(curves.first_step) + static_cast<double>(i));
-  for (std::size_t i = 0; i < curves.held_out_step.size; ++i) {
+  for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
     const auto step = static_cast<std::int64_t>(curves.held_out_step[i]);
     if (step >= curves.first_step)  // a resumed run remembers evaluations from before
       held_out[static_cast<std::size_t>(step - curves.first_step)] = curves.held_out_accuracy[i];

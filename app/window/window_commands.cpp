@@ -145,7 +145,7 @@ void time_end(CommandContext& context, const json&) {
   for (auto& [name, plot] : context.page.plots) plot.fit();
   std::int64_t newest = context.observation->step;
   for (const RunCurves& run : context.observation->runs) {
-    newest = std::max(newest, run.first_step - 1 + static_cast<std::int64_t>(run.loss.size));
+    newest = std::max(newest, run.first_step - 1 + static_cast<std::int64_t>(run.loss.size()));
   }
   if (newest > context.observation->step) context.engine.send("run_to", {{"step", newest}});
 }

@@ -25,7 +25,7 @@ constexpr double software_interval = 1.0 / 20;
 constexpr double software_share = 0.02;       ///< of all processors, at most, for drawing new data
 constexpr double slowest_software = 1.0 / 3;  ///< however dear a frame is
 constexpr double poll_interval = 1.0 / 60;
-constexpr double touched_poll_interval = 1.0 / 250;  ///< while somebody drags, the answer is waited for
+constexpr double touched_poll_interval = 1.0 / 250;  ///< while the user drags, the window waits for the answer
 constexpr double touched_time = 0.5;                 ///< seconds after input that count as such
 constexpr int frames_after_input = 3;
 

@@ -83,15 +83,15 @@ class Tape {
   void record(const char* operation, std::span<const Var> outputs, Backward backward);
   /// Gradient that arrived at a value; inside a backward function.
   Tensor upstream(const Var& var);
-  /// Where the gradient of a value has to go; undefined when nobody asks. Each call must be followed by exactly one
-  /// write.
+  /// Where the gradient of a value has to go; undefined when no gradient is wanted. Each call must be followed by
+  /// exactly one write.
   Grad gradient(const Var& var);
   /// The same for a gradient that is computed beside the others (`SideStream`), as those of weights are.
   Grad gradient_beside(const Var& var);
-  /// The same for an operation that can add what has arrived so far to what it writes, so that nobody copies it first.
+  /// The same for an operation that can add what has arrived so far to what it writes, so that no copy is made first.
   BasedGrad gradient_onto(const Var& var);
   bool wants_gradient(const Var& var) const { return var.defined() && slots_[var.id].wanted; }
-  /// Adds `source` to the gradient of `var`; nobody may write `source` until the backward pass has ended. The first
+  /// Adds `source` to the gradient of `var`; no kernel may write `source` until the backward pass has ended. The first
   /// gradient of a value is not copied: it is read where it lies.
   void pass_gradient(const Var& var, const Tensor& source);
   /// Views of adjacent column ranges that cover the last axis of x; gradients flow into one buffer without copies.

@@ -30,7 +30,8 @@ Summary summary_of(std::span<const double> x, std::span<const double> y, std::si
 
 /// A curve that grows at its end and always knows its extremes: drawing costs O(pixels), whatever its length. Points
 /// live in sealed blocks that copies share, so that a copy of a million points costs microseconds and a few kilobytes:
-/// the thread that appends hands out copies, and nobody waits. Not synchronised itself: append and copy on one thread.
+/// the thread that appends hands out copies, and no thread waits. Not synchronised itself: append and copy on one
+/// thread.
 class CurvePyramid {
  public:
   CurvePyramid() = default;

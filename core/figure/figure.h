@@ -1,39 +1,19 @@
 // What a plot shows, in data units: one value that the window draws and that the file writers draw again.
 #pragma once
 #include <cstddef>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
+
+#include "core/figure/values.h"
 
 namespace afterglow {
 
 class CurvePyramid;  // core/figure/decimate.h
-
-/// Numbers shared by figures, observations and frames: a million points are never copied to be drawn. Immutable, cheap
-/// to copy; `line.curve.x = std::vector<double>{0, 1, 2}` takes a vector, the second constructor shares an array that
-/// somebody else keeps growing behind `size`.
-class Values {
- public:
-  Values() = default;
-  Values(std::vector<double> numbers);
-  Values(std::initializer_list<double> numbers) : Values(std::vector<double>(numbers)) {}
-  Values(std::shared_ptr<const double[]> numbers, std::size_t size) : numbers_(std::move(numbers)), size_(size) {}
-
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  double operator[](std::size_t i) const { return numbers_[static_cast<std::ptrdiff_t>(i)]; }
-  std::span<const double> span() const { return {numbers_.get(), size_}; }
-
- private:
-  std::shared_ptr<const double[]> numbers_{};
-  std::size_t size_ = 0;
-};
 
 /// An interval in data units. `low < high` wherever one is asked for; what is not is repaired when drawn.
 struct Range {

@@ -39,7 +39,7 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
-  constexpr std::size_t longest_word = 100;  // nobody mistypes more, and the cost grows with the square
+  constexpr std::size_t longest_word = 100;  // no mistyped word is longer, and the cost grows with the square
   if (word.size() > longest_word) return "";
   std::size_t fewest = std::max<std::size_t>(1, word.size() / 3) + 1;
   std::string best;

@@ -46,7 +46,7 @@ struct Tensor {
 };
 
 /// Where a kernel puts a gradient: `tensor = value`, or `tensor += value` when `accumulate`. An undefined tensor means
-/// that nobody asks for this gradient and the kernel skips it.
+/// that this gradient is not wanted and the kernel skips it.
 struct Grad {
   Tensor tensor;
   bool accumulate = false;

@@ -34,7 +34,7 @@ double noise(std::uint64_t a, std::uint64_t b) {
 
 double accuracy_at(double step) { return 1.0 / (1.0 + std::exp(-(step - 260) / 28.0)); }
 
-PublishedCurve curve(std::int64_t size, const std::function<double(double)>& value_at) {
+Values curve(std::int64_t size, const std::function<double(double)>& value_at) {
   GrowingCurve grown;
   for (std::int64_t i = 0; i < size; ++i) grown.append(value_at(static_cast<double>(i + 1)));
   return grown.view();

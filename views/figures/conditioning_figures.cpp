@@ -41,7 +41,7 @@ Figure token_figure(const Observation& observation, std::string id, std::string 
 
 void add_heads(Figure& figure, const Trace& trace, const Selection& selection, double HeadStep::*member) {
   const int chosen = selected_trace_head(trace, selection);
-  // More names than colours are a list nobody reads: then only the selected head stands out, and the pointer names the
+  // More names than colours are too long a list: then only the selected head stands out, and the pointer names the
   // others.
   const bool are_many = head_count(trace) > max_named_heads;
   if (are_many) figure.labels = LabelPlacement::none;

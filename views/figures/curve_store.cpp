@@ -10,10 +10,10 @@ namespace afterglow {
 namespace {
 
 /// Whether `now` starts with everything that was seen. Storage that is still the same object was only appended to.
-bool continues(const PublishedCurve& seen, const PublishedCurve& now) {
-  if (now.size < seen.size) return false;
-  if (seen.values == now.values || seen.size == 0) return true;
-  return std::memcmp(seen.values.get(), now.values.get(), seen.size * sizeof(double)) == 0;
+bool continues(const Values& seen, const Values& now) {
+  if (now.size() < seen.size()) return false;
+  if (seen.span().data() == now.span().data() || seen.empty()) return true;
+  return std::memcmp(seen.span().data(), now.span().data(), seen.span().size_bytes()) == 0;
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ Curve CurveStore::grown(const std::string& key, const CurveSource& source, doubl
   kept.first_x = source.first_x;
   kept.smoothing = smoothing;
   const std::size_t size =
-      source.abscissa.empty() ? source.values.size : std::min(source.values.size, source.abscissa.size);
+      source.abscissa.empty() ? source.values.size() : std::min(source.values.size(), source.abscissa.size());
   for (std::size_t i = kept.pyramid.size(); i < size; ++i) {
     double value = source.values[i];
     if (smoothing > 0 && std::isfinite(value)) {

@@ -13,9 +13,9 @@ namespace afterglow {
 
 /// How values[i] of a published curve becomes a point: x = first_x + i, or an abscissa of its own.
 struct CurveSource {
-  PublishedCurve values;
+  Values values;
   double first_x = 1;
-  PublishedCurve abscissa;  ///< when not empty: the x of each value
+  Values abscissa;  ///< when not empty: the x of each value
 };
 
 class CurveStore {
@@ -29,7 +29,7 @@ class CurveStore {
 
  private:
   struct Kept {
-    PublishedCurve seen;
+    Values seen;
     double first_x = 1, smoothing = 0;
     CurvePyramid pyramid;
     double average = 0, weight = 1;  ///< weight: a^n

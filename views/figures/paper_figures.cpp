@@ -44,7 +44,7 @@ Line study_line(const StudyCurve& curve, std::string name, Ink ink) {
 constexpr std::array<const char*, 2> regularisation_names{"adaptive, λ_t = 0.02 |H_t|", "constant, λ = 0.25"};
 constexpr double smoothing_of_losses = 0.95;
 
-Line training_line(const RunCurves& run, std::size_t r, const PublishedCurve& values, double smoothing) {
+Line training_line(const RunCurves& run, std::size_t r, const Values& values, double smoothing) {
   const CurveSource source{values, static_cast<double>(run.first_step), {}};
   CurveStore curves;
   Line line;
@@ -101,7 +101,7 @@ Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs
     figure.series.emplace_back(number == 0 ? training_line(runs[r], r, runs[r].loss, smoothing_of_losses)
                                            : training_line(runs[r], r, runs[r].gradient_norm, 0));
   }
-  const std::size_t steps = runs.empty() ? 0 : runs.front().loss.size;
+  const std::size_t steps = runs.empty() ? 0 : runs.front().loss.size();
   figure.subtitle = std::to_string(steps) + " steps · seed " + std::to_string(seed);
   figure.provenance = "afterglow · " + figure.id + " · " + figure.subtitle;
   return figure;

@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-std::int64_t last_step(const RunCurves& run) { return run.first_step + static_cast<std::int64_t>(run.loss.size) - 1; }
+std::int64_t last_step(const RunCurves& run) { return run.first_step + static_cast<std::int64_t>(run.loss.size()) - 1; }
 
 /// The end of the step axis: the recipe's last step once a quarter of it is there, before that a round number ahead, so
 /// that the axis moves a handful of times in a whole run and not with every step.
@@ -73,7 +73,7 @@ void dress_run(Line& line, const Observation& observation, const Selection& sele
 
 /// One smoothed line per run with its raw values behind, the current run strongest.
 void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
-              PublishedCurve RunCurves::*member, const char* alone) {
+              Values RunCurves::*member, const char* alone) {
   for (const std::size_t r : shown_runs(observation, selection)) {
     const RunCurves& run = observation.runs[r];
     const bool is_current = r + 1 == observation.runs.size();
@@ -138,7 +138,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
   figure.y.scale = Scale::log;
   if (observation.runs.empty()) return figure;
   const RunCurves& run = observation.runs.back();
-  const auto add = [&](const std::string& name, const PublishedCurve& values, Ink ink, Dash dash, double width) {
+  const auto add = [&](const std::string& name, const Values& values, Ink ink, Dash dash, double width) {
     Line line;
     line.name = name;
     line.ink = ink;

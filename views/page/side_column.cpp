@@ -67,10 +67,10 @@ double draw_fact(const Frame& frame, const Rect& area, std::string_view label, c
 }
 
 /// Mean of the last values of a curve: what one would read off the smoothed line.
-double recent_mean(const PublishedCurve& curve) {
-  const std::size_t n = std::min<std::size_t>(curve.size, 16);
+double recent_mean(const Values& curve) {
+  const std::size_t n = std::min<std::size_t>(curve.size(), 16);
   double sum = 0;
-  for (std::size_t i = curve.size - n; i < curve.size; ++i) sum += curve[i];
+  for (std::size_t i = curve.size() - n; i < curve.size(); ++i) sum += curve[i];
   return sum / static_cast<double>(n);
 }
 

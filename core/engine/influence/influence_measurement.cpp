@@ -253,7 +253,7 @@ bool InfluenceMeasurement::advance_deep() {
   return true;
 }
 
-// Tails and race take turns, so that nobody waits long for the first of either.
+// Tails and race take turns, so that the first of either comes soon.
 bool InfluenceMeasurement::advance() {
   if (!working_) return false;
   is_race_turn_ = !is_race_turn_;

@@ -1,5 +1,5 @@
 // Norms of end-to-end Jacobian blocks |dy_t/dx_tau|_2 (Sessa, definition 3) by reverse passes through the tape, a few
-// at a time, so that whoever measures can do other things in between.
+// at a time, so that the worker can do other things in between.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -24,7 +24,7 @@ struct JacobianPlan {
   int tokens_at_once = 4096;  ///< of one pass, all rows together
 };
 
-/// How many tokens of one pass keep this device busy without holding up whoever shares it.
+/// How many tokens of one pass keep this device busy without holding up other programs that share it.
 int tokens_in_a_pass(const Backend& backend);
 
 /// How many tokens the next pass may have: no more than keep the device busy, nor than its memory bears. What a token

@@ -77,7 +77,7 @@ struct LayerRace::Candidate {
   std::unique_ptr<JacobianMeasure> measure;
   std::unique_ptr<PlantedRecall> recall;
   std::optional<LayerState> state;  // of the tokens so far; kept, so that a race holds the same memory from its end on
-  std::vector<double> step_times;   // ms, one for each token; 0 where nobody waited
+  std::vector<double> step_times;   // ms, one for each token; 0 where the time was not measured
 };
 
 std::vector<std::string> kinds_that_race_first() {

@@ -36,7 +36,7 @@ class LayerRace {
   const RaceConfig& config() const { return config_; }
   /// Layers of these kinds (empty: all), at initial weights drawn from the seed. Those that run already go on.
   void enter_initial(const std::vector<std::string>& kinds);
-  /// A layer that somebody else keeps until `forget_trained`; `weights` says what they are: "trained, step 120".
+  /// A layer that its model keeps until `forget_trained`; `weights` says what they are: "trained, step 120".
   void enter_trained(Layer& layer, const std::string& label, const std::string& weights);
   void forget_trained();
 

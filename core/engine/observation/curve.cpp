@@ -8,8 +8,8 @@ namespace afterglow {
 namespace {
 
 constexpr std::size_t first_capacity = 256;
-// Afterwards at once room for a long run. Pages that nobody has written to take no memory, whereas storage that doubles
-// again and again leaves behind what it has outgrown, in pieces too small to go back to the system.
+// Afterwards at once room for a long run. Pages that have not been written to take no memory, whereas storage that
+// doubles again and again leaves behind what it has outgrown, in pieces too small to go back to the system.
 constexpr std::size_t long_capacity = std::size_t{1} << 20;
 
 std::shared_ptr<double[]> copy_of(const double* values, std::size_t size, std::size_t capacity) {

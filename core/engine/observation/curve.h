@@ -4,16 +4,9 @@
 #include <cstddef>
 #include <memory>
 
-namespace afterglow {
+#include "core/figure/values.h"
 
-/// What was published of a curve: values [0, size), immutable.
-struct PublishedCurve {
-  std::shared_ptr<const double[]> values;
-  std::size_t size = 0;
-  double operator[](std::size_t i) const { return values[i]; }
-  bool empty() const { return size == 0; }
-  double back() const { return values[size - 1]; }
-};
+namespace afterglow {
 
 class GrowingCurve {
  public:
@@ -21,7 +14,8 @@ class GrowingCurve {
   /// Keeps the first `size` values; readers keep what they have.
   void truncate(std::size_t size);
   std::size_t size() const { return size_; }
-  PublishedCurve view() const { return {values_, size_}; }
+  /// What has been appended so far: later values do not change it.
+  Values view() const { return {values_, size_}; }
 
  private:
   std::shared_ptr<double[]> values_;

@@ -45,16 +45,16 @@ struct Mark {
 
 struct NamedCurve {
   std::string name;
-  PublishedCurve values;
+  Values values;
 };
 
 /// Value i belongs to training step first_step + i (steps count from 1).
 struct RunCurves {
   std::string run;  ///< "run 1", "branch of run 1 at 120"
   std::int64_t first_step = 1;
-  PublishedCurve loss, accuracy, learning_rate, gradient_norm;
-  std::vector<NamedCurve> layer_gradient_norms;     ///< one for each layer, same order as ModelSummary::layers
-  PublishedCurve held_out_step, held_out_accuracy;  ///< own abscissa: evaluated now and then
+  Values loss, accuracy, learning_rate, gradient_norm;
+  std::vector<NamedCurve> layer_gradient_norms;  ///< one for each layer, same order as ModelSummary::layers
+  Values held_out_step, held_out_accuracy;       ///< own abscissa: evaluated now and then
   std::vector<Mark> marks;
 };
 

@@ -8,7 +8,7 @@ constexpr std::size_t max_runs = 32;
 constexpr std::size_t max_checksums = 4096;  // beyond, the interval doubles and every other one goes
 
 std::int64_t last_step(const RunCurves& curves) {
-  return curves.first_step - 1 + static_cast<std::int64_t>(curves.loss.size);
+  return curves.first_step - 1 + static_cast<std::int64_t>(curves.loss.size());
 }
 }  // namespace
 

@@ -18,10 +18,10 @@ constexpr std::int64_t first_trained_steps = 20;  // before the tour: a step tak
 constexpr std::int64_t host_allowance = 16 * mebibyte, gpu_allowance = 64 * mebibyte;
 
 std::size_t values_in(const RunCurves& curves) {
-  std::size_t count = curves.held_out_step.size + curves.held_out_accuracy.size;
-  for (const PublishedCurve* curve : {&curves.loss, &curves.accuracy, &curves.learning_rate, &curves.gradient_norm})
-    count += curve->size;
-  for (const NamedCurve& curve : curves.layer_gradient_norms) count += curve.values.size;
+  std::size_t count = curves.held_out_step.size() + curves.held_out_accuracy.size();
+  for (const Values* curve : {&curves.loss, &curves.accuracy, &curves.learning_rate, &curves.gradient_norm})
+    count += curve->size();
+  for (const NamedCurve& curve : curves.layer_gradient_norms) count += curve.values.size();
   return count;
 }
 

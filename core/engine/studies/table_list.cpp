@@ -23,7 +23,7 @@ double accuracy_at(int pairs, TrainingRun& run) {
 /// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
 double steps_to_ninety_percent(TrainingRun& run) {
   const RunCurves curves = run.curves();
-  for (std::size_t i = 0; i < curves.held_out_step.size; ++i) {
+  for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
     if (curves.held_out_accuracy[i] >= 0.9) return static_cast<double>(curves.held_out_step[i]);
   }
   return std::numeric_limits<double>::quiet_NaN();
@@ -78,9 +78,9 @@ double accuracy_at_longer_lags(int times, TrainingRun& run) {
 
 double mean_of_last_losses(TrainingRun& run) {
   const RunCurves curves = run.curves();
-  const std::size_t count = std::min<std::size_t>(100, curves.loss.size);
+  const std::size_t count = std::min<std::size_t>(100, curves.loss.size());
   double sum = 0;
-  for (std::size_t i = curves.loss.size - count; i < curves.loss.size; ++i) sum += curves.loss[i];
+  for (std::size_t i = curves.loss.size() - count; i < curves.loss.size(); ++i) sum += curves.loss[i];
   return sum / static_cast<double>(count);
 }
 

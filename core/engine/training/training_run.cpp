@@ -105,10 +105,10 @@ bool TrainingRun::keeps_best() const {
 }
 
 std::int64_t TrainingRun::best_step() const {
-  const PublishedCurve steps = held_out_step_.view(), values = held_out_accuracy_.view();
+  const Values steps = held_out_step_.view(), values = held_out_accuracy_.view();
   std::int64_t best = -1;
   double most = -std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < values.size; ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     if (!(values[i] > most)) continue;
     most = values[i];
     best = static_cast<std::int64_t>(steps[i]);
@@ -119,10 +119,9 @@ std::int64_t TrainingRun::best_step() const {
 bool TrainingRun::is_out_of_patience() const {
   const std::int64_t patience = trainer_->config().patience;
   if (patience == 0) return false;
-  const PublishedCurve steps = held_out_step_.view();
+  const Values steps = held_out_step_.view();
   const std::int64_t best = best_step();
-  const auto worse = std::count_if(steps.values.get(), steps.values.get() + steps.size,
-                                   [&](double step) { return step > static_cast<double>(best); });
+  const auto worse = std::ranges::count_if(steps.span(), [&](double step) { return step > static_cast<double>(best); });
   return worse >= patience;
 }
 
@@ -137,12 +136,12 @@ Snapshot TrainingRun::snapshot_of(const TrainerState& state) const {
 
 /// Nothing where the best state is not at hand: patience was asked for only later.
 std::optional<HeldOutRecord> TrainingRun::record_until(std::int64_t step) const {
-  const PublishedCurve steps = held_out_step_.view(), values = held_out_accuracy_.view();
+  const Values steps = held_out_step_.view(), values = held_out_accuracy_.view();
   const std::int64_t best = best_step();
   if (!keeps_best() || best < 0 || best > step) return std::nullopt;
   HeldOutRecord record;
   record.best_step = best;
-  for (std::size_t i = 0; i < steps.size && steps[i] <= static_cast<double>(step); ++i) {
+  for (std::size_t i = 0; i < steps.size() && steps[i] <= static_cast<double>(step); ++i) {
     record.steps.push_back(steps[i]);
     record.values.push_back(values[i]);
   }
@@ -178,8 +177,8 @@ void TrainingRun::truncate_curves(std::int64_t step) {
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, step - first_step_ + 1));
   for (GrowingCurve* curve : {&loss_, &accuracy_, &learning_rate_, &gradient_norm_}) curve->truncate(size);
   for (GrowingCurve& curve : layer_norms_) curve.truncate(size);
-  const PublishedCurve steps = held_out_step_.view();
-  std::size_t kept = steps.size;
+  const Values steps = held_out_step_.view();
+  std::size_t kept = steps.size();
   while (kept > 0 && steps[kept - 1] > static_cast<double>(step)) --kept;
   held_out_step_.truncate(kept);
   held_out_accuracy_.truncate(kept);

@@ -16,14 +16,16 @@ namespace {
 
 constexpr int width = 1600, height = 1000;
 
-void shorten(PublishedCurve& curve, std::size_t size) { curve.size = std::min(curve.size, size); }
+void shorten(Values& curve, std::size_t size) {
+  curve = std::vector<double>(curve.span().begin(),
+                              curve.span().begin() + static_cast<std::ptrdiff_t>(std::min(curve.size(), size)));
+}
 
 /// The sample of a million points as it was when it had only `steps`.
 Observation training_after(const Observation& whole, std::size_t steps) {
   Observation part = whole;
   for (RunCurves& run : part.runs) {
-    for (PublishedCurve* curve : {&run.loss, &run.accuracy, &run.learning_rate, &run.gradient_norm})
-      shorten(*curve, steps);
+    for (Values* curve : {&run.loss, &run.accuracy, &run.learning_rate, &run.gradient_norm}) shorten(*curve, steps);
     for (NamedCurve& curve : run.layer_gradient_norms) shorten(curve.values, steps);
   }
   part.step = static_cast<std::int64_t>(steps);

@@ -51,8 +51,8 @@ TEST(Patience, EndsTheRunAndCountsByItsBestStep) {
   }
   const RunCurves curves = run.curves();
   ASSERT_LT(run.step(), 400) << "validation never got worse; the test needs a higher rate";
-  ASSERT_GE(curves.held_out_accuracy.size, 4u);
-  const std::size_t last = curves.held_out_accuracy.size - 1;
+  ASSERT_GE(curves.held_out_accuracy.size(), 4u);
+  const std::size_t last = curves.held_out_accuracy.size() - 1;
   for (std::size_t i = last - 2; i <= last; ++i)
     EXPECT_LE(curves.held_out_accuracy[i], curves.held_out_accuracy[last - 3]) << "three in a row brought nothing";
   EXPECT_EQ(run.best_step(), static_cast<std::int64_t>(curves.held_out_step[last - 3]));

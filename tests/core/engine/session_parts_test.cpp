@@ -66,7 +66,7 @@ TEST(RunArchive, KeepsRunsThatWereTrainedAndTheLast32OfThem) {
   for (std::size_t i = 1; i <= 40; ++i) archive.replace(curves_of(i));
   EXPECT_EQ(archive.name(), "run 41");
   ASSERT_EQ(archive.runs().size(), 32u);
-  EXPECT_EQ(archive.runs().front().loss.size, 9u);
+  EXPECT_EQ(archive.runs().front().loss.size(), 9u);
 }
 
 TEST(RunArchive, KeepsWhatARewindTookBackOnlyWhenAChangeFollows) {
@@ -76,7 +76,7 @@ TEST(RunArchive, KeepsWhatARewindTookBackOnlyWhenAChangeFollows) {
   archive.change("run 1", 8);
   ASSERT_EQ(archive.runs().size(), 1u);
   EXPECT_EQ(archive.runs()[0].run, "run 1 before the change at 8");
-  EXPECT_EQ(archive.runs()[0].loss.size, 15u);
+  EXPECT_EQ(archive.runs()[0].loss.size(), 15u);
   archive.change("run 1", 9);
   archive.rewind(curves_of(15), 15);
   archive.change("run 1", 15);  // trained again as it was

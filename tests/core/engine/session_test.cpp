@@ -53,7 +53,7 @@ TEST(Session, TrainsToTheEndWithTheChecksumOfTheHeadlessRun) {
   const Seen end =
       wait_for(session, [](const Observation& now) { return now.finished && !now.running && now.checksum_step == 40; });
   EXPECT_EQ(end->checksum, checksum_without_session(40));
-  EXPECT_EQ(end->runs.back().loss.size, 40u);
+  EXPECT_EQ(end->runs.back().loss.size(), 40u);
   EXPECT_FALSE(end->spectrum_history.empty());
   ASSERT_TRUE(end->trace);
   EXPECT_EQ(end->trace->step, 40);
@@ -116,7 +116,7 @@ TEST(Session, KeepsTheCurveThatAChangeReplaces) {
   const Seen after = go("step", R"({"count": 7})", 15);
   ASSERT_EQ(after->runs.size(), 2u) << "one change, one former curve";
   EXPECT_EQ(after->runs[0].run, "run 1 before the change at 8");
-  ASSERT_EQ(after->runs[0].loss.size, 15u);
+  ASSERT_EQ(after->runs[0].loss.size(), 15u);
   for (std::size_t i = 0; i < 15; ++i) EXPECT_EQ(after->runs[0].loss[i], before->runs[0].loss[i]) << i;
   EXPECT_NE(after->runs[1].loss.back(), before->runs[0].loss.back());
   session.send({"reset", "{}"});

@@ -55,8 +55,8 @@ TEST(Soak, CurvesAndStatesAreKept) {
   Observation observation;
   observation.history_bytes = 1000;
   RunCurves& run = observation.runs.emplace_back();
-  run.loss.size = 10;
-  run.layer_gradient_norms.push_back({"1 ska", {nullptr, 5}});
+  run.loss = std::vector<double>(10);
+  run.layer_gradient_norms.push_back({"1 ska", std::vector<double>(5)});
   EXPECT_EQ(kept_bytes_of(observation), 1000 + 15 * 8);
 }
 

@@ -44,9 +44,9 @@ TEST(TrainingRun, LossFallsOnTheTask) {
   TrainingRun run(small_recipe(), *backend);
   train_to(run, 40);
   const RunCurves curves = run.curves();
-  ASSERT_EQ(curves.loss.size, 40u);
+  ASSERT_EQ(curves.loss.size(), 40u);
   EXPECT_LT(curves.loss[39], 0.95 * curves.loss[0]);
-  EXPECT_EQ(curves.held_out_step.size, 4u);
+  EXPECT_EQ(curves.held_out_step.size(), 4u);
   EXPECT_EQ(curves.layer_gradient_norms.size(), run.trainer().parts().size());
   double squares = 0;
   for (const NamedCurve& layer : curves.layer_gradient_norms) squares += layer.values[5] * layer.values[5];
@@ -68,7 +68,7 @@ TEST(TrainingRun, RewindsExactlyOverManyRandomMoves) {
     run.go_to(step);
     ASSERT_EQ(run.step(), step);
     ASSERT_EQ(run.trainer().checksum(), checksums[step]) << "step " << step << ", move " << move;
-    ASSERT_EQ(run.curves().loss.size, static_cast<std::size_t>(step));
+    ASSERT_EQ(run.curves().loss.size(), static_cast<std::size_t>(step));
   }
 }
 

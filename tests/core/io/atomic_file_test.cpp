@@ -90,7 +90,7 @@ TEST_F(AtomicFile, FoldersAndEmptyNamesAreRefused) {
   EXPECT_THAT(message_of(ExitCode::bad_input, [] { write_file_atomically("", "x"); }), HasSubstr("no file name"));
 }
 
-/// Runs in a child process, as somebody without the rights of the superuser.
+/// Runs in a child process, as a user without the rights of the superuser.
 [[noreturn]] void write_into_read_only_folder(const fs::path& path) {
   if (::geteuid() == 0 && ::setuid(65534) != 0) std::_Exit(3);
   try {

@@ -24,7 +24,7 @@
 namespace afterglow {
 namespace {
 
-PublishedCurve published(const std::vector<double>& values) {
+Values published(const std::vector<double>& values) {
   GrowingCurve curve;
   for (const double v : values) curve.append(v);
   return curve.view();

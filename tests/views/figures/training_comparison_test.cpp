@@ -9,17 +9,11 @@
 namespace afterglow {
 namespace {
 
-PublishedCurve published(std::initializer_list<double> values) {
-  const std::shared_ptr<double[]> copy(new double[values.size()]);
-  std::copy(values.begin(), values.end(), copy.get());
-  return {copy, values.size()};
-}
-
 RunCurves run_of(const std::string& name, std::initializer_list<double> losses, std::initializer_list<double> norms) {
   RunCurves run;
   run.run = name;
-  run.loss = run.accuracy = run.learning_rate = published(losses);
-  run.gradient_norm = published(norms);
+  run.loss = run.accuracy = run.learning_rate = losses;
+  run.gradient_norm = norms;
   return run;
 }
 
@@ -70,7 +64,7 @@ TEST(TrainingFigures, GradientNormsOfLayersThatShareAColourDifferInTheirDashes) 
   observation.runs = {run_of("run 1", {3, 2}, {8, 9})};
   for (const char* kind : {"embedding", "gka", "swiglu", "mamba2", "mamba3", "head"}) {
     observation.model.layers.push_back({std::string("0 ") + kind, "", kind, "", 0, 0, 0});
-    observation.runs[0].layer_gradient_norms.push_back({std::string("0 ") + kind, published({1, 2})});
+    observation.runs[0].layer_gradient_norms.push_back({std::string("0 ") + kind, {1, 2}});
   }
   CurveStore curves;
   const Figure figure = training_figures(observation, {}, curves)[2];
