@@ -53,6 +53,15 @@ inline void put_wheel(ImGuiIO& io, float amount) {
   io.MouseWheel = amount;
 #endif
 }
+inline void put_ctrl(ImGuiIO& io, bool is_down) {
+#if IMGUI_VERSION_NUM >= 18900
+  io.AddKeyEvent(ImGuiMod_Ctrl, is_down);
+#elif IMGUI_VERSION_NUM >= 18700
+  io.AddKeyEvent(ImGuiKey_ModCtrl, is_down);
+#else
+  io.KeyCtrl = is_down;
+#endif
+}
 inline bool has_glyph(ImFont* font, ImWchar character) {
 #if IMGUI_VERSION_NUM >= 19200
   return font->IsGlyphInFont(character);

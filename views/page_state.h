@@ -115,12 +115,15 @@ struct PageState {
   std::string focused_slider;               ///< key of the setting that the arrow keys move; empty: none
   bool slider_is_sought = false;            ///< it was chosen just now: the column scrolls there
   int slider_steps = 0;                     ///< how far it shall move, in hundredths of its track
+  double grabbed_share = 0;                 ///< where the held slider's knob was when it was grabbed
+  double column_scrolled_at = -1;           ///< when the wheel scrolled the side column last; seconds
   Crosshair key_crosshair;                  ///< moved by keys; the pointer over a plot ends it
   std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; so the next two
   std::vector<ShownPlot> shown_plots;
   std::vector<std::string> shown_sliders;
   std::string drawn_panel;            ///< the one that is being drawn
   bool right_click_is_taken = false;  ///< in this frame, by a dot or a plot
+  bool wheel_is_taken = false;        ///< in this frame, by a slider
   MenuState menu;
   HintState hints;
   int shuttle = 0;           ///< speed and direction of J K L

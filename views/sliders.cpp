@@ -15,24 +15,27 @@ namespace afterglow {
 
 namespace {
 constexpr double longest_answer = 0.5;  ///< seconds
-}
+constexpr double longest_rest = 0.5;    ///< between two notches of one turn of the wheel; seconds
+}  // namespace
 
 TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, double share) {
   TrackResult result;
   result.share = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
   const double knob = frame.px(6), from = row.x + knob, length = std::max(1.0, row.width - 2 * knob);
   const Press press = press_area(id, row);
+  const ImGuiIO& io = ImGui::GetIO();
+  // A hand that only clicks trembles by less than this.
+  const double least = frame.px(3), dragged = std::sqrt(static_cast<double>(io.MouseDragMaxDistanceSqr[0]));
+  if (press.started) frame.state.grabbed_share = result.share;
+  const bool is_dragged = (press.held || press.released) && dragged >= least;
   result.held = press.held;
-  result.hovered = press.hovered;
-  result.released = press.released;
-  if (press.double_clicked) {
-    result.reset = true;
-  } else if (press.held && (press.started || ImGui::GetIO().MouseDelta.x != 0)) {
-    result.share = std::clamp((mouse_place().x - from) / length, 0.0, 1.0);
-    result.moved = true;
-  } else if (press.hovered && ImGui::GetIO().MouseWheel != 0) {
-    result.share = std::clamp(result.share + 0.01 * static_cast<double>(ImGui::GetIO().MouseWheel), 0.0, 1.0);
-    result.moved = result.released = true;
+  result.reset = press.double_clicked;
+  result.released = press.released && is_dragged;
+  result.clicked = press.clicked && !is_dragged;
+  result.moved = !result.reset && is_dragged && (press.released || io.MouseDelta.x != 0);
+  if (result.moved) {
+    const double way = mouse_place().x - static_cast<double>(io.MouseClickedPos[0].x);
+    result.share = std::clamp(frame.state.grabbed_share + way / length, 0.0, 1.0);
   }
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -94,18 +97,34 @@ void draw_number_field(Frame& frame, const Setting& setting, const Rect& box,
   edit = {};
 }
 
-/// The arrow keys on the chosen slider; whole numbers move by at least one.
-void move_by_keys(Frame& frame, const Setting& setting, double value, const Rect& area,
-                  const std::function<void(double, bool)>& send) {
+/// Notches of the wheel that are meant for this slider and not for the column that it stands in.
+double wheel_steps(Frame& frame, const Setting& setting, const Rect& area) {
+  const ImGuiIO& io = ImGui::GetIO();
+  PageState& state = frame.state;
+  if (io.MouseWheel == 0 || !ImGui::IsWindowHovered() || !area.contains(mouse_place())) return 0;
+  const bool is_scrolling = frame.time - state.column_scrolled_at < longest_rest;
+  if (!io.KeyCtrl && (is_scrolling || state.focused_slider != setting.key)) return 0;
+  state.wheel_is_taken = true;
+  return static_cast<double>(io.MouseWheel);
+}
+
+/// Marks the chosen slider; how far the arrow keys shall move it, in hundredths of its track.
+int key_steps(Frame& frame, const Setting& setting, const Rect& area) {
   PageState& state = frame.state;
   state.shown_sliders.push_back(setting.key);
-  if (state.focused_slider != setting.key) return;
+  if (state.focused_slider != setting.key) return 0;
   FigureCanvas canvas = frame.look.canvas();
   const double rim = frame.px(4);
-  canvas.stroke_rect({area.x - rim, area.y - frame.px(1), area.width + 2 * rim, frame.px(36)}, frame.px(5),
+  canvas.stroke_rect({area.x - rim, area.y - frame.px(1), area.width + 2 * rim, area.height - frame.px(2)}, frame.px(5),
                      {frame.look.theme->accent, std::max(1.0, frame.px(1)), Dash::solid});
   if (std::exchange(state.slider_is_sought, false)) ImGui::SetScrollHereY();
-  const int steps = std::exchange(state.slider_steps, 0);
+  return std::exchange(state.slider_steps, 0);
+}
+
+/// The arrow keys and the wheel; whole numbers move by at least one.
+void move_by_steps(Frame& frame, const Setting& setting, double value, const Rect& area,
+                   const std::function<void(double, bool)>& send) {
+  const double steps = key_steps(frame, setting, area) + wheel_steps(frame, setting, area);
   if (steps == 0) return;
   const double share = std::clamp(share_of(setting, value) + 0.01 * steps, 0.0, 1.0);
   double wanted = value_at(setting, share);
@@ -113,7 +132,7 @@ void move_by_keys(Frame& frame, const Setting& setting, double value, const Rect
     wanted = std::clamp(value + (steps > 0 ? 1 : -1), setting.minimum, setting.maximum);
   if (wanted == value) return;
   send(wanted, false);
-  state.edit = {setting.key, wanted, false, false, "", frame.time};
+  frame.state.edit = {setting.key, wanted, false, false, "", frame.time};
 }
 
 }  // namespace
@@ -166,9 +185,11 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
     send(edit.value, false);
     edit.sent_at = frame.time;
   }
-  if (!(is_mine && edit.is_typing)) move_by_keys(frame, setting, value, area, send);
+  if (result.clicked) frame.state.focused_slider = setting.key;
+  const Rect whole{area.x, area.y, area.width, frame.px(slider_height)};
+  if (!(is_mine && edit.is_typing)) move_by_steps(frame, setting, value, whole, send);
   ImGui::PopID();
-  return frame.px(38);
+  return whole.height;
 }
 
 double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {

@@ -1,4 +1,5 @@
-// Sliders for settings: drag, wheel for fine steps, a click on the number to type it, a double click for the default.
+// Sliders for settings: drag, Ctrl + wheel for fine steps, a click on the number to type it, a double click for the
+// default.
 #pragma once
 #include <functional>
 
@@ -7,12 +8,15 @@
 namespace afterglow {
 
 struct TrackResult {
-  bool moved = false;  ///< to `share`, while held or by the wheel
-  bool reset = false;  ///< double click
-  bool released = false, held = false, hovered = false;
+  bool moved = false;     ///< to `share`, by a drag
+  bool reset = false;     ///< double click
+  bool released = false;  ///< after a drag
+  bool clicked = false;   ///< without a drag
+  bool held = false;
   double share = 0;  ///< in [0, 1]
 };
-/// The track alone. The wheel moves by 1/100 of the track.
+/// The track alone. A drag moves the knob by as much as the pointer moves, wherever on the track it begins; a click
+/// moves nothing.
 TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, double share);
 
 /// Place of a value on its slider and back; logarithmic where the setting is, whole numbers where it is integer.
@@ -24,8 +28,11 @@ double typed_value(const Setting& setting, const std::string& text);
 /// As it is shown: few digits, "1.0e−3".
 std::string setting_text(const Setting& setting, double value);
 
-/// Label, value and track of one number. `send(value, is_live)` gets each value on its way while the knob is dragged,
-/// and the one that settles with is_live false. Returns the height used.
+/// Height of `value_slider`, in layout units.
+constexpr double slider_height = 38;
+/// Label, value and track of one number. The wheel over it moves by 1/100 of the track with Ctrl, or without where the
+/// slider is the chosen one, unless scrolling has just brought it under the pointer. `send(value, is_live)` gets each
+/// value on its way while the knob is dragged, and the one that settles with is_live false. Returns the height used.
 double value_slider(Frame& frame, const Setting& setting, const Rect& area,
                     const std::function<void(double value, bool is_live)>& send);
 /// The same for a hyperparameter: sends `set`.

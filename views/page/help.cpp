@@ -30,6 +30,8 @@ const std::array mouse_lines{
     KeyLine{"Right click a dot", "Switch the mode off or on"},
     KeyLine{"Right click elsewhere", "Menu of the plot or panel"},
     KeyLine{"Click a number", "Type the exact value"},
+    KeyLine{"Drag a slider", "Change the value; a click chooses it for keys"},
+    KeyLine{"Ctrl + wheel", "Change the slider under the pointer in fine steps"},
     KeyLine{"Double click a slider", "Back to the default"},
     KeyLine{"Rest on a title or axis", "Formula card; F1 keeps it"},
 };

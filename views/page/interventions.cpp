@@ -14,6 +14,8 @@ namespace afterglow {
 
 namespace {
 
+constexpr double fact_height = 23, switch_height = 24;  ///< of its rows, in layout units
+
 struct Knob {
   const char* key;
   const char* label;
@@ -81,11 +83,13 @@ double draw_mode_switch(Frame& frame, const HeadSpectrum& head, const ProbedHead
 
 double draw_consequence(Frame& frame, const Rect& row) {
   const auto& probe = frame.seen().probe;
-  if (!probe) return 0;
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  row_text(frame.look, canvas, row, probe->is_edited() ? "accuracy now" : "accuracy",
-           {body_size, FontFace::regular, theme.dim, Anchor::start});
+  row_text(frame.look, canvas, row, "probe accuracy", {body_size, FontFace::regular, theme.dim, Anchor::start});
+  if (!probe) {
+    row_text(frame.look, canvas, row, "–", {small_size, FontFace::mono, theme.faint, Anchor::end});
+    return row.height;
+  }
   const std::string after = number_text(probe->accuracy_after, 3);
   const Color ink = probe->accuracy_after < probe->accuracy_before ? theme.failure : theme.series[0];
   const double width = row_text(frame.look, canvas, row, after, {small_size, FontFace::mono, ink, Anchor::end});
@@ -95,11 +99,23 @@ double draw_consequence(Frame& frame, const Rect& row) {
   return row.height;
 }
 
+/// The room of the section before its head is known, so that nothing below moves when it comes; none where the model
+/// has no such head.
+double draw_awaited(Frame& frame, const Rect& area) {
+  const auto has_heads = [](const LayerSummary& layer) { return shows(layer.kind, LayerTrait::koopman_heads); };
+  if (std::ranges::none_of(frame.seen().model.layers, has_heads)) return 0;
+  const double head = section_head(frame, area, "Intervene");
+  FigureCanvas canvas = frame.look.canvas();
+  row_text(frame.look, canvas, {area.x, area.y + head, area.width, frame.px(fact_height)},
+           "Comes with the first spectrum.", {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
+  return head + frame.px(fact_height + 2 * switch_height + static_cast<double>(std::size(knobs)) * slider_height);
+}
+
 }  // namespace
 
 double draw_interference(Frame& frame, const Rect& area) {
   const HeadSpectrum* trained = selected_head(frame.seen(), frame.state.selection);
-  if (!trained) return 0;
+  if (!trained) return draw_awaited(frame, area);
   const ProbedHead* probed = probed_head(frame.seen(), *trained);
   const HeadSpectrum& seen = probed ? probed->spectrum : *trained;
   ImGui::PushID("interference");
@@ -107,10 +123,10 @@ double draw_interference(Frame& frame, const Rect& area) {
   const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
   y += section_head(
       frame, row(20),
-      "Interfere · " + layer_name(frame.seen(), trained->layer) + " · head " + std::to_string(trained->head));
-  y += draw_consequence(frame, row(23));
-  y += draw_head_switches(frame, *trained, row(24));
-  y += draw_mode_switch(frame, *trained, probed, row(24));
+      "Intervene · " + layer_name(frame.seen(), trained->layer) + " · head " + std::to_string(trained->head));
+  y += draw_consequence(frame, row(fact_height));
+  y += draw_head_switches(frame, *trained, row(switch_height));
+  y += draw_mode_switch(frame, *trained, probed, row(switch_height));
   for (const Knob& knob : knobs) {
     const Setting setting{std::string("override ") + knob.key,
                           knob.label,

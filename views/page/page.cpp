@@ -38,6 +38,7 @@ void forget_last_frame(PageState& state) {
   state.shown_plots.clear();
   state.shown_sliders.clear();
   state.right_click_is_taken = false;
+  state.wheel_is_taken = false;
   state.hints.dot.reset();
 }
 

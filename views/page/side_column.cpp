@@ -74,6 +74,33 @@ double recent_mean(const Values& curve) {
   return sum / static_cast<double>(n);
 }
 
+/// What the newest earlier runs came to, the last one at the right, in the colours of their curves.
+double draw_earlier_runs(Frame& frame, const Rect& area) {
+  const Observation& o = frame.seen();
+  const Theme& theme = *frame.look.theme;
+  const Rect row{area.x, area.y, area.width, frame.px(23)};
+  constexpr std::size_t most = 3;
+  FigureCanvas canvas = frame.look.canvas();
+  row_text(frame.look, canvas, row, "earlier runs", {body_size, FontFace::regular, theme.dim, Anchor::start});
+  std::string names;
+  double right = row.right();
+  for (std::size_t r = o.runs.size(), shown = 0; r-- > 0 && shown < most;) {
+    if (r + 1 == o.runs.size() || o.runs[r].accuracy.empty()) continue;
+    const std::string value = number_text(recent_mean(o.runs[r].accuracy), 3);
+    const Ink ink = frame.state.selection.earlier == EarlierRuns::coloured ? run_ink(r) : Role::faint;
+    right -= row_text(frame.look, canvas, {row.x, row.y, right - row.x, row.height}, value,
+                      {small_size, FontFace::mono, ink_color(theme, ink), Anchor::end}) +
+             frame.px(8);
+    names = o.runs[r].run + " " + value + (names.empty() ? "" : ", ") + names;
+    ++shown;
+  }
+  if (names.empty())
+    row_text(frame.look, canvas, row, "–", {small_size, FontFace::mono, theme.faint, Anchor::end});
+  else if (press_area("earlier", row).hovered)
+    hint_box(frame, row, names);
+  return row.height;
+}
+
 double draw_task(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();
   const Theme& theme = *frame.look.theme;
@@ -86,18 +113,27 @@ double draw_task(Frame& frame, const Rect& area) {
     y += frame.px(18);
   }
   y += frame.px(3);
-  for (std::size_t r = o.runs.size(); r-- > 0 && o.runs.size() - r <= 4;) {
-    if (o.runs[r].accuracy.empty()) continue;
-    const bool is_current = r + 1 == o.runs.size();
-    const Ink ink = is_current || frame.state.selection.earlier == EarlierRuns::coloured ? run_ink(r) : Role::faint;
-    y += draw_fact(frame, rest(), is_current ? o.measures.quality : o.runs[r].run,
-                   number_text(recent_mean(o.runs[r].accuracy), 3), ink_color(theme, ink), FontFace::mono);
-  }
-  if (!o.runs.empty() && !o.runs.back().held_out_accuracy.empty()) {
-    y += draw_fact(frame, rest(), "held out", number_text(o.runs.back().held_out_accuracy.back(), 3), theme.text,
+  // Rows whose number is yet to come stand there from the start, so that nothing below them moves.
+  const RunCurves none, &now = o.runs.empty() ? none : o.runs.back();
+  const auto fact = [&](std::string_view label, const PublishedCurve& of, double value, Color color) {
+    y += draw_fact(frame, rest(), label, of.empty() ? "–" : number_text(value, 3), of.empty() ? theme.faint : color,
                    FontFace::mono);
-  }
-  return y - area.y;
+  };
+  const Ink ink = run_ink(o.runs.empty() ? 0 : o.runs.size() - 1);
+  fact(o.measures.quality, now.accuracy, recent_mean(now.accuracy), ink_color(theme, ink));
+  fact("held out", now.held_out_accuracy, now.held_out_accuracy.empty() ? 0 : now.held_out_accuracy.back(), theme.text);
+  return y + draw_earlier_runs(frame, rest()) - area.y;
+}
+
+/// The wheel scrolls the column where no slider has taken it.
+void scroll_by_wheel(Frame& frame) {
+  const ImGuiIO& io = ImGui::GetIO();
+  if (io.MouseWheel == 0 || io.KeyCtrl || frame.state.wheel_is_taken || !ImGui::IsWindowHovered()) return;
+  constexpr double notch = 60;
+  const double wanted = static_cast<double>(ImGui::GetScrollY()) - frame.px(notch) * static_cast<double>(io.MouseWheel);
+  ImGui::SetScrollY(std::clamp(static_cast<float>(wanted), 0.0f, ImGui::GetScrollMaxY()));
+  frame.state.column_scrolled_at = frame.time;
+  ask_frame(frame.state);
 }
 
 }  // namespace
@@ -106,7 +142,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(area.y)});
   ImGui::BeginChild("side", {static_cast<float>(area.width), static_cast<float>(area.height)}, false,
-                    ImGuiWindowFlags_NoNav);
+                    ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse);
   const double margin = frame.px(14), scrolled = static_cast<double>(ImGui::GetScrollY());
   const double width = area.width - 2 * margin;
   double y = area.y + frame.px(12) - scrolled;
@@ -127,6 +163,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
   // Tells Dear ImGui how long the column is, so that it scrolls when it has to.
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(y)});
   ImGui::Dummy({1, static_cast<float>(frame.px(12))});
+  scroll_by_wheel(frame);
   ImGui::EndChild();
 }
 

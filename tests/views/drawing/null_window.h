@@ -31,6 +31,7 @@ class NullWindow {
 
   void mouse(double x, double y) { put_mouse(ImGui::GetIO(), static_cast<float>(x), static_cast<float>(y)); }
   void button(bool is_down, int which = 0) { put_button(ImGui::GetIO(), which, is_down); }
+  void ctrl(bool is_down) { put_ctrl(ImGui::GetIO(), is_down); }
   void wheel(double notches) { put_wheel(ImGui::GetIO(), static_cast<float>(notches)); }
 
   void show(Observation observation) { observation_ = std::make_shared<const Observation>(std::move(observation)); }

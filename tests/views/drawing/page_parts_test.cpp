@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tests/support/sample_observations.h"
@@ -69,6 +70,59 @@ TEST_F(SliderTest, ADragSendsLiveValuesAndSettlesOnTheLast) {
   EXPECT_EQ(settled[0].name, "set");
   EXPECT_NE(settled[0].value.find("learning_rate"), std::string::npos);
   EXPECT_EQ(settled[0].value.find("live"), std::string::npos);
+}
+
+TEST_F(SliderTest, AClickOnTheTrackChoosesButDoesNotMove) {
+  window.mouse(250, 37);
+  draw(2);
+  window.button(true);
+  draw();
+  window.mouse(251, 37);
+  draw();
+  window.button(false);
+  draw(2);
+  EXPECT_TRUE(window.commands.take().empty());
+  EXPECT_EQ(window.state.focused_slider, setting.key);
+}
+
+TEST_F(SliderTest, ADragMovesByItsOwnLengthWhereverItBegins) {
+  const double before = share_of(setting, setting.value), way = 30;
+  ASSERT_GT(before, 0.5) << "the knob is to the right of where the drag begins";
+  window.mouse(60, 37);
+  draw(2);
+  window.button(true);
+  draw();
+  window.mouse(60 + way, 37);
+  draw();
+  window.button(false);
+  draw(2);
+  const auto sent = window.commands.take();
+  ASSERT_FALSE(sent.empty());
+  const double track = 300 - 2 * window.look.px(6);
+  const double after = nlohmann::json::parse(sent.back().value)["to"].get<double>();
+  EXPECT_NEAR(share_of(setting, after), before + way / track, 0.005);
+}
+
+TEST_F(SliderTest, TheWheelIsForTheColumnUnlessItIsMeantForTheSlider) {
+  const auto turn = [&] {
+    draw(2);
+    window.wheel(-1);
+    draw(2);
+    return window.commands.take();
+  };
+  window.mouse(150, 37);
+  EXPECT_TRUE(turn().empty());
+  window.ctrl(true);
+  const auto with_ctrl = turn();
+  window.ctrl(false);
+  ASSERT_EQ(with_ctrl.size(), 1u);
+  EXPECT_EQ(with_ctrl[0].name, "set");
+  EXPECT_EQ(with_ctrl[0].value.find("live"), std::string::npos) << "a notch is a whole change";
+  EXPECT_LT(nlohmann::json::parse(with_ctrl[0].value)["to"].get<double>(), setting.value);
+  window.state.focused_slider = setting.key;
+  EXPECT_EQ(turn().size(), 1u);
+  window.mouse(150, 150);
+  EXPECT_TRUE(turn().empty()) << "the pointer is elsewhere";
 }
 
 TEST_F(SliderTest, ADoubleClickGivesTheDefault) {
