@@ -12,6 +12,8 @@ std::vector<double> singular_values(std::span<const double> A, int rows, int col
   if (rows <= 0 || columns <= 0 || A.size() != static_cast<std::size_t>(rows) * columns) return {};
   const Eigen::Map<const RowMajor> matrix(A.data(), rows, columns);
   if (!matrix.allFinite()) return {};
+  // Those of zeros are zeros; divide and conquer may answer with the smallest number there is.
+  if (matrix.isZero(0)) return std::vector<double>(static_cast<std::size_t>(std::min(rows, columns)), 0.0);
   const Eigen::BDCSVD<Eigen::MatrixXd> svd{Eigen::MatrixXd(matrix)};
   return {svd.singularValues().begin(), svd.singularValues().end()};
 }
@@ -24,9 +26,9 @@ double spectral_norm(std::span<const double> A, int rows, int columns) {
 
 int numerical_rank(std::span<const double> singular_values, double relative) {
   if (singular_values.empty()) return 0;
-  const double least = relative * singular_values.front();
+  const double smallest = relative * singular_values.front();
   return static_cast<int>(
-      std::count_if(singular_values.begin(), singular_values.end(), [&](double value) { return value > least; }));
+      std::count_if(singular_values.begin(), singular_values.end(), [&](double value) { return value > smallest; }));
 }
 
 }  // namespace afterglow

@@ -115,7 +115,7 @@ double draw_task(Frame& frame, const Rect& area) {
   y += frame.px(3);
   // Rows whose number is yet to come stand there from the start, so that nothing below them moves.
   const RunCurves none, &now = o.runs.empty() ? none : o.runs.back();
-  const auto fact = [&](std::string_view label, const PublishedCurve& of, double value, Color color) {
+  const auto fact = [&](std::string_view label, const Values& of, double value, Color color) {
     y += draw_fact(frame, rest(), label, of.empty() ? "–" : number_text(value, 3), of.empty() ? theme.faint : color,
                    FontFace::mono);
   };

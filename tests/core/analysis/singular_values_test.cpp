@@ -26,7 +26,8 @@ TEST(SingularValues, AwkwardInput) {
   EXPECT_EQ(spectral_norm({}, 0, 3), 0.0);
   EXPECT_TRUE(std::isnan(spectral_norm(std::vector<double>{INFINITY}, 1, 1)));
   EXPECT_DOUBLE_EQ(spectral_norm(std::vector<double>{0, -1e300}, 1, 2), 1e300);
-  EXPECT_EQ(spectral_norm(std::vector<double>(6, 0.0), 2, 3), 0.0);
+  EXPECT_EQ(singular_values(std::vector<double>(6, 0.0), 2, 3), std::vector<double>(2, 0.0))
+      << "exactly, on any machine";
 }
 
 TEST(SingularValues, RankCountsWhatIsNotRounding) {
