@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -54,7 +55,12 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->serve(); });
+  state_->workers.reserve(static_cast<std::size_t>(threads - 1));
+  try {
+    for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->serve(); });
+  } catch (const std::system_error&) {
+    // The system grants no more threads; the work is shared among those there are, with the same results.
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -8,7 +8,7 @@ namespace afterglow {
 
 class ThreadPool {
  public:
-  /// threads <= 0 takes the number of cores. The calling thread works too.
+  /// threads <= 0 takes the number of cores. The calling thread works too. The system may grant fewer threads.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   int threads() const;

@@ -1,5 +1,6 @@
 // The thread pool: every piece exactly once, whatever the number of threads and pieces.
 #include <gmock/gmock.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <numeric>
@@ -48,6 +49,37 @@ TEST_P(ThreadPoolTest, SurvivesManyShortLoops) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 3, 8));
+
+/// New threads ask for a stack of this size [bytes].
+class ThreadStackSize {
+ public:
+  explicit ThreadStackSize(std::size_t bytes) {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t asked;
+    pthread_getattr_default_np(&asked);
+    pthread_attr_setstacksize(&asked, bytes);
+    pthread_setattr_default_np(&asked);
+    pthread_attr_destroy(&asked);
+  }
+  ~ThreadStackSize() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  ThreadStackSize(const ThreadStackSize&) = delete;
+  ThreadStackSize& operator=(const ThreadStackSize&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(ThreadPool, GoesOnWithTheThreadsThatCouldBeMade) {
+  const ThreadStackSize more_than_there_is(std::size_t{1} << 60);
+  ThreadPool pool(4);
+  EXPECT_EQ(pool.threads(), 1);
+  int calls = 0;
+  pool.for_each(5, [&](std::int64_t) { ++calls; });
+  EXPECT_EQ(calls, 5);
+}
 
 TEST(ThreadPool, TakesTheNumberOfCoresByDefault) { EXPECT_GE(ThreadPool(0).threads(), 1); }
 
