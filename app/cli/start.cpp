@@ -59,10 +59,6 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   return moment;
 }
 
-std::string moment_stem(const Recipe& recipe, std::int64_t step) {
-  return recipe.name + "_seed" + std::to_string(recipe.seed) + "_step" + std::to_string(step);
-}
-
 std::filesystem::path output_path(const std::filesystem::path& path, bool force) {
   return force ? path : free_path(path);
 }

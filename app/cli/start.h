@@ -8,9 +8,6 @@ namespace afterglow {
 /// `fallback` is the preset when nothing is named.
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
 
-/// "tiny_seed7_step600": the stem of file names.
-std::string moment_stem(const Recipe& recipe, std::int64_t step);
-
 /// `path`, or the first free name after it unless --force was given.
 std::filesystem::path output_path(const std::filesystem::path& path, bool force);
 

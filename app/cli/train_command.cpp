@@ -106,7 +106,7 @@ bool train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& i
                                     const Error& error) {
   const std::optional<Snapshot> kept = run.kept_snapshot();
   if (!kept) throw error;
-  const auto path = output_path(folder / (moment_stem(kept->recipe, kept->step) + ".safetensors"), force);
+  const auto path = output_path(folder / (snapshot_stem(kept->recipe, kept->step) + ".safetensors"), force);
   write_snapshot(path, *kept);
   throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) +
                                 " is kept; go on with: afterglow train --resume " + path.string() + " --device cpu");
@@ -175,7 +175,7 @@ struct Results {
 Results write_results(AnalysedRun& analysed, const RunCurves& curves, bool finite, const TrainOptions& options,
                       bool force) {
   TrainingRun& run = analysed.run();
-  const std::string stem = moment_stem(run.recipe(), run.step());
+  const std::string stem = snapshot_stem(run.recipe(), run.step());
   Results results;
   results.snapshot = output_path(options.out / (stem + ".safetensors"), force);
   write_snapshot(results.snapshot, run.snapshot());

@@ -95,10 +95,8 @@ void compare(SessionWorker& worker, const Command&, const json& value) {
 
 void save(SessionWorker& worker, const Command&, const json& value) {
   const TrainingRun& run = worker.run();
-  const Recipe recipe = run.recipe();
   const std::string path = text_in(value, "path", "");
-  const std::string stem = recipe.name + "_seed" + std::to_string(recipe.seed) + "_step" + std::to_string(run.step());
-  worker.save(path.empty() ? free_path(stem + ".safetensors").string() : path);
+  worker.save(path.empty() ? free_path(snapshot_stem(run.recipe(), run.step()) + ".safetensors").string() : path);
 }
 
 /// Commands that change what the probe asks, and nothing of the run.

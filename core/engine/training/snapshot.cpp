@@ -133,6 +133,10 @@ Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const 
   return snapshot;
 }
 
+std::string snapshot_stem(const Recipe& recipe, std::int64_t step) {
+  return recipe.name + "_seed" + std::to_string(recipe.seed) + "_step" + std::to_string(step);
+}
+
 void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot) {
   write_safetensors(path, snapshot.file);
 }

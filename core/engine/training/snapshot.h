@@ -25,6 +25,9 @@ struct Snapshot {
   TensorFile file;
 };
 
+/// "tiny_seed7_step600": what a snapshot of this step, and all that belongs to it, is called without its ending.
+std::string snapshot_stem(const Recipe& recipe, std::int64_t step);
+
 /// A moment as a file would hold it: parameters under their own names, moments under "optim.first_moment.<name>" and
 /// "optim.second_moment.<name>", the memory of training as "memory.rows"; metadata: format, version, step, checksum,
 /// afterglow.recipe (JSON). With a record "held_out.steps", "held_out.values", and the best state under the same names
