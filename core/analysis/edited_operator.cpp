@@ -1,11 +1,11 @@
 // The change of each edited mode is added to the power of the operator: W = A^K + sum (new - old) v_i u_i^T.
 #include "core/analysis/edited_operator.h"
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "core/analysis/decompositions.h"
 #include "core/analysis/spectrum.h"
 
 namespace afterglow {
@@ -79,14 +79,14 @@ std::vector<double> edited_power(std::span<const double> A_w, int r, double scal
   if (!matrix.allFinite()) return {};
   Eigen::MatrixXd W = power_of(scale * matrix, power);
   if (edits.empty()) return row_major(W);
-  const Eigen::EigenSolver<Eigen::MatrixXd> solver(matrix, true);
-  if (solver.info() != Eigen::Success) return {};
+  const Eigenpairs pairs = eigenpairs(matrix);
+  if (pairs.values.size() == 0) return {};
   std::vector<int> order(static_cast<std::size_t>(r));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return comes_before(solver.eigenvalues()[a], solver.eigenvalues()[b]); });
+                   [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
   std::vector<Complex> before;
-  for (const int place : order) before.push_back(solver.eigenvalues()[place]);
+  for (const int place : order) before.push_back(pairs.values[place]);
   const EditedModes modes = edit_modes(before, edits);
   if (std::all_of(modes.is_off.begin(), modes.is_off.end(), [](bool off) { return off; }))
     return std::vector<double>(A_w.size(), 0.0);
@@ -95,9 +95,9 @@ std::vector<double> edited_power(std::span<const double> A_w, int r, double scal
     const Complex gain = modes.is_off[i] ? Complex(0) : power_of(scale * modes.eigenvalues[i], power);
     change[order[i]] = gain - power_of(scale * before[i], power);
   }
-  const Eigen::MatrixXcd V = solver.eigenvectors(), left = V.partialPivLu().inverse();
+  const Eigen::MatrixXcd left = inverse(pairs.vectors);
   if (!(left.cwiseAbs().maxCoeff() < max_left_vector)) return {};
-  W += (V * change.asDiagonal() * left).real();
+  W += (pairs.vectors * change.asDiagonal() * left).real();
   return W.allFinite() ? row_major(W) : std::vector<double>{};
 }
 

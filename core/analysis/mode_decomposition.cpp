@@ -1,11 +1,11 @@
 // Eigenvalues with energies, and their tracking.
 #include "core/analysis/mode_decomposition.h"
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "core/analysis/decompositions.h"
 #include "core/analysis/spectrum.h"
 
 namespace afterglow {
@@ -23,22 +23,22 @@ ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<co
   ModeDecomposition result;
   const Eigen::Map<const RowMajor> matrix(A.data(), r, r);
   if (r == 0 || !matrix.allFinite()) return result;
-  const Eigen::EigenSolver<Eigen::MatrixXd> solver(matrix, true);
-  if (solver.info() != Eigen::Success) return result;
+  const Eigenpairs pairs = eigenpairs(matrix);
+  if (pairs.values.size() == 0) return result;
 
   Eigen::VectorXd shares = Eigen::VectorXd::Constant(r, 1.0 / r);
   if (!w.empty()) {
     const Eigen::Map<const Eigen::VectorXd> query(w.data(), r);
-    const Eigen::VectorXcd coefficients = solver.eigenvectors().fullPivLu().solve(query.cast<Complex>());
+    const Eigen::VectorXcd coefficients = solve_with_full_pivoting(pairs.vectors, query.cast<Complex>());
     const Eigen::VectorXd energy = coefficients.cwiseAbs2();
     if (energy.allFinite() && energy.sum() > 0) shares = energy / energy.sum();
   }
   std::vector<int> order(static_cast<std::size_t>(r));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return comes_before(solver.eigenvalues()[a], solver.eigenvalues()[b]); });
+                   [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
   for (const int i : order) {
-    result.eigenvalues.push_back(solver.eigenvalues()[i]);
+    result.eigenvalues.push_back(pairs.values[i]);
     result.energy.push_back(shares[i]);
   }
   return result;

@@ -1,12 +1,11 @@
 // Perturbed operators and the bounds on their change.
 #include "core/analysis/perturbation.h"
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/analysis/decompositions.h"
 #include "core/analysis/singular_values.h"
 #include "core/analysis/spectrum.h"
 #include "core/random/random.h"
@@ -28,9 +27,9 @@ double norm_of(const RowMajor& A) {
 
 /// |V| |V^-1| of the unit eigenvectors of A; infinite when they are dependent or were not found.
 double eigenvector_condition(const RowMajor& A) {
-  const Eigen::EigenSolver<Eigen::MatrixXd> solver(Eigen::MatrixXd(A), true);
-  if (solver.info() != Eigen::Success) return INFINITY;
-  const Eigen::VectorXd values = solver.eigenvectors().jacobiSvd().singularValues();
+  const Eigenpairs pairs = eigenpairs(A);
+  if (pairs.values.size() == 0) return INFINITY;
+  const Eigen::VectorXd values = singular_values_of(pairs.vectors);
   const double least = values[values.size() - 1];
   return least > std::numeric_limits<double>::epsilon() * values[0] ? values[0] / least : INFINITY;
 }
@@ -116,7 +115,7 @@ std::optional<Perturbation> measure(const TrueOperator& truth, const RowMajor& d
   const double least = singular.back();
   // A^ - A = (E_M - A E_G) (G~ + E_G)^-1: exact, and without the cancellation of a difference (eq. 41).
   const RowMajor numerator = dM - truth.A * dG;
-  const RowMajor change = Eigen::MatrixXd(gram.transpose()).fullPivLu().solve(numerator.transpose()).transpose();
+  const RowMajor change = solve_with_full_pivoting(Eigen::MatrixXd(gram.transpose()), numerator.transpose()).transpose();
   if (!change.allFinite()) return std::nullopt;
   result.operator_change = norm_of(change);
   const double kappa = truth.norm_gram / truth.min_gram;

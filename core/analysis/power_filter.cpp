@@ -1,12 +1,11 @@
 // The power filter on a live spectrum.
 #include "core/analysis/power_filter.h"
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/analysis/decompositions.h"
 #include "core/analysis/singular_values.h"
 
 namespace afterglow {
@@ -40,15 +39,15 @@ struct Modes {
 /// Eigenvectors of A and the query's coefficients; the condition is infinite when there is no full set.
 Modes modes_of(const RowMajor& A, const Eigen::VectorXd& query) {
   Modes modes;
-  const Eigen::EigenSolver<Eigen::MatrixXd> solver(Eigen::MatrixXd(A), true);
-  if (solver.info() != Eigen::Success) return modes;
-  modes.values = solver.eigenvalues();
-  modes.vectors = solver.eigenvectors();
-  const Eigen::VectorXd singular = modes.vectors.jacobiSvd().singularValues();
+  Eigenpairs pairs = eigenpairs(A);
+  if (pairs.values.size() == 0) return modes;
+  modes.values = std::move(pairs.values);
+  modes.vectors = std::move(pairs.vectors);
+  const Eigen::VectorXd singular = singular_values_of(modes.vectors);
   const double least = singular[singular.size() - 1];
   if (!(least > std::numeric_limits<double>::epsilon() * singular[0])) return modes;
   modes.condition = singular[0] / least;
-  modes.coefficients = modes.vectors.partialPivLu().solve(query.cast<Complex>());
+  modes.coefficients = solve(modes.vectors, query.cast<Complex>());
   return modes;
 }
 

@@ -1,9 +1,10 @@
 // Singular values by Eigen's divide and conquer.
 #include "core/analysis/singular_values.h"
 
-#include <Eigen/SVD>
 #include <algorithm>
 #include <limits>
+
+#include "core/analysis/decompositions.h"
 
 namespace afterglow {
 
@@ -14,8 +15,8 @@ std::vector<double> singular_values(std::span<const double> A, int rows, int col
   if (!matrix.allFinite()) return {};
   // Those of zeros are zeros; divide and conquer may answer with the smallest number there is.
   if (matrix.isZero(0)) return std::vector<double>(static_cast<std::size_t>(std::min(rows, columns)), 0.0);
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd{Eigen::MatrixXd(matrix)};
-  return {svd.singularValues().begin(), svd.singularValues().end()};
+  const Eigen::VectorXd values = singular_values_of(Eigen::MatrixXd(matrix));
+  return {values.begin(), values.end()};
 }
 
 double spectral_norm(std::span<const double> A, int rows, int columns) {

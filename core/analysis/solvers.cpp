@@ -1,11 +1,11 @@
 // Residual histories, theoretical rates, the weight schedule, its reversal, conditioning and gates.
 #include "core/analysis/solvers.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/analysis/decompositions.h"
 #include "core/analysis/solver_steps.h"
 
 namespace afterglow {
@@ -163,11 +163,9 @@ ChebyshevReversal reverse_chebyshev(const RidgeProblem& problem, int iterations,
 std::vector<double> ridge_eigenvalues(const RidgeProblem& problem) {
   if (!is_solvable(problem)) return {};
   const Eigen::Map<const Eigen::MatrixXd> H(problem.H.data(), problem.size(), problem.size());
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(H, Eigen::EigenvaluesOnly);
-  if (solver.info() != Eigen::Success) return {};
-  std::vector<double> values(solver.eigenvalues().begin(), solver.eigenvalues().end());
-  for (double& value : values) value += problem.ridge;
-  return values;
+  Eigen::VectorXd values = symmetric_eigenvalues(H);
+  values.array() += problem.ridge;
+  return {values.begin(), values.end()};
 }
 
 double kappa_bound(double strength) { return (strength + 1) / strength; }

@@ -1,11 +1,12 @@
 // Eigenvalues by Eigen's dense solvers.
 #include "core/analysis/spectrum.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
+
+#include "core/analysis/decompositions.h"
 
 namespace afterglow {
 
@@ -21,10 +22,8 @@ std::vector<std::complex<double>> solved(std::span<const double> A, int n) {
   const GeneralEigenSolver elsewhere = n >= large_general ? large_solver.load() : nullptr;
   std::vector<std::complex<double>> values(static_cast<std::size_t>(n));
   if (elsewhere != nullptr && elsewhere(n, A.data(), values.data())) return values;
-  const Eigen::EigenSolver<Eigen::MatrixXd> solver(Eigen::Map<const RowMajor>(A.data(), n, n), false);
-  if (solver.info() != Eigen::Success) return {};
-  values.assign(solver.eigenvalues().begin(), solver.eigenvalues().end());
-  return values;
+  const Eigen::VectorXcd here = general_eigenvalues(Eigen::Map<const RowMajor>(A.data(), n, n));
+  return {here.begin(), here.end()};
 }
 
 }  // namespace
@@ -47,8 +46,9 @@ std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n) 
 SymmetricRange symmetric_range(std::span<const double> S, int n) {
   const Eigen::Map<const RowMajor> matrix(S.data(), n, n);
   if (n == 0 || !matrix.allFinite()) return {not_a_number, not_a_number};
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(matrix, Eigen::EigenvaluesOnly);
-  return {solver.eigenvalues()[0], solver.eigenvalues()[n - 1]};
+  const Eigen::VectorXd values = symmetric_eigenvalues(matrix);
+  if (values.size() == 0) return {not_a_number, not_a_number};
+  return {values[0], values[n - 1]};
 }
 
 }  // namespace afterglow

@@ -1,10 +1,11 @@
 // Symmetric eigenproblems: Eigen's solver, and the registered one for large matrices.
 #include "core/analysis/symmetric_eigen.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+
+#include "core/analysis/decompositions.h"
 
 namespace afterglow {
 
@@ -30,10 +31,9 @@ SymmetricEigen symmetric_eigen(std::span<const double> S, int n) {
   if (solved_elsewhere(S, n, result)) return result;
   // A symmetric matrix reads the same by rows and by columns; the lower triangle by rows is the upper one by columns.
   const Eigen::Map<const Eigen::MatrixXd> matrix(S.data(), n, n);
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(matrix.transpose());
-  if (solver.info() != Eigen::Success) return {};
-  result.values.assign(solver.eigenvalues().begin(), solver.eigenvalues().end());
-  result.vectors.assign(solver.eigenvectors().data(), solver.eigenvectors().data() + S.size());
+  const SymmetricEigenpairs pairs = symmetric_eigenpairs(matrix.transpose());
+  result.values.assign(pairs.values.begin(), pairs.values.end());
+  result.vectors.assign(pairs.vectors.data(), pairs.vectors.data() + pairs.vectors.size());
   return result;
 }
 

@@ -2,13 +2,14 @@
 #include "core/analysis/toeplitz_eigen.h"
 
 #include <Eigen/Core>
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <numbers>
 #include <unsupported/Eigen/FFT>
 #include <vector>
+
+#include "core/analysis/decompositions.h"
 
 namespace afterglow {
 
@@ -116,12 +117,12 @@ class Krylov {
   Ritz ritz() const {
     const Index n = steps();
     if (n == 0) return {};
-    Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
     const Eigen::Map<const Eigen::VectorXd> diagonal(diagonal_.data(), n), couplings(couplings_.data(), n - 1);
-    solver.computeFromTridiagonal(diagonal, couplings);
+    SymmetricEigenpairs pairs = tridiagonal_eigenpairs(diagonal, couplings);
+    if (pairs.values.size() == 0) return {};
     const double coupling = is_complete() ? 0.0 : couplings_.back();
-    return {solver.eigenvalues(), solver.eigenvectors(),
-            coupling * solver.eigenvectors().row(n - 1).transpose().cwiseAbs()};
+    Eigen::VectorXd residuals = coupling * pairs.vectors.row(n - 1).transpose().cwiseAbs();
+    return {std::move(pairs.values), std::move(pairs.vectors), std::move(residuals)};
   }
 
   Eigen::VectorXd vector(const Eigen::Ref<const Eigen::VectorXd>& in_basis) const {
