@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/core/analysis/plain_matrix.h"
 
 namespace afterglow {
@@ -82,7 +84,9 @@ TEST(AttentionJacobian, SaturationSuppressesItByAsMuchAsTheBoundSays) {
   const double rest = std::exp(-40.0) / (1 + std::exp(-40.0));
   EXPECT_NEAR(got->singular_values[0] / (4 * rest), 1.0, 1e-12) << "digits survive though m rounds to 1";
   EXPECT_NEAR(got->saturation_bound / (4 * rest), 1.0, 1e-12);
-  EXPECT_EQ(attention_query_jacobian(keys, values, std::vector<double>{1000}, 2, 1.0)->singular_values[0], 0.0);
+  // The vectorised exponential of some processors ends at the smallest normal number instead of 0.
+  EXPECT_LE(attention_query_jacobian(keys, values, std::vector<double>{1000}, 2, 1.0)->singular_values[0],
+            std::numeric_limits<double>::min());
 }
 
 TEST(AttentionJacobian, EachQueryHasItsOwn) {

@@ -26,9 +26,9 @@ namespace {
 
 using Seen = std::shared_ptr<const Observation>;
 
-/// Waits until an observation fulfils a condition; fails after some seconds.
+/// Waits until an observation fulfils a condition; fails after minutes, for sanitizers make everything twenty times slower.
 Seen wait_for(const Session& session, const std::function<bool(const Observation&)>& condition) {
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 40000; ++i) {
     Seen seen = session.observe();
     if (condition(*seen)) return seen;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
