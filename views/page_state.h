@@ -118,6 +118,7 @@ struct PageState {
   double grabbed_share = 0;                 ///< where the held slider's knob was when it was grabbed
   double column_scrolled_at = -1;           ///< when the wheel scrolled the side column last; seconds
   Crosshair key_crosshair;                  ///< moved by keys; the pointer over a plot ends it
+  bool shows_interventions = false;         ///< in the last frame: the side column tells what a probe answers
   std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; so the next two
   std::vector<ShownPlot> shown_plots;
   std::vector<std::string> shown_sliders;

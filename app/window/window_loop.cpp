@@ -65,7 +65,7 @@ bool is_automatic(const WindowOptions& options) {
 AnalysisSet analyses_of(const PageState& page) {
   AnalysisSet analyses = 0;
   for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
-  return analyses;
+  return page.shows_interventions ? analyses | Analysis::probe : analyses;
 }
 
 WindowSettings plain_settings() {

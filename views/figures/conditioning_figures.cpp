@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "core/engine/observation/probe_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"
@@ -39,7 +41,32 @@ Figure token_figure(const Observation& observation, std::string id, std::string 
   return figure;
 }
 
-void add_heads(Figure& figure, const Trace& trace, const Selection& selection, double HeadStep::*member) {
+/// What the probe adds to the ridge of the traced layer; 0 where it leaves the trained one.
+double ridge_shift(const Observation& observation) {
+  if (!observation.probe || !observation.spectra || !observation.trace) return 0;
+  const int layer = observation.trace->layer;
+  const auto& changed = observation.probe->setup.interventions.layers;
+  const auto change = changed.find(layer);
+  const auto trained = std::ranges::find(observation.spectra->heads, layer, &HeadSpectrum::layer);
+  if (change == changed.end() || !change->second.ridge || trained == observation.spectra->heads.end()) return 0;
+  return *change->second.ridge - trained->ridge;
+}
+
+/// Extreme eigenvalues of G + εI at one token with this much more ridge: a multiple of I moves all of them alike.
+double smallest_with(const HeadStep& head, double shift) { return head.lambda_min + shift; }
+double kappa_with(const HeadStep& head, double shift) {
+  return shift == 0 ? head.kappa : (head.kappa * head.lambda_min + shift) / (head.lambda_min + shift);
+}
+
+/// "probe ε 0.01", beside the layer's name.
+void name_probed_ridge(Figure& figure, const Observation& observation, double shift) {
+  if (shift == 0) return;
+  const double ridge = *observation.probe->setup.interventions.layers.at(observation.trace->layer).ridge;
+  figure.subtitle += " · probe ε " + number_text(ridge, 2);
+}
+
+void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
+               const std::function<double(const HeadStep&)>& value) {
   const int chosen = selected_trace_head(trace, selection);
   // More names than colours are too long a list: then only the selected head stands out, and the pointer names the
   // others.
@@ -50,7 +77,7 @@ void add_heads(Figure& figure, const Trace& trace, const Selection& selection, d
     for (std::size_t t = 0; t < trace.steps.size(); ++t) {
       if (h >= trace.steps[t].heads.size()) continue;
       x.push_back(static_cast<double>(t));
-      y.push_back(trace.steps[t].heads[h].*member);
+      y.push_back(value(trace.steps[t].heads[h]));
     }
     Line line;
     line.name = "head " + std::to_string(h);
@@ -76,15 +103,17 @@ void add_jitter(Figure& figure, const Trace& trace) {
 Figure kappa_figure(const Observation& observation, const Selection& selection) {
   Figure figure = token_figure(observation, "kappa", "Condition number", "κ(G + εI)");
   figure.y.scale = Scale::log;
+  const double shift = ridge_shift(observation);
   double largest = 1e8;
   for (const TokenStep& step : observation.trace->steps) {
     for (const HeadStep& head : step.heads) {
-      if (std::isfinite(head.kappa)) largest = std::max(largest, head.kappa * 2);
+      if (const double kappa = kappa_with(head, shift); std::isfinite(kappa)) largest = std::max(largest, kappa * 2);
     }
   }
+  name_probed_ridge(figure, observation, shift);
   figure.y.range = Range{1, largest};
   figure.reference_lines = precision_lines(observation, selection);
-  add_heads(figure, *observation.trace, selection, &HeadStep::kappa);
+  add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return kappa_with(head, shift); });
   add_jitter(figure, *observation.trace);
   return figure;
 }
@@ -92,9 +121,11 @@ Figure kappa_figure(const Observation& observation, const Selection& selection) 
 Figure smallest_figure(const Observation& observation, const Selection& selection) {
   Figure figure = token_figure(observation, "lambda_min", "Smallest eigenvalue", "λ_min(G + εI)");
   figure.y.scale = Scale::log;
-  add_heads(figure, *observation.trace, selection, &HeadStep::lambda_min);
-  if (const HeadSpectrum* head = selected_head(observation, selection); head && head->ridge > 0) {
-    figure.reference_lines.push_back({Orientation::horizontal, head->ridge, "ridge ε", Role::dim, Dash::dashed});
+  const double shift = ridge_shift(observation);
+  name_probed_ridge(figure, observation, shift);
+  add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return smallest_with(head, shift); });
+  if (const HeadSpectrum* head = selected_head(observation, selection); head && head->ridge + shift > 0) {
+    figure.reference_lines.push_back({Orientation::horizontal, head->ridge + shift, "ridge ε", Role::dim, Dash::dashed});
   }
   add_jitter(figure, *observation.trace);
   return figure;
@@ -104,7 +135,7 @@ Figure sigma_figure(const Observation& observation, const Selection& selection) 
   Figure figure = token_figure(observation, "sigma", "Largest singular value", "σ(A_w)");
   figure.reference_lines.push_back(
       {Orientation::horizontal, 1, "1: above it the operator is scaled down", Role::dim, Dash::dashed});
-  add_heads(figure, *observation.trace, selection, &HeadStep::sigma);
+  add_heads(figure, *observation.trace, selection, [](const HeadStep& head) { return head.sigma; });
   return figure;
 }
 
@@ -231,8 +262,10 @@ std::string conditioning_advice(const Observation& observation, const Selection&
   };
   if (observation.trace && head_count(*observation.trace) > 0) {
     const HeadSpectrum* spectrum = selected_head(observation, selection);
+    const double shift = ridge_shift(observation);
     for (const TokenStep& step : observation.trace->steps) {
-      for (const HeadStep& head : step.heads) see(head.kappa, head.lambda_min, spectrum ? spectrum->ridge : 0);
+      for (const HeadStep& head : step.heads)
+        see(kappa_with(head, shift), smallest_with(head, shift), spectrum ? spectrum->ridge + shift : 0);
     }
   } else if (has_systems(observation)) {
     for (const HeadConditioning& head : observation.solvers->conditioning) {

@@ -60,7 +60,7 @@ constexpr std::array kinds{
     PlotKind{.id = "conditioning",
              .title = "Conditioning",
              .about = "How close the Gram matrix comes to what each precision can solve.",
-             .analyses = spectra | trace | solvers,
+             .analyses = probe | trace | solvers,
              .subtitle = conditioning_subtitle,
              .prepare = conditioning_figures,
              .smallest = {280, 210}},

@@ -116,6 +116,7 @@ double draw_awaited(Frame& frame, const Rect& area) {
 double draw_interference(Frame& frame, const Rect& area) {
   const HeadSpectrum* trained = selected_head(frame.seen(), frame.state.selection);
   if (!trained) return draw_awaited(frame, area);
+  frame.state.shows_interventions = true;
   const ProbedHead* probed = probed_head(frame.seen(), *trained);
   const HeadSpectrum& seen = probed ? probed->spectrum : *trained;
   ImGui::PushID("interference");

@@ -35,6 +35,7 @@ void forget_last_frame(PageState& state) {
   state.hovered_panel.clear();
   state.hovered_plot.clear();
   state.shown_panels.clear();
+  state.shows_interventions = false;
   state.shown_plots.clear();
   state.shown_sliders.clear();
   state.right_click_is_taken = false;

@@ -271,6 +271,23 @@ TEST(ConditioningFigures, CurvesHoldTheTrace) {
   EXPECT_EQ(curve.y(17), o.trace->steps[17].heads[2].kappa);
 }
 
+TEST(ConditioningFigures, TheProbesRidgeMovesThem) {
+  CurveStore curves;
+  Observation o = samples::mid_training();
+  const HeadStep& trained = o.trace->steps[17].heads[2];
+  const double ridge = o.spectra->heads.front().ridge, largest = trained.kappa * trained.lambda_min;
+  auto probe = std::make_shared<ProbeView>(*o.probe);
+  probe->setup.interventions.layers[o.trace->layer].ridge = ridge + 0.5;
+  o.probe = probe;
+  const auto figures = conditioning_figures(o, {}, curves);
+  const Line kappa = series<Line>(figures.at(0), "head 2"), smallest = series<Line>(figures.at(1), "head 2");
+  EXPECT_NEAR(CurveView(kappa.curve).y(17), (largest + 0.5) / (trained.lambda_min + 0.5), 1e-9);
+  EXPECT_NEAR(CurveView(smallest.curve).y(17), trained.lambda_min + 0.5, 1e-12);
+  EXPECT_NE(figures[0].subtitle.find("probe ε"), std::string::npos);
+  ASSERT_FALSE(figures[1].reference_lines.empty());
+  EXPECT_NEAR(figures[1].reference_lines[0].at, ridge + 0.5, 1e-12);
+}
+
 TEST(StepperFigures, StateAndItsChange) {
   CurveStore curves;
   const Observation o = samples::mid_training();
