@@ -134,6 +134,10 @@ std::shared_ptr<const InfluenceView> influence_of(const Observation& observation
   view->fixed.back().label += ", feedback alone";
   view->deep = std::make_shared<const std::vector<DeepProfile>>(
       std::initializer_list<DeepProfile>{deep_of(1), deep_of(2), deep_of(3)});
+  return view;
+}
+
+std::shared_ptr<const RaceView> race_of(const Observation& observation) {
   auto race = std::make_shared<RaceView>();
   race->tokens = tokens;
   race->width = 64;
@@ -143,8 +147,9 @@ std::shared_ptr<const InfluenceView> influence_of(const Observation& observation
       entry_of(tail_of("sessa", "sessa", -1, [](double l) { return std::pow(l, -0.4); }), 24576, 0.04));
   race->entries.push_back(
       entry_of(tail_of("mamba2", "mamba2", -1, [](double l) { return std::exp(-0.3 * l); }), 4096, 0.02));
-  view->race = race;
-  return view;
+  race->contestants = 2;
+  race->is_complete = true;
+  return race;
 }
 
 }  // namespace afterglow::samples

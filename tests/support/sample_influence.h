@@ -8,5 +8,6 @@ namespace afterglow::samples {
 
 /// Of the observation's model and step: its layers alternate between a state that decays and a feedback.
 std::shared_ptr<const InfluenceView> influence_of(const Observation& observation);
+std::shared_ptr<const RaceView> race_of(const Observation& observation);
 
 }  // namespace afterglow::samples

@@ -482,6 +482,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.token_weights = token_weights_of(*o.trace, heads, false);
   o.solvers = solvers_of(step, std::min(heads, 4), length);
   o.influence = influence_of(o);
+  o.race = race_of(o);
   o.probe = probe_of(o);
   o.theory = theory_of(o.step);
   o.depth = depth_of(o.step);

@@ -482,16 +482,21 @@ std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry)
 }
 
 std::string race_subtitle(const Observation& observation, const Selection&) {
-  const RaceView* race = observation.influence ? observation.influence->race.get() : nullptr;
+  const RaceView* race = observation.race.get();
   if (!race || race->entries.empty())
     return why_not_yet(observation, "all layers on one input: columns come one by one");
-  return "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) + " · d " +
+  const auto arrived = static_cast<int>(race->entries.size());
+  const std::string progress =
+      arrived < race->contestants
+          ? std::to_string(arrived) + " of " + std::to_string(race->contestants) + " layers, others on their way · "
+          : "";
+  return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) + " · d " +
          std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
          (has_trained(*race) ? "" : " · initial weights");
 }
 
 std::vector<Figure> race_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const RaceView* race = observation.influence ? observation.influence->race.get() : nullptr;
+  const RaceView* race = observation.race.get();
   if (!race || race->entries.empty()) return {};
   std::vector<Figure> figures{race_overlay(*race), race_recall(*race), race_cost(*race)};
   for (std::size_t i = 0; i < race->entries.size(); ++i) {

@@ -101,7 +101,7 @@ constexpr std::array kinds{
     PlotKind{.id = "race",
              .title = "Memory race",
              .about = "All layers on one input: tails, recall of a planted token, state and time per token.",
-             .analyses = influence,
+             .analyses = static_cast<AnalysisSet>(Analysis::race),
              .subtitle = race_subtitle,
              .prepare = race_figures,
              .smallest = {250, 170}},

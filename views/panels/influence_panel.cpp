@@ -114,7 +114,7 @@ void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rec
 
 /// All layers above, below a column for each with its head, state, tail and recall.
 void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
-  const RaceView& race = *frame.seen().influence->race;
+  const RaceView& race = *frame.seen().race;
   const double gap = frame.px(4), top = 0.38 * area.height, head = frame.px(76);
   draw_race_overviews(frame, figures, {area.x, area.y, area.width, top});
   const std::size_t columns = (figures.size() - race_overviews) / race_figures_of_a_layer;
@@ -144,7 +144,7 @@ void draw_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figu
   const bool is_small = area.height < frame.px(320) || area.width < frame.px(400);
   if (!has_race || is_small || is_one_chosen) return draw_figure_grid(frame, panel, figures, area);
   if (!has_room) return draw_small_race(frame, figures, area);
-  draw_kind_chips(frame, *frame.seen().influence->race, {area.x, area.y, area.width - frame.px(8), chips});
+  draw_kind_chips(frame, *frame.seen().race, {area.x, area.y, area.width - frame.px(8), chips});
   const Rect rest{area.x, area.y + chips, area.width, area.height - chips};
   if (area.width < columns * frame.px(120)) return draw_figure_grid(frame, panel, figures, rest);
   draw_race_columns(frame, figures, rest);

@@ -61,9 +61,7 @@ nlohmann::json to_json(const InfluenceConfig& config) {
 }
 
 InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : trainer_(&trainer), model_(std::make_unique<Model>(model, store_)), tape_(trainer.looking_tape()) {
-  store_.allocate_values(trainer.backend(), trainer.dtype());
-}
+    : trainer_(&trainer), copy_(model, trainer), tape_(trainer.looking_tape()) {}
 
 InfluenceMeasurement::~InfluenceMeasurement() = default;
 
@@ -91,30 +89,17 @@ std::vector<int> InfluenceMeasurement::sources() const {
   return sources;
 }
 
-void InfluenceMeasurement::copy_weights() {
-  trainer_->backend().copy(store_.values(), trainer_->parameters().values());
-  if (const SpectralMemory* memory = trainer_->model().memory()) {
-    model_->memory()->assign(memory->history().values(), memory->history().appended());
-    model_->memory()->refresh(trainer_->backend(), trainer_->dtype());
-  }
-  for (std::size_t i = 0; i < model_->branches().size(); ++i) {
-    for (const LayerSetting& setting : trainer_->model().branches()[i].layer->settings())
-      model_->branches()[i].layer->set(setting.key, setting.value);
-  }
-}
-
 void InfluenceMeasurement::begin(std::uint64_t probe) {
   jobs_.clear();
   view_ = std::make_shared<InfluenceView>();
-  view_->step = trainer_->finished_steps();
+  copy_.take();
+  view_->step = copy_.step();
   view_->tokens = config.tokens;
   view_->sources = sources();
-  view_->directions = config.directions >= model_->width() ? 0 : config.directions;
-  copy_weights();
+  view_->directions = config.directions >= copy_.model().width() ? 0 : config.directions;
   const Sequence chosen = sequence(probe);
   read_routing(chosen);
   plan_blocks(chosen);
-  enter_race();
   working_ = true;
 }
 
@@ -162,15 +147,15 @@ void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
   backend.upload(context.device(), sequence.context.data());
   tape_.begin(false);
   const auto& parts = trainer_->parts();
-  const std::size_t branches = model_->branches().size();
-  Var x = model_->embed(tape_, tokens.device());
+  const std::size_t branches = copy_.model().branches().size();
+  Var x = copy_.model().embed(tape_, tokens.device());
   const std::vector<double> first = to_host(backend, x.value);
   std::vector<std::pair<int, std::vector<double>>> streams;  // part, what goes into it
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (parts[part].branch < 0) continue;
     if (mixes_tokens(parts[part].kind)) streams.emplace_back(part, to_host(backend, x.value));
     const auto branch = static_cast<std::size_t>(parts[part].branch);
-    x = model_->forward_branches(tape_, x, context.device(), branch, branch + 1);
+    x = copy_.model().forward_branches(tape_, x, context.device(), branch, branch + 1);
   }
   for (auto& [part, stream] : streams) {
     InfluenceTail tail;
@@ -193,43 +178,23 @@ void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, co
   plan.directions = config.directions;
   plan.seed = trainer_->seed();
   plan.tokens_at_once = tokens_in_a_pass(trainer_->backend());
-  for (std::size_t i = first; i < last; ++i) plan.causal = plan.causal && model_->branches()[i].layer->is_causal();
+  for (std::size_t i = first; i < last; ++i) plan.causal = plan.causal && copy_.model().branches()[i].layer->is_causal();
   Job job{std::move(tail), plan.blocks, nullptr};
   job.measure = std::make_unique<JacobianMeasure>(
       tape_, trainer_->dtype(), std::move(x), sequence.context,
       [this, first, last](Tape& tape, const Var& in, const Tensor& mask) {
-        return model_->forward_branches(tape, in, mask, first, last);
+        return copy_.model().forward_branches(tape, in, mask, first, last);
       },
       std::move(plan));
   jobs_.push_back(std::move(job));
 }
 
-// Initial layers run once; those of the model run again whenever their weights are others.
-void InfluenceMeasurement::enter_race() {
-  RaceConfig same_kinds = config.race;
-  if (race_) same_kinds.kinds = race_->config().kinds;
-  const bool is_changed = !race_ || race_->config() != config.race;
-  if (!race_ || race_->config() != same_kinds)
-    race_ = std::make_unique<LayerRace>(config.race, model_->width(), trainer_->seed(), tape_, trainer_->dtype());
-  race_->forget_trained();
-  if (is_changed) race_->enter_initial(config.race.kinds);
-  race_is_new_ = race_is_new_ || is_changed;
-  if (view_->step == 0) return;
-  for (const ModelPart& part : trainer_->parts()) {
-    if (part.branch < 0 || !mixes_tokens(part.kind)) continue;
-    race_->enter_trained(*model_->branches()[static_cast<std::size_t>(part.branch)].layer, part.label,
-                         "trained, step " + std::to_string(view_->step));
-  }
-}
-
-// Of the first measurement everything, later what a race of other layers brings beside the last measurement's tails.
+// Of the first measurement, so that every tail is seen as it comes.
 void InfluenceMeasurement::show_part() {
-  if (finished_ && !race_is_new_) return;
-  auto part = std::make_shared<InfluenceView>(finished_ ? *finished_ : *view_);
-  part->race = std::make_shared<RaceView>(race_->view());
+  if (finished_) return;
+  auto part = std::make_shared<InfluenceView>(*view_);
   part->deep = deep_.profiles();
   partial_ = std::move(part);
-  shown_race_ = race_->revision();
 }
 
 void InfluenceMeasurement::advance_job() {
@@ -241,34 +206,23 @@ void InfluenceMeasurement::advance_job() {
   show_part();
 }
 
-bool InfluenceMeasurement::advance_race() {
-  if (!race_->advance()) return false;
-  if (race_->revision() != shown_race_) show_part();
-  return true;
-}
-
 bool InfluenceMeasurement::advance_deep() {
   if (deep_.profiles()) return false;
   if (!deep_.advance()) show_part();
   return true;
 }
 
-// Tails and race take turns, so that the first of either comes soon.
 bool InfluenceMeasurement::advance() {
   if (!working_) return false;
-  is_race_turn_ = !is_race_turn_;
-  if (is_race_turn_ && advance_race()) return true;
   if (!jobs_.empty()) {
     advance_job();
     return true;
   }
-  if (advance_deep() || advance_race()) return true;
-  view_->race = std::make_shared<RaceView>(race_->view());
+  if (advance_deep()) return true;
   view_->deep = deep_.profiles();
   view_->is_complete = true;
   finished_ = view_;
   partial_.reset();
-  race_is_new_ = false;
   working_ = false;
   return false;
 }

@@ -9,6 +9,7 @@
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/engine/influence/layer_race.h"
+#include "core/engine/influence/model_copy.h"
 #include "core/engine/observation/influence_view.h"
 #include "core/engine/training/trainer.h"
 
@@ -21,6 +22,7 @@ struct InfluenceConfig {
   int directions = 4;  ///< cotangents for each block; the width or more: exact norms
   int per_decade = 8;  ///< lags
   RaceConfig race;
+  bool operator==(const InfluenceConfig&) const = default;
 };
 
 /// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]}}; what is
@@ -46,7 +48,7 @@ class InfluenceMeasurement {
   std::int64_t step() const { return view_ ? view_->step : -1; }
   /// The last measurement that is complete; null before.
   std::shared_ptr<const InfluenceView> finished() const { return finished_; }
-  /// The same; while the first one is under way, what is there of it, and while other layers race, those.
+  /// The same; while the first one is under way, what is there of it.
   std::shared_ptr<const InfluenceView> newest() const { return partial_ ? partial_ : finished_; }
 
  private:
@@ -56,21 +58,17 @@ class InfluenceMeasurement {
   };
   Sequence sequence(std::uint64_t probe) const;
   std::vector<int> sources() const;
-  void copy_weights();
   void read_routing(const Sequence& sequence);
   void add_fixed_tail(int part, std::span<const std::vector<float>> weights);
   void plan_blocks(const Sequence& sequence);
   void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
                std::size_t last);
-  void enter_race();
   void advance_job();
-  bool advance_race();
   bool advance_deep();
   void show_part();
 
   Trainer* trainer_;
-  ParameterStore store_;
-  std::unique_ptr<Model> model_;
+  ModelCopy copy_;
   Tape& tape_;
   struct Job {
     InfluenceTail tail;
@@ -78,11 +76,7 @@ class InfluenceMeasurement {
     std::unique_ptr<JacobianMeasure> measure;
   };
   std::deque<Job> jobs_;
-  std::unique_ptr<LayerRace> race_;
   DeepExperiment deep_;      // made once; it knows nothing of the model
-  bool race_is_new_ = true;  // its layers are others than those of the last measurement
-  bool is_race_turn_ = false;
-  int shown_race_ = 0;  // revision
   bool working_ = false;
   std::shared_ptr<InfluenceView> view_;
   std::shared_ptr<const InfluenceView> finished_, partial_;

@@ -245,6 +245,7 @@ RaceView LayerRace::view() const {
   view.width = static_cast<int>(width_);
   view.source = config_.source;
   view.seed = seed_;
+  view.contestants = static_cast<int>(contestants_.size());
   for (const LayerKind& kind : layer_kinds()) {
     if (kind.mixes_tokens) view.kinds.push_back(kind.name);
   }

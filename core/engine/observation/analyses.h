@@ -11,9 +11,10 @@ enum class Analysis : unsigned {
   probe = 4,
   solvers = 8,
   theory = 16,  ///< with the gradient by depth
-  influence = 32
+  influence = 32,
+  race = 64  ///< all layers on one input
 };
-constexpr Analysis last_analysis = Analysis::influence;
+constexpr Analysis last_analysis = Analysis::race;
 
 using AnalysisSet = unsigned;
 constexpr AnalysisSet set_of(Analysis one) { return static_cast<AnalysisSet>(one); }

@@ -66,9 +66,12 @@ struct RaceEntry {
 
 /// All layers on one input: white noise [T,d] of the run's seed, so that none is at home.
 struct RaceView {
+  std::int64_t step = 0;  ///< training step of the trained weights
   int tokens = 0, width = 0, source = 0;
   std::uint64_t seed = 0;
-  std::vector<RaceEntry> entries;  ///< those that remember longest first
+  std::vector<RaceEntry> entries;  ///< those that remember longest first; the others are still under way
+  int contestants = 0;             ///< how many layers race
+  bool is_complete = false;        ///< nothing of this race is still to come
   std::vector<std::string> kinds;  ///< every layer kind that can race, for switches
 };
 
@@ -90,7 +93,6 @@ struct InfluenceView {
   std::vector<InfluenceTail> blocks;     ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
   std::vector<InfluenceTail> fixed;      ///< with the routing held fixed: |w_ts|, mean of the heads
   std::vector<RoutingView> routing;      ///< one for each mixer that has token weights
-  std::shared_ptr<const RaceView> race;  ///< null until it has been run
   std::shared_ptr<const std::vector<DeepProfile>> deep;  ///< null until the experiment has been made
   bool is_complete = false;                              ///< nothing of this measurement is still to come
 };

@@ -146,6 +146,7 @@ struct MeasureNames {
 struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without interventions
 struct TheoryView;      ///< theory_view.h: theorems of one head held against measurements
 struct DepthView;       ///< depth_view.h: gradients in front of every layer and their bounds
+struct RaceView;        ///< influence_view.h: all layers on one input
 struct InfluenceView;   ///< influence_view.h: influence against lag of the layers compared
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
@@ -185,6 +186,7 @@ struct AnalysisResults {
   std::shared_ptr<const TheoryView> theory;  ///< of the chosen head as trained; may be older than the probe
   std::shared_ptr<const DepthView> depth;    ///< of the model as trained; may be older than the probe
   std::shared_ptr<const InfluenceView> influence;
+  std::shared_ptr<const RaceView> race;  ///< null until the first layer has arrived
   std::shared_ptr<const SolverView> solvers;
   std::shared_ptr<const TrajectoryView> trajectory;
   std::shared_ptr<const ForecastView> forecast;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -182,8 +183,10 @@ void AnalysedRun::choose_problem(std::optional<MadeProblem> problem) {
 }
 
 void AnalysedRun::choose_influence(const nlohmann::json& value) {
-  subject_.influence = parse_influence(value, subject_.influence);
-  ask_again(Analysis::influence);
+  InfluenceConfig before = std::exchange(subject_.influence, parse_influence(value, subject_.influence));
+  if (subject_.influence.race != before.race) ask_again(Analysis::race);
+  before.race = subject_.influence.race;
+  if (subject_.influence != before) ask_again(Analysis::influence);
   run_->note({"influence", to_json(subject_.influence).dump()});
 }
 

@@ -1,6 +1,7 @@
 // Walks the table of analyses between two steps.
 #include "core/engine/session/analysis_scheduler.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -10,7 +11,7 @@ namespace afterglow {
 
 namespace {
 constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
-constexpr double share_for_awaited = 0.5;     // for a measurement until the window has the first result
+constexpr double share_for_awaited = 0.5;     // for measurements until the window has the first result of each
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
 constexpr double slice_seconds = 0.015;       // of awaited pieces between two steps
 constexpr double move_seconds = 0.1;          // after a command, while a control may still move: only quick answers
@@ -67,7 +68,11 @@ bool AnalysisScheduler::is_steered(bool running) const {
 }
 
 double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) const {
-  if (info_of(analysis).cost == AnalysisCost::piecewise && run.is_awaited(analysis)) return share_for_awaited;
+  const auto is_awaited = [&](const AnalysisInfo& row) {
+    return is_to_be_measured(row, run) && run.is_awaited(row.analysis);
+  };
+  if (is_awaited(info_of(analysis)))
+    return share_for_awaited / static_cast<double>(std::ranges::count_if(analysis_table(), is_awaited));
   return share_for_analyses * part_of(analysis, wanted(run));
 }
 

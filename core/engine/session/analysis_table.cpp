@@ -247,6 +247,39 @@ class InfluenceAnalysis final : public RunAnalysis {
   bool is_awaited_ = true;
 };
 
+class RaceAnalysis final : public RunAnalysis {
+ public:
+  explicit RaceAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override {
+    return measurement_ && !is_stale_ && !measurement_->working() && measurement_->step() == of_->step();
+  }
+  bool is_awaited() const override { return is_awaited_; }
+  void advance(const AnalysisResults&) override {
+    if (!measurement_)
+      measurement_ = std::make_unique<RaceMeasurement>(of_->run->recipe().model, of_->run->trainer());
+    if (measurement_->working() && !is_stale_) {
+      if (!measurement_->advance()) is_awaited_ = false;
+      return;
+    }
+    is_stale_ = false;
+    measurement_->begin(of_->influence.race);
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (measurement_) results.race = measurement_->newest();
+  }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void ask_again() override { is_stale_ = is_awaited_ = true; }
+
+ private:
+  AnalysisSubject* of_;
+  std::unique_ptr<RaceMeasurement> measurement_;  // made when the first one begins
+  bool is_stale_ = true;                          // weights or settings changed since it began
+  bool is_awaited_ = true;
+};
+
 bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
 
 template <class OfTokens>
@@ -266,6 +299,7 @@ constexpr std::array table{
     AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, make<SolverAnalysis>},
     AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, make<TheoryAnalysis>},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
+    AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, make<RaceAnalysis>},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/engine/influence/influence_measurement.h"
+#include "core/engine/influence/race_measurement.h"
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/probing/forecast_ensemble.h"

@@ -8,6 +8,7 @@
 #include "core/analysis/singular_values.h"
 #include "core/engine/influence/influence_measurement.h"
 #include "core/engine/influence/influence_tail.h"
+#include "core/engine/influence/race_measurement.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -281,7 +282,7 @@ TEST(InfluenceMeasurement, ShowsTheFirstMeasurementAsItComes) {
     EXPECT_GE(lab.newest()->blocks.size(), blocks);
     blocks = lab.newest()->blocks.size();
   }
-  EXPECT_EQ(blocks, 3u) << "every tail was there before the race had ended";
+  EXPECT_EQ(blocks, 3u) << "every tail was there before the last measurement had ended";
   EXPECT_EQ(lab.newest(), lab.finished());
   const auto first = lab.finished();
   lab.begin(1);
@@ -317,14 +318,19 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   AnalysedRun again({parse_recipe(to_json(analysed.run().recipe()), "recipe"), std::nullopt}, *backend);
   again.go_to(1);
   EXPECT_EQ(again.run().trainer().checksum(), checksum);
+  for (AnalysedRun* run : {&analysed, &again}) run->update(Analysis::race);
   again.update(Analysis::influence);
   const auto first = analysed.describe().influence, second = again.describe().influence;
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->tokens, 40);
   EXPECT_EQ(first->sources, std::vector<int>{5});
-  EXPECT_EQ(first->race->source, 3);
-  ASSERT_EQ(first->race->entries.size(), 3u) << "mamba2 from the start, and both mixers of the model as trained";
+  const auto race = analysed.describe().race, second_race = again.describe().race;
+  ASSERT_TRUE(race && second_race);
+  EXPECT_EQ(race->source, 3);
+  ASSERT_EQ(race->entries.size(), 3u) << "mamba2 from the start, and both mixers of the model as trained";
   for (std::size_t i = 0; i < first->blocks.size(); ++i) EXPECT_EQ(first->blocks[i].values, second->blocks[i].values);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(race->entries[i].tail.values, second_race->entries[i].tail.values);
   analysed.train_step();
   EXPECT_FALSE(analysed.is_current(Analysis::influence));
 }
@@ -451,28 +457,57 @@ TEST(LayerRace, APassTakesNoMoreMemoryThanItMay) {
   EXPECT_EQ(PassSize(512).tokens(), 512);
 }
 
-TEST(InfluenceMeasurement, OtherLayersRaceWhileTheTailsStay) {
+TEST(RaceMeasurement, OtherLayersAreShownAsTheyArriveAndTheSameOnesWhenAllHave) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Trainer trainer(small_recipe(), *backend);
-  InfluenceMeasurement lab(small_recipe().model, trainer);
-  lab.config = small_config();
-  lab.config.race.kinds = {"mamba2"};
-  measure_all(lab);
-  const auto first = lab.finished();
-  EXPECT_TRUE(first->is_complete);
-  lab.config.race.kinds = {"mamba2", "attention"};
-  lab.begin(0);
-  while (lab.newest()->race->entries.size() < 2 && lab.advance()) {
+  RaceMeasurement measurement(small_recipe().model, trainer);
+  RaceConfig config = small_config().race;
+  config.kinds = {"mamba2"};
+  const auto run_all = [&] {
+    measurement.begin(config);
+    while (measurement.advance()) {
+    }
+  };
+  run_all();
+  ASSERT_TRUE(measurement.newest());
+  EXPECT_TRUE(measurement.newest()->is_complete);
+  EXPECT_EQ(measurement.newest()->entries.size(), 1u);
+
+  config.kinds = {"mamba2", "attention", "gla"};
+  measurement.begin(config);
+  while (measurement.newest()->entries.size() < 2 && measurement.advance()) {
   }
-  const auto part = lab.newest();
-  EXPECT_EQ(lab.finished(), first) << "the new measurement is still under way";
-  ASSERT_EQ(part->blocks.size(), first->blocks.size());
-  EXPECT_EQ(part->blocks[0].values, first->blocks[0].values);
-  EXPECT_EQ(part->race->entries.size(), 2u);
-  while (lab.advance()) {
+  EXPECT_FALSE(measurement.newest()->is_complete);
+  EXPECT_EQ(measurement.newest()->entries.size(), 2u);
+  EXPECT_EQ(measurement.newest()->contestants, 3);
+  while (measurement.advance()) {
   }
-  EXPECT_EQ(lab.newest(), lab.finished());
-  EXPECT_EQ(lab.newest()->race->entries.size(), 2u);
+  EXPECT_TRUE(measurement.newest()->is_complete);
+  EXPECT_EQ(measurement.newest()->entries.size(), 3u);
+
+  trainer.step();
+  const auto before = measurement.newest();
+  measurement.begin(config);
+  measurement.advance();
+  EXPECT_EQ(measurement.newest(), before) << "the last complete race stays until the next one is";
+  while (measurement.advance()) {
+  }
+  EXPECT_EQ(measurement.newest()->step, 1);
+  EXPECT_EQ(measurement.newest()->entries.size(), 5u) << "three at the start, both mixers of the model as trained";
+}
+
+TEST(WatchedInfluence, OnlyWhatIsAskedAnewIsMeasuredAnew) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
+  analysed.update(Analysis::influence);
+  analysed.update(Analysis::race);
+  analysed.choose_influence(nlohmann::json::parse(R"({"race": {"kinds": ["gla"]}})"));
+  EXPECT_TRUE(analysed.is_current(Analysis::influence));
+  EXPECT_FALSE(analysed.is_current(Analysis::race));
+  analysed.update(Analysis::race);
+  analysed.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  EXPECT_FALSE(analysed.is_current(Analysis::influence));
+  EXPECT_TRUE(analysed.is_current(Analysis::race));
 }
 
 }  // namespace

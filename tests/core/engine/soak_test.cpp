@@ -77,7 +77,9 @@ TEST(SoakTour, SeesEverythingOnceAndThenNothingTakesMoreMemory) {
   EXPECT_FALSE(now->runs.back().held_out_step.empty());
   EXPECT_TRUE(now->probe->setup.interventions.empty()) << "and left it as it was";
   EXPECT_TRUE(now->influence->is_complete);
-  EXPECT_EQ(now->influence->race->entries.size(), 3u) << "one at the start, two as trained";
+  ASSERT_TRUE(now->race);
+  EXPECT_TRUE(now->race->is_complete);
+  EXPECT_EQ(now->race->entries.size(), 3u) << "one at the start, two as trained";
   const std::int64_t held = now->device_bytes, step = now->step;
   EXPECT_GT(held, 0);
   std::int64_t measured = 0, max_held = 0;

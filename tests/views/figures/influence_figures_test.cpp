@@ -159,7 +159,7 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
       << std::get<Line>(figures[0].series[1]).name;
   const Line* recall = line_that_starts(figures[1], "mamba2");
   ASSERT_TRUE(recall);
-  EXPECT_EQ(CurveView(recall->curve).y(0), o.influence->race->entries[1].recall[0]);
+  EXPECT_EQ(CurveView(recall->curve).y(0), o.race->entries[1].recall[0]);
   const Scatter& price = std::get<Scatter>(figures[2].series[0]);
   EXPECT_EQ(price.points[0].y, 24576);
   for (const ScatterPoint& point : price.points) {
@@ -171,7 +171,7 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
   EXPECT_EQ(figures[3].id, "race_1_sessa_state");
   EXPECT_EQ(state.rows, 12);
   EXPECT_EQ(state.cols, 8);
-  EXPECT_EQ(state.cells[5], static_cast<double>(o.influence->race->entries[0].state[5]));
+  EXPECT_EQ(state.cells[5], static_cast<double>(o.race->entries[0].state[5]));
   EXPECT_THAT(figures[3].subtitle, testing::HasSubstr("0.04 ms per token · state · 12 × 8"));
   EXPECT_EQ(figures[4].x.range, figures[7].x.range);
   EXPECT_EQ(figures[4].y.range, figures[7].y.range);
@@ -182,7 +182,7 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
 
 TEST(InfluenceFigures, EveryColumnOfTheRaceIsHeadedByItsPrice) {
   const Observation o = samples::mid_training();
-  const RaceView& race = *o.influence->race;
+  const RaceView& race = *o.race;
   EXPECT_THAT(race_head(race, race.entries[1]),
               testing::ElementsAre("mamba2", "4.1 KB", "0.02 ms per token", "1 % at 16.2", "half-life 2.31"));
   for (const RaceEntry& entry : race.entries) {
@@ -195,12 +195,10 @@ TEST(InfluenceFigures, EveryColumnOfTheRaceIsHeadedByItsPrice) {
 TEST(InfluenceFigures, TheRaceSaysWhichWeightsAreTrained) {
   Observation o = samples::mid_training();
   EXPECT_THAT(race_subtitle(o, {}), testing::EndsWith("initial weights"));
-  auto both = std::make_shared<InfluenceView>(*o.influence);
-  auto race = std::make_shared<RaceView>(*both->race);
+  auto race = std::make_shared<RaceView>(*o.race);
   race->entries.push_back(race->entries[0]);
   race->entries.back().weights = "trained, step 120";
-  both->race = race;
-  o.influence = both;
+  o.race = race;
   EXPECT_THAT(race_subtitle(o, {}), testing::Not(testing::HasSubstr("initial")));
   EXPECT_EQ(race_head(*race, race->entries[0])[0], "sessa, initial");
   EXPECT_EQ(race_head(*race, race->entries[2])[0], "sessa, trained, step 120");
@@ -208,15 +206,13 @@ TEST(InfluenceFigures, TheRaceSaysWhichWeightsAreTrained) {
 
 TEST(InfluenceFigures, NoTwoLinesOfTheRaceLookAlikeAndALayerLooksTheSameInBothPlots) {
   Observation o = samples::mid_training();
-  auto view = std::make_shared<InfluenceView>(*o.influence);
-  auto race = std::make_shared<RaceView>(*view->race);
+  auto race = std::make_shared<RaceView>(*o.race);
   while (race->entries.size() < 12) {
     race->entries.push_back(race->entries[race->entries.size() % 2]);
     race->entries.back().weights = "trained, step " + std::to_string(race->entries.size());
   }
   race->entries[3].recall.clear();  // not yet measured
-  view->race = race;
-  o.influence = view;
+  o.race = race;
   const std::vector<Figure> figures = figures_of(race_figures, o);
   std::map<std::string, Line> tails;
   std::set<std::tuple<Role, int, Marker>> looks;

@@ -32,6 +32,7 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
     o.depth = nullptr;
   }
   if (!has(analyses, Analysis::influence)) o.influence = nullptr;
+  if (!has(analyses, Analysis::race)) o.race = nullptr;
   return o;
 }
 

@@ -1,0 +1,32 @@
+// The weights and settings of a trainer's model at one step, in a model of their own, so that they can be measured piece
+// by piece while training goes on.
+#pragma once
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/engine/training/trainer.h"
+#include "core/models/model.h"
+
+namespace afterglow {
+
+class ModelCopy {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the copy.
+  ModelCopy(const nlohmann::json& model, Trainer& trainer);
+
+  /// Takes the weights, memories and settings of now.
+  void take();
+  /// Step of the weights; -1 before the first `take`.
+  std::int64_t step() const { return step_; }
+  Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
+  Trainer& trainer() const { return *trainer_; }
+
+ private:
+  Trainer* trainer_;
+  ParameterStore store_;
+  std::unique_ptr<Model> model_;
+  std::int64_t step_ = -1;
+};
+
+}  // namespace afterglow
