@@ -270,7 +270,7 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   options.session.device = common.device;
   options.session.threads = common.threads;
   take_words(app, words, start, options);
-  options.recipe = to_json(starting_run(start, common, "tiny").recipe).dump();
+  options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
   const int code = run_window(options);
   if (code != 0)
     throw Error(static_cast<ExitCode>(code),
