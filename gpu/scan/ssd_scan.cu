@@ -1,32 +1,24 @@
-// The selective scan by its recurrence: a thread keeps four numbers of the state in registers, the threads of a group
-// share a row of it. The gradient cuts the sequence into chunks: one launch walks it in both directions and leaves the
-// states between chunks, one launch does all chunks side by side, one adds what heads share. By the trapezoidal rule a
-// token enters once more, late: the state that is handed on holds it with both weights, its own answer with the first.
-// Bound by latency: the steps of a sequence depend on each other, and each is a few instructions.
+// The selective scan: a long one by chunks (ssd_chunks.cu), a short one here, by its recurrence. A thread keeps four
+// numbers of the state in registers, the threads of a group share a row of it. The gradient cuts the sequence into
+// chunks: one launch walks it in both directions and leaves the states between chunks, one launch does all chunks side
+// by side, one adds what heads share. By the trapezoidal rule a token enters once more, late: the state that is handed
+// on holds it with both weights, its own answer with the first. Bound by latency: the steps of a sequence depend on
+// each other, and each is a few instructions.
 #include <cuda_pipeline.h>
 
 #include "gpu/cuda_backend.h"
-#include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/scan/ssd_scan.cuh"
 
 namespace afterglow {
 
 using namespace device;
+using namespace scan;
 
 namespace {
 
 constexpr int walkers = 128;  // threads that walk along the sequence, side by side over channels
 constexpr int chunk = 16;     // tokens between kept states; their states fit in registers
-
-struct ScanSizes {
-  int batch, length, heads, groups, width, states;
-  int chunks, group;  // chunks of a sequence; heads that share B and C
-};
-
-struct ScanArrays {
-  Rows<float> x, dt, log_decay, lag, B, C;
-  const float *A_log, *D, *dy;
-};
 
 struct Walk {
   int b, h, p, lane, state;  // this thread: batch, head, channel, place in its group, first of its four states
@@ -258,13 +250,8 @@ __global__ void __launch_bounds__(segments* walkers)
 /// What the gradient keeps between its launches, in the caller's workspace.
 struct ScanWorkspace {
   float *states, *flows;  // [B,H,chunks,P,N]: the state before a chunk, and what flows into it from behind
-  float* shared;          // [B,T,H tiles,2N]: parts of dB and dC
-  float* steps;           // [B,T,H tiles,kinds]: parts of d dt; lagged also of d log_decay and of d lag, a token early
-  float* scalars;         // [H,2,B chunks tiles]: parts of dA_log and dD
+  ScanParts parts;
 };
-
-template <bool lagged>
-constexpr int step_kinds = lagged ? 3 : 1;
 
 /// What the walk over the states needs of a token: h <- decay h + (weight u) s^T.
 struct AnalysisThrottle {
@@ -562,7 +549,7 @@ __global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
 #pragma unroll
     for (int other = 0; other < Memory::warps; ++other) sum += m.shared[t / chunk][other][t % chunk][number];
     if (n < s.states) {
-      work.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
+      work.parts.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
     }
   }
   for (int i = static_cast<int>(threadIdx.x); i < count * kinds; i += sections * Memory::block) {
@@ -570,98 +557,14 @@ __global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
     float sum = 0;
 #pragma unroll
     for (int other = 0; other < Memory::warps; ++other) sum += m.steps[t / chunk][other][t % chunk][kind];
-    work.steps[((row + t) * parts + part) * kinds + kind] = sum;
+    work.parts.steps[((row + t) * parts + part) * kinds + kind] = sum;
   }
   if (threadIdx.x == 0) {
     const std::size_t several = static_cast<std::size_t>(s.batch) * gridDim.y * tiles;
     const std::size_t at = (static_cast<std::size_t>(w.b) * gridDim.y + blockIdx.y) * tiles + tile;
-    work.scalars[w.h * 2 * several + at] = to_A_log;
-    work.scalars[(w.h * 2 + 1) * several + at] = to_D;
+    work.parts.scalars[w.h * 2 * several + at] = to_A_log;
+    work.parts.scalars[(w.h * 2 + 1) * several + at] = to_D;
   }
-}
-
-struct ScanSinks {
-  Sink dt, A_log, B, C, D, log_decay, lag;
-};
-
-/// The sum of one kind of step for one token and head. What belongs to lag was found at the token before it.
-__device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std::size_t row, int h, float sum) {
-  if (kind == 0 && out.dt.wanted()) out.dt.put(row, h, sum);
-  if (kind == 1 && out.log_decay.wanted()) out.log_decay.put(row, h, sum);
-  if (kind < 2 || !out.lag.wanted()) return;
-  const int t = static_cast<int>(row % s.length);
-  if (t == 0) out.lag.put(row, h, 0.0f);
-  if (t + 1 < s.length) out.lag.put(row + 1, h, sum);
-}
-
-// Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
-template <int kinds>
-__global__ void __launch_bounds__(threads)
-    scan_sum_kernel(ScanSizes s, ScanWorkspace work, ScanSinks out, int tiles, int several) {
-  await_previous();
-  __shared__ float sums[32];
-  const int parts = s.heads * tiles;
-  if (static_cast<int>(blockIdx.x) < s.heads) {
-    const int h = static_cast<int>(blockIdx.x);
-    for (int which = 0; which < 2; ++which) {
-      const float* from = work.scalars + (h * 2 + which) * static_cast<std::size_t>(several);
-      float sum = 0;
-      for (int i = static_cast<int>(threadIdx.x); i < several; i += threads) sum += from[i];
-      sum = block_sum(sum, sums);
-      const Sink& to = which == 0 ? out.A_log : out.D;
-      if (threadIdx.x == 0 && to.wanted()) to.put(static_cast<unsigned>(h), sum);
-    }
-    return;
-  }
-  const std::size_t i = (blockIdx.x - s.heads) * std::size_t{threads} + threadIdx.x;
-  const std::size_t rows = static_cast<std::size_t>(s.batch) * s.length;
-  const int wide = s.groups * s.states, width = wide + kinds * s.heads;
-  if (i >= rows * width) return;
-  const std::size_t row = i / width;
-  const int number = static_cast<int>(i % width);
-  if (number >= wide) {
-    const int h = (number - wide) % s.heads, kind = (number - wide) / s.heads;
-    float sum = 0;
-    for (int tile = 0; tile < tiles; ++tile) sum += work.steps[(row * parts + h * tiles + tile) * kinds + kind];
-    put_step(s, out, kind, row, h, sum);
-    return;
-  }
-  const int group = number / s.states, n = number % s.states, first = group * s.group * tiles;
-  float to_B = 0, to_C = 0;
-#pragma unroll 8
-  for (int part = first; part < first + s.group * tiles; ++part) {
-    const float* from = work.shared + (row * parts + part) * 2 * s.states + n;
-    to_B += from[0];
-    to_C += from[s.states];
-  }
-  // One thread, B first: B and C may be the same numbers.
-  if (out.B.wanted()) out.B.put(row, number, to_B);
-  if (out.C.wanted()) out.C.put(row, number, to_C);
-}
-
-ScanSizes sizes_of(const ScanInputs& in) {
-  ScanSizes s{};
-  s.batch = static_cast<int>(in.x.shape[0]);
-  s.length = static_cast<int>(in.x.shape[1]);
-  s.heads = in.heads;
-  s.groups = in.groups;
-  s.width = static_cast<int>(in.x.elements() / (std::int64_t{s.batch} * s.length * s.heads));
-  s.states = static_cast<int>(in.B.elements() / (std::int64_t{s.batch} * s.length * s.groups));
-  s.chunks = (s.length + chunk - 1) / chunk;
-  s.group = s.heads / s.groups;
-  return s;
-}
-
-ScanArrays arrays_of(const ScanInputs& in) {
-  return {rows_of(in.x),
-          in.dt.defined() ? rows_of(in.dt) : Rows<float>{},
-          in.lag.defined() ? rows_of(in.log_decay) : Rows<float>{},
-          in.lag.defined() ? rows_of(in.lag) : Rows<float>{},
-          rows_of(in.B),
-          rows_of(in.C),
-          in.A_log.as<float>(),
-          in.D.as<float>(),
-          nullptr};
 }
 
 int lanes_for(int states) {
@@ -686,7 +589,6 @@ int tiles_for(const ScanSizes& s) {
 std::int64_t state_elements(const ScanSizes& s) {
   return std::int64_t{s.batch} * s.heads * s.chunks * s.width * s.states;
 }
-int kinds_of(const ScanInputs& in) { return in.lag.defined() ? step_kinds<true> : step_kinds<false>; }
 std::int64_t part_rows(const ScanSizes& s) { return std::int64_t{s.batch} * s.length * s.heads * tiles_for(s); }
 
 template <int lanes, bool lagged>
@@ -745,17 +647,23 @@ void with_kind(const ScanInputs& in, const ScanSizes& s, const Body& body) {
 
 void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   if (in.x.elements() == 0) return;
-  const ScanSizes s = sizes_of(in);
-  const ScanArrays arrays = arrays_of(in);
-  with_kind(in, s, [&](auto lanes, auto lagged) {
-    launch_scan<lanes(), lagged()>(stream(), s, arrays, y.as<float>(), state.as<float>(), resume);
-  });
+  if (goes_by_chunks(in)) {
+    auto* memory = static_cast<float*>(operand_memory(static_cast<std::size_t>(chunk_memory(in)) * sizeof(float)));
+    scan_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
+  } else {
+    const ScanSizes s = sizes_of(in, chunk);
+    const ScanArrays arrays = arrays_of(in);
+    with_kind(in, s, [&](auto lanes, auto lagged) {
+      launch_scan<lanes(), lagged()>(stream(), s, arrays, y.as<float>(), state.as<float>(), resume);
+    });
+  }
   launched("ssd_scan");
 }
 
 std::int64_t CudaBackend::ssd_scan_workspace(const ScanInputs& in) const {
   if (in.x.elements() == 0) return 1;
-  const ScanSizes s = sizes_of(in);
+  if (goes_by_chunks(in)) return chunk_workspace(in);
+  const ScanSizes s = sizes_of(in, chunk);
   return 2 * state_elements(s) + part_rows(s) * (2 * s.states + kinds_of(in)) +
          std::int64_t{2} * s.heads * s.batch * s.chunks * tiles_for(s);
 }
@@ -763,26 +671,29 @@ std::int64_t CudaBackend::ssd_scan_workspace(const ScanInputs& in) const {
 void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
                                     const ScanGrads& out) {
   if (in.x.elements() == 0) return;
-  const ScanSizes s = sizes_of(in);
+  if (goes_by_chunks(in)) {
+    scan_by_chunks_backward(stream(), in, precision_ == Precision::fp32, dy, workspace.as<float>(), out);
+    launched("ssd_scan_backward");
+    return;
+  }
+  const ScanSizes s = sizes_of(in, chunk);
   ScanArrays arrays = arrays_of(in);
   arrays.dy = dy.as<float>();
+  const int tiles = tiles_for(s);
   ScanWorkspace work{};
   work.states = workspace.as<float>();
   work.flows = work.states + state_elements(s);
-  work.shared = work.flows + state_elements(s);
-  work.steps = work.shared + part_rows(s) * 2 * s.states;
-  work.scalars = work.steps + part_rows(s) * kinds_of(in);
+  work.parts.shared = work.flows + state_elements(s);
+  work.parts.steps = work.parts.shared + part_rows(s) * 2 * s.states;
+  work.parts.scalars = work.parts.steps + part_rows(s) * kinds_of(in);
+  work.parts.sharers = s.group * tiles;
+  work.parts.tiles = tiles;
+  work.parts.several = s.batch * static_cast<int>(blocks_for(s.chunks, sections_for(s))) * tiles;
   with_kind(in, s, [&](auto lanes, auto lagged) {
     launch_backward<lanes(), lagged()>(stream(), s, arrays, work, sink_of(out.x));
   });
   launched("ssd_scan_backward");
-  const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log),     sink_of(out.B),  sink_of(out.C),
-                        sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
-  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
-  const auto sum = in.lag.defined() ? scan_sum_kernel<step_kinds<true>> : scan_sum_kernel<step_kinds<false>>;
-  const int tiles = tiles_for(s), several = s.batch * static_cast<int>(blocks_for(s.chunks, sections_for(s))) * tiles;
-  launch(sum, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream(), s, work, sinks,
-         tiles, several);
+  sum_parts(stream(), s, in, work.parts, out);
   launched("ssd_scan_backward sums");
 }
 

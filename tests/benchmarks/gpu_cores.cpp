@@ -87,6 +87,7 @@ void ridge(benchmark::State& state, RidgeConfig::Mode mode, std::int64_t batch, 
 void scan(benchmark::State& state, std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t states) {
   if (missing(state)) return;
   Bench bench;
+  gpu()->set_precision(state.range(1) == 0 ? Precision::fp32 : Precision::tf32);
   const std::vector<Tensor> inputs{
       bench.tensor({batch, length, heads, 64}), bench.tensor({batch, length, heads}, 0.1, 0.8), bench.tensor({heads}),
       bench.tensor({batch, length, 1, states}), bench.tensor({batch, length, 1, states}),       bench.tensor({heads})};
@@ -95,6 +96,7 @@ void scan(benchmark::State& state, std::int64_t batch, std::int64_t length, std:
     vars.heads = heads;
     return ssd_scan(tape, vars);
   });
+  gpu()->set_precision(Precision::fp32);
 }
 
 void attention(benchmark::State& state, std::int64_t batch, std::int64_t length, std::int64_t heads,
@@ -133,26 +135,24 @@ void convolution(benchmark::State& state, std::int64_t batch, std::int64_t lengt
 
 using Mode = RidgeConfig::Mode;
 void both(benchmark::internal::Benchmark* b) { b->ArgName("backward")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond); }
+void both_precisions(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"backward", "tf32"})->ArgsProduct({{0, 1}, {0, 1}})->Unit(benchmark::kMicrosecond);
+}
 
 BENCHMARK_CAPTURE(ridge, chunk_8x2048x7_r56_P64, Mode::chunk, 8, 2048, 7, 56, 64)->Apply(both);
 BENCHMARK_CAPTURE(ridge, prefix_16x128x4_r24_P32, Mode::prefix, 16, 128, 4, 24, 32)->Apply(both);
 BENCHMARK_CAPTURE(ridge, prefix_16x64x4_r24_P32, Mode::prefix, 16, 64, 4, 24, 32)->Apply(both);
-BENCHMARK_CAPTURE(scan, mamba2_8x2048x14_N16, 8, 2048, 14, 16)->Apply(both);
-BENCHMARK_CAPTURE(scan, mamba2_16x64x4_N16, 16, 64, 4, 16)->Apply(both);
+BENCHMARK_CAPTURE(scan, mamba2_8x2048x14_N64, 8, 2048, 14, 64)->Apply(both_precisions);
+BENCHMARK_CAPTURE(scan, mamba2_8x2048x14_N16, 8, 2048, 14, 16)->Apply(both_precisions);
+BENCHMARK_CAPTURE(scan, mamba2_16x64x4_N16, 16, 64, 4, 16)->Apply(both_precisions);
 BENCHMARK_CAPTURE(attention, reference_8x2048x7_D64, 8, 2048, 7, 64)->Apply(both);
 BENCHMARK_CAPTURE(attention, reference_16x64x4_D32, 16, 64, 4, 32)->Apply(both);
 BENCHMARK_CAPTURE(norm, gated_16384x896, 16384, 896)->Apply(both);
 BENCHMARK_CAPTURE(norm, gated_1024x256, 1024, 256)->Apply(both);
 BENCHMARK_CAPTURE(convolution, mamba2_8x2048x928, 8, 2048, 928)->Apply(both);
 BENCHMARK_CAPTURE(convolution, mamba2_16x64x288, 16, 64, 288)->Apply(both);
-BENCHMARK_CAPTURE(product, ska_16384x448x1232, 16384, 448, 1232)
-    ->ArgNames({"backward", "tf32"})
-    ->ArgsProduct({{0, 1}, {0, 1}})
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(product, reference_1024x128x384, 1024, 128, 384)
-    ->ArgNames({"backward", "tf32"})
-    ->ArgsProduct({{0, 1}, {0, 1}})
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(product, ska_16384x448x1232, 16384, 448, 1232)->Apply(both_precisions);
+BENCHMARK_CAPTURE(product, reference_1024x128x384, 1024, 128, 384)->Apply(both_precisions);
 
 }  // namespace
 }  // namespace afterglow

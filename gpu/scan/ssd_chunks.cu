@@ -1,0 +1,328 @@
+// The long scan forward: decays summed inside chunks, a walk from chunk to chunk that keeps the states between them,
+// and all answers of all chunks side by side.
+#include <algorithm>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/scan/ssd_chunks.cuh"
+
+namespace afterglow::scan {
+
+using namespace device;
+using device::tiles::commit;
+using device::tiles::wait;
+
+namespace {
+
+constexpr int walk_width = 32;  // channels of a block that walks
+constexpr int walk_stages = 2;  // chunks on their way to shared memory, the one at work included
+// Sequences from so many tokens on go by chunks; shorter ones, of at least one chunk, when all of the batch together
+// change so many numbers of states: by the recurrence they take as long, and by chunks as long as a few launches.
+constexpr int shortest_by_chunks = 256;
+constexpr std::int64_t fewest_updates = std::int64_t{1} << 24;
+
+constexpr int walk_blocks = 4, answer_blocks = 3;  // that a multiprocessor holds
+
+// A warp a chunk of a head, two tokens a lane.
+__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanArrays in, ChunkArrays to) {
+  await_previous();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  std::size_t rest = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
+  const int h = static_cast<int>(rest % s.heads);
+  rest /= s.heads;
+  const int c = static_cast<int>(rest % s.chunks), b = static_cast<int>(rest / s.chunks);
+  if (b >= s.batch) return;
+  const bool lagged = in.lag.data != nullptr;
+  const double rate = in.A_log != nullptr ? exp(static_cast<double>(in.A_log[h])) : 0.0;
+  double sums[2];
+  Pace own[2];
+  for (int i = 0; i < 2; ++i) {
+    const int t = c * chunk + 2 * lane + i;
+    const std::size_t row = static_cast<std::size_t>(b) * s.length + t;
+    const bool inside = t < s.length;
+    own[i].dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row, h) : 1.0f;
+    own[i].whole = own[i].dt + (lagged && t + 1 < s.length ? in.lag.at(row + 1, h) : 0.0f);
+    const double log_decay = !lagged ? -rate * own[i].dt : inside ? in.log_decay.at(row, h) : 0.0f;
+    sums[i] = log_decay * 1.4426950408889634;  // to base 2
+  }
+  sums[1] += sums[0];
+  double before = sums[1];
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const double other = __shfl_up_sync(full_warp, before, offset);
+    if (lane >= offset) before += other;
+  }
+  before -= sums[1];
+  for (int i = 0; i < 2; ++i) {
+    const double sum = before + sums[i];
+    own[i].high = static_cast<float>(sum);
+    own[i].low = static_cast<float>(sum - own[i].high);
+  }
+  const Pace last{__shfl_sync(full_warp, own[1].high, 31), __shfl_sync(full_warp, own[1].low, 31), 0, 0};
+  const std::size_t at = chunk_index(s, b, h, c) * chunk + 2 * lane;
+  for (int i = 0; i < 2; ++i) {
+    to.paces[at + i] = own[i];
+    to.edges[at + i] = {decay_from_start(own[i]), decay_between(last, own[i]) * own[i].whole};
+  }
+}
+
+/// The left operand of a walk: channels of x times f, or of dy times e.
+struct WeighedColumns {
+  LeftColumns<walk_width> columns;
+  const float* weights;  // of the lane's first token; two numbers a token
+
+  __device__ void load(int k, float (&value)[4]) const {
+    columns.load(k, value);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float weight = weights[2 * (8 * k + 4 * i)];
+      value[2 * i] *= weight;
+      value[2 * i + 1] *= weight;
+    }
+  }
+};
+
+// The states before all chunks (blockIdx.y 0), or the flows from behind into them (1), of 32 channels of a head.
+template <int states, bool exact>
+__global__ void __launch_bounds__(block_threads, walk_blocks)
+    walk_kernel(ScanSizes s, ScanArrays in, ChunkArrays to, int walkers, float* state, bool resume) {
+  await_previous();
+  constexpr int warp_states = states / 2, tiles = warp_states / 8;
+  struct Stage {
+    float u[chunk * walk_width], v[chunk * states];
+    Edges edges[chunk];
+  };
+  extern __shared__ float4 memory[];
+  Stage* stages = reinterpret_cast<Stage*>(memory);
+  const bool back = blockIdx.y == 1;
+  const int pair = static_cast<int>(blockIdx.x) / walkers, first = static_cast<int>(blockIdx.x) % walkers * walk_width;
+  const int b = pair / s.heads, h = pair % s.heads;
+  const std::size_t row = static_cast<std::size_t>(b) * s.length;
+  const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
+  const auto start = [&](int i) {
+    if (i < s.chunks) {
+      const int c = place(i), count = min(chunk, s.length - c * chunk), width = max(s.width - first, 0);
+      const std::size_t begin = row + static_cast<std::size_t>(c) * chunk;
+      const std::size_t stride = static_cast<std::size_t>(s.heads) * s.width;
+      const unsigned column = static_cast<unsigned>(h * s.width + first);
+      const unsigned shared = static_cast<unsigned>(h / s.group * s.states);
+      Stage& stage = stages[i % walk_stages];
+      const Matrix<walk_width> u{stage.u};
+      const Matrix<states> v{stage.v};
+      fetch<chunk>(u, {back ? in.dy + begin * stride + column : &in.x.at(begin, column), back ? stride : in.x.stride,
+                       count, width});
+      fetch<chunk>(v, {back ? &in.C.at(begin, shared) : &in.B.at(begin, shared), back ? in.C.stride : in.B.stride,
+                       count, s.states});
+      const Edges* edges = to.edges + chunk_index(s, b, h, c) * chunk;
+      if (threadIdx.x < chunk) __pipeline_memcpy_async(&stage.edges[threadIdx.x], &edges[threadIdx.x], 8);
+    }
+    commit();
+  };
+  for (int i = 0; i + 1 < walk_stages; ++i) start(i);
+
+  const Place p;
+  const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
+  const int own_channel = first + channel + p.quad, own_state = number + p.column();
+  const auto each = [&](const auto& visit) {
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) visit(n, i, own_channel + i / 2 * 8, own_state + 8 * n + i % 2);
+  };
+  float* kept = state + (static_cast<std::size_t>(b) * s.heads + h) * s.width * s.states;
+  float now[tiles][4] = {};
+  if (resume && !back) {
+    each([&](int n, int i, int channel_of, int state_of) {
+      if (channel_of < s.width && state_of < s.states) now[n][i] = kept[channel_of * s.states + state_of];
+    });
+  }
+  for (int i = 0; i < s.chunks; ++i) {
+    wait<walk_stages - 2>();
+    __syncthreads();
+    start(i + walk_stages - 1);
+    const Stage& stage = stages[i % walk_stages];
+    float* out = (back ? to.flows : to.states) + chunk_index(s, b, h, place(i)) * walkers * walk_width * states;
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        reinterpret_cast<float2&>(out[(own_channel + 8 * r) * states + own_state + 8 * n]) =
+            make_float2(now[n][2 * r], now[n][2 * r + 1]);
+    const Matrix<walk_width> u{const_cast<float*>(stage.u)};
+    const Matrix<states> v{const_cast<float*>(stage.v)};
+    const Edges& own = stage.edges[p.pair];
+    const WeighedColumns left{{u, channel}, back ? &own.start : &own.leave};
+    const auto product = multiply<exact, tiles, 4>(0, chunk / 8, left, RightColumns<states, tiles, false>(v, number));
+    const float fade = stage.edges[chunk - 1].start;
+    each([&](int n, int k, int, int) { now[n][k] = fmaf(fade, now[n][k], product.of(n, k)); });
+  }
+  if (state == nullptr || back) return;
+  each([&](int n, int i, int channel_of, int state_of) {
+    if (channel_of < s.width && state_of < s.states) kept[channel_of * s.states + state_of] = now[n][i];
+  });
+}
+
+// The answers of one chunk for a range of units that share B and C.
+template <int width, int states, bool exact>
+__global__ void __launch_bounds__(block_threads, answer_blocks)
+    answer_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, int tiles, int ranges, float* y) {
+  await_previous();
+  struct Memory {
+    float C[chunk * states], S[width * states], x[chunk * (states > width ? states : width)];
+    Pace paces[chunk];
+  };
+  extern __shared__ float4 memory[];
+  Memory& m = *reinterpret_cast<Memory*>(memory);
+  const Matrix<states> C{m.C}, S{m.S}, B{m.x};  // B makes room for x
+  const Matrix<width> x{m.x};
+  const Span span(s, tiles, ranges);
+  const Place p;
+  const int count = min(chunk, s.length - span.c * chunk), last = 2 * p.warp + 2;
+  const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
+  const unsigned shared = static_cast<unsigned>(span.group * s.states);
+  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
+  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
+  commit();
+  wait<0>();
+  __syncthreads();
+  float gram[chunk / 8][4];
+#pragma unroll
+  for (int half = 0; half < chunk / 32; ++half) {
+    const auto part =
+        multiply<exact, 4>(0, states / 8, LeftRows<states>(C, 16 * p.warp), RightRows<states, 4>(B, 32 * half));
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) gram[4 * half + n][i] = part.of(n, i);
+  }
+  __syncthreads();
+
+  for (int unit = span.begin; unit < span.end; ++unit) {
+    const int h = span.group * s.group + unit / tiles, tile = unit % tiles, first = tile * width;
+    const std::size_t index = chunk_index(s, span.b, h, span.c);
+    fetch<chunk>(x, {&in.x.at(row, static_cast<unsigned>(h * s.width + first)), in.x.stride, count, s.width - first});
+    fetch<width>(S, {from.states + (index * tiles + tile) * width * states, std::size_t{states}, width, states});
+    if (threadIdx.x < chunk)
+      __pipeline_memcpy_async(&m.paces[threadIdx.x], &from.paces[index * chunk + threadIdx.x], 16);
+    commit();
+    wait<0>();
+    __syncthreads();
+
+    const Pace own[2] = {m.paces[p.row()], m.paces[p.row() + 8]};
+    float weights[chunk / 8][4];
+#pragma unroll
+    for (int n = 0; n < chunk / 8; ++n) {
+      if (n >= last) continue;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int j = 8 * n + p.column() + e;
+        const Pace other = m.paces[j];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const int t = p.row() + 8 * r;
+          const float weight = j == t ? other.dt : decay_between(own[r], other) * other.whole;
+          weights[n][2 * r + e] = j <= t ? weight * gram[n][2 * r + e] : 0.0f;
+        }
+      }
+    }
+    const float skip = in.D != nullptr ? in.D[h] : 0.0f;
+    const float starts[2] = {decay_from_start(own[0]), decay_from_start(own[1])};
+    const OwnRow<width> inputs[2] = {{x, p.row()}, {x, p.row() + 8}};
+    float* out = y + ((row + p.row()) * s.heads + h) * s.width + first + p.column();
+#pragma unroll 1
+    for (int half = 0; half < width / 32; ++half) {
+      const auto before =
+          multiply<exact, 4>(0, states / 8, LeftRows<states>(C, 16 * p.warp), RightRows<states, 4>(S, 32 * half));
+      const auto inside = multiply<exact, 4>(0, last, weights, RightColumns<width, 4, true>(x, 32 * half));
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const int column = 32 * half + 8 * n, left = s.width - (first + column + p.column());
+          const float2 input = inputs[r].at(4 * half + n);
+          const auto answer = [&](int e, float of_x) {
+            return fmaf(starts[r], before.of(n, 2 * r + e), inside.of(n, 2 * r + e)) + skip * of_x;
+          };
+          const float2 both = make_float2(answer(0, input.x), answer(1, input.y));
+          if (p.row() + 8 * r >= count || left <= 0) continue;
+          float* to = out + static_cast<std::size_t>(8 * r) * s.heads * s.width + column;
+          if (s.width % 2 == 0) {
+            *reinterpret_cast<float2*>(to) = both;
+          } else {
+            to[0] = both.x;
+            if (left > 1) to[1] = both.y;
+          }
+        }
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+ChunkShape shape_for(const ScanSizes& s) {
+  const int width = s.width <= 32 ? 32 : 64;
+  return {width, s.states <= 16 ? 16 : s.states <= 32 ? 32 : 64, (s.width + width - 1) / width};
+}
+
+std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows) {
+  const ChunkShape shape = shape_for(s);
+  const int each = 6 * chunk + (with_flows ? 2 : 1) * shape.tiles * shape.width * shape.states;
+  return std::int64_t{s.batch} * s.heads * s.chunks * each;
+}
+
+ChunkArrays chunk_arrays(const ScanSizes& s, float* memory, bool with_flows) {
+  const ChunkShape shape = shape_for(s);
+  const std::size_t chunks = static_cast<std::size_t>(s.batch) * s.heads * s.chunks;
+  ChunkArrays arrays;
+  arrays.paces = reinterpret_cast<Pace*>(memory);
+  arrays.edges = reinterpret_cast<Edges*>(arrays.paces + chunks * chunk);
+  arrays.states = memory + chunks * chunk * 6;
+  if (with_flows) arrays.flows = arrays.states + chunks * shape.tiles * shape.width * shape.states;
+  return arrays;
+}
+
+int ranges_for(const ScanSizes& s, int blocks) {
+  const int several = s.batch * s.chunks * s.groups, units = s.group * shape_for(s).tiles;
+  return std::clamp((blocks + several - 1) / several, 1, units);
+}
+
+void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& to,
+                 float* state, bool resume) {
+  const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;
+  launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to);
+  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = walk_kernel<states(), is_exact()>;
+    constexpr int bytes = walk_stages * (chunk * (walk_width + states()) * 4 + chunk * 8);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
+    const int walkers = shape_for(s).tiles * (width() / walk_width);
+    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), to.flows != nullptr ? 2 : 1);
+    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, state, resume);
+  });
+}
+
+bool goes_by_chunks(const ScanInputs& in) {
+  const ScanSizes s = sizes_of(in, chunk);
+  const std::int64_t updates = std::int64_t{s.batch} * s.length * s.heads * s.width * s.states;
+  return s.states <= 64 && (s.length >= shortest_by_chunks || (s.length >= chunk && updates >= fewest_updates));
+}
+
+std::int64_t chunk_memory(const ScanInputs& in) { return chunk_numbers(sizes_of(in, chunk), false); }
+
+void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float* memory, const Tensor& y,
+                    const Tensor& state, bool resume) {
+  const ScanSizes s = sizes_of(in, chunk);
+  const ScanArrays arrays = arrays_of(in);
+  const int tiles = shape_for(s).tiles;
+  const ChunkArrays to = chunk_arrays(s, memory, false);
+  walk_chunks(stream, s, arrays, exact, to, state.as<float>(), resume);
+  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = answer_kernel<width(), states(), is_exact()>;
+    constexpr int wide = states() > width() ? states() : width();
+    constexpr int bytes = 4 * (chunk * states() + width() * states() + chunk * wide) + chunk * 16;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
+    const int ranges = ranges_for(s, answer_blocks * 256);
+    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
+    launch(kernel, blocks, block_threads, bytes, stream, s, arrays, to, tiles, ranges, y.as<float>());
+  });
+}
+
+}  // namespace afterglow::scan

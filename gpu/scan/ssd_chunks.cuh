@@ -1,0 +1,105 @@
+// What the passes of the chunked scan share. In a chunk
+//
+//     y_i = C_i . (e_i S) + sum over j <= i of m_ij (C_i . B_j) x_j + D x_i,     S' = e_last S + sum_j f_j x_j B_j^T
+//     m_ij = exp(l_i - l_j) w_ij,     e_i = exp l_i,     f_j = exp(l_last - l_j) w_j
+//
+// where S is the state before the chunk, l the sum of the logarithms of the decay from its first token on, w_j the
+// whole weight of a token (dt and what enters late) and w_jj = dt_j.
+#pragma once
+#include "core/io/error.h"
+#include "gpu/device/launch.cuh"
+#include "gpu/scan/scan_tiles.cuh"
+#include "gpu/scan/ssd_scan.cuh"
+
+namespace afterglow::scan {
+
+/// Of a token and head. l in two parts, because differences of large sums matter, as a logarithm to base 2.
+struct alignas(16) Pace {
+  float high, low, dt, whole;
+};
+/// 2^x; what float32 holds with fewer digits only becomes zero.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float decay_between(const Pace& later, const Pace& earlier) {
+  return power_of_two((later.high - earlier.high) + (later.low - earlier.low));
+}
+__device__ inline float decay_from_start(const Pace& pace) { return power_of_two(pace.high + pace.low); }
+
+/// e and f of a token.
+struct Edges {
+  float start, leave;
+};
+
+/// What lies in memory: paces and edges [B,H,chunks,64], then states before chunks and, for the gradient, flows into
+/// them from behind, each [B,H,chunks,width,N] with width and N rounded up to what kernels are made for.
+struct ChunkArrays {
+  Pace* paces = nullptr;
+  Edges* edges = nullptr;
+  float *states = nullptr, *flows = nullptr;
+};
+
+/// With room for the flows or without; and how many numbers that takes.
+ChunkArrays chunk_arrays(const ScanSizes& s, float* memory, bool with_flows);
+std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows);
+
+/// What kernels are made for.
+struct ChunkShape {
+  int width, states;  // channels of a tile, 32 or 64; 16, 32 or 64
+  int tiles;          // tiles of channels
+};
+ChunkShape shape_for(const ScanSizes& s);
+
+__device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int c) {
+  return (static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c;
+}
+
+/// One group of one chunk, and the range of its units (a tile of channels of a head) that a block goes through.
+struct Span {
+  int b, c, group, begin, end, part;  // part: of all ranges of all groups
+  __device__ Span(const ScanSizes& s, int tiles, int ranges) {
+    int rest = static_cast<int>(blockIdx.x);
+    const int range = rest % ranges, units = s.group * tiles;
+    rest /= ranges;
+    group = rest % s.groups;
+    rest /= s.groups;
+    c = rest % s.chunks;
+    b = rest / s.chunks;
+    part = group * ranges + range;
+    begin = range * units / ranges;
+    end = (range + 1) * units / ranges;
+  }
+};
+
+/// Ranges of units: enough for `blocks` blocks in all, where there are as many.
+int ranges_for(const ScanSizes& s, int blocks);
+
+/// Paces, states and, where there are `flows`, flows.
+void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& to,
+                 float* state, bool resume);
+
+/// Calls body(width, states, exact) with what kernels are made for as types.
+template <class Body>
+void with_shape(const ScanSizes& s, bool exact, const Body& body) {
+  const ChunkShape shape = shape_for(s);
+  const auto with_states = [&](auto width, auto states) {
+    if (exact) return body(width, states, std::true_type{});
+    body(width, states, std::false_type{});
+  };
+  const auto with_width = [&](auto width) {
+    switch (shape.states) {
+      case 16:
+        return with_states(width, std::integral_constant<int, 16>{});
+      case 32:
+        return with_states(width, std::integral_constant<int, 32>{});
+      default:
+        return with_states(width, std::integral_constant<int, 64>{});
+    }
+  };
+  if (shape.width == 32) return with_width(std::integral_constant<int, 32>{});
+  with_width(std::integral_constant<int, 64>{});
+}
+
+}  // namespace afterglow::scan

@@ -1,0 +1,435 @@
+// The gradient of the long scan. States before chunks and flows into them from behind are walked first; then a block
+// takes the heads of a chunk one after the other, and keeps what they add to dB and dC in registers. With the names of
+// ssd_chunks.cuh, F the flow into a chunk from behind, G = C B^T and K = dy x^T,
+//
+//     dx_j = sum_i m_ij G_ij dy_i + f_j F B_j + D dy_j
+//     dB_j = sum_i m_ij K_ij C_i + f_j F^T x_j,     dC_i = sum_j m_ij K_ij B_j + e_i S^T dy_i
+//
+// and the logarithm of the decay at t feels every path from a token before t to an answer at or behind t: what ends at
+// i counts for all t up to i, what begins at j no more for those up to j. Sums of such paths leave out what would
+// cancel.
+#include "gpu/cuda_backend.h"
+#include "gpu/scan/ssd_chunks.cuh"
+
+namespace afterglow::scan {
+
+using namespace device;
+using device::tiles::commit;
+using device::tiles::wait;
+
+namespace {
+
+/// Of every token, for one unit: sums that the steps' gradients are made of. Paths inside the chunk are counted without
+/// the weight of the token that they begin at.
+struct TokenSums {
+  float across[4][chunk];  // weighed paths inside from before to here or later, by the warp of the tokens they begin at
+  float begins[chunk];     // paths inside that begin here and end later
+  float own[chunk];        // the token's own answer
+  float leaves[chunk];     // paths that begin here and leave the chunk
+  float enters[chunk];     // paths that come into the chunk and end here
+  float skips[chunk];      // dy x
+  float through[4];        // paths through the whole chunk, by warp
+};
+
+template <int width, int states>
+struct GradientMemory {
+  static constexpr int flow = width * states > chunk* chunk ? width* states : chunk* chunk;
+  float B[chunk * states], C[chunk * states];
+  float x[chunk * width], dy[chunk * width], S[width * states];
+  float F[flow];  // later the weighed products of gradients and inputs
+  Pace paces[2][chunk];
+  TokenSums sums;
+};
+
+/// Adds numbers over the lanes of a warp with the same `pair`, halving how many each lane holds: of sixteen a lane ends
+/// with two of the sums, the first and second of `v`; returns the number of the first.
+template <int offset = 16, int count>
+__device__ int sum_over_quads(float (&v)[count]) {
+  const bool upper = (threadIdx.x & offset) != 0;
+  float half[count / 2];
+#pragma unroll
+  for (int i = 0; i < count / 2; ++i) {
+    const float low = v[i], high = v[i + count / 2];
+    half[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
+  }
+  int first = upper ? count / 2 : 0;
+  if constexpr (offset > 4) first += sum_over_quads<offset / 2>(half);
+  v[0] = half[0];
+  v[1] = half[1];
+  return first;
+}
+
+/// The sum over the four lanes that share a row.
+__device__ float sum_of_quad(float x) {
+  x += __shfl_xor_sync(full_warp, x, 1);
+  return x + __shfl_xor_sync(full_warp, x, 2);
+}
+
+/// The sum over those of the four lanes that are behind this one.
+__device__ float sum_behind(float x) {
+  const int pair = static_cast<int>(threadIdx.x) % 4;
+  const float one = __shfl_down_sync(full_warp, x, 1, 4), two = __shfl_down_sync(full_warp, x, 2, 4),
+              three = __shfl_down_sync(full_warp, x, 3, 4);
+  return ((pair < 3 ? one : 0.0f) + (pair < 2 ? two : 0.0f)) + (pair < 1 ? three : 0.0f);
+}
+
+/// The sum of the lanes' numbers before this one's.
+__device__ double sum_before(double value) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  double sum = value;
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const double other = __shfl_up_sync(full_warp, sum, offset);
+    if (lane >= offset) sum += other;
+  }
+  return sum - value;
+}
+
+__device__ double sum_of_warp(double value) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
+  return value;
+}
+
+/// Whose steps: a tile of channels of a head of a chunk with so many tokens.
+struct StepsPlace {
+  int b, c, h, tile, count;
+};
+
+/// What the steps of a unit's tokens receive; one warp, two tokens a lane.
+__device__ void put_steps(const TokenSums& sums, const Pace* paces, const ScanSizes& s, const ScanArrays& in,
+                          const ScanParts& out, const StepsPlace& at) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool lagged = in.lag.data != nullptr;
+  const float rate = in.A_log != nullptr ? expf(in.A_log[at.h]) : 0.0f;
+  double inside[2], passing[2], entered = 0, skipped = 0, of_rate = 0;
+  for (int i = 0; i < 2; ++i) {
+    const int t = 2 * lane + i;
+    inside[i] = (sums.across[0][t] + sums.across[1][t]) + (sums.across[2][t] + sums.across[3][t]);
+    passing[i] = static_cast<double>(paces[t].whole) * sums.leaves[t] - sums.enters[t];
+    entered += sums.enters[t];
+    skipped += sums.skips[t];
+  }
+  const double through = (sums.through[0] + sums.through[1]) + (sums.through[2] + sums.through[3]);
+  // What came into the chunk and ends here or later, what began before and leaves, what goes through.
+  double outside =
+      sum_of_warp(entered) + through * decay_from_start(paces[chunk - 1]) + sum_before(passing[0] + passing[1]);
+  const std::size_t part = static_cast<std::size_t>(at.h) * out.tiles + at.tile;
+  for (int i = 0; i < 2; ++i) {
+    const int t = 2 * lane + i;
+    const double dlog = inside[i] + outside;
+    of_rate -= dlog * paces[t].dt;
+    if (t < at.count) {
+      const std::size_t row = static_cast<std::size_t>(at.b) * s.length + at.c * chunk + t;
+      const int kinds = lagged ? step_kinds<true> : step_kinds<false>;
+      float* to = out.steps + (row * s.heads * out.tiles + part) * kinds;
+      const float later = sums.begins[t] + sums.leaves[t];
+      to[0] = sums.own[t] + later - rate * static_cast<float>(dlog);
+      if (lagged) {
+        to[1] = static_cast<float>(dlog);
+        to[2] = later;
+      }
+    }
+    outside += passing[i];
+  }
+  of_rate = sum_of_warp(of_rate);
+  skipped = sum_of_warp(skipped);
+  if (lane != 0) return;
+  float* to = out.scalars + (static_cast<std::size_t>(at.b) * s.chunks + at.c) * out.tiles + at.tile;
+  to[at.h * 2 * static_cast<std::size_t>(out.several)] = static_cast<float>(rate * of_rate);
+  to[(at.h * 2 + 1) * static_cast<std::size_t>(out.several)] = static_cast<float>(skipped);
+}
+
+/// Puts the 16 rows of a warp from row `top` on, of which `count` in all and `left` columns count.
+template <int width>
+__device__ void put_rows(const Matrix<width>& from, int top, int count, int left, const Sink& to, std::size_t row,
+                         unsigned column) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float* const begin = &to.rows.at(row, column);
+  if (left % 4 == 0 && to.rows.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(begin) % 16 == 0) {
+#pragma unroll 4
+    for (int i = lane * 4; i < 16 * width; i += 128) {
+      const int t = top + i / width;
+      if (t >= count || i % width >= left) continue;
+      float4& place = *reinterpret_cast<float4*>(begin + t * to.rows.stride + i % width);
+      float4 value = *reinterpret_cast<const float4*>(&from.at(t, i % width));
+      if (to.accumulate) {
+        const float4 old = place;
+        value = make_float4(old.x + value.x, old.y + value.y, old.z + value.z, old.w + value.w);
+      }
+      place = value;
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int i = lane; i < 16 * width; i += 32) {
+    const int t = top + i / width, own = i % width;
+    if (t < count && own < left) to.put(row + t, column + static_cast<unsigned>(own), from.at(t, own));
+  }
+}
+
+template <int width, int states, bool exact>
+__global__ void __launch_bounds__(block_threads, 2)
+    gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, int ranges, Sink dx) {
+  await_previous();
+  using Memory = GradientMemory<width, states>;
+  constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4, steps = chunk / 8;
+  extern __shared__ float4 memory[];
+  Memory& m = *reinterpret_cast<Memory*>(memory);
+  const Matrix<states> B{m.B}, C{m.C}, S{m.S}, F{m.F};
+  const Matrix<width> x{m.x}, dy{m.dy};
+  const Matrix<chunk> weighed{m.F};
+  const int tiles = out.tiles;
+  const Span span(s, tiles, ranges);
+  const Place p;
+  const int top = 16 * p.warp, begin = 2 * p.warp, count = min(chunk, s.length - span.c * chunk);
+  const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
+  const unsigned shared = static_cast<unsigned>(span.group * s.states);
+  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
+  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
+  commit();
+  wait<0>();
+  __syncthreads();
+
+  // Of the tokens j of the warp as rows, of all tokens i as columns; those before j do not count.
+  float gram[steps][4];
+#pragma unroll
+  for (int half = 0; half < chunk / 32; ++half) {
+    const auto part = multiply<exact, 4>(0, states / 8, LeftRows<states>(B, top), RightRows<states, 4>(C, 32 * half));
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) gram[4 * half + n][i] = part.of(n, i);
+  }
+  float dB[state_tiles][4] = {}, dC[state_tiles][4] = {};
+
+#pragma unroll 1
+  for (int unit = span.begin; unit < span.end; ++unit) {
+    const int h = span.group * s.group + unit / tiles, first = unit % tiles * width;
+    const std::size_t index = chunk_index(s, span.b, h, span.c), at = (index * tiles + unit % tiles) * width * states;
+    const std::size_t dense = static_cast<std::size_t>(s.heads) * s.width;
+    const unsigned column = static_cast<unsigned>(h * s.width + first);
+    Pace* paces = m.paces[unit % 2];
+    fetch<chunk>(x, {&in.x.at(row, column), in.x.stride, count, s.width - first});
+    fetch<chunk>(dy, {in.dy + row * dense + column, dense, count, s.width - first});
+    fetch<width>(F, {from.flows + at, std::size_t{states}, width, states});
+    fetch<width>(S, {from.states + at, std::size_t{states}, width, states});
+    if (threadIdx.x < chunk) __pipeline_memcpy_async(&paces[threadIdx.x], &from.paces[index * chunk + threadIdx.x], 16);
+    commit();
+    wait<0>();
+    __syncthreads();
+
+    const Pace own[2] = {paces[p.row()], paces[p.row() + 8]}, last = paces[chunk - 1];
+    const float leaving[2] = {decay_between(last, own[0]), decay_between(last, own[1])};
+
+    float weights[steps][4];  // K first
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (32 * half + 32 <= top) continue;
+      const auto part = multiply<exact, 4>(0, width / 8, LeftRows<width>(x, top), RightRows<width, 4>(dy, 32 * half));
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) weights[4 * half + n][i] = part.of(n, i);
+    }
+#pragma unroll
+    for (int n = 0; n < state_tiles; n += together) {
+      const auto part = multiply<exact, together>(0, width / 8, LeftRows<width>(x, top),
+                                                  RightColumns<states, together, false>(F, 8 * n));
+#pragma unroll
+      for (int k = 0; k < together; ++k)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) dB[n + k][i] = fmaf(leaving[i / 2] * own[i / 2].whole, part.of(k, i), dB[n + k][i]);
+    }
+    float through = 0;
+#pragma unroll 2
+    for (int i = static_cast<int>(threadIdx.x) * 4; i < width * states; i += block_threads * 4) {
+      const float4 a = reinterpret_cast<const float4&>(m.S[i]), b = reinterpret_cast<const float4&>(m.F[i]);
+      through += (a.x * b.x + a.y * b.y) + (a.z * b.z + a.w * b.w);
+    }
+    through = warp_sum(through);
+    const float skip = in.D != nullptr ? in.D[h] : 0.0f;
+    float leaves[2] = {}, skips[2] = {};
+    __syncwarp();
+    const OwnRow<width> inputs[2] = {{x, p.row()}, {x, p.row() + 8}}, above[2] = {{dy, p.row()}, {dy, p.row() + 8}};
+    // x makes room for the part of its own gradient that no other token's weight is in.
+#pragma unroll 1
+    for (int half = 0; half < width / 32; ++half) {
+      const auto part = multiply<exact, 4>(0, states / 8, LeftRows<states>(B, top), RightRows<states, 4>(F, 32 * half));
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          float2& place = inputs[r].at(4 * half + n);
+          const float2 input = place, from_above = above[r].at(4 * half + n);
+          leaves[r] = fmaf(part.of(n, 2 * r), input.x, fmaf(part.of(n, 2 * r + 1), input.y, leaves[r]));
+          skips[r] = fmaf(input.x, from_above.x, fmaf(input.y, from_above.y, skips[r]));
+          const float weight = leaving[r] * own[r].whole;
+          place = make_float2(fmaf(weight, part.of(n, 2 * r), skip * from_above.x),
+                              fmaf(weight, part.of(n, 2 * r + 1), skip * from_above.y));
+        }
+    }
+    __syncthreads();  // F makes room
+
+    float begins[2] = {}, behind[2] = {}, across[2 * steps];
+    float* weighed_at[2][2];
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) weighed_at[e][r] = &weighed.at(p.column() + e, p.row() + 8 * r);
+#pragma unroll
+    for (int n = steps - 1; n >= 0; --n) {
+      across[2 * n] = across[2 * n + 1] = 0.0f;
+      if (n < begin) continue;
+      const int i = 8 * n + p.column();
+      const Pace later[2] = {paces[i], paces[i + 1]};
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int j = p.row() + 8 * r;
+        float paths[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const float product = weights[n][2 * r + e], meeting = gram[n][2 * r + e];
+          const float decay = i + e > j ? decay_between(later[e], own[r]) : 0.0f;
+          const float weight = i + e == j ? own[r].dt : decay * own[r].whole;
+          const float path = decay * meeting * product;
+          begins[r] += path;
+          paths[e] = path * own[r].whole;
+          if (i + e == j) m.sums.own[j] = meeting * product;
+          weighed_at[e][r][8 * n * chunk] = weight * product;
+          weights[n][2 * r + e] = weight * meeting;
+        }
+        // Of paths that begin at j, those that end at i + 1 or later, and at i or later.
+        const float after = behind[r] + sum_behind(paths[0] + paths[1]), second = after + paths[1];
+        if (i >= j) across[2 * n + 1] += second;
+        if (i > j) across[2 * n] += second + paths[0];
+        behind[r] = __shfl_sync(full_warp, second + paths[0], p.lane - p.pair);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float begun = sum_of_quad(begins[r]), left = sum_of_quad(leaves[r]) * leaving[r],
+                  skipped = sum_of_quad(skips[r]);
+      if (p.pair != 0) continue;
+      m.sums.begins[p.row() + 8 * r] = begun;
+      m.sums.leaves[p.row() + 8 * r] = left;
+      m.sums.skips[p.row() + 8 * r] = skipped;
+    }
+    const int summed = sum_over_quads(across);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int number = summed + i;
+      m.sums.across[p.warp][number / 2 * 8 + p.column() + number % 2] = across[i];
+    }
+    if (p.lane == 0) m.sums.through[p.warp] = through;
+
+#pragma unroll 1
+    for (int half = 0; half < width / 32; ++half) {
+      const auto part = multiply<exact, 4>(begin, steps, weights, RightColumns<width, 4, true>(dy, 32 * half));
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          float2& place = inputs[r].at(4 * half + n);
+          place = make_float2(place.x + part.of(n, 2 * r), place.y + part.of(n, 2 * r + 1));
+        }
+    }
+    __syncwarp();
+    if (dx.wanted()) put_rows(x, top, count, s.width - first, dx, row, column);
+    __syncthreads();
+
+    float enters[2] = {};
+    const float starts[2] = {decay_from_start(own[0]), decay_from_start(own[1])};
+#pragma unroll
+    for (int n = 0; n < state_tiles; n += together) {
+      const auto of_B = multiply<exact, together>(begin, steps, LeftColumns<chunk>(weighed, top),
+                                                  RightColumns<states, together, false>(C, 8 * n));
+#pragma unroll
+      for (int k = 0; k < together; ++k)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) dB[n + k][i] += of_B.of(k, i);
+      const auto of_C = multiply<exact, together>(0, begin + 2, LeftRows<chunk>(weighed, top),
+                                                  RightColumns<states, together, false>(B, 8 * n));
+#pragma unroll
+      for (int k = 0; k < together; ++k)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) dC[n + k][i] += of_C.of(k, i);
+      const auto of_S = multiply<exact, together>(0, width / 8, LeftRows<width>(dy, top),
+                                                  RightColumns<states, together, false>(S, 8 * n));
+#pragma unroll
+      for (int k = 0; k < together; ++k)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const float2 query = C.two(p.row() + 8 * r, 8 * (n + k) + p.column());
+          const float low = starts[r] * of_S.of(k, 2 * r), high = starts[r] * of_S.of(k, 2 * r + 1);
+          enters[r] = fmaf(low, query.x, fmaf(high, query.y, enters[r]));
+          dC[n + k][2 * r] += low;
+          dC[n + k][2 * r + 1] += high;
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float entered = sum_of_quad(enters[r]);
+      if (p.pair == 0) m.sums.enters[p.row() + 8 * r] = entered;
+    }
+    __syncthreads();
+    if (p.warp == 0) put_steps(m.sums, paces, s, in, out, {span.b, span.c, h, unit % tiles, count});
+  }
+
+  const std::size_t sharers = static_cast<std::size_t>(s.groups) * ranges;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int t = p.row() + 8 * r;
+    if (t >= count) continue;
+    float* to = out.shared + ((row + t) * sharers + span.part) * 2 * s.states + p.column();
+#pragma unroll
+    for (int i = 0; i < 2 * state_tiles; ++i) {
+      const int n = i / 2, e = i % 2, left = s.states - p.column();
+      if (8 * n + e >= left) continue;
+      to[8 * n + e] = dB[n][2 * r + e];
+      to[s.states + 8 * n + e] = dC[n][2 * r + e];
+    }
+  }
+}
+
+constexpr int gradient_blocks = 512;  // at least so many, where there are as many units
+
+std::int64_t shared_numbers(const ScanSizes& s) {
+  return std::int64_t{s.batch} * s.length * s.groups * ranges_for(s, gradient_blocks) * 2 * s.states;
+}
+std::int64_t step_numbers(const ScanSizes& s, int kinds) {
+  return std::int64_t{s.batch} * s.length * s.heads * shape_for(s).tiles * kinds;
+}
+
+}  // namespace
+
+std::int64_t chunk_workspace(const ScanInputs& in) {
+  const ScanSizes s = sizes_of(in, chunk);
+  return chunk_numbers(s, true) + shared_numbers(s) + step_numbers(s, kinds_of(in)) +
+         std::int64_t{2} * s.heads * s.batch * s.chunks * shape_for(s).tiles;
+}
+
+void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
+                             const ScanGrads& out) {
+  const ScanSizes s = sizes_of(in, chunk);
+  ScanArrays arrays = arrays_of(in);
+  arrays.dy = dy.as<float>();
+  const int tiles = shape_for(s).tiles, ranges = ranges_for(s, gradient_blocks);
+  const ChunkArrays kept = chunk_arrays(s, workspace, true);
+  ScanParts parts{};
+  parts.shared = workspace + chunk_numbers(s, true);
+  parts.steps = parts.shared + shared_numbers(s);
+  parts.scalars = parts.steps + step_numbers(s, kinds_of(in));
+  parts.sharers = ranges;
+  parts.tiles = tiles;
+  parts.several = s.batch * s.chunks * tiles;
+  walk_chunks(stream, s, arrays, exact, kept, nullptr, false);
+  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = gradient_kernel<width(), states(), is_exact()>;
+    constexpr int bytes = sizeof(GradientMemory<width(), states()>);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
+    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
+    launch(kernel, blocks, block_threads, bytes, stream, s, arrays, kept, parts, ranges, sink_of(out.x));
+  });
+  sum_parts(stream, s, in, parts, out);
+}
+
+}  // namespace afterglow::scan

@@ -1,0 +1,53 @@
+// What the two ways through the selective scan share: its sizes and inputs, where gradients go, and the sums of the
+// parts that blocks leave. A short scan walks its recurrence (ssd_scan.cu); a long one is cut into chunks whose tokens
+// meet in products (ssd_chunks.cu, ssd_chunks_backward.cu).
+#pragma once
+#include "core/backend/scan.h"
+#include "gpu/device/device.cuh"
+
+namespace afterglow::scan {
+
+using device::Rows;
+using device::Sink;
+
+struct ScanSizes {
+  int batch, length, heads, groups, width, states;
+  int chunks, group;  // chunks of a sequence; heads that share B and C
+};
+/// With chunks of so many tokens.
+ScanSizes sizes_of(const ScanInputs& in, int chunk);
+
+struct ScanArrays {
+  Rows<float> x, dt, log_decay, lag, B, C;
+  const float *A_log, *D, *dy;
+};
+ScanArrays arrays_of(const ScanInputs& in);
+
+/// Gradients of a step of a token: of dt; lagged also of log_decay, and of lag at the token before it.
+template <bool lagged>
+constexpr int step_kinds = lagged ? 3 : 1;
+inline int kinds_of(const ScanInputs& in) { return in.lag.defined() ? step_kinds<true> : step_kinds<false>; }
+
+/// What blocks leave of gradients that they share with others.
+struct ScanParts {
+  float* shared;   // [B,T,groups,sharers,2N]: of dB and dC
+  float* steps;    // [B,T,H,tiles,kinds]
+  float* scalars;  // [H,2,several]: of dA_log and dD
+  int sharers, tiles, several;
+};
+/// Adds the parts, in order, and hands out every gradient but that of x.
+void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts,
+               const ScanGrads& out);
+
+/// Whether the scan goes by chunks, from its sizes alone.
+bool goes_by_chunks(const ScanInputs& in);
+/// Numbers that the forward pass by chunks keeps, and the backward pass.
+std::int64_t chunk_memory(const ScanInputs& in);
+std::int64_t chunk_workspace(const ScanInputs& in);
+/// `exact`: products as accurate as float32, otherwise of numbers rounded to tf32.
+void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float* memory, const Tensor& y,
+                    const Tensor& state, bool resume);
+void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
+                             const ScanGrads& out);
+
+}  // namespace afterglow::scan

@@ -1,0 +1,105 @@
+// What both ways through the selective scan begin and end with.
+#include "gpu/device/launch.cuh"
+#include "gpu/scan/ssd_scan.cuh"
+
+namespace afterglow::scan {
+
+using namespace device;
+
+namespace {
+
+struct ScanSinks {
+  Sink dt, A_log, B, C, D, log_decay, lag;
+};
+
+/// The sum of one kind of step for one token and head. What belongs to lag was found at the token before it.
+__device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std::size_t row, int h, float sum) {
+  if (kind == 0 && out.dt.wanted()) out.dt.put(row, h, sum);
+  if (kind == 1 && out.log_decay.wanted()) out.log_decay.put(row, h, sum);
+  if (kind < 2 || !out.lag.wanted()) return;
+  const int t = static_cast<int>(row % s.length);
+  if (t == 0) out.lag.put(row, h, 0.0f);
+  if (t + 1 < s.length) out.lag.put(row + 1, h, sum);
+}
+
+// Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
+template <int kinds>
+__global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts from, ScanSinks out) {
+  await_previous();
+  __shared__ float sums[32];
+  if (static_cast<int>(blockIdx.x) < s.heads) {
+    const int h = static_cast<int>(blockIdx.x);
+    for (int which = 0; which < 2; ++which) {
+      const float* parts = from.scalars + (h * 2 + which) * static_cast<std::size_t>(from.several);
+      float sum = 0;
+      for (int i = static_cast<int>(threadIdx.x); i < from.several; i += threads) sum += parts[i];
+      sum = block_sum(sum, sums);
+      const Sink& to = which == 0 ? out.A_log : out.D;
+      if (threadIdx.x == 0 && to.wanted()) to.put(static_cast<unsigned>(h), sum);
+    }
+    return;
+  }
+  const std::size_t i = (blockIdx.x - s.heads) * std::size_t{threads} + threadIdx.x;
+  const std::size_t rows = static_cast<std::size_t>(s.batch) * s.length;
+  const int wide = s.groups * s.states, width = wide + kinds * s.heads;
+  if (i >= rows * width) return;
+  const std::size_t row = i / width;
+  const int number = static_cast<int>(i % width);
+  if (number >= wide) {
+    const int h = (number - wide) % s.heads, kind = (number - wide) / s.heads;
+    const float* parts = from.steps + (row * s.heads + h) * from.tiles * kinds + kind;
+    float sum = 0;
+    for (int tile = 0; tile < from.tiles; ++tile) sum += parts[tile * kinds];
+    put_step(s, out, kind, row, h, sum);
+    return;
+  }
+  const std::size_t first = row * s.groups + number / s.states;
+  const float* parts = from.shared + first * from.sharers * 2 * s.states + number % s.states;
+  float to_B = 0, to_C = 0;
+#pragma unroll 8
+  for (int part = 0; part < from.sharers; ++part) {
+    to_B += parts[part * 2 * s.states];
+    to_C += parts[(part * 2 + 1) * s.states];
+  }
+  // One thread, B first: B and C may be the same numbers.
+  if (out.B.wanted()) out.B.put(row, number, to_B);
+  if (out.C.wanted()) out.C.put(row, number, to_C);
+}
+
+}  // namespace
+
+ScanSizes sizes_of(const ScanInputs& in, int chunk) {
+  ScanSizes s{};
+  s.batch = static_cast<int>(in.x.shape[0]);
+  s.length = static_cast<int>(in.x.shape[1]);
+  s.heads = in.heads;
+  s.groups = in.groups;
+  s.width = static_cast<int>(in.x.elements() / (std::int64_t{s.batch} * s.length * s.heads));
+  s.states = static_cast<int>(in.B.elements() / (std::int64_t{s.batch} * s.length * s.groups));
+  s.chunks = (s.length + chunk - 1) / chunk;
+  s.group = s.heads / s.groups;
+  return s;
+}
+
+ScanArrays arrays_of(const ScanInputs& in) {
+  return {rows_of(in.x),
+          in.dt.defined() ? rows_of(in.dt) : Rows<float>{},
+          in.lag.defined() ? rows_of(in.log_decay) : Rows<float>{},
+          in.lag.defined() ? rows_of(in.lag) : Rows<float>{},
+          rows_of(in.B),
+          rows_of(in.C),
+          in.A_log.as<float>(),
+          in.D.as<float>(),
+          nullptr};
+}
+
+void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts,
+               const ScanGrads& out) {
+  const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log),     sink_of(out.B),  sink_of(out.C),
+                        sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
+  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
+  const auto kernel = in.lag.defined() ? sum_kernel<step_kinds<true>> : sum_kernel<step_kinds<false>>;
+  launch(kernel, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream, s, parts, sinks);
+}
+
+}  // namespace afterglow::scan
