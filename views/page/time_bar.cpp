@@ -101,7 +101,7 @@ void draw_marks(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Theme& theme = *frame.look.theme;
   const std::vector<Mark> marks = marks_by_step(frame.seen());
   for (std::size_t i = 0; i < marks.size(); ++i) {
-    const Color ink = marks[i].step > frame.seen().step ? theme.faint : theme.warning;
+    const Color ink = marks[i].step > frame.seen().step ? theme.dim : theme.warning;
     const double x = scale.x(static_cast<double>(marks[i].step));
     canvas.fill_rect({x, scale.area.y, std::max(1.0, frame.px(1)), scale.area.height}, 0, ink);
     const double end = i + 1 < marks.size() ? scale.x(static_cast<double>(marks[i + 1].step)) : scale.area.right();
@@ -153,7 +153,7 @@ void draw_ranges(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   if (o.latest_step > o.step) {
     const Rect ahead = range(o.step, o.latest_step);
     canvas.fill_rect(ahead, frame.px(4), mixed(theme.raised, theme.faint, 0.3));
-    hatch(frame, canvas, ahead, faded(theme.faint, 0.45));
+    hatch(frame, canvas, ahead, faded(theme.faint, 0.3));
   }
   // Before the snapshot that a run goes on from there are curves, but no states to go to.
   if (o.oldest_step > 0) hatch(frame, canvas, range(0, o.oldest_step), faded(theme.panel, 0.9));
@@ -171,8 +171,8 @@ void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale)
     text += " · " +
             grouped_number(std::llround(std::ceil(static_cast<double>(o.rebuilds_to - o.step) / o.steps_per_second))) +
             " s left";
-  const bool is_left = now - area.x > area.right() - now;
-  const Rect room{is_left ? area.x : now, area.y, is_left ? now - area.x : area.right() - now, area.height};
+  const bool is_left = now - area.x > area.right() - aim;
+  const Rect room{is_left ? area.x : aim, area.y, is_left ? now - area.x : area.right() - aim, area.height};
   row_text(frame.look, canvas, {room.x + frame.px(8), room.y, room.width - frame.px(16), room.height}, text,
            {small_size, FontFace::semibold, frame.look.theme->text, is_left ? Anchor::end : Anchor::start});
 }

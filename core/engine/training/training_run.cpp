@@ -14,8 +14,10 @@ namespace afterglow {
 namespace {
 
 std::string short_number(double value) {
+  constexpr double largest_whole = 1e7;
+  const bool is_whole = value == std::floor(value) && std::abs(value) < largest_whole;
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
+  std::snprintf(text, sizeof text, is_whole ? "%.0f" : "%.3g", value);
   return text;
 }
 
@@ -284,14 +286,18 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
   RunCurves curves = record_.curves(until);
   curves.run = name;
   std::map<std::string, double> before;
-  for (const Setting& setting : trainer_->settings()) before[setting.key] = setting.initial;
+  std::map<std::string, std::string> labels;
+  for (const Setting& setting : trainer_->settings()) {
+    before[setting.key] = setting.initial;
+    labels[setting.key] = setting.label;
+  }
   for (const TimedCommand& timed : recipe_.commands) {
     if (timed.command.name != "set" || timed.step > std::min(until, latest_step_)) continue;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);
     if (value.value("live", false)) continue;
     const auto key = value.at("key").get<std::string>();
     const auto to = value.at("to").get<double>();
-    curves.marks.push_back({timed.step, key + " " + short_number(before[key]) + " → " + short_number(to)});
+    curves.marks.push_back({timed.step, labels[key] + " " + short_number(before[key]) + " → " + short_number(to)});
     before[key] = to;
   }
   return curves;
