@@ -128,6 +128,8 @@ struct PageState {
   MenuState menu;
   HintState hints;
   int shuttle = 0;           ///< speed and direction of J K L
+  std::string step_count = "1";  ///< how many steps the button trains, as it is typed
+  std::uint64_t opened = 0;      ///< Observation::opened whose view the page has taken
   bool presenting = false;   ///< no controls, large type
   std::string theme_before;  ///< to go back to afterwards
   TimeFocus time_focus = TimeFocus::steps;

@@ -31,19 +31,28 @@ SizePreset preset_of(const json& value) {
   return name == "slide" ? SizePreset::slide : name == "page" ? SizePreset::two_columns : SizePreset::one_column;
 }
 
+/// What lies beyond the present step after a rewind is no part of the moment that a file brings back.
+std::shared_ptr<const Observation> without_ahead(const std::shared_ptr<const Observation>& observation) {
+  if (!observation->ahead) return observation;
+  auto moment = std::make_shared<Observation>(*observation);
+  moment->ahead.reset();
+  return moment;
+}
+
 /// The first figure of a panel is what stands for it; {"all": true} means every figure of every panel that has one.
-std::vector<const Figure*> wanted_figures(CommandContext& context, const json& value) {
+std::vector<Figure> wanted_figures(CommandContext& context, const json& value) {
   const bool all = value.value("all", false);
   std::string panel = value.value("panel", "");
   std::string plot = value.value("plot", panel.empty() ? context.page.hovered_plot : "");
   if (panel.empty() && plot.empty())
     panel = context.page.hovered_panel.empty() ? context.page.maximised : context.page.hovered_panel;
-  std::vector<const Figure*> found;
+  const std::shared_ptr<const Observation> observation = without_ahead(context.observation);
+  std::vector<Figure> found;
   for (const Panel& candidate : panels()) {
-    const auto& figures = context.figures.figures(*candidate.kind, context.observation, context.page.selection);
+    const auto& figures = context.figures.figures(*candidate.kind, observation, context.page.selection);
     for (std::size_t i = 0; i < figures.size(); ++i) {
       const bool is_named = plot.empty() ? candidate.kind->id == panel && i == 0 : figures[i].id == plot;
-      if (all || is_named) found.push_back(&figures[i]);
+      if (all || is_named) found.push_back(figures[i]);
     }
   }
   return found;
@@ -63,24 +72,25 @@ std::string written_text(const std::vector<std::filesystem::path>& files) {
 
 void run_export(CommandContext& context, const Command& command) {
   const json value = json::parse(command.value);
-  const std::vector<const Figure*> figures = wanted_figures(context, value);
+  const std::vector<Figure> figures = wanted_figures(context, value);
   if (figures.empty()) {
     add_note(context.page, Severity::info, "Put the mouse over the plot that Ctrl+E should write.", context.time);
     return;
   }
-  for (const Figure* figure : figures) {
+  for (Figure figure : figures) {
     std::filesystem::path path = value.value("path", "");
     if (path.empty()) {
       path = std::filesystem::path(context.actions.export_folder) /
-             (figure->id + "_seed" + std::to_string(context.observation->seed) + "_step" +
+             (figure.id + "_seed" + std::to_string(context.observation->seed) + "_step" +
               std::to_string(context.observation->step));
     }
     if (!path.has_extension()) path += ".svg";
     std::error_code error;
     std::filesystem::create_directories(path.parent_path().empty() ? "." : path.parent_path(), error);
+    figure.recipe = recipe_with_view(figure, context.page);
     WriteOptions options;
-    options.view = view_of(context.page.plots[figure->id], 12);
-    const auto files = write_figure(*figure, path, formats_of(value), preset_of(value), options);
+    options.view = view_of(context.page.plots[figure.id], 12);
+    const auto files = write_figure(figure, path, formats_of(value), preset_of(value), options);
     if (!files.empty()) add_note(context.page, Severity::info, written_text(files), context.time);
   }
 }

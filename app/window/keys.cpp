@@ -14,6 +14,8 @@ struct ChordValue {
 constexpr std::array values{
     ChordValue{"Shift+Left", "time_left", R"({"count": 10})"},
     ChordValue{"Shift+Right", "time_right", R"({"count": 10})"},
+    ChordValue{"+", "speed", R"({"by": 1})"},
+    ChordValue{"-", "speed", R"({"by": -1})"},
     ChordValue{"Ctrl++", "zoom", R"({"factor": 1.1})"},
     ChordValue{"Ctrl+-", "zoom", R"({"factor": 0.909090909})"},
     ChordValue{"Ctrl+0", "zoom", R"({"to": 1.0})"},

@@ -1,15 +1,31 @@
 // Starts the session, then the window.
 #include "app/window/window.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "app/window/window_loop.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 
 namespace afterglow {
 
-int run_window(const WindowOptions& options) {
+namespace {
+
+/// Where exports and snapshots go: the current folder of a terminal, else Documents/Afterglow.
+std::filesystem::path folder_for_files() {
+  if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) return "";
+  return user_folders().documents;
+}
+
+}  // namespace
+
+int run_window(const WindowOptions& wanted) {
   try {
+    WindowOptions options = wanted;
+    options.session.open_file = options.open_path;
+    options.session.save_folder = folder_for_files();
     const auto source = start_session(options.recipe, options.session);
     WindowLoop(options, *source).run();
     return 0;

@@ -134,7 +134,7 @@ void time_right(CommandContext& context, const json& value) {
 
 void time_home(CommandContext& context, const json&) {
   if (moves_tokens(context)) return move_token(context, -(1 << 24));
-  context.engine.send("rewind", {{"step", std::int64_t{0}}});
+  context.engine.send("rewind", {{"step", context.observation->oldest_step}});
 }
 
 void time_end(CommandContext& context, const json&) {
@@ -143,11 +143,8 @@ void time_end(CommandContext& context, const json&) {
     return;
   }
   for (auto& [name, plot] : context.page.plots) plot.fit();
-  std::int64_t newest = context.observation->step;
-  for (const RunCurves& run : context.observation->runs) {
-    newest = std::max(newest, run.first_step - 1 + static_cast<std::int64_t>(run.loss.size()));
-  }
-  if (newest > context.observation->step) context.engine.send("run_to", {{"step", newest}});
+  const Observation& now = *context.observation;
+  if (now.latest_step > now.step) context.engine.send("run_to", {{"step", now.latest_step}});
 }
 
 void maximise(CommandContext& context, const json& value) {
@@ -502,9 +499,11 @@ void hints(CommandContext& context, const json& value) {
   context.page.hints.is_drag_due = context.page.hints.is_time_due = truth(value, "on", true);
 }
 
+void view(CommandContext& context, const json& value) { run_view(context, {"view", value.dump()}); }
+
 void copy(CommandContext& context, const json& value) { run_copy(context, {"copy", value.dump()}); }
 
-/// Training runs forward at its own speed; everything else moves by steps that double with each press.
+/// Training runs forward, each press at the next higher speed; everything else moves by steps that double.
 void shuttle(CommandContext& context, const json& value) {
   constexpr int fastest = 64;
   int& speed = context.page.shuttle;
@@ -513,6 +512,7 @@ void shuttle(CommandContext& context, const json& value) {
   const bool is_of_tokens = moves_tokens(context);
   if (speed < 0) return time_left(context, {{"count", -speed}});
   if (speed > 0 && is_of_tokens) return time_right(context, {{"count", speed}});
+  if (speed > 1) context.engine.send("speed", {{"by", std::int64_t{1}}});
   context.engine.send(speed > 0 ? "run" : "pause");
 }
 
@@ -598,6 +598,7 @@ constexpr std::array handlers{
     Handler{"slider", slider},
     Handler{"nudge", nudge},
     Handler{"show", show},
+    Handler{"view", view},
     Handler{"workspace", workspace},
     Handler{"theme", theme},
     Handler{"zoom", zoom},

@@ -37,5 +37,9 @@ void run_window_command(CommandContext& context, const Command& command);
 /// Handlers that live in files of their own.
 void run_export(CommandContext& context, const Command& command);
 void run_copy(CommandContext& context, const Command& command);
+void run_view(CommandContext& context, const Command& command);
+
+/// The recipe that a figure carries, with how the page shows it.
+std::string recipe_with_view(const Figure& figure, const PageState& page);
 
 }  // namespace afterglow

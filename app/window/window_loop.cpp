@@ -3,7 +3,6 @@
 #include "app/window/window_loop.h"
 
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,7 +11,6 @@
 #include "app/window/key_routing.h"
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
-#include "core/io/folders.h"
 #include "views/figures/plot_kinds.h"
 #include "views/page/page.h"
 
@@ -49,13 +47,6 @@ WindowSize wanted_size(const WindowOptions& options, const WindowSettings& setti
   return size;
 }
 
-/// Where exports go: the current folder of a terminal, else Documents/Afterglow.
-std::string export_folder() {
-  if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) return ".";
-  const std::filesystem::path documents = user_folders().documents;
-  return documents.empty() ? "." : documents.string();
-}
-
 /// Runs that make pictures or follow a script look the same everywhere, so they neither read nor keep settings.
 bool is_automatic(const WindowOptions& options) {
   return options.exit_after_frames > 0 || !options.screenshot.empty() || !options.script.empty();
@@ -72,6 +63,13 @@ WindowSettings plain_settings() {
   WindowSettings settings;
   settings.is_first_start = false;
   return settings;
+}
+
+/// A figure that has been opened is shown as it was looked at.
+void follow_opening(PageState& page, const Observation& observation, CommandQueue& commands) {
+  if (observation.opened == page.opened) return;
+  page.opened = observation.opened;
+  if (!observation.view.empty()) commands.send({"view", observation.view});
 }
 
 }  // namespace
@@ -96,14 +94,13 @@ void WindowLoop::start_page() {
     std::fprintf(stderr, "afterglow: %s\n", warning.c_str());
   }
   font_files_ = find_fonts(font_folders());
-  actions_.export_folder = export_folder();
+  actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
   actions_.close = [this] { window_.close(); };
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
   window_.on_drop = [this](const std::string& path) { commands_.send("load", {{"path", path}}); };
-  if (!options_.open_path.empty()) commands_.send("load", {{"path", options_.open_path}});
 }
 
 void WindowLoop::handle_key(const Chord& chord) { route_key(page_, commands_, chord, ImGui::GetIO().WantTextInput); }
@@ -176,6 +173,7 @@ void WindowLoop::draw() {
   revision_ = source_.revision();
   observation_ = source_.observe();
   follow_model(page_, observation_->model);
+  follow_opening(page_, *observation_, commands_);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
   give_all();
   refresh_look();

@@ -24,6 +24,8 @@ class Values {
   double back() const { return (*this)[size_ - 1]; }
   double operator[](std::size_t i) const { return numbers_[static_cast<std::ptrdiff_t>(i)]; }
   std::span<const double> span() const { return {numbers_.get(), size_}; }
+  /// The first `count` of them, or all where there are fewer; nothing is copied.
+  Values first(std::size_t count) const { return {numbers_, count < size_ ? count : size_}; }
 
  private:
   std::shared_ptr<const double[]> numbers_{};

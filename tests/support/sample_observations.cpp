@@ -507,6 +507,16 @@ Observation one_step() {
 
 Observation mid_training() { return training_at(428); }
 
+Observation rewound() {
+  Observation o = training_at(150);
+  o.running = false;
+  o.latest_step = 428;
+  o.ahead = run_curves(428, 1, true, o.model);
+  o.ahead->marks = {{100, "learning rate 0.003 → 0.01"}, {100, "clip 1 → 0.5"}, {300, "batch 16 → 32"}};
+  o.runs.back().marks = {o.ahead->marks[0], o.ahead->marks[1]};
+  return o;
+}
+
 Observation non_finite() {
   Observation o = training_at(300);
   RunCurves& run = o.runs.back();
@@ -777,6 +787,7 @@ const std::vector<Sample>& all() {
       {"nothing", nothing},
       {"one step", one_step},
       {"mid training", mid_training},
+      {"rewound", rewound},
       {"non-finite", non_finite},
       {"huge values", huge_values},
       {"million points", million_points},

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "core/engine/training/saved_run.h"
+#include "core/io/atomic_file.h"
 #include "tests/support/sample_observations.h"
 
 namespace afterglow {
@@ -266,6 +270,99 @@ TEST_F(WindowCommandsTest, HelpPinsTheCardUnderTheMouse) {
   page.card.card.clear();
   run("help");
   EXPECT_TRUE(page.help_is_open);
+}
+
+TEST_F(WindowCommandsTest, HomeAndEndGoAsFarAsTheRunReaches) {
+  Observation o = samples::rewound();
+  o.oldest_step = 20;
+  observation = std::make_shared<const Observation>(o);
+  run("time_home");
+  EXPECT_EQ(followed(), "rewind {\"step\":20}\n");
+  run("time_end");
+  EXPECT_EQ(followed(), "run_to {\"step\":428}\n");
+  observation = std::make_shared<const Observation>(samples::mid_training());
+  run("time_end");
+  EXPECT_EQ(followed(), "") << "nothing lies ahead";
+}
+
+TEST_F(WindowCommandsTest, LPlaysFasterWithEachPress) {
+  for (int i = 0; i < 2; ++i) run("shuttle", R"({"direction": 1})");
+  EXPECT_EQ(followed(), "run {}\nspeed {\"by\":1}\nrun {}\n");
+}
+
+struct ExportedView : WindowCommandsTest {
+  ExportedView() {
+    std::filesystem::create_directories(folder);
+    Observation o = samples::rewound();
+    o.recipe = to_json(parse_recipe(find_preset("tiny").text, "preset")).dump();
+    observation = std::make_shared<const Observation>(o);
+  }
+  ~ExportedView() override { std::filesystem::remove_all(folder); }
+  std::filesystem::path exported(const std::string& plot, const std::string& format) {
+    const std::filesystem::path path = folder / (plot + "." + format);
+    run("export", nlohmann::json{{"plot", plot}, {"path", path.string()}, {"formats", {format}}}.dump());
+    EXPECT_TRUE(std::filesystem::exists(path)) << (page.notes.empty() ? "" : page.notes.back().text);
+    return path;
+  }
+  std::filesystem::path folder = std::filesystem::temp_directory_path() / "afterglow_exported_view_test";
+};
+
+TEST_F(ExportedView, OpeningAFigureShowsItAsItWasLookedAt) {
+  page.workspace = "training";
+  page.maximised = "training";
+  page.selection.layer = 3;
+  page.selection.head = 2;
+  page.selection.smoothing = 0;
+  page.plots["training_loss"].x = Range{20, 90};
+  page.plots["training_loss"].y_scale = Scale::linear;
+  page.plots["training_loss"].hidden = {"loss"};
+  for (const char* format : {"svg", "csv"}) {
+    const SavedRun saved = open_saved_run(exported("training_loss", format));
+    EXPECT_EQ(saved.recipe.name, "tiny");
+    const Selection selection = page.selection;
+    page = {};
+    run("view", saved.view);
+    EXPECT_TRUE(page.notes.empty()) << page.notes.back().text;
+    EXPECT_EQ(page.workspace, "training");
+    EXPECT_EQ(page.maximised, "training");
+    EXPECT_EQ(page.focused_panel, "training");
+    EXPECT_EQ(page.focused_plot, "training_loss");
+    EXPECT_EQ(page.selection, selection);
+    EXPECT_EQ(page.plots["training_loss"].x, (Range{20, 90}));
+    EXPECT_FALSE(page.plots["training_loss"].y);
+    EXPECT_EQ(page.plots["training_loss"].y_scale, Scale::linear);
+    EXPECT_EQ(page.plots["training_loss"].hidden, std::set<std::string>{"loss"});
+    EXPECT_NE(followed().find("trace {\"layer\":3}"), std::string::npos);
+  }
+}
+
+TEST_F(ExportedView, AnotherPageAndOneFigureAloneComeBack) {
+  page.workspace = "probe";
+  page.shown_figure["spectrum"] = 0;
+  const SavedRun saved = open_saved_run(exported("spectrum", "svg"));
+  page = {};
+  run("view", saved.view);
+  EXPECT_EQ(page.workspace, "probe");
+  EXPECT_EQ(page.shown_figure["spectrum"], 0);
+  EXPECT_TRUE(page.maximised.empty());
+}
+
+TEST_F(ExportedView, WhatLiesAheadIsNotInTheFile) {
+  const std::string text = read_file(exported("training_loss", "csv"), 1 << 20);
+  EXPECT_EQ(text.find("ahead"), std::string::npos);
+  EXPECT_NE(text.find("\n150,"), std::string::npos);
+  EXPECT_EQ(text.find("\n151,"), std::string::npos);
+}
+
+TEST_F(WindowCommandsTest, AViewThatMakesNoSenseChangesNothing) {
+  for (const char* value : {"{}", R"({"panel": "nothing"})", R"({"panel": "training", "x": [1]})",
+                            R"({"panel": "training", "zoom": 2})", R"({"panel": "training", "page": "nowhere"})"}) {
+    run("view", value);
+    ASSERT_FALSE(page.notes.empty()) << value;
+    EXPECT_EQ(page.notes.back().severity, Severity::warning);
+    EXPECT_EQ(page.workspace, "koopman") << value;
+    page.notes.clear();
+  }
 }
 
 }  // namespace

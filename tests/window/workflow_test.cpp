@@ -6,6 +6,9 @@
 #include <sstream>
 
 #include "core/engine/training/saved_run.h"
+#include "core/figure/files/figure_files.h"
+#include "core/io/atomic_file.h"
+#include "tests/core/engine/small_recipe.h"
 #include "tests/support/folders.h"
 #include "tests/window/virtual_display.h"
 
@@ -58,6 +61,13 @@ struct Workflow : testing::Test {
     const std::size_t at = name.rfind("_step");
     return at == std::string::npos ? -1 : std::stoi(name.substr(at + 5));
   }
+  static bool has_snapshot(const fs::path& folder) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".safetensors") return true;
+    }
+    return false;
+  }
   std::string output() {
     std::ifstream file(home / "output.txt");
     std::ostringstream text;
@@ -98,7 +108,17 @@ TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
   sleep_seconds(1.5);
   key("space");
   sleep_seconds(0.5);
-  EXPECT_GT(exported_step(), paused - 1) << "space runs on";
+  const int reached = exported_step();
+  EXPECT_GT(reached, paused - 1) << "space runs on";
+  key("Home");
+  sleep_seconds(1);
+  EXPECT_EQ(exported_step(), 0);
+  key("End");
+  sleep_seconds(1.5);
+  EXPECT_EQ(exported_step(), reached) << "what was trained is still there";
+  key("ctrl+s");
+  EXPECT_TRUE(wait_until(10, [&] { return has_snapshot(home / "Documents" / "Afterglow"); })) << output();
+  EXPECT_FALSE(has_snapshot(home)) << "no stray file where it was started";
   key("ctrl+q");
   EXPECT_EQ(program.exit_code(20), 0) << output();
   EXPECT_TRUE(fs::exists(home / ".config" / "afterglow" / "settings.json"));
@@ -195,6 +215,31 @@ TEST_F(Workflow, OpensThePresetThatIsNamed) {
   EXPECT_EQ(kept.snapshot->recipe.name, "tiny-ssm");
   EXPECT_EQ(kept.snapshot->recipe.seed, 5u);
   EXPECT_DOUBLE_EQ(kept.snapshot->recipe.training.learning_rate, 0.004);
+}
+
+TEST_F(Workflow, AFigureOpensAsTheOnlyRunWhereItWasExported) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["shown_step"] = 12;
+  recipe["view"] = {{"panel", "training"}, {"enlarged", true}};
+  Figure figure;
+  figure.recipe = recipe.dump();
+  for (const FigureFormat format : {FigureFormat::svg, FigureFormat::csv}) {
+    const fs::path file =
+        write_figure(figure, home / "figure", {format}, SizePreset::one_column, {.overwrite = true}).front();
+    std::ofstream(home / "script.json") << R"([{"name": "save", "value": {"path": "kept.safetensors"}, "step": 12},
+        {"name": "export", "value": {"panel": "training", "formats": ["csv"]}, "frame": 60}, {"name": "quit", "frame": 90}])";
+    RunningProgram program(*display, home,
+                           {program_file().string(), file.string(), "--script", "script.json", "--size", "1024x768"});
+    ASSERT_EQ(program.exit_code(60), 0) << output();
+    const SavedRun kept = open_saved_run(home / "kept.safetensors");
+    EXPECT_EQ(kept.snapshot->step, 12);
+    EXPECT_EQ(kept.recipe.name, "small");
+    fs::remove(home / "kept.safetensors");
+    const fs::path exported = home / "Documents" / "Afterglow" / "training_accuracy_seed3_step12.csv";
+    ASSERT_TRUE(fs::exists(exported)) << output();
+    EXPECT_EQ(read_file(exported, 1 << 20).find("run 1"), std::string::npos) << "there is no earlier run";
+    fs::remove_all(home / "Documents");
+  }
 }
 
 TEST_F(Workflow, WithoutADisplayItSaysSo) {

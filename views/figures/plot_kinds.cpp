@@ -241,11 +241,24 @@ std::string provenance_of(const Observation& o) {
   return line;
 }
 
+namespace {
+
+/// The recipe with what is shown of it, which the window goes to when the figure is opened. As text: the recipe is long
+/// and figures are prepared often.
+std::string carried_recipe(const std::string& recipe, const PlotKind& kind, const Figure& figure,
+                           const Selection& selection) {
+  if (!recipe.ends_with('}')) return recipe;
+  return recipe.substr(0, recipe.size() - 1) + (recipe.size() > 2 ? "," : "") + R"("view":{"panel":")" +
+         std::string(kind.id) + R"(","plot":")" + figure.id + R"(","selection":)" + selection_value(selection) + "}}";
+}
+
+}  // namespace
+
 std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,
                                      CurveStore& curves) {
   std::vector<Figure> figures = kind.prepare(observation, selection, curves);
   for (Figure& figure : figures) {
-    figure.recipe = observation.recipe;
+    figure.recipe = carried_recipe(observation.recipe, kind, figure, selection);
     figure.provenance = provenance_of(observation);
   }
   return figures;

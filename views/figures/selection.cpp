@@ -3,8 +3,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/observation/solver_view.h"
 
 namespace afterglow {
+
+std::string selection_value(const Selection& selection) {
+  const Selection usual;
+  nlohmann::json value = nlohmann::json::object();
+  const auto add = [&](const char* key, const auto& now, const auto& otherwise) {
+    if (now != otherwise) value[key] = now;
+  };
+  add("layer", selection.layer, usual.layer);
+  add("head", selection.head, usual.head);
+  add("mode", selection.mode, usual.mode);
+  add("token", selection.token, usual.token);
+  add("power", selection.power, usual.power);
+  add("all_heads", selection.all_heads, usual.all_heads);
+  add("scaled", selection.scaled, usual.scaled);
+  add("change", selection.change, usual.change);
+  add("band", selection.band, usual.band);
+  add("smoothing", selection.smoothing, usual.smoothing);
+  if (selection.arithmetic >= 0 && selection.arithmetic < static_cast<int>(all_arithmetics.size()))
+    value["arithmetic"] = name_of(all_arithmetics[static_cast<std::size_t>(selection.arithmetic)]);
+  if (selection.earlier == EarlierRuns::coloured) value["earlier"] = "coloured";
+  if (selection.earlier == EarlierRuns::hidden) value["earlier"] = "hidden";
+  return value.dump();
+}
 
 const HeadSpectrum* selected_head(const Observation& observation, const Selection& selection) {
   if (!observation.spectra) return nullptr;

@@ -1,5 +1,7 @@
 // What one looks at, the same in every panel: layer, head, mode, token, and the few choices that change a figure.
 #pragma once
+#include <string>
+
 #include "core/engine/observation/observation.h"
 
 namespace afterglow {
@@ -26,6 +28,9 @@ struct Selection {
   double smoothing = 0.9;  ///< weight of the past in smoothed curves, in [0, 1)
   bool operator==(const Selection&) const = default;
 };
+
+/// What differs from the usual selection, as the value of the command `select`: {"head":2}.
+std::string selection_value(const Selection& selection);
 
 /// The spectrum that is meant: of the selected layer and head, or of the first layer that has one; nullptr without any.
 const HeadSpectrum* selected_head(const Observation& observation, const Selection& selection);

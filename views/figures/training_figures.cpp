@@ -20,6 +20,7 @@ std::int64_t last_step(const RunCurves& run) { return run.first_step + static_ca
 double end_of_steps(const Observation& observation) {
   std::int64_t step = std::max<std::int64_t>(1, observation.step);
   for (const RunCurves& run : observation.runs) step = std::max(step, last_step(run));
+  if (observation.ahead) step = std::max(step, last_step(*observation.ahead));
   if (observation.final_step > 0 && step <= observation.final_step && 4 * step >= observation.final_step) {
     return static_cast<double>(observation.final_step);
   }
@@ -38,11 +39,31 @@ Figure step_figure(const Observation& observation, std::string id, std::string t
   return figure;
 }
 
+/// Changes, one mark a step; after a rewind where that is, and what comes again is grey.
 void add_marks(Figure& figure, const Observation& observation) {
-  if (observation.runs.empty()) return;
-  for (const Mark& mark : observation.runs.back().marks) {
-    figure.events.push_back({static_cast<double>(mark.step), mark.text, Role::warning});
+  for (const Mark& mark : marks_by_step(observation)) {
+    const bool is_ahead = mark.step > observation.step;
+    figure.events.push_back({static_cast<double>(mark.step), mark.text, is_ahead ? Role::faint : Role::warning});
   }
+  if (observation.ahead)
+    figure.reference_lines.push_back(
+        {Orientation::vertical, static_cast<double>(observation.step), "now", Role::accent, Dash::solid});
+}
+
+/// What was trained before a rewind, whole: the present curve covers it up to now.
+void add_ahead(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
+               Values RunCurves::*member) {
+  if (!observation.ahead) return;
+  const RunCurves& run = *observation.ahead;
+  Line line;
+  line.name = "ahead";
+  line.ink = Role::faint;
+  line.dash = Dash::solid;
+  line.width = 1.5;
+  line.is_quiet = true;
+  line.curve = curves.smoothed(figure.id + "/ahead", {run.*member, static_cast<double>(run.first_step), {}},
+                               selection.smoothing);
+  figure.series.emplace_back(std::move(line));
 }
 
 std::string run_name(const Observation& observation, std::size_t r, const char* alone) {
@@ -74,6 +95,7 @@ void dress_run(Line& line, const Observation& observation, const Selection& sele
 /// One smoothed line per run with its raw values behind, the current run strongest.
 void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
               Values RunCurves::*member, const char* alone) {
+  add_ahead(figure, observation, selection, curves, member);
   for (const std::size_t r : shown_runs(observation, selection)) {
     const RunCurves& run = observation.runs[r];
     const bool is_current = r + 1 == observation.runs.size();
@@ -171,6 +193,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
                         {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection.smoothing);
     figure.series.emplace_back(std::move(line));
   }
+  add_ahead(figure, observation, selection, curves, &RunCurves::gradient_norm);
   add("all", run.gradient_norm, Role::text, Dash::solid, 1.8);
   add_marks(figure, observation);
   return figure;
@@ -188,11 +211,24 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
 
 }  // namespace
 
+std::vector<Mark> marks_by_step(const Observation& observation) {
+  std::vector<Mark> joined;
+  if (observation.runs.empty()) return joined;
+  for (const Mark& mark : observation.ahead ? observation.ahead->marks : observation.runs.back().marks) {
+    if (!joined.empty() && joined.back().step == mark.step)
+      joined.back().text += ", " + mark.text;
+    else
+      joined.push_back(mark);
+  }
+  return joined;
+}
+
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
   if (observation.runs.empty()) return "no step yet: Space starts the training";
   std::string text = observation.measures.quality + " and loss";
   if (selection.smoothing > 0) text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
   if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";
+  if (observation.ahead) text += " · grey beyond now: trained before going back";
   return text;
 }
 

@@ -190,7 +190,7 @@ std::int64_t step_of_point(const std::string& id) {
 
 double loss_at(const Observation& observation, std::int64_t step) {
   if (observation.runs.empty()) return std::nan("");
-  const RunCurves& run = observation.runs.back();
+  const RunCurves& run = observation.ahead ? *observation.ahead : observation.runs.back();
   const std::int64_t place = step - run.first_step;
   return place >= 0 && place < static_cast<std::int64_t>(run.loss.size()) ? run.loss[static_cast<std::size_t>(place)]
                                                                           : std::nan("");

@@ -41,7 +41,7 @@ void draw_call_outs(Frame& frame, const Rect& top_bar) {
     draw_call_out(frame, *state.hints.dot, "Drag me");
   if (state.hints.is_time_due && frame.seen().step > 0)
     draw_call_out(frame, {top_bar.right() - frame.px(150), top_bar.bottom() - frame.px(8)},
-                  "Space stops time.  ← goes back.");
+                  "Space pauses.  ← steps back.");
 }
 
 }  // namespace afterglow

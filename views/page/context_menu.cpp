@@ -63,6 +63,16 @@ void add_curves(Frame& frame, const Figure& figure, std::vector<MenuItem>& items
   }
 }
 
+/// One line for each of the newest earlier runs, and one for the present.
+void add_runs(const Observation& o, std::vector<MenuItem>& items) {
+  constexpr std::size_t most = 4;
+  for (std::size_t r = o.runs.size(), shown = 0; r-- > 0 && shown < most; ++shown) {
+    const bool is_present = r + 1 == o.runs.size();
+    items.push_back(item("Throw " + (is_present ? "this run" : o.runs[r].run) + " away", "", "discard",
+                         is_present ? json::object() : json{{"run", o.runs[r].run}}));
+  }
+}
+
 std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
   std::vector<MenuItem> items;
   const Panel* panel = find_panel(menu.panel);
@@ -88,6 +98,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
       items.push_back(item("Only this plot", "", "show",
                            {{"panel", menu.panel}, {"figure", is_alone ? -1 : static_cast<int>(i)}}, is_alone));
   }
+  if (menu.panel == "training") add_runs(frame.seen(), items);
   const bool is_large = frame.state.maximised == menu.panel;
   items.push_back(item("Enlarge this panel", "Enter", "maximise", {{"panel", menu.panel}}, is_large));
   return items;

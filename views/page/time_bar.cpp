@@ -4,6 +4,8 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/training_figures.h"
+#include "views/figures/trajectory_figures.h"
 #include "views/page/page.h"
 #include "views/token_chip.h"
 #include "views/widgets.h"
@@ -12,7 +14,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr double scrub_interval = 0.05;  ///< seconds between two rewinds while dragging
+constexpr double scrub_interval = 0.05;  ///< seconds between two moves while dragging
 
 struct TokenRow {
   int first = 0, count = 0;
@@ -91,27 +93,32 @@ struct TimeScale {
   }
 };
 
+/// The last step that can be gone to.
+std::int64_t latest_of(const Observation& o) { return std::max(o.step, o.latest_step); }
+
+/// One tick a step, with its text where there is room until the next one; those ahead are grey.
 void draw_marks(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Theme& theme = *frame.look.theme;
-  if (frame.seen().runs.empty()) return;
-  const std::vector<Mark>& marks = frame.seen().runs.back().marks;
+  const std::vector<Mark> marks = marks_by_step(frame.seen());
   for (std::size_t i = 0; i < marks.size(); ++i) {
+    const Color ink = marks[i].step > frame.seen().step ? theme.dim : theme.warning;
     const double x = scale.x(static_cast<double>(marks[i].step));
-    canvas.fill_rect({x, scale.area.y, std::max(1.0, frame.px(1)), scale.area.height}, 0, theme.warning);
+    canvas.fill_rect({x, scale.area.y, std::max(1.0, frame.px(1)), scale.area.height}, 0, ink);
     const double end = i + 1 < marks.size() ? scale.x(static_cast<double>(marks[i + 1].step)) : scale.area.right();
     const Rect text{x + frame.px(5), scale.area.y, end - x - frame.px(10), scale.area.height};
     if (text.width > frame.px(40))
-      row_text(frame.look, canvas, text, marks[i].text, {tiny_size, FontFace::regular, theme.warning, Anchor::start});
+      row_text(frame.look, canvas, text, marks[i].text, {tiny_size, FontFace::regular, ink, Anchor::start});
   }
 }
 
-/// Rewinds while dragging, but not more often than the engine can show it.
+/// Goes where the pointer is, back and on, but not more often than the engine can show it.
 void scrub(Frame& frame, const Press& press, const TimeScale& scale) {
   PageState& state = frame.state;
   if (press.started) state.time_focus = TimeFocus::steps;
   if (!press.held && !press.released) return;
-  const std::int64_t reached = std::max<std::int64_t>(frame.seen().step, state.scrubbed_step);
-  const std::int64_t wanted = std::min(scale.step(mouse_place().x), reached);
+  const Observation& o = frame.seen();
+  const std::int64_t first = std::min(o.oldest_step, o.step);
+  const std::int64_t wanted = std::clamp(scale.step(mouse_place().x), first, latest_of(o));
   if (wanted != state.scrubbed_step && (press.released || frame.time - state.scrubbed_at >= scrub_interval)) {
     frame.commands.send("rewind", {{"step", wanted}});
     state.scrubbed_step = wanted;
@@ -122,33 +129,89 @@ void scrub(Frame& frame, const Press& press, const TimeScale& scale) {
   if (press.released) state.scrubbed_step = -1;
 }
 
+/// Slanted lines over an area, as over what is there but not now.
+void hatch(const Frame& frame, Canvas& canvas, const Rect& area, Color color) {
+  const double pitch = frame.px(7);
+  for (double x = area.x + pitch; x < area.right() + area.height; x += pitch) {
+    const double low = std::max(area.x, x - area.height), high = std::min(area.right(), x);
+    const Point line[] = {{low, area.bottom() - (low - (x - area.height))}, {high, area.y + (x - high)}};
+    canvas.polyline(line, {color, std::max(1.0, frame.px(1)), Dash::solid});
+  }
+}
+
+/// What was trained, what of it lies ahead after a rewind, and what cannot be gone to.
+void draw_ranges(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
+  const Observation& o = frame.seen();
+  const Theme& theme = *frame.look.theme;
+  const Rect& area = scale.area;
+  const auto range = [&](std::int64_t from, std::int64_t to) {
+    const double left = scale.x(static_cast<double>(from));
+    return Rect{left, area.y, scale.x(static_cast<double>(to)) - left, area.height};
+  };
+  canvas.fill_rect(area, frame.px(4), theme.raised);
+  canvas.fill_rect(range(0, o.step), frame.px(4), mixed(theme.raised, theme.accent, 0.24));
+  if (o.latest_step > o.step) {
+    const Rect ahead = range(o.step, o.latest_step);
+    canvas.fill_rect(ahead, frame.px(4), mixed(theme.raised, theme.faint, 0.3));
+    hatch(frame, canvas, ahead, faded(theme.faint, 0.3));
+  }
+  // Before the snapshot that a run goes on from there are curves, but no states to go to.
+  if (o.oldest_step > 0) hatch(frame, canvas, range(0, o.oldest_step), faded(theme.panel, 0.9));
+}
+
+/// "Rebuilding step 460 of 1,000 · 30 s left", where the bar has more room.
+void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
+  const Observation& o = frame.seen();
+  if (o.rebuilds_to < 0) return;
+  const Rect& area = scale.area;
+  const double now = scale.x(static_cast<double>(o.step)), aim = scale.x(static_cast<double>(o.rebuilds_to));
+  canvas.fill_rect({aim, area.y, std::max(1.0, frame.px(2)), area.height}, 0, frame.look.theme->text);
+  std::string text = "Rebuilding step " + grouped_number(o.step) + " of " + grouped_number(o.rebuilds_to);
+  if (o.steps_per_second > 0)
+    text += " · " +
+            grouped_number(std::llround(std::ceil(static_cast<double>(o.rebuilds_to - o.step) / o.steps_per_second))) +
+            " s left";
+  const bool is_left = now - area.x > area.right() - aim;
+  const Rect room{is_left ? area.x : aim, area.y, is_left ? now - area.x : area.right() - aim, area.height};
+  row_text(frame.look, canvas, {room.x + frame.px(8), room.y, room.width - frame.px(16), room.height}, text,
+           {small_size, FontFace::semibold, frame.look.theme->text, is_left ? Anchor::end : Anchor::start});
+}
+
+/// The changes within reach of the pointer, else what the step under it is.
+std::string step_hint(const Frame& frame, const TimeScale& scale, double x) {
+  const Observation& o = frame.seen();
+  const std::int64_t step = scale.step(x);
+  for (const Mark& mark : marks_by_step(o)) {
+    if (std::abs(scale.x(static_cast<double>(mark.step)) - x) <= frame.px(4))
+      return "step " + grouped_number(mark.step) + ": " + mark.text;
+  }
+  if (step < o.oldest_step)
+    return "This snapshot starts at step " + grouped_number(o.oldest_step) + "; rerun the recipe to go further back.";
+  std::string text = "step " + grouped_number(step);
+  if (step > latest_of(o)) return text + ": not trained yet";
+  const double loss = loss_at(o, step);
+  if (std::isfinite(loss)) text += " · " + o.measures.loss + " " + number_text(loss, 3);
+  return text + (step > o.step ? " · drag to go on" : " · drag to go back");
+}
+
 void draw_steps(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();
   const Theme& theme = *frame.look.theme;
   FigureCanvas canvas = frame.look.canvas();
-  std::int64_t last = std::max<std::int64_t>(o.step, 1);
-  if (o.final_step > 0) last = std::max(last, o.final_step);
+  const std::int64_t last = std::max({latest_of(o), o.final_step, std::int64_t{1}});
   const TimeScale scale{area, static_cast<double>(last)};
-  canvas.fill_rect(area, frame.px(4), theme.raised);
-  const double now = scale.x(static_cast<double>(o.step));
-  canvas.fill_rect({area.x, area.y, now - area.x, area.height}, frame.px(4), mixed(theme.raised, theme.accent, 0.24));
-  if (o.oldest_step > 0) {
-    // Steps before the snapshot that a run goes on from cannot be reached again, so they are shown fainter.
-    canvas.fill_rect({area.x, area.y, scale.x(static_cast<double>(o.oldest_step)) - area.x, area.height}, frame.px(4),
-                     faded(theme.raised, 0.6));
-  }
+  draw_ranges(frame, canvas, scale);
   draw_marks(frame, canvas, scale);
-  canvas.fill_rect({now - frame.px(1), area.y, frame.px(2), area.height}, 0,
+  const double now = scale.x(static_cast<double>(o.step));
+  canvas.fill_rect({now - frame.px(1), area.y - frame.px(2), frame.px(2), area.height + frame.px(4)}, 0,
                    o.stopped_non_finite ? theme.failure : theme.accent);
+  draw_rebuilding(frame, canvas, scale);
   const Press press = press_area("steps", area);
   scrub(frame, press, scale);
   if (press.hovered || press.held) {
     const double x = std::clamp(mouse_place().x, area.x, area.right());
-    const std::int64_t step = scale.step(x);
     canvas.fill_rect({x, area.y, std::max(1.0, frame.px(1)), area.height}, 0, theme.text);
-    const std::string hint = step <= o.step ? "step " + grouped_number(step) + ": drag to go back"
-                                            : "step " + grouped_number(step) + ": not there yet";
-    hint_box(frame, {x, area.y, 0, area.height}, hint);
+    hint_box(frame, {x, area.y, 0, area.height}, step_hint(frame, scale, x));
   }
 }
 

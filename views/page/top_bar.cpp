@@ -1,8 +1,12 @@
 // Wordmark, workspaces, and the actions that are always at hand.
+#include <algorithm>
+#include <charconv>
 #include <span>
 #include <string>
 
+#include "core/figure/axis.h"
 #include "views/page/page.h"
+#include "views/text_field.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -55,36 +59,86 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
     frame.commands.send("workspace", {{"name", next}});
 }
 
+const char* state_word(const Observation& o) {
+  if (o.rebuilds_to >= 0) return "Rebuilding";
+  if (o.running) return "Training";
+  return o.stopped_non_finite ? "Stopped" : o.finished ? "Done" : "Paused";
+}
+
+/// As wide as its widest state, so that nothing beside it moves. Returns the left edge.
+double draw_run_button(Frame& frame, double right, const Rect& row) {
+  const Observation& o = frame.seen();
+  const bool can_run = !o.finished && !o.stopped_non_finite;
+  const bool is_done = o.finished && !o.running && o.step >= o.final_step;
+  const char* hint = o.running ? "Pause  Space" : is_done ? "Done · raise steps to continue" : "Run  Space";
+  const double x = right - button_width(frame, "Rebuilding", Icon::play);
+  const ButtonResult run = button(frame, "run", x, row, state_word(o), o.running ? Icon::pause : Icon::play,
+                                  can_run ? ButtonKind::primary : ButtonKind::normal, hint);
+  if (run.clicked) frame.commands.send("toggle_run");
+  return x;
+}
+
+/// The limit; a click takes the next slower one, and from the slowest none. Returns the left edge.
+double draw_speed(Frame& frame, double right, const Rect& row) {
+  const double limit = frame.seen().speed_limit;
+  const std::string label = limit > 0 ? number_text(limit, 3) + "/s" : "max";
+  const double x = right - button_width(frame, "100/s", Icon::none);
+  const std::string hint = (limit > 0 ? "At most " + number_text(limit, 3) + " steps a second" : "As fast as it goes") +
+                           std::string("; click: slower, + and − too");
+  if (button(frame, "speed", x, row, label, Icon::none, ButtonKind::normal, hint).clicked) {
+    const bool is_slowest = limit > 0 && limit <= 1;
+    is_slowest ? frame.commands.send("speed", {{"to", std::int64_t{0}}})
+               : frame.commands.send("speed", {{"by", std::int64_t{-1}}});
+  }
+  return x;
+}
+
+/// How many steps stand in the field; 1 where that is no number.
+std::int64_t step_count(const std::string& text) {
+  std::int64_t count = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return is_whole ? std::clamp<std::int64_t>(count, 1, 1'000'000'000) : 1;
+}
+
+/// The button that trains some steps and the field that says how many; Enter in the field trains them too. Returns the
+/// left edge.
+double draw_step_button(Frame& frame, double right, const Rect& row) {
+  std::string& text = frame.state.step_count;
+  const Theme& theme = *frame.look.theme;
+  const double width = frame.px(58);
+  const Rect box{right - width, row.y, width, row.height};
+  FigureCanvas canvas = frame.look.canvas();
+  canvas.stroke_rect(box, frame.px(6), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  const Rect inside{box.x + frame.px(4), box.y, box.width - frame.px(8), box.height};
+  const FieldResult field = text_field(frame.look, "##steps", text, inside, body_size, FontFace::mono, false);
+  if (field.entered || field.left) text = std::to_string(step_count(text));
+  const double x = box.x - frame.px(2) - button_width(frame, "Step", Icon::step);
+  const std::string hint = step_count(text) == 1 ? "Train one step, then pause  →; the field says how many"
+                                                 : "Train " + text + " steps, then pause";
+  const bool is_clicked = button(frame, "step", x, row, "Step", Icon::step, ButtonKind::normal, hint).clicked;
+  if (is_clicked || field.entered) frame.commands.send("step", {{"count", step_count(text)}});
+  return x;
+}
+
 }  // namespace
 
 void draw_top_bar(Frame& frame, const Rect& area) {
   ImGui::PushID("top");
-  const Observation& o = frame.seen();
   const double gap = frame.px(10);
   const Rect row{area.x + frame.px(14), area.y + frame.px(8), area.width - frame.px(28), frame.px(28)};
   const double mark = draw_wordmark(frame, row);
 
-  // The run button is as wide as its widest state, so that nothing beside it moves.
-  const bool can_run = !o.finished && !o.stopped_non_finite;
-  const char* state = o.running ? "training" : o.stopped_non_finite ? "stopped" : o.finished ? "finished" : "paused";
   double x = row.right() - button_width(frame, "Ctrl P", Icon::none);
   if (button(frame, "palette", x, row, "Ctrl P", Icon::none, ButtonKind::normal, "Find and run any command  Ctrl P")
           .clicked)
     frame.commands.send("palette");
-  const double run_width = button_width(frame, "finished", Icon::play);
-  x -= gap + run_width;
-  if (button(frame, "run", x, row, state, o.running ? Icon::pause : Icon::play,
-             can_run ? ButtonKind::primary : ButtonKind::normal, o.running ? "Pause  Space" : "Run  Space")
-          .clicked) {
-    frame.commands.send("toggle_run");
-  }
-  x -= gap + button_width(frame, "step", Icon::step);
-  if (button(frame, "step", x, row, "step", Icon::step, ButtonKind::normal, "Train one step, then pause  →").clicked) {
-    frame.commands.send("step", {{"count", std::int64_t{1}}});
-  }
-  x -= gap + button_width(frame, "same seed", Icon::again);
-  if (button(frame, "reset", x, row, "same seed", Icon::again, ButtonKind::normal,
-             "Start again with the same seed  Ctrl R")
+  x = draw_run_button(frame, x - gap, row);
+  x = draw_speed(frame, x - gap, row);
+  x = draw_step_button(frame, x - gap, row);
+  x -= gap + button_width(frame, "Restart", Icon::again);
+  if (button(frame, "reset", x, row, "Restart", Icon::again, ButtonKind::normal,
+             "Start again from step 0 with the same seed  Ctrl R")
           .clicked) {
     frame.commands.send("reset");
   }

@@ -164,8 +164,10 @@ Recipe parse_recipe(const json& source, const std::string& where) {
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
   refuse_unknown_keys(source,
                       {"version", "name", "title", "about", "seed", "model", "task", "training", "commands",
-                       "shown_step", "precision", "probe"},
+                       "shown_step", "precision", "probe", "view"},
                       where);
+  if (source.contains("view") && !source["view"].is_object())
+    throw Error(ExitCode::bad_input, where + ".view: expected an object, as an exported figure carries it");
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
   if (version != 1) {
     throw Error(ExitCode::bad_input, where + ".version: this program reads version 1, the recipe is version " +

@@ -38,6 +38,7 @@ RunStatus status_of(const TrainingRun& run) {
   now.step = run.step();
   now.final_step = trainer.config().steps;
   now.oldest_step = run.oldest_step();
+  now.latest_step = run.latest_step();
   now.finished = run.finished();
   now.stopped_non_finite = !run.failure().empty();
   now.device = trainer.backend().description();
@@ -83,13 +84,19 @@ bool AnalysedRun::train_step() {
 }
 
 void AnalysedRun::go_to(std::int64_t step) {
-  if (step < run_->step()) {
-    run_->go_to(step);
-    forget_results(step);
-    return;
-  }
+  jump_towards(step);
   while (run_->step() < step && train_step()) {
   }
+}
+
+void AnalysedRun::jump_towards(std::int64_t step) {
+  if (run_->jump_towards(step)) forget_results(run_->latest_step());
+}
+
+void AnalysedRun::forget_ahead() {
+  if (run_->latest_step() == run_->step()) return;
+  run_->forget_ahead();
+  forget_results(run_->step());
 }
 
 bool AnalysedRun::is_current(Analysis analysis) const {

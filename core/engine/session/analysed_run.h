@@ -21,6 +21,8 @@ class AnalysedRun {
   /// As TrainingRun's; analyses that keep a history record it at steps that the recipe alone fixes.
   bool train_step();
   void go_to(std::int64_t step);
+  void jump_towards(std::int64_t step);
+  void forget_ahead();
 
   bool is_current(Analysis analysis) const;
   /// As RunAnalysis: something of this step can be shown; the window waits for the result.
@@ -53,8 +55,9 @@ class AnalysedRun {
   /// Lays other runs over a forecast: {"path": "a.safetensors"} adds a snapshot, {"paths": [..]} names them all anew.
   /// Written into the recipe. Throws Error(bad_input), and what was there stays.
   void compare_runs(const nlohmann::json& value);
-  /// Forgets what was computed from the weights or settings before they changed.
-  void forget_results() { forget_results(-1); }
+  /// Forgets what was computed from the weights or settings before they changed; of the past only what is later than
+  /// step `after`.
+  void forget_results(std::int64_t after = -1);
 
   /// Everything but what only a session knows (running, speed, earlier runs, events) and the checksum.
   Observation describe() const;
@@ -65,7 +68,6 @@ class AnalysedRun {
   /// Null where the run has nothing of the kind.
   RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
   void ask_again(Analysis analysis);
-  void forget_results(std::int64_t after);
   AnalysisResults results() const;
   void take_probe(const ProbeSetup& before);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }

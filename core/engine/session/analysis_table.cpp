@@ -27,35 +27,40 @@ class SpectraAnalysis final : public RunAnalysis {
                            of.run->recipe().training.steps / static_cast<std::int64_t>(spectrum_history_length))) {}
   bool is_current() const override { return spectra_ && spectra_->step == of_->step(); }
   void update(const AnalysisResults&) override {
-    spectra_ = of_->observer->spectra(history_.empty() ? nullptr : history_.back().get());
+    const auto end = past_end();
+    spectra_ = of_->observer->spectra(end == history_.begin() ? nullptr : std::prev(end)->get());
   }
   void publish(AnalysisResults& results) const override {
     results.spectra = spectra_;
-    results.spectrum_history.assign(history_.begin(), history_.end());
-    if (spectra_ && (history_.empty() || history_.back()->step < spectra_->step))
+    const auto end = past_end();
+    results.spectrum_history.assign(history_.begin(), end);
+    if (spectra_ && (end == history_.begin() || (*std::prev(end))->step < spectra_->step))
       results.spectrum_history.push_back(spectra_);
   }
   void forget(std::int64_t after) override {
-    forget_history(after + 1);
+    while (!history_.empty() && history_.back()->step > after) history_.pop_back();
     spectra_.reset();
   }
   void ask_again() override { forget(-1); }
-  // Identities of modes follow from one entry of the history to the next.
+  // Identities of modes follow from one entry of the history to the next. What was recorded before a rewind stays.
   void after_step() override {
     if (of_->step() % interval_ != 0) return;
-    forget_history(of_->step());
+    const auto end = past_end();
+    if (end != history_.begin() && (*std::prev(end))->step == of_->step()) return;
     update({});
-    history_.push_back(spectra_);
+    history_.insert(end, spectra_);
     if (history_.size() > spectrum_history_length) history_.pop_front();
   }
 
  private:
-  void forget_history(std::int64_t from) {
-    while (!history_.empty() && history_.back()->step >= from) history_.pop_back();
+  using Entries = std::deque<std::shared_ptr<const Spectra>>;
+  /// Behind the last entry of the present step or before.
+  Entries::const_iterator past_end() const {
+    return std::ranges::upper_bound(history_, of_->step(), {}, [](const auto& entry) { return entry->step; });
   }
   AnalysisSubject* of_;
   std::int64_t interval_;  // steps
-  std::deque<std::shared_ptr<const Spectra>> history_;
+  Entries history_;
   std::shared_ptr<const Spectra> spectra_;
 };
 
@@ -68,8 +73,8 @@ class TraceAnalysis final : public RunAnalysis {
     trace_ = of_->observer->trace(of_->traced_part);
     token_weights_ = of_->observer->token_weights(of_->traced_part);
     const bool has_memory = of_->run->trainer().model().memory() != nullptr;
-    trajectory_ =
-        of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch");
+    trajectory_ = of_->run->trajectory().view(
+        has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch", of_->step());
     memory_ = of_->observer->memory();
   }
   void publish(AnalysisResults& results) const override {
@@ -107,7 +112,7 @@ class ForecastAnalysis final : public RunAnalysis {
     of_->ensemble.compare(*forecast, of_->run->trainer(), window);
     memory_ = forecast->memory;
     forecast_ = std::move(forecast);
-    trajectory_ = of_->run->trajectory().view("pooled summary of a batch");
+    trajectory_ = of_->run->trajectory().view("pooled summary of a batch", of_->step());
   }
   void publish(AnalysisResults& results) const override {
     results.forecast = forecast_;

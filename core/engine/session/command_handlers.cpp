@@ -8,6 +8,7 @@
 #include "core/engine/session/session_worker.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 
 namespace afterglow {
 
@@ -31,9 +32,26 @@ std::string text_in(const json& value, const char* key, const std::string& fallb
   return value.is_object() && value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
 }
 
-void toggle_run(SessionWorker& worker, const Command&, const json&) {
+/// At the end of a run there is something to say instead.
+void run(SessionWorker& worker, const Command&, const json&) {
+  const TrainingRun& run = worker.run();
+  if (!run.finished()) return worker.start(-1);
+  const bool is_at_last_step = run.step() >= run.trainer().config().steps;
+  worker.report(Severity::info, is_at_last_step ? "Done · raise steps to continue"
+                                                : "Done, as patience asks · raise patience to continue");
+}
+
+void toggle_run(SessionWorker& worker, const Command& command, const json& value) {
   if (worker.control().running()) return worker.control().pause();
-  worker.start(-1);
+  run(worker, command, value);
+}
+
+void speed(SessionWorker& worker, const Command&, const json& value) {
+  if (const std::int64_t by = integer_in(value, "by", 0); by != 0)
+    return worker.control().change_speed(std::clamp<std::int64_t>(by, -10, 10));
+  if (!value.is_object() || !value.contains("to") || !value["to"].is_number() || !(value["to"].get<double>() >= 0))
+    throw Error(ExitCode::bad_input, R"(speed takes {"to": 10}, steps a second; 0 means as fast as it goes)");
+  worker.control().limit_speed(value["to"].get<double>());
 }
 
 void step(SessionWorker& worker, const Command&, const json& value) {
@@ -41,13 +59,17 @@ void step(SessionWorker& worker, const Command&, const json& value) {
 }
 
 void run_to(SessionWorker& worker, const Command&, const json& value) {
-  worker.start(std::max<std::int64_t>(0, integer_in(value, "step", worker.run().step())));
+  const std::int64_t step = std::max<std::int64_t>(0, integer_in(value, "step", worker.run().step()));
+  if (step > worker.run().step()) return worker.go_to(step);
+  worker.start(step);
 }
 
 void rewind(SessionWorker& worker, const Command&, const json& value) {
   const std::int64_t by = std::max<std::int64_t>(1, integer_in(value, "by", 1));
-  worker.go_to(value.contains("by") ? worker.run().step() - by : integer_in(value, "step", 0));
+  worker.go_to(value.contains("by") ? worker.aim() - by : integer_in(value, "step", 0));
 }
+
+void discard(SessionWorker& worker, const Command&, const json& value) { worker.discard(text_in(value, "run", "")); }
 
 void reseed(SessionWorker& worker, const Command&, const json& value) {
   const auto next = static_cast<std::int64_t>(worker.run().recipe().seed) + 1;
@@ -96,7 +118,10 @@ void compare(SessionWorker& worker, const Command&, const json& value) {
 void save(SessionWorker& worker, const Command&, const json& value) {
   const TrainingRun& run = worker.run();
   const std::string path = text_in(value, "path", "");
-  worker.save(path.empty() ? free_path(snapshot_stem(run.recipe(), run.step()) + ".safetensors").string() : path);
+  if (!path.empty()) return worker.save(path);
+  const std::filesystem::path& folder = worker.options().save_folder;
+  if (!folder.empty()) ensure_folder(folder);
+  worker.save(free_path(folder / (snapshot_stem(run.recipe(), run.step()) + ".safetensors")).string());
 }
 
 /// Commands that change what the probe asks, and nothing of the run.
@@ -130,12 +155,14 @@ void compare_runs(SessionWorker& worker, const Command&, const json& value) {
 
 CommandHandler find_handler(std::string_view name) {
   static const std::map<std::string_view, CommandHandler> table = {
-      {"run", [](SessionWorker& worker, const Command&, const json&) { worker.start(-1); }},
+      {"run", run},
       {"pause", [](SessionWorker& worker, const Command&, const json&) { worker.control().pause(); }},
       {"toggle_run", toggle_run},
       {"step", step},
       {"run_to", run_to},
       {"rewind", rewind},
+      {"speed", speed},
+      {"discard", discard},
       {"reset", [](SessionWorker& worker, const Command&, const json&) { worker.restart(worker.run().recipe().seed); }},
       {"reseed", reseed},
       {"branch", [](SessionWorker& worker, const Command&, const json&) { worker.branch(); }},

@@ -1,6 +1,8 @@
 // Which curves and checksums stay.
 #include "core/engine/session/run_archive.h"
 
+#include <algorithm>
+
 namespace afterglow {
 
 namespace {
@@ -12,32 +14,39 @@ std::int64_t last_step(const RunCurves& curves) {
 }
 }  // namespace
 
-void RunArchive::keep(RunCurves curves) {
-  runs_.push_back(std::move(curves));
+void RunArchive::keep(EarlierRun run) {
+  run.recipe.shown_step = last_step(run.curves);
+  runs_.push_back(std::move(run));
   if (runs_.size() > max_runs) runs_.erase(runs_.begin());
 }
 
-void RunArchive::replace(const RunCurves& curves) {
-  taken_back_.reset();
-  if (!curves.loss.empty()) branch(curves);
+void RunArchive::replace(EarlierRun present) {
+  if (!present.curves.loss.empty()) branch(std::move(present));
 }
 
-void RunArchive::branch(const RunCurves& curves) {
-  keep(curves);
-  taken_back_.reset();
+void RunArchive::branch(EarlierRun present) {
+  keep(std::move(present));
   ++number_;
 }
 
-void RunArchive::rewind(const RunCurves& curves, std::int64_t step) {
-  if (!taken_back_ || last_step(*taken_back_) < step) taken_back_ = curves;
+void RunArchive::change(EarlierRun former, std::int64_t step) {
+  former.curves.run += " before the change at " + std::to_string(step);
+  keep(std::move(former));
 }
 
-void RunArchive::change(const std::string& name, std::int64_t step) {
-  if (taken_back_ && last_step(*taken_back_) > step) {
-    taken_back_->run = name + " before the change at " + std::to_string(step);
-    keep(*taken_back_);
-  }
-  taken_back_.reset();
+bool RunArchive::discard(const std::string& name) {
+  const auto found =
+      std::find_if(runs_.rbegin(), runs_.rend(), [&](const EarlierRun& run) { return run.curves.run == name; });
+  if (found == runs_.rend()) return false;
+  runs_.erase(std::prev(found.base()));
+  return true;
+}
+
+std::optional<EarlierRun> RunArchive::take_newest() {
+  if (runs_.empty()) return std::nullopt;
+  EarlierRun newest = std::move(runs_.back());
+  runs_.pop_back();
+  return newest;
 }
 
 std::string RunArchive::recognise(const std::string& checksum, std::int64_t step) {

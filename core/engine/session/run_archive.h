@@ -1,5 +1,5 @@
-// What a session keeps of the runs before the present one: their curves, to be compared, and checksums by which two
-// runs recognise that they are the same.
+// What a session keeps of the runs before the present one: their curves, to be compared, the recipes that make them
+// again, and checksums by which two runs recognise that they are the same.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,27 +9,33 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
+#include "core/engine/recipe/recipe.h"
 
 namespace afterglow {
 
+struct EarlierRun {
+  RunCurves curves;
+  Recipe recipe;  ///< makes it again up to its last step
+};
+
 class RunArchive {
  public:
-  /// Curves of earlier runs, oldest first; the first ones go when there are more than 32.
-  const std::vector<RunCurves>& runs() const { return runs_; }
+  /// Earlier runs, oldest first; the first ones go when there are more than 32.
+  const std::vector<EarlierRun>& runs() const { return runs_; }
   /// The present run's number, counted from 1, and "run 3".
   int number() const { return number_; }
   std::string name() const { return "run " + std::to_string(number_); }
 
   /// The present run ends here and another one takes its place; one without a step leaves nothing.
-  void replace(const RunCurves& curves);
+  void replace(EarlierRun present);
   /// The present run stays as it is; a copy goes on under the next number.
-  void branch(const RunCurves& curves);
-
-  /// The run goes back: `curves` are what it takes back. They are kept aside, as training again may give the same.
-  void rewind(const RunCurves& curves, std::int64_t step);
-  /// A setting has been changed at `step`, so the curve that a rewind has taken back will not come again: it is kept
-  /// beside that of the present run, whose name is `name`.
-  void change(const std::string& name, std::int64_t step);
+  void branch(EarlierRun present);
+  /// A change at `step` begins another future: `former`, the present run as it was, is kept beside it.
+  void change(EarlierRun former, std::int64_t step);
+  /// Throws the newest run of that name away; false where there is none.
+  bool discard(const std::string& name);
+  /// Takes the newest earlier run out, to be the present one again.
+  std::optional<EarlierRun> take_newest();
 
   /// Whether runs are compared at this step; the interval doubles when too many checksums have been kept.
   bool wants_checksum(std::int64_t step) const { return step % checksum_interval_ == 0; }
@@ -37,10 +43,9 @@ class RunArchive {
   std::string recognise(const std::string& checksum, std::int64_t step);
 
  private:
-  void keep(RunCurves curves);
+  void keep(EarlierRun run);
 
-  std::vector<RunCurves> runs_;
-  std::optional<RunCurves> taken_back_;
+  std::vector<EarlierRun> runs_;
   int number_ = 1;
   std::map<std::string, std::pair<int, std::int64_t>> checksums_;  // checksum -> run number, step
   std::int64_t checksum_interval_ = 100;                           // steps

@@ -1,6 +1,7 @@
 // A training that the window watches: a thread of its own owns model, trainer and back end, takes commands between
 // steps and publishes observations at display rate. The window and `soak` use the same session.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@ struct SessionOptions {
   /// Makes the back end of a name (`make_backend`); tests give their own.
   std::function<std::unique_ptr<Backend>(const std::string& device, int threads)> make_backend =
       afterglow::make_backend;
+  std::filesystem::path open_file{};    ///< opened at the start in the place of the recipe; empty: none
+  std::filesystem::path save_folder{};  ///< where `save` writes without a path; empty: the working folder
 };
 
 class Session {

@@ -13,7 +13,16 @@ namespace afterglow {
 
 namespace {
 constexpr std::size_t max_events = 50;  // messages kept
+constexpr double immediate = 0.25;      // seconds that going to a step may take unseen
+
+/// Without what was changed on the way.
+Recipe from_the_start(Recipe recipe) {
+  recipe.commands.clear();
+  recipe.shown_step = -1;
+  return recipe;
 }
+
+}  // namespace
 
 SessionWorker::SessionWorker(std::string recipe, SessionOptions options, Mailbox& mailbox)
     : options_(std::move(options)),
@@ -28,6 +37,7 @@ double SessionWorker::seconds() const {
 void SessionWorker::begin() {
   guarded([&] {
     backend_ = options_.make_backend(options_.device, options_.threads);
+    if (!options_.open_file.empty()) return open(open_saved_run(options_.open_file));
     open({parse_recipe(first_recipe_, "recipe"), std::nullopt});
     control_.resume(control_.running() || options_.start_running);
   });
@@ -36,7 +46,7 @@ void SessionWorker::begin() {
 bool SessionWorker::turn() {
   take_commands();
   if (is_over_) return false;
-  if (control_.running() && analysed_) guarded([&] { train(); });
+  if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
   // While training rests, a measurement gets all the time there is, a piece at a time.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*analysed_) || is_stale_;
@@ -50,9 +60,10 @@ bool SessionWorker::has_pieces() const {
 }
 
 Mailbox::Wait SessionWorker::wait() const {
-  if (control_.running() && analysed_) return Mailbox::Wait::none;
+  if (control_.running() && analysed_ && control_.is_due(seconds())) return Mailbox::Wait::none;
   if (has_pieces()) return scheduler_.is_steered(control_.running()) ? Mailbox::Wait::a_while : Mailbox::Wait::none;
-  return is_stale_ ? Mailbox::Wait::a_while : Mailbox::Wait::until_something_comes;
+  const bool waits_for_its_step = control_.running() && analysed_;
+  return is_stale_ || waits_for_its_step ? Mailbox::Wait::a_while : Mailbox::Wait::until_something_comes;
 }
 
 void SessionWorker::take_commands() {
@@ -104,14 +115,23 @@ void SessionWorker::apply(const Command& command) {
 void SessionWorker::open(const SavedRun& saved) {
   if (!backend_) throw Error(ExitCode::no_gpu, "there is no back end to run on; start with --device cpu");
   control_.compare({});
-  take_over(std::make_unique<AnalysedRun>(saved, *backend_));
-  const bool trains_on = !saved.snapshot && saved.recipe.shown_step > 0;
-  control_.open(trains_on ? std::optional(saved.recipe.shown_step) : std::nullopt);
+  auto fresh = std::make_unique<AnalysedRun>(saved, *backend_);
+  put_aside();
+  take_over(std::move(fresh));
+  view_ = saved.view;
+  const bool is_rebuilt = !saved.snapshot && saved.recipe.shown_step > 0;
+  control_.open(is_rebuilt ? std::optional(saved.recipe.shown_step) : std::nullopt);
+}
+
+/// The present run stays as an earlier one.
+void SessionWorker::put_aside() {
+  if (analysed_) archive_.replace({run().whole_curves(), run().recipe()});
 }
 
 void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
-  if (analysed_) archive_.replace(run().curves());
   fresh->run().name = archive_.name();
+  view_.clear();
+  ++opened_;
   analysed_ = std::move(fresh);
   scheduler_.retry();
   control_.rest(false);
@@ -134,6 +154,7 @@ void SessionWorker::train() {
     return;
   }
   mailbox_->count_step();
+  control_.begin_step(seconds());
   if (!analysed_->train_step()) {
     control_.rest(true);
     report(Severity::failure, run().failure());
@@ -178,34 +199,65 @@ void SessionWorker::train_more(std::int64_t count) {
   control_.restart_clock(run().step(), seconds());
 }
 
+std::int64_t SessionWorker::aim() const { return std::max(control_.rebuilds_to(), analysed_->run().step()); }
+
 void SessionWorker::go_to(std::int64_t step) {
-  if (step > run().step()) return start(step);
+  if (step > run().latest_step()) return start(step);
   control_.pause();
-  archive_.rewind(run().curves(), run().step());
-  analysed_->go_to(std::max(run().oldest_step(), step));
+  const std::int64_t target = std::max(run().oldest_step(), step);
+  if (step < target && target > 0)
+    report(Severity::info,
+           "This snapshot starts at step " + std::to_string(target) + "; rerun the recipe to go further back.");
+  const double end = seconds() + immediate;
+  analysed_->jump_towards(target);
+  while (run().step() < target && seconds() < end && analysed_->train_step()) {
+  }
   control_.rest(!run().failure().empty());
+  if (run().step() < target && run().failure().empty()) control_.rebuild(target);
   control_.restart_clock(run().step(), seconds());
 }
 
 void SessionWorker::restart(std::uint64_t seed) {
-  Recipe recipe = run().recipe();
+  Recipe recipe = from_the_start(run().recipe());
   recipe.seed = seed;
-  recipe.commands.clear();
-  recipe.shown_step = -1;
   const bool was_running = control_.running();
   open({recipe, std::nullopt});
   control_.resume(was_running);
 }
 
 void SessionWorker::branch() {
-  archive_.branch(run().curves());
+  archive_.branch({run().whole_curves(), run().recipe()});
+  analysed_->forget_ahead();
   run().name = archive_.name() + ", branched at " + std::to_string(run().step());
   report(Severity::info, "branched at step " + std::to_string(run().step()));
 }
 
+void SessionWorker::discard(const std::string& name) {
+  if (name.empty() || name == run().name) return discard_present();
+  if (archive_.discard(name)) return report(Severity::info, name + " is thrown away");
+  std::string names;
+  for (const EarlierRun& earlier : archive_.runs()) names += (names.empty() ? "" : ", ") + earlier.curves.run;
+  throw Error(ExitCode::bad_input,
+              "there is no earlier run \"" + name + "\"" + (names.empty() ? "" : "; there are " + names));
+}
+
+void SessionWorker::discard_present() {
+  const std::string thrown = run().name;
+  const Recipe recipe = archive_.runs().empty() ? from_the_start(run().recipe()) : archive_.runs().back().recipe;
+  take_over(std::make_unique<AnalysedRun>(SavedRun{recipe, std::nullopt}, *backend_));
+  if (const std::optional<EarlierRun> former = archive_.take_newest()) run().name = former->curves.run;
+  control_.open(recipe.shown_step > 0 ? std::optional(recipe.shown_step) : std::nullopt);
+  report(Severity::info, thrown + " is thrown away");
+}
+
 void SessionWorker::change(const std::string& key, double to, bool is_live) {
+  std::optional<EarlierRun> former;  // whose future ends here
+  if (run().latest_step() > run().step()) former = EarlierRun{run().whole_curves(), run().recipe()};
   run().set(key, to, is_live);
-  archive_.change(run().name, run().step());
+  if (former) {
+    archive_.change(std::move(*former), run().step());
+    analysed_->forget_results(run().step());
+  }
   // Settings of the training change nothing of what the present weights show; settings of a layer do.
   if (key.find('.') == std::string::npos) return;
   analysed_->forget_results();
@@ -233,7 +285,9 @@ void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision
   const bool was_running = control_.running();
   Snapshot snapshot = present_snapshot();
   snapshot.recipe.precision = precision;
-  take_over(std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, *target));
+  auto moved = std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, *target);
+  put_aside();
+  take_over(std::move(moved));
   backend_ = std::move(target);
   device_is_lost_ = false;
   control_.resume(was_running);
@@ -279,7 +333,14 @@ std::shared_ptr<const Observation> SessionWorker::observation() const {
     now->checksum_step = std::max<std::int64_t>(0, checksum_step_);
     now->same_as = same_as_;
     now->steps_per_second = control_.steps_per_second();
-    now->runs.insert(now->runs.begin(), archive_.runs().begin(), archive_.runs().end());
+    if (now->latest_step > now->step) now->ahead = analysed_->run().whole_curves();
+    now->speed_limit = control_.speed_limit();
+    now->rebuilds_to = control_.rebuilds_to();
+    now->opened = opened_;
+    now->view = view_;
+    std::vector<RunCurves> earlier;
+    for (const EarlierRun& one : archive_.runs()) earlier.push_back(one.curves);
+    now->runs.insert(now->runs.begin(), earlier.begin(), earlier.end());
   }
   now->events.assign(events_.begin(), events_.end());
   return now;

@@ -43,12 +43,18 @@ class SessionWorker {
   /// Trains until step `until`; -1: to the end.
   void start(std::int64_t until);
   void train_more(std::int64_t count);
-  /// Backwards at once, at most to where rewind reaches; forwards as training, so that a pause can come between.
+  /// To a step that was trained before, at once; where that takes long, as a rebuilding that can be paused. To a later
+  /// one as training.
   void go_to(std::int64_t step);
+  /// Where the run is, or is on its way to as a rebuilding.
+  std::int64_t aim() const;
   /// The run's own recipe from step 0, with another seed.
   void restart(std::uint64_t seed);
   /// The present run stays as it is, in grey; a copy goes on from here.
   void branch();
+  /// Throws an earlier run away by its name; the present one with an empty name: the newest earlier run comes back, or
+  /// else its own recipe at step 0.
+  void discard(const std::string& name);
   /// Changes a setting; `is_live` as in TrainingRun::set.
   void change(const std::string& key, double to, bool is_live);
   /// Opens a run in the place of the present one, which stays when this one cannot be opened.
@@ -68,7 +74,9 @@ class SessionWorker {
   void train();
   void train_next_compared();
   void report_best_step();
+  void put_aside();
   void take_over(std::unique_ptr<AnalysedRun> fresh);
+  void discard_present();
   Snapshot present_snapshot();
   void move_to(std::unique_ptr<Backend> target, Precision precision);
   void take_checksum();
@@ -87,6 +95,8 @@ class SessionWorker {
   AnalysisScheduler scheduler_;
   std::deque<Event> events_;
   std::string checksum_, same_as_;
+  std::string view_;                 // of the figure that was opened
+  std::uint64_t opened_ = 0;         // runs
   std::int64_t checksum_step_ = -1;  // -1: unknown
   bool device_is_lost_ = false;      // nothing is asked of it until the run has moved
   bool is_stale_ = true;             // something has changed since the last observation

@@ -21,6 +21,12 @@ std::string extension_of(const std::filesystem::path& path) {
   return extension;
 }
 
+SavedRun read_run(const nlohmann::json& recipe, const std::string& where) {
+  SavedRun saved{parse_recipe(recipe, where), std::nullopt};
+  if (recipe.contains("view")) saved.view = recipe["view"].dump();
+  return saved;
+}
+
 }  // namespace
 
 SavedRun open_saved_run(const std::filesystem::path& path) {
@@ -30,19 +36,19 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
     Recipe recipe = snapshot.recipe;
     return {std::move(recipe), std::move(snapshot)};
   }
-  if (extension == ".json") return {parse_recipe(read_json(path), path.string()), std::nullopt};
-  if (extension == ".svg" || extension == ".pdf" || extension == ".png") {
+  if (extension == ".json") return read_run(read_json(path), path.string());
+  if (format_of(extension)) {
     const std::optional<std::string> recipe = read_recipe(path);
     if (!recipe)
-      throw Error(
-          ExitCode::bad_input,
-          path.string() +
-              ": this picture carries no Afterglow recipe; only figures that Afterglow exported can be reopened");
-    return {parse_recipe(*recipe, path.string() + ": recipe"), std::nullopt};
+      throw Error(ExitCode::bad_input,
+                  path.string() +
+                      ": this file carries no Afterglow recipe; only figures that Afterglow exported can be reopened");
+    const std::string where = path.string() + ": recipe";
+    return read_run(parse_json(*recipe, where), where);
   }
   throw Error(ExitCode::bad_input, path.string() +
                                        ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json) or an "
-                                       "exported figure (.svg, .pdf, .png)");
+                                       "exported figure (.svg, .pdf, .png, .csv)");
 }
 
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {

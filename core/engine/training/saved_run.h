@@ -12,10 +12,11 @@ namespace afterglow {
 struct SavedRun {
   Recipe recipe;
   std::optional<Snapshot> snapshot;  ///< weights, when the file holds them
+  std::string view{};                ///< how a figure showed it, JSON for the window; empty where nothing is said
 };
 
-/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf or .png (exported figure). Throws Error(bad_input) that
-/// names the file and what it lacks.
+/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure). Throws Error(bad_input)
+/// that names the file and what it lacks.
 SavedRun open_saved_run(const std::filesystem::path& path);
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend);
 

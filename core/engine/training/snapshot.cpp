@@ -2,9 +2,11 @@
 #include "core/engine/training/snapshot.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
+#include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -14,7 +16,22 @@ namespace {
 
 constexpr const char* groups[] = {"", "optim.first_moment.", "optim.second_moment."};
 constexpr const char *held_out_steps = "held_out.steps", *held_out_values = "held_out.values";
+constexpr const char *first_curve_step = "curves.first_step", *tensors_checksum = "checksum.tensors";
+constexpr const char *layer_curves = "curves.layer_gradient_norms", *path_steps = "curves.path_steps",
+                     *path_rows = "curves.path_rows";
 const std::string best = "best.", present;  // in front of the names of a state
+
+struct CurveName {
+  const char* name;
+  std::vector<double> RecordedPast::*values;
+};
+/// Those with a value for each step, and those with a value for each held-out evaluation.
+constexpr std::array step_curves{CurveName{"curves.loss", &RecordedPast::loss},
+                                 CurveName{"curves.accuracy", &RecordedPast::accuracy},
+                                 CurveName{"curves.learning_rate", &RecordedPast::learning_rate},
+                                 CurveName{"curves.gradient_norm", &RecordedPast::gradient_norm}};
+constexpr std::array held_out_curves{CurveName{"curves.held_out_steps", &RecordedPast::held_out_steps},
+                                     CurveName{"curves.held_out_values", &RecordedPast::held_out_values}};
 
 std::string metadata_of(const Snapshot& snapshot, const char* key) {
   const auto found = snapshot.file.metadata.find(key);
@@ -34,7 +51,7 @@ std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
   return std::stoll(text);
 }
 
-void refuse(const Snapshot& snapshot, const std::string& what) {
+[[noreturn]] void refuse(const Snapshot& snapshot, const std::string& what) {
   throw Error(ExitCode::bad_input, snapshot.where + ": " + what + "; the file was changed by hand or is damaged");
 }
 
@@ -64,6 +81,33 @@ void write_state(TensorFile& file, const std::string& prefix, const ParameterSto
     file.metadata[prefix + "memory.appended"] = std::to_string(memory.appended);
     write_numbers(file, prefix + "memory.rows", memory.rows);
   }
+}
+
+void write_past(TensorFile& file, const RecordedPast& past) {
+  file.metadata[first_curve_step] = std::to_string(past.first_step);
+  for (const auto& [name, values] : step_curves) write_numbers(file, name, past.*values);
+  for (const auto& [name, values] : held_out_curves) write_numbers(file, name, past.*values);
+  std::vector<float> norms;  // they were measured as floats
+  for (const std::vector<double>& layer : past.layer_gradient_norms)
+    norms.insert(norms.end(), layer.begin(), layer.end());
+  const auto layers = static_cast<std::int64_t>(past.layer_gradient_norms.size()),
+             steps = static_cast<std::int64_t>(past.loss.size());
+  file.tensors.push_back(make_tensor(layer_curves, {layers, steps}, std::span<const float>(norms)));
+  write_numbers(file, path_steps, {past.path.steps.begin(), past.path.steps.end()});
+  write_numbers(file, path_rows, past.path.values);
+}
+
+/// Of names and bytes of all tensors, in the order of their names.
+std::string checksum_of(const TensorFile& file) {
+  std::vector<const HostTensor*> tensors;
+  for (const HostTensor& tensor : file.tensors) tensors.push_back(&tensor);
+  std::ranges::sort(tensors, {}, [](const HostTensor* tensor) -> const std::string& { return tensor->name; });
+  Checksum sum;
+  for (const HostTensor* tensor : tensors) {
+    sum.update(std::as_bytes(std::span(tensor->name)));
+    sum.update(tensor->bytes);
+  }
+  return hex16(sum.digest());
 }
 
 void check_state(const Snapshot& snapshot, const std::string& prefix, const ParameterStore& declared) {
@@ -113,10 +157,25 @@ TrainerState read_state(const Snapshot& snapshot, const std::string& prefix, std
   return state;
 }
 
+/// Whether steps ascend and none is later than the snapshot's.
+bool are_of_the_past(const Snapshot& snapshot, const std::vector<double>& steps) {
+  const bool ascend = std::ranges::adjacent_find(steps, std::greater_equal<>()) == steps.end();
+  return ascend && (steps.empty() || (steps.front() >= 0 && steps.back() <= static_cast<double>(snapshot.step)));
+}
+
+TrajectoryRows read_path(const Snapshot& snapshot) {
+  const std::vector<double> steps = finite_numbers(snapshot, path_steps);
+  TrajectoryRows path{{}, finite_numbers(snapshot, path_rows)};
+  const bool is_whole = steps.empty() ? path.values.empty() : path.values.size() % steps.size() == 0;
+  if (!is_whole || !are_of_the_past(snapshot, steps)) refuse(snapshot, "its path of training does not fit its steps");
+  for (const double step : steps) path.steps.push_back(static_cast<std::int64_t>(step));
+  return path;
+}
+
 }  // namespace
 
 Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const TrainerState& state,
-                       const std::optional<HeldOutRecord>& record) {
+                       const RecordedPast& past, const std::optional<HeldOutRecord>& record) {
   Snapshot snapshot{"this run", recipe, state.step, checksum_of(state), {}};
   TensorFile& file = snapshot.file;
   file.metadata = {{"format", "afterglow"},
@@ -125,11 +184,14 @@ Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const 
                    {"checksum", snapshot.checksum},
                    {"afterglow.recipe", to_json(recipe).dump()}};
   write_state(file, present, store, state);
-  if (!record) return snapshot;
-  file.metadata["best.step"] = std::to_string(record->best_step);
-  write_numbers(file, held_out_steps, record->steps);
-  write_numbers(file, held_out_values, record->values);
-  if (record->best) write_state(file, best, store, *record->best);
+  write_past(file, past);
+  if (record) {
+    file.metadata["best.step"] = std::to_string(record->best_step);
+    write_numbers(file, held_out_steps, record->steps);
+    write_numbers(file, held_out_values, record->values);
+    if (record->best) write_state(file, best, store, *record->best);
+  }
+  file.metadata[tensors_checksum] = checksum_of(file);
   return snapshot;
 }
 
@@ -177,6 +239,46 @@ std::optional<HeldOutRecord> held_out_record(const Snapshot& snapshot, const Par
     refuse(snapshot, "there is no held-out evaluation of its best step " + std::to_string(record.best_step));
   if (has_kept_best(snapshot)) record.best = read_state(snapshot, best, record.best_step, store);
   return record;
+}
+
+std::optional<RecordedPast> recorded_past(const Snapshot& snapshot, std::size_t layers) {
+  if (!snapshot.file.metadata.contains(first_curve_step)) return std::nullopt;
+  RecordedPast past;
+  past.first_step = whole_number(snapshot, first_curve_step);
+  const auto steps = static_cast<std::size_t>(std::max<std::int64_t>(0, snapshot.step - past.first_step + 1));
+  if (past.first_step < 1 || past.first_step > snapshot.step + 1)
+    refuse(snapshot, "its curves begin at step " + std::to_string(past.first_step));
+  const auto read = [&](const CurveName& curve) {
+    return past.*curve.values = to_doubles(require_tensor(snapshot.file, curve.name, snapshot.where));
+  };
+  for (const CurveName& curve : step_curves) {
+    const std::size_t size = read(curve).size();
+    if (size != steps)
+      refuse(snapshot,
+             std::string(curve.name) + " holds " + std::to_string(size) + " steps instead of " + std::to_string(steps));
+  }
+  for (const CurveName& curve : held_out_curves) read(curve);
+  if (past.held_out_steps.size() != past.held_out_values.size() || !are_of_the_past(snapshot, past.held_out_steps))
+    refuse(snapshot, "the curves of its held-out evaluations do not fit together");
+  const HostTensor& norms = require_tensor(snapshot.file, layer_curves, snapshot.where);
+  const std::vector<double> values = to_doubles(norms);
+  if (norms.shape != std::vector<std::int64_t>{static_cast<std::int64_t>(layers), static_cast<std::int64_t>(steps)})
+    refuse(snapshot, std::string(layer_curves) + " has another shape than layers and steps");
+  for (auto at = values.begin(); past.layer_gradient_norms.size() < layers; at += static_cast<std::ptrdiff_t>(steps))
+    past.layer_gradient_norms.emplace_back(at, at + static_cast<std::ptrdiff_t>(steps));
+  past.path = read_path(snapshot);
+  return past;
+}
+
+void check_checksums(const Snapshot& snapshot, const TrainerState& state) {
+  const auto& metadata = snapshot.file.metadata;
+  const std::string weights = checksum_of(state);
+  if (weights != snapshot.checksum)
+    refuse(snapshot, "its weights have the checksum " + weights + ", not the " + snapshot.checksum + " written there");
+  const std::string tensors = checksum_of(snapshot.file);
+  if (metadata.contains(tensors_checksum) && metadata.at(tensors_checksum) != tensors)
+    refuse(snapshot, "its tensors have the checksum " + tensors + ", not the " + metadata.at(tensors_checksum) +
+                         " written there");
 }
 
 }  // namespace afterglow

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/training/run_record.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/safetensors.h"
 
@@ -29,11 +30,12 @@ struct Snapshot {
 std::string snapshot_stem(const Recipe& recipe, std::int64_t step);
 
 /// A moment as a file would hold it: parameters under their own names, moments under "optim.first_moment.<name>" and
-/// "optim.second_moment.<name>", the memory of training as "memory.rows"; metadata: format, version, step, checksum,
-/// afterglow.recipe (JSON). With a record "held_out.steps", "held_out.values", and the best state under the same names
-/// behind "best.".
+/// "optim.second_moment.<name>", the memory of training as "memory.rows", what was measured on the way as
+/// "curves.<name>"; metadata: format, version, step, checksum (of the weights, as shown), checksum.tensors (of all),
+/// curves.first_step, afterglow.recipe (JSON). With a record "held_out.steps", "held_out.values", and the best state
+/// under the same names behind "best.".
 Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const TrainerState& state,
-                       const std::optional<HeldOutRecord>& record = std::nullopt);
+                       const RecordedPast& past, const std::optional<HeldOutRecord>& record = std::nullopt);
 /// Atomic.
 void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot);
 /// Throws Error(bad_input) naming file, field and remedy for anything that is no snapshot.
@@ -45,5 +47,10 @@ void check_weights(const Snapshot& snapshot, const ParameterStore& declared);
 TrainerState trainer_state(const Snapshot& snapshot, const ParameterStore& store);
 /// Nothing where the file has none. Throws Error(bad_input) for one that contradicts itself.
 std::optional<HeldOutRecord> held_out_record(const Snapshot& snapshot, const ParameterStore& store);
+/// Nothing in files of programs that did not write it. Throws Error(bad_input) for curves that do not reach from their
+/// first step to the snapshot's, or are not those of `layers` parts.
+std::optional<RecordedPast> recorded_past(const Snapshot& snapshot, std::size_t layers);
+/// Compares the checksums in the file with what it holds. Throws Error(bad_input) that says which one differs.
+void check_checksums(const Snapshot& snapshot, const TrainerState& state);
 
 }  // namespace afterglow

@@ -14,8 +14,10 @@ namespace afterglow {
 namespace {
 
 std::string short_number(double value) {
+  constexpr double largest_whole = 1e7;
+  const bool is_whole = value == std::floor(value) && std::abs(value) < largest_whole;
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
+  std::snprintf(text, sizeof text, is_whole ? "%.0f" : "%.3g", value);
   return text;
 }
 
@@ -25,32 +27,42 @@ Command set_command(const std::string& key, double value, bool is_live = false) 
   return {"set", fields.dump()};
 }
 
+std::vector<std::string> labels_of(const Trainer& trainer) {
+  std::vector<std::string> labels;
+  for (const ModelPart& part : trainer.parts()) labels.push_back(part.label);
+  return labels;
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit)
     : recipe_(std::move(recipe)),
       trainer_(std::make_unique<Trainer>(recipe_, backend)),
       history_(history_limit),
-      layer_norms_(trainer_->parts().size()),
-      trajectory_(recipe_.training.steps) {
+      record_(labels_of(*trainer_), recipe_.training.steps) {
   history_.keep(trainer_->save());
   apply_due_commands();  // they count for who only looks, too
 }
 
 TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit)
-    : recipe_(snapshot.recipe), history_(history_limit), trajectory_(recipe_.training.steps) {
-  const auto check = [&](const ParameterStore& store) { check_weights(snapshot, store); };
-  trainer_ = std::make_unique<Trainer>(recipe_, backend, DType::f32, check);
-  layer_norms_.resize(trainer_->parts().size());
+    : recipe_(snapshot.recipe),
+      trainer_(std::make_unique<Trainer>(recipe_, backend, DType::f32,
+                                         [&](const ParameterStore& store) { check_weights(snapshot, store); })),
+      history_(history_limit),
+      record_(labels_of(*trainer_), recipe_.training.steps),
+      latest_step_(snapshot.step) {
+  const TrainerState state = trainer_state(snapshot, trainer_->parameters());
   try {
-    trainer_->restore(trainer_state(snapshot, trainer_->parameters()));
+    trainer_->restore(state);
   } catch (const Error& error) {
     throw Error(error.code(), snapshot.where + ": " + error.what());
   }
   rebuild_config();
+  record_.begin_after(step());
+  if (const auto past = recorded_past(snapshot, trainer_->parts().size())) record_.take(*past);
   if (const auto record = held_out_record(snapshot, trainer_->parameters())) take_record(*record);
+  check_checksums(snapshot, state);
   history_.keep(trainer_->save());
-  first_step_ = step() + 1;
 }
 
 void TrainingRun::apply(const Command& command) {
@@ -67,7 +79,8 @@ void TrainingRun::apply_due_commands() {
 
 bool TrainingRun::train_step() {
   const StepResult result = trainer_->step();
-  append(result);
+  const bool is_known = result.finite && result.step <= latest_step_;
+  if (!is_known) record_.append(result);
   if (!result.finite) {
     failure_ = "step " + std::to_string(result.step) + ": a number became non-finite in " + trainer_->diagnose() +
                ". The weights are those of step " + std::to_string(step()) +
@@ -75,7 +88,8 @@ bool TrainingRun::train_step() {
     return false;
   }
   failure_.clear();
-  trajectory_.record(step(), result.summary);
+  if (!is_known) record_.follow(result);
+  latest_step_ = std::max(latest_step_, step());
   const TrainingConfig& config = trainer_->config();
   if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) evaluate();
   const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
@@ -86,8 +100,7 @@ bool TrainingRun::train_step() {
 
 void TrainingRun::evaluate() {
   const TrainingConfig& config = trainer_->config();
-  held_out_step_.append(static_cast<double>(step()));
-  held_out_accuracy_.append(trainer_->evaluate(config.evaluate_examples));
+  if (!record_.has_held_out(step())) record_.add_held_out(step(), trainer_->evaluate(config.evaluate_examples));
   if (!keeps_best() || best_step() != step()) return;
   history_.keep(trainer_->save(history_.take_spare()));
   history_.pin(step());
@@ -105,7 +118,7 @@ bool TrainingRun::keeps_best() const {
 }
 
 std::int64_t TrainingRun::best_step() const {
-  const Values steps = held_out_step_.view(), values = held_out_accuracy_.view();
+  const Values steps = record_.held_out_steps(step()), values = record_.held_out_values(step());
   std::int64_t best = -1;
   double most = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -119,7 +132,7 @@ std::int64_t TrainingRun::best_step() const {
 bool TrainingRun::is_out_of_patience() const {
   const std::int64_t patience = trainer_->config().patience;
   if (patience == 0) return false;
-  const Values steps = held_out_step_.view();
+  const Values steps = record_.held_out_steps(step());
   const std::int64_t best = best_step();
   const auto worse = std::ranges::count_if(steps.span(), [&](double step) { return step > static_cast<double>(best); });
   return worse >= patience;
@@ -131,20 +144,18 @@ std::int64_t TrainingRun::chosen_step() const {
 }
 
 Snapshot TrainingRun::snapshot_of(const TrainerState& state) const {
-  return make_snapshot(recipe(), trainer_->parameters(), state, record_until(state.step));
+  return make_snapshot(recipe(), trainer_->parameters(), state, record_.past(state.step), record_until(state.step));
 }
 
 /// Nothing where the best state is not at hand: patience was asked for only later.
 std::optional<HeldOutRecord> TrainingRun::record_until(std::int64_t step) const {
-  const Values steps = held_out_step_.view(), values = held_out_accuracy_.view();
+  const Values steps = record_.held_out_steps(step), values = record_.held_out_values(step);
   const std::int64_t best = best_step();
   if (!keeps_best() || best < 0 || best > step) return std::nullopt;
   HeldOutRecord record;
   record.best_step = best;
-  for (std::size_t i = 0; i < steps.size() && steps[i] <= static_cast<double>(step); ++i) {
-    record.steps.push_back(steps[i]);
-    record.values.push_back(values[i]);
-  }
+  record.steps.assign(steps.span().begin(), steps.span().end());
+  record.values.assign(values.span().begin(), values.span().end());
   const TrainerState* kept = history_.before(best);
   if (best == step) return record;
   if (kept == nullptr || kept->step != best) return std::nullopt;
@@ -154,35 +165,11 @@ std::optional<HeldOutRecord> TrainingRun::record_until(std::int64_t step) const 
 
 void TrainingRun::take_record(const HeldOutRecord& record) {
   for (std::size_t i = 0; i < record.steps.size(); ++i) {
-    held_out_step_.append(record.steps[i]);
-    held_out_accuracy_.append(record.values[i]);
+    const auto step = static_cast<std::int64_t>(record.steps[i]);
+    if (!record_.has_held_out(step)) record_.add_held_out(step, record.values[i]);
   }
   if (record.best) history_.keep(*record.best);
   history_.pin(record.best_step);
-}
-
-void TrainingRun::append(const StepResult& result) {
-  // A step that failed shows its non-finite value on the curve, and goes when the step is tried again.
-  truncate_curves(result.step - 1);
-  loss_.append(result.loss);
-  accuracy_.append(result.accuracy);
-  learning_rate_.append(result.learning_rate);
-  gradient_norm_.append(result.gradient_norm);
-  for (std::size_t i = 0; i < layer_norms_.size(); ++i) {
-    layer_norms_[i].append(i < result.layer_gradient_norms.size() ? result.layer_gradient_norms[i] : 0.0);
-  }
-}
-
-void TrainingRun::truncate_curves(std::int64_t step) {
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, step - first_step_ + 1));
-  for (GrowingCurve* curve : {&loss_, &accuracy_, &learning_rate_, &gradient_norm_}) curve->truncate(size);
-  for (GrowingCurve& curve : layer_norms_) curve.truncate(size);
-  const Values steps = held_out_step_.view();
-  std::size_t kept = steps.size();
-  while (kept > 0 && steps[kept - 1] > static_cast<double>(step)) --kept;
-  held_out_step_.truncate(kept);
-  held_out_accuracy_.truncate(kept);
-  trajectory_.truncate(step);
 }
 
 void TrainingRun::set(const std::string& key, double value, bool is_live) {
@@ -193,7 +180,7 @@ void TrainingRun::set(const std::string& key, double value, bool is_live) {
   if (goes_on && done_.back().step == step()) recipe_.commands.pop_back();
   recipe_.commands.push_back({step(), set_command(key, value, is_live)});
   next_command_ = recipe_.commands.size();
-  history_.forget_after(step());
+  forget_ahead();
   if (goes_on) {
     done_.back().step = step();
     done_.back().to = value;
@@ -228,7 +215,7 @@ bool TrainingRun::undo() {
   if (passed) {
     recipe_.commands.resize(next_command_);
     recipe_.commands.push_back({step(), set_command(last.key, last.from)});
-    history_.forget_after(step());
+    forget_ahead();
   } else {
     recipe_.commands.pop_back();
   }
@@ -253,23 +240,34 @@ void TrainingRun::rebuild_config() {
 }
 
 void TrainingRun::go_to(std::int64_t target) {
-  if (target < 0) throw Error(ExitCode::bad_input, "step " + std::to_string(target) + ": steps count from 0");
-  if (target < step()) {
-    const TrainerState* frame = history_.before(target);
-    if (!frame) {
-      throw Error(ExitCode::bad_input,
-                  "step " + std::to_string(target) + " lies before what this run remembers; start the recipe again");
-    }
-    failure_.clear();
-    done_.clear();
-    undone_.clear();
-    is_live_ = false;
-    trainer_->restore(*frame);
-    rebuild_config();
-    truncate_curves(step());
-  }
+  jump_towards(target);
   while (step() < target && train_step()) {
   }
+}
+
+bool TrainingRun::jump_towards(std::int64_t target) {
+  if (target < 0) throw Error(ExitCode::bad_input, "step " + std::to_string(target) + ": steps count from 0");
+  const TrainerState* kept = history_.before(target);
+  if (kept == nullptr)
+    throw Error(ExitCode::bad_input, "This snapshot starts at step " + std::to_string(oldest_step()) +
+                                         "; rerun the recipe to go further back.");
+  const bool is_nearest = target >= step() && kept->step <= step();
+  if (is_nearest) return false;
+  record_.truncate(latest_step_);  // of a failed step
+  failure_.clear();
+  done_.clear();
+  undone_.clear();
+  is_live_ = false;
+  trainer_->restore(*kept);
+  rebuild_config();
+  return true;
+}
+
+void TrainingRun::forget_ahead() {
+  if (latest_step_ == step()) return;
+  history_.forget_after(step());
+  record_.truncate(step());
+  latest_step_ = step();
 }
 
 Recipe TrainingRun::recipe() const {
@@ -284,27 +282,22 @@ std::optional<Snapshot> TrainingRun::kept_snapshot() const {
   return snapshot_of(*kept);
 }
 
-RunCurves TrainingRun::curves() const {
-  RunCurves curves;
+RunCurves TrainingRun::curves_until(std::int64_t until) const {
+  RunCurves curves = record_.curves(until);
   curves.run = name;
-  curves.first_step = first_step_;
-  curves.loss = loss_.view();
-  curves.accuracy = accuracy_.view();
-  curves.learning_rate = learning_rate_.view();
-  curves.gradient_norm = gradient_norm_.view();
-  curves.held_out_step = held_out_step_.view();
-  curves.held_out_accuracy = held_out_accuracy_.view();
-  for (std::size_t i = 0; i < layer_norms_.size(); ++i)
-    curves.layer_gradient_norms.push_back({trainer_->parts()[i].label, layer_norms_[i].view()});
   std::map<std::string, double> before;
-  for (const Setting& setting : trainer_->settings()) before[setting.key] = setting.initial;
+  std::map<std::string, std::string> labels;
+  for (const Setting& setting : trainer_->settings()) {
+    before[setting.key] = setting.initial;
+    labels[setting.key] = setting.label;
+  }
   for (const TimedCommand& timed : recipe_.commands) {
-    if (timed.command.name != "set" || timed.step > step()) continue;
+    if (timed.command.name != "set" || timed.step > std::min(until, latest_step_)) continue;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);
     if (value.value("live", false)) continue;
     const auto key = value.at("key").get<std::string>();
     const auto to = value.at("to").get<double>();
-    curves.marks.push_back({timed.step, key + " " + short_number(before[key]) + " → " + short_number(to)});
+    curves.marks.push_back({timed.step, labels[key] + " " + short_number(before[key]) + " → " + short_number(to)});
     before[key] = to;
   }
   return curves;

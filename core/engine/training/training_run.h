@@ -1,4 +1,5 @@
-// A run: a trainer that follows its recipe, with curves, marks and a past to go back to. It is driven from one thread.
+// A run: a trainer that follows its recipe, with curves, marks, a past to go back to and, after a rewind, a future to
+// go on to. It is driven from one thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -7,9 +8,9 @@
 
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/history.h"
+#include "core/engine/training/run_record.h"
 #include "core/engine/training/snapshot.h"
 #include "core/engine/training/trainer.h"
-#include "core/engine/training/trajectory.h"
 
 namespace afterglow {
 
@@ -37,7 +38,7 @@ class TrainingRun {
   const std::string& failure() const { return failure_; }
 
   /// Changes a hyperparameter from the next step on and writes it into the recipe. A different future begins here:
-  /// commands that were still to come are dropped.
+  /// steps that were trained beyond, and commands that were still to come, are dropped.
   /// A live value is one on its way (a slider that is being dragged): with those of the same key that follow, and the
   /// one that settles, it is one change and one mark.
   void set(const std::string& key, double value, bool is_live = false);
@@ -52,22 +53,31 @@ class TrainingRun {
   void note(const Command& command);
   /// How far back `go_to` reaches: 0, or the step of the snapshot that the run goes on from.
   std::int64_t oldest_step() const { return history_.oldest(); }
+  /// How far on this run was trained: beyond `step()` after a rewind, until a change begins another future.
+  std::int64_t latest_step() const { return latest_step_; }
   /// Goes to a step that was trained before, exactly; or trains forward to a later one. Throws Error(bad_input) for a
   /// step before `oldest_step`.
   void go_to(std::int64_t step);
+  /// The first part of it: goes to the kept state nearest to `step`, from where training leads there. False where that
+  /// is the present one.
+  bool jump_towards(std::int64_t step);
+  /// Forgets what was trained beyond the present step, as if training had never been there.
+  void forget_ahead();
   /// The recipe that makes the present state again and goes on as this run will: all commands so far and those still
   /// to come.
   Recipe recipe() const;
   /// The present state, to be written or to go on elsewhere.
   Snapshot snapshot() const { return snapshot_of(trainer_->save()); }
 
-  RunCurves curves() const;
+  /// Up to the present step, and up to the latest.
+  RunCurves curves() const { return curves_until(step() + (failure_.empty() ? 0 : 1)); }
+  RunCurves whole_curves() const { return curves_until(latest_step_); }
   const History& history() const { return history_; }
   /// The last kept state at or before the present step, without asking the device: what is left when it was lost.
   /// Nothing where no state has been kept yet.
   std::optional<Snapshot> kept_snapshot() const;
-  /// Where training went, as far back as the curves reach.
-  const Trajectory& trajectory() const { return trajectory_; }
+  /// Where training went, as far as the curves reach.
+  const Trajectory& trajectory() const { return record_.path(); }
   std::string name = "run 1";
 
  private:
@@ -75,8 +85,7 @@ class TrainingRun {
   void apply_due_commands();
   void rebuild_config();
   bool keeps_best() const;
-  void append(const StepResult& result);
-  void truncate_curves(std::int64_t step);
+  RunCurves curves_until(std::int64_t step) const;
   void evaluate();
   bool is_out_of_patience() const;
   Snapshot snapshot_of(const TrainerState& state) const;
@@ -86,6 +95,8 @@ class TrainingRun {
   Recipe recipe_;
   std::unique_ptr<Trainer> trainer_;
   History history_;
+  RunRecord record_;
+  std::int64_t latest_step_ = 0;
   std::size_t next_command_ = 0;
   std::string failure_;
   struct Change {
@@ -95,11 +106,6 @@ class TrainingRun {
   };
   std::vector<Change> done_, undone_;
   bool is_live_ = false;  // the last change has not settled
-
-  std::int64_t first_step_ = 1;
-  GrowingCurve loss_, accuracy_, learning_rate_, gradient_norm_, held_out_step_, held_out_accuracy_;
-  std::vector<GrowingCurve> layer_norms_;
-  Trajectory trajectory_;
 };
 
 }  // namespace afterglow

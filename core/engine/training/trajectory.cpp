@@ -33,36 +33,45 @@ Trajectory::Trajectory(std::int64_t planned)
 void Trajectory::record(std::int64_t step, std::span<const double> summary) {
   if (step % interval_ != 0) return;
   // A run that is prolonged keeps the newest rows.
-  if (steps_.size() >= max_rows) {
-    steps_.erase(steps_.begin());
-    rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(summary.size()));
+  if (rows_.steps.size() >= max_rows) {
+    rows_.steps.erase(rows_.steps.begin());
+    rows_.values.erase(rows_.values.begin(), rows_.values.begin() + static_cast<std::ptrdiff_t>(summary.size()));
   }
-  steps_.push_back(step);
-  rows_.insert(rows_.end(), summary.begin(), summary.end());
+  rows_.steps.push_back(step);
+  rows_.values.insert(rows_.values.end(), summary.begin(), summary.end());
 }
 
 void Trajectory::truncate(std::int64_t step) {
-  const auto width = steps_.empty() ? 0 : rows_.size() / steps_.size();
-  while (!steps_.empty() && steps_.back() > step) steps_.pop_back();
-  rows_.resize(steps_.size() * width);
+  if (rows_.steps.empty() || rows_.steps.back() <= step) return;
+  const std::size_t width = rows_.values.size() / rows_.steps.size();
+  while (!rows_.steps.empty() && rows_.steps.back() > step) rows_.steps.pop_back();
+  rows_.values.resize(rows_.steps.size() * width);
 }
 
-std::shared_ptr<const TrajectoryView> Trajectory::view(const std::string& summary) const {
+TrajectoryRows Trajectory::rows(std::int64_t step) const {
+  Trajectory known = *this;
+  known.truncate(step);
+  return known.rows_;
+}
+
+std::shared_ptr<const TrajectoryView> Trajectory::view(const std::string& summary, std::int64_t step) const {
   auto view = std::make_shared<TrajectoryView>();
-  view->step = last_step();
+  const TrajectoryRows known = rows(step);
+  const std::vector<double>& values = known.values;
+  view->step = known.steps.empty() ? 0 : known.steps.back();
   view->summary = summary;
-  view->steps = steps_;
-  const int rows = static_cast<int>(steps_.size());
+  view->steps = known.steps;
+  const int rows = static_cast<int>(known.steps.size());
   if (rows < 2) return view;
-  view->width = static_cast<int>(rows_.size()) / rows;
+  view->width = static_cast<int>(values.size()) / rows;
   KlConfig config;
   config.components = std::min(max_eigenvalues, rows);
-  const KlDecomposition empirical = kl_decompose(config, rows_, rows, view->width);
+  const KlDecomposition empirical = kl_decompose(config, values, rows, view->width);
   if (empirical.count == 0) return view;
-  view->empirical = modes_of("A: covariance", empirical, rows_);
+  view->empirical = modes_of("A: covariance", empirical, values);
   config.strategy = KlStrategy::kernel;
   config.tau = kernel_rows;
-  view->kernel = modes_of("B: exponential kernel, τ 64 rows", kl_decompose(config, rows_, rows, view->width), rows_);
+  view->kernel = modes_of("B: exponential kernel, τ 64 rows", kl_decompose(config, values, rows, view->width), values);
   view->variance = empirical.variance;
   view->explained = kl_explained_variance(empirical);
   for (int k = 0; k < std::min({max_coordinates, empirical.count, view->width}); ++k) {

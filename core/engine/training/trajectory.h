@@ -10,25 +10,31 @@
 
 namespace afterglow {
 
+/// Summaries [steps, d] after some steps, in their order.
+struct TrajectoryRows {
+  std::vector<std::int64_t> steps;
+  std::vector<double> values;
+};
+
 class Trajectory {
  public:
   static constexpr std::int64_t max_rows = 256;
 
   /// `planned` steps of the recipe decide how far apart rows lie.
   explicit Trajectory(std::int64_t planned);
-  /// Takes the summary after `step` if this is a step to be recorded.
+  /// Takes the summary after `step` if this is a step to be recorded. Steps come in their order.
   void record(std::int64_t step, std::span<const double> summary);
   /// Forgets the rows after `step`.
   void truncate(std::int64_t step);
-  std::size_t size() const { return steps_.size(); }
-  std::int64_t last_step() const { return steps_.empty() ? 0 : steps_.back(); }
-  /// `summary` says what a row is. Costs some milliseconds.
-  std::shared_ptr<const TrajectoryView> view(const std::string& summary) const;
+  /// The rows up to `step`, and rows of an earlier recording in their place.
+  TrajectoryRows rows(std::int64_t step) const;
+  void take(TrajectoryRows rows) { rows_ = std::move(rows); }
+  /// Of the rows up to `step`; `summary` says what a row is. Costs some milliseconds.
+  std::shared_ptr<const TrajectoryView> view(const std::string& summary, std::int64_t step) const;
 
  private:
   std::int64_t interval_;
-  std::vector<std::int64_t> steps_;
-  std::vector<double> rows_;  // [steps, d]
+  TrajectoryRows rows_;
 };
 
 }  // namespace afterglow

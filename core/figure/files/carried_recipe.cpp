@@ -15,6 +15,7 @@ constexpr std::string_view png_signature = "\x89PNG\r\n\x1a\n";
 constexpr std::string_view png_keyword = "afterglow.recipe";
 constexpr std::string_view pdf_start = "\n%afterglow.recipe ";
 constexpr std::string_view pdf_end = "\n%afterglow.recipe.end\n";
+constexpr std::string_view csv_start = "# afterglow.recipe ";
 constexpr std::string_view svg_start = "<recipe xmlns=\"urn:afterglow:recipe\" crc32=\"";
 constexpr std::string_view svg_base64 = "\" encoding=\"base64\">";
 constexpr std::string_view svg_plain = "\">";
@@ -159,6 +160,19 @@ void blank_creation_date(std::string& pdf) {
   if (end != std::string::npos) pdf.replace(start, end + 1 - start, end + 1 - start, ' ');
 }
 
+// ---- CSV
+
+// The last line of the table, a comment.
+std::optional<std::string> recipe_in_csv(std::string_view bytes, const std::string& path) {
+  while (bytes.ends_with('\n') || bytes.ends_with('\r')) bytes.remove_suffix(1);
+  std::string_view line = bytes.substr(bytes.rfind('\n') + 1);
+  if (!line.starts_with(csv_start)) return std::nullopt;
+  line.remove_prefix(csv_start.size());
+  const auto blank = line.find(' ');
+  if (blank == std::string_view::npos) throw_damaged(path, "its last line is cut short");
+  return checked(from_base64(line.substr(blank + 1)), line.substr(0, blank), path);
+}
+
 // ---- SVG
 
 std::optional<std::string> recipe_in_svg(std::string_view bytes, const std::string& path) {
@@ -231,12 +245,19 @@ std::string pdf_with_recipe(std::string pdf, std::string_view recipe) {
          std::to_string(table + comment.size() + 1) + "\n%%EOF\n";
 }
 
+std::string csv_recipe_line(std::string_view recipe) {
+  if (recipe.empty()) return "";
+  return std::string(csv_start) + hex_text(crc32_of(recipe)) + " " + base64_text(recipe) + "\r\n";
+}
+
 std::optional<std::string> recipe_in(std::string_view bytes, const std::string& path) {
   if (bytes.starts_with(png_signature)) return recipe_in_png(bytes, path);
   if (bytes.starts_with("%PDF-")) return recipe_in_pdf(bytes, path);
   if (looks_like_svg(bytes)) return recipe_in_svg(bytes, path);
-  throw Error(ExitCode::bad_input,
-              "cannot read " + path + ": it is not an SVG, PDF or PNG file; drop a figure that Afterglow exported");
+  if (path.ends_with(".csv") || path.ends_with(".CSV")) return recipe_in_csv(bytes, path);
+  throw Error(
+      ExitCode::bad_input,
+      "cannot read " + path + ": it is not an SVG, PDF, PNG or CSV file; drop a figure that Afterglow exported");
 }
 
 }  // namespace afterglow

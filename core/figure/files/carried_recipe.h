@@ -18,8 +18,11 @@ std::string png_with_recipe(std::string_view png, double dots_per_inch, std::str
 /// creation date, so that equal figures are equal files.
 std::string pdf_with_recipe(std::string pdf, std::string_view recipe);
 
-/// The recipe in the bytes of an SVG, PDF or PNG file; nothing when it carries none. Throws Error(bad_input), naming
-/// `path`, when the bytes are none of the three or the recipe is damaged. Allocates no more than a few times the size
+/// The recipe as a comment, the last line of a CSV file; empty without a recipe.
+std::string csv_recipe_line(std::string_view recipe);
+
+/// The recipe in the bytes of an SVG, PDF, PNG or CSV file; nothing when it carries none. Throws Error(bad_input),
+/// naming `path`, when the bytes are none of the four or the recipe is damaged. Allocates no more than a few times the size
 /// of the bytes.
 std::optional<std::string> recipe_in(std::string_view bytes, const std::string& path);
 

@@ -16,6 +16,7 @@ namespace afterglow {
 /// - one heat map alone: a matrix, column labels in the header, row labels first;
 /// - everything else: long, one row a point: series, x, y, size (radius of a dot; empty for others). Trails are series
 /// "NAME trail N". Reference lines, events and texts are not data and are left out.
+/// Files end with the recipe in a comment (`carried_recipe.h`), which readers skip that know `#`.
 std::string csv_text(const Figure& figure);
 
 /// The same of what the view shows: hidden series left out, points outside its ranges left out (not in a matrix).

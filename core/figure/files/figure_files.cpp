@@ -24,7 +24,8 @@ std::string bytes_of(const Figure& figure, FigureFormat format, const PageSize& 
     case FigureFormat::png:
       return png_bytes(figure, page, theme, options.view);
     case FigureFormat::csv:
-      return options.visible_only ? csv_text_of_view(figure, options.view) : csv_text(figure);
+      return (options.visible_only ? csv_text_of_view(figure, options.view) : csv_text(figure)) +
+             csv_recipe_line(figure.recipe);
     case FigureFormat::svg:
       break;
   }

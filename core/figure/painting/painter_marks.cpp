@@ -221,17 +221,17 @@ void draw_events(const Painter& p, Occupancy& ink) {
     if (event.text.empty()) continue;
     const std::string text = fitted_text(event.text, plot.width - 2 * air, p.m.small, FontFace::regular);
     const double width = p.width(text, p.m.small), x = (*ends)[0].x;
-    std::vector<Rect> candidates;
+    std::vector<Rect> beside, across;  // the line, for texts that do not fit on either side
     for (int row = 0; row < 8; ++row) {
       const double top = plot.y + air + row * 1.25 * height;
-      if (top + height > plot.bottom()) break;
+      if (row > 0 && top + height > plot.bottom()) break;
       for (const double left : {x + air, x - air - width}) {
         const Rect rect{left, top, width, height};
-        if (left >= plot.x && rect.right() <= plot.right()) candidates.push_back(rect);
+        if (left >= plot.x && rect.right() <= plot.right()) beside.push_back(rect);
       }
+      across.push_back(kept_inside({x + air, top, width, height}, plot));
     }
-    if (candidates.empty()) candidates.push_back(kept_inside({x + air, plot.y + air, width, height}, plot));
-    const Rect place = best_place(candidates, ink);
+    const Rect place = best_place(beside.empty() ? across : beside, ink);
     backed_text(p, place, text, ink_color(p.theme, event.ink), FontFace::regular, true);
     ink.add_rect(place);
   }

@@ -17,12 +17,13 @@ TEST(Trajectory, KeepsAtMostItsRowsEvenlySpaced) {
     const double row[] = {static_cast<double>(step), 1.0};
     trajectory.record(step, row);
   }
-  const auto view = trajectory.view("counter");
+  const auto view = trajectory.view("counter", 1200);
   EXPECT_EQ(view->steps.size(), static_cast<std::size_t>(Trajectory::max_rows));
   EXPECT_EQ(view->steps.back(), 1200);
   for (std::size_t i = 1; i < view->steps.size(); ++i) EXPECT_EQ(view->steps[i] - view->steps[i - 1], 4);
+  EXPECT_EQ(trajectory.view("its beginning", 802)->steps.back(), 800);
   trajectory.truncate(700);
-  EXPECT_EQ(trajectory.last_step(), 700);
+  EXPECT_EQ(trajectory.view("what is left", 1200)->steps.back(), 700);
 }
 
 // A straight line has one mode, and its coordinate there is the line.
@@ -32,7 +33,7 @@ TEST(Trajectory, StraightLineIsOneMode) {
     const double row[] = {3.0 * step, 4.0 * step, 7.0};
     trajectory.record(step, row);
   }
-  const auto view = trajectory.view("line");
+  const auto view = trajectory.view("line", 1200);
   ASSERT_EQ(view->width, 3);
   EXPECT_NEAR(view->explained[0], 1.0, 1e-12);
   EXPECT_NEAR(view->empirical.reconstruction_error[1], 0.0, 1e-6);
@@ -47,7 +48,7 @@ TEST(Trajectory, StrategyALosesTheLeast) {
     const double row[] = {std::sin(0.3 * step), std::cos(0.7 * step) * step, 0.01 * step * step, std::sin(1.9 * step)};
     trajectory.record(step, row);
   }
-  const auto view = trajectory.view("curve");
+  const auto view = trajectory.view("curve", 1200);
   ASSERT_EQ(view->empirical.reconstruction_error.size(), view->empirical.eigenvalues.size() + 1);
   ASSERT_EQ(view->kernel.reconstruction_error.size(), view->empirical.reconstruction_error.size());
   for (std::size_t k = 0; k < view->kernel.reconstruction_error.size(); ++k)
@@ -56,10 +57,10 @@ TEST(Trajectory, StrategyALosesTheLeast) {
 
 TEST(Trajectory, FewRowsGiveNothingToDraw) {
   Trajectory trajectory(10);
-  EXPECT_TRUE(trajectory.view("nothing")->steps.empty());
+  EXPECT_TRUE(trajectory.view("nothing", 10)->steps.empty());
   const double row[] = {1.0, 2.0};
   trajectory.record(1, row);
-  EXPECT_TRUE(trajectory.view("one")->path.empty());
+  EXPECT_TRUE(trajectory.view("one", 10)->path.empty());
 }
 
 TEST(Trajectory, OfARunIsTheSameAfterARewindAndForAnyNumberOfThreads) {
@@ -68,7 +69,8 @@ TEST(Trajectory, OfARunIsTheSameAfterARewindAndForAnyNumberOfThreads) {
   first.go_to(30);
   second.go_to(30);
   second.go_to(11);
-  EXPECT_LE(second.run().trajectory().last_step(), 11);
+  second.update(Analysis::trace);
+  EXPECT_LE(second.describe().trajectory->steps.back(), 11);
   second.go_to(30);
   first.update(Analysis::trace);
   second.update(Analysis::trace);

@@ -58,7 +58,9 @@ TEST_F(FigureFiles, CarryTheirRecipe) {
         std::string("\0\1\2\xff broken bytes", 18), std::string(4096, 'x')}) {
     Figure figure = tail_figure();
     figure.recipe = recipe;
-    for (const fs::path& path : write_figure(figure, folder_ / "tail", pictures()))
+    std::vector<FigureFormat> formats = pictures();
+    formats.push_back(FigureFormat::csv);
+    for (const fs::path& path : write_figure(figure, folder_ / "tail", formats))
       EXPECT_EQ(read_recipe(path), recipe) << path;
   }
 }
@@ -68,6 +70,22 @@ TEST_F(FigureFiles, WithoutRecipeSaySo) {
   figure.recipe.clear();
   for (const fs::path& path : write_figure(figure, folder_ / "tail", pictures()))
     EXPECT_EQ(read_recipe(path), std::nullopt) << path;
+}
+
+TEST_F(FigureFiles, TablesCarryTheRecipeInALastLineThatIsAComment) {
+  const Figure figure = training_figure();
+  const fs::path path = write_figure(figure, folder_ / "training", {FigureFormat::csv}).front();
+  const std::string whole = contents(path), table = csv_text(figure);
+  ASSERT_TRUE(whole.starts_with(table));
+  const std::string comment = whole.substr(table.size());
+  EXPECT_TRUE(comment.starts_with("# afterglow.recipe "));
+  EXPECT_EQ(comment.find_first_of(",\""), std::string::npos) << "one field for readers that know no comments";
+  EXPECT_EQ(comment.find('\n'), comment.size() - 1);
+  EXPECT_EQ(recipe_in(table, "bare.csv"), std::nullopt);
+  for (const std::size_t left : {20u, 40u, 60u}) {
+    const std::string cut = whole.substr(0, table.size() + left);
+    EXPECT_EQ(code_of([&] { recipe_in(cut, "cut.csv"); }), ExitCode::bad_input) << left;
+  }
 }
 
 TEST_F(FigureFiles, AreTheSameEveryTime) {

@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/observation/trajectory_view.h"
 #include "core/engine/probing/probe_editor.h"
 #include "core/engine/session/command_handlers.h"
 #include "core/engine/session/mailbox.h"
 #include "core/engine/session/run_archive.h"
 #include "core/engine/session/run_control.h"
 #include "core/engine/session/session_worker.h"
+#include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -50,36 +53,45 @@ TEST(Mailbox, HoldsTheNewestObservationAndKnowsWhetherItWasTaken) {
   EXPECT_TRUE(mailbox.is_taken());
 }
 
-RunCurves curves_of(std::size_t steps) {
+EarlierRun run_of(std::size_t steps, const std::string& name = "run 1") {
   GrowingCurve loss;
   for (std::size_t i = 0; i < steps; ++i) loss.append(1.0 / static_cast<double>(i + 1));
-  RunCurves curves;
-  curves.loss = loss.view();
-  return curves;
+  EarlierRun run;
+  run.curves.run = name;
+  run.curves.loss = loss.view();
+  return run;
 }
 
 TEST(RunArchive, KeepsRunsThatWereTrainedAndTheLast32OfThem) {
   RunArchive archive;
-  archive.replace(curves_of(0));
+  archive.replace(run_of(0));
   EXPECT_TRUE(archive.runs().empty());
   EXPECT_EQ(archive.name(), "run 1");
-  for (std::size_t i = 1; i <= 40; ++i) archive.replace(curves_of(i));
+  for (std::size_t i = 1; i <= 40; ++i) archive.replace(run_of(i));
   EXPECT_EQ(archive.name(), "run 41");
   ASSERT_EQ(archive.runs().size(), 32u);
-  EXPECT_EQ(archive.runs().front().loss.size(), 9u);
+  EXPECT_EQ(archive.runs().front().curves.loss.size(), 9u);
 }
 
-TEST(RunArchive, KeepsWhatARewindTookBackOnlyWhenAChangeFollows) {
+TEST(RunArchive, KeepsWhatAChangeReplacedWithTheRecipeThatMakesItAgain) {
   RunArchive archive;
-  archive.rewind(curves_of(15), 15);
-  archive.rewind(curves_of(10), 10);  // further back: the longer curve stays
-  archive.change("run 1", 8);
+  archive.change(run_of(15), 8);
   ASSERT_EQ(archive.runs().size(), 1u);
-  EXPECT_EQ(archive.runs()[0].run, "run 1 before the change at 8");
-  EXPECT_EQ(archive.runs()[0].loss.size(), 15u);
-  archive.change("run 1", 9);
-  archive.rewind(curves_of(15), 15);
-  archive.change("run 1", 15);  // trained again as it was
+  EXPECT_EQ(archive.runs()[0].curves.run, "run 1 before the change at 8");
+  EXPECT_EQ(archive.runs()[0].curves.loss.size(), 15u);
+  EXPECT_EQ(archive.runs()[0].recipe.shown_step, 15);
+  EXPECT_EQ(archive.name(), "run 1") << "the present run is the same";
+}
+
+TEST(RunArchive, ThrowsRunsAway) {
+  RunArchive archive;
+  EXPECT_FALSE(archive.take_newest());
+  for (const char* name : {"run 1", "run 2", "run 3"}) archive.replace(run_of(5, name));
+  EXPECT_FALSE(archive.discard("run 7"));
+  EXPECT_TRUE(archive.discard("run 2"));
+  ASSERT_EQ(archive.runs().size(), 2u);
+  EXPECT_EQ(archive.runs()[1].curves.run, "run 3");
+  EXPECT_EQ(archive.take_newest()->curves.run, "run 3");
   EXPECT_EQ(archive.runs().size(), 1u);
 }
 
@@ -87,7 +99,7 @@ TEST(RunArchive, RecognisesTheSameChecksumOfAnEarlierRun) {
   RunArchive archive;
   EXPECT_EQ(archive.recognise("a", 100), "");
   EXPECT_EQ(archive.recognise("a", 100), "") << "its own";
-  archive.branch(curves_of(100));
+  archive.branch(run_of(100));
   EXPECT_EQ(archive.recognise("a", 100), "run 1");
   EXPECT_EQ(archive.recognise("b", 200), "");
   EXPECT_TRUE(archive.wants_checksum(300));
@@ -116,6 +128,52 @@ TEST(RunControl, AddsUpStepsThatComeFasterThanTheyAreTrained) {
   EXPECT_FALSE(control.stopped_non_finite());
   EXPECT_TRUE(control.running());
   EXPECT_TRUE(control.is_over(12, false));
+}
+
+TEST(RunControl, GoesNoFasterThanItsLimit) {
+  RunControl control;
+  EXPECT_TRUE(control.is_due(0));
+  control.limit_speed(10);
+  std::vector<double> begun;
+  for (double now = 0; now < 1.01; now += 0.001) {
+    if (!control.is_due(now)) continue;
+    control.begin_step(now);
+    begun.push_back(now);
+  }
+  EXPECT_NEAR(static_cast<double>(begun.size()), 11, 1);
+  for (std::size_t i = 1; i < begun.size(); ++i) EXPECT_GE(begun[i] - begun[i - 1], 0.098) << i;
+  EXPECT_TRUE(control.is_due(100));
+  control.begin_step(100);
+  EXPECT_FALSE(control.is_due(100.04)) << "a pause is not made up for";
+  control.rebuild(12);
+  EXPECT_TRUE(control.is_due(100.04)) << "what was trained before comes as fast as it goes";
+}
+
+TEST(RunControl, ChangesItsSpeedByPlaces) {
+  RunControl control;
+  control.change_speed(1);
+  EXPECT_EQ(control.speed_limit(), 0) << "nothing is faster";
+  control.change_speed(-1);
+  EXPECT_EQ(control.speed_limit(), 100);
+  control.change_speed(-3);
+  EXPECT_EQ(control.speed_limit(), 10);
+  control.limit_speed(7);
+  control.change_speed(1);
+  EXPECT_EQ(control.speed_limit(), 20);
+  control.change_speed(-100);
+  EXPECT_EQ(control.speed_limit(), 1);
+}
+
+TEST(RunControl, ARebuildingEndsWithAnythingElse) {
+  RunControl control;
+  EXPECT_EQ(control.rebuilds_to(), -1);
+  control.open(460);
+  EXPECT_EQ(control.rebuilds_to(), 460);
+  control.pause();
+  EXPECT_EQ(control.rebuilds_to(), -1);
+  control.rebuild(12);
+  control.start(-1);
+  EXPECT_EQ(control.rebuilds_to(), -1);
 }
 
 TEST(RunControl, HandsOutComparedPresetsUntilAnotherRunIsOpened) {
@@ -176,6 +234,9 @@ struct Turned {
   /// Turns until the training rests, and once more to publish.
   std::shared_ptr<const Observation> after(const Command& command) {
     box.send(command);
+    return at_rest();
+  }
+  std::shared_ptr<const Observation> at_rest() {
     do {
       box.take();
       worker.turn();
@@ -208,8 +269,188 @@ TEST(SessionWorker, AResumedRunGoesBackToItsSnapshotAndNoFurther) {
   EXPECT_EQ(test.after({"step", R"({"count": 5})"})->step, 12);
   const auto back = test.after({"rewind", R"({"step": 2})"});
   EXPECT_EQ(back->step, 7);
+  EXPECT_THAT(back->events.back().text, testing::HasSubstr("This snapshot starts at step 7"));
   EXPECT_EQ(back->checksum, loaded->checksum);
   for (const Event& event : back->events) EXPECT_NE(event.severity, Severity::failure) << event.text;
+  std::filesystem::remove(path);
+}
+
+TEST(SessionWorker, TimeGoesBothWays) {
+  Turned test;
+  std::map<std::int64_t, std::string> checksums;
+  for (std::int64_t step = 1; step <= 15; ++step) checksums[step] = test.after({"step", "{}"})->checksum;
+  const auto whole = test.at_rest();
+  const auto back = test.after({"rewind", R"({"step": 4})"});
+  EXPECT_EQ(back->checksum, checksums[4]);
+  EXPECT_EQ(back->latest_step, 15);
+  EXPECT_EQ(back->runs.back().loss.size(), 4u);
+  ASSERT_TRUE(back->ahead);
+  ASSERT_EQ(back->ahead->loss.size(), 15u);
+  for (std::size_t i = 0; i < 15; ++i) EXPECT_EQ(back->ahead->loss[i], whole->runs.back().loss[i]) << i;
+  const auto on = test.after({"rewind", R"({"step": 13})"});
+  EXPECT_EQ(on->step, 13) << "forwards, too";
+  EXPECT_EQ(on->checksum, checksums[13]);
+  EXPECT_EQ(test.after({"step", R"({"count": 1})"})->checksum, checksums[14]);
+  const auto end = test.after({"run_to", R"({"step": 15})"});
+  EXPECT_EQ(end->checksum, checksums[15]);
+  EXPECT_FALSE(end->ahead);
+  EXPECT_EQ(end->runs.size(), 1u) << "nothing was changed";
+}
+
+TEST(SessionWorker, OnlyAChangeBeginsAnotherFuture) {
+  Turned test;
+  test.after({"step", R"({"count": 15})"});
+  test.after({"rewind", R"({"step": 8})"});
+  EXPECT_TRUE(test.after({"probe", R"({"index": 3})"})->ahead) << "looking changes nothing";
+  EXPECT_TRUE(test.after({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.5})"})->ahead);
+  const auto changed = test.after({"set", R"({"key": "learning_rate", "to": 0.02})"});
+  EXPECT_FALSE(changed->ahead);
+  EXPECT_EQ(changed->latest_step, 8);
+  ASSERT_EQ(changed->runs.size(), 2u);
+  EXPECT_EQ(changed->runs[0].loss.size(), 15u);
+  test.after({"rewind", R"({"step": 2})"});
+  const auto far = test.after({"rewind", R"({"step": 8})"});
+  EXPECT_EQ(far->step, 8);
+  EXPECT_DOUBLE_EQ(far->settings.front().value, 0.02) << "the new future is the one to go on to";
+}
+
+TEST(SessionWorker, SpectraAheadStayAndTheModesKeepTheirIdentities) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["training"]["steps"] = 80;
+  Turned straight(recipe.dump()), wandering(recipe.dump());
+  const auto expected = straight.after({"step", R"({"count": 60})"});
+  wandering.after({"step", R"({"count": 60})"});
+  for (const char* move : {R"({"step": 5})", R"({"step": 47})", R"({"step": 23})"}) wandering.after({"rewind", move});
+  const auto seen = wandering.at_rest();
+  for (const auto& spectra : seen->spectrum_history) EXPECT_LE(spectra->step, 23);
+  const auto again = wandering.after({"rewind", R"({"step": 60})"});
+  ASSERT_EQ(again->spectrum_history.size(), expected->spectrum_history.size());
+  for (std::size_t i = 0; i < expected->spectrum_history.size(); ++i) {
+    EXPECT_EQ(again->spectrum_history[i]->step, expected->spectrum_history[i]->step);
+    EXPECT_EQ(again->spectrum_history[i]->heads[0].identity, expected->spectrum_history[i]->heads[0].identity);
+  }
+}
+
+TEST(SessionWorker, ABranchLeavesTheOldRunWholeAndHasNoFutureYet) {
+  Turned test;
+  test.after({"step", R"({"count": 12})"});
+  test.after({"rewind", R"({"step": 5})"});
+  const auto branched = test.after({"branch", "{}"});
+  ASSERT_EQ(branched->runs.size(), 2u);
+  EXPECT_EQ(branched->runs[0].loss.size(), 12u);
+  EXPECT_EQ(branched->latest_step, 5);
+}
+
+TEST(SessionWorker, RunsAreThrownAway) {
+  Turned test;
+  const auto twelve = test.after({"step", R"({"count": 12})"});
+  test.after({"rewind", R"({"step": 5})"});
+  test.after({"set", R"({"key": "learning_rate", "to": 0.02})"});
+  const auto changed = test.after({"step", R"({"count": 3})"});
+  ASSERT_EQ(changed->runs.size(), 2u);
+  const auto former = test.after({"discard", "{}"});
+  EXPECT_EQ(former->step, 12) << "the run before the change is back where it was";
+  EXPECT_EQ(former->checksum, twelve->checksum);
+  EXPECT_EQ(former->runs.size(), 1u);
+  const auto fresh = test.after({"discard", "{}"});
+  EXPECT_EQ(fresh->step, 0) << "there is none before it";
+  EXPECT_EQ(fresh->runs.size(), 1u) << "and it leaves nothing";
+  test.after({"step", R"({"count": 2})"});
+  test.after({"reset", "{}"});
+  EXPECT_EQ(test.at_rest()->runs.size(), 2u);
+  EXPECT_EQ(test.after({"discard", R"({"run": "run 1"})"})->runs.size(), 1u);
+  EXPECT_THAT(test.after({"discard", R"({"run": "run 9"})"})->events.back().text, testing::HasSubstr("run 9"));
+}
+
+TEST(SessionWorker, TheEndSaysWhatToDo) {
+  Turned test;
+  const auto end = test.after({"run", "{}"});
+  ASSERT_TRUE(end->finished);
+  const std::size_t events = end->events.size();
+  const auto said = test.after({"toggle_run", "{}"});
+  ASSERT_EQ(said->events.size(), events + 1);
+  EXPECT_EQ(said->events.back().text, "Done · raise steps to continue");
+  EXPECT_FALSE(said->running);
+  test.after({"set", R"({"key": "steps", "to": 45})"});
+  EXPECT_EQ(test.after({"toggle_run", "{}"})->step, 45);
+}
+
+/// A figure as a file carries it.
+struct CarriedFigure {
+  explicit CarriedFigure(std::int64_t step) {
+    nlohmann::json recipe = small_recipe_json();
+    recipe["shown_step"] = step;
+    recipe["view"] = {{"panel", "training"}};
+    Figure figure;
+    figure.recipe = recipe.dump();
+    path = write_figure(figure, std::filesystem::temp_directory_path() / "afterglow_reopened_test.csv", {}).front();
+  }
+  ~CarriedFigure() { std::filesystem::remove(path); }
+  std::filesystem::path path;
+};
+
+TEST(SessionWorker, AFigureIsRebuiltAndSaysHowFarItIs) {
+  const CarriedFigure figure(30);
+  SessionOptions options{"cpu", 1, true, 1e9};
+  options.open_file = figure.path;
+  Mailbox box;
+  SessionWorker worker(small_recipe_json().dump(), options, box);
+  worker.begin();
+  worker.turn();
+  const auto begun = box.take();
+  EXPECT_EQ(begun->rebuilds_to, 30);
+  EXPECT_TRUE(begun->running);
+  EXPECT_EQ(nlohmann::json::parse(begun->view)["panel"], "training");
+  while (worker.control().running()) worker.turn();
+  box.take();
+  worker.turn();
+  const auto shown = box.take();
+  EXPECT_EQ(shown->step, 30);
+  EXPECT_EQ(shown->rebuilds_to, -1);
+  EXPECT_EQ(shown->runs.size(), 1u) << "no other run was begun";
+  EXPECT_EQ(shown->runs[0].run, "run 1");
+  EXPECT_EQ(shown->recipe.find("\"view\""), std::string::npos) << "how it was looked at is no part of the run";
+}
+
+TEST(SessionWorker, SavesWithoutAPathIntoItsFolder) {
+  const auto folder = std::filesystem::temp_directory_path() / "afterglow_save_folder_test" / "inside";
+  std::filesystem::remove_all(folder.parent_path());
+  SessionOptions options{"cpu", 1, false, 1e9};
+  options.save_folder = folder;
+  Mailbox box;
+  SessionWorker worker(small_recipe_json().dump(), options, box);
+  worker.begin();
+  worker.apply({"save", "{}"});
+  EXPECT_TRUE(std::filesystem::exists(folder / "small_seed3_step0.safetensors"));
+  std::filesystem::remove_all(folder.parent_path());
+}
+
+TEST(SessionWorker, AResumedRunShowsItsPast) {
+  const auto path = std::filesystem::temp_directory_path() / "afterglow_past_test.safetensors";
+  Turned test;
+  test.after({"step", R"({"count": 5})"});
+  test.after({"set", R"({"key": "clip", "to": 0.5})"});
+  const auto saved = test.after({"step", R"({"count": 17})"});
+  test.after({"save", nlohmann::json{{"path", path.string()}}.dump()});
+  Turned other;
+  const auto loaded = other.after({"load", nlohmann::json{{"path", path.string()}}.dump()});
+  const RunCurves &then = saved->runs.back(), &now = loaded->runs.back();
+  EXPECT_EQ(now.first_step, 1);
+  ASSERT_EQ(now.loss.size(), 22u);
+  for (std::size_t i = 0; i < 22; ++i) {
+    EXPECT_EQ(now.loss[i], then.loss[i]);
+    EXPECT_EQ(now.gradient_norm[i], then.gradient_norm[i]);
+    for (std::size_t l = 0; l < then.layer_gradient_norms.size(); ++l)
+      EXPECT_EQ(now.layer_gradient_norms[l].values[i], then.layer_gradient_norms[l].values[i]);
+  }
+  ASSERT_EQ(now.held_out_step.size(), 2u);
+  EXPECT_EQ(now.held_out_accuracy.back(), then.held_out_accuracy.back());
+  ASSERT_EQ(now.marks.size(), 1u);
+  EXPECT_EQ(now.marks[0].step, 5);
+  ASSERT_TRUE(loaded->trajectory);
+  EXPECT_EQ(loaded->trajectory->steps, saved->trajectory->steps);
+  EXPECT_EQ(loaded->oldest_step, 22) << "the past is shown, but cannot be gone to";
+  EXPECT_EQ(other.after({"step", "{}"})->runs.back().loss.size(), 23u);
   std::filesystem::remove(path);
 }
 

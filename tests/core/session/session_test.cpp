@@ -360,7 +360,7 @@ TEST(Session, LiveChangesLeaveAMark) {
   const Seen seen = wait_for(session, [](const Observation& now) { return now.step == 5; });
   ASSERT_EQ(seen->runs.back().marks.size(), 1u);
   EXPECT_EQ(seen->runs.back().marks[0].step, 4);
-  EXPECT_THAT(seen->runs.back().marks[0].text, testing::HasSubstr("learning_rate"));
+  EXPECT_EQ(seen->runs.back().marks[0].text, "learning rate 0.003 → 0.0007");
   EXPECT_THAT(seen->recipe, testing::HasSubstr("0.0007"));
 }
 

@@ -78,5 +78,36 @@ TEST(TrainingFigures, GradientNormsOfLayersThatShareAColourDifferInTheirDashes) 
   }
 }
 
+TEST(TrainingFigures, WhatLiesAheadIsGreyBeyondTheNowLine) {
+  Observation observation;
+  observation.step = 2;
+  observation.latest_step = 4;
+  observation.runs = {run_of("run 1", {4, 3}, {8, 7})};
+  observation.ahead = run_of("run 1", {4, 3, 2, 1}, {8, 7, 6, 5});
+  observation.ahead->marks = {{1, "clip 1 → 2"}, {1, "batch 4 → 8"}, {3, "clip 2 → 3"}};
+  Selection selection;
+  selection.smoothing = 0;
+  CurveStore curves;
+  for (const Figure& figure : training_figures(observation, selection, curves)) {
+    const Line &ahead = std::get<Line>(figure.series.at(figure.series.size() - 2)),
+               &now = std::get<Line>(figure.series.back());
+    EXPECT_EQ(ahead.ink, Ink(Role::faint)) << figure.id;
+    EXPECT_EQ(ahead.curve.pyramid->size(), 4u);
+    EXPECT_LT(ahead.width, now.width) << "the present curve covers it";
+    EXPECT_EQ(now.curve.pyramid->size(), 2u);
+    ASSERT_EQ(figure.reference_lines.size(), 1u);
+    EXPECT_EQ(figure.reference_lines[0].at, 2);
+    EXPECT_EQ(figure.reference_lines[0].label, "now");
+    ASSERT_EQ(figure.events.size(), 2u) << "one mark a step";
+    EXPECT_EQ(figure.events[0].text, "clip 1 → 2, batch 4 → 8");
+    EXPECT_EQ(figure.events[0].ink, Ink(Role::warning));
+    EXPECT_EQ(figure.events[1].ink, Ink(Role::faint));
+  }
+  EXPECT_THAT(training_subtitle(observation, selection), testing::HasSubstr("beyond now"));
+  observation.ahead.reset();
+  for (const Figure& figure : training_figures(observation, selection, curves))
+    EXPECT_TRUE(figure.reference_lines.empty());
+}
+
 }  // namespace
 }  // namespace afterglow

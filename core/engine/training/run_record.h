@@ -1,0 +1,65 @@
+// What a run has measured so far, step by step: its curves, its held-out results and where training went. After a
+// rewind it still knows what was measured beyond the present step.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/observation.h"
+#include "core/engine/training/trainer.h"
+#include "core/engine/training/trajectory.h"
+
+namespace afterglow {
+
+/// As a snapshot holds it. All curves of steps are equally long; so are the two of the held-out results.
+struct RecordedPast {
+  std::int64_t first_step = 1;  ///< of the curves
+  std::vector<double> loss, accuracy, learning_rate, gradient_norm;
+  std::vector<std::vector<double>> layer_gradient_norms;  ///< one for each part of the model
+  std::vector<double> held_out_steps, held_out_values;
+  TrajectoryRows path;
+};
+
+class RunRecord {
+ public:
+  /// `layers` name the curves of the gradient norms; `planned` is the recipe's number of steps.
+  RunRecord(std::vector<std::string> layers, std::int64_t planned) : names_(std::move(layers)), path_(planned) {
+    layer_norms_.resize(names_.size());
+  }
+
+  /// Begins behind a step whose past is not known.
+  void begin_after(std::int64_t step) { first_step_ = step + 1; }
+  /// Takes over what a snapshot knows.
+  void take(const RecordedPast& past);
+  /// What was measured up to `step`.
+  RecordedPast past(std::int64_t step) const;
+
+  /// In the place of everything that was measured from this step on.
+  void append(const StepResult& result);
+  /// Where training went, after a step that has ended well.
+  void follow(const StepResult& result) { path_.record(result.step, result.summary); }
+  /// A result that is not known yet; they come in the order of their steps.
+  void add_held_out(std::int64_t step, double value);
+  bool has_held_out(std::int64_t step) const;
+  /// Forgets what was measured beyond `step`.
+  void truncate(std::int64_t step);
+
+  /// The curves up to `step`, without name and marks.
+  RunCurves curves(std::int64_t step) const;
+  Values held_out_steps(std::int64_t step) const { return held_out_steps_.view().first(held_out_until(step)); }
+  Values held_out_values(std::int64_t step) const { return held_out_values_.view().first(held_out_until(step)); }
+  const Trajectory& path() const { return path_; }
+
+ private:
+  std::size_t size_until(std::int64_t step) const;
+  std::size_t held_out_until(std::int64_t step) const;
+
+  std::vector<std::string> names_;
+  std::int64_t first_step_ = 1;
+  GrowingCurve loss_, accuracy_, learning_rate_, gradient_norm_, held_out_steps_, held_out_values_;
+  std::vector<GrowingCurve> layer_norms_;
+  Trajectory path_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,126 @@
+// The time bar and the controls of the run, by mouse and keyboard.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/support/sample_observations.h"
+#include "tests/views/drawing/null_window.h"
+
+namespace afterglow {
+namespace {
+
+struct TimeBar : testing::Test {
+  NullWindow window{1600, 1000};
+  TimeBar() { show(samples::rewound()); }
+  void show(Observation observation) {
+    window.show(std::move(observation));
+    window.draw_page(3);
+    window.commands.take();
+  }
+  /// The place of a step of 800 on the bar.
+  static double place(double step) { return 14 + (1600 - 28) * step / 800; }
+  /// Drags from one step to another and returns the step of the last command.
+  std::int64_t dragged(double from, double to) {
+    window.mouse(place(from), 950);
+    window.draw_page(2);
+    window.button(true);
+    window.draw_page(2);
+    window.mouse(place(to), 950);
+    window.draw_page(8);
+    window.button(false);
+    window.draw_page(2);
+    const auto sent = window.commands.take();
+    EXPECT_FALSE(sent.empty());
+    for (const Command& command : sent) EXPECT_EQ(command.name, "rewind");
+    return sent.empty() ? -1 : nlohmann::json::parse(sent.back().value)["step"].get<std::int64_t>();
+  }
+  std::vector<Command> clicked(double x, double y) {
+    window.mouse(x, y);
+    window.draw_page(2);
+    window.button(true);
+    window.draw_page(2);
+    window.button(false);
+    window.draw_page(2);
+    return window.commands.take();
+  }
+};
+
+TEST_F(TimeBar, ADragGoesBackAndOn) {
+  EXPECT_NEAR(static_cast<double>(dragged(150, 60)), 60, 1);
+  EXPECT_NEAR(static_cast<double>(dragged(150, 400)), 400, 1);
+}
+
+TEST_F(TimeBar, OffersExactlyWhatCanBeReached) {
+  EXPECT_EQ(dragged(150, 700), 428) << "what was never trained is no place to go to";
+  Observation resumed = samples::rewound();
+  resumed.oldest_step = 100;
+  show(resumed);
+  EXPECT_EQ(dragged(150, 20), 100);
+  show(samples::mid_training());
+  EXPECT_EQ(dragged(100, 700), 428);
+}
+
+TEST_F(TimeBar, StepsAheadAreDrawn) {
+  const Rect ahead{place(200), 940, place(400) - place(200), 26};
+  const int with = window.vertices_in(ahead);
+  show(samples::training_at(150));
+  EXPECT_GT(with, window.vertices_in(ahead) + 40) << "a hatch over them";
+}
+
+TEST_F(TimeBar, ARebuildingShowsHowFarItIs) {
+  Observation o = samples::training_at(150);
+  const Rect bar{14, 940, 1572, 26};
+  show(o);
+  const int without = window.vertices_in(bar);
+  o.rebuilds_to = 700;
+  show(o);
+  EXPECT_GT(window.vertices_in(bar), without + 80) << "a sentence and the aim";
+}
+
+/// The left edge of the palette's button, and how the others lie from there, is the top bar's own affair: they are
+/// found by what they send.
+std::vector<Command> all_of_the_top_bar(TimeBar& test) {
+  std::vector<Command> sent;
+  for (double x = 1590; x > 950; x -= 12) {
+    for (Command& command : test.clicked(x, 22)) sent.push_back(std::move(command));
+    test.window.state.palette = {};
+  }
+  return sent;
+}
+
+TEST_F(TimeBar, TheTopBarRestartsStepsRunsAndChangesTheSpeed) {
+  std::set<std::string> names;
+  for (const Command& command : all_of_the_top_bar(*this)) names.insert(command.name);
+  for (const char* name : {"reset", "step", "speed", "toggle_run", "palette"})
+    EXPECT_TRUE(names.contains(name)) << name;
+}
+
+TEST_F(TimeBar, TheStepButtonTrainsAsManyAsTheFieldSays) {
+  window.state.step_count = "200";
+  for (const Command& command : all_of_the_top_bar(*this)) {
+    if (command.name == "step") EXPECT_EQ(command.value, "{\"count\":200}");
+  }
+  window.state.step_count = "many";
+  for (const Command& command : all_of_the_top_bar(*this)) {
+    if (command.name == "step") EXPECT_EQ(command.value, "{\"count\":1}") << "what is no number is one step";
+  }
+}
+
+TEST_F(TimeBar, FromTheSlowestSpeedAClickGoesToTheFastest) {
+  const auto value_of_speed = [&](double limit) {
+    Observation o = samples::training_at(150);
+    o.speed_limit = limit;
+    show(o);
+    for (const Command& command : all_of_the_top_bar(*this)) {
+      if (command.name == "speed") return command.value;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(value_of_speed(0), "{\"by\":-1}");
+  EXPECT_EQ(value_of_speed(10), "{\"by\":-1}");
+  EXPECT_EQ(value_of_speed(1), "{\"to\":0}");
+}
+
+}  // namespace
+}  // namespace afterglow
