@@ -4,12 +4,15 @@
 #include <csignal>
 
 #include "app/cli/command_line.h"
+#include "app/cli/last_resort.h"
 #include "core/analysis/spectrum.h"
 #include "core/analysis/symmetric_eigen.h"
 #include "core/engine/training/saved_run.h"
 #include "gpu/cuda.h"
 
 int main(int argc, char** argv) {
+  afterglow::occupy_standard_streams();
+  afterglow::end_orderly_without_memory();
   // Large blocks come from the system and go back to it. Among small ones, states and curves that live for hours and
   // what an analysis needs for a moment would fill each other's holes, and memory would grow for minutes.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -47,7 +48,7 @@ RunStatus status_of(const TrainingRun& run) {
   now.measures = trainer.measures();
   now.settings = trainer.settings();
   now.runs.push_back(run.curves());
-  now.recipe = to_json(recipe).dump();
+  now.recipe = carried_text(recipe);
   return now;
 }
 

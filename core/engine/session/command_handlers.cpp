@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/engine/session/session_worker.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -51,7 +52,8 @@ void rewind(SessionWorker& worker, const Command&, const json& value) {
 
 void reseed(SessionWorker& worker, const Command&, const json& value) {
   const auto next = static_cast<std::int64_t>(worker.run().recipe().seed) + 1;
-  worker.restart(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(value, "seed", next))));
+  worker.restart(
+      static_cast<std::uint64_t>(std::clamp<std::int64_t>(integer_in(value, "seed", next), 0, largest_seed)));
 }
 
 void set(SessionWorker& worker, const Command&, const json& value) {
@@ -96,7 +98,11 @@ void compare(SessionWorker& worker, const Command&, const json& value) {
 void save(SessionWorker& worker, const Command&, const json& value) {
   const TrainingRun& run = worker.run();
   const std::string path = text_in(value, "path", "");
-  worker.save(path.empty() ? free_path(snapshot_stem(run.recipe(), run.step()) + ".safetensors").string() : path);
+  if (path.empty()) {
+    worker.save(snapshot_stem(run.recipe(), run.step()) + ".safetensors", Existing::keep);
+  } else {
+    worker.save(path, Existing::replace_in_folder);
+  }
 }
 
 /// Commands that change what the probe asks, and nothing of the run.

@@ -7,7 +7,9 @@
 #include <limits>
 #include <map>
 
+#include "core/engine/training/setting_check.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
 
 namespace afterglow {
 
@@ -25,6 +27,24 @@ Command set_command(const std::string& key, double value, bool is_live = false) 
   return {"set", fields.dump()};
 }
 
+/// Throws Error(bad_input) for a command that could not be carried out when its step has come.
+void check_commands(const Recipe& recipe, const Trainer& trainer) {
+  const std::vector<Setting> settings = trainer.settings();
+  for (const TimedCommand& timed : recipe.commands) {
+    if (timed.command.name != "set") continue;
+    const std::string where = "the command of step " + std::to_string(timed.step) + ", set " + timed.command.value;
+    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
+    const std::string key = get_string(value, "key", std::nullopt, where);
+    const double to = get_number(value, "to", std::nullopt, -INFINITY, INFINITY, where);
+    get_bool(value, "live", false, where);
+    try {
+      check_setting(settings, key, to);
+    } catch (const Error& error) {
+      throw Error(error.code(), where + ": " + error.what());
+    }
+  }
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit)
@@ -33,6 +53,7 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
       history_(history_limit),
       layer_norms_(trainer_->parts().size()),
       trajectory_(recipe_.training.steps) {
+  check_commands(recipe_, *trainer_);
   history_.keep(trainer_->save());
   apply_due_commands();  // they count for who only looks, too
 }
@@ -47,6 +68,7 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   } catch (const Error& error) {
     throw Error(error.code(), snapshot.where + ": " + error.what());
   }
+  check_commands(recipe_, *trainer_);
   rebuild_config();
   if (const auto record = held_out_record(snapshot, trainer_->parameters())) take_record(*record);
   history_.keep(trainer_->save());
