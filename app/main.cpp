@@ -10,9 +10,17 @@
 #include "core/engine/training/saved_run.h"
 #include "gpu/cuda.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+// Before all other initialisers of the program.
+[[gnu::constructor(101)]] void prepare_for_the_worst() {
   afterglow::occupy_standard_streams();
   afterglow::end_orderly_without_memory();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   // Large blocks come from the system and go back to it. Among small ones, states and curves that live for hours and
   // what an analysis needs for a moment would fill each other's holes, and memory would grow for minutes.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);

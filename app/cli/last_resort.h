@@ -8,7 +8,7 @@ namespace afterglow {
 void occupy_standard_streams();
 
 /// Where no memory is left for unwinding, or unwinding itself fails, the program ends with the exit code and a sentence
-/// instead of a core dump.
+/// instead of a core dump. Called before anything else of the program, as tables are made before `main`.
 void end_orderly_without_memory();
 
 }  // namespace afterglow

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -69,6 +70,18 @@ std::string duration_text(double seconds) {
   return text;
 }
 
+namespace {
+
+void say_without_memory(const Output& output, ExitCode code, const char* message) {
+  if (output.json) std::printf("{\"ok\":false,\"code\":%d}\n", static_cast<int>(code));
+  std::fputs("afterglow: ", stderr);
+  for (const char* c = message; *c != '\0'; ++c)
+    std::fputc(std::iscntrl(static_cast<unsigned char>(*c)) ? '?' : *c, stderr);
+  std::fputc('\n', stderr);
+}
+
+}  // namespace
+
 int say_failure(const Output& output, ExitCode code, const char* message) noexcept {
   try {
     if (output.json) {
@@ -78,7 +91,7 @@ int say_failure(const Output& output, ExitCode code, const char* message) noexce
       std::fprintf(stderr, "afterglow: %s\n", terminal_text(message).c_str());
     }
   } catch (...) {
-    std::fputs("afterglow: not enough memory to say what went wrong\n", stderr);
+    say_without_memory(output, code, message);
   }
   std::fflush(stdout);
   return static_cast<int>(code);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/window/key_routing.h"
@@ -54,6 +55,14 @@ std::string export_folder() {
   if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) return ".";
   const std::filesystem::path documents = user_folders().documents;
   return documents.empty() ? "." : documents.string();
+}
+
+/// A snapshot that is given no path goes where exports go.
+Command with_folder(Command save, const std::string& folder) {
+  nlohmann::json value = nlohmann::json::parse(save.value);
+  if (value.is_object() && !value.contains("path")) value["folder"] = folder;
+  save.value = value.dump();
+  return save;
 }
 
 /// Runs that make pictures or follow a script look the same everywhere, so they neither read nor keep settings.
@@ -155,7 +164,7 @@ void WindowLoop::give(const Command& command) {
   complete_hint(page_, command);
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
-    source_.send(command);
+    source_.send(command.name == "save" ? with_folder(command, actions_.export_folder) : command);
     return;
   }
   CommandQueue following;
@@ -189,6 +198,7 @@ void WindowLoop::draw() {
     for (const std::string& path : pictures_) {
       const std::string problem = save_screenshot(path, window_.pixel_width(), window_.pixel_height());
       if (!problem.empty()) add_note(page_, Severity::warning, problem, start);
+      if (path == options_.screenshot) lost_picture_ = problem;
     }
     pictures_.clear();
   });
@@ -206,6 +216,7 @@ void WindowLoop::run() {
     draw();
     wait_for_reason();
   }
+  if (!lost_picture_.empty()) throw Error(ExitCode::failure, "--screenshot: " + lost_picture_);
   if (!keeps_settings_) return;
   const std::string problem = write_settings(settings_path(), settings_of(page_, window_.width(), window_.height()));
   if (!problem.empty()) std::fprintf(stderr, "afterglow: %s\n", problem.c_str());

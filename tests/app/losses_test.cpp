@@ -19,7 +19,8 @@ class Losses : public ProgramTest {};
 TEST_F(Losses, WhatTheSystemSendsBeforeTheEndSavesAsCtrlCDoes) {
   for (const std::string signal : {"TERM", "HUP", "USR1"}) {
     const ProgramResult result =
-        train("--set steps=1000000 --out " + signal, "timeout --foreground --preserve-status -s " + signal + " 1");
+        run("train --recipe small.json --set steps=1000000 --device cpu --threads 1 --no-figures --out " + signal,
+            "timeout --foreground --preserve-status -s " + signal + " 1");
     EXPECT_EQ(result.code, 130) << signal << ": " << result.err;
     EXPECT_THAT(result.err, HasSubstr("--resume " + signal + "/small_seed3_step"));
     ASSERT_EQ(files(signal, ".safetensors").size(), 1u) << signal;

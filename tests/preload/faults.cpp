@@ -1,6 +1,7 @@
 // Loaded before the C library: lets chosen calls fail, so that tests see what the program makes of it. The variable
 // AFTERGLOW_FAULT says which: "malloc 120" fails the 120th allocation, "malloc 120 on" that one and all after it; the
-// other names are open, write, fsync, rename and thread. A file named by AFTERGLOW_FAULT_FIRED is made when it happened.
+// other names are open, write, fsync, rename and thread. A file named by AFTERGLOW_FAULT_FIRED is made when it
+// happened.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -107,8 +108,7 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
-  static const auto real =
-      next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+  static const auto real = next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   return must_fail("thread") ? EAGAIN : real(thread, attributes, body, argument);
 }
 

@@ -99,7 +99,10 @@ void save(SessionWorker& worker, const Command&, const json& value) {
   const TrainingRun& run = worker.run();
   const std::string path = text_in(value, "path", "");
   if (path.empty()) {
-    worker.save(snapshot_stem(run.recipe(), run.step()) + ".safetensors", Existing::keep);
+    const std::filesystem::path folder = text_in(value, "folder", ".");
+    std::error_code ignored;  // a folder that cannot be made is told when the snapshot is written
+    std::filesystem::create_directories(folder, ignored);
+    worker.save(folder / (snapshot_stem(run.recipe(), run.step()) + ".safetensors"), Existing::keep);
   } else {
     worker.save(path, Existing::replace_in_folder);
   }

@@ -213,7 +213,7 @@ void SessionWorker::change(const std::string& key, double to, bool is_live) {
   analyse_afresh();
 }
 
-void SessionWorker::save(const std::string& path, Existing existing) {
+void SessionWorker::save(const std::filesystem::path& path, Existing existing) {
   report(Severity::info, "snapshot written: " + write_safetensors(path, run().snapshot().file, existing).string());
 }
 
