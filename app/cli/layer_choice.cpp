@@ -45,16 +45,27 @@ bool is_meant(const std::string& name, const LayerSummary& layer, int index) {
   return name == layer.label || name == typed_name(layer) || name == layer.scope || name == layer.kind;
 }
 
+/// Whether the plot says that it is of this layer when it is chosen: few plots show a layer without heads.
+bool names_layer(const PlotKind& kind, const Observation& observation, int layer) {
+  Selection selection;
+  selection.layer = layer;
+  return kind.subtitle(observation, selection).find(observation.model.layers[static_cast<std::size_t>(layer)].label) !=
+         std::string::npos;
+}
+
 /// The layers that the results show; of those that follow the choice the one that was taken. None: the plot shows no
 /// layer of its own.
-std::vector<int> shown_layers(AnalysisSet analyses, const Observation& observation) {
+std::vector<int> shown_layers(const PlotKind& kind, const Observation& observation) {
+  const AnalysisSet analyses = kind.analyses;
   std::vector<int> layers;
   const auto add = [&](int layer) {
     if (layer >= 0 && std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
   };
   if (has(analyses, Analysis::spectra) && observation.spectra) {
     for (const HeadSpectrum& head : observation.spectra->heads) add(head.layer);
-    for (const MlpSpectrum& mlp : observation.spectra->mlps) add(mlp.layer);
+    for (const MlpSpectrum& mlp : observation.spectra->mlps) {
+      if (names_layer(kind, observation, mlp.layer)) add(mlp.layer);
+    }
   }
   if (!layers.empty()) return layers;
   if (has(analyses, Analysis::solvers) && observation.solvers) {
@@ -85,7 +96,7 @@ int layer_of_name(const std::string& name, const ModelSummary& model) {
 
 void require_shown(const PlotKind& kind, const Observation& observation, int layer, int head, int token) {
   const ModelSummary& model = observation.model;
-  const std::vector<int> layers = shown_layers(kind.analyses, observation);
+  const std::vector<int> layers = shown_layers(kind, observation);
   const std::string plot = "plot " + std::string(kind.id);
   if (layer >= 0 && !layers.empty() && std::ranges::find(layers, layer) == layers.end())
     throw Error(ExitCode::usage, plot + " has nothing to show of layer " + shown_name(model, layer) + "; it has of " +

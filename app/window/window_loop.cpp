@@ -14,6 +14,7 @@
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/terminal_text.h"
 #include "views/figures/plot_kinds.h"
 #include "views/page/page.h"
 
@@ -102,7 +103,7 @@ void WindowLoop::start_page() {
   if (options_.scale > 0) page_.zoom = std::clamp(options_.scale, 0.5, 3.0);
   for (const std::string& warning : warnings_) {
     add_note(page_, Severity::warning, warning, 0);
-    std::fprintf(stderr, "afterglow: %s\n", warning.c_str());
+    std::fprintf(stderr, "afterglow: %s\n", terminal_text(warning).c_str());
   }
   font_files_ = find_fonts(font_folders());
   actions_.export_folder = export_folder();
@@ -219,7 +220,7 @@ void WindowLoop::run() {
   if (!lost_picture_.empty()) throw Error(ExitCode::failure, "--screenshot: " + lost_picture_);
   if (!keeps_settings_) return;
   const std::string problem = write_settings(settings_path(), settings_of(page_, window_.width(), window_.height()));
-  if (!problem.empty()) std::fprintf(stderr, "afterglow: %s\n", problem.c_str());
+  if (!problem.empty()) std::fprintf(stderr, "afterglow: %s\n", terminal_text(problem).c_str());
 }
 
 }  // namespace afterglow

@@ -142,6 +142,16 @@ TEST_F(Losses, WhatKilledProgramsLeftIsRemovedAtTheNextStart) {
   EXPECT_THAT(files("out", ".tmp"), IsEmpty());
 }
 
+TEST_F(Losses, KilledAtAnyMomentLeavesWholeFilesAndNoRests) {
+  for (const char* seconds : {"0.02", "0.04", "0.05", "0.06", "0.07", "0.08", "0.10", "0.13", "0.17", "0.22"}) {
+    train("--until 3 --force", std::string("timeout -s KILL ") + seconds);
+    for (const std::string& name : files("out", ".safetensors"))
+      EXPECT_EQ(read_snapshot(folder_ / "out" / name).step, 3) << "killed after " << seconds << " s";
+  }
+  EXPECT_EQ(train("--until 3 --force").code, 0);
+  EXPECT_THAT(files("out", ".tmp"), IsEmpty());
+}
+
 TEST_F(Losses, OutputThatDoesNotArriveIsAFailure) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
   for (const std::string command : {"info", "--version", "train --help", "info --json"}) {

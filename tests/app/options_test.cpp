@@ -45,12 +45,18 @@ TEST_F(Options, LayersAreFoundByNumberAndName) {
   };
   const std::string by_number = figure("3");
   for (const char* name : {"1.ska", "1 ska", "ska"}) EXPECT_EQ(figure(name), by_number);
+  const ProgramResult mlp =
+      run("plot spectrum --layer koopman_mlp --recipe small.json --steps 2 --device cpu --csv mlp.csv");
+  EXPECT_EQ(mlp.code, 0) << mlp.err;
+  EXPECT_NE(text_of(folder_ / "mlp.csv"), by_number);
 }
 
 TEST_F(Options, LayersHeadsAndFiguresThatAreNotThereAreRefusedWithWhatThereIs) {
   EXPECT_THAT(refusal("spectrum --layer 99"), AllOf(HasSubstr("--layer 99"), HasSubstr("3 (1.ska)")));
   EXPECT_THAT(refusal("spectrum --layer 1.skaa"), HasSubstr("3 (1.ska)"));
   EXPECT_THAT(refusal("spectrum --layer 1"), AllOf(HasSubstr("1 (0.mamba2)"), HasSubstr("3 (1.ska)")));
+  EXPECT_THAT(refusal("power_filter --layer 1.koopman_mlp"), AllOf(HasSubstr("of 3 (1.ska)"), Not(HasSubstr(", 4"))));
+  EXPECT_THAT(refusal("perturbation --layer 0.mamba2"), HasSubstr("3 (1.ska)"));
   EXPECT_THAT(refusal("spectrum --head 99"), HasSubstr("heads 0 to 1"));
   EXPECT_THAT(refusal("stepper --layer 1.ska --head 99"), HasSubstr("heads 0 to 1"));
   EXPECT_THAT(refusal("stepper --token 999"), HasSubstr("tokens 0 to 23"));
