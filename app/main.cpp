@@ -4,10 +4,21 @@
 #include <csignal>
 
 #include "app/cli/command_line.h"
+#include "app/cli/last_resort.h"
 #include "core/analysis/spectrum.h"
 #include "core/analysis/symmetric_eigen.h"
 #include "core/engine/training/saved_run.h"
 #include "gpu/cuda.h"
+
+namespace {
+
+// Before all other initialisers of the program.
+[[gnu::constructor(101)]] void prepare_for_the_worst() {
+  afterglow::occupy_standard_streams();
+  afterglow::end_orderly_without_memory();
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   // Large blocks come from the system and go back to it. Among small ones, states and curves that live for hours and

@@ -10,6 +10,7 @@
 #include "app/cli/bench_gka.h"
 #include "app/cli/bench_publish.h"
 #include "app/cli/command_line.h"
+#include "app/cli/interruption.h"
 #include "core/analysis/spectrum.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/probing/observer.h"
@@ -40,9 +41,13 @@ double seconds(const std::function<void()>& work, Backend& backend) {
 }
 
 json measure(const Work& work, int repeats, Backend& backend, const Output& output) {
-  for (int i = 0; i < 3; ++i) seconds(work.run, backend);
+  constexpr int warm_ups = 3;
   std::vector<double> times;
-  for (int i = 0; i < repeats; ++i) times.push_back(1e3 * seconds(work.run, backend));
+  for (int i = -warm_ups; i < repeats; ++i) {
+    const double taken = seconds(work.run, backend);
+    if (i >= 0) times.push_back(1e3 * taken);
+    Interruption::check("in the midst of \"" + work.name + "\"");
+  }
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   char line[160];
@@ -354,6 +359,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision))) {
     throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
   }
+  const Interruption interruption;
   json rows = json::array();
   const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);
   for (const Case* one : chosen(cases, options.name)) one->run();

@@ -1,16 +1,20 @@
 // The arguments of every command, and what happens when one fails.
 #include "app/cli/command_line.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
 
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/window/window.h"
-#include "core/engine/recipe/recipe.h"
+#include "core/engine/recipe/recipe_text.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
@@ -20,16 +24,55 @@ namespace afterglow {
 namespace {
 
 using nlohmann::json;
-using Command = std::function<json()>;
-
-constexpr const char* examples =
+constexpr const char* window_examples =
     "Examples:\n"
     "  afterglow                                   the window, training the tiny preset\n"
     "  afterglow --preset ssm-ska --device cuda    another preset; `afterglow info` lists them\n"
     "  afterglow figure.svg                        reopen the moment a figure shows\n"
     "  afterglow train --preset tiny --out out     train without a window\n"
     "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg\n"
-    "  afterglow layer golden.safetensors --out result.safetensors\n";
+    "`afterglow COMMAND --help` has the options and examples of a command.\n";
+constexpr const char* train_examples =
+    "Examples:\n"
+    "  afterglow train --preset tiny --out out\n"
+    "  afterglow train --preset tiny --set learning_rate=1e-3 --set task.bindings=8 --seed 5\n"
+    "  afterglow train --resume out/tiny_seed7_step1000.safetensors --steps 1200\n"
+    "  afterglow train --preset etth1 --data ETTh1.csv --until 100 --no-figures\n"
+    "  afterglow train --preset tiny --follow      one JSON object a step, the result as the last\n";
+constexpr const char* eval_examples =
+    "Examples:\n"
+    "  afterglow eval run.safetensors\n"
+    "  afterglow eval run.safetensors --bindings 1,2,4,8 --lengths 64,128,256 --csv grid.csv\n"
+    "  afterglow eval run.safetensors --task niah --examples 1024 --json\n";
+constexpr const char* plot_examples =
+    "Examples:\n"
+    "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg --pdf spectrum.pdf\n"
+    "  afterglow plot spectrum --snapshot run.safetensors --layer 1.ska --head 2 --png head2.png\n"
+    "  afterglow plot influence --preset sessa-mqar --steps 200 --csv influence.csv\n"
+    "  afterglow plot solver_race --problem '{\"shape\": \"clustered\", \"kappa\": 300}' --arithmetic bf16 --svg "
+    "race.svg\n";
+constexpr const char* info_examples =
+    "Examples:\n"
+    "  afterglow info                    devices, presets, tables, layers, tasks, plots, commands\n"
+    "  afterglow info run.safetensors    what a snapshot, recipe or figure holds\n"
+    "  afterglow info --json\n";
+constexpr const char* bench_examples =
+    "Examples:\n"
+    "  afterglow bench                   everything; minutes\n"
+    "  afterglow bench ska --json\n"
+    "  afterglow bench 'step tiny' --repeats 50 --threads 1\n";
+constexpr const char* soak_examples =
+    "Examples:\n"
+    "  afterglow soak --seconds 600 --preset tiny\n"
+    "  afterglow soak --seconds 60 --device cuda --json\n";
+constexpr const char* layer_examples =
+    "Examples:\n"
+    "  afterglow layer mine.safetensors --out theirs.safetensors --force\n"
+    "  afterglow layer mine.safetensors --out theirs.safetensors --float64 --device cpu\n";
+constexpr const char* table_examples =
+    "Examples:\n"
+    "  afterglow table mqar              results in table_mqar/; goes on where it was stopped\n"
+    "  afterglow table mqar --only attention --seeds 1 --set steps=500 --out quick\n";
 constexpr const char* exit_codes =
     "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
     "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";
@@ -37,17 +80,23 @@ constexpr const char* exit_codes =
 constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
                                           "--screenshot", "--frames", "--theme", "--scale", "--size"};
 
+CLI::App* add_command(CLI::App& app, const char* name, const char* meaning, const char* its_examples) {
+  CLI::App* command = app.add_subcommand(name, meaning);
+  command->footer(std::string(its_examples) + exit_codes);
+  return command;
+}
+
 void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--preset", start.preset, "Start from a preset (`afterglow info` lists them)");
   command.add_option("--recipe", start.recipe, "Start from a recipe (.json) or an exported figure");
   command.add_option("--set", start.assignments, "Change the recipe: learning_rate=1e-3, task.bindings=8, ...")
       ->take_all();
   command.add_option("--data", start.data, "The task's own data: a text, or a CSV file in the ETT form");
-  command.add_option("--seed", start.seed, "Another seed")->check(CLI::NonNegativeNumber);
+  command.add_option("--seed", start.seed, "Another seed")->check(CLI::Range(std::int64_t{0}, largest_seed));
 }
 
 void add_train(CLI::App& app, TrainOptions& options) {
-  CLI::App* command = app.add_subcommand("train", "Train; writes snapshot, metrics, recipe and figures");
+  CLI::App* command = add_command(app, "train", "Train; writes snapshot, metrics, recipe and figures", train_examples);
   add_start(*command, options.start);
   command->add_option("--resume", options.start.snapshot, "Go on from a snapshot");
   command->add_option("--steps", options.start.steps, "Last step of the training and its schedule")
@@ -56,11 +105,11 @@ void add_train(CLI::App& app, TrainOptions& options) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--out", options.out, "Folder for the results [out]");
   command->add_flag("!--no-figures", options.figures, "Write no figures");
-  command->add_flag("--follow", options.follow, "One JSON line a step on stdout");
+  command->add_flag("--follow", options.follow, "JSON lines on stdout: one a step, the result as the last");
 }
 
 void add_eval(CLI::App& app, EvalOptions& options) {
-  CLI::App* command = app.add_subcommand("eval", "Accuracy of a snapshot on held-out sequences");
+  CLI::App* command = add_command(app, "eval", "Accuracy of a snapshot on held-out sequences", eval_examples);
   command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors)")->required();
   command->add_option("--task", options.task, "Another task: its name or configuration as JSON");
   command->add_option("--bindings", options.bindings, "Grid: numbers of bindings, 1,2,4,8")->delimiter(',');
@@ -77,7 +126,7 @@ void add_eval(CLI::App& app, EvalOptions& options) {
 }
 
 void add_plot(CLI::App& app, PlotOptions& options) {
-  CLI::App* command = app.add_subcommand("plot", "Write a plot as the window shows it");
+  CLI::App* command = add_command(app, "plot", "Write a plot as the window shows it", plot_examples);
   command->add_option("kind", options.kind, "training, spectrum, ... (`afterglow info` lists them)")->required();
   add_start(*command, options.start);
   command->add_option("--snapshot", options.snapshots,
@@ -89,11 +138,12 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--png", options.png, "File to write");
   command->add_option("--csv", options.csv, "File to write");
   command->add_option("--size", options.size, "column (85 mm), page (178 mm) or slide (16:9)");
-  command->add_option("--figure", options.number,
-                      "Which figure of the panel, from 0; of a paper's figure all without it");
-  command->add_option("--layer", options.layer, "Selected layer, as listed in the window");
-  command->add_option("--head", options.head, "Selected head");
-  command->add_option("--token", options.token, "Selected token");
+  command
+      ->add_option("--figure", options.number, "Which figure of the panel, from 0; of a paper's figure all without it")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--layer", options.layer, "Selected layer, by its number in the window or its name: 1.ska");
+  command->add_option("--head", options.head, "Selected head")->check(CLI::NonNegativeNumber);
+  command->add_option("--token", options.token, "Selected token")->check(CLI::NonNegativeNumber);
   command->add_option("--power", options.power, "K of the power filter");
   command->add_option("--influence", options.influence,
                       "What influence and race measure: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
@@ -104,24 +154,26 @@ void add_plot(CLI::App& app, PlotOptions& options) {
 }
 
 void add_info(CLI::App& app, InfoOptions& options) {
-  app.add_subcommand("info", "What this program and machine can do, or what a file holds")
-      ->add_option("file", options.file, "Snapshot, recipe or exported figure");
+  CLI::App* command =
+      add_command(app, "info", "What this program and machine can do, or what a file holds", info_examples);
+  command->add_option("file", options.file, "Snapshot, recipe or exported figure");
+  command->add_flag("--optimiser", options.optimiser, "List the optimiser's tensors of a snapshot, too");
 }
 
 void add_bench(CLI::App& app, BenchOptions& options) {
-  CLI::App* command = app.add_subcommand("bench", "Measure training steps and layers on this machine");
+  CLI::App* command = add_command(app, "bench", "Measure training steps and layers on this machine", bench_examples);
   command->add_option("name", options.name, "Only benchmarks whose names begin with this, or else have it in them");
   command->add_option("--repeats", options.repeats, "Repeats, the median counts [15]")->check(CLI::Range(1, 10000));
 }
 
 void add_soak(CLI::App& app, SoakOptions& options) {
-  CLI::App* command = app.add_subcommand("soak", "Train and look for minutes; fails when memory grows");
+  CLI::App* command = add_command(app, "soak", "Train and look for minutes; fails when memory grows", soak_examples);
   add_start(*command, options.start);
   command->add_option("--seconds", options.seconds, "How long [600]")->check(CLI::Range(1.0, 1e6));
 }
 
 void add_layer(CLI::App& app, LayerOptions& options) {
-  CLI::App* command = app.add_subcommand("layer", "Run one layer of a file forward and backward");
+  CLI::App* command = add_command(app, "layer", "Run one layer of a file forward and backward", layer_examples);
   command->add_option("file", options.file, "safetensors with param.*, x, grad_y and metadata layer, config")
       ->required();
   command->add_option("--out", options.out, "Result: y, grad.*, probe.*")->required();
@@ -129,7 +181,8 @@ void add_layer(CLI::App& app, LayerOptions& options) {
 }
 
 void add_table(CLI::App& app, TableOptions& options) {
-  CLI::App* command = app.add_subcommand("table", "Train the runs of a comparison and write its table and figures");
+  CLI::App* command =
+      add_command(app, "table", "Train the runs of a comparison and write its table and figures", table_examples);
   command->add_option("name", options.name, "mqar, ... (`afterglow info` lists them)")->required();
   command->add_option("--only", options.only, "Only runs with this in their file name");
   command->add_option("--seeds", options.seeds, "Runs of each row, with one seed after another")
@@ -144,14 +197,15 @@ void add_table(CLI::App& app, TableOptions& options) {
 }
 
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
-  app.add_flag("--json", output.json, "One JSON object on stdout");
-  app.add_flag("--quiet", output.quiet, "No messages, no progress");
-  app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option("--precision", common.precision, "Products in fp32, tf32 or bf16 (GPU)")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
-  app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024));
-  app.add_flag("--force", common.force, "Overwrite files");
-  app.fallthrough();
+  std::vector<CLI::Option*> options{
+      app.add_flag("--json", output.json, "One JSON object on stdout"),
+      app.add_flag("--quiet", output.quiet, "No messages, no progress"),
+      app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"})),
+      app.add_option("--precision", common.precision, "Products in fp32, tf32 or bf16 (GPU)")
+          ->check(CLI::IsMember({"fp32", "tf32", "bf16"})),
+      app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024)),
+      app.add_flag("--force", common.force, "Overwrite files")};
+  for (CLI::Option* option : options) option->group("Options of every command");
 }
 
 void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& window) {
@@ -159,7 +213,8 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
   app.add_option("--script", window.script, "Commands for the window, a JSON file");
   app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
   app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
-  app.add_option("--theme", window.theme, "dark, light or projector");
+  app.add_option("--theme", window.theme, "dark, light or projector")
+      ->check(CLI::IsMember({"dark", "light", "projector"}));
   app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
   app.add_option("--size", window.size, "Window size, 1600x1000");
 }
@@ -170,34 +225,27 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// Says the failure once: as JSON on stdout, or as a sentence on stderr.
-int fail(const Output& output, ExitCode code, const std::string& message) {
-  if (output.json) {
-    std::printf("%s\n", json{{"ok", false}, {"code", static_cast<int>(code)}, {"error", message}}
-                            .dump(-1, ' ', false, json::error_handler_t::replace)
-                            .c_str());
-  } else {
-    std::fprintf(stderr, "afterglow: %s\n", message.c_str());
-  }
-  return static_cast<int>(code);
-}
-
-int run_guarded(const Output& output, const Command& command) {
+/// The exit code of what `work` does or throws. Says a failure, also where no memory is left.
+int run_guarded(const Output& output, const std::function<void()>& work) {
   try {
-    json result = command();
-    if (output.json && result.is_object()) {
-      result["ok"] = true;
-      std::printf("%s\n", result.dump().c_str());
-    }
-    if (std::fflush(stdout) != 0)
-      return fail(output, ExitCode::failure, "stdout cannot be written: the disk is full or the reader went away");
+    work();
+    require_output_arrived();
     return 0;
   } catch (const Error& error) {
-    return fail(output, error.code(), error.what());
+    return say_failure(output, error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return fail(output, ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length");
+    return say_failure(output, ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length");
+  } catch (const std::length_error&) {
+    return say_failure(output, ExitCode::out_of_memory,
+                       "more memory is asked for than there can be; choose a smaller model, batch or length");
+  } catch (const json::exception&) {
+    return say_failure(output, ExitCode::bad_input,
+                       "a value in what was read is of another kind than it should be, such as a text where a number "
+                       "is expected; compare it with `afterglow info --json`");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return say_failure(output, ExitCode::bad_input, error.what());
   } catch (const std::exception& error) {
-    return fail(output, ExitCode::failure, error.what());
+    return say_failure(output, ExitCode::failure, error.what());
   }
 }
 
@@ -265,16 +313,22 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   open_saved_run(word);  // tells what is wrong with it
 }
 
+/// Told before a window opens, as the picture is made when it closes.
+void require_writable(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (::access(folder.c_str(), W_OK | X_OK) == 0 && !std::filesystem::is_directory(file)) return;
+  throw Error(ExitCode::bad_input, "--screenshot " + file.string() +
+                                       ": it cannot be written there; choose a file in a folder that you may write to");
+}
+
 json open_window(const CLI::App& app, const std::vector<std::string>& words, StartOptions& start,
                  WindowOptions& options, const CommonOptions& common) {
   options.session.device = common.device;
   options.session.threads = common.threads;
+  if (!options.screenshot.empty()) require_writable(options.screenshot);
   take_words(app, words, start, options);
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
-  const int code = run_window(options);
-  if (code != 0)
-    throw Error(static_cast<ExitCode>(code),
-                "the window could not be opened; `afterglow train` works without a display");
+  run_window(options);
   return nullptr;
 }
 
@@ -295,6 +349,7 @@ struct Arguments {
   TableOptions table;
 
   void add_to(CLI::App& app) {
+    app.fallthrough();
     add_common(app, common, output);
     add_window(app, files, window);
     add_start(app, start);
@@ -306,11 +361,13 @@ struct Arguments {
     add_soak(app, soak);
     add_layer(app, layer);
     add_table(app, table);
+    for (CLI::App* command : app.get_subcommands({})) add_common(*command, common, output);
     app.require_subcommand(0, 1);
   }
 
   json run(const CLI::App& app) {
     refuse_words_of_window(app, files);
+    output.json = output.json || train.follow;  // lines of a step and of the result are read by one reader
     if (app.got_subcommand("train")) return afterglow::train(train, common, output);
     if (app.got_subcommand("eval")) return evaluate(eval, common, output);
     if (app.got_subcommand("plot")) return afterglow::plot(plot, common, output);
@@ -323,26 +380,38 @@ struct Arguments {
   }
 };
 
+/// Reads the arguments and does what they say.
+void run_arguments(int argc, char** argv, Output& asked) {
+  CLI::App app("Afterglow shows what sequence layers remember.");
+  app.set_version_flag("--version", version_line());
+  app.footer(std::string(window_examples) + exit_codes);
+  Arguments arguments;
+  arguments.add_to(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {  // or the version
+    app.exit(help);
+    return;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitCode::usage, unknown_word_advice(app, error.what(), argc, argv));
+  }
+  json result = arguments.run(app);
+  asked.json = arguments.output.json;
+  if (!asked.json || !result.is_object()) return;
+  result["ok"] = true;
+  // Names of files are bytes, and JSON holds text.
+  std::printf("%s\n", result.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app("Afterglow shows what sequence layers remember.");
-  app.set_version_flag("--version", version_line());
-  app.footer(std::string(examples) + exit_codes);
-  Arguments arguments;
-  arguments.add_to(app);
-  Output& output = arguments.output;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForVersion& version) {
-    return app.exit(version);
-  } catch (const CLI::ParseError& error) {
-    for (int i = 1; i < argc; ++i) output.json = output.json || std::string(argv[i]) == "--json";
-    return fail(output, ExitCode::usage, unknown_word_advice(app, error.what(), argc, argv));
+  Output asked;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    asked.json = asked.json || word == "--json" || word == "--follow";
   }
-  return run_guarded(output, [&] { return arguments.run(app); });
+  return run_guarded(asked, [&] { run_arguments(argc, argv, asked); });
 }
 
 }  // namespace afterglow

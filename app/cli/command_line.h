@@ -43,11 +43,13 @@ struct PlotOptions {
   StartOptions start;
   std::vector<std::string> snapshots;  ///< the first is the moment; of a forecast the others are laid over it
   std::int64_t until = -1;             ///< the moment after this many steps; -1: the recipe's own moment or its end
-  int layer = -1, head = 0, token = -1, power = -1, number = -1;
+  std::string layer;                   ///< its number or name; empty: the first that has something to show
+  int head = -1, token = -1, power = -1, number = -1;
   bool all_heads = false;
 };
 struct InfoOptions {
   std::string file;
+  bool optimiser = false;  ///< list its tensors, too
 };
 struct BenchOptions {
   std::string name;

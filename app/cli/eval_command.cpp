@@ -1,7 +1,10 @@
 // `afterglow eval`: accuracy of a snapshot on held-out sequences, as a number or as a grid over bindings and lengths.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/csv.h"
@@ -18,6 +21,30 @@ nlohmann::json task_of(const EvalOptions& options, const Recipe& recipe) {
   return {{"kind", options.task}};
 }
 
+/// Of a task with bindings how many it has, or the list or range that it draws them from; else null.
+nlohmann::json bindings_of(const nlohmann::json& config) {
+  const std::string kind = config.is_object() ? config.value("kind", std::string()) : config.get<std::string>();
+  for (const TaskInfo& info : task_kinds()) {
+    for (const TaskParameter& parameter : info.parameters) {
+      if (info.kind != kind || parameter.name != "bindings") continue;
+      if (config.is_object() && config.contains("bindings")) return config["bindings"];
+      return parameter.fallback.empty() ? nlohmann::json() : nlohmann::json::parse(parameter.fallback);
+    }
+  }
+  return nullptr;
+}
+
+std::string bindings_text(const nlohmann::json& bindings, bool as_trained) {
+  if (bindings.is_null()) return "";
+  return "bindings " + (bindings.is_string() ? bindings.get<std::string>() : bindings.dump()) +
+         (as_trained ? " (as trained)" : "");
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
 }  // namespace
 
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
@@ -29,7 +56,9 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const nlohmann::json config = task_of(options, moment.snapshot->recipe);
   nlohmann::json cells = nlohmann::json::array();
   std::vector<double> bindings, lengths, accuracies;
-  const auto measure = [&](const nlohmann::json& task_config, int n, int length) {
+  const Interruption interruption;
+  const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
+    interruption.check("after " + std::to_string(cells.size()) + " numbers");
     const std::unique_ptr<Task> task = make_task(task_config);
     if (task->vocab() > run->trainer().model().vocab()) {
       throw Error(ExitCode::bad_input, "task " + task->name() + " uses " + std::to_string(task->vocab()) +
@@ -37,28 +66,30 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
                                            std::to_string(run->trainer().model().vocab()));
     }
     const double accuracy = run->trainer().evaluate(options.examples, task.get());
-    cells.push_back({{"task", task->name()}, {"bindings", n}, {"length", length}, {"accuracy", accuracy}});
-    bindings.push_back(n);
+    nlohmann::json cell{{"task", task->name()}, {"length", length}, {"accuracy", accuracy}};
+    if (!n.is_null()) cell["bindings"] = n;
+    cells.push_back(std::move(cell));
+    bindings.push_back(n.is_number() ? n.get<double>() : NAN);
     lengths.push_back(length);
     accuracies.push_back(accuracy);
-    char text[120];
-    std::snprintf(text, sizeof text, "%-12s bindings %3d  length %5d  accuracy %.4f", task->name().c_str(), n, length,
-                  accuracy);
-    output.line(text);
+    char text[80];
+    std::snprintf(text, sizeof text, "length %5d  accuracy %.4f", length, accuracy);
+    output.line(padded(task->name(), 12) + " " + padded(bindings_text(n, as_trained), 12) + "  " + text);
   };
   if (options.bindings.empty() && options.lengths.empty()) {
     const std::unique_ptr<Task> task = make_task(config);
-    measure(config, 0, task->length());
+    measure(config, bindings_of(config), task->length(), true);
   } else {
     const std::vector<int> counts = options.bindings.empty() ? std::vector<int>{1, 2, 4, 8} : options.bindings;
     const std::vector<int> spans = options.lengths.empty() ? std::vector<int>{64, 128, 256, 512} : options.lengths;
     for (const EvalCell& cell : evaluation_grid(config, counts, spans)) {
-      if (cell.fits) measure(evaluation_config(config, cell), cell.bindings, cell.length);
+      if (cell.fits) measure(evaluation_config(config, cell), cell.bindings, cell.length, false);
     }
   }
   if (!options.csv.empty()) {
-    const auto path = output_path(options.csv, common.force);
-    write_csv(path, {{"bindings", bindings}, {"length [tokens]", lengths}, {"accuracy", accuracies}});
+    const auto path =
+        write_csv(options.csv, {{"bindings", bindings}, {"length [tokens]", lengths}, {"accuracy", accuracies}},
+                  existing_files(common));
     output.line("written  " + path.string());
   }
   return {{"snapshot", options.snapshot},

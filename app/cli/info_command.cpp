@@ -1,6 +1,8 @@
 // `afterglow info`: what this program and machine can do, or what a file holds.
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "app/cli/command_line.h"
 #include "app/cli/paper_plots.h"
@@ -20,29 +22,57 @@ namespace {
 
 using nlohmann::json;
 
-json file_info(const std::string& file, const Output& output) {
-  json result = {{"file", file}};
-  Recipe recipe;
-  if (std::filesystem::path(file).extension() == ".safetensors") {
-    const TensorFile tensors = read_safetensors(file);
-    json list = json::array();
-    std::int64_t weights = 0;
-    for (const HostTensor& tensor : tensors.tensors) {
-      list.push_back({{"name", tensor.name}, {"dtype", name_of(tensor.type)}, {"shape", tensor.shape}});
-      if (tensor.name.rfind("optim.", 0) != 0) weights += tensor.elements();
-      output.line(tensor.name + "  " + name_of(tensor.type) + " " + Shape(tensor.shape).text());
-    }
-    output.line(std::to_string(tensors.tensors.size()) + " tensors, " + std::to_string(weights) +
-                " numbers without optimiser state");
-    for (const auto& [key, value] : tensors.metadata) output.line(key + ": " + value);
-    result["tensors"] = list;
-    result["metadata"] = tensors.metadata;
-    return result;
+bool belongs_to_optimiser(const HostTensor& tensor) { return tensor.name.find("optim.") != std::string::npos; }
+
+/// The recipe that a file's metadata hold; nothing where they hold none that can be read.
+std::optional<Recipe> recipe_in(const TensorFile& file, const std::string& where) {
+  const auto text = file.metadata.find("afterglow.recipe");
+  if (text == file.metadata.end()) return std::nullopt;
+  return parse_recipe(text->second, where);
+}
+
+void say_recipe(const Recipe& recipe, const Output& output) {
+  output.line(recipe.name + (recipe.title == recipe.name ? "" : ": " + recipe.title));
+  output.line("  seed " + std::to_string(recipe.seed) + ", " + std::to_string(recipe.training.steps) + " steps, " +
+              std::to_string(recipe.commands.size()) + " commands, task " + recipe.task.dump());
+}
+
+/// What a file of tensors is, before what is in it.
+void say_summary(const TensorFile& file, const std::string& where, std::int64_t weights, const Output& output) {
+  if (const std::optional<Recipe> recipe = recipe_in(file, where)) say_recipe(*recipe, output);
+  for (const auto& [key, value] : file.metadata) {
+    if (key != "afterglow.recipe") output.line("  " + key + ": " + value);
   }
-  const SavedRun moment = open_saved_run(file);
-  result["recipe"] = to_json(moment.recipe);
-  output.line(to_json(moment.recipe).dump(2));
-  return result;
+  output.line("  " + std::to_string(file.tensors.size()) + " tensors, " + std::to_string(weights) +
+              " numbers without optimiser state");
+}
+
+json tensors_info(const InfoOptions& options, const Output& output) {
+  const TensorFile file = read_safetensors(options.file);
+  json list = json::array();
+  std::int64_t weights = 0;
+  for (const HostTensor& tensor : file.tensors) weights += belongs_to_optimiser(tensor) ? 0 : tensor.elements();
+  say_summary(file, options.file, weights, output);
+  std::size_t left_out = 0;
+  for (const HostTensor& tensor : file.tensors) {
+    if (belongs_to_optimiser(tensor) && !options.optimiser) {
+      ++left_out;
+      continue;
+    }
+    list.push_back({{"name", tensor.name}, {"dtype", name_of(tensor.type)}, {"shape", tensor.shape}});
+    output.line(tensor.name + "  " + name_of(tensor.type) + " " + Shape(tensor.shape).text());
+  }
+  if (left_out > 0) output.line(std::to_string(left_out) + " tensors of the optimiser: --optimiser lists them");
+  return {{"file", options.file}, {"numbers", weights}, {"tensors", list}, {"metadata", file.metadata}};
+}
+
+json file_info(const InfoOptions& options, const Output& output) {
+  if (std::filesystem::path(options.file).extension() == ".safetensors") return tensors_info(options, output);
+  const Recipe recipe = open_saved_run(options.file).recipe;
+  say_recipe(recipe, output);
+  std::istringstream lines(to_json(recipe).dump(2));
+  for (std::string line; std::getline(lines, line);) output.line(line);
+  return {{"file", options.file}, {"recipe", to_json(recipe)}};
 }
 
 json list_devices(const Output& output) {
@@ -76,7 +106,7 @@ json parameter_count(const Preset& preset) {
 }  // namespace
 
 json info(const InfoOptions& options, const CommonOptions&, Output& output) {
-  if (!options.file.empty()) return file_info(options.file, output);
+  if (!options.file.empty()) return file_info(options, output);
   output.line(version_line());
   json result = {{"version", version_line()}, {"devices", list_devices(output)}};
   const auto listed = [&](const std::string& name, const std::string& text) {

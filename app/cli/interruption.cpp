@@ -1,8 +1,12 @@
-// Ctrl C by its signal.
+// Wishes to end by their signals.
 #include "app/cli/interruption.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
 
 #include "core/io/error.h"
 
@@ -10,22 +14,48 @@ namespace afterglow {
 
 namespace {
 
-volatile std::sig_atomic_t interruptions = 0;
+// Clusters send SIGUSR1 some time before the end, and the others several times; only a person's second wish is hasty.
+constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-void on_interrupt(int) {
-  interruptions = interruptions + 1;
-  if (interruptions > 1) std::_Exit(static_cast<int>(ExitCode::interrupted));
+volatile std::sig_atomic_t wishes_of_user = 0, wishes_of_system = 0;
+std::array<struct sigaction, signals.size()> before;
+
+void on_signal(int signal) {
+  if (signal != SIGINT) {
+    wishes_of_system = 1;
+    return;
+  }
+  wishes_of_user = wishes_of_user + 1;
+  if (wishes_of_user > 1) std::_Exit(static_cast<int>(ExitCode::interrupted));
+  constexpr std::string_view text = "\nafterglow: ending after the present piece of work; Ctrl C again: at once\n";
+  if (::isatty(STDERR_FILENO) == 0) return;
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 }  // namespace
 
 Interruption::Interruption() {
-  interruptions = 0;
-  std::signal(SIGINT, on_interrupt);
+  wishes_of_user = 0;
+  wishes_of_system = 0;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    ::sigaction(signals[i], nullptr, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
+  }
 }
 
-Interruption::~Interruption() { std::signal(SIGINT, SIG_DFL); }
+Interruption::~Interruption() {
+  for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &before[i], nullptr);
+}
 
-bool Interruption::wanted() const { return interruptions > 0; }
+bool Interruption::wanted() { return wishes_of_user > 0 || is_urgent(); }
+
+bool Interruption::is_urgent() { return wishes_of_system > 0; }
+
+void Interruption::check(const std::string& where) {
+  if (wanted()) throw Error(ExitCode::interrupted, "interrupted " + where);
+}
 
 }  // namespace afterglow

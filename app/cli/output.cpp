@@ -4,8 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/io/terminal_text.h"
 
 namespace afterglow {
 
@@ -13,32 +18,91 @@ namespace {
 constexpr int bar_width = 28;
 constexpr double redraw_interval = 0.1;  // seconds
 
+constexpr double shortest_estimate = 1;  // seconds of work before the time that is left is told
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 }  // namespace
 
 void Output::line(const std::string& text) const {
-  if (!json) std::printf("%s\n", text.c_str());
+  if (!json) std::printf("%s\n", terminal_text(text).c_str());
 }
 
 void Output::message(const std::string& text) const {
-  if (!quiet) std::fprintf(stderr, "%s\n", text.c_str());
+  if (!quiet) std::fprintf(stderr, "%s\n", terminal_text(text).c_str());
 }
 
 void Output::progress(const std::string& name, double share, const std::function<std::string()>& text) {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
+  if (!has_begun_) {
+    has_begun_ = true;
+    begun_at_ = now();
+    share_at_begin_ = share;
+  }
   if (quiet || !terminal || (share < 1.0 && now() - last_drawn_ < redraw_interval)) return;
   last_drawn_ = now();
   const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * bar_width);
   std::string bar;
   for (int i = 0; i < bar_width; ++i) bar += i < full ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s %s", name.c_str(), bar.c_str(), text().c_str());
+  const double worked = now() - begun_at_, done = share - share_at_begin_;
+  const bool is_known = worked > shortest_estimate && done > 0 && share < 1;
+  const std::string left = is_known ? "  " + duration_text(worked / done * (1 - share)) + " left" : "";
+  std::fprintf(stderr, "\r\033[K%s %s %s%s", terminal_text(name).c_str(), bar.c_str(), terminal_text(text()).c_str(),
+               left.c_str());
   std::fflush(stderr);
   drawn_ = true;
 }
 
 void Output::end_progress() {
   if (drawn_) std::fprintf(stderr, "\n");
-  drawn_ = false;
+  drawn_ = has_begun_ = false;
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long long>(std::ceil(seconds));
+  char text[48];
+  if (whole < 60) {
+    std::snprintf(text, sizeof text, "%lld s", whole);
+  } else if (whole < 3600) {
+    std::snprintf(text, sizeof text, "%lld min %02lld s", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text, sizeof text, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
+  }
+  return text;
+}
+
+namespace {
+
+void say_without_memory(const Output& output, ExitCode code, const char* message) {
+  if (output.json) std::printf("{\"ok\":false,\"code\":%d}\n", static_cast<int>(code));
+  std::fputs("afterglow: ", stderr);
+  for (const char* c = message; *c != '\0'; ++c)
+    std::fputc(std::iscntrl(static_cast<unsigned char>(*c)) ? '?' : *c, stderr);
+  std::fputc('\n', stderr);
+}
+
+}  // namespace
+
+int say_failure(const Output& output, ExitCode code, const char* message) noexcept {
+  try {
+    if (output.json) {
+      const nlohmann::json object{{"ok", false}, {"code", static_cast<int>(code)}, {"error", message}};
+      std::printf("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    } else {
+      std::fprintf(stderr, "afterglow: %s\n", terminal_text(message).c_str());
+    }
+  } catch (...) {
+    say_without_memory(output, code, message);
+  }
+  std::fflush(stdout);
+  return static_cast<int>(code);
+}
+
+void require_output_arrived() {
+  const bool is_written = std::fflush(stdout) == 0;
+  if (is_written && std::ferror(stdout) == 0) return;
+  throw Error(ExitCode::failure,
+              "stdout cannot be written: it is closed, the disk is full or the reader went away; what was written to "
+              "files is there");
 }
 
 }  // namespace afterglow

@@ -3,24 +3,37 @@
 #include <functional>
 #include <string>
 
+#include "core/io/error.h"
+
 namespace afterglow {
 
 class Output {
  public:
   bool json = false, quiet = false;
 
-  /// A line of data for people; silent with --json.
+  /// A line of data for people; silent with --json. What a terminal would obey is written out.
   void line(const std::string& text) const;
   /// A message beside the data.
   void message(const std::string& text) const;
-  /// A progress bar, redrawn in place; only on a terminal, and not with --quiet. `text()` is asked for what stands
-  /// behind the bar, and only when the bar is drawn.
+  /// A progress bar with the time that is left, redrawn in place; only on a terminal, and not with --quiet. `text()` is
+  /// asked for what stands behind the bar, and only when the bar is drawn.
   void progress(const std::string& name, double share, const std::function<std::string()>& text);
   void end_progress();
 
  private:
-  bool drawn_ = false;
-  double last_drawn_ = 0;  // seconds
+  bool drawn_ = false, has_begun_ = false;
+  double last_drawn_ = 0;                     // seconds
+  double begun_at_ = 0, share_at_begin_ = 0;  // of the present bar
 };
+
+/// "12 s", "3 min 20 s", "2 h 05 min".
+std::string duration_text(double seconds);
+
+/// Says a failure once, as JSON on stdout or as a sentence on stderr, and returns its exit code; also where no memory
+/// is left to say it with.
+int say_failure(const Output& output, ExitCode code, const char* message) noexcept;
+
+/// Throws Error(failure) where what was said on stdout did not arrive.
+void require_output_arrived();
 
 }  // namespace afterglow

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "views/figures/paper_figures.h"
@@ -101,7 +102,7 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
     }
     if (key == "seed") {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), settings.seed);
-      is_known = error == std::errc() && end == value.data() + value.size() && !value.empty();
+      is_known = error == std::errc() && end == value.data() + value.size() && settings.seed <= largest_seed;
     }
     if (!is_known) {
       throw Error(ExitCode::bad_input, "--set " + assignment +

@@ -1,11 +1,14 @@
 // `afterglow plot KIND`: makes the figure that the window shows for a recipe, snapshot or preset, without a window.
 #include <nlohmann/json.hpp>
 
+#include "app/cli/interruption.h"
+#include "app/cli/layer_choice.h"
 #include "app/cli/paper_plots.h"
 #include "app/cli/start.h"
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/figure/decimate.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -69,12 +72,14 @@ Recipe recipe_for(std::string_view preset, const PaperSettings& settings) {
 /// Trains a plot's presets, one after the other, all with the plot's seed.
 void train_presets(const PaperPlot& plot, PaperSettings& settings, const CommonOptions& common, Output& output) {
   if (plot.presets.empty()) return;
+  const Interruption interruption;
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   for (const std::string_view preset : plot.presets) {
     Recipe recipe = recipe_for(preset, settings);
     if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
     TrainingRun run(recipe, *backend, 0);
     while (!run.finished() && run.train_step()) {
+      interruption.check("at step " + std::to_string(run.step()) + " of " + recipe.name);
       const double share = static_cast<double>(run.step()) / static_cast<double>(recipe.training.steps);
       output.progress(recipe.name, share, [&] { return std::to_string(run.step()); });
     }
@@ -90,14 +95,16 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   require_path(options);
   PaperSettings settings = parse_paper_settings(options.start.assignments);
   if (options.number >= static_cast<int>(plot.figures)) {
-    throw Error(ExitCode::failure,
-                "plot " + options.kind + " has " + std::to_string(plot.figures) + " figures; --figure counts from 0");
+    throw Error(ExitCode::usage, "plot " + options.kind + " has no figure " + std::to_string(options.number) +
+                                     "; there are 0 to " + std::to_string(plot.figures - 1));
   }
   train_presets(plot, settings, common, output);
+  const Interruption interruption;
   nlohmann::json written = nlohmann::json::array();
   for (std::size_t number = 0; number < plot.figures; ++number) {
     if (options.number >= 0 && static_cast<std::size_t>(options.number) != number) continue;
     const Figure figure = plot.make(number, settings, [&](double share) {
+      interruption.check("in the midst of " + std::string(plot.id));
       output.progress(std::string(plot.id), (static_cast<double>(number) + share) / static_cast<double>(plot.figures),
                       [&] { return std::to_string(number + 1) + "/" + std::to_string(plot.figures); });
     });
@@ -140,10 +147,10 @@ nlohmann::json say_curves(const Figure& figure, const Output& output) {
   return names;
 }
 
-Selection selection_of(const PlotOptions& options) {
+Selection selection_of(const PlotOptions& options, int layer) {
   Selection selection;
-  selection.layer = options.layer;
-  selection.head = options.head;
+  selection.layer = layer;
+  selection.head = std::max(0, options.head);
   selection.token = options.token;
   selection.power = options.power;
   selection.all_heads = options.all_heads;
@@ -152,17 +159,45 @@ Selection selection_of(const PlotOptions& options) {
   return selection;
 }
 
-/// Writes the chosen figure of an observation.
-nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, const PlotOptions& options,
-                          const CommonOptions& common, Output& output) {
-  CurveStore curves;
-  const std::vector<Figure> figures = prepared_figures(kind, observation, selection_of(options), curves);
+/// The figures in words, by what --figure calls them.
+std::string list_of(const std::vector<Figure>& figures) {
+  std::string list;
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    list += (list.empty() ? "" : ", ") + std::to_string(i) + " (" + figures[i].id + ")";
+  return list;
+}
+
+bool holds_data(const Series& series) {
+  const auto* line = std::get_if<Line>(&series);
+  if (!line) return true;
+  const Curve& curve = line->curve;
+  return curve.pyramid ? curve.pyramid->size() > 0 : !curve.x.empty() && !curve.y.empty();
+}
+
+/// The figure that --figure chooses, with something in it.
+const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& figures, const Observation& observation,
+                            const PlotOptions& options, int layer) {
+  if (figures.empty())
+    throw Error(ExitCode::bad_input, "plot " + options.kind + " has nothing to show of " + observation.preset + ": " +
+                                         kind.subtitle(observation, selection_of(options, layer)));
   const auto number = static_cast<std::size_t>(std::max(0, options.number));
-  if (number >= figures.size()) {
-    throw Error(ExitCode::failure, "plot " + options.kind + " has " + std::to_string(figures.size()) +
-                                       " figures for this model; --figure counts from 0");
-  }
+  if (number >= figures.size())
+    throw Error(ExitCode::usage, "plot " + options.kind + " has no figure " + std::to_string(number) + "; there are " +
+                                     list_of(figures));
   const Figure& figure = figures[number];
+  if (std::ranges::any_of(figure.series, holds_data)) return figure;
+  throw Error(ExitCode::bad_input, "plot " + options.kind + ": " + figure.id + " is empty at step " +
+                                       std::to_string(observation.step) +
+                                       ": no curves lead there; give --preset or --recipe, which are trained to it");
+}
+
+/// Writes the chosen figure of an observation.
+nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, const PlotOptions& options, int layer,
+                          const CommonOptions& common, Output& output) {
+  require_shown(kind, observation, layer, options.head, options.token);
+  CurveStore curves;
+  const std::vector<Figure> figures = prepared_figures(kind, observation, selection_of(options, layer), curves);
+  const Figure& figure = chosen_figure(kind, figures, observation, options, layer);
   const nlohmann::json written = write_to_paths(figure, options, common, "", output);
   return {{"plot", options.kind},
           {"figure", figure.id},
@@ -181,11 +216,13 @@ const PlotKind& kind_of_name(const std::string& name) {
 }
 
 /// Trains to the step that is asked for: so many steps, the step that the recipe shows, or its end.
-void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until, Output& output) {
+void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until,
+                         const Interruption& interruption, Output& output) {
   const TrainingRun& run = analysed.run();
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   while (last >= 0 ? run.step() < last : !run.finished()) {
     if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
+    interruption.check("at step " + std::to_string(run.step()) + ", before the plot was made");
     const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may move the end
     output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),
                     [&] { return std::to_string(run.step()) + "/" + std::to_string(target); });
@@ -195,12 +232,12 @@ void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64
 }
 
 /// Makes the analyses that the plot shows, of what the options choose.
-Observation observe(AnalysedRun& analysed, const PlotOptions& options) {
+Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i) analysed.compare_runs({{"path", options.snapshots[i]}});
-  if (options.layer >= 0) analysed.choose_trace(options.layer);
+  if (layer >= 0) analysed.choose_trace(layer);
   if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
   if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
-  analysed.choose_theory(options.layer, options.head);
+  analysed.choose_theory(layer, std::max(0, options.head));
   return analysed.observe(analyses_for(options.kind));
 }
 
@@ -210,14 +247,20 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
   const PlotKind& kind = kind_of_name(options.kind);
   require_path(options);
-  if (!kind.needs_model) return write_plot(kind, deep_observation(), options, common, output);
+  if (!kind.needs_model && !options.layer.empty())
+    throw Error(ExitCode::usage, "plot " + options.kind + " is an experiment without a model and takes no --layer");
+  const Interruption interruption;
+  if (!kind.needs_model) return write_plot(kind, deep_observation(), options, -1, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   AnalysedRun analysed(saved, *backend);
-  if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, output);
-  return write_plot(kind, observe(analysed, options), options, common, output);
+  const int layer = layer_of_name(options.layer, analysed.describe().model);
+  if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, interruption, output);
+  const Observation observation = observe(analysed, options, layer);
+  interruption.check("before the plot was written");
+  return write_plot(kind, observation, options, layer, common, output);
 }
 
 }  // namespace afterglow

@@ -1,11 +1,17 @@
 // The moment a command starts from.
 #include "app/cli/start.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "core/io/atomic_file.h"
+#include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/temporary_file.h"
+#include "core/io/terminal_text.h"
+#include "core/tasks/fields.h"
 
 namespace afterglow {
 
@@ -44,8 +50,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
     moment.recipe = parse_recipe(find_preset(options.preset.empty() ? fallback : options.preset).text, "preset");
   }
   if (!options.data.empty()) {
-    nlohmann::json& task = moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task;
-    task["path"] = std::filesystem::absolute(options.data).string();
+    take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);
   }
   if (!moment.snapshot && !options.assignments.empty()) {
     nlohmann::json json = to_json(moment.recipe);
@@ -59,8 +64,38 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   return moment;
 }
 
-std::filesystem::path output_path(const std::filesystem::path& path, bool force) {
-  return force ? path : free_path(path);
+void take_data(nlohmann::json& task, const std::string& file) {
+  constexpr std::size_t largest_data = std::size_t{256} << 20;
+  const std::string kind = task.is_object() ? task.value("kind", nlohmann::json()).dump() : task.dump();
+  std::string with_files;
+  for (const TaskInfo& known : task_kinds()) {
+    if (!takes_a_file(known)) continue;
+    with_files += (with_files.empty() ? "" : ", ") + known.kind;
+    if (nlohmann::json(known.kind).dump() != kind || !task.is_object()) continue;
+    const std::string path = std::filesystem::absolute(file).string();
+    if (!is_utf8(path))
+      throw Error(ExitCode::bad_input, path + ": a recipe holds names in UTF-8 only; rename the file or its folder");
+    const std::string content = read_file(file, largest_data);
+    task["path"] = path;
+    task["hash"] = hex16(checksum(std::as_bytes(std::span(content))));
+    return;
+  }
+  throw Error(ExitCode::usage, "task " + kind + " takes no --data; tasks that read a file are " + with_files);
+}
+
+Existing existing_files(const CommonOptions& common) {
+  return common.force ? Existing::replace_in_folder : Existing::keep;
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed)
+    throw Error(ExitCode::bad_input,
+                folder.string() + ": cannot make this folder (" + failed.message() + "); choose another with --out");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw Error(ExitCode::bad_input, folder.string() + ": no permission to write there; choose another with --out");
+  remove_stale_temporaries(folder);
 }
 
 }  // namespace afterglow

@@ -2,13 +2,21 @@
 #pragma once
 #include "app/cli/command_line.h"
 #include "core/engine/training/saved_run.h"
+#include "core/io/atomic_file.h"
 
 namespace afterglow {
 
 /// `fallback` is the preset when nothing is named.
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
 
-/// `path`, or the first free name after it unless --force was given.
-std::filesystem::path output_path(const std::filesystem::path& path, bool force);
+/// What --data says of a task: where the file lies, and the hash by which it is known again wherever it lies then.
+/// Throws Error(usage) for a task that reads no file.
+void take_data(nlohmann::json& task, const std::string& file);
+
+/// What becomes of files that are there: they stay unless --force was given.
+Existing existing_files(const CommonOptions& common);
+
+/// Makes a folder for results, if it is not there, and sees that it can be written to, before any work is done.
+void make_folder(const std::filesystem::path& folder);
 
 }  // namespace afterglow

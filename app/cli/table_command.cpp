@@ -9,6 +9,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
+#include "app/cli/start.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/saved_run.h"
 #include "core/engine/training/training_run.h"
@@ -24,7 +25,12 @@ namespace {
 
 std::vector<TableCell> wanted_cells(const Table& table, const TableOptions& options) {
   std::vector<std::string> changes = options.assignments;
-  if (!options.data.empty()) changes.push_back("task.path=" + std::filesystem::absolute(options.data).string());
+  if (!options.data.empty()) {
+    nlohmann::json task = nlohmann::json::parse(find_preset(table.rows.front().preset).text)["task"];
+    take_data(task, options.data);
+    for (const char* field : {"path", "hash"})
+      changes.push_back("task." + std::string(field) + "=" + task[field].dump());
+  }
   std::vector<TableCell> cells = cells_of(table, options.seeds > 0 ? options.seeds : table.seeds, changes);
   std::erase_if(cells, [&](const TableCell& cell) {
     return !options.only.empty() && cell.file.find(options.only) == std::string::npos;
@@ -34,6 +40,25 @@ std::vector<TableCell> wanted_cells(const Table& table, const TableOptions& opti
                                      "\" in its name, such as " + cells_of(table, 1, {}).front().file);
   }
   return cells;
+}
+
+/// Results are replaced as the table grows, so the folder must be new or the table's own: throws Error(bad_input) where
+/// it holds anything that would be lost.
+void require_own_folder(const Table& table, const std::vector<TableCell>& cells, const std::filesystem::path& folder) {
+  bool is_own = std::filesystem::is_empty(folder);
+  for (const TableCell& cell : cells) {
+    const std::filesystem::path file = folder / cell.file;
+    if (!std::filesystem::exists(file)) continue;
+    if (!read_result(folder, table, cell))
+      throw Error(ExitCode::bad_input, file.string() +
+                                           " holds a run with other settings; choose another --out, or "
+                                           "replace it with --force");
+    is_own = true;
+  }
+  if (!is_own)
+    throw Error(ExitCode::bad_input, folder.string() +
+                                         " holds files, but none of these runs; choose a folder of its "
+                                         "own with --out, or use this one with --force");
 }
 
 /// Trains the runs that have no result in the folder yet, several side by side: each thread has a back end of its own.
@@ -167,11 +192,8 @@ nlohmann::json table(const TableOptions& options, const CommonOptions& common, O
   const Table& table = find_table(options.name);
   std::vector<TableCell> cells = wanted_cells(table, options);
   const std::filesystem::path folder = options.out.empty() ? std::filesystem::path("table_" + table.name) : options.out;
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed)
-    throw Error(ExitCode::bad_input,
-                folder.string() + ": cannot make this folder (" + failed.message() + "); choose another with --out");
+  make_folder(folder);
+  if (!common.force) require_own_folder(table, cells, folder);
   const std::vector<std::unique_ptr<Backend>> backends =
       make_backends(common, std::min(options.jobs, static_cast<int>(cells.size())));
   output.message(table.title + ": " + table.about + " · " + std::to_string(cells.size()) + " runs · " +

@@ -6,18 +6,14 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
+#include "app/cli/train_results.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/forecast_objective.h"
-#include "core/figure/files/figure_files.h"
-#include "core/figure/files/page_writer.h"
-#include "core/io/csv.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "views/figures/plot_kinds.h"
 
 namespace afterglow {
 
@@ -32,53 +28,6 @@ std::string status_text(const RunCurves& curves, std::int64_t step, std::int64_t
   return text;
 }
 
-std::vector<double> column(const Values& curve) {
-  const std::span<const double> numbers = curve.span();
-  return {numbers.begin(), numbers.end()};
-}
-
-void write_metrics(const std::filesystem::path& path, const RunCurves& curves, const MeasureNames& names) {
-  std::string quality = names.quality;
-  std::ranges::replace(quality, ' ', '_');
-  std::vector<double> steps, held_out(curves.loss.size(), NAN);
-  for (std::size_t i = 0; i < curves.loss.size(); ++i)
-    steps.push_back(static_cast<double>(curves.first_step) + static_cast<double>(i));
-  for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
-    const auto step = static_cast<std::int64_t>(curves.held_out_step[i]);
-    if (step >= curves.first_step)  // a resumed run remembers evaluations from before
-      held_out[static_cast<std::size_t>(step - curves.first_step)] = curves.held_out_accuracy[i];
-  }
-  std::vector<CsvColumn> columns = {
-      {"step", steps},
-      {names.loss_unit.empty() ? "loss" : "loss [" + names.loss_unit + "]", column(curves.loss)},
-      {quality, column(curves.accuracy)},
-      {"held_out_" + quality, held_out},
-      {"learning_rate", column(curves.learning_rate)},
-      {"gradient_norm", column(curves.gradient_norm)}};
-  for (const NamedCurve& layer : curves.layer_gradient_norms)
-    columns.push_back({"gradient_norm " + layer.name, column(layer.values)});
-  write_csv(path, columns);
-}
-
-std::vector<std::string> write_figures(const Observation& observation, const std::filesystem::path& folder,
-                                       const std::string& stem, bool force) {
-  std::vector<std::string> written;
-  WriteOptions write_options;
-  write_options.overwrite = force;
-  std::vector<FigureFormat> formats = {FigureFormat::svg, FigureFormat::csv};
-  if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
-  CurveStore curves;
-  for (const PlotKind& kind : plot_kinds()) {
-    for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
-      const std::filesystem::path path = folder / (figure.id + "_" + stem + ".svg");
-      for (const auto& file : write_figure(figure, path, formats, SizePreset::one_column, write_options)) {
-        written.push_back(file.string());
-      }
-    }
-  }
-  return written;
-}
-
 /// One JSON line of the step that has just been trained.
 void print_step(const TrainingRun& run) {
   const RunCurves curves = run.curves();
@@ -89,48 +38,27 @@ void print_step(const TrainingRun& run) {
   std::fflush(stdout);
 }
 
-/// Trains to the step `last` or an interruption; false after a step that was not finite.
-bool train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption, bool follow,
+/// Trains to the step `last`, an interruption or a step that was not finite.
+void train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption, bool follow,
                  const std::function<void()>& show) {
   while (analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted()) {
     const bool finite = analysed.train_step();
     show();
-    if (!finite) return false;
+    if (!finite) return;
     if (follow) print_step(analysed.run());
   }
-  return true;
-}
-
-/// After the device was lost: writes the state that was kept last, and throws `error` with the way on.
-[[noreturn]] void keep_what_is_left(const TrainingRun& run, const std::filesystem::path& folder, bool force,
-                                    const Error& error) {
-  const std::optional<Snapshot> kept = run.kept_snapshot();
-  if (!kept) throw error;
-  const auto path = output_path(folder / (snapshot_stem(kept->recipe, kept->step) + ".safetensors"), force);
-  write_snapshot(path, *kept);
-  throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) +
-                                " is kept; go on with: afterglow train --resume " + path.string() + " --device cpu");
-}
-
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed)
-    throw Error(ExitCode::bad_input,
-                folder.string() + ": cannot make this folder (" + failed.message() + "); choose another with --out");
 }
 
 /// How a training ended.
 struct Ending {
-  bool finite = true, interrupted = false;
+  bool interrupted = false;
   double steps_per_second = 0;
 };
 
 /// Trains to the run's end, which a command of the recipe may move, or to the step `until`; shows how far it is.
-Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const TrainOptions& options,
-                      const CommonOptions& common, Output& output) {
+Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interruption& interruption,
+                      const TrainOptions& options, const CommonOptions& common, Output& output) {
   TrainingRun& run = analysed.run();
-  const Interruption interruption;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t first = run.step();
   const auto speed = [&] {
@@ -140,15 +68,18 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const TrainOpti
   const std::string name = run.recipe().name;
   Ending ending;
   try {
-    ending.finite = train_until(analysed, until, interruption, options.follow, [&] {
+    train_until(analysed, until, interruption, options.follow, [&] {
       const std::int64_t last = std::min(until, run.trainer().config().steps);
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
     });
   } catch (const Error& error) {
     output.end_progress();
-    if (error.code() == ExitCode::no_gpu) keep_what_is_left(run, options.out, common.force, error);
-    throw;
+    keep_what_is_left(run, options, common, error);
+  } catch (const std::bad_alloc&) {
+    output.end_progress();
+    keep_what_is_left(run, options, common,
+                      Error(ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length."));
   }
   output.end_progress();
   ending.steps_per_second = speed();
@@ -163,29 +94,6 @@ void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
   output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
               std::to_string(run.chosen_step()) + ", which counts");
   analysed.go_to(run.chosen_step());
-}
-
-/// What is left in the folder.
-struct Results {
-  std::filesystem::path snapshot, metrics, recipe;
-  std::vector<std::string> figures;
-};
-
-/// Writes the step that the run is at and the curves of the whole training; of a non-finite one the snapshot alone.
-Results write_results(AnalysedRun& analysed, const RunCurves& curves, bool finite, const TrainOptions& options,
-                      bool force) {
-  TrainingRun& run = analysed.run();
-  const std::string stem = snapshot_stem(run.recipe(), run.step());
-  Results results;
-  results.snapshot = output_path(options.out / (stem + ".safetensors"), force);
-  write_snapshot(results.snapshot, run.snapshot());
-  if (!finite) throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());
-  results.metrics = output_path(options.out / ("metrics_" + stem + ".csv"), force);
-  write_metrics(results.metrics, curves, run.trainer().measures());
-  results.recipe = output_path(options.out / ("recipe_" + stem + ".json"), force);
-  write_json(results.recipe, to_json(run.recipe()));
-  if (options.figures) results.figures = write_figures(analysed.observe(all_analyses), options.out, stem, force);
-  return results;
 }
 
 /// The numbers of a trained model.
@@ -207,8 +115,8 @@ Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
   return outcome;
 }
 
-void print_outcome(const Outcome& outcome, const Results& results, std::int64_t step, double steps_per_second,
-                   const std::filesystem::path& folder, Output& output) {
+void print_outcome(const Outcome& outcome, const TrainResults& results, std::int64_t step, double steps_per_second,
+                   Output& output) {
   char text[200];
   std::snprintf(text, sizeof text, "step %lld  loss %.4f  held-out %s %.4f  checksum %s  %.1f steps/s",
                 static_cast<long long>(step), outcome.loss, outcome.quality.c_str(), outcome.accuracy,
@@ -223,7 +131,7 @@ void print_outcome(const Outcome& outcome, const Results& results, std::int64_t 
   output.line("snapshot " + results.snapshot.string());
   output.line("metrics  " + results.metrics.string());
   if (!results.figures.empty())
-    output.line("figures  " + std::to_string(results.figures.size()) + " files in " + folder.string());
+    output.line("figures  " + std::to_string(results.figures.size()) + " files in " + results.figure_folder.string());
 }
 
 }  // namespace
@@ -231,24 +139,28 @@ void print_outcome(const Outcome& outcome, const Results& results, std::int64_t 
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
   const SavedRun saved = starting_run(options.start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  make_folder(options.out);
+  const Interruption interruption;  // until everything is written
   AnalysedRun analysed(saved, *backend);
   TrainingRun& run = analysed.run();
-  make_folder(options.out);
   const std::size_t parameters = run.trainer().parameters().count();
   const Recipe recipe = run.recipe();
   output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(parameters) + " parameters · seed " +
                  std::to_string(recipe.seed) + " · " + backend->description());
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
-  const Ending ending = train_and_show(analysed, until, options, common, output);
+  const Ending ending = train_and_show(analysed, until, interruption, options, common, output);
   const RunCurves curves = run.curves();
   go_to_chosen_step(analysed, output);
-  const Results results = write_results(analysed, curves, ending.finite, options, common.force);
+  const TrainResults results = write_results(analysed, curves, options, common, interruption);
+  const auto require_end = [&] {
+    interruption.check("at step " + std::to_string(run.step()) +
+                       ", which is saved; go on with: afterglow train --resume " + results.snapshot.string());
+  };
+  if (interruption.is_urgent()) require_end();
   const Outcome outcome = outcome_of(run, curves);
-  print_outcome(outcome, results, run.step(), ending.steps_per_second, options.out, output);
-  if (ending.interrupted)
-    throw Error(ExitCode::interrupted, "interrupted at step " + std::to_string(run.step()) + "; go on with --resume " +
-                                           results.snapshot.string());
+  print_outcome(outcome, results, run.step(), ending.steps_per_second, output);
+  if (ending.interrupted) require_end();
   nlohmann::json result = {{"steps", run.step()},
                            {"loss", json_number(outcome.loss)},
                            {"accuracy", json_number(outcome.accuracy)},

@@ -79,7 +79,8 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetErrorCallback(keep_problem);
   // Mesa's software renderer otherwise takes every processor for each frame, and training has to wait.
   setenv("LP_NUM_THREADS", "0", 0);
-  if (!glfwInit()) throw Error(ExitCode::failure, "no display: " + last_problem);
+  if (!glfwInit())
+    throw Error(ExitCode::failure, "no display: " + last_problem + "; `afterglow train` works without one");
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
   glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
@@ -87,7 +88,8 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   window_ = glfwCreateWindow(width, height, title.c_str(), nullptr, nullptr);
   if (!window_) {
     glfwTerminate();
-    throw Error(ExitCode::failure, "no window with OpenGL 3.3: " + last_problem);
+    throw Error(ExitCode::failure,
+                "no window with OpenGL 3.3: " + last_problem + "; `afterglow train` works without one");
   }
   glfwSetWindowSizeLimits(window_, 640, 400, GLFW_DONT_CARE, GLFW_DONT_CARE);
   glfwSetWindowUserPointer(window_, this);

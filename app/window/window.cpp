@@ -3,10 +3,7 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "app/window/window_loop.h"
-#include "core/io/error.h"
 #include "core/io/folders.h"
 
 namespace afterglow {
@@ -21,21 +18,12 @@ std::filesystem::path folder_for_files() {
 
 }  // namespace
 
-int run_window(const WindowOptions& wanted) {
-  try {
-    WindowOptions options = wanted;
-    options.session.open_file = options.open_path;
-    options.session.save_folder = folder_for_files();
-    const auto source = start_session(options.recipe, options.session);
-    WindowLoop(options, *source).run();
-    return 0;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "afterglow: %s\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "afterglow: %s\n", error.what());
-    return static_cast<int>(ExitCode::failure);
-  }
+void run_window(const WindowOptions& wanted) {
+  WindowOptions options = wanted;
+  options.session.open_file = options.open_path;
+  options.session.save_folder = folder_for_files();
+  const auto source = start_session(options.recipe, options.session);
+  WindowLoop(options, *source).run();
 }
 
 }  // namespace afterglow

@@ -18,7 +18,8 @@ struct WindowOptions {
   int exit_after_frames = 0;  ///< closes by itself; 0: when the user does
 };
 
-/// Runs until the window is closed. Returns 0, or the exit code of why it could not open (told on stderr).
-int run_window(const WindowOptions& options);
+/// Runs until the window is closed. Throws Error where it cannot open, and where the picture that was asked for could
+/// not be written.
+void run_window(const WindowOptions& options);
 
 }  // namespace afterglow

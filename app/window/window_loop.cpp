@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/window/key_routing.h"
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
+#include "core/io/terminal_text.h"
 #include "views/figures/plot_kinds.h"
 #include "views/page/page.h"
 
@@ -91,7 +93,7 @@ void WindowLoop::start_page() {
   if (options_.scale > 0) page_.zoom = std::clamp(options_.scale, 0.5, 3.0);
   for (const std::string& warning : warnings_) {
     add_note(page_, Severity::warning, warning, 0);
-    std::fprintf(stderr, "afterglow: %s\n", warning.c_str());
+    std::fprintf(stderr, "afterglow: %s\n", terminal_text(warning).c_str());
   }
   font_files_ = find_fonts(font_folders());
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
@@ -187,6 +189,7 @@ void WindowLoop::draw() {
     for (const std::string& path : pictures_) {
       const std::string problem = save_screenshot(path, window_.pixel_width(), window_.pixel_height());
       if (!problem.empty()) add_note(page_, Severity::warning, problem, start);
+      if (path == options_.screenshot) lost_picture_ = problem;
     }
     pictures_.clear();
   });
@@ -204,9 +207,10 @@ void WindowLoop::run() {
     draw();
     wait_for_reason();
   }
+  if (!lost_picture_.empty()) throw Error(ExitCode::failure, "--screenshot: " + lost_picture_);
   if (!keeps_settings_) return;
   const std::string problem = write_settings(settings_path(), settings_of(page_, window_.width(), window_.height()));
-  if (!problem.empty()) std::fprintf(stderr, "afterglow: %s\n", problem.c_str());
+  if (!problem.empty()) std::fprintf(stderr, "afterglow: %s\n", terminal_text(problem).c_str());
 }
 
 }  // namespace afterglow

@@ -49,6 +49,7 @@ class WindowLoop {
   int frames_owed_ = 3;  ///< input needs a few frames until everything has reacted
   double last_frame_ = -1, frame_cost_ = 0, last_input_ = -1;
   std::vector<std::string> pictures_;  ///< to be written with the next frame
+  std::string lost_picture_;           ///< why the one of --screenshot could not be written
 };
 
 }  // namespace afterglow

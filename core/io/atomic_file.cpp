@@ -6,56 +6,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <system_error>
-#include <utility>
 
 #include "core/io/error.h"
 #include "core/io/number_text.h"
+#include "core/io/temporary_file.h"
 
 namespace afterglow {
 namespace fs = std::filesystem;
 namespace {
 
 using ByteSpan = std::span<const std::byte>;
-
-/// A file descriptor that closes itself, so that an error on the way leaves none open.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  int get() const { return value_; }
-  bool valid() const { return value_ >= 0; }
-
-  /// Network file systems report a full disk only here, so the result counts.
-  bool close() {
-    const int old = std::exchange(value_, -1);
-    return old < 0 || ::close(old) == 0;
-  }
-
- private:
-  int value_;
-};
-
-/// Removes the temporary file unless it was renamed into place.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(fs::path path) : path_(std::move(path)) {}
-  ~TemporaryFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const fs::path& path() const { return path_; }
-  void keep() { path_.clear(); }
-
- private:
-  fs::path path_;
-};
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
@@ -78,6 +42,8 @@ std::string system_text(int error) { return std::generic_category().message(erro
       throw Error(ExitCode::bad_input, head + folder + " is on a read-only disk; choose another folder");
     case EISDIR:
       throw Error(ExitCode::bad_input, head + "it is a folder; give the name of a file");
+    case ENXIO:
+      throw Error(ExitCode::bad_input, head + "it is a pipe that nothing reads; give the name of a file");
     case ENAMETOOLONG:
       throw Error(ExitCode::bad_input, head + "the name is too long; choose a shorter one");
     default:
@@ -116,16 +82,6 @@ int write_all(int descriptor, std::span<const ByteSpan> pieces) {
   return 0;
 }
 
-/// The name is short and independent of the target's, so that the longest legal file name still works.
-Descriptor create_temporary(const fs::path& folder, mode_t mode, fs::path& temporary) {
-  static std::atomic<unsigned> counter{0};
-  for (;;) {
-    temporary = folder / (".afterglow-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp");
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (descriptor >= 0 || errno != EEXIST) return Descriptor(descriptor);
-  }
-}
-
 /// Makes the rename itself durable. Folders that cannot be opened or synced are no reason to call the written file
 /// lost.
 void sync_folder(const fs::path& folder) {
@@ -133,28 +89,50 @@ void sync_folder(const fs::path& folder) {
   if (descriptor.valid()) ::fsync(descriptor.get());
 }
 
+/// A device or pipe cannot be replaced. One that nothing reads is an error instead of a wait without end.
 void write_directly(const fs::path& path, std::span<const ByteSpan> pieces, std::size_t total) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) throw_path_error(errno, path);
+  ::fcntl(file.get(), F_SETFL, 0);
   if (const int error = write_all(file.get(), pieces)) throw_disk_error(error, path, total);
   if (!file.close()) throw_disk_error(errno, path, total);
 }
 
-void replace_file(const fs::path& target, mode_t mode, bool existed, std::span<const ByteSpan> pieces,
-                  std::size_t total) {
-  const fs::path folder = folder_of(target);
-  fs::path name;
-  Descriptor file = create_temporary(folder, mode, name);
-  if (!file.valid()) throw_path_error(errno, target);
-  TemporaryFile temporary(name);
-  if (existed) ::fchmod(file.get(), mode);  // the umask must not narrow what the old file allowed
-  if (const int error = write_all(file.get(), pieces)) throw_disk_error(error, target, total);
-  if (::fsync(file.get()) != 0) throw_disk_error(errno, target, total);
-  if (!file.close()) throw_disk_error(errno, target, total);
-  if (::rename(temporary.path().c_str(), target.c_str()) != 0) throw_path_error(errno, target);
-  temporary.keep();
-  sync_folder(folder);
-}
+/// The whole content under a temporary name beside `target`, on the disk.
+class PreparedFile {
+ public:
+  PreparedFile(const fs::path& target, std::span<const ByteSpan> pieces, std::size_t total,
+               std::optional<mode_t> old_mode)
+      : folder_(folder_of(target)), file_(folder_, old_mode.value_or(0666)) {
+    if (!file_.valid()) throw_path_error(errno, target);
+    remove_stale_temporaries(folder_);
+    if (old_mode) ::fchmod(file_.descriptor(), *old_mode);  // the umask must not narrow what the old file allowed
+    if (const int error = write_all(file_.descriptor(), pieces)) throw_disk_error(error, target, total);
+    if (::fsync(file_.descriptor()) != 0) throw_disk_error(errno, target, total);
+    if (!file_.close()) throw_disk_error(errno, target, total);
+  }
+
+  void take_place_of(const fs::path& target) {
+    if (::rename(file_.path().c_str(), target.c_str()) != 0) throw_path_error(errno, target);
+    sync_folder(folder_);
+  }
+  /// False where something has that name by now.
+  bool take_free_name(const fs::path& target) {
+    if (::renameat2(AT_FDCWD, file_.path().c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) != 0) {
+      // Some network file systems know only links as names that are never replaced.
+      const bool has_links = errno == EINVAL || errno == ENOSYS;
+      if (has_links && ::link(file_.path().c_str(), target.c_str()) == 0) return true;
+      if (errno == EEXIST) return false;
+      throw_path_error(errno, target);
+    }
+    sync_folder(folder_);
+    return true;
+  }
+
+ private:
+  fs::path folder_;
+  TemporaryFile file_;
+};
 
 [[noreturn]] void throw_too_large(const fs::path& path, std::size_t max_bytes) {
   throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": it holds more than the " +
@@ -163,14 +141,59 @@ void replace_file(const fs::path& target, mode_t mode, bool existed, std::span<c
 
 Descriptor open_for_reading(const fs::path& path, struct stat& info) {
   const std::string head = "cannot read " + path.string() + ": ";
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a pipe would wait for its writer
   if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) {
     throw Error(ExitCode::bad_input, head + "there is no such file; check the name and the folder");
   }
   if (!file.valid()) throw Error(ExitCode::bad_input, head + system_text(errno) + "; check its permissions");
   if (::fstat(file.get(), &info) != 0) throw Error(ExitCode::bad_input, head + system_text(errno) + "; check the disk");
   if (S_ISDIR(info.st_mode)) throw Error(ExitCode::bad_input, head + "it is a folder; give the name of a file");
+  if (S_ISFIFO(info.st_mode))
+    throw Error(ExitCode::bad_input, head + "it is a pipe, which need not end; write it to a file and give that");
+  ::fcntl(file.get(), F_SETFL, 0);
   return file;
+}
+
+std::size_t size_of(std::span<const ByteSpan> pieces) {
+  std::size_t total = 0;
+  for (const ByteSpan piece : pieces) total += piece.size();
+  return total;
+}
+
+/// What has the name that is to be written.
+struct Place {
+  bool exists = false, is_device = false;
+  std::optional<mode_t> mode;  // of the file that is there
+  fs::path target;             // what a symbolic link points to, else the path itself
+};
+
+/// Throws for names that no file can have.
+Place look_at(const fs::path& path) {
+  refuse_nul(path);
+  if (path.empty()) throw Error(ExitCode::bad_input, "cannot write: no file name was given; give one");
+  if (!path.has_filename()) throw_path_error(EISDIR, path);
+  struct stat info {};
+  Place place;
+  place.target = path;
+  place.exists = ::stat(path.c_str(), &info) == 0;
+  if (!place.exists) return place;
+  if (S_ISDIR(info.st_mode)) throw_path_error(EISDIR, path);
+  place.is_device = !S_ISREG(info.st_mode);
+  place.mode = info.st_mode & 07777;
+  std::error_code ignored;
+  const fs::path resolved = fs::canonical(path, ignored);
+  if (!resolved.empty()) place.target = resolved;
+  return place;
+}
+
+/// A link may have been laid by someone else, so that a file far away would be lost.
+void refuse_to_leave(const fs::path& path, const Place& place) {
+  std::error_code ignored;
+  if (!fs::is_symlink(fs::symlink_status(path, ignored))) return;
+  if (place.exists && place.target.parent_path() == fs::canonical(folder_of(path), ignored)) return;
+  throw Error(ExitCode::bad_input, "cannot write " + path.string() + ": it is a symbolic link to " +
+                                       fs::read_symlink(path, ignored).string() +
+                                       ", which lies elsewhere; remove the link or choose another name");
 }
 
 }  // namespace
@@ -183,27 +206,36 @@ void refuse_nul(const fs::path& path) {
   throw Error(ExitCode::bad_input, "cannot write " + shown + ": the name holds a NUL character; choose another name");
 }
 
-void write_file_atomically(const fs::path& path, std::span<const ByteSpan> pieces) {
-  refuse_nul(path);
-  std::size_t total = 0;
-  for (const ByteSpan piece : pieces) total += piece.size();
-  if (path.empty()) throw Error(ExitCode::bad_input, "cannot write: no file name was given; give one");
-  if (!path.has_filename()) throw_path_error(EISDIR, path);
-  struct stat info {};
-  const bool exists = ::stat(path.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) throw_path_error(EISDIR, path);
-  if (exists && !S_ISREG(info.st_mode)) return write_directly(path, pieces, total);
-  std::error_code ignored;
-  const fs::path resolved = exists ? fs::canonical(path, ignored) : path;
-  replace_file(resolved.empty() ? path : resolved, exists ? info.st_mode & 07777 : 0666, exists, pieces, total);
+fs::path write_file_atomically(const fs::path& path, std::span<const ByteSpan> pieces, Existing existing) {
+  const std::size_t total = size_of(pieces);
+  const Place place = look_at(path);
+  if (place.is_device) {
+    write_directly(path, pieces, total);
+    return path;
+  }
+  if (existing == Existing::keep) {
+    PreparedFile file(path, pieces, total, std::nullopt);
+    fs::path name = free_path(path);
+    while (!file.take_free_name(name)) name = free_path(path);
+    return name;
+  }
+  if (existing == Existing::replace_in_folder) refuse_to_leave(path, place);
+  PreparedFile(place.target, pieces, total, place.mode).take_place_of(place.target);
+  return path;
 }
 
-void write_file_atomically(const fs::path& path, ByteSpan bytes) {
-  write_file_atomically(path, std::span<const ByteSpan>(&bytes, 1));
+bool create_file_atomically(const fs::path& path, std::string_view bytes) {
+  if (look_at(path).exists) return false;
+  const ByteSpan piece = std::as_bytes(std::span(bytes.data(), bytes.size()));
+  return PreparedFile(path, std::span(&piece, 1), bytes.size(), std::nullopt).take_free_name(path);
 }
 
-void write_file_atomically(const fs::path& path, std::string_view bytes) {
-  write_file_atomically(path, std::as_bytes(std::span(bytes.data(), bytes.size())));
+fs::path write_file_atomically(const fs::path& path, ByteSpan bytes, Existing existing) {
+  return write_file_atomically(path, std::span<const ByteSpan>(&bytes, 1), existing);
+}
+
+fs::path write_file_atomically(const fs::path& path, std::string_view bytes, Existing existing) {
+  return write_file_atomically(path, std::as_bytes(std::span(bytes.data(), bytes.size())), existing);
 }
 
 std::string read_file(const fs::path& path, std::size_t max_bytes) {

@@ -8,18 +8,32 @@
 
 namespace afterglow {
 
-/// Replaces `path` by `bytes`: written to a temporary name in the same folder, synced, renamed, folder synced.
+/// What becomes of a file that has the name already.
+enum class Existing {
+  replace,            ///< the new one takes its place; of a symbolic link the place of what it points to
+  replace_in_folder,  ///< the same, but a link that leads out of its folder is refused
+  keep                ///< it stays, also when it came a moment ago: the new one has free_path's name
+};
+
+/// Writes `bytes` to a temporary name in the same folder, synced, renamed, folder synced. Returns the name it has then.
 /// If anything fails, the old file is untouched, no temporary file stays, and an Error says what, where and what to do:
 /// bad_input for a path that cannot be written (missing folder, no permission, a NUL), failure for the disk (full,
-/// broken). A symbolic link is followed; a device or pipe cannot be replaced and is written to directly.
-void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+/// broken). A device or pipe cannot be replaced and is written to directly.
+std::filesystem::path write_file_atomically(const std::filesystem::path& path, std::string_view bytes,
+                                            Existing existing = Existing::replace);
+std::filesystem::path write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                                            Existing existing = Existing::replace);
 
 /// The same for content in several pieces, written one after the other without being copied together.
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces);
+std::filesystem::path write_file_atomically(const std::filesystem::path& path,
+                                            std::span<const std::span<const std::byte>> pieces,
+                                            Existing existing = Existing::replace);
 
-/// The whole file. Throws Error(bad_input) if it is missing, unreadable, a folder, or holds more than `max_bytes`.
-/// Pipes and devices, which have no size, are read to their end or to `max_bytes`, whichever comes first.
+/// The same for a name that nothing has; false, and nothing is written, where something has it.
+bool create_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+/// The whole file. Throws Error(bad_input) if it is missing, unreadable, a folder, a pipe, or holds more than
+/// `max_bytes`. Devices, which have no size, are read to their end or to `max_bytes`, whichever comes first.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
 /// Throws Error(bad_input) for a path that holds a NUL: the system would cut it there and write another file.

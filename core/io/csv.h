@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/io/atomic_file.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
@@ -61,6 +62,8 @@ struct CsvColumn {
 /// A header row and one row for each index, ended by CRLF; numbers with the shortest digits that read back exactly.
 /// The columns must be equally long, else Error(failure).
 std::string format_csv(const std::vector<CsvColumn>& columns);
-void write_csv(const std::filesystem::path& path, const std::vector<CsvColumn>& columns);
+/// Written atomically; returns the name that the file has (atomic_file.h).
+std::filesystem::path write_csv(const std::filesystem::path& path, const std::vector<CsvColumn>& columns,
+                                Existing existing = Existing::replace);
 
 }  // namespace afterglow

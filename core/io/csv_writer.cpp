@@ -39,8 +39,9 @@ std::string format_csv(const std::vector<CsvColumn>& columns) {
   return text;
 }
 
-void write_csv(const std::filesystem::path& path, const std::vector<CsvColumn>& columns) {
-  write_file_atomically(path, format_csv(columns));
+std::filesystem::path write_csv(const std::filesystem::path& path, const std::vector<CsvColumn>& columns,
+                                Existing existing) {
+  return write_file_atomically(path, format_csv(columns), existing);
 }
 
 }  // namespace afterglow

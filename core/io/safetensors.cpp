@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/io/safetensors_header.h"
+#include "core/io/safetensors_writer.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -86,7 +87,7 @@ std::vector<const HostTensor*> sorted_for_writing(const TensorFile& file, const 
 std::string checked_header(const Header& header, const fs::path& path) {
   try {
     return format_header(header);
-  } catch (const std::exception&) {  // the JSON library refuses text that is not UTF-8
+  } catch (const nlohmann::json::exception&) {  // it refuses text that is not UTF-8
     cannot_store(path, "a name or a text of the metadata is not UTF-8; correct it");
   }
 }
@@ -123,7 +124,7 @@ TensorFile read_safetensors(const fs::path& path) {
   return file;
 }
 
-void write_safetensors(const fs::path& path, const TensorFile& file) {
+fs::path write_safetensors(const fs::path& path, const TensorFile& file, Existing existing) {
   Header header{file.metadata, {}};
   std::vector<std::span<const std::byte>> pieces(2);  // the length and the header come first
   std::uint64_t position = 0;
@@ -136,7 +137,11 @@ void write_safetensors(const fs::path& path, const TensorFile& file) {
   const std::uint64_t length = text.size();
   pieces[0] = std::as_bytes(std::span(&length, 1));
   pieces[1] = std::as_bytes(std::span(text));
-  write_file_atomically(path, pieces);
+  return write_file_atomically(path, pieces, existing);
+}
+
+void write_safetensors(const fs::path& path, const TensorFile& file) {
+  write_safetensors(path, file, Existing::replace);
 }
 
 }  // namespace afterglow

@@ -6,16 +6,23 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/io/atomic_file.h"
+#include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {
+
+bool takes_a_file(const TaskInfo& info) {
+  return std::ranges::any_of(info.parameters, [](const TaskParameter& one) { return one.name == "path"; });
+}
 
 Fields::Fields(const TaskInfo& info, const nlohmann::json& config)
     : info_(info), config_(config), where_("Task '" + info.kind + "'") {
   std::vector<std::string> known;
   for (const TaskParameter& parameter : info.parameters) known.push_back(parameter.name);
   known.push_back("kind");
+  if (takes_a_file(info)) known.push_back("hash");
   refuse_unknown_keys(config, known, where_);
   nlohmann::json filled = config;
   for (const TaskParameter& parameter : info.parameters) {
@@ -65,6 +72,23 @@ std::string Fields::text(const std::string& name) const {
   std::string text = get_string(*filled_, parameter(name).name, {}, where_);
   if (text.empty()) refuse("field '" + name + "' is empty; write a text between its quotes.");
   return text;
+}
+
+std::string Fields::file(const std::string& name, std::size_t max_bytes) const {
+  const std::string path = text(name);
+  std::string content;
+  try {
+    content = read_file(path, max_bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(error.what()) + " (--data FILE says where it is)");
+  }
+  if (!given("hash")) return content;
+  const std::string wanted = get_string(config_, "hash", {}, where_);
+  const std::string found = hex16(checksum(std::as_bytes(std::span(content))));
+  if (found != wanted)
+    refuse(path + " is not the file that the recipe was made with: its content has the hash " + found + ", not " +
+           wanted + ". Give that file, or this one with --data.");
+  return content;
 }
 
 void Fields::require_length(int length, std::int64_t smallest, const std::string& reason) const {

@@ -10,6 +10,9 @@
 
 namespace afterglow {
 
+/// Whether tasks of this kind read a file of the user's, whose name is the field `path`.
+bool takes_a_file(const TaskInfo& info);
+
 /// A view of one configuration. Reading a parameter that the kind does not declare is a programming error.
 class Fields {
  public:
@@ -26,6 +29,9 @@ class Fields {
   double number(const std::string& name) const;
   std::string choice(const std::string& name) const;
   std::string text(const std::string& name) const;
+  /// The content of the file that a field names. Where the configuration holds the `hash` of a content, another one is
+  /// refused.
+  std::string file(const std::string& name, std::size_t max_bytes) const;
   const nlohmann::json& config() const { return config_; }
 
   /// Throws unless the task's length holds `smallest` tokens; `reason` names what needs them, e.g. "8 bindings".

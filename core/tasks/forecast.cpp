@@ -59,8 +59,8 @@ SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
   return {{"day, week", "day, beat", "half day"}, {}, std::move(values), length, horizon};
 }
 
-SeriesWindows read_series(const std::string& path, std::int64_t most, std::int64_t length, std::int64_t horizon) {
-  const CsvTable table = read_csv(path);
+SeriesWindows read_series(const CsvTable& table, const std::string& path, std::int64_t most, std::int64_t length,
+                          std::int64_t horizon) {
   if (table.columns() < 2)
     throw Error(ExitCode::bad_input, path + ": expected a column of times and at least one of numbers");
   if (table.rows() == 0)
@@ -88,7 +88,8 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::int64_t most = fields.integer("rows");
   const std::string path = fields.text("path");
   SeriesWindows windows =
-      path == built_in ? built_in_series(length, horizon) : read_series(path, most, length, horizon);
+      path == built_in ? built_in_series(length, horizon)
+                       : read_series(parse_csv(fields.file("path", csv_limit), path), path, most, length, horizon);
   for (const SeriesPart part : {SeriesPart::train, SeriesPart::validation, SeriesPart::test}) {
     if (windows.count(part) < 1)
       fields.refuse("the series is too short for " + std::to_string(length) + " rows in and " +

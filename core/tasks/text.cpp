@@ -1,7 +1,6 @@
 // `text`: any text file, character by character; every position is answered with the next character.
 #include <filesystem>
 
-#include "core/io/atomic_file.h"
 #include "core/tasks/suite.h"
 
 namespace afterglow {
@@ -112,7 +111,7 @@ class Text final : public Task {
 std::unique_ptr<Task> make_text(const Fields& fields) {
   const int length = fields.integer("length");
   const std::string path = fields.text("path");
-  const std::u32string characters = decoded(fields, path, read_file(path, max_file));
+  const std::u32string characters = decoded(fields, path, fields.file("path", max_file));
   const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 1);
   if (characters.size() < needed)
     fields.refuse(path + " holds " + std::to_string(characters.size()) + " characters, but windows of " +

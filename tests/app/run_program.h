@@ -42,14 +42,19 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
+/// A line of a shell in a folder, with $AFTERGLOW as the program; what the line does not send elsewhere comes back.
+inline ProgramResult run_line(const std::string& line, const std::filesystem::path& folder) {
+  const std::string out = (folder / ".stdout").string(), err = (folder / ".stderr").string();
+  const std::string command = "cd '" + folder.string() + "' && AFTERGLOW='" + program_file().string() + "' && { " +
+                              line + "; } >'" + out + "' 2>'" + err + "' </dev/null";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
+}
+
 /// `before` stands in front of the command: environment, limits, pipes into it.
 inline ProgramResult run_program(const std::string& arguments, const std::filesystem::path& folder,
                                  const std::string& before = "") {
-  const std::string out = (folder / ".stdout").string(), err = (folder / ".stderr").string();
-  const std::string command = "cd '" + folder.string() + "' && " + before + " '" + program_file().string() + "' " +
-                              arguments + " >'" + out + "' 2>'" + err + "' </dev/null";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
+  return run_line(before + " \"$AFTERGLOW\" " + arguments, folder);
 }
 
 }  // namespace afterglow

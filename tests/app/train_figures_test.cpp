@@ -31,7 +31,7 @@ TEST(TrainFigures, EveryPlotThatHasAFigureIsWritten) {
   for (const PlotKind& kind : plot_kinds()) {
     for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
       with_figures.insert(std::string(kind.id));
-      EXPECT_TRUE(std::filesystem::exists(folder.path() / "out" / (figure.id + "_small_seed3_step12.svg")))
+      EXPECT_TRUE(std::filesystem::exists(folder.path() / "out/figures_small_seed3_step12" / (figure.id + ".svg")))
           << figure.id << " of " << kind.id;
     }
   }

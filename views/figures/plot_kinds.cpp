@@ -237,7 +237,8 @@ std::string provenance_of(const Observation& o) {
   std::string line = o.preset.empty() ? "afterglow" : o.preset;
   line += " · seed " + std::to_string(o.seed) + " · step " + std::to_string(o.step);
   if (!o.checksum.empty() && o.checksum_step == o.step) line += " · " + o.checksum;
-  if (!o.device.empty()) line += " · " + o.device;
+  // "CPU, 2 threads": a figure is the same for any number of them.
+  if (!o.device.empty()) line += " · " + o.device.substr(0, o.device.find(", "));
   return line;
 }
 

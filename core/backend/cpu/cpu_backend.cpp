@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/backend/host_memory.h"
+
 namespace afterglow {
 
 namespace {
@@ -42,6 +44,7 @@ std::string CpuBackend::description() const {
 bool CpuBackend::supports(DType) const { return true; }
 
 void* CpuBackend::allocate(std::size_t bytes) {
+  require_host_memory(bytes);
   void* address = allocate_host(bytes);
   sizes_[address] = bytes;
   held_ += bytes;

@@ -2,11 +2,14 @@
 #include "core/engine/recipe/recipe.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numbers>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/terminal_text.h"
 
 namespace afterglow {
 
@@ -180,7 +183,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.name = parse_name(source, where);
   recipe.title = get_string(source, "title", recipe.name, where);
   recipe.about = get_string(source, "about", "", where);
-  recipe.seed = static_cast<std::uint64_t>(get_integer(source, "seed", 7, 0, std::int64_t{1} << 53, where));
+  recipe.seed = static_cast<std::uint64_t>(get_integer(source, "seed", 7, 0, largest_seed, where));
   recipe.model = source["model"];
   recipe.task = source["task"];
   recipe.training = parse_training(source.value("training", json::object()), where + ".training");
@@ -225,8 +228,10 @@ void add_layer_setting(json& recipe, const std::string& key, const json& value) 
     throw Error(ExitCode::usage, "--set " + key + "=" + value.dump() + ": a number of a layer is a number");
   json& commands = recipe["commands"];
   if (!commands.is_array()) commands = json::array();
-  const auto later =
-      std::find_if(commands.begin(), commands.end(), [](const json& command) { return command.value("step", 0) > 0; });
+  const auto later = std::find_if(commands.begin(), commands.end(), [](const json& command) {
+    const json step = command.is_object() ? command.value("step", json()) : json();
+    return step.is_number() && step > 0;
+  });
   commands.insert(later, json{{"step", 0}, {"name", "set"}, {"value", {{"key", key}, {"to", value}}}});
 }
 
@@ -239,6 +244,7 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   }
   std::string key = assignment.substr(0, equals);
   const std::string text = assignment.substr(equals + 1);
+  if (!is_utf8(assignment)) throw Error(ExitCode::usage, "--set " + assignment + ": this is no UTF-8 text");
   json value = json::parse(text, nullptr, false);
   if (value.is_discarded()) value = text;
   if (is_layer_setting(assignment)) return add_layer_setting(recipe, key, value);
@@ -252,9 +258,11 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   for (std::size_t dot = key.find('.'); dot != std::string::npos; begin = dot + 1, dot = key.find('.', begin)) {
     const std::string part = key.substr(begin, dot - begin);
     if (place->is_array()) {
-      const std::size_t index =
-          part.find_first_not_of("0123456789") == std::string::npos ? std::stoul(part) : place->size();
-      if (index >= place->size()) throw Error(ExitCode::usage, "--set " + key + ": there is no element " + part);
+      std::size_t index = 0;
+      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+      const bool is_number = error == std::errc() && end == part.data() + part.size();
+      if (!is_number || index >= place->size())
+        throw Error(ExitCode::usage, "--set " + key + ": there is no element " + part);
       place = &(*place)[index];
     } else {
       if (!place->is_object() || !place->contains(part))

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -49,7 +50,7 @@ RunStatus status_of(const TrainingRun& run) {
   now.measures = trainer.measures();
   now.settings = trainer.settings();
   now.runs.push_back(run.curves());
-  now.recipe = to_json(recipe).dump();
+  now.recipe = carried_text(recipe);
   return now;
 }
 

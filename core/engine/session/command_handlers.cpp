@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/engine/session/session_worker.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -73,7 +74,8 @@ void discard(SessionWorker& worker, const Command&, const json& value) { worker.
 
 void reseed(SessionWorker& worker, const Command&, const json& value) {
   const auto next = static_cast<std::int64_t>(worker.run().recipe().seed) + 1;
-  worker.restart(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(value, "seed", next))));
+  worker.restart(
+      static_cast<std::uint64_t>(std::clamp<std::int64_t>(integer_in(value, "seed", next), 0, largest_seed)));
 }
 
 void set(SessionWorker& worker, const Command&, const json& value) {
@@ -118,10 +120,11 @@ void compare(SessionWorker& worker, const Command&, const json& value) {
 void save(SessionWorker& worker, const Command&, const json& value) {
   const TrainingRun& run = worker.run();
   const std::string path = text_in(value, "path", "");
-  if (!path.empty()) return worker.save(path);
+  if (!path.empty()) return worker.save(path, Existing::replace_in_folder);
   const std::filesystem::path& folder = worker.options().save_folder;
-  if (!folder.empty()) ensure_folder(folder);
-  worker.save(free_path(folder / (snapshot_stem(run.recipe(), run.step()) + ".safetensors")).string());
+  std::error_code ignored;  // a folder that cannot be made is told when the snapshot is written
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  worker.save(folder / (snapshot_stem(run.recipe(), run.step()) + ".safetensors"), Existing::keep);
 }
 
 /// Commands that change what the probe asks, and nothing of the run.

@@ -8,6 +8,7 @@
 
 #include "core/engine/session/command_handlers.h"
 #include "core/io/error.h"
+#include "core/io/safetensors_writer.h"
 
 namespace afterglow {
 
@@ -264,9 +265,8 @@ void SessionWorker::change(const std::string& key, double to, bool is_live) {
   analyse_afresh();
 }
 
-void SessionWorker::save(const std::string& path) {
-  write_snapshot(path, run().snapshot());
-  report(Severity::info, "snapshot written: " + path);
+void SessionWorker::save(const std::filesystem::path& path, Existing existing) {
+  report(Severity::info, "snapshot written: " + write_safetensors(path, run().snapshot().file, existing).string());
 }
 
 /// The run as it is; where the device no longer answers, as it was kept last.

@@ -15,6 +15,7 @@
 #include "core/engine/session/run_archive.h"
 #include "core/engine/session/run_control.h"
 #include "core/engine/session/session.h"
+#include "core/io/atomic_file.h"
 
 namespace afterglow {
 
@@ -61,7 +62,7 @@ class SessionWorker {
   void open(const SavedRun& saved);
   /// Trains presets to their ends, one after the other; opening anything else ends it.
   void compare(std::deque<std::string> presets);
-  void save(const std::string& path);
+  void save(const std::filesystem::path& path, Existing existing);
   /// The run goes on elsewhere from its present step; what came before stays as an earlier run.
   void change_device(const std::string& name);
   void change_precision(Precision precision);

@@ -167,7 +167,7 @@ void write_table_csv(const std::filesystem::path& path, const Table& table, cons
   for (std::size_t m = 0; m < values.size(); ++m)
     columns.push_back({heading(table.metrics[m].name, table.metrics[m].unit), values[m]});
   columns.push_back({"checksum", checksums});
-  write_csv(path, columns);
+  write_csv(path, columns, Existing::replace_in_folder);
 }
 
 }  // namespace afterglow

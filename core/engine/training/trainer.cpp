@@ -6,6 +6,7 @@
 
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/pinned_array.h"
+#include "core/engine/training/setting_check.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/ops/ops.h"
@@ -84,23 +85,14 @@ double Trainer::get(std::string_view key) const {
 }
 
 void Trainer::set(std::string_view key, double value) {
-  for (const Setting& setting : settings()) {
-    if (setting.key != key) continue;
-    if (!(value >= setting.minimum && value <= setting.maximum) || (setting.integer && value != std::floor(value))) {
-      throw Error(ExitCode::bad_input, setting.key + ": " + std::to_string(value) + " is outside " +
-                                           std::to_string(setting.minimum) + " to " + std::to_string(setting.maximum) +
-                                           (setting.integer ? ", whole numbers only" : ""));
-    }
-    if (objective_->set(key, value)) {
-      program_.reset();  // the captured step holds the old value
-      plain_steps_ = 0;
-      return;
-    }
-    change_setting(config_, key, value);
-    if (key == "batch") make_batch();
+  check_setting(settings(), key, value);
+  if (objective_->set(key, value)) {
+    program_.reset();  // the captured step holds the old value
+    plain_steps_ = 0;
     return;
   }
-  get(key);
+  change_setting(config_, key, value);
+  if (key == "batch") make_batch();
 }
 
 void Trainer::reset_settings() {

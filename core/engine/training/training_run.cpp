@@ -7,7 +7,9 @@
 #include <limits>
 #include <map>
 
+#include "core/engine/training/setting_check.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
 
 namespace afterglow {
 
@@ -33,6 +35,24 @@ std::vector<std::string> labels_of(const Trainer& trainer) {
   return labels;
 }
 
+/// Throws Error(bad_input) for a command that could not be carried out when its step has come.
+void check_commands(const Recipe& recipe, const Trainer& trainer) {
+  const std::vector<Setting> settings = trainer.settings();
+  for (const TimedCommand& timed : recipe.commands) {
+    if (timed.command.name != "set") continue;
+    const std::string where = "the command of step " + std::to_string(timed.step) + ", set " + timed.command.value;
+    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
+    const std::string key = get_string(value, "key", std::nullopt, where);
+    const double to = get_number(value, "to", std::nullopt, -INFINITY, INFINITY, where);
+    get_bool(value, "live", false, where);
+    try {
+      check_setting(settings, key, to);
+    } catch (const Error& error) {
+      throw Error(error.code(), where + ": " + error.what());
+    }
+  }
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit)
@@ -40,6 +60,7 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
       trainer_(std::make_unique<Trainer>(recipe_, backend)),
       history_(history_limit),
       record_(labels_of(*trainer_), recipe_.training.steps) {
+  check_commands(recipe_, *trainer_);
   history_.keep(trainer_->save());
   apply_due_commands();  // they count for who only looks, too
 }
@@ -57,6 +78,7 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   } catch (const Error& error) {
     throw Error(error.code(), snapshot.where + ": " + error.what());
   }
+  check_commands(recipe_, *trainer_);
   rebuild_config();
   record_.begin_after(step());
   if (const auto past = recorded_past(snapshot, trainer_->parts().size())) record_.take(*past);

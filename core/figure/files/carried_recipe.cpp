@@ -152,7 +152,7 @@ std::optional<std::string> recipe_in_pdf(std::string_view bytes, const std::stri
   return checked(from_base64(rest.substr(line_end, end - line_end)), rest.substr(0, line_end), path);
 }
 
-// Cairo 1.16 always writes the date of the moment; blanks of the same length keep every offset of the file right.
+// Cairo 1.16 always writes a date; blanks of the same length keep every offset of the file right.
 void blank_creation_date(std::string& pdf) {
   const auto start = pdf.rfind("/CreationDate (");
   if (start == std::string::npos) return;

@@ -50,6 +50,30 @@ int free_number(const fs::path& stem, const std::vector<FigureFormat>& formats) 
   }
 }
 
+std::vector<fs::path> overwritten(const fs::path& stem, const std::vector<FigureFormat>& formats,
+                                  const std::vector<std::string>& contents) {
+  std::vector<fs::path> written;
+  for (std::size_t i = 0; i < formats.size(); ++i)
+    written.push_back(
+        write_file_atomically(named(stem, 1, formats[i]), std::string_view(contents[i]), Existing::replace_in_folder));
+  return written;
+}
+
+/// None where one of the names is taken by now.
+std::vector<fs::path> created(const fs::path& stem, int number, const std::vector<FigureFormat>& formats,
+                              const std::vector<std::string>& contents) {
+  std::vector<fs::path> written;
+  for (std::size_t i = 0; i < formats.size(); ++i) {
+    const fs::path name = named(stem, number, formats[i]);
+    if (!create_file_atomically(name, contents[i])) {
+      for (const fs::path& mine : written) fs::remove(mine);
+      return {};
+    }
+    written.push_back(name);
+  }
+  return written;
+}
+
 }  // namespace
 
 std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, std::vector<FigureFormat> formats,
@@ -65,13 +89,11 @@ std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, s
   if (from_name) stem.replace_extension();
   std::vector<std::string> contents;
   for (const FigureFormat format : formats) contents.push_back(bytes_of(figure, format, page, options));
-  const int number = options.overwrite ? 1 : free_number(stem, formats);
-  std::vector<fs::path> written;
-  for (std::size_t i = 0; i < formats.size(); ++i) {
-    written.push_back(named(stem, number, formats[i]));
-    write_file_atomically(written.back(), contents[i]);
+  if (options.overwrite) return overwritten(stem, formats, contents);
+  for (;;) {  // until no other program takes one of the names meanwhile
+    const std::vector<fs::path> written = created(stem, free_number(stem, formats), formats, contents);
+    if (!written.empty()) return written;
   }
-  return written;
 }
 
 std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, std::vector<FigureFormat> formats,

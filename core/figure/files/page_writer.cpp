@@ -279,6 +279,8 @@ void set_metadata(cairo_surface_t* surface, const Figure& figure) {
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, printable(figure.title).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, printable(figure.provenance).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "Afterglow");
+  // Without it cairo writes the moment and the time zone, whose length depends on the machine.
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, "2000-01-01T00:00:00Z");
 }
 
 }  // namespace

@@ -112,6 +112,8 @@ TEST(Recipe, AssignmentsReachEveryPart) {
   EXPECT_THROW(apply_assignment(json, "nonsense"), Error);
   EXPECT_THROW(apply_assignment(json, "model.blocks.9.mixer.K=4"), Error);
   EXPECT_THROW(apply_assignment(json, "nowhere.to.be=1"), Error);
+  EXPECT_THROW(apply_assignment(json, "model.blocks.99999999999999999999999.mixer.K=4"), Error);
+  EXPECT_THROW(apply_assignment(json, "title=caf\xe9"), Error);
 }
 
 TEST(Schedule, WarmsUpAndEndsAtTheFinalRate) {

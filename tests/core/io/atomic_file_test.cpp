@@ -1,13 +1,19 @@
 // Whole files: round trips, and every way in which writing can fail leaves the old file and no stray one.
 #include "core/io/atomic_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <set>
+#include <thread>
 
+#include "core/io/temporary_file.h"
 #include "tests/core/io/temporary_folder.h"
 
 namespace afterglow {
@@ -160,6 +166,69 @@ TEST_F(AtomicFile, FreePathCountsOnInsteadOfOverwriting) {
   EXPECT_EQ(free_path(file("spectrum.svg")), file("spectrum_3.svg"));
   fs::create_symlink("nowhere", file("dangling"));
   EXPECT_EQ(free_path(file("dangling")), file("dangling_2"));
+}
+
+TEST_F(AtomicFile, KeepingGivesTheNextFreeNameAndReturnsIt) {
+  put("a.txt", "old");
+  EXPECT_EQ(write_file_atomically(file("a.txt"), "new", Existing::keep), file("a_2.txt"));
+  EXPECT_EQ(write_file_atomically(file("b.txt"), "first", Existing::keep), file("b.txt"));
+  EXPECT_EQ(content_of(file("a.txt")), "old");
+  EXPECT_EQ(content_of(file("a_2.txt")), "new");
+}
+
+// All begin at once, so that many find the same name free.
+TEST_F(AtomicFile, WritersBesideEachOtherNeverReplaceAnothersFile) {
+  constexpr int writers = 8, rounds = 20;
+  std::vector<std::thread> threads;
+  std::atomic<int> ready = 0;
+  for (int i = 0; i < writers; ++i) {
+    threads.emplace_back([&, i] {
+      for (ready++; ready < writers;) std::this_thread::yield();
+      for (int round = 0; round < rounds; ++round)
+        write_file_atomically(file("a"), std::to_string(i * rounds + round), Existing::keep);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<std::string> contents;
+  for (const std::string& name : names()) contents.insert(content_of(file(name)));
+  EXPECT_EQ(contents.size(), static_cast<std::size_t>(writers * rounds));
+}
+
+TEST_F(AtomicFile, CreatingWritesNothingWhereSomethingIs) {
+  EXPECT_TRUE(create_file_atomically(file("a"), "first"));
+  EXPECT_FALSE(create_file_atomically(file("a"), "second"));
+  EXPECT_EQ(content_of(file("a")), "first");
+  EXPECT_THAT(names(), ElementsAre("a"));
+}
+
+TEST_F(AtomicFile, LinksThatLeadElsewhereAreRefusedWhenAsked) {
+  fs::create_directory(file("there"));
+  put("there/real", "old");
+  put("near", "old");
+  fs::create_symlink("there/real", file("far"));
+  fs::create_symlink("near", file("beside"));
+  EXPECT_THAT(
+      message_of(ExitCode::bad_input, [&] { write_file_atomically(file("far"), "new", Existing::replace_in_folder); }),
+      AllOf(HasSubstr("symbolic link"), HasSubstr("there/real"), HasSubstr("remove")));
+  write_file_atomically(file("beside"), "new", Existing::replace_in_folder);
+  EXPECT_EQ(content_of(file("there/real")), "old");
+  EXPECT_EQ(content_of(file("near")), "new");
+}
+
+TEST_F(AtomicFile, PipesAreRefusedInsteadOfWaitedFor) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { read_file(file("pipe"), 100); }), HasSubstr("pipe"));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { write_file_atomically(file("pipe"), "x"); }),
+              HasSubstr("nothing reads"));
+}
+
+TEST_F(AtomicFile, WhatAKilledProgramLeftIsRemovedAndWhatIsBeingWrittenStays) {
+  put(".afterglow-1-0.tmp", "half");
+  put(".afterglow-notes.txt", "mine");
+  const Descriptor busy(::open(put(".afterglow-2-0.tmp", "half").c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(busy.get(), LOCK_EX), 0);
+  write_file_atomically(file("a"), "x");
+  EXPECT_THAT(names(), UnorderedElementsAre("a", ".afterglow-2-0.tmp", ".afterglow-notes.txt"));
 }
 
 TEST_F(AtomicFile, PathsThatTheSystemWouldCutAreRefused) {

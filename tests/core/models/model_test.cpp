@@ -62,6 +62,10 @@ TEST(Model, MessagesNameBlockAndField) {
               AllOf(HasSubstr("blocks[1].mlp"), HasSubstr("d_ff")));
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [{"mixr": {"kind": "ska"}}]})"),
               AllOf(HasSubstr("mixr"), HasSubstr("mixer")));
+  EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [
+                {"mlp": {"kind": "swiglu", "d_ff": 4}, "repeat": 1000},
+                {"mlp": {"kind": "swiglu", "d_ff": 4}, "repeat": 1000}]})"),
+              AllOf(HasSubstr("2000 blocks"), HasSubstr("1024"), HasSubstr("repeat")));
   EXPECT_THAT(message_of(R"({"d_model": 1e9, "vocab": 8, "blocks": []})"), HasSubstr("d_model"));
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [{"mixer": 3}]})"), HasSubstr("kind"));
 }

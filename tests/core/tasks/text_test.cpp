@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "tests/core/tasks/task_support.h"
 #include "tests/support/folders.h"
@@ -96,6 +97,15 @@ TEST_F(TextTask, RefusesMissingFilesFoldersAndBadPaths) {
   EXPECT_THAT(refusal({{"kind", "text"}}), HasSubstr("'path' is missing"));
   EXPECT_THAT(refusal({{"kind", "text"}, {"path", ""}}), HasSubstr("'path' is"));
   EXPECT_THAT(refusal({{"kind", "text"}, {"path", 3}}), HasSubstr("'path' is 3"));
+}
+
+TEST_F(TextTask, AHashRefusesAnotherContentUnderTheSameName) {
+  const std::string text(200, 'a');
+  nlohmann::json task = config(text, 8);
+  task["hash"] = hex16(checksum(std::as_bytes(std::span(text))));
+  EXPECT_EQ(refusal(task), "accepted");
+  config(text + "b", 8);
+  EXPECT_THAT(refusal(task), ::testing::AllOf(HasSubstr(path), HasSubstr("not the file"), HasSubstr("--data")));
 }
 
 TEST_F(TextTask, RefusesMoreCharactersThanAModelCouldName) {

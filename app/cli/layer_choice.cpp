@@ -1,0 +1,118 @@
+// Reads names of layers, and finds out of an observation which layers a plot can show.
+#include "app/cli/layer_choice.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/solver_view.h"
+#include "core/engine/observation/theory_view.h"
+#include "core/io/error.h"
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+namespace {
+
+/// "1 ska" as it is typed: "1.ska".
+std::string typed_name(const LayerSummary& layer) {
+  std::string name = layer.label;
+  std::ranges::replace(name, ' ', '.');
+  return name;
+}
+
+std::string shown_name(const ModelSummary& model, int layer) {
+  return std::to_string(layer) + " (" + typed_name(model.layers[static_cast<std::size_t>(layer)]) + ")";
+}
+
+std::string list_of(const ModelSummary& model, const std::vector<int>& layers) {
+  std::string list;
+  for (const int layer : layers) list += (list.empty() ? "" : ", ") + shown_name(model, layer);
+  return list;
+}
+
+std::vector<int> all_layers(const ModelSummary& model) {
+  std::vector<int> layers(model.layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<int>(i);
+  return layers;
+}
+
+bool is_meant(const std::string& name, const LayerSummary& layer, int index) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size()) return number == index;
+  return name == layer.label || name == typed_name(layer) || name == layer.scope || name == layer.kind;
+}
+
+/// Whether the plot says that it is of this layer when it is chosen: few plots show a layer without heads.
+bool names_layer(const PlotKind& kind, const Observation& observation, int layer) {
+  Selection selection;
+  selection.layer = layer;
+  return kind.subtitle(observation, selection).find(observation.model.layers[static_cast<std::size_t>(layer)].label) !=
+         std::string::npos;
+}
+
+/// The layers that the results show; of those that follow the choice the one that was taken. None: the plot shows no
+/// layer of its own.
+std::vector<int> shown_layers(const PlotKind& kind, const Observation& observation) {
+  const AnalysisSet analyses = kind.analyses;
+  std::vector<int> layers;
+  const auto add = [&](int layer) {
+    if (layer >= 0 && std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
+  };
+  if (has(analyses, Analysis::spectra) && observation.spectra) {
+    for (const HeadSpectrum& head : observation.spectra->heads) add(head.layer);
+    for (const MlpSpectrum& mlp : observation.spectra->mlps) {
+      if (names_layer(kind, observation, mlp.layer)) add(mlp.layer);
+    }
+  }
+  if (!layers.empty()) return layers;
+  if (has(analyses, Analysis::solvers) && observation.solvers) {
+    add(observation.solvers->layer);
+    add(observation.solvers->gate_layer);
+  }
+  if (has(analyses, Analysis::trace) && observation.trace) add(observation.trace->layer);
+  if (has(analyses, Analysis::influence) && observation.influence) {
+    for (const RoutingView& routing : observation.influence->routing) add(routing.layer);
+    for (const InfluenceTail& tail : observation.influence->blocks) add(tail.layer);
+  }
+  return layers;
+}
+
+}  // namespace
+
+int layer_of_name(const std::string& name, const ModelSummary& model) {
+  if (name.empty()) return -1;
+  std::vector<int> meant;
+  for (const int layer : all_layers(model)) {
+    if (is_meant(name, model.layers[static_cast<std::size_t>(layer)], layer)) meant.push_back(layer);
+  }
+  if (meant.size() == 1) return meant.front();
+  throw Error(ExitCode::usage, "--layer " + name + (meant.empty() ? ": there is no such layer" : " is not one layer") +
+                                   " in " + model.name + "; there are " +
+                                   list_of(model, meant.empty() ? all_layers(model) : meant));
+}
+
+void require_shown(const PlotKind& kind, const Observation& observation, int layer, int head, int token) {
+  const ModelSummary& model = observation.model;
+  const std::vector<int> layers = shown_layers(kind, observation);
+  const std::string plot = "plot " + std::string(kind.id);
+  if (layer >= 0 && !layers.empty() && std::ranges::find(layers, layer) == layers.end())
+    throw Error(ExitCode::usage, plot + " has nothing to show of layer " + shown_name(model, layer) + "; it has of " +
+                                     list_of(model, layers));
+  const int shown = layer >= 0 || layers.empty() ? layer : layers.front();
+  const int heads = shown >= 0 ? model.layers[static_cast<std::size_t>(shown)].heads : 0;
+  if (head > 0 && head >= heads) {
+    const std::string there_are =
+        heads > 0 ? "layer " + shown_name(model, shown) + " has heads 0 to " + std::to_string(heads - 1)
+                  : "there is no layer with heads that it shows";
+    throw Error(ExitCode::usage, plot + ": there is no head " + std::to_string(head) + "; " + there_are);
+  }
+  const std::size_t tokens = observation.trace ? observation.trace->steps.size() : 0;
+  if (token >= 0 && tokens > 0 && static_cast<std::size_t>(token) >= tokens)
+    throw Error(ExitCode::usage, plot + ": there is no token " + std::to_string(token) +
+                                     "; the sequence has tokens 0 to " + std::to_string(tokens - 1));
+}
+
+}  // namespace afterglow

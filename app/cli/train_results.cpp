@@ -1,0 +1,147 @@
+// Writes the files of a training.
+#include "app/cli/train_results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+#include "app/cli/start.h"
+#include "core/figure/files/figure_files.h"
+#include "core/figure/files/page_writer.h"
+#include "core/io/csv.h"
+#include "core/io/safetensors_writer.h"
+#include "views/figures/plot_kinds.h"
+
+namespace afterglow {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<double> column(const Values& curve) {
+  const std::span<const double> numbers = curve.span();
+  return {numbers.begin(), numbers.end()};
+}
+
+std::vector<CsvColumn> metrics_of(const RunCurves& curves, const MeasureNames& names) {
+  std::string quality = names.quality;
+  std::ranges::replace(quality, ' ', '_');
+  std::vector<double> steps, held_out(curves.loss.size(), NAN);
+  for (std::size_t i = 0; i < curves.loss.size(); ++i)
+    steps.push_back(static_cast<double>(curves.first_step) + static_cast<double>(i));
+  for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(curves.held_out_step[i]);
+    if (step >= curves.first_step)  // a resumed run remembers evaluations from before
+      held_out[static_cast<std::size_t>(step - curves.first_step)] = curves.held_out_accuracy[i];
+  }
+  std::vector<CsvColumn> columns = {
+      {"step", steps},
+      {names.loss_unit.empty() ? "loss" : "loss [" + names.loss_unit + "]", column(curves.loss)},
+      {quality, column(curves.accuracy)},
+      {"held_out_" + quality, held_out},
+      {"learning_rate", column(curves.learning_rate)},
+      {"gradient_norm", column(curves.gradient_norm)}};
+  for (const NamedCurve& layer : curves.layer_gradient_norms)
+    columns.push_back({"gradient_norm " + layer.name, column(layer.values)});
+  return columns;
+}
+
+/// A new folder, or with --force the one that is there.
+fs::path make_figure_folder(const fs::path& out, const std::string& stem, bool force) {
+  for (int number = 1;; ++number) {
+    const fs::path folder = out / ("figures_" + stem + (number > 1 ? "_" + std::to_string(number) : ""));
+    std::error_code failed;
+    if (fs::create_directory(folder, failed)) return folder;
+    const fs::file_status there = fs::symlink_status(folder, failed);
+    if (force && fs::is_directory(there)) return folder;
+    if (!fs::exists(there))
+      throw Error(ExitCode::bad_input, folder.string() + ": cannot make this folder; choose another with --out");
+  }
+}
+
+void write_figures(const Observation& observation, bool force, const Interruption& interruption,
+                   TrainResults& results) {
+  WriteOptions write_options;
+  write_options.overwrite = force;
+  std::vector<FigureFormat> formats = {FigureFormat::svg, FigureFormat::csv};
+  if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
+  CurveStore curves;
+  for (const PlotKind& kind : plot_kinds()) {
+    for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
+      if (interruption.is_urgent()) return;
+      const fs::path path = results.figure_folder / (figure.id + ".svg");
+      for (const auto& file : write_figure(figure, path, formats, SizePreset::one_column, write_options))
+        results.figures.push_back(file.string());
+    }
+  }
+}
+
+/// Where a snapshot may go instead, the nearest first.
+std::vector<fs::path> rescue_folders() {
+  std::error_code ignored;
+  std::vector<fs::path> folders{fs::current_path(ignored)};
+  if (const char* home = std::getenv("HOME")) folders.emplace_back(home);
+  folders.push_back(fs::temp_directory_path(ignored));
+  std::erase_if(folders, [](const fs::path& folder) { return folder.empty(); });
+  return folders;
+}
+
+std::string way_on(const fs::path& snapshot) { return "go on with: afterglow train --resume " + snapshot.string(); }
+
+}  // namespace
+
+fs::path write_or_rescue(const Snapshot& snapshot, const fs::path& folder, const CommonOptions& common) {
+  const std::string name = snapshot_stem(snapshot.recipe, snapshot.step) + ".safetensors";
+  try {
+    return write_safetensors(folder / name, snapshot.file, existing_files(common));
+  } catch (const Error& error) {
+    for (const fs::path& other : rescue_folders()) {
+      fs::path rescued;
+      try {
+        rescued = write_safetensors(other / name, snapshot.file, Existing::keep);
+      } catch (const Error&) {
+        continue;
+      }
+      throw Error(error.code(), std::string(error.what()) + ". The training is kept elsewhere; " + way_on(rescued));
+    }
+    throw;
+  }
+}
+
+void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, const CommonOptions& common,
+                       const Error& error) {
+  const std::optional<Snapshot> kept = run.kept_snapshot();
+  if (!kept || kept->step <= run.oldest_step()) throw error;
+  const fs::path path = write_or_rescue(*kept, options.out, common);
+  throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) + " is kept; " +
+                                way_on(path) + (error.code() == ExitCode::no_gpu ? " --device cpu" : ""));
+}
+
+TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
+                           const CommonOptions& common, const Interruption& interruption) {
+  TrainingRun& run = analysed.run();
+  const std::string stem = snapshot_stem(run.recipe(), run.step());
+  const Existing existing = existing_files(common);
+  TrainResults results;
+  results.snapshot = write_or_rescue(run.snapshot(), options.out, common);
+  if (!run.failure().empty())
+    throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());
+  try {
+    results.metrics =
+        write_csv(options.out / ("metrics_" + stem + ".csv"), metrics_of(curves, run.trainer().measures()), existing);
+    results.recipe = write_file_atomically(options.out / ("recipe_" + stem + ".json"),
+                                           to_json(run.recipe()).dump(2) + "\n", existing);
+    if (!options.figures || interruption.is_urgent()) return results;
+    results.figure_folder = make_figure_folder(options.out, stem, common.force);
+    write_figures(analysed.observe(all_analyses), common.force, interruption, results);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(error.what()) + ". The snapshot is written: " + results.snapshot.string());
+  } catch (const std::bad_alloc&) {
+    throw Error(ExitCode::out_of_memory,
+                "not enough memory for the figures. The snapshot is written: " + results.snapshot.string());
+  }
+  return results;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,32 @@
+// What a training leaves in its folder: snapshot first, as it alone can be gone on from, then curves, recipe, figures.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "app/cli/command_line.h"
+#include "app/cli/interruption.h"
+#include "core/engine/session/analysed_run.h"
+
+namespace afterglow {
+
+struct TrainResults {
+  std::filesystem::path snapshot, metrics, recipe, figure_folder;
+  std::vector<std::string> figures;
+};
+
+/// Writes a snapshot. Where the folder cannot take it, another one does and the Error that is thrown names it: hours of
+/// training are not lost to a full disk.
+std::filesystem::path write_or_rescue(const Snapshot& snapshot, const std::filesystem::path& folder,
+                                      const CommonOptions& common);
+
+/// The end of a training by `error`: writes the state that was kept last, and throws `error` with the way on.
+[[noreturn]] void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, const CommonOptions& common,
+                                    const Error& error);
+
+/// Writes the step that the run is at and the curves of the whole training. When the system wishes an end, figures are
+/// left out: they can be made of the snapshot.
+TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
+                           const CommonOptions& common, const Interruption& interruption);
+
+}  // namespace afterglow

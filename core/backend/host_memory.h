@@ -1,0 +1,20 @@
+// How much memory the system still grants, so that a request that is too large is told with its numbers instead of
+// ending the program: a system that lends more than it has kills who uses it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace afterglow {
+
+struct HostMemory {
+  std::uint64_t free_bytes = 0;
+  std::string limit;  ///< what says so, for people: "this machine", "its control group", "ulimit -v"
+};
+
+/// The least of what the machine has free, and what the limits of control groups and of the process leave.
+HostMemory free_host_memory();
+
+/// Throws Error(out_of_memory) with both numbers where less than `bytes` is free. Small requests are not looked at.
+void require_host_memory(std::uint64_t bytes);
+
+}  // namespace afterglow

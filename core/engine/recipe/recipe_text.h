@@ -1,0 +1,17 @@
+// Recipes inside other files, which travel to other people and programs.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "core/engine/recipe/recipe.h"
+
+namespace afterglow {
+
+/// Beyond it the numbers of JSON are no longer exact, and a recipe could not carry its seed.
+constexpr std::int64_t largest_seed = std::int64_t{1} << 53;
+
+/// The JSON text that a figure carries: of a task's file its name, not the folder where it lay; its `hash` tells
+/// whether a file of that name is the same.
+std::string carried_text(const Recipe& recipe);
+
+}  // namespace afterglow

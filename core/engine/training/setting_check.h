@@ -1,0 +1,13 @@
+// What a hyperparameter may be, asked before it is changed.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "core/engine/observation/observation.h"
+
+namespace afterglow {
+
+/// Throws Error(bad_input) for a value outside of its setting's range, and for a key that no setting has.
+void check_setting(std::span<const Setting> settings, std::string_view key, double value);
+
+}  // namespace afterglow

@@ -1,0 +1,15 @@
+// Foreign text on its way to a terminal: names of files, titles of recipes, arguments.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace afterglow {
+
+/// One line: control characters, which could move the cursor or change colours, and bytes that are no UTF-8 are written
+/// out as \x1b.
+std::string terminal_text(std::string_view text);
+
+/// Whether all of it is UTF-8.
+bool is_utf8(std::string_view text);
+
+}  // namespace afterglow

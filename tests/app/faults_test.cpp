@@ -1,0 +1,84 @@
+// Calls of the system fail one after the other: the program ends with a documented code and a sentence, leaves whole
+// files and no others, and goes on where it can.
+#include <gmock/gmock.h>
+
+#include "core/engine/training/snapshot.h"
+#include "tests/app/program_test.h"
+
+namespace afterglow {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FaultResult : ProgramResult {
+  bool has_happened = false;
+};
+
+class Faults : public ProgramTest {
+ protected:
+  /// `fault` as tests/preload/faults.cpp reads it.
+  FaultResult run_with(const std::string& fault, const std::string& arguments) {
+    const fs::path fired = folder_ / "fired", library = build_folder() / "lib/libafterglow_faults.so";
+    fs::remove(fired);
+    const ProgramResult result =
+        run(arguments, "HOME=$PWD TMPDIR=$PWD AFTERGLOW_FAULT='" + fault +
+                           "' AFTERGLOW_FAULT_FIRED=fired LD_PRELOAD='" + library.string() + "'");
+    return {result, fs::exists(fired)};
+  }
+
+  void expect_order(const FaultResult& result, const std::string& fault, std::initializer_list<int> codes) {
+    EXPECT_THAT(codes, testing::Contains(result.code)) << fault << ": " << result.err;
+    EXPECT_TRUE(result.code == 0 || result.err.find("afterglow: ") != std::string::npos) << fault << ": " << result.err;
+    EXPECT_THAT(files(".", ".tmp"), testing::IsEmpty()) << fault;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      if (entry.path().extension() != ".safetensors") continue;
+      EXPECT_NO_THROW(read_snapshot(entry.path())) << fault;
+    }
+  }
+  static constexpr const char* training =
+      "train --recipe small.json --device cpu --threads 2 --no-figures --until 2 --force --out out";
+};
+
+TEST_F(Faults, EveryCallThatWritesMayFail) {
+  for (const std::string call : {"open", "write", "fsync", "rename"}) {
+    bool has_happened = true;
+    for (int number = 1; has_happened && number < 100; ++number) {
+      const std::string fault = call + " " + std::to_string(number);
+      const FaultResult result = run_with(fault, training);
+      has_happened = result.has_happened;
+      expect_order(result, fault, {0, 1, 3});
+      EXPECT_TRUE(has_happened || result.code == 0) << fault;
+    }
+    EXPECT_FALSE(has_happened);
+  }
+}
+
+// The first snapshot fails in its folder and is written to the next best one.
+TEST_F(Faults, ASnapshotThatCannotBeWrittenIsKeptElsewhere) {
+  const FaultResult result = run_with("rename 1", training);
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, testing::HasSubstr("go on with: afterglow train --resume"));
+  EXPECT_EQ(read_snapshot(folder_ / "small_seed3_step2.safetensors").step, 2);
+}
+
+TEST_F(Faults, ThreadsMayBeMissing) {
+  const FaultResult result = run_with("thread 1 on", training);
+  EXPECT_TRUE(result.has_happened);
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(Faults, AllocationsMayFailOnceOrFromThenOn) {
+  for (const char* how : {"", " on"}) {
+    bool has_happened = true;
+    for (long number = 1; has_happened && number < 10'000'000; number += 1 + number / 3) {
+      const std::string fault = "malloc " + std::to_string(number) + how;
+      const FaultResult result = run_with(fault, training);
+      has_happened = result.has_happened;
+      expect_order(result, fault, {0, 5});
+    }
+    EXPECT_FALSE(has_happened);
+  }
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,179 @@
+// What one asks for is what one gets, or one is told what there is.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "core/io/csv.h"
+#include "tests/app/program_test.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Options : public ProgramTest {
+ protected:
+  /// What `plot` says of a wrong choice.
+  std::string refusal(const std::string& arguments, int code = 2) {
+    const ProgramResult result = run("plot " + arguments + " --recipe small.json --steps 2 --device cpu --svg no.svg");
+    EXPECT_EQ(result.code, code) << arguments << ": " << result.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "no.svg")) << arguments;
+    return result.err;
+  }
+};
+
+TEST_F(Options, HelpOfEveryCommandHasItsOwnExamplesAndTheCommonOptions) {
+  for (const std::string command : {"train", "eval", "plot", "info", "bench", "soak", "layer", "table"}) {
+    const ProgramResult help = run(command + " --help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, HasSubstr("afterglow " + command + " ")) << "an example of its own";
+    EXPECT_THAT(help.out, Not(HasSubstr("the window, training"))) << "not the window's";
+    for (const char* option : {"--json", "--quiet", "--device", "--threads", "--precision", "--force"})
+      EXPECT_THAT(help.out, HasSubstr(option)) << command;
+  }
+}
+
+TEST_F(Options, LayersAreFoundByNumberAndName) {
+  const auto figure = [&](const std::string& layer) {
+    const ProgramResult result = run("plot spectrum --layer '" + layer +
+                                     "' --head 1 --recipe small.json --steps 2 --device cpu --force --csv s.csv");
+    EXPECT_EQ(result.code, 0) << layer << ": " << result.err;
+    return text_of(folder_ / "s.csv");
+  };
+  const std::string by_number = figure("3");
+  for (const char* name : {"1.ska", "1 ska", "ska"}) EXPECT_EQ(figure(name), by_number);
+  const ProgramResult mlp =
+      run("plot spectrum --layer koopman_mlp --recipe small.json --steps 2 --device cpu --csv mlp.csv");
+  EXPECT_EQ(mlp.code, 0) << mlp.err;
+  EXPECT_NE(text_of(folder_ / "mlp.csv"), by_number);
+}
+
+TEST_F(Options, LayersHeadsAndFiguresThatAreNotThereAreRefusedWithWhatThereIs) {
+  EXPECT_THAT(refusal("spectrum --layer 99"), AllOf(HasSubstr("--layer 99"), HasSubstr("3 (1.ska)")));
+  EXPECT_THAT(refusal("spectrum --layer 1.skaa"), HasSubstr("3 (1.ska)"));
+  EXPECT_THAT(refusal("spectrum --layer 1"), AllOf(HasSubstr("1 (0.mamba2)"), HasSubstr("3 (1.ska)")));
+  EXPECT_THAT(refusal("power_filter --layer 1.koopman_mlp"), AllOf(HasSubstr("of 3 (1.ska)"), Not(HasSubstr(", 4"))));
+  EXPECT_THAT(refusal("perturbation --layer 0.mamba2"), HasSubstr("3 (1.ska)"));
+  EXPECT_THAT(refusal("spectrum --head 99"), HasSubstr("heads 0 to 1"));
+  EXPECT_THAT(refusal("stepper --layer 1.ska --head 99"), HasSubstr("heads 0 to 1"));
+  EXPECT_THAT(refusal("stepper --token 999"), HasSubstr("tokens 0 to 23"));
+  EXPECT_THAT(refusal("training --figure 99"), HasSubstr("0 (training_"));
+  refusal("spectrum --figure -1");
+}
+
+TEST_F(Options, APlotThatHasNothingToShowSaysWhy) {
+  const ProgramResult none = run("plot spectrum --preset forecast --steps 1 --device cpu --svg no.svg");
+  EXPECT_EQ(none.code, 3) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("spectrum"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "no.svg"));
+  const ProgramResult empty = run("plot training --recipe small.json --steps 0 --device cpu --svg no.svg");
+  EXPECT_EQ(empty.code, 3) << empty.err;
+  EXPECT_THAT(empty.err, HasSubstr("empty"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "no.svg"));
+}
+
+TEST_F(Options, FiguresOfATrainingHaveAFolderOfTheirOwn) {
+  const std::string command = "train --recipe small.json --device cpu --until 3 --json --out out";
+  for (const char* folder : {"out/figures_small_seed3_step3/", "out/figures_small_seed3_step3_2/"}) {
+    const json result = parsed(run(command));
+    ASSERT_FALSE(result["figures"].empty());
+    for (const json& figure : result["figures"]) EXPECT_THAT(figure.get<std::string>(), testing::StartsWith(folder));
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out"))
+    EXPECT_TRUE(entry.is_directory() || entry.path().extension() != ".svg") << entry.path();
+}
+
+TEST_F(Options, FollowingGivesLinesOfJsonAlone) {
+  const ProgramResult result = train("--until 3 --follow");
+  std::istringstream lines(result.out);
+  std::vector<json> objects;
+  for (std::string line; std::getline(lines, line);) objects.push_back(json::parse(line));
+  ASSERT_EQ(objects.size(), 4u) << result.out;
+  EXPECT_EQ(objects[0]["step"], 1);
+  EXPECT_EQ(objects[3]["steps"], 3);
+  EXPECT_EQ(objects[3]["ok"], true);
+}
+
+TEST_F(Options, WhatTheWindowCannotDoIsToldBeforeItOpens) {
+  const auto refused = [&](const std::string& arguments, int code) {
+    const ProgramResult result = run(arguments, "DISPLAY=:none WAYLAND_DISPLAY=");
+    EXPECT_EQ(result.code, code) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(refused("--theme blue", 2), HasSubstr("projector"));
+  EXPECT_THAT(refused("--screenshot nowhere/x.png --frames 1", 3), HasSubstr("nowhere/x.png"));
+  EXPECT_THAT(refused("--screenshot . --frames 1", 3), HasSubstr("--screenshot"));
+}
+
+TEST_F(Options, InfoOfAFileBeginsWithItsSummary) {
+  const std::string snapshot = parsed(train("--until 1 --json"))["snapshot"];
+  const ProgramResult brief = run("info '" + snapshot + "'"), whole = run("info --optimiser '" + snapshot + "'");
+  EXPECT_THAT(brief.out, testing::StartsWith("small"));
+  EXPECT_LT(brief.out.find("checksum"), brief.out.find("embedding.weight"));
+  EXPECT_THAT(brief.out, AllOf(HasSubstr("embedding.weight"), Not(HasSubstr("optim.")), HasSubstr("--optimiser")));
+  EXPECT_THAT(whole.out, HasSubstr("optim.first_moment.embedding.weight"));
+}
+
+TEST_F(Options, EvalSaysTheBindingsOfTheTaskAsTrained) {
+  const std::string snapshot = parsed(train("--until 1 --json"))["snapshot"];
+  EXPECT_THAT(run("eval '" + snapshot + "' --device cpu --examples 4").out, HasSubstr("bindings 2 (as trained)"));
+  EXPECT_EQ(parsed(run("eval '" + snapshot + "' --device cpu --examples 4 --json"))["cells"][0]["bindings"], 2);
+}
+
+TEST_F(Options, DataOfATaskThatReadsNoneIsRefused) {
+  write("a.csv", "date,x\n1,2\n");
+  const ProgramResult result = train("--data a.csv");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("sysprompt"), HasSubstr("takes no --data"), HasSubstr("forecast")));
+}
+
+std::string series_of(int rows, const std::string& last) {
+  std::string text = "date,load\n";
+  for (int i = 0; i < rows; ++i) text += std::to_string(i) + "," + std::to_string((i * 37) % 11) + "\n";
+  return text + last;
+}
+
+// A figure is mailed: it tells neither who made it nor where, and on another machine whether the data are the same.
+TEST_F(Options, FiguresTellTheirDataByNameAndContent) {
+  std::filesystem::create_directory(folder_ / "private");
+  write("private/series.csv", series_of(500, ""));
+  const std::string settings = " --set length=8 --set horizon=4 --set steps=2 --device cpu ";
+  const ProgramResult drawn =
+      run("plot training --preset forecast --data private/series.csv --svg a.svg --pdf a.pdf" + settings);
+  ASSERT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_THAT(text_of(folder_ / "a.svg"), AllOf(HasSubstr("series.csv"), Not(HasSubstr("private"))));
+  const std::string again = "train --no-figures --device cpu --recipe a.svg --out again";
+  const ProgramResult absent = run(again);
+  EXPECT_EQ(absent.code, 3);
+  EXPECT_THAT(absent.err, AllOf(HasSubstr("series.csv"), HasSubstr("--data")));
+  write("series.csv", series_of(500, "500,3\n"));
+  const ProgramResult other = run(again);
+  EXPECT_EQ(other.code, 3);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("not the file"), HasSubstr("--data")));
+  write("series.csv", series_of(500, ""));
+  EXPECT_EQ(run(again).code, 0);
+}
+
+TEST_F(Options, FiguresHaveTheSameBytesOnEveryMachine) {
+  const std::string plot =
+      "plot training --recipe small.json --steps 3 --device cpu --force --svg a.svg --pdf a.pdf --png a.png";
+  ASSERT_EQ(run(plot + " --threads 1", "TZ=UTC").code, 0);
+  const std::string svg = text_of(folder_ / "a.svg"), pdf = text_of(folder_ / "a.pdf"),
+                    png = text_of(folder_ / "a.png");
+  ASSERT_EQ(run(plot + " --threads 3", "TZ=Asia/Kolkata").code, 0);
+  EXPECT_EQ(text_of(folder_ / "a.svg"), svg);
+  EXPECT_TRUE(text_of(folder_ / "a.pdf") == pdf);
+  EXPECT_TRUE(text_of(folder_ / "a.png") == png);
+}
+
+TEST_F(Options, SeedsThatARecipeCannotHoldAreRefused) {
+  EXPECT_EQ(train("--until 1 --seed 9007199254740993").code, 2);
+  const std::string snapshot = parsed(train("--until 1 --json --seed 9007199254740992"))["snapshot"];
+  EXPECT_EQ(run("train --device cpu --no-figures --until 2 --out out --resume '" + snapshot + "'").code, 0);
+}
+
+}  // namespace
+}  // namespace afterglow
