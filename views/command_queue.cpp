@@ -13,4 +13,11 @@ std::string command_value(const std::vector<CommandField>& fields) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+void CommandQueue::drop_controls() {
+  std::erase_if(commands_, [](const Command& command) {
+    const CommandSpec* spec = find_command(command.name);
+    return spec && spec->is_control;
+  });
+}
+
 }  // namespace afterglow

@@ -23,6 +23,8 @@ class CommandQueue {
   /// Empties the queue.
   std::vector<Command> take() { return std::exchange(commands_, {}); }
   const std::vector<Command>& waiting() const { return commands_; }
+  /// Where the controls are locked: forgets what only they may ask for.
+  void drop_controls();
 
  private:
   std::vector<Command> commands_;

@@ -17,6 +17,11 @@ float look_scale(const Theme& theme, double content_scale, double zoom) {
   return static_cast<float>(std::clamp(content_scale, 0.5, 4.0) * std::clamp(zoom, 0.5, 3.0) * theme.text_scale);
 }
 
+float presenting_scale(double window_height) {
+  constexpr double smallest_text = 11, lines = 40;
+  return static_cast<float>(std::clamp(window_height / (lines * smallest_text), 0.5, 8.0));
+}
+
 void apply_style(const Look& look) {
   const Theme& t = *look.theme;
   ImGuiStyle style;

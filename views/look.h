@@ -20,6 +20,8 @@ struct Look {
 const Theme& theme_named(std::string_view name);
 /// The scale of everything for a screen's content scale and the user's zoom.
 float look_scale(const Theme& theme, double content_scale, double zoom);
+/// The scale at which the smallest text is a fortieth of a window's height, as an audience needs it.
+float presenting_scale(double window_height);
 /// Makes Dear ImGui's own widgets (text fields, scroll bars) look like the rest.
 void apply_style(const Look& look);
 

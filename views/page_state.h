@@ -68,6 +68,45 @@ struct ShownPanel {
   std::string panel;
   Rect area;
 };
+/// A row of panels of the last frame; `name` is that of its shares in PageState::splits.
+struct ShownRow {
+  std::string name;
+  std::vector<double> shares;
+  std::vector<std::string> panels;
+};
+
+/// An arrangement of the page under a name of the user's.
+struct Layout {
+  std::string workspace;
+  std::map<std::string, std::vector<double>> splits;
+  std::map<std::string, int> shown_figure;
+  bool operator==(const Layout&) const = default;
+};
+
+/// What the sheet of presets lists under a head of its own.
+enum class PickerSection { models, tables, recent, files };
+inline constexpr int picker_sections = 4;
+
+/// One thing to open: a preset, a table of a paper, a file.
+struct PickerEntry {
+  PickerSection section = PickerSection::models;
+  std::string name, sentence, size, time;  ///< "tiny", what it shows, "110,068 parameters", "about 40 s"
+  std::string words;                       ///< by which it is found, too: its task
+  std::string picture;                     ///< as in Preset
+  Command command;                         ///< what opens it
+  bool is_folder = false;                  ///< choosing it lists what is in it
+};
+
+struct PickerState {
+  bool is_open = false, wants_focus = false;
+  PickerSection section = PickerSection::models;
+  std::string text;
+  int chosen = 0;                    ///< among those that match
+  int columns = 1;                   ///< of cards, in the last frame
+  int generation = 0;                ///< of the field, as in PaletteState
+  std::string folder;                ///< whose files are listed
+  std::vector<PickerEntry> entries;  ///< all that can be opened, as the window found it when the sheet opened
+};
 
 /// The two hints of a first start; each goes once its deed is done and does not come back by itself.
 struct HintState {
@@ -99,6 +138,8 @@ struct PageState {
   std::string workspace = "koopman";
   std::map<std::string, std::vector<double>> splits;  ///< shares of the rows and columns of each workspace, by name
   std::map<std::string, int> shown_figure;  ///< of each panel: index of the one figure to show, -1: as many as fit
+  std::map<std::string, Layout> layouts;    ///< the user's own, by name
+  std::vector<std::string> recent;          ///< files that were opened, the newest first
 
   // Of this sitting.
   Selection selection;
@@ -121,19 +162,28 @@ struct PageState {
   bool shows_interventions = false;         ///< in the last frame: the side column tells what a probe answers
   std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; so the next two
   std::vector<ShownPlot> shown_plots;
+  std::vector<ShownRow> shown_rows;
+  std::string rows_name;           ///< of the shares of those rows in `splits`
+  std::vector<double> row_shares;  ///< of the page's height
+  int panel_page = 0;              ///< of the workspace, whose panels have not all room
+  int panel_pages = 1;
   std::vector<std::string> shown_sliders;
   std::string drawn_panel;            ///< the one that is being drawn
   bool right_click_is_taken = false;  ///< in this frame, by a dot or a plot
   bool wheel_is_taken = false;        ///< in this frame, by a slider
   MenuState menu;
   HintState hints;
-  int shuttle = 0;           ///< speed and direction of J K L
+  int shuttle = 0;               ///< speed and direction of J K L
   std::string step_count = "1";  ///< how many steps the button trains, as it is typed
   std::uint64_t opened = 0;      ///< Observation::opened whose view the page has taken
-  bool presenting = false;   ///< no controls, large type
+  bool presenting = false;       ///< no controls, large type
+  bool is_blank = false;         ///< while presenting: nothing at all
+  bool hides_controls = false;
+  bool is_locked = false;  ///< controls stay hidden, and keys and mouse change nothing of the run
   std::string theme_before;  ///< to go back to afterwards
   TimeFocus time_focus = TimeFocus::steps;
   PaletteState palette;
+  PickerState picker;
   EditState edit;
   CardState card;
   bool help_is_open = false;

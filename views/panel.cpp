@@ -45,17 +45,24 @@ Grid best_grid(int figures, double width, double height, double min_width, doubl
   return {};
 }
 
-void draw_nothing_yet(const Frame& frame, const Panel& panel, const Rect& area) {
+/// Lines of a sentence in the middle of an area; returns where they end.
+double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below) {
   FigureCanvas canvas = frame.look.canvas();
-  const std::string text = panel.kind->subtitle(frame.seen(), frame.state.selection);
   const double width = area.width - frame.px(32), height = frame.px(20);
   const std::vector<std::string> lines = wrapped_text(canvas, text, width, frame.px(body_size), FontFace::regular, 4);
-  double y = area.y + (area.height - static_cast<double>(lines.size()) * height) / 2;
+  double y = area.y + (area.height - below - static_cast<double>(lines.size()) * height) / 2;
   for (const std::string& line : lines) {
     row_text(frame.look, canvas, {area.x + frame.px(16), y, width, height}, line,
              {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
     y += height;
   }
+  return y;
+}
+
+void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
+  if (!fits(*panel.kind, frame.seen().model))
+    return draw_missing(frame, area, why_not(*panel.kind), first_preset_that_shows(panel.kind->needs));
+  draw_sentence(frame, panel.kind->subtitle(frame.seen(), frame.state.selection), area, 0);
 }
 
 int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
@@ -106,7 +113,8 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   row_text(frame.look, canvas, title_row, panel.kind->title,
            {title_size, FontFace::semibold, theme.text, Anchor::start});
   const Rect text = rest(right - frame.px(8));
-  if (text.width > frame.px(40)) {
+  // Where there is no figure, the sentence stands in its place.
+  if (text.width > frame.px(40) && !figures.empty()) {
     row_text(frame.look, canvas, text, panel.kind->subtitle(frame.seen(), frame.state.selection),
              {small_size, FontFace::regular, theme.faint, Anchor::start});
   }
@@ -125,6 +133,19 @@ void open_menu_on_right_click(Frame& frame, const Panel& panel) {
 }
 
 }  // namespace
+
+void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset) {
+  const std::string& model = frame.seen().model.name;
+  const std::string text = std::string(why) + (model.empty() ? "" : " The model " + model + " has none.");
+  const double gap = frame.px(8), height = frame.px(28);
+  const double end = draw_sentence(frame, text, area, preset ? gap + height : 0);
+  if (!preset) return;
+  const std::string label = "Open " + preset->name;
+  const double width = button_width(frame, label, Icon::none);
+  const Rect row{area.x + (area.width - width) / 2, end + gap, width, height};
+  if (button(frame, "open preset", row.x, row, label, Icon::none, ButtonKind::normal, preset->title).clicked)
+    frame.commands.send("load", {{"preset", preset->name}});
+}
 
 ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
                        bool is_on, std::string_view hint, Icon icon) {

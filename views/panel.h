@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/engine/recipe/recipe.h"
 #include "views/frame.h"
 #include "views/widgets.h"
 
@@ -24,6 +25,9 @@ const Panel* find_panel(std::string_view id);
 
 /// As many figures as fit, side by side or stacked, or the one that was chosen in the header.
 void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+/// In the place of panels or figures: why there is nothing, and a button that opens a preset with something to show
+/// (nullptr: none).
+void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset);
 /// The whole panel with frame, header and body. Sets PageState::hovered_panel.
 void draw_panel(Frame& frame, const Panel& panel, const Rect& area);
 

@@ -155,13 +155,14 @@ ButtonResult button(const Frame& frame, const char* id, double x, const Rect& ro
   const Color on_accent = theme.is_dark ? mixed(theme.ground, theme.accent, 0.15) : theme.panel;
   Color ink = is_primary ? on_accent : kind == ButtonKind::quiet ? theme.dim : theme.text;
   if (kind == ButtonKind::quiet && press.hovered) ink = theme.text;
+  if (kind == ButtonKind::dim) ink = press.hovered ? theme.dim : mixed(theme.faint, theme.panel, 0.45);
   const double radius = frame.px(6);
   if (is_primary) {
     canvas.fill_rect(box, radius,
                      press.held      ? mixed(theme.accent, theme.text, 0.2)
                      : press.hovered ? mixed(theme.accent, theme.text, 0.1)
                                      : theme.accent);
-  } else if (kind != ButtonKind::quiet || press.hovered) {
+  } else if ((kind != ButtonKind::quiet && kind != ButtonKind::dim) || press.hovered) {
     canvas.fill_rect(box, radius,
                      press.hovered ? mixed(theme.raised, theme.text, press.held ? 0.12 : 0.06) : theme.raised);
     if (kind == ButtonKind::normal)

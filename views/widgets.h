@@ -36,7 +36,7 @@ Press press_area(const char* id, const Rect& area);
 enum class Icon { none, play, pause, step, again, enlarge, shrink };
 void draw_icon(Canvas& canvas, Icon icon, const Rect& box, Color color);
 
-enum class ButtonKind { normal, primary, quiet, chosen };
+enum class ButtonKind { normal, primary, quiet, chosen, dim };
 /// A button as wide as it needs, its left edge at x; returns its width. `hint` names its key.
 struct ButtonResult {
   double width = 0;

@@ -215,6 +215,7 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
   app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
   app.add_option("--theme", window.theme, "dark, light or projector")
       ->check(CLI::IsMember({"dark", "light", "projector"}));
+  app.add_flag("--lock", window.is_locked, "Without controls, for a class: keys and mouse look and change nothing");
   app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
   app.add_option("--size", window.size, "Window size, 1600x1000");
 }

@@ -13,6 +13,10 @@ std::optional<ListKey> list_key_of(const Chord& chord) {
   if (chord.ctrl || chord.alt) return std::nullopt;
   if (chord.key == "Up") return ListKey::up;
   if (chord.key == "Down") return ListKey::down;
+  if (chord.key == "Left") return ListKey::left;
+  if (chord.key == "Right") return ListKey::right;
+  if (chord.key == "PageUp") return ListKey::page_up;
+  if (chord.key == "PageDown") return ListKey::page_down;
   if (chord.key == "Enter") return ListKey::accept;
   if (chord.key == "Escape") return ListKey::leave;
   return std::nullopt;
@@ -32,12 +36,16 @@ void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool
   const std::optional<ListKey> list_key = list_key_of(chord);
   if (page.menu.is_open && list_key) return menu_key(page, commands, *list_key);
   if (page.palette.is_open && list_key) return palette_key(page, commands, *list_key);
-  if ((page.palette.is_open || is_typing) && !acts_while_typing(chord)) return;
+  if (page.picker.is_open && list_key) return picker_key(page, commands, *list_key);
+  const bool has_field = page.palette.is_open || page.picker.is_open || is_typing;
+  if (has_field && !acts_while_typing(chord)) return;
   page.menu = {};
-  if (sets_cursor_b(page, chord)) {
+  if (page.presenting && chord == Chord{.key = "B"}) {
+    commands.send("blank");
+  } else if (sets_cursor_b(page, chord)) {
     commands.send(Command{"cursor", R"({"which": "b"})"});
   } else if (const auto command = command_for(chord)) {
-    commands.send(*command);
+    if (!page.is_locked || !find_command(command->name)->is_control) commands.send(*command);
   }
 }
 

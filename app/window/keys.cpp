@@ -61,6 +61,7 @@ constexpr std::array values{
     ChordValue{"Down", "nudge", R"({"by": -1})"},
     ChordValue{"Shift+Up", "nudge", R"({"by": 10})"},
     ChordValue{"Shift+Down", "nudge", R"({"by": -10})"},
+    ChordValue{"PageUp", "page", R"({"by": -1})"},
     ChordValue{"Ctrl+1", "workspace", R"({"number": 1})"},
     ChordValue{"Ctrl+2", "workspace", R"({"number": 2})"},
     ChordValue{"Ctrl+3", "workspace", R"({"number": 3})"},

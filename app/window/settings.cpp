@@ -33,18 +33,57 @@ void take_word(const json& object, const char* key, const std::vector<std::strin
   if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) value = word;
 }
 
-void take_splits(const json& object, std::map<std::string, std::vector<double>>& splits) {
-  const auto field = object.find("splits");
-  if (field == object.end() || !field->is_object()) return;
-  for (const auto& [name, shares] : field->items()) {
-    if (!shares.is_array() || shares.size() > 16) continue;
-    std::vector<double> numbers;
-    for (const json& share : shares) {
-      if (share.is_number() && share.get<double>() > 0 && share.get<double>() <= 1)
-        numbers.push_back(share.get<double>());
+/// The shares of a layout, and which figure of each panel it shows; what makes no sense is left out.
+void take_arrangement(const json& object, std::map<std::string, std::vector<double>>& splits,
+                      std::map<std::string, int>& shown_figure) {
+  if (const auto field = object.find("splits"); field != object.end() && field->is_object()) {
+    for (const auto& [name, shares] : field->items()) {
+      if (!shares.is_array() || shares.size() > 16) continue;
+      std::vector<double> numbers;
+      for (const json& share : shares) {
+        if (share.is_number() && share.get<double>() > 0 && share.get<double>() <= 1)
+          numbers.push_back(share.get<double>());
+      }
+      if (numbers.size() == shares.size()) splits[name] = numbers;
     }
-    if (numbers.size() == shares.size()) splits[name] = numbers;
   }
+  if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
+    for (const auto& [panel, index] : field->items()) {
+      if (index.is_number_integer())
+        shown_figure[std::string(present_id(panel))] = std::clamp(index.get<int>(), -1, 63);
+    }
+  }
+}
+
+void take_layouts(const json& object, std::map<std::string, Layout>& layouts) {
+  constexpr std::size_t most = 50, longest_name = 60;
+  const auto field = object.find("layouts");
+  if (field == object.end() || !field->is_object()) return;
+  for (const auto& [name, kept] : field->items()) {
+    if (!kept.is_object() || name.empty() || name.size() > longest_name || layouts.size() >= most) continue;
+    Layout layout;
+    layout.workspace =
+        kept.contains("workspace") && kept["workspace"].is_string() ? std::string(kept["workspace"]) : "";
+    take_arrangement(kept, layout.splits, layout.shown_figure);
+    layouts[name] = std::move(layout);
+  }
+}
+
+void take_recent(const json& object, std::vector<std::string>& recent) {
+  constexpr std::size_t most = 12, longest = 4096;
+  const auto field = object.find("recent");
+  if (field == object.end() || !field->is_array()) return;
+  for (const json& name : *field) {
+    if (name.is_string() && name.get<std::string>().size() <= longest && recent.size() < most) recent.push_back(name);
+  }
+}
+
+json to_json(const std::map<std::string, Layout>& layouts) {
+  json all = json::object();
+  for (const auto& [name, layout] : layouts) {
+    all[name] = {{"workspace", layout.workspace}, {"splits", layout.splits}, {"shown_figure", layout.shown_figure}};
+  }
+  return all;
 }
 
 }  // namespace
@@ -64,14 +103,10 @@ WindowSettings read_settings(const std::filesystem::path& path, std::vector<std:
     take_number(object, "height", 400, 16384, settings.height);
     if (const auto field = object.find("workspace"); field != object.end() && field->is_string())
       settings.workspace = *field;
-    take_splits(object, settings.splits);
+    take_arrangement(object, settings.splits, settings.shown_figure);
+    take_layouts(object, settings.layouts);
+    take_recent(object, settings.recent);
     settings.is_first_start = false;
-    if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
-      for (const auto& [panel, index] : field->items()) {
-        if (index.is_number_integer())
-          settings.shown_figure[std::string(present_id(panel))] = std::clamp(index.get<int>(), -1, 63);
-      }
-    }
   } catch (const std::exception& problem) {
     warnings.push_back("the settings could not be read, so the window looks as at first: " +
                        std::string(problem.what()));
@@ -89,7 +124,9 @@ std::string write_settings(const std::filesystem::path& path, const WindowSettin
                           {"height", settings.height},
                           {"workspace", settings.workspace},
                           {"splits", settings.splits},
-                          {"shown_figure", settings.shown_figure}});
+                          {"shown_figure", settings.shown_figure},
+                          {"layouts", to_json(settings.layouts)},
+                          {"recent", settings.recent}});
     return "";
   } catch (const std::exception& problem) {
     return "the settings are not kept: " + std::string(problem.what());
@@ -102,11 +139,14 @@ void apply_settings(const WindowSettings& settings, PageState& page) {
   page.workspace = settings.workspace;
   page.splits = settings.splits;
   page.shown_figure = settings.shown_figure;
+  page.layouts = settings.layouts;
+  page.recent = settings.recent;
   page.hints.is_drag_due = page.hints.is_time_due = settings.is_first_start;
 }
 
 WindowSettings settings_of(const PageState& page, int width, int height) {
-  return {page.theme, page.zoom, width, height, page.workspace, page.splits, page.shown_figure, false};
+  return {page.theme,  page.zoom,         width,        height,      page.workspace,
+          page.splits, page.shown_figure, page.layouts, page.recent, false};
 }
 
 }  // namespace afterglow

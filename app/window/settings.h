@@ -15,6 +15,8 @@ struct WindowSettings {
   std::string workspace = "koopman";
   std::map<std::string, std::vector<double>> splits;
   std::map<std::string, int> shown_figure;
+  std::map<std::string, Layout> layouts;
+  std::vector<std::string> recent;
   bool is_first_start = true;  ///< hints are due
 };
 

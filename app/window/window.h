@@ -16,6 +16,7 @@ struct WindowOptions {
   std::string script;         ///< JSON file with commands and when to give them, see script.h
   std::string screenshot;     ///< PNG file that the last frame is written to
   int exit_after_frames = 0;  ///< closes by itself; 0: when the user does
+  bool is_locked = false;     ///< without controls, and nothing brings them back
 };
 
 /// Runs until the window is closed. Throws Error where it cannot open, and where the picture that was asked for could

@@ -174,8 +174,11 @@ void restore(CommandContext& context, const json&) {
   const bool had_hints = page.hints.is_drag_due || page.hints.is_time_due;
   const bool has_cursors =
       std::any_of(page.plots.begin(), page.plots.end(), [](const auto& p) { return p.second.mark_a.has_value(); });
-  if (page.palette.is_open || page.help_is_open || page.menu.is_open) {
+  if (page.is_blank) {
+    page.is_blank = false;
+  } else if (page.palette.is_open || page.help_is_open || page.menu.is_open || page.picker.is_open) {
     page.palette = {};
+    page.picker = {};
     page.help_is_open = false;
     page.menu = {};
   } else if (!page.card.pinned.empty()) {
@@ -186,6 +189,8 @@ void restore(CommandContext& context, const json&) {
     page.maximised.clear();
   } else if (page.presenting) {
     present(context, {{"on", false}});
+  } else if (page.hides_controls && !page.is_locked) {
+    page.hides_controls = false;
   } else if (!page.focused_slider.empty()) {
     page.focused_slider.clear();
   } else if (!page.key_crosshair.axis.empty()) {
@@ -457,6 +462,7 @@ void workspace(CommandContext& context, const json& value) {
   if (std::none_of(list.begin(), list.end(), [&](const Workspace& w) { return w.id == name; })) {
     throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
   }
+  if (context.page.workspace != name) context.page.panel_page = 0;
   context.page.workspace = name;
   context.page.workspace_is_chosen = true;
   context.page.maximised.clear();
@@ -474,10 +480,11 @@ void zoom(CommandContext& context, const json& value) {
   context.page.zoom = std::clamp(wanted, 0.5, 3.0);
 }
 
-void open_palette(CommandContext& context, const json&) {
-  const bool was_open = context.page.palette.is_open;
-  context.page.palette = {};
-  context.page.palette.is_open = context.page.palette.wants_focus = !was_open;
+void open_palette(CommandContext& context, const json& value) {
+  const std::string text = word(value, "text", "");
+  const bool opens = !context.page.palette.is_open || !text.empty();
+  context.page.palette = {opens, opens, text, 0, context.page.palette.generation + 1};
+  context.page.picker = {};
   context.page.help_is_open = false;
 }
 
@@ -521,28 +528,27 @@ void present(CommandContext& context, const json& value) {
   const bool on = truth(value, "on", !page.presenting);
   if (on == page.presenting) return;
   page.presenting = on;
+  page.is_blank = false;
   if (on) page.theme_before = page.theme;
   page.theme = on ? "projector" : page.theme_before;
 }
 
 /// Panels of the last frame in reading order; before the first one those of the workspace.
-std::vector<std::string> focusable_panels(const PageState& page) {
+std::vector<std::string> focusable_panels(const PageState& page, const ModelSummary& model) {
   std::vector<std::string> panels;
   for (const ShownPanel& shown : page.shown_panels) panels.push_back(shown.panel);
-  for (const Workspace& workspace : workspaces()) {
-    const bool is_alone = page.shown_panels.size() == 1;
-    if (workspace.id != page.workspace || (!panels.empty() && !is_alone)) continue;
-    panels.clear();
-    for (const WorkspaceRow& row : workspace.rows) {
-      for (const auto& [id, share] : row.panels) panels.emplace_back(id);
-    }
+  if (panels.size() > 1) return panels;
+  const std::vector<WorkspaceRow> rows = fitting_rows(present_workspace(page), model);
+  if (!rows.empty()) panels.clear();
+  for (const WorkspaceRow& row : rows) {
+    for (const WorkspacePanel& panel : row.panels) panels.emplace_back(panel.id);
   }
   return panels;
 }
 
 void focus(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  const std::vector<std::string> panels = focusable_panels(page);
+  const std::vector<std::string> panels = focusable_panels(page, context.observation->model);
   if (panels.empty()) return;
   const auto size = static_cast<std::int64_t>(panels.size());
   const auto now = std::find(panels.begin(), panels.end(), page.focused_panel) - panels.begin();
@@ -609,6 +615,12 @@ constexpr std::array handlers{
     Handler{"shuttle", shuttle},
     Handler{"present", present},
     Handler{"focus", focus},
+    Handler{"page", turn_page},
+    Handler{"presets", open_picker},
+    Handler{"layout", change_layout},
+    Handler{"reset_layout", reset_layout},
+    Handler{"controls", show_controls},
+    Handler{"blank", blank_screen},
     Handler{"fullscreen", full_screen},
     Handler{"screenshot", screenshot},
     Handler{"quit", quit},

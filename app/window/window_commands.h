@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,15 @@ void run_window_command(CommandContext& context, const Command& command);
 void run_export(CommandContext& context, const Command& command);
 void run_copy(CommandContext& context, const Command& command);
 void run_view(CommandContext& context, const Command& command);
+void turn_page(CommandContext& context, const nlohmann::json& value);
+void open_picker(CommandContext& context, const nlohmann::json& value);
+void change_layout(CommandContext& context, const nlohmann::json& value);
+void reset_layout(CommandContext& context, const nlohmann::json& value);
+void show_controls(CommandContext& context, const nlohmann::json& value);
+void blank_screen(CommandContext& context, const nlohmann::json& value);
+
+/// A file or preset was opened: it comes first in the list of recent ones.
+void note_recent(PageState& page, const Command& load);
 
 /// The recipe that a figure carries, with how the page shows it.
 std::string recipe_with_view(const Figure& figure, const PageState& page);

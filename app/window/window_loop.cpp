@@ -89,6 +89,7 @@ WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
 
 void WindowLoop::start_page() {
   apply_settings(settings_, page_);
+  page_.is_locked = page_.hides_controls = options_.is_locked;
   if (!options_.theme.empty()) page_.theme = options_.theme;
   if (options_.scale > 0) page_.zoom = std::clamp(options_.scale, 0.5, 3.0);
   for (const std::string& warning : warnings_) {
@@ -102,14 +103,17 @@ void WindowLoop::start_page() {
   actions_.close = [this] { window_.close(); };
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
-  window_.on_drop = [this](const std::string& path) { commands_.send("load", {{"path", path}}); };
+  window_.on_drop = [this](const std::string& path) {
+    if (!page_.is_locked) commands_.send("load", {{"path", path}});
+  };
 }
 
 void WindowLoop::handle_key(const Chord& chord) { route_key(page_, commands_, chord, ImGui::GetIO().WantTextInput); }
 
 void WindowLoop::refresh_look() {
   const Theme& theme = theme_named(page_.theme);
-  const float scale = look_scale(theme, window_.content_scale(), page_.zoom);
+  const float usual = look_scale(theme, window_.content_scale(), page_.zoom);
+  const float scale = page_.presenting ? std::max(usual, presenting_scale(window_.height())) : usual;
   const double density = window_.density();
   const std::string key = std::string(theme.name) + " " + std::to_string(scale) + " " + std::to_string(density);
   if (key == look_key_) return;
@@ -152,15 +156,22 @@ void WindowLoop::wait_for_reason() {
 
 void WindowLoop::give(const Command& command) {
   complete_hint(page_, command);
+  if (command.name == "load") note_recent(page_, command);
+  if (command.name == "undo" && history_.undo(page_)) return;
+  if (command.name == "redo" && history_.redo(page_)) return;
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
+    history_.note(command);
     source_.send(command);
     return;
   }
   CommandQueue following;
   CommandContext context{page_, figures_, observation_, following, actions_, window_time()};
   run_window_command(context, command);
-  for (Command& next : following.take()) source_.send(std::move(next));
+  for (Command& next : following.take()) {
+    history_.note(next);
+    source_.send(std::move(next));
+  }
 }
 
 void WindowLoop::give_all() {
@@ -182,6 +193,7 @@ void WindowLoop::draw() {
   window_.begin_frame();
   Frame frame{observation_, look_, page_, commands_, figures_, start};
   draw_page(frame);
+  if (page_.is_locked) commands_.drop_controls();
   source_.ask(analyses_of(page_));
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;
   if (is_last && !options_.screenshot.empty()) pictures_.push_back(options_.screenshot);
@@ -194,6 +206,7 @@ void WindowLoop::draw() {
     pictures_.clear();
   });
   give_all();
+  history_.watch(page_, ImGui::IsAnyMouseDown(), start);
   ++frames_;
   if (frames_owed_ > 0) --frames_owed_;
   if (is_last) window_.close();

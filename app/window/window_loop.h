@@ -6,6 +6,7 @@
 #include "app/window/observation_source.h"
 #include "app/window/script.h"
 #include "app/window/settings.h"
+#include "app/window/view_history.h"
 #include "app/window/window.h"
 #include "app/window/window_commands.h"
 #include "views/frame.h"
@@ -41,6 +42,7 @@ class WindowLoop {
   PageState page_;
   FigureCache figures_;
   CommandQueue commands_;
+  ViewHistory history_;
   WindowActions actions_;
   Script script_;
   std::shared_ptr<const Observation> observation_;

@@ -1,6 +1,9 @@
 // Cutting captures into heads and tokens, and the readers that kinds of layers share.
 #include "core/layers/captured_layer.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace afterglow {
@@ -66,6 +69,29 @@ std::vector<HeadGate> gates_of_running_sum(const CapturedLayer& layer) {
     }
   }
   return gates;
+}
+
+std::vector<std::complex<double>> modes_of_log_decay(const CapturedLayer& layer, int head) {
+  std::vector<double> sums = layer.row("log_decay", 0, head);
+  for (int t = 1; t < layer.tokens; ++t) {
+    const std::vector<double> channels = layer.row("log_decay", t, head);
+    std::transform(sums.begin(), sums.end(), channels.begin(), sums.begin(), std::plus<>());
+  }
+  std::vector<std::complex<double>> modes;
+  for (const double sum : sums) modes.emplace_back(std::exp(sum / layer.tokens));
+  return modes;
+}
+
+std::vector<std::complex<double>> modes_of_running_sum(const CapturedLayer& layer, int head) {
+  const double modulus = std::exp(layer.row("log_decay_cumsum", layer.tokens - 1, head).front() / layer.tokens);
+  if (layer.values("angle_cumsum").empty()) return {modulus};
+  std::vector<std::complex<double>> modes;
+  for (const double angle : layer.row("angle_cumsum", layer.tokens - 1, head)) {
+    modes.push_back(std::polar(modulus, angle / layer.tokens));
+    modes.push_back(std::conj(modes.back()));
+  }
+  if (modes.size() < layer.row("keys", 0, head).size()) modes.emplace_back(modulus);  // coordinates that do not turn
+  return modes;
 }
 
 WeightMatrix captured_softmax(const CapturedLayer& layer, int head) { return layer.square("attn", head); }

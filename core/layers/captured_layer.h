@@ -1,6 +1,7 @@
 // One layer of a model with what a capturing forward pass over one sequence left of it, and what can be read of that:
 // equivalent attention, ridge systems, gates.
 #pragma once
+#include <complex>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -56,12 +57,20 @@ struct LayerReaders {
   double (*systems)(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) = nullptr;
   /// One for each head, over the whole captured sequence.
   std::vector<HeadGate> (*gates)(const CapturedLayer& layer) = nullptr;
+  /// Eigenvalues of what a token leaves of one head's memory, in the mean over the captured sequence: those of the
+  /// product of its tokens' transitions, to the power 1/T. One stands for as many as are equal.
+  std::vector<std::complex<double>> (*state_modes)(const CapturedLayer& layer, int head) = nullptr;
 };
 
 /// Gates of a layer that captures `log_decay` [1,T,H] or, a gate for each channel, [1,T,H,channels].
 std::vector<HeadGate> gates_of_log_decay(const CapturedLayer& layer);
 /// Gates of a layer that captures the running sum over the tokens, `log_decay_cumsum` [1,T,H].
 std::vector<HeadGate> gates_of_running_sum(const CapturedLayer& layer);
+/// Modes of a layer that captures `log_decay`, one for each channel.
+std::vector<std::complex<double>> modes_of_log_decay(const CapturedLayer& layer, int head);
+/// Modes of a layer that captures `log_decay_cumsum`, and where its keys turn `angle_cumsum` [1,T,H,pairs]: a conjugate
+/// pair for each angle.
+std::vector<std::complex<double>> modes_of_running_sum(const CapturedLayer& layer, int head);
 /// Weights of a layer that captures the distributions of a softmax, `attn` [1,H,T,T].
 WeightMatrix captured_softmax(const CapturedLayer& layer, int head);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/spectrum.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
@@ -232,6 +233,32 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return delta_token_weights(of);
 }
 
+/// Of the product of all (I - β k k^T), whose decay is a factor of its own so that long products do not vanish.
+std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int head) {
+  const std::vector<double> keys = layer.of_head("keys", head), beta = layer.of_head("beta", head);
+  const auto tokens = static_cast<std::size_t>(layer.tokens), width = keys.size() / tokens;
+  std::vector<double> product(width * width, 0.0);
+  for (std::size_t i = 0; i < width; ++i) product[i * width + i] = 1;
+  double decay = 0;
+  const bool fades = layer.as<DeltaNet>().config().fades();
+  for (std::size_t t = 0; t < tokens; ++t) {
+    const double* k = keys.data() + t * width;
+    std::vector<double> read(width, 0.0);
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < width; ++j) read[j] += k[i] * product[i * width + j];
+    }
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < width; ++j) product[i * width + j] -= beta[t] * k[i] * read[j];
+    }
+    if (fades) decay += layer.row("log_decay", static_cast<int>(t), head).front();
+  }
+  std::vector<std::complex<double>> modes = eigenvalues(product, static_cast<int>(width));
+  const double once = 1.0 / layer.tokens;
+  for (std::complex<double>& mode : modes)
+    mode = std::polar(std::pow(std::abs(mode), once) * std::exp(decay * once), std::arg(mode) * once);
+  return modes;
+}
+
 /// What the four rules have in common.
 template <MemoryRule rule>
 LayerKind kind_of(const char* description, const char* source) {
@@ -252,6 +279,7 @@ LayerKind deltanet_kind() {
   LayerKind kind = kind_of<MemoryRule::deltanet>(
       "DeltaNet: writes the difference between a value and what its key reads", "flash-linear-attention DeltaNet");
   kind.ink = 5;
+  kind.readers.state_modes = delta_modes;
   kind.race_place = 5;
   kind.benchmarks = {long_benchmark};
   return kind;
@@ -262,6 +290,7 @@ LayerKind gated_deltanet_kind() {
                                                        "flash-linear-attention GatedDeltaNet");
   kind.ink = 4;
   kind.readers.gates = gates_of_log_decay;
+  kind.readers.state_modes = delta_modes;
   kind.benchmarks = {long_benchmark, short_benchmark};
   return kind;
 }
@@ -272,6 +301,7 @@ LayerKind gla_kind() {
                                "flash-linear-attention GatedLinearAttention");
   kind.ink = 5;
   kind.readers.gates = gates_of_log_decay;
+  kind.readers.state_modes = modes_of_log_decay;
   kind.benchmarks = {long_benchmark};
   return kind;
 }

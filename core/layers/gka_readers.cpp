@@ -1,6 +1,7 @@
 // What Gated KalmaNet's captures say: with what weights it reads, which systems it solved, how its memory fades.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/layers/captured_layer.h"
 #include "core/layers/gka.h"
@@ -72,8 +73,15 @@ std::vector<HeadGate> gates(const CapturedLayer& layer) {
   return all;
 }
 
+std::vector<std::complex<double>> state_modes(const CapturedLayer& layer, int head) {
+  const std::vector<double> decay = log_decay_of(layer, head);
+  return {std::exp(std::accumulate(decay.begin(), decay.end(), 0.0) / layer.tokens)};
+}
+
 }  // namespace
 
-LayerReaders gka_readers() { return {.token_weights = token_weights, .systems = systems, .gates = gates}; }
+LayerReaders gka_readers() {
+  return {.token_weights = token_weights, .systems = systems, .gates = gates, .state_modes = state_modes};
+}
 
 }  // namespace afterglow

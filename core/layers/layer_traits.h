@@ -1,5 +1,6 @@
 // What there is to see of a kind of layer. Panels, workspaces and analyses ask for this, never for the kind's name.
 #pragma once
+#include <string>
 #include <string_view>
 
 namespace afterglow {
@@ -12,7 +13,9 @@ enum class LayerTrait : unsigned {
   feedback = 16,         ///< routes by a feedback solve
   token_shares = 32,     ///< its token weights are those of a softmax: shares of 1
   training_memory = 64,  ///< keeps a history of training; no layer of a stack but a part of a model
-  series = 128           ///< reads rows of a series in the place of tokens; a part of a forecaster
+  series = 128,          ///< reads rows of a series in the place of tokens; a part of a forecaster
+  state_modes = 256,     ///< what a token leaves of its memory has known eigenvalues; its readers say which
+  tokens = 512           ///< reads tokens; of a model as a whole, which is no forecaster
 };
 
 /// A set of traits: LayerTrait::gate | LayerTrait::feedback.
@@ -37,6 +40,9 @@ constexpr LayerTraits operator|(LayerTrait a, LayerTrait b) { return LayerTraits
 bool shows(std::string_view kind, LayerTraits any);
 /// The first kind of layer that shows it, for what stands for all of them; "" without one.
 std::string_view first_kind_that_shows(LayerTrait trait);
+
+/// "an SKA layer or a Koopman MLP": what a model needs, in words, to have one of these.
+std::string words_for(LayerTraits any);
 
 /// Colour of a kind of layer in every figure, an index into the palette; `quiet_ink` for what is none.
 int layer_ink_index(std::string_view kind);

@@ -87,7 +87,9 @@ LayerKind linear_attention_kind() {
             return {{"d", s.width}, {"n_heads", s.heads}};
           },
           .ink = 5,
-          .readers = {.token_weights = token_weights},
+          .readers = {.token_weights = token_weights,
+                      // Nothing fades: every token is kept whole.
+                      .state_modes = [](const CapturedLayer&, int) { return std::vector<std::complex<double>>{1.0}; }},
           .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}}};
 }
 

@@ -133,20 +133,21 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
 }  // namespace
 
 LayerKind mamba2_kind() {
-  return {.name = "mamba2",
-          .description = "Mamba-2: a selective scan whose memory fades exponentially",
-          .source = "mamba_ssm Mamba2Simple",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Mamba2>(read_config(config), parameters);
-          },
-          .small_config = [](const SmallSizes& s) -> nlohmann::json {
-            return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
-          },
-          .width_field = "d_model",
-          .ink = 2,
-          .race_place = 4,
-          .readers = {.token_weights = token_weights, .gates = gates_of_running_sum},
-          .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
+  return {
+      .name = "mamba2",
+      .description = "Mamba-2: a selective scan whose memory fades exponentially",
+      .source = "mamba_ssm Mamba2Simple",
+      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+        return std::make_unique<Mamba2>(read_config(config), parameters);
+      },
+      .small_config = [](const SmallSizes& s) -> nlohmann::json {
+        return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
+      },
+      .width_field = "d_model",
+      .ink = 2,
+      .race_place = 4,
+      .readers = {.token_weights = token_weights, .gates = gates_of_running_sum, .state_modes = modes_of_running_sum},
+      .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
 }
 
 }  // namespace afterglow

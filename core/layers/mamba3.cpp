@@ -212,19 +212,20 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
 }  // namespace
 
 LayerKind mamba3_kind() {
-  return {.name = "mamba3",
-          .description = "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes",
-          .source = "Mamba-3, SISO",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Mamba3>(read_config(config), parameters);
-          },
-          .small_config = [](const SmallSizes& s) -> nlohmann::json {
-            return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
-          },
-          .width_field = "d_model",
-          .ink = 2,
-          .readers = {.token_weights = token_weights, .gates = gates_of_running_sum},
-          .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
+  return {
+      .name = "mamba3",
+      .description = "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes",
+      .source = "Mamba-3, SISO",
+      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+        return std::make_unique<Mamba3>(read_config(config), parameters);
+      },
+      .small_config = [](const SmallSizes& s) -> nlohmann::json {
+        return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
+      },
+      .width_field = "d_model",
+      .ink = 2,
+      .readers = {.token_weights = token_weights, .gates = gates_of_running_sum, .state_modes = modes_of_running_sum},
+      .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
 }
 
 }  // namespace afterglow

@@ -30,6 +30,7 @@ LayerTraits all_traits(const LayerKind& kind) {
   LayerTraits traits = kind.shows;
   if (kind.readers.systems) traits = traits | LayerTrait::ridge_systems;
   if (kind.readers.gates) traits = traits | LayerTrait::gate;
+  if (kind.readers.state_modes) traits = traits | LayerTrait::state_modes;
   return traits;
 }
 
@@ -76,6 +77,28 @@ std::string_view first_kind_that_shows(LayerTrait trait) {
   const auto found =
       std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.shows.overlaps(trait); });
   return found != kinds.end() ? std::string_view(found->name) : std::string_view();
+}
+
+std::string words_for(LayerTraits any) {
+  static const std::vector<std::pair<LayerTrait, std::string>> words{
+      {LayerTrait::koopman_heads, "an SKA layer"},
+      {LayerTrait::koopman_modes, "a Koopman MLP"},
+      {LayerTrait::ridge_systems, "a layer that solves ridge systems"},
+      {LayerTrait::state_modes, "a layer with a recurrent state"},
+      {LayerTrait::gate, "a layer whose memory fades by a gate"},
+      {LayerTrait::feedback, "a layer with feedback"},
+      {LayerTrait::token_shares, "a layer with softmax attention"},
+      {LayerTrait::training_memory, "a memory of training"},
+      {LayerTrait::series, "a model that forecasts a series"},
+      {LayerTrait::tokens, "a model that reads tokens"}};
+  std::vector<std::string> named;
+  for (const auto& [trait, word] : words) {
+    if (any.overlaps(trait)) named.push_back(word);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < named.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == named.size() ? " or " : ", ") + named[i];
+  return text;
 }
 
 int layer_ink_index(std::string_view kind) {

@@ -767,10 +767,15 @@ Observation attention_trace() {
     for (int i = 0; i < 32 * 16; ++i)
       trace->steps[t].state.push_back(
           static_cast<float>(noise(5, static_cast<std::uint64_t>(i)) * std::sin(0.1 * static_cast<double>(t))));
+    trace->steps[t].state_norm = {std::sqrt(1.0 + static_cast<double>(t)), 1.0};
+    trace->steps[t].state_rank = {1 + 0.2 * static_cast<double>(t), 1.0};
   }
   o.trace = trace;
   o.token_weights = token_weights_of(*trace, 2, false);
-  o.spectra = nullptr;
+  auto spectra = std::make_shared<Spectra>();
+  spectra->step = o.step;
+  spectra->states = {{1, 0, {std::polar(0.98, 0.3), std::polar(0.98, -0.3)}}, {1, 1, {1.0, 0.2}}};
+  o.spectra = spectra;
   o.spectrum_history.clear();
   return o;
 }

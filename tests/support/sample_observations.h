@@ -27,7 +27,7 @@ Observation probed();           ///< interventions in force: a moved mode, one s
 Observation broken_probe();     ///< a probe whose lists do not fit each other, with NaN in them
 Observation forecast();         ///< a forecasting run with memory: no tokens, no spectra
 Observation broken_forecast();  ///< paths and forecasts whose lists do not fit each other, with NaN in them
-Observation attention_trace();  ///< a trace of a layer that is no Koopman attention, with a growing state
+Observation attention_trace();  ///< a trace of a layer that is no Koopman attention; its growing state has modes
 
 struct Sample {
   std::string name;

@@ -12,7 +12,7 @@ TEST(FirstPage, AsksForWhatTheBenchmarkOfItMeasures) {
   ASSERT_EQ(workspaces().front().id, PageState().workspace);
   AnalysisSet analyses = 0;
   for (const WorkspaceRow& row : workspaces().front().rows) {
-    for (const auto& [panel, share] : row.panels) analyses |= analyses_for(panel);
+    for (const WorkspacePanel& panel : row.panels) analyses |= analyses_for(panel.id);
   }
   EXPECT_EQ(analyses, first_page_analyses);
 }

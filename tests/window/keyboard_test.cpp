@@ -74,7 +74,8 @@ TEST_F(Keyboard, ReachesEveryCommandThroughThePalette) {
     type(std::string(spec.name));
     ASSERT_EQ(state.palette.text, spec.name);
     const auto matches = palette_matches(state.palette.text);
-    const auto place = std::find_if(matches.begin(), matches.end(), [&](const auto* m) { return m == &spec; });
+    const auto place =
+        std::find_if(matches.begin(), matches.end(), [&](const auto& m) { return !m.is_ready && m.name == spec.name; });
     ASSERT_NE(place, matches.end()) << spec.name;
     for (auto i = matches.begin(); i != place; ++i) route_key(state, sent, *parse_chord("Down"), true);
     route_key(state, sent, *parse_chord("Enter"), true);
@@ -332,6 +333,39 @@ TEST_F(Keyboard, ArrowsInATextFieldStayThere) {
   given.clear();
   for (const char* chord : {"M", "X", "S", "Alt+Left", "Ctrl+Right", "Menu", "Space"}) key(chord);
   EXPECT_TRUE(given.empty());
+}
+
+TEST(LockedControls, LeaveKeysThatLookAndMoveInTime) {
+  PageState page;
+  page.is_locked = page.hides_controls = true;
+  for (const CommandSpec& spec : command_table()) {
+    for (const Chord& chord : chords_of(spec)) {
+      CommandQueue sent;
+      route_key(page, sent, chord, false);
+      EXPECT_EQ(sent.take().empty(), spec.is_control) << spec.keys;
+    }
+  }
+  for (const char* name : {"set", "load", "reset", "drag_mode", "palette", "presets", "slider", "nudge", "controls"})
+    EXPECT_TRUE(find_command(name)->is_control) << name;
+  for (const char* name : {"toggle_run", "time_left", "select", "maximise", "fit", "workspace", "help", "present"})
+    EXPECT_FALSE(find_command(name)->is_control) << name;
+  CommandQueue from_the_mouse;
+  from_the_mouse.send("set");
+  from_the_mouse.send("select");
+  from_the_mouse.drop_controls();
+  const std::vector<Command> left = from_the_mouse.take();
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].name, "select");
+}
+
+TEST(PresentationKeys, BBlanksAndElsewhereBranches) {
+  PageState page;
+  CommandQueue sent;
+  route_key(page, sent, *parse_chord("B"), false);
+  EXPECT_EQ(sent.take().at(0).name, "branch");
+  page.presenting = true;
+  route_key(page, sent, *parse_chord("B"), false);
+  EXPECT_EQ(sent.take().at(0).name, "blank");
 }
 
 }  // namespace

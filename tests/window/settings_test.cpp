@@ -30,6 +30,8 @@ TEST_F(SettingsTest, ComeBackAsTheyWere) {
   page.workspace = "stepper";
   page.splits["koopman/0"] = {0.5, 0.25, 0.25};
   page.shown_figure["training"] = 2;
+  page.layouts["mine: wide"] = {"solvers", {{"solvers/rows", {0.7, 0.3}}}, {{"gate", 1}}};
+  page.recent = {"tiny", "/somewhere/run.safetensors"};
   EXPECT_EQ(write_settings(path, settings_of(page, 1234, 777)), "");
   PageState again;
   const WindowSettings settings = read_settings(path, warnings);
@@ -41,6 +43,23 @@ TEST_F(SettingsTest, ComeBackAsTheyWere) {
   EXPECT_EQ(again.splits, page.splits);
   EXPECT_EQ(again.shown_figure, page.shown_figure);
   EXPECT_EQ(settings.width, 1234);
+  EXPECT_EQ(again.layouts, page.layouts);
+  EXPECT_EQ(again.recent, page.recent);
+}
+
+TEST_F(SettingsTest, DamagedLayoutsLoseWhatMakesNoSense) {
+  const WindowSettings settings =
+      read(R"({"layouts": {"good": {"workspace": "probe", "splits": {"probe/0": [0.6, 0.4]}},
+    "half": {"workspace": 7, "splits": {"a": ["x"], "b": [2, 3]}, "shown_figure": {"memory": 1, "gate": "one"}},
+    "no layout": 3, "": {}}, "recent": ["tiny", 5, null]})");
+  EXPECT_TRUE(warnings.empty());
+  ASSERT_EQ(settings.layouts.size(), 2u);
+  EXPECT_EQ(settings.layouts.at("good").workspace, "probe");
+  EXPECT_EQ(settings.layouts.at("good").splits.at("probe/0"), (std::vector<double>{0.6, 0.4}));
+  EXPECT_TRUE(settings.layouts.at("half").workspace.empty() && settings.layouts.at("half").splits.empty());
+  EXPECT_EQ(settings.layouts.at("half").shown_figure, (std::map<std::string, int>{{"state_size", 1}}));
+  EXPECT_EQ(settings.recent, std::vector<std::string>{"tiny"});
+  EXPECT_TRUE(read(R"({"layouts": [1, 2], "recent": {"a": 1}})").layouts.empty());
 }
 
 TEST_F(SettingsTest, AMissingFileIsTheFirstStart) {

@@ -121,6 +121,71 @@ TEST_F(WindowCommandsTest, ArrowsOverTheStepperMoveTheToken) {
   EXPECT_EQ(page.selection.token, 62) << "elsewhere they move the step";
 }
 
+TEST_F(WindowCommandsTest, LayoutsAreKeptTakenAndForgottenByName) {
+  page.splits["koopman/0"] = {0.6, 0.2, 0.2};
+  page.shown_figure["training"] = 1;
+  run("layout", R"({"save": "mine"})");
+  page.notes.clear();
+  const Layout kept = page.layouts.at("mine");
+  run("reset_layout");
+  EXPECT_TRUE(page.splits.empty() && page.shown_figure.empty());
+  EXPECT_EQ(page.workspace, "koopman") << "the page stays, its panels are as at first";
+  run("workspace", R"({"name": "solvers"})");
+  run("layout", R"({"choose": "mine"})");
+  EXPECT_EQ(page.workspace, "koopman");
+  EXPECT_EQ(page.splits, kept.splits);
+  EXPECT_EQ(page.shown_figure, kept.shown_figure);
+  run("layout", R"({"forget": "mine"})");
+  EXPECT_TRUE(page.layouts.empty());
+  EXPECT_TRUE(page.notes.empty());
+  for (const char* wrong : {R"({"choose": "mine"})", R"({"save": ""})", R"({"save": 3})", "{}",
+                            R"({"save": "a", "forget": "b"})", R"({"keep": "a"})"}) {
+    run("layout", wrong);
+    EXPECT_EQ(page.notes.size(), 1u) << wrong;
+    page.notes.clear();
+  }
+  EXPECT_TRUE(page.layouts.empty());
+}
+
+TEST_F(WindowCommandsTest, PagesOfPanelsGoRound) {
+  page.panel_pages = 3;
+  run("page");
+  run("page");
+  EXPECT_EQ(page.panel_page, 2);
+  run("page");
+  EXPECT_EQ(page.panel_page, 0);
+  run("page", R"({"by": -1})");
+  EXPECT_EQ(page.panel_page, 2);
+  run("workspace", R"({"name": "solvers"})");
+  EXPECT_EQ(page.panel_page, 0);
+}
+
+TEST_F(WindowCommandsTest, ControlsHideAndALockKeepsThemHidden) {
+  run("controls");
+  EXPECT_TRUE(page.hides_controls);
+  run("restore");
+  EXPECT_FALSE(page.hides_controls) << "Escape brings them back";
+  page.is_locked = page.hides_controls = true;
+  run("controls");
+  page.notes.clear();
+  run("restore");
+  EXPECT_TRUE(page.hides_controls);
+}
+
+TEST_F(WindowCommandsTest, TheScreenIsBlankOnlyWhilePresenting) {
+  run("blank");
+  EXPECT_FALSE(page.is_blank);
+  run("present");
+  run("blank");
+  EXPECT_TRUE(page.is_blank);
+  run("restore");
+  EXPECT_FALSE(page.is_blank);
+  EXPECT_TRUE(page.presenting) << "one thing at a time";
+  run("blank");
+  run("present");
+  EXPECT_FALSE(page.is_blank);
+}
+
 TEST_F(WindowCommandsTest, TokensStayWithinTheTrace) {
   run("token", R"({"to": 5})");
   EXPECT_EQ(page.selection.token, 5);

@@ -235,7 +235,7 @@ Figure regularisation_figure(const Observation& observation, const Selection& se
 
 std::string conditioning_subtitle(const Observation& observation, const Selection&) {
   if (!observation.trace || head_count(*observation.trace) == 0) {
-    if (!has_systems(observation)) return "choose a layer that solves a ridge system to see it";
+    if (!has_systems(observation)) return "click a layer that solves ridge systems in the list on the left";
     const std::int64_t step = observation.solvers->step;
     return layer_name(observation, observation.solvers->layer) + " · " +
            std::to_string(observation.solvers->conditioning.size()) + " heads" +

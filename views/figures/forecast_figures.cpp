@@ -226,8 +226,8 @@ Figure switched_off_figure(const ForecastView& view) {
 std::string forecast_subtitle(const Observation& observation, const Selection&) {
   const ForecastView* view = observation.forecast.get();
   if (!view)
-    return "no forecast here: input, truth and prediction come with a run that forecasts. Ctrl P, load {\"preset\": "
-           "\"forecast\"}";
+    return observation.model.is_forecaster ? "the first window is forecast within seconds"
+                                           : "needs " + words_for(LayerTrait::series);
   if (view->windows.empty()) return "no window has been forecast yet";
   const ForecastWindow& window = view->windows.front();
   const std::string when = window.first.empty() ? "" : " · " + window.first + " to " + window.last;
@@ -249,7 +249,7 @@ std::vector<Figure> forecast_figures(const Observation& observation, const Selec
 
 std::string memory_tokens_subtitle(const Observation& observation, const Selection&) {
   const MemoryView* view = observation.memory.get();
-  if (!view) return "this model has no memory tokens: presets forecast and tiny-memory have";
+  if (!view) return "needs " + words_for(LayerTrait::training_memory);
   std::string text = std::to_string(view->tokens) + " tokens · mean over heads";
   if (observation.forecast) text += " · first channel";
   if (std::isfinite(view->accuracy))

@@ -1,6 +1,7 @@
 // The one list of plots: to add one, write its file pair and add its row here.
 #include "views/figures/plot_kinds.h"
 
+#include <algorithm>
 #include <array>
 
 #include "views/figures/conditioning_figures.h"
@@ -11,6 +12,7 @@
 #include "views/figures/probe_figures.h"
 #include "views/figures/solver_figures.h"
 #include "views/figures/spectrum_figures.h"
+#include "views/figures/state_figures.h"
 #include "views/figures/stepper_figures.h"
 #include "views/figures/theory_figures.h"
 #include "views/figures/token_weights_figures.h"
@@ -41,6 +43,7 @@ constexpr std::array kinds{
              .analyses = spectra,
              .subtitle = spectrum_subtitle,
              .prepare = spectrum_figures,
+             .needs = LayerTrait::koopman_heads | LayerTrait::koopman_modes,
              .smallest = {150, 150},
              .moves_points = true},
     PlotKind{.id = "power_filter",
@@ -48,14 +51,33 @@ constexpr std::array kinds{
              .about = "What raising the operator to the power K leaves of each mode.",
              .analyses = spectra,
              .subtitle = power_filter_subtitle,
-             .prepare = power_filter_figures},
+             .prepare = power_filter_figures,
+             .needs = LayerTrait::koopman_heads},
+    PlotKind{.id = "state_spectrum",
+             .title = "State spectrum",
+             .about = "Eigenvalues of what a token leaves of a recurrent state, in the complex plane.",
+             .analyses = spectra,
+             .subtitle = state_spectrum_subtitle,
+             .prepare = state_spectrum_figures,
+             .needs = LayerTrait::state_modes,
+             .smallest = {150, 150}},
     PlotKind{.id = "stepper",
              .title = "Stepper",
              .about = "The recurrent state token by token, and what it answers.",
              .analyses = trace,
              .subtitle = stepper_subtitle,
              .prepare = stepper_figures,
+             .needs = LayerTrait::tokens,
              .smallest = {190, 150},
+             .moves_tokens = true},
+    PlotKind{.id = "state_growth",
+             .title = "State growth",
+             .about = "How large a recurrent state grows, and how many directions it fills, token by token.",
+             .analyses = trace,
+             .subtitle = state_growth_subtitle,
+             .prepare = state_growth_figures,
+             .needs = LayerTrait::state_modes,
+             .smallest = {240, 150},
              .moves_tokens = true},
     PlotKind{.id = "conditioning",
              .title = "Conditioning",
@@ -63,19 +85,22 @@ constexpr std::array kinds{
              .analyses = probe | trace | solvers,
              .subtitle = conditioning_subtitle,
              .prepare = conditioning_figures,
+             .needs = LayerTrait::ridge_systems,
              .smallest = {280, 210}},
     PlotKind{.id = "token_weights",
              .title = "Token weights",
              .about = "Which tokens each token reads, as if every layer were attention.",
              .analyses = trace,
              .subtitle = token_weights_subtitle,
-             .prepare = token_weights_figures},
+             .prepare = token_weights_figures,
+             .needs = LayerTrait::tokens},
     PlotKind{.id = "solver_race",
              .title = "Solver race",
              .about = "Residuals of five solvers in four arithmetics, beside what theory promises.",
              .analyses = solvers,
              .subtitle = solver_race_subtitle,
              .prepare = solver_race_figures,
+             .needs = LayerTrait::ridge_systems,
              .smallest = {240, 150}},
     PlotKind{.id = "gate",
              .title = "Gate",
@@ -83,6 +108,7 @@ constexpr std::array kinds{
              .analyses = solvers,
              .subtitle = gate_subtitle,
              .prepare = gate_figures,
+             .needs = LayerTrait::gate,
              .smallest = {250, 150}},
     PlotKind{.id = "gradient_check",
              .title = "Gradient check",
@@ -90,6 +116,7 @@ constexpr std::array kinds{
              .analyses = solvers,
              .subtitle = gradient_check_subtitle,
              .prepare = gradient_check_figures,
+             .needs = LayerTrait::ridge_systems,
              .smallest = {250, 150}},
     PlotKind{.id = "influence",
              .title = "Influence tail",
@@ -97,6 +124,7 @@ constexpr std::array kinds{
              .analyses = influence,
              .subtitle = influence_subtitle,
              .prepare = influence_figures,
+             .needs = LayerTrait::tokens,
              .smallest = {330, 250}},
     PlotKind{.id = "race",
              .title = "Memory race",
@@ -104,6 +132,7 @@ constexpr std::array kinds{
              .analyses = static_cast<AnalysisSet>(Analysis::race),
              .subtitle = race_subtitle,
              .prepare = race_figures,
+             .needs = LayerTrait::tokens,
              .smallest = {250, 170}},
     PlotKind{.id = "routing",
              .title = "Routing",
@@ -111,19 +140,22 @@ constexpr std::array kinds{
              .analyses = influence,
              .subtitle = routing_subtitle,
              .prepare = routing_figures,
+             .needs = LayerTrait::tokens,
              .smallest = {230, 170}},
     PlotKind{.id = "position_code",
              .title = "Position code",
              .about = "The positions that a feedback writes by itself.",
              .analyses = influence,
              .subtitle = position_code_subtitle,
-             .prepare = position_code_figures},
+             .prepare = position_code_figures,
+             .needs = LayerTrait::feedback},
     PlotKind{.id = "deep_profiles",
              .title = "Deep profiles",
              .about = "Decaying, frozen and increasing influence of 1, 2 and 3 blocks.",
              .analyses = influence,
              .subtitle = deep_profiles_subtitle,
              .prepare = deep_profiles_figures,
+             .needs = LayerTrait::feedback,
              .needs_model = false},
     PlotKind{.id = "probe",
              .title = "Probe",
@@ -131,6 +163,7 @@ constexpr std::array kinds{
              .analyses = probe | trace,
              .subtitle = probe_subtitle,
              .prepare = probe_figures,
+             .needs = LayerTrait::tokens,
              .smallest = {240, 150}},
     PlotKind{.id = "perturbation",
              .title = "Perturbation",
@@ -138,6 +171,7 @@ constexpr std::array kinds{
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = perturbation_figures,
+             .needs = LayerTrait::koopman_heads,
              .smallest = {260, 170}},
     PlotKind{.id = "filter_theory",
              .title = "Filter, in theory",
@@ -145,6 +179,7 @@ constexpr std::array kinds{
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = filter_theory_figures,
+             .needs = LayerTrait::koopman_heads,
              .smallest = {240, 170}},
     PlotKind{.id = "linear_gap",
              .title = "Linear attention",
@@ -152,6 +187,7 @@ constexpr std::array kinds{
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = linear_gap_figures,
+             .needs = LayerTrait::koopman_heads,
              .smallest = {240, 170}},
     PlotKind{.id = "query_jacobian",
              .title = "Query Jacobian",
@@ -159,6 +195,7 @@ constexpr std::array kinds{
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = query_jacobian_figures,
+             .needs = LayerTrait::koopman_heads,
              .smallest = {240, 170}},
     PlotKind{.id = "gradient_depth",
              .title = "Gradient by depth",
@@ -166,6 +203,7 @@ constexpr std::array kinds{
              .analyses = theory,
              .subtitle = depth_subtitle,
              .prepare = depth_figures,
+             .needs = LayerTrait::tokens,
              .smallest = {240, 120}},
     PlotKind{.id = "state_size",
              .title = "State size",
@@ -173,6 +211,7 @@ constexpr std::array kinds{
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = state_size_figures,
+             .needs = LayerTrait::koopman_heads,
              .smallest = {240, 170},
              .former_id = "memory"},
     PlotKind{.id = "trajectory",
@@ -202,6 +241,7 @@ constexpr std::array kinds{
              .analyses = trace,
              .subtitle = forecast_subtitle,
              .prepare = forecast_figures,
+             .needs = LayerTrait::series,
              .smallest = {215, 130}},
     PlotKind{.id = "memory_tokens",
              .title = "Memory tokens",
@@ -209,12 +249,23 @@ constexpr std::array kinds{
              .analyses = trace,
              .subtitle = memory_tokens_subtitle,
              .prepare = memory_tokens_figures,
+             .needs = LayerTrait::training_memory,
              .smallest = {195, 140}},
 };
 
 }  // namespace
 
 std::span<const PlotKind> plot_kinds() { return kinds; }
+
+bool fits(const PlotKind& kind, const ModelSummary& model) {
+  const LayerTrait whole = model.is_forecaster ? LayerTrait::series : LayerTrait::tokens;
+  return model.layers.empty() || kind.needs == LayerTraits() || kind.needs.overlaps(whole) ||
+         std::ranges::any_of(model.layers, [&](const LayerSummary& layer) { return shows(layer.kind, kind.needs); });
+}
+
+std::string why_not(const PlotKind& kind) {
+  return kind.needs == LayerTraits() ? "" : "Needs " + words_for(kind.needs) + ".";
+}
 
 const PlotKind* find_plot_kind(std::string_view id) {
   for (const PlotKind& kind : kinds) {

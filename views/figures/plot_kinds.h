@@ -27,12 +27,18 @@ struct PlotKind {
   std::string (*subtitle)(const Observation&, const Selection&);
   std::vector<Figure> (*prepare)(const Observation&, const Selection&,
                                  CurveStore& curves);  ///< `curves` only saves work
+  LayerTraits needs = {};  ///< it says something of a model that has one of these; none: of every model
   FigureSize smallest = {};
   bool moves_points = false;        ///< dots of its figures can be dragged
   bool moves_tokens = false;        ///< arrow keys over it move the token instead of the step
   bool needs_model = true;          ///< false: a fixed experiment, which asks for no model and no training
   std::string_view former_id = {};  ///< an earlier name, still read in files, scripts and arguments
 };
+
+/// Whether the plot has something to say about the model; of one that is not known yet it may have.
+bool fits(const PlotKind& kind, const ModelSummary& model);
+/// "Needs an SKA layer."; empty where any model will do.
+std::string why_not(const PlotKind& kind);
 
 /// Every plot, in the order in which they are offered.
 std::span<const PlotKind> plot_kinds();

@@ -61,7 +61,7 @@ std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probe
 
 std::string power_filter_subtitle(const Observation& observation, const Selection& selection) {
   const HeadSpectrum* head = seen_head(observation, selection);
-  if (!head) return why_no_layer(observation, LayerTrait::koopman_heads, "Koopman attention");
+  if (!head) return why_no_layer(observation, LayerTrait::koopman_heads);
   const std::string edited = probed_head(observation, *head) ? " · edited, grey: as trained" : "";
   return "K = " + std::to_string(shown_power(*head, selection)) + edited + " · bars: query energy before and after";
 }

@@ -36,17 +36,15 @@ Ink token_ink(TokenRole role) {
   return Role::faint;
 }
 
-std::string why_no_layer(const Observation& observation, LayerTrait trait, std::string_view name) {
+std::string why_no_layer(const Observation& observation, LayerTrait trait) {
   for (const LayerSummary& layer : observation.model.layers) {
-    if (shows(layer.kind, trait)) return "the first look at the " + std::string(name) + " layers comes within seconds";
+    if (shows(layer.kind, trait)) return "the first look comes within seconds";
   }
-  if (observation.model.layers.empty()) return "nothing has been opened yet";
-  return "this model has no " + std::string(name) + " layer; Ctrl P, load {\"preset\": \"tiny\"} opens one that has";
+  return observation.model.layers.empty() ? "nothing has been opened yet" : "needs " + words_for(trait);
 }
 
 std::string why_not_yet(const Observation& observation, std::string_view soon) {
-  if (!observation.model.is_forecaster) return std::string(soon);
-  return "a forecaster reads rows of a series, no tokens; Ctrl P, load {\"preset\": \"tiny\"} opens a model that does";
+  return observation.model.is_forecaster ? "needs " + words_for(LayerTrait::tokens) : std::string(soon);
 }
 
 std::string layer_name(const Observation& observation, int layer) {

@@ -35,7 +35,7 @@ class LinesOfColour {
 };
 
 /// Why there is nothing to see of layers with a trait: the model has none, or they have not been looked at.
-std::string why_no_layer(const Observation& observation, LayerTrait trait, std::string_view name);
+std::string why_no_layer(const Observation& observation, LayerTrait trait);
 /// What a panel says before its first analysis: `soon`, or of a forecaster, which has no tokens to analyse, that.
 std::string why_not_yet(const Observation& observation, std::string_view soon);
 

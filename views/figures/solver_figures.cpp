@@ -290,7 +290,7 @@ std::string precision_advice(Arithmetic arithmetic, double smallest, double larg
 std::string solver_race_subtitle(const Observation& observation, const Selection& selection) {
   const std::vector<const RacedProblem*> problems = selected_problems(observation, selection);
   if (!observation.solvers) return why_not_yet(observation, "the first systems are solved within seconds of the start");
-  if (problems.empty()) return "no layer here solves a ridge system: choose one with SKA, or make a spectrum";
+  if (problems.empty()) return "No ridge system in this model. Choose geometric above for a synthetic spectrum.";
   const std::string name(name_of(selected_arithmetic(observation, selection)));
   if (observation.solvers->made) return "your spectrum · " + name;
   std::string text = layer_name(observation, observation.solvers->layer);

@@ -202,6 +202,10 @@ std::string tokens_text(double tokens) {
 
 }  // namespace
 
+Figure eigenvalue_plane(std::string id, std::string title, double reach) {
+  return plane(std::move(id), std::move(title), reach);
+}
+
 double shown_scale(const HeadSpectrum& head, const Selection& selection) {
   return selection.scaled && std::isfinite(head.scale) ? head.scale : 1.0;
 }
@@ -211,7 +215,7 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
     return layer_name(observation, selected_mlp(observation, selection)->layer) + " · learned eigenvalues";
   }
   const HeadSpectrum* head = selected_head(observation, selection);
-  if (!head) return why_no_layer(observation, LayerTrait::koopman_heads, "Koopman attention");
+  if (!head) return why_no_layer(observation, LayerTrait::koopman_heads);
   std::string text = layer_name(observation, head->layer);
   if (probed_head(observation, *head)) text += " · edited";
   text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);

@@ -23,6 +23,9 @@ struct ReadoutRow {
 /// first row names the mode. Empty without a spectrum.
 std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selection& selection);
 
+/// An empty complex plane with the unit circle, wide enough for eigenvalues of modulus `reach`.
+Figure eigenvalue_plane(std::string id, std::string title, double reach);
+
 /// The factor on the eigenvalues of A_w that the selection asks for: 1, or scale for the eigenvalues of A.
 double shown_scale(const HeadSpectrum& head, const Selection& selection);
 

@@ -169,7 +169,7 @@ Figure saturation_figure(const TheoryView& t) {
 
 std::string theory_subtitle(const Observation& observation, const Selection&) {
   const TheoryView* theory = theory_of(observation);
-  if (!theory) return why_no_layer(observation, LayerTrait::koopman_heads, "Koopman attention");
+  if (!theory) return why_no_layer(observation, LayerTrait::koopman_heads);
   std::string text = place_of(observation, *theory) + " · solid: measured, dashed: bound";
   if (theory->step != observation.step) text += " · as of step " + grouped_number(theory->step);
   return text;

@@ -34,8 +34,8 @@ void draw_call_out(const Frame& frame, Point target, std::string_view text) {
 
 void draw_call_outs(Frame& frame, const Rect& top_bar) {
   const PageState& state = frame.state;
-  const bool is_covered = state.presenting || state.help_is_open || state.palette.is_open || state.menu.is_open ||
-                          !state.card.pinned.empty();
+  const bool is_covered = state.presenting || state.help_is_open || state.palette.is_open || state.picker.is_open ||
+                          state.menu.is_open || !state.card.pinned.empty();
   if (is_covered) return;
   if (state.hints.is_drag_due && state.hints.dot && state.dragged_point.empty())
     draw_call_out(frame, *state.hints.dot, "Drag me");

@@ -101,6 +101,11 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
   if (menu.panel == "training") add_runs(frame.seen(), items);
   const bool is_large = frame.state.maximised == menu.panel;
   items.push_back(item("Enlarge this panel", "Enter", "maximise", {{"panel", menu.panel}}, is_large));
+  items.push_back(item("Next theme", "Ctrl+T", "theme", json::object()));
+  items.push_back(item("Keep this layout…", "", "palette", {{"text", "layout save=mine"}}));
+  for (const auto& [name, layout] : frame.state.layouts)
+    items.push_back(item("Layout " + name, "", "layout", {{"choose", name}}));
+  items.push_back(item("Reset the layout", "Ctrl+Shift+0", "reset_layout", json::object()));
   return items;
 }
 

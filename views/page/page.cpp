@@ -37,6 +37,7 @@ void forget_last_frame(PageState& state) {
   state.shown_panels.clear();
   state.shows_interventions = false;
   state.shown_plots.clear();
+  state.shown_rows.clear();
   state.shown_sliders.clear();
   state.right_click_is_taken = false;
   state.wheel_is_taken = false;
@@ -48,9 +49,9 @@ struct Places {
   Rect top_bar, column, centre, time_bar, status_bar;
   explicit Places(const Frame& frame) {
     const Rect all = window_bounds();
-    const bool presenting = frame.state.presenting;
-    const double top = presenting ? 0 : std::round(frame.px(44)), status = std::round(frame.px(26)),
-                 time = std::round(frame.px(84));
+    const bool hidden = frame.state.hides_controls, presenting = frame.state.presenting || hidden;
+    const double top = presenting ? 0 : std::round(frame.px(44)), status = hidden ? 0 : std::round(frame.px(26)),
+                 time = hidden ? 0 : std::round(frame.px(84));
     // A small or enlarged window keeps its room for what the model does.
     const double side = presenting || all.width < frame.px(760) ? 0 : std::round(frame.px(264));
     top_bar = {0, 0, all.width, top};
@@ -64,6 +65,7 @@ struct Places {
 
 void draw_edges(const Frame& frame, const Places& at, Canvas& canvas) {
   const Theme& theme = *frame.look.theme;
+  if (frame.state.hides_controls) return;
   const double hair = std::max(1.0, std::round(frame.px(1))), top = at.column.y - 0.5, side = at.centre.x - 0.5,
                right = at.top_bar.width, time = at.time_bar.y + 0.5, status = at.status_bar.y + 0.5;
   draw_edge(canvas, theme, hair, {0, top}, {right, top});
@@ -87,13 +89,13 @@ void draw_ground(Frame& frame, const Places& at) {
     canvas.fill_rect(bar, 0, frame.look.theme->panel);
   draw_workspace(frame, at.centre);
   if (at.column.width > 0) draw_side_column(frame, at.column);
-  if (!state.presenting) draw_top_bar(frame, at.top_bar);
+  if (at.top_bar.height > 0) draw_top_bar(frame, at.top_bar);
   if (state.hovered_panel.empty()) {
     state.hovered_panel = state.focused_panel;
     state.hovered_plot = focused_plot(state);
   }
-  draw_time_bar(frame, at.time_bar);
-  draw_status_bar(frame, at.status_bar);
+  if (at.time_bar.height > 0) draw_time_bar(frame, at.time_bar);
+  if (at.status_bar.height > 0) draw_status_bar(frame, at.status_bar);
   draw_edges(frame, at, canvas);
   ImGui::End();
 }
@@ -110,6 +112,14 @@ void move_crosshair(PageState& state) {
   state.crosshair = next;
 }
 
+/// Nothing but black, above everything; a click ends it.
+void draw_blank(Frame& frame) {
+  const Rect all = window_bounds();
+  FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  canvas.fill_rect(all, 0, {0, 0, 0, 255});
+  if (ImGui::IsMouseClicked(0)) frame.state.is_blank = false;
+}
+
 }  // namespace
 
 void draw_page(Frame& frame) {
@@ -121,9 +131,11 @@ void draw_page(Frame& frame) {
   draw_pinned_card(frame);
   draw_help(frame);
   draw_palette(frame);
+  draw_picker(frame);
   draw_menu(frame);
   draw_call_outs(frame, at.top_bar);
   move_crosshair(frame.state);
+  if (frame.state.is_blank) draw_blank(frame);
 }
 
 }  // namespace afterglow

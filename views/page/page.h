@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/engine/recipe/recipe.h"
 #include "views/frame.h"
 
 namespace afterglow {
@@ -23,16 +24,22 @@ void draw_status_bar(Frame& frame, const Rect& area);
 /// The newest notes, over the lower edge of the centre.
 void draw_notes(Frame& frame, const Rect& centre);
 void draw_palette(Frame& frame);
+void draw_picker(Frame& frame);
 void draw_help(Frame& frame);
 /// The hints of a first start that are still due, over everything.
 void draw_call_outs(Frame& frame, const Rect& top_bar);
 /// What the panel or plot of `PageState::menu` offers, as a list beside the pointer.
 void draw_menu(Frame& frame);
 
-/// Panels of a workspace in rows; the numbers are their usual shares of the room.
+/// Panels of a workspace in rows; the shares are their usual ones of the room.
+struct WorkspacePanel {
+  std::string_view id;
+  double share = 1;
+  std::string_view otherwise = {};  ///< the panel in its place for a model that this one has nothing to say about
+};
 struct WorkspaceRow {
   double share;
-  std::vector<std::pair<std::string_view, double>> panels;
+  std::vector<WorkspacePanel> panels;
 };
 struct Workspace {
   std::string_view id, title;
@@ -41,6 +48,16 @@ struct Workspace {
   bool shows_others = true;  ///< whether it has something to show of models without them
 };
 std::span<const Workspace> workspaces();
+/// The workspace of the page, the first one where that does not exist.
+const Workspace& present_workspace(const PageState& state);
+/// Its panels that have something to say about the model; rows without any are left out.
+std::vector<WorkspaceRow> fitting_rows(const Workspace& workspace, const ModelSummary& model);
+/// Its panels that have not, and no other in their place.
+std::vector<std::string_view> missing_panels(const Workspace& workspace, const ModelSummary& model);
+/// Why the workspace has nothing to show of the model, "Needs an SKA layer."; empty where it has.
+std::string why_not(const Workspace& workspace, const ModelSummary& model);
+/// The first preset with something to show there; nullptr without one.
+const Preset* preset_for(const Workspace& workspace);
 /// The first workspace that shows the plot; throws std::out_of_range for a plot that none shows.
 const Workspace& home_of(std::string_view plot);
 /// Another model has come: a workspace that has nothing to show of it gives way to the one that is about its layers, or
@@ -50,12 +67,23 @@ void follow_model(PageState& state, const ModelSummary& model);
 /// neighbours give it. What the splitters do, for keys.
 void resize_panel(PageState& state, std::string_view panel, double width, double height);
 
-/// Keys that move in the list of the palette or of the menu.
-enum class ListKey { up, down, accept, leave };
+/// Keys that move in the list of the palette, of the menu or of the sheet of presets.
+enum class ListKey { up, down, left, right, page_up, page_down, accept, leave };
+void picker_key(PageState& state, CommandQueue& commands, ListKey key);
+/// What the sheet of presets lists: everything that has all the words that were typed, or the chosen section.
+std::vector<const PickerEntry*> picker_matches(const PickerState& picker);
+std::string_view name_of(PickerSection section);
 void palette_key(PageState& state, CommandQueue& commands, ListKey key);
 void menu_key(PageState& state, CommandQueue& commands, ListKey key);
-/// Commands that match what was typed, best first: every word must occur in name, title or meaning. Where something was
-/// typed, plots too, as the command that shows one alone.
-std::vector<const CommandSpec*> palette_matches(std::string_view text);
+/// A line of the palette: a command, or something that has a name of its own with the command that opens it.
+struct PaletteLine {
+  std::string name;  ///< of the command
+  std::string title, keys, meaning;
+  std::string value;      ///< JSON: what it sends, or of a command that asks for a value an example
+  bool is_ready = false;  ///< nothing is to be typed
+};
+/// Lines that match what was typed, best first: every word must occur in name, title or meaning. Where nothing was
+/// typed, the commands alone.
+std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts = {});
 
 }  // namespace afterglow

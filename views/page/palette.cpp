@@ -1,8 +1,10 @@
-// Finds and runs any command by typing a part of its name, and shows any plot alone by its title; commands with a value
-// show an example to change.
+// Finds and runs any command by typing a part of its name, and whatever else has one: presets, panels, pages, themes,
+// sizes, layouts. Commands with a value show an example to change.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "views/figures/plot_kinds.h"
 #include "views/page/page.h"
@@ -13,6 +15,8 @@ namespace afterglow {
 
 namespace {
 
+using nlohmann::json;
+
 constexpr std::size_t shown_lines = 9;
 
 std::string lower_case(std::string_view text) {
@@ -21,35 +25,131 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// What was typed, split where the value begins: "step {"count": 5}".
+/// What was typed, split where the value begins: "step count=5", or as scripts write it "step {"count": 5}".
 struct Typed {
   std::string_view words, value;
 };
 Typed typed_parts(std::string_view text) {
-  const std::size_t brace = text.find('{');
-  if (brace == std::string_view::npos) return {text, {}};
-  return {text.substr(0, brace), text.substr(brace)};
+  std::size_t begin = std::min(text.find('{'), text.size());
+  if (const std::size_t equals = text.find('='); equals < begin) {
+    const std::size_t space = text.rfind(' ', equals);
+    begin = space == std::string_view::npos ? 0 : space + 1;
+  }
+  return {text.substr(0, begin), text.substr(begin)};
 }
 
-/// How well a word fits a command: 3 for the start of its name, 1 for somewhere in its meaning, 0 for not at all.
-int word_score(const CommandSpec& spec, const std::string& word) {
-  const std::string name(spec.name), title = lower_case(spec.title);
-  if (name.starts_with(word) || title.starts_with(word)) return 3;
-  if (name.find(word) != std::string::npos || title.find(word) != std::string::npos) return 2;
-  return lower_case(spec.meaning).find(word) != std::string::npos ? 1 : 0;
+/// A value as one types it: 5, true, light, or with commas where `like` is a list.
+std::optional<json> typed_field(const std::string& text, const json& like) {
+  if (like.is_array()) {
+    json list = json::array();
+    std::istringstream parts(text);
+    for (std::string part; std::getline(parts, part, ',');) {
+      const json element = json::parse(part, nullptr, false);
+      list.push_back(element.is_discarded() ? json(part) : element);
+    }
+    return list;
+  }
+  const json value = json::parse(text, nullptr, false);
+  if (like.is_number() && !value.is_number()) return std::nullopt;
+  if (like.is_boolean() && !value.is_boolean()) return std::nullopt;
+  if (like.is_string() || value.is_discarded()) return text.empty() ? std::nullopt : std::optional<json>(text);
+  return value;
 }
 
-/// Every plot as the command that shows it alone.
-const std::vector<CommandSpec>& plot_lines() {
-  static const std::vector<std::string> values = [] {
-    std::vector<std::string> made;
-    for (const PlotKind& kind : plot_kinds()) made.push_back(R"({"panel": ")" + std::string(kind.id) + R"("})");
-    return made;
-  }();
-  static const std::vector<CommandSpec> lines = [] {
-    std::vector<CommandSpec> made;
+/// The value that was typed, of fields such as those of the command's example; nothing while it is none yet.
+std::optional<json> typed_value(std::string_view typed, const json& example) {
+  if (typed.starts_with('{')) {
+    const json value = json::parse(typed, nullptr, false);
+    return value.is_discarded() ? std::nullopt : std::optional<json>(value);
+  }
+  json value = json::object();
+  std::istringstream fields{std::string(typed)};
+  std::string key, text;
+  while (std::getline(fields >> std::ws, key, '=')) {
+    // Quotes hold a text with spaces together.
+    if (fields.peek() == '"') {
+      fields.get();
+      std::getline(fields, text, '"');
+    } else if (fields.eof() || std::isspace(fields.peek())) {
+      text.clear();
+    } else {
+      fields >> text;
+    }
+    const std::optional<json> field = typed_field(text, example.contains(key) ? example[key] : json());
+    if (!field) return std::nullopt;
+    value[key] = *field;
+    text.clear();
+  }
+  return value;
+}
+
+/// An example as one types it: "count=1".
+std::string typed_text(const json& example) {
+  std::string text;
+  for (const auto& [key, value] : example.items()) {
+    std::string field;
+    if (value.is_array()) {
+      for (const json& element : value)
+        field += (field.empty() ? "" : ",") + (element.is_string() ? element.get<std::string>() : element.dump());
+    } else {
+      field = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+    if (field.find(' ') != std::string::npos) field = '"' + field + '"';
+    text += (text.empty() ? "" : " ") + key + "=" + field;
+  }
+  return text;
+}
+
+/// A command's meaning for people who type: values without braces and quotes.
+std::string readable(std::string_view meaning) {
+  std::string text;
+  bool is_value = false;
+  for (std::size_t i = 0; i < meaning.size(); ++i) {
+    const char c = meaning[i];
+    is_value = c == '{' || (is_value && c != '}');
+    if (c == '{' || c == '}' || (is_value && c == '"')) continue;
+    if (is_value && c == ':' && i + 1 < meaning.size() && meaning[i + 1] == ' ') {
+      text += '=';
+      ++i;
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+/// How well a word fits a line: 3 for the start of its name, 1 for somewhere in its meaning, 0 for not at all.
+int word_score(const PaletteLine& line, const std::string& word) {
+  const std::string title = lower_case(line.title);
+  if ((!line.is_ready && line.name.starts_with(word)) || title.starts_with(word)) return 3;
+  if ((!line.is_ready && line.name.find(word) != std::string::npos) || title.find(word) != std::string::npos) return 2;
+  return lower_case(line.meaning).find(word) != std::string::npos ? 1 : 0;
+}
+
+PaletteLine ready_line(std::string name, const json& value, std::string title, std::string meaning) {
+  return {std::move(name), std::move(title), "", std::move(meaning), value.dump(), true};
+}
+
+/// What can be asked for by its own name, each a command with its value: presets, panels, pages, themes, sizes.
+const std::vector<PaletteLine>& ready_lines() {
+  static const std::vector<PaletteLine> lines = [] {
+    std::vector<PaletteLine> made;
+    for (const Preset& preset : presets()) {
+      made.push_back(ready_line("load", {{"preset", preset.name}}, "Open " + preset.name,
+                                preset.title + " · task " + preset.task));
+    }
     for (const PlotKind& kind : plot_kinds())
-      made.push_back({"maximise", CommandTarget::window, kind.title, "", values[made.size()], kind.about});
+      made.push_back(ready_line("maximise", {{"panel", kind.id}}, std::string(kind.title), std::string(kind.about)));
+    for (const Workspace& workspace : workspaces()) {
+      made.push_back(ready_line("workspace", {{"name", workspace.id}}, "Page " + std::string(workspace.title),
+                                "Another arrangement of panels."));
+    }
+    for (const Theme* theme : {&dark_theme(), &light_theme(), &projector_theme()})
+      made.push_back(ready_line("theme", {{"name", theme->name}}, "Theme " + std::string(theme->name), ""));
+    for (const int percent : {75, 100, 125, 150, 175, 200}) {
+      made.push_back(ready_line("zoom", {{"to", percent / 100.0}}, "Size " + std::to_string(percent) + " %",
+                                "Scales text, plots and controls."));
+    }
     return made;
   }();
   return lines;
@@ -57,28 +157,29 @@ const std::vector<CommandSpec>& plot_lines() {
 
 void close(PageState& state) { state.palette = {}; }
 
-/// Runs the command, or puts its example into the field when it needs a value that was not typed yet.
+/// Runs the line, or puts its example into the field when it needs a value that was not typed yet.
 void accept(PageState& state, CommandQueue& commands) {
-  const std::string text = state.palette.text;
-  const Typed typed = typed_parts(text);
-  const auto matches = palette_matches(typed.words);
+  const Typed typed = typed_parts(state.palette.text);
+  const std::vector<PaletteLine> matches = palette_matches(state.palette.text, state.layouts);
   if (matches.empty()) return;
-  const CommandSpec& spec =
-      *matches[static_cast<std::size_t>(std::clamp(state.palette.chosen, 0, static_cast<int>(matches.size()) - 1))];
-  if (typed.value.empty() && spec.example != "{}") {
-    state.palette.text = std::string(spec.name) + " " + std::string(spec.example);
+  const PaletteLine& line =
+      matches[static_cast<std::size_t>(std::clamp(state.palette.chosen, 0, static_cast<int>(matches.size()) - 1))];
+  const json example = json::parse(line.value);
+  if (!line.is_ready && typed.value.empty() && !example.empty()) {
+    state.palette.text = line.name + " " + typed_text(example);
     state.palette.chosen = 0;
     state.palette.wants_focus = true;
     ++state.palette.generation;
     return;
   }
-  const std::string value(typed.value.empty() ? "{}" : typed.value);
-  if (!nlohmann::json::accept(value)) return;
+  const std::optional<json> value = line.is_ready ? example : typed_value(typed.value, example);
+  if (!value) return;
+  const Command command{line.name, value->dump()};
   close(state);
-  commands.send(Command{std::string(spec.name), value});
+  commands.send(command);
 }
 
-void draw_line(const Frame& frame, Canvas& canvas, const CommandSpec& spec, const Rect& row, bool is_chosen) {
+void draw_line(const Frame& frame, Canvas& canvas, const PaletteLine& spec, const Rect& row, bool is_chosen) {
   const Theme& theme = *frame.look.theme;
   if (is_chosen) canvas.fill_rect(row, frame.px(6), mixed(theme.raised, theme.accent, 0.16));
   const Rect inside{row.x + frame.px(12), row.y, row.width - frame.px(24), row.height};
@@ -95,37 +196,38 @@ void draw_line(const Frame& frame, Canvas& canvas, const CommandSpec& spec, cons
 
 }  // namespace
 
-std::vector<const CommandSpec*> palette_matches(std::string_view text) {
+std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts) {
   std::vector<std::string> words;
-  std::string word;
-  for (const char c : lower_case(typed_parts(text).words) + " ") {
-    if (c != ' ') {
-      word += c;
-    } else if (!word.empty()) {
-      words.push_back(std::exchange(word, ""));
-    }
-  }
-  std::vector<std::pair<int, const CommandSpec*>> scored;
-  const auto add = [&](const CommandSpec& spec) {
+  std::istringstream typed(lower_case(typed_parts(text).words));
+  for (std::string word; typed >> word;) words.push_back(word);
+  std::vector<std::pair<int, PaletteLine>> scored;
+  const auto add = [&](const PaletteLine& line) {
     int score = 0;
     bool fits = true;
     for (const std::string& w : words) {
-      const int s = word_score(spec, w);
+      const int s = word_score(line, w);
       fits = fits && s > 0;
-      score += w == spec.name ? 10 : s;
+      score += !line.is_ready && w == line.name ? 10 : s;
     }
-    if (fits) scored.emplace_back(score, &spec);
+    if (fits) scored.emplace_back(score, line);
   };
-  std::ranges::for_each(command_table(), add);
-  if (!words.empty()) std::ranges::for_each(plot_lines(), add);
+  for (const CommandSpec& spec : command_table()) {
+    add({std::string(spec.name), std::string(spec.title), std::string(spec.keys), readable(spec.meaning),
+         std::string(spec.example), false});
+  }
+  if (!words.empty()) {
+    std::ranges::for_each(ready_lines(), add);
+    for (const auto& [name, layout] : layouts)
+      add(ready_line("layout", {{"choose", name}}, "Layout " + name, "An arrangement of your own."));
+  }
   std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<const CommandSpec*> list;
-  for (const auto& [score, spec] : scored) list.push_back(spec);
+  std::vector<PaletteLine> list;
+  for (auto& [score, line] : scored) list.push_back(std::move(line));
   return list;
 }
 
 void palette_key(PageState& state, CommandQueue& commands, ListKey key) {
-  const int last = static_cast<int>(palette_matches(state.palette.text).size()) - 1;
+  const int last = static_cast<int>(palette_matches(state.palette.text, state.layouts).size()) - 1;
   if (key == ListKey::up) state.palette.chosen = std::max(0, state.palette.chosen - 1);
   if (key == ListKey::down) state.palette.chosen = std::clamp(state.palette.chosen + 1, 0, std::max(0, last));
   if (key == ListKey::accept) accept(state, commands);
@@ -138,7 +240,7 @@ void draw_palette(Frame& frame) {
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
   const double width = std::min(frame.px(640), all.width - frame.px(32)), line = frame.px(32), head = frame.px(48);
-  const std::vector<const CommandSpec*> matches = palette_matches(palette.text);
+  const std::vector<PaletteLine> matches = palette_matches(palette.text, frame.state.layouts);
   const std::size_t shown = std::min(matches.size(), shown_lines);
   const Rect box{(all.width - width) / 2, std::round(frame.px(72)), width,
                  head + static_cast<double>(std::max<std::size_t>(shown, 1)) * line + frame.px(10)};
@@ -156,9 +258,9 @@ void draw_palette(Frame& frame) {
     const Rect row{box.x + frame.px(8), box.y + head + static_cast<double>(i - first) * line, width - frame.px(16),
                    line};
     ImGui::PushID(static_cast<int>(i));
-    const Press press = press_area(matches[i]->name.data(), row);
+    const Press press = press_area("line", row);
     ImGui::PopID();
-    draw_line(frame, canvas, *matches[i], row, static_cast<int>(i) == palette.chosen);
+    draw_line(frame, canvas, matches[i], row, static_cast<int>(i) == palette.chosen);
     if (press.hovered && (ImGui::GetIO().MouseDelta.x != 0 || ImGui::GetIO().MouseDelta.y != 0))
       palette.chosen = static_cast<int>(i);
     if (press.clicked) {
@@ -167,7 +269,7 @@ void draw_palette(Frame& frame) {
     }
   }
   if (matches.empty()) {
-    row_text(frame.look, canvas, {box.x + frame.px(20), box.y + head, width, line}, "No command has these words.",
+    row_text(frame.look, canvas, {box.x + frame.px(20), box.y + head, width, line}, "Nothing has these words.",
              {body_size, FontFace::regular, theme.faint, Anchor::start});
   }
   if (ImGui::IsMouseClicked(0) && !box.contains(mouse_place())) close(frame.state);

@@ -52,6 +52,33 @@ double draw_layer(Frame& frame, int index, const Rect& area) {
   return frame.px(31);
 }
 
+/// The model's name, which opens the sheet of presets, and its size.
+double draw_model_head(Frame& frame, const Rect& area) {
+  const ModelSummary& model = frame.seen().model;
+  const Theme& theme = *frame.look.theme;
+  double y = area.y + section_head(frame, area, "Model");
+  const Rect box{area.x, y, area.width, frame.px(30)};
+  const Press press = press_area("model", box);
+  FigureCanvas canvas = frame.look.canvas();
+  canvas.fill_rect(box, frame.px(5), press.hovered ? mixed(theme.raised, theme.text, 0.05) : theme.raised);
+  canvas.stroke_rect(box, frame.px(5), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  const Rect row{box.x + frame.px(10), box.y, box.width - frame.px(20), box.height};
+  const double arrow =
+      row_text(frame.look, canvas, row, "▾", {small_size, FontFace::regular, theme.dim, Anchor::end}) + frame.px(6);
+  row_text(frame.look, canvas, {row.x, row.y, row.width - arrow, row.height},
+           model.name.empty() ? "choose one" : model.name, {body_size, FontFace::semibold, theme.text, Anchor::start});
+  if (press.hovered) hint_box(frame, box, "Start from another preset, table or file  Ctrl O");
+  if (press.clicked) frame.commands.send("presets");
+  y += box.height + frame.px(3);
+  // The row is kept before the model has come, so that nothing below it moves.
+  if (model.parameters > 0) {
+    row_text(frame.look, canvas, {area.x, y, area.width, frame.px(18)},
+             grouped_number(model.parameters) + " parameters",
+             {small_size, FontFace::regular, theme.faint, Anchor::start});
+  }
+  return y + frame.px(24) - area.y;
+}
+
 double draw_fact(const Frame& frame, const Rect& area, std::string_view label, const std::string& value, Color color,
                  FontFace face) {
   FigureCanvas canvas = frame.look.canvas();
@@ -148,12 +175,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
   double y = area.y + frame.px(12) - scrolled;
   const auto rest = [&] { return Rect{area.x + margin, y, width, 1e6}; };
 
-  std::string head = "Model";
-  if (!o.model.name.empty()) head += " · " + o.model.name;
-  if (o.model.parameters > 0) head += " · " + grouped_number(o.model.parameters);
-  constexpr std::size_t bytes_that_fit = 24;  // with the word behind them
-  if (o.model.parameters > 0 && head.size() <= bytes_that_fit) head += " parameters";
-  y += section_head(frame, rest(), head);
+  y += draw_model_head(frame, rest());
   for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
   y += frame.px(14);
   if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);

@@ -88,6 +88,7 @@ void draw_notes(Frame& frame, const Rect& centre) {
   };
   while (!notes.empty() && is_over(notes.back())) notes.pop_back();
   if (notes.empty()) return;
+  if (frame.state.presenting && notes.back().severity != Severity::failure) return;
   // One line at a time: what is under it shows once it was clicked away or has faded.
   const Note& newest = notes.back();
   if (newest.severity == Severity::info) ask_frame(frame.state, newest.born + info_seconds + 0.01);

@@ -26,7 +26,7 @@ TokenRow token_row(const Frame& frame, int tokens, int selected, double room) {
   TokenRow row;
   // Where chips get narrow the room goes to their text.
   row.gap = room / tokens > frame.px(24) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
-  const double least = frame.px(2.5);
+  const double least = frame.px(frame.state.presenting ? 25 : 2.5);  // an audience reads every label
   row.count = std::clamp(static_cast<int>(room / least), 1, tokens);
   row.width = std::min(frame.px(25), room / row.count - row.gap);
   row.first = std::clamp(selected - row.count / 2, 0, tokens - row.count);

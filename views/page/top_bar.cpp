@@ -48,8 +48,10 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
   const bool is_cut = tabs.end - tabs.first < all.size();
   if (is_cut) tabs = tabs_that_fit(frame, right - x - button_width(frame, "…", Icon::none), present);
   for (std::size_t i = tabs.first; i < tabs.end; ++i) {
-    const ButtonResult tab = button(frame, all[i].id.data(), x, row, all[i].title, Icon::none,
-                                    i == present ? ButtonKind::chosen : ButtonKind::quiet);
+    const std::string why = why_not(all[i], frame.seen().model);
+    const ButtonKind kind = i == present ? ButtonKind::chosen : why.empty() ? ButtonKind::quiet : ButtonKind::dim;
+    const std::string hint = why.empty() ? "" : why + " A click shows a preset that has one.";
+    const ButtonResult tab = button(frame, all[i].id.data(), x, row, all[i].title, Icon::none, kind, hint);
     if (tab.clicked) frame.commands.send("workspace", {{"name", std::string(all[i].id)}});
     x += tab.width + frame.px(2);
   }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <stdexcept>
 
 #include "views/page/page.h"
 #include "views/panel.h"
@@ -16,10 +15,8 @@ constexpr double gap_units = 8;
 constexpr double min_share = 0.12;
 constexpr double min_panel_width = 230, min_panel_height = 170;  ///< layout units
 
-/// How many parts of a row or column get at least this much room; one always does.
-std::size_t parts_that_fit(std::size_t parts, double room, double least) {
-  return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(0.0, room / least)), 1, parts);
-}
+/// How many parts of at least this size there is room for; one always fits.
+std::size_t parts_that_fit(double room, double least) { return static_cast<std::size_t>(std::max(1.0, room / least)); }
 
 /// The shares of a row or column of parts: those that were set by hand, or the usual ones; they sum to 1.
 std::vector<double> shares_of(const PageState& state, const std::string& name, std::vector<double> usual) {
@@ -63,19 +60,94 @@ void draw_splitter(Frame& frame, const std::string& name, const Rect& gap, bool 
 
 void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, const Rect& area) {
   std::vector<double> usual;
-  for (const auto& [id, share] : row.panels) usual.push_back(share);
-  usual.resize(parts_that_fit(usual.size(), area.width, frame.px(min_panel_width)));
+  for (const WorkspacePanel& panel : row.panels) usual.push_back(panel.share);
   const std::vector<double> shares = shares_of(frame.state, name, usual);
+  ShownRow& shown = frame.state.shown_rows.emplace_back(ShownRow{name, shares, {}});
+  for (const WorkspacePanel& panel : row.panels) shown.panels.emplace_back(panel.id);
   const double gap = std::round(frame.px(gap_units));
   const double room = area.width - gap * static_cast<double>(shares.size() - 1);
   double x = area.x;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const double width = i + 1 == shares.size() ? area.right() - x : std::round(room * shares[i]);
-    if (const Panel* panel = find_panel(row.panels[i].first))
-      draw_panel(frame, *panel, {x, area.y, width, area.height});
+    if (const Panel* panel = find_panel(row.panels[i].id)) draw_panel(frame, *panel, {x, area.y, width, area.height});
     x += width;
     if (i + 1 < shares.size()) draw_splitter(frame, name, {x, area.y, gap, area.height}, true, shares, i, room);
     x += gap;
+  }
+}
+
+/// One page of rows, one below the other; `name` is theirs together.
+void draw_rows(Frame& frame, std::span<const WorkspaceRow> rows, const std::string& name, std::size_t first,
+               const Rect& area) {
+  const double gap = std::round(frame.px(gap_units));
+  std::vector<double> usual;
+  for (const WorkspaceRow& row : rows) usual.push_back(row.share);
+  const std::string rows_name = name + "/rows" + (first == 0 ? "" : std::to_string(first));
+  const std::vector<double> shares = shares_of(frame.state, rows_name, usual);
+  frame.state.rows_name = rows_name;
+  frame.state.row_shares = shares;
+  const double room = area.height - gap * static_cast<double>(shares.size() - 1);
+  double y = area.y;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double height = i + 1 == shares.size() ? area.bottom() - y : std::round(room * shares[i]);
+    draw_row(frame, rows[i], name + "/" + std::to_string(first + i), {area.x, y, area.width, height});
+    y += height;
+    if (i + 1 < shares.size()) draw_splitter(frame, rows_name, {area.x, y, area.width, gap}, false, shares, i, room);
+    y += gap;
+  }
+}
+
+/// The rows as they are where each has room for its panels, else all panels in reading order in rows of `columns`.
+std::vector<WorkspaceRow> rows_of(std::vector<WorkspaceRow> rows, std::size_t columns) {
+  if (std::ranges::all_of(rows, [&](const WorkspaceRow& row) { return row.panels.size() <= columns; })) return rows;
+  std::vector<WorkspaceRow> narrow;
+  for (const WorkspaceRow& row : rows) {
+    for (const WorkspacePanel& panel : row.panels) {
+      if (narrow.empty() || narrow.back().panels.size() == columns) narrow.push_back({1, {}});
+      narrow.back().panels.push_back(panel);
+    }
+  }
+  return narrow;
+}
+
+std::size_t count_panels(std::span<const WorkspaceRow> rows) {
+  return std::accumulate(rows.begin(), rows.end(), std::size_t{0},
+                         [](std::size_t sum, const WorkspaceRow& row) { return sum + row.panels.size(); });
+}
+
+/// "+3 panels  1 / 2" with arrows that turn the pages; returns its left edge.
+double draw_pager(Frame& frame, const Rect& row, std::size_t elsewhere) {
+  const PageState& state = frame.state;
+  const ChipResult on =
+      header_chip(frame, "next page", row.right(), row, "→", false, "The panels that have no room here  Page Down");
+  if (on.clicked) frame.commands.send("page", {{"by", std::int64_t{1}}});
+  const ChipResult back = header_chip(frame, "page before", on.left, row, "←", false, "Back  Page Up");
+  if (back.clicked) frame.commands.send("page", {{"by", std::int64_t{-1}}});
+  const std::string text = "+" + std::to_string(elsewhere) + (elsewhere == 1 ? " panel" : " panels") + " · page " +
+                           std::to_string(state.panel_page + 1) + " of " + std::to_string(state.panel_pages);
+  const ChipResult count = header_chip(frame, "pages", back.left, row, text, true, "Page Down shows the next panels");
+  if (count.clicked) frame.commands.send("page", {{"by", std::int64_t{1}}});
+  return count.left;
+}
+
+/// Below the panels, where some have no room or nothing to say: what is missing, and the way to it.
+void draw_strip(Frame& frame, const Rect& row, std::span<const std::string_view> missing, std::size_t elsewhere) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const double end = elsewhere > 0 ? draw_pager(frame, row, elsewhere) : row.right();
+  if (missing.empty()) return;
+  double x = row.x + frame.px(4);
+  x += row_text(frame.look, canvas, {x, row.y, std::max(0.0, end - x), row.height},
+                "Not of this model:", {tiny_size, FontFace::regular, theme.faint, Anchor::start}) +
+       frame.px(4);
+  for (const std::string_view id : missing) {
+    const PlotKind& kind = *find_plot_kind(id);
+    const double width = canvas.text_width(kind.title, frame.px(tiny_size), FontFace::regular) + frame.px(16);
+    if (x + width > end) return;
+    const ChipResult chip = header_chip(frame, id.data(), x + width, row, kind.title, false,
+                                        why_not(kind) + " Click for a preset that has one.");
+    if (chip.clicked) frame.commands.send("maximise", {{"panel", std::string(id)}});
+    x += width;
   }
 }
 
@@ -89,127 +161,52 @@ void give_share(PageState& state, const std::string& name, std::vector<double> s
   state.splits[name] = shares;
 }
 
-const Workspace& present_workspace(const PageState& state) {
-  for (const Workspace& workspace : workspaces()) {
-    if (state.workspace == workspace.id) return workspace;
-  }
-  return workspaces().front();
-}
-
 }  // namespace
 
 void resize_panel(PageState& state, std::string_view panel, double width, double height) {
-  const Workspace& workspace = present_workspace(state);
-  // Only parts that are there take part: a small window leaves some out.
-  const auto is_shown = [&](std::string_view id) {
-    return std::any_of(state.shown_panels.begin(), state.shown_panels.end(),
-                       [&](const ShownPanel& shown) { return shown.panel == id; });
-  };
-  std::vector<double> rows;
-  for (const WorkspaceRow& row : workspace.rows) {
-    if (is_shown(row.panels.front().first)) rows.push_back(row.share);
+  for (std::size_t r = 0; r < state.shown_rows.size(); ++r) {
+    const ShownRow& row = state.shown_rows[r];
+    const auto place = static_cast<std::size_t>(std::ranges::find(row.panels, panel) - row.panels.begin());
+    if (place == row.panels.size()) continue;
+    give_share(state, row.name, row.shares, place, width);
+    give_share(state, state.rows_name, state.row_shares, r, height);
+    return;
   }
-  const std::string name(workspace.id);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::vector<double> columns;
-    std::size_t place = workspace.rows[r].panels.size();
-    for (const auto& [id, share] : workspace.rows[r].panels) {
-      if (id == panel && is_shown(id)) place = columns.size();
-      if (is_shown(id)) columns.push_back(share);
-    }
-    if (place >= columns.size()) continue;
-    const std::string row_name = name + "/" + std::to_string(r);
-    give_share(state, row_name, shares_of(state, row_name, columns), place, width);
-    give_share(state, name + "/rows", shares_of(state, name + "/rows", rows), r, height);
-  }
-}
-
-std::span<const Workspace> workspaces() {
-  static const std::vector<Workspace> list{
-      {"koopman",
-       "Koopman",
-       {{1.15, {{"training", 1.25}, {"spectrum", 1.1}, {"power_filter", 0.9}}},
-        {1, {{"stepper", 1.8}, {"conditioning", 0.95}, {"token_weights", 1.05}}}},
-       LayerTrait::koopman_heads | LayerTrait::koopman_modes,
-       false},
-      {"training", "Training", {{1.9, {{"training", 1}}}, {1, {{"gradient_depth", 1}}}}},
-      {"probe",
-       "Probe",
-       {{1.25, {{"probe", 1.5}, {"spectrum", 1}}}, {1, {{"power_filter", 1}, {"token_weights", 1}, {"training", 1}}}}},
-      {"theory",
-       "Theory",
-       {{1, {{"perturbation", 1.6}, {"query_jacobian", 0.8}, {"gradient_depth", 0.8}}},
-        {1, {{"filter_theory", 2}, {"linear_gap", 0.9}, {"state_size", 0.8}}}},
-       LayerTrait::koopman_heads,
-       false},
-      {"stepper", "Stepper", {{1.3, {{"stepper", 1}}}, {1, {{"conditioning", 1}, {"spectrum", 1}}}}},
-      {"solvers",
-       "Solvers",
-       {{1.25, {{"solver_race", 2.1}, {"conditioning", 1}}}, {1, {{"gradient_check", 1.6}, {"gate", 1}}}},
-       LayerTrait::ridge_systems,
-       false},
-      {"influence",
-       "Influence",
-       {{1.5, {{"influence", 1}, {"race", 1.45}}},
-        {1, {{"routing", 1.5}, {"position_code", 0.75}, {"deep_profiles", 0.75}}}},
-       LayerTrait::feedback},
-      {"memory",
-       "Memory",
-       {{1, {{"trajectory", 1.3}, {"kl_spectrum", 1}}},
-        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}, {"memory_tokens", 1}}}},
-       LayerTrait::training_memory | LayerTrait::series},
-  };
-  return list;
-}
-
-const Workspace& home_of(std::string_view plot) {
-  const auto names_it = [&](const WorkspaceRow& row) {
-    return std::ranges::any_of(row.panels, [&](const auto& panel) { return panel.first == plot; });
-  };
-  for (const Workspace& workspace : workspaces()) {
-    if (std::ranges::any_of(workspace.rows, names_it)) return workspace;
-  }
-  throw std::out_of_range("no workspace shows the plot " + std::string(plot));
-}
-
-void follow_model(PageState& state, const ModelSummary& model) {
-  if (model.layers.empty() || model.name == state.followed_model) return;
-  const bool is_first = state.followed_model.empty();
-  state.followed_model = model.name;
-  const auto is_about = [&](const Workspace& workspace) {
-    return std::ranges::any_of(model.layers,
-                               [&](const LayerSummary& layer) { return shows(layer.kind, workspace.about); });
-  };
-  const Workspace& present = present_workspace(state);
-  if ((is_first && state.workspace_is_chosen) || present.shows_others || is_about(present)) return;
-  const auto home = std::ranges::find_if(workspaces(), is_about);
-  state.workspace = home == workspaces().end() ? "training" : home->id;
 }
 
 void draw_workspace(Frame& frame, const Rect& area) {
+  PageState& state = frame.state;
   const double gap = std::round(frame.px(gap_units));
-  const Rect inside{area.x + gap, area.y + gap, area.width - 2 * gap, area.height - 2 * gap};
+  Rect inside{area.x + gap, area.y + gap, area.width - 2 * gap, area.height - 2 * gap};
   if (inside.width < 20 || inside.height < 20) return;
-  if (const Panel* alone = find_panel(frame.state.maximised)) {
-    draw_panel(frame, *alone, inside);
-    return;
+  if (const Panel* alone = find_panel(state.maximised)) return draw_panel(frame, *alone, inside);
+  const Workspace& workspace = present_workspace(state);
+  const ModelSummary& model = frame.seen().model;
+  if (const std::string why = why_not(workspace, model); !why.empty())
+    return draw_missing(frame, inside, why, preset_for(workspace));
+
+  const std::vector<WorkspaceRow> fitting = fitting_rows(workspace, model);
+  const std::size_t columns = parts_that_fit(inside.width, frame.px(min_panel_width));
+  const std::vector<WorkspaceRow> rows = rows_of(fitting, columns);
+  const std::vector<std::string_view> missing =
+      state.presenting ? std::vector<std::string_view>() : missing_panels(workspace, model);
+  std::size_t on_a_page = parts_that_fit(inside.height, frame.px(min_panel_height));
+  if (on_a_page < rows.size() || !missing.empty()) {
+    const double strip = std::round(frame.px(22));
+    inside.height -= strip;
+    on_a_page = parts_that_fit(inside.height, frame.px(min_panel_height));
   }
-  const Workspace* workspace = &present_workspace(frame.state);
-  const std::string name(workspace->id);
-  std::vector<double> usual;
-  for (const WorkspaceRow& row : workspace->rows) usual.push_back(row.share);
-  usual.resize(parts_that_fit(usual.size(), inside.height, frame.px(min_panel_height)));
-  const std::vector<double> shares = shares_of(frame.state, name + "/rows", usual);
-  const double room = inside.height - gap * static_cast<double>(shares.size() - 1);
-  double y = inside.y;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const double height = i + 1 == shares.size() ? inside.bottom() - y : std::round(room * shares[i]);
-    draw_row(frame, workspace->rows[i], name + "/" + std::to_string(i), {inside.x, y, inside.width, height});
-    y += height;
-    if (i + 1 < shares.size())
-      draw_splitter(frame, name + "/rows", {inside.x, y, inside.width, gap}, false, shares, i, room);
-    y += gap;
-  }
+  state.panel_pages = static_cast<int>((rows.size() + on_a_page - 1) / on_a_page);
+  state.panel_page = std::clamp(state.panel_page, 0, state.panel_pages - 1);
+  const std::size_t first = static_cast<std::size_t>(state.panel_page) * on_a_page;
+  const std::span<const WorkspaceRow> page = std::span(rows).subspan(first, std::min(on_a_page, rows.size() - first));
+  const std::string name =
+      std::string(workspace.id) + (rows.size() == fitting.size() ? "" : "/" + std::to_string(columns));
+  draw_rows(frame, page, name, first, inside);
+  const Rect strip{inside.x, inside.bottom() + frame.px(2), inside.width,
+                   area.bottom() - inside.bottom() - frame.px(4)};
+  if (state.panel_pages > 1 || !missing.empty())
+    draw_strip(frame, strip, missing, count_panels(rows) - count_panels(page));
 }
 
 }  // namespace afterglow

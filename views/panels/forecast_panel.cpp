@@ -8,12 +8,6 @@ namespace afterglow {
 
 namespace {
 
-/// The palette with the command in it: the file's name is all that is left to type.
-void ask_for_a_run(PageState& state) {
-  const int generation = state.palette.generation + 1;
-  state.palette = {true, true, R"(compare_runs {"path": "other_seed.safetensors"})", 0, generation};
-}
-
 double draw_runs_chip(Frame& frame, const ForecastView& view, double right, const Rect& row) {
   const bool has_runs = !view.runs.empty();
   const std::string label = has_runs ? std::to_string(view.runs.size()) + " runs" : "add run";
@@ -24,7 +18,8 @@ double draw_runs_chip(Frame& frame, const ForecastView& view, double right, cons
   if (has_runs) {
     frame.commands.send(Command{"compare_runs", R"({"paths": []})"});
   } else {
-    ask_for_a_run(frame.state);
+    // All that is left to type is the file's name.
+    frame.commands.send("palette", {{"text", std::string("compare_runs path=other_seed.safetensors")}});
   }
   return chip.left;
 }

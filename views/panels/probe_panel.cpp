@@ -32,6 +32,21 @@ void draw_token_field(Frame& frame, int token, const Rect& chip) {
   edit = {};
 }
 
+/// In the place of a chip: how many tokens have no room on this side; a click asks at the next of them.
+void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, bool is_before) {
+  ImGui::PushID(is_before ? "before" : "behind");
+  const Press press = press_area("hidden", chip);
+  ImGui::PopID();
+  FigureCanvas canvas = frame.look.canvas();
+  const std::string number = std::to_string(count);
+  row_text(
+      frame.look, canvas, chip, is_before ? "←" + number : number + "→",
+      {tiny_size, FontFace::mono, press.hovered ? frame.look.theme->text : frame.look.theme->faint, Anchor::middle});
+  if (press.hovered)
+    hint_box(frame, chip, number + (is_before ? " earlier tokens" : " later tokens") + ": click goes there");
+  if (press.clicked) frame.commands.send("select", {{"token", std::int64_t{next}}});
+}
+
 /// Chips in up to three rows around the asked token; returns the height used.
 double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& area) {
   const double pitch = frame.px(27), height = frame.px(23), line = height + frame.px(7);
@@ -44,6 +59,15 @@ double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& a
   for (int i = 0; i < most && first + i < tokens; ++i) {
     const int token = first + i;
     const Rect chip{area.x + i % columns * pitch, area.y + i / columns * line, pitch - frame.px(3), height};
+    const int behind = tokens - first - most;
+    if (i == 0 && first > 0) {
+      draw_hidden_tokens(frame, chip, first + 1, first, true);
+      continue;
+    }
+    if (i == most - 1 && behind > 0) {
+      draw_hidden_tokens(frame, chip, behind + 1, token, false);
+      continue;
+    }
     if (frame.state.edit.key == edit_key(token)) {
       draw_token_field(frame, token, chip);
       continue;

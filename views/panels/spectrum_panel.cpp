@@ -18,7 +18,9 @@ constexpr double min_header = 240;  ///< below it the switches of the heads sit 
 double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  const double height = frame.px(21);
+  // Rows get closer before any is left out.
+  const double height =
+      std::clamp(area.height / static_cast<double>(std::max<std::size_t>(rows.size(), 1)), frame.px(14), frame.px(21));
   double y = area.y;
   for (std::size_t i = 0; i < rows.size() && y + height <= area.bottom(); ++i, y += height) {
     const Rect row{area.x, y, area.width, height};

@@ -80,10 +80,18 @@ struct MlpSpectrum {
   std::vector<std::complex<double>> eigenvalues;  ///< one of each conjugate pair
 };
 
+/// What a token leaves of the memory of one head of a layer without a Koopman operator, in the mean over the probe
+/// sequence.
+struct StateSpectrum {
+  int layer = 0, head = 0;
+  std::vector<std::complex<double>> eigenvalues;
+};
+
 struct Spectra {
   std::int64_t step = 0;
   std::vector<HeadSpectrum> heads;
   std::vector<MlpSpectrum> mlps;
+  std::vector<StateSpectrum> states;
 };
 
 /// The recurrent form of one head of the traced layer after one token.
@@ -97,6 +105,9 @@ struct HeadStep {
 struct TokenStep {
   std::vector<HeadStep> heads;  ///< empty when the traced layer is no `ska`
   std::vector<float> state;     ///< generic state of the traced layer, first state tensor flattened [rows*columns]
+  /// Of each head's matrix in that tensor: |S|_F, and how many directions S fills, |S|_F^4 / |S S^T|_F^2; empty where
+  /// the layer's state is no matrix for each head.
+  std::vector<double> state_norm, state_rank;
   std::vector<int> top_tokens;  ///< the five most probable next tokens
   std::vector<double> top_probabilities;
 };

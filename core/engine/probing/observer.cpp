@@ -9,11 +9,12 @@
 #include "core/analysis/softmax.h"
 #include "core/analysis/spectrum.h"
 #include "core/engine/probing/head_spectrum.h"
+#include "core/engine/probing/layer_weights.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/capture_reader.h"
-#include "core/layers/layer_traits.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -110,6 +111,25 @@ void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, Sol
   });
 }
 
+/// Norm and filled directions of `heads` matrices with `rows` rows each.
+void measure_heads(const std::vector<double>& matrices, int heads, std::int64_t rows, TokenStep& step) {
+  const std::size_t size = matrices.size() / static_cast<std::size_t>(heads), height = static_cast<std::size_t>(rows),
+                    width = size / height;
+  for (std::size_t head = 0; head < static_cast<std::size_t>(heads); ++head) {
+    const double* S = matrices.data() + head * size;
+    double square = 0, fourth = 0;  // |S|^2 and |S S^T|^2
+    for (std::size_t i = 0; i < height; ++i) {
+      for (std::size_t j = 0; j <= i; ++j) {
+        const double product = std::inner_product(S + i * width, S + (i + 1) * width, S + j * width, 0.0);
+        fourth += (i == j ? 1 : 2) * product * product;
+        if (i == j) square += product;
+      }
+    }
+    step.state_norm.push_back(std::sqrt(square));
+    step.state_rank.push_back(square > 0 ? square * square / fourth : 0);
+  }
+}
+
 }  // namespace
 
 Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) { choose(0); }
@@ -155,6 +175,7 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
   const auto& parts = trainer_->parts();
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (shows(parts[part].kind, LayerTrait::koopman_modes)) add_mlp(part, *result);
+    if (shows(parts[part].kind, LayerTrait::state_modes)) add_states(part, read, *result);
     if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
     for (int head = 0; head < parts[part].heads; ++head) {
       HeadSpectrum spectrum = read_head_spectrum(*trainer_, part, head, head_settings(*trainer_, part), read);
@@ -178,6 +199,12 @@ void Observer::add_mlp(int part, Spectra& spectra) const {
     mlp.eigenvalues.push_back(raw / std::max(1.0, std::abs(raw)));
   }
   spectra.mlps.push_back(std::move(mlp));
+}
+
+void Observer::add_states(int part, const CaptureReader& read, Spectra& spectra) const {
+  const CapturedLayer layer = captured_layer(*trainer_, part, read);
+  const auto modes_of = readers_of(trainer_->parts()[static_cast<std::size_t>(part)].kind).state_modes;
+  for (int head = 0; head < layer.heads(); ++head) spectra.states.push_back({part, head, modes_of(layer, head)});
 }
 
 std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
@@ -285,6 +312,7 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
     step.state.assign(values.begin(), values.end());
     trace.state_columns = static_cast<int>(first.shape.last());
     trace.state_rows = static_cast<int>(first.shape.rows());
+    if (shows(info.kind, LayerTrait::state_modes)) measure_heads(values, info.heads, first.shape[2], step);
     return step;
   }
   const int heads = info.heads;

@@ -7,6 +7,7 @@
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/solver_view.h"
 #include "core/engine/training/trainer.h"
+#include "core/layers/capture_reader.h"
 
 namespace afterglow {
 
@@ -36,6 +37,7 @@ class Observer {
  private:
   void probe_sequence();
   void add_mlp(int part, Spectra& spectra) const;
+  void add_states(int part, const CaptureReader& read, Spectra& spectra) const;
   TokenStep token_step(int part, const Tensor& logits, const LayerState* state, Trace& trace) const;
 
   Trainer* trainer_;

@@ -24,6 +24,7 @@ struct CommandSpec {
   std::string_view keys;     ///< "Space"; empty when none
   std::string_view example;  ///< a value that a script may send, JSON
   std::string_view meaning;
+  bool is_control = false;  ///< neither a key nor the mouse gives it where the controls are locked
 };
 
 /// Every command there is.

@@ -10,6 +10,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
+#include "core/layers/forecaster.h"
 
 namespace afterglow {
 
@@ -122,7 +123,7 @@ const std::vector<SettingSpec>& training_settings() {
       {"final_rate", "final rate", "share of the peak at which the cosine ends", 0, 1, false, false},
       {"beta1", "β₁", "decay of AdamW's first moment", 0, 0.9999999, false, false},
       {"beta2", "β₂", "decay of AdamW's second moment", 0, 0.9999999, false, false},
-      {"epsilon", "ε", "AdamW's guard against division by zero", 1e-16, 1, true, false},
+      {"epsilon", "AdamW ε", "AdamW's guard against division by zero", 1e-16, 1, true, false},
       {"evaluate_every", "evaluate every", "steps between held-out evaluations; 0: never", 0,
        static_cast<double>(max_steps), false, true},
       {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", 1, 65536, false, true},
@@ -281,6 +282,30 @@ const Preset& find_preset(const std::string& name) {
     names += (names.empty() ? "" : ", ") + preset.name;
   }
   throw Error(ExitCode::usage, "there is no preset \"" + name + "\"; there are " + names);
+}
+
+namespace {
+
+/// Whether a part of the model's configuration names a kind that shows one of these.
+bool names_kind_that_shows(const json& part, LayerTraits any) {
+  if (part.is_object() && part.contains("kind") && shows(part["kind"].get<std::string>(), any)) return true;
+  return part.is_structured() &&
+         std::ranges::any_of(part, [&](const json& inner) { return names_kind_that_shows(inner, any); });
+}
+
+}  // namespace
+
+bool shows(const Preset& preset, LayerTraits any) {
+  const json model = json::parse(preset.text).at("model");
+  const LayerTrait whole = is_forecaster(model) ? LayerTrait::series : LayerTrait::tokens;
+  const bool has_memory = model.contains("memory") && any.overlaps(LayerTrait::training_memory);
+  return any.overlaps(whole) || has_memory || names_kind_that_shows(model, any);
+}
+
+const Preset* first_preset_that_shows(LayerTraits any) {
+  const std::vector<Preset>& all = presets();
+  const auto found = std::ranges::find_if(all, [&](const Preset& preset) { return shows(preset, any); });
+  return found == all.end() ? nullptr : &*found;
 }
 
 }  // namespace afterglow

@@ -8,6 +8,7 @@
 
 #include "core/backend/backend.h"
 #include "core/engine/recipe/command.h"
+#include "core/layers/layer_traits.h"
 
 namespace afterglow {
 
@@ -77,10 +78,16 @@ bool is_layer_setting(const std::string& assignment);
 
 struct Preset {
   std::string name, title, about, text;  ///< text is the recipe's JSON
+  std::string task;                      ///< its kind
+  std::string picture;                   ///< JSON of its picture in the list of presets (assets/presets/README.md)
 };
 /// The presets shipped with the program, in the order in which they are shown.
 const std::vector<Preset>& presets();
 /// Throws Error(usage) that lists the names.
 const Preset& find_preset(const std::string& name);
+/// Whether its model has a part that shows one of these, or is as a whole one of them.
+bool shows(const Preset& preset, LayerTraits any);
+/// The first preset that does; nullptr without one.
+const Preset* first_preset_that_shows(LayerTraits any);
 
 }  // namespace afterglow

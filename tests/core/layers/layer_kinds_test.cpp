@@ -1,8 +1,11 @@
 // Descriptors of layers: each makes what it says, and what it says of captures holds.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <complex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "core/layers/host_values.h"
@@ -98,6 +101,54 @@ TEST_P(EveryKind, ShowsEveryGateThatItCaptures) {
     }
     EXPECT_LT(sum, 0) << "nothing fades";
   }
+}
+
+TEST_P(EveryKind, ShowsWhatATokenLeavesOfItsState) {
+  const LayerKind& kind = GetParam();
+  if (!kind.readers.state_modes) GTEST_SKIP() << "its state has no known modes";
+  const CapturedSmallLayer small(kind);
+  const CapturedLayer layer = small.captured();
+  for (int head = 0; head < layer.heads(); ++head) {
+    const std::vector<std::complex<double>> modes = kind.readers.state_modes(layer, head);
+    ASSERT_FALSE(modes.empty());
+    std::complex<double> sum = 0;
+    double logs = 0;
+    for (const std::complex<double>& mode : modes) {
+      EXPECT_LE(std::abs(mode), 1 + 1e-9) << "a memory that grows by itself";
+      sum += mode;
+      logs += tokens * std::log(std::abs(mode));
+    }
+    EXPECT_NEAR(sum.imag(), 0, 1e-9) << "the state is real: modes come in conjugate pairs";
+    // The determinant of all transitions together, token by token.
+    const bool corrects = !layer.values("beta").empty(), fades = !layer.values("log_decay").empty();
+    if (!corrects && !fades) continue;
+    double expected = 0;
+    for (int t = 0; t < static_cast<int>(tokens); ++t) {
+      const std::vector<double> key = layer.row("keys", t, head);
+      const double square = std::inner_product(key.begin(), key.end(), key.begin(), 0.0);
+      if (corrects) expected += std::log(std::abs(1 - layer.row("beta", t, head).front() * square));
+      if (!fades) continue;
+      const std::vector<double> decay = layer.row("log_decay", t, head);
+      const double each = decay.size() == 1 ? static_cast<double>(modes.size()) : 1;
+      expected += each * std::accumulate(decay.begin(), decay.end(), 0.0);
+    }
+    EXPECT_NEAR(logs, expected, 1e-6 * std::abs(expected)) << "head " << head;
+  }
+}
+
+TEST(LayerKinds, ModesOfMamba3TurnWithItsKeys) {
+  const CapturedSmallLayer small(*find_layer_kind("mamba3"));
+  const auto modes = find_layer_kind("mamba3")->readers.state_modes(small.captured(), 0);
+  EXPECT_GT(modes.size(), 1u);
+  EXPECT_TRUE(std::ranges::any_of(modes, [](const auto& mode) { return std::abs(mode.imag()) > 1e-6; }));
+}
+
+TEST(LayerTraits, HaveWords) {
+  EXPECT_EQ(words_for(LayerTrait::koopman_heads), "an SKA layer");
+  EXPECT_EQ(words_for(LayerTrait::koopman_heads | LayerTrait::koopman_modes), "an SKA layer or a Koopman MLP");
+  EXPECT_EQ(words_for(LayerTraits()), "");
+  for (unsigned bit = 1; bit <= static_cast<unsigned>(LayerTrait::tokens); bit *= 2)
+    EXPECT_FALSE(words_for(static_cast<LayerTrait>(bit)).empty()) << bit;
 }
 
 TEST_P(EveryKind, SolvesTheSystemsThatItShows) {

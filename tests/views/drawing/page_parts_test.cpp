@@ -177,17 +177,19 @@ TEST(Tabs, EveryWorkspaceIsReachedWhereNotAllFit) {
 }
 
 TEST(Palette, FindsByNameTitleAndMeaning) {
-  EXPECT_EQ(palette_matches("rewind").at(0)->name, "rewind");
-  EXPECT_EQ(palette_matches("same seed").at(0)->name, "reset");
+  EXPECT_EQ(palette_matches("rewind").at(0).name, "rewind");
+  EXPECT_EQ(palette_matches("same seed").at(0).name, "reset");
   EXPECT_EQ(palette_matches("").size(), command_table().size());
   EXPECT_TRUE(palette_matches("no such thing").empty());
   for (const PlotKind& kind : plot_kinds()) {
     const auto found = palette_matches(kind.title);
-    const std::string wanted = R"({"panel": ")" + std::string(kind.id) + R"("})";
-    EXPECT_TRUE(std::ranges::any_of(found, [&](const CommandSpec* line) { return line->example == wanted; }))
-        << kind.id;
+    const std::string wanted = R"({"panel":")" + std::string(kind.id) + R"("})";
+    EXPECT_TRUE(std::ranges::any_of(found, [&](const PaletteLine& line) {
+      return line.value == wanted && line.is_ready;
+    })) << kind.id;
   }
-  EXPECT_EQ(palette_matches("step {\"count\": 5}").at(0)->name, "step") << "the value is not searched for";
+  for (const char* typed : {"step count=5", "step {\"count\": 5}"})
+    EXPECT_EQ(palette_matches(typed).at(0).name, "step") << "the value is not searched for";
 }
 
 TEST(Palette, RunsCommandsAndAsksForValues) {
@@ -203,17 +205,55 @@ TEST(Palette, RunsCommandsAndAsksForValues) {
   state.palette.text = "step";
   palette_key(state, commands, ListKey::accept);
   EXPECT_TRUE(state.palette.is_open) << "a value is needed first";
-  EXPECT_EQ(state.palette.text, "step {\"count\": 1}");
+  EXPECT_EQ(state.palette.text, "step count=1");
   palette_key(state, commands, ListKey::accept);
-  EXPECT_EQ(commands.take().at(0).value, "{\"count\": 1}");
+  EXPECT_EQ(commands.take().at(0).value, "{\"count\":1}");
 
   state.palette.is_open = true;
-  state.palette.text = "step {\"count\": ";
-  palette_key(state, commands, ListKey::accept);
-  EXPECT_TRUE(state.palette.is_open) << "half a value runs nothing";
+  for (const char* half : {"step {\"count\": ", "step count=", "step count=many", "set key= to=1"}) {
+    state.palette.text = half;
+    palette_key(state, commands, ListKey::accept);
+    EXPECT_TRUE(state.palette.is_open) << half << ": half a value runs nothing";
+  }
   palette_key(state, commands, ListKey::leave);
   EXPECT_FALSE(state.palette.is_open);
   EXPECT_TRUE(commands.take().empty());
+}
+
+TEST(Palette, EveryExampleIsTypedWithoutBraces) {
+  for (const CommandSpec& spec : command_table()) {
+    PageState state;
+    CommandQueue commands;
+    state.palette.text = spec.name;
+    palette_key(state, commands, ListKey::accept);
+    if (state.palette.text == spec.name || state.palette.text.empty()) continue;
+    EXPECT_EQ(state.palette.text.find_first_of("{}\""), std::string::npos) << state.palette.text;
+    palette_key(state, commands, ListKey::accept);
+    const std::vector<Command> sent = commands.take();
+    ASSERT_EQ(sent.size(), 1u) << spec.name;
+    EXPECT_EQ(nlohmann::json::parse(sent[0].value), nlohmann::json::parse(spec.example)) << spec.name;
+  }
+  for (const PaletteLine& line : palette_matches(""))
+    EXPECT_EQ(line.meaning.find_first_of("{}"), std::string::npos) << line.meaning;
+}
+
+TEST(Palette, FindsPresetsTasksThemesSizesAndLayoutsByName) {
+  const auto first = [](const char* text) {
+    PageState state;
+    CommandQueue commands;
+    state.layouts["wide screen"] = {};
+    state.palette = {true, false, text, 0, 0};
+    palette_key(state, commands, ListKey::accept);
+    const std::vector<Command> sent = commands.take();
+    return sent.empty() ? std::string() : sent[0].name + " " + sent[0].value;
+  };
+  EXPECT_EQ(first("sessa"), R"(load {"preset":"sessa-mqar"})");
+  EXPECT_EQ(first("tiny"), R"(load {"preset":"tiny"})");
+  EXPECT_EQ(first("sysprompt"), R"(load {"preset":"tiny"})") << "by its task";
+  EXPECT_EQ(first("light"), R"(theme {"name":"light"})");
+  EXPECT_EQ(first("150"), R"(zoom {"to":1.5})");
+  EXPECT_EQ(first("page solvers"), R"(workspace {"name":"solvers"})");
+  EXPECT_EQ(first("wide"), R"(layout {"choose":"wide screen"})");
 }
 
 TEST(Palette, ArrowsStayInsideTheList) {

@@ -168,7 +168,7 @@ TEST(ForecastFigures, SayQuietlyWhatTheyWouldShow) {
   EXPECT_TRUE(forecast_figures(o, {}, curves).empty());
   EXPECT_TRUE(memory_tokens_figures(o, {}, curves).empty());
   EXPECT_NE(forecast_subtitle(o, {}).find("input, truth and prediction"), std::string::npos);
-  EXPECT_NE(memory_tokens_subtitle(o, {}).find("this model has no memory tokens"), std::string::npos);
+  EXPECT_NE(memory_tokens_subtitle(o, {}).find("needs a memory of training"), std::string::npos);
   Observation without = samples::forecast();
   without.memory.reset();
   EXPECT_TRUE(memory_tokens_figures(without, {}, curves).empty());

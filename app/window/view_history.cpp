@@ -1,0 +1,92 @@
+// Views are small values, so a change keeps the whole one before and after it.
+#include "app/window/view_history.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t most_changes = 200;
+constexpr double one_gesture = 0.6;  // seconds
+
+/// What the engine's undo takes back.
+constexpr std::array<std::string_view, 8> changes_of_the_run{
+    "set", "override", "head_off", "mode_off", "drag_mode", "clear_overrides", "probe_sequence", "probe"};
+
+}  // namespace
+
+ViewHistory::View ViewHistory::view_of(const PageState& page) {
+  View view{page.splits, page.shown_figure, {}, page.selection.layer, page.selection.head, page.selection.mode};
+  // A plot that was drawn and one that was not look the same until something of it was changed.
+  for (const auto& [name, plot] : page.plots) {
+    const PlotView seen{plot.x, plot.y, plot.x_scale, plot.y_scale, plot.hidden};
+    if (!(seen == PlotView())) view.plots[name] = seen;
+  }
+  return view;
+}
+
+void ViewHistory::show(PageState& page, const View& view) {
+  page.splits = view.splits;
+  page.shown_figure = view.shown_figure;
+  page.selection.layer = view.layer;
+  page.selection.head = view.head;
+  page.selection.mode = view.mode;
+  for (auto& [name, plot] : page.plots) {
+    const auto found = view.plots.find(name);
+    const PlotView seen = found == view.plots.end() ? PlotView() : found->second;
+    plot.x = seen.x;
+    plot.y = seen.y;
+    plot.x_scale = seen.x_scale;
+    plot.y_scale = seen.y_scale;
+    plot.hidden = seen.hidden;
+  }
+}
+
+void ViewHistory::watch(const PageState& page, bool is_held, double time) {
+  if (is_held) return;
+  View now = view_of(page);
+  if (last_ && !(*last_ == now)) {
+    const bool goes_on = !done_.empty() && !done_.back().is_of_run && time - done_.back().time < one_gesture;
+    const View before = goes_on ? done_.back().before : *last_;
+    if (goes_on) done_.pop_back();
+    add({before, now, time, false, ""});
+  }
+  last_ = std::move(now);
+}
+
+void ViewHistory::note(const Command& command) {
+  if (std::ranges::find(changes_of_the_run, command.name) == changes_of_the_run.end()) return;
+  const nlohmann::json value = nlohmann::json::parse(command.value, nullptr, false);
+  const bool is_live = value.is_object() && value.contains("live") && value["live"] == true;
+  const std::string what = command.name + (value.is_object() && value.contains("key") ? value["key"].dump() : "");
+  if (!done_.empty() && done_.back().is_of_run && done_.back().dragged == what) {
+    if (!is_live) done_.back().dragged.clear();
+    return;
+  }
+  add({{}, {}, 0, true, is_live ? what : ""});
+}
+
+void ViewHistory::add(Change change) {
+  done_.push_back(std::move(change));
+  undone_.clear();
+  if (done_.size() > most_changes) done_.erase(done_.begin());
+}
+
+bool ViewHistory::take(PageState& page, std::vector<Change>& from, std::vector<Change>& to, View Change::*view) {
+  if (from.empty()) return false;
+  Change change = std::move(from.back());
+  from.pop_back();
+  const bool is_of_run = change.is_of_run;
+  if (!is_of_run) {
+    show(page, change.*view);
+    last_ = view_of(page);
+  }
+  to.push_back(std::move(change));
+  return !is_of_run;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,56 @@
+// Undo for what is no part of the run: shares of the panels, views of plots, the selection. Changes of the run keep
+// their own undo; this one remembers only where they stand between the changes of the view.
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "views/page_state.h"
+
+namespace afterglow {
+
+class ViewHistory {
+ public:
+  /// Looks at the page after the commands of a frame. A view that differs from the last one is a change, once no
+  /// mouse button is held; changes that follow one another at once are one.
+  void watch(const PageState& page, bool is_held, double time);
+  /// A command went to the engine: one that its undo takes back stands between the changes of the view.
+  void note(const Command& command);
+  /// Takes the newest change back, or makes it again, when it was one of the view. False when it was one of the run,
+  /// or none is left: the engine's turn.
+  bool undo(PageState& page) { return take(page, done_, undone_, &Change::before); }
+  bool redo(PageState& page) { return take(page, undone_, done_, &Change::after); }
+
+ private:
+  struct PlotView {
+    std::optional<Range> x, y;
+    std::optional<Scale> x_scale, y_scale;
+    std::set<std::string> hidden;
+    bool operator==(const PlotView&) const = default;
+  };
+  struct View {
+    std::map<std::string, std::vector<double>> splits;
+    std::map<std::string, int> shown_figure;
+    std::map<std::string, PlotView> plots;
+    int layer = -1, head = 0, mode = -1;
+    bool operator==(const View&) const = default;
+  };
+  struct Change {
+    View before, after;
+    double time = 0;
+    bool is_of_run = false;
+    std::string dragged;  ///< of the run: what is being dragged, all of which is one change
+  };
+
+  static View view_of(const PageState& page);
+  static void show(PageState& page, const View& view);
+  bool take(PageState& page, std::vector<Change>& from, std::vector<Change>& to, View Change::*view);
+  void add(Change change);
+
+  std::optional<View> last_;
+  std::vector<Change> done_, undone_;
+};
+
+}  // namespace afterglow

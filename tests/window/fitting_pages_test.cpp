@@ -1,0 +1,135 @@
+// Whatever model is opened: every panel that a page shows of it has figures, every page that has none says what it
+// needs, and the preset that it offers has it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/engine/session/analysed_run.h"
+#include "views/page/page.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+
+/// A preset's model and task on short sequences and few examples; what there is to see does not depend on them.
+Recipe shortened(const Preset& preset) {
+  json recipe = json::parse(preset.text);
+  json& task = recipe["task"];
+  if (task.contains("length") && task["length"].is_number() && task["kind"] == "stories") task["length"] = 48;
+  if (task["kind"] == "mqar") task["length"] = 48, task["bindings"] = 2;
+  recipe["training"]["batch"] = 2;
+  recipe["training"]["evaluate_examples"] = 2;
+  if (recipe["model"].value("vocab", 0) > 1024) recipe["model"]["vocab"] = task["vocab"] = 512;
+  if (recipe["model"].contains("blocks")) {
+    recipe["commands"] = json::parse(R"([{"step": 0, "name": "influence",
+      "value": {"tokens": 24, "directions": 1, "race": {"tokens": 24, "directions": 1, "kinds": ["attention"]}}}])");
+  }
+  return parse_recipe(recipe, preset.name);
+}
+
+/// The kinds of a model's parts: presets that share them show the same.
+void collect_kinds(const json& part, std::set<std::string>& kinds) {
+  if (part.is_object() && part.contains("kind")) kinds.insert(part["kind"].get<std::string>());
+  if (part.is_object() && part.contains("memory")) kinds.insert("memory");
+  if (part.is_structured()) {
+    for (const json& inner : part) collect_kinds(inner, kinds);
+  }
+}
+
+std::vector<Preset> one_preset_of_each_sort() {
+  std::vector<Preset> chosen;
+  std::set<std::set<std::string>> seen;
+  for (const Preset& preset : presets()) {
+    std::set<std::string> kinds;
+    collect_kinds(json::parse(preset.text).at("model"), kinds);
+    if (seen.insert(kinds).second) chosen.push_back(preset);
+  }
+  return chosen;
+}
+
+class FittingPages : public testing::TestWithParam<Preset> {};
+
+TEST_P(FittingPages, HaveNoEmptyPanel) {
+  const auto backend = make_backend("cpu", 1);
+  AnalysedRun analysed({shortened(GetParam()), std::nullopt}, *backend);
+  analysed.go_to(3);
+  const Observation seen = analysed.observe(all_analyses);
+  CurveStore curves;
+  int pages = 0;
+  for (const Workspace& workspace : workspaces()) {
+    if (!why_not(workspace, seen.model).empty()) continue;
+    ++pages;
+    for (const WorkspaceRow& row : fitting_rows(workspace, seen.model)) {
+      for (const WorkspacePanel& panel : row.panels) {
+        const PlotKind& kind = *find_plot_kind(panel.id);
+        EXPECT_FALSE(kind.prepare(seen, {}, curves).empty())
+            << panel.id << " on " << workspace.id << ": " << kind.subtitle(seen, {});
+      }
+    }
+  }
+  EXPECT_GE(pages, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, FittingPages, testing::ValuesIn(one_preset_of_each_sort()), [](const auto& preset) {
+  std::string name = preset.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(MissingPanels, NameAPresetThatHasThem) {
+  for (const PlotKind& kind : plot_kinds()) {
+    if (kind.needs == LayerTraits()) continue;
+    const Preset* preset = first_preset_that_shows(kind.needs);
+    ASSERT_NE(preset, nullptr) << kind.id;
+    EXPECT_TRUE(why_not(kind).starts_with("Needs a")) << why_not(kind);
+  }
+  EXPECT_EQ(first_preset_that_shows(LayerTrait::koopman_heads)->name, "tiny");
+  EXPECT_EQ(first_preset_that_shows(LayerTrait::series)->name, "forecast");
+  EXPECT_EQ(first_preset_that_shows(LayerTrait::training_memory)->name, "tiny-memory");
+}
+
+ModelSummary model_of(std::initializer_list<const char*> kinds, bool is_forecaster = false) {
+  ModelSummary model;
+  model.name = "one";
+  model.is_forecaster = is_forecaster;
+  for (const char* kind : kinds) model.layers.push_back({kind, "", kind, "", 0, 0, 0});
+  return model;
+}
+
+std::set<std::string_view> pages_without(const ModelSummary& model) {
+  std::set<std::string_view> pages;
+  for (const Workspace& workspace : workspaces()) {
+    if (why_not(workspace, model).empty()) continue;
+    pages.insert(workspace.id);
+    EXPECT_NE(preset_for(workspace), nullptr) << workspace.id;
+  }
+  return pages;
+}
+
+TEST(MissingPages, AreThoseThatSayNothingOfTheModel) {
+  using Pages = std::set<std::string_view>;
+  EXPECT_EQ(pages_without(model_of({"embedding", "mamba2", "ska", "head"})), Pages{});
+  EXPECT_EQ(pages_without(ModelSummary()), Pages{}) << "before a model has come nothing is known to be missing";
+  EXPECT_EQ(pages_without(model_of({"embedding", "attention", "spectral_memory"}, true)),
+            (Pages{"koopman", "probe", "theory", "stepper", "solvers", "influence"}));
+  EXPECT_EQ(pages_without(model_of({"embedding", "sessa", "head"})), Pages{"solvers"});
+  EXPECT_EQ(pages_without(model_of({"embedding", "gated_deltanet", "head"})), Pages{});
+}
+
+TEST(MissingPanels, GiveTheirPlaceToWhatFits) {
+  const Workspace& koopman = workspaces().front();
+  std::vector<std::string_view> shown;
+  for (const WorkspaceRow& row : fitting_rows(koopman, model_of({"embedding", "gla", "head"}))) {
+    for (const WorkspacePanel& panel : row.panels) shown.push_back(panel.id);
+  }
+  EXPECT_EQ(shown, (std::vector<std::string_view>{"training", "state_spectrum", "gate", "stepper", "state_growth",
+                                                  "token_weights"}));
+  EXPECT_EQ(missing_panels(koopman, model_of({"embedding", "sessa", "head"})),
+            (std::vector<std::string_view>{"spectrum", "power_filter", "conditioning"}));
+  EXPECT_TRUE(missing_panels(koopman, model_of({"ska"})).empty());
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,148 @@
+// The workspaces there are, and what of each fits a model.
+#include <algorithm>
+#include <stdexcept>
+
+#include "views/page/page.h"
+
+namespace afterglow {
+
+std::span<const Workspace> workspaces() {
+  static const std::vector<Workspace> list{
+      {"koopman",
+       "Koopman",
+       {{1.15, {{"training", 1.25}, {"spectrum", 1.1, "state_spectrum"}, {"power_filter", 0.9, "gate"}}},
+        {1, {{"stepper", 1.8}, {"conditioning", 0.95, "state_growth"}, {"token_weights", 1.05}}}},
+       LayerTrait::koopman_heads | LayerTrait::koopman_modes,
+       false},
+      {"training", "Training", {{1.9, {{"training"}}}, {1, {{"gradient_depth"}}}}},
+      {"probe",
+       "Probe",
+       {{1.25, {{"probe", 1.5}, {"spectrum", 1, "state_spectrum"}}},
+        {1, {{"power_filter"}, {"token_weights"}, {"training"}}}}},
+      {"theory",
+       "Theory",
+       {{1, {{"perturbation", 1.6, "state_spectrum"}, {"query_jacobian", 0.8}, {"gradient_depth", 0.8}}},
+        {1, {{"filter_theory", 2, "gate"}, {"linear_gap", 0.9}, {"state_size", 0.8, "state_growth"}}}},
+       LayerTrait::koopman_heads,
+       false},
+      {"stepper",
+       "Stepper",
+       {{1.3, {{"stepper"}}}, {1, {{"conditioning", 1, "state_growth"}, {"spectrum", 1, "state_spectrum"}}}}},
+      {"solvers",
+       "Solvers",
+       {{1.25, {{"solver_race", 2.1, "state_spectrum"}, {"conditioning", 1, "state_growth"}}},
+        {1, {{"gradient_check", 1.6}, {"gate"}}}},
+       LayerTrait::ridge_systems,
+       false},
+      {"influence",
+       "Influence",
+       {{1.5, {{"influence"}, {"race", 1.45}}},
+        {1, {{"routing", 1.5}, {"position_code", 0.75}, {"deep_profiles", 0.75}}}},
+       LayerTrait::feedback},
+      {"memory",
+       "Training path",
+       {{1, {{"trajectory", 1.3}, {"kl_spectrum"}}},
+        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}, {"memory_tokens"}}}},
+       LayerTrait::training_memory | LayerTrait::series},
+  };
+  return list;
+}
+
+const Workspace& present_workspace(const PageState& state) {
+  const auto found = std::ranges::find(workspaces(), std::string_view(state.workspace), &Workspace::id);
+  return found == workspaces().end() ? workspaces().front() : *found;
+}
+
+const Workspace& home_of(std::string_view plot) {
+  const auto named_like_it = std::ranges::find(workspaces(), plot, &Workspace::id);
+  if (named_like_it != workspaces().end()) return *named_like_it;
+  const auto names_it = [&](const WorkspaceRow& row) {
+    return std::ranges::any_of(
+        row.panels, [&](const WorkspacePanel& panel) { return panel.id == plot || panel.otherwise == plot; });
+  };
+  for (const Workspace& workspace : workspaces()) {
+    if (std::ranges::any_of(workspace.rows, names_it)) return workspace;
+  }
+  throw std::out_of_range("no workspace shows the plot " + std::string(plot));
+}
+
+namespace {
+
+bool fits_panel(std::string_view id, const ModelSummary& model) {
+  const PlotKind* kind = find_plot_kind(id);
+  return kind && fits(*kind, model);
+}
+
+/// A panel that says something of every model makes a page only where it is at home.
+bool is_of(std::string_view panel, const Workspace& workspace) {
+  return find_plot_kind(panel)->needs != LayerTraits() || home_of(panel).id == workspace.id;
+}
+
+/// What the workspace shows of a model that fits everything: its own panels.
+std::vector<std::string_view> own_panels(const Workspace& workspace) {
+  std::vector<std::string_view> own;
+  for (const WorkspaceRow& row : workspace.rows) {
+    for (const WorkspacePanel& panel : row.panels) {
+      if (is_of(panel.id, workspace)) own.push_back(panel.id);
+    }
+  }
+  return own;
+}
+
+}  // namespace
+
+std::vector<WorkspaceRow> fitting_rows(const Workspace& workspace, const ModelSummary& model) {
+  std::vector<WorkspaceRow> rows;
+  for (const WorkspaceRow& row : workspace.rows) {
+    WorkspaceRow fitting{row.share, {}};
+    for (const WorkspacePanel& panel : row.panels) {
+      if (fits_panel(panel.id, model)) {
+        fitting.panels.push_back(panel);
+      } else if (fits_panel(panel.otherwise, model)) {
+        fitting.panels.push_back({panel.otherwise, panel.share});
+      }
+    }
+    if (!fitting.panels.empty()) rows.push_back(std::move(fitting));
+  }
+  return rows;
+}
+
+std::vector<std::string_view> missing_panels(const Workspace& workspace, const ModelSummary& model) {
+  std::vector<std::string_view> missing;
+  for (const WorkspaceRow& row : workspace.rows) {
+    for (const WorkspacePanel& panel : row.panels) {
+      if (!fits_panel(panel.id, model) && !fits_panel(panel.otherwise, model)) missing.push_back(panel.id);
+    }
+  }
+  return missing;
+}
+
+std::string why_not(const Workspace& workspace, const ModelSummary& model) {
+  for (const WorkspaceRow& row : fitting_rows(workspace, model)) {
+    if (std::ranges::any_of(row.panels, [&](const WorkspacePanel& panel) { return is_of(panel.id, workspace); }))
+      return "";
+  }
+  return why_not(*find_plot_kind(own_panels(workspace).front()));
+}
+
+const Preset* preset_for(const Workspace& workspace) {
+  return first_preset_that_shows(find_plot_kind(own_panels(workspace).front())->needs);
+}
+
+void follow_model(PageState& state, const ModelSummary& model) {
+  if (model.layers.empty() || model.name == state.followed_model) return;
+  const bool is_first = state.followed_model.empty();
+  state.followed_model = model.name;
+  state.panel_page = 0;
+  const auto is_about = [&](const Workspace& workspace) {
+    return std::ranges::any_of(model.layers,
+                               [&](const LayerSummary& layer) { return shows(layer.kind, workspace.about); });
+  };
+  const Workspace& present = present_workspace(state);
+  if ((is_first && state.workspace_is_chosen) || is_about(present)) return;
+  if (present.shows_others && why_not(present, model).empty()) return;
+  const auto home = std::ranges::find_if(workspaces(), is_about);
+  state.workspace = home == workspaces().end() ? "training" : home->id;
+}
+
+}  // namespace afterglow
