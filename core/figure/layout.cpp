@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/ranges.h"
 #include "core/figure/readout.h"
 
@@ -14,29 +15,6 @@ namespace {
 constexpr double smallest_plot = 8;
 constexpr int max_rounds = 8;
 constexpr double widest_tick = 0.35;  // of the area: longer names are cut with "…"
-
-std::vector<std::string> wrapped(std::string_view text, double width, double size, FontFace face,
-                                 const Canvas& canvas) {
-  std::vector<std::string> lines;
-  std::string line;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    const std::string word(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string longer = line.empty() ? word : line + " " + word;
-    if (line.empty() || canvas.text_width(longer, size, face) <= width) {
-      line = longer;
-    } else {
-      lines.push_back(line);
-      line = word;
-    }
-  }
-  if (!line.empty()) lines.push_back(line);
-  for (std::string& l : lines) {
-    if (canvas.text_width(l, size, face) > width) l = fitted_text(l, width * 0.95, size, face);
-  }
-  return lines;
-}
 
 class Layouter {
  public:
@@ -95,13 +73,15 @@ class Layouter {
     }
   }
 
-  double width(const std::string& text, double size) const { return canvas_.text_width(text, size, FontFace::regular); }
+  double width(const std::string& text, double size) const {
+    return math_width(canvas_, text, size, FontFace::regular);
+  }
 
   void place_titles() {
     const Rect& area = out_.area;
     double y = area.y + m_.gap;
     const auto add = [&](const std::string& text, double size, FontFace face, bool is_subtitle) {
-      for (const std::string& line : wrapped(text, area.width - 2 * m_.gap, size, face, canvas_)) {
+      for (const std::string& line : wrapped_math(canvas_, text, area.width - 2 * m_.gap, size, face)) {
         y += size * line_height_of_font;
         out_.titles.push_back({line, {area.x + m_.gap, y - size * 0.35}, is_subtitle});
       }
@@ -195,7 +175,7 @@ class Layouter {
 
   void shorten(std::string& label) const {
     const double most = widest_tick * out_.area.width;
-    if (width(label, m_.text) > most) label = fitted_text(label, most, m_.text, FontFace::regular);
+    if (width(label, m_.text) > most) label = fitted_math(canvas_, label, most, m_.text, FontFace::regular);
   }
 
   // Fewer labels until none touches its neighbour; named ticks cannot be chosen anew, so every second, third... keeps

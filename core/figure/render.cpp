@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
 #include "core/figure/thinned_curves.h"
 
@@ -197,11 +198,11 @@ double Painter::strength(const std::string& name) const {
 
 void Painter::text(Point place, const std::string& utf8, Color color, double size, Anchor anchor, FontFace face) const {
   if (!utf8.empty())
-    canvas.text(place, utf8, {.size = size, .face = face, .color = color, .anchor = anchor, .rotation = 0});
+    draw_math(canvas, place, utf8, {.size = size, .face = face, .color = color, .anchor = anchor, .rotation = 0});
 }
 
 double Painter::width(const std::string& utf8, double size) const {
-  return canvas.text_width(utf8, size, FontFace::regular);
+  return math_width(canvas, utf8, size, FontFace::regular);
 }
 
 std::vector<DrawnLine> thin_lines(const Painter& p) {

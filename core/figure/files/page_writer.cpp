@@ -78,7 +78,7 @@ class Typesetter {
     // The layout counted on Inter: a wider font is set smaller rather than cut off.
     const double expected = text_width_of(utf8, style.size, style.face);
     const double shrink = width > 1.03 * expected && width > 0 ? expected / width : 1;
-    const double shift = style.anchor == Anchor::start ? 0 : style.anchor == Anchor::middle ? width / 2 : width;
+    const double shift = shift_of(style.anchor, width);
     cairo_save(cr_);
     cairo_translate(cr_, place.x, place.y);
     cairo_rotate(cr_, -style.rotation * std::numbers::pi / 180);

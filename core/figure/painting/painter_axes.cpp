@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
 
 namespace afterglow {
@@ -36,7 +37,7 @@ void draw_axis_titles(const Painter& p) {
   const Rect& plot = p.layout.plot;
   const auto fit = [&](const Axis& axis, double length) {
     const std::string title = axis_title(axis);
-    return p.width(title, p.m.text) <= length ? title : fitted_text(title, 0.95 * length, p.m.text, FontFace::regular);
+    return fitted_math(p.canvas, title, length, p.m.text, FontFace::regular);
   };
   const auto centre = [](double wanted, double half, double low, double high) {
     return low + half > high - half ? (low + high) / 2 : std::clamp(wanted, low + half, high - half);
@@ -48,8 +49,8 @@ void draw_axis_titles(const Painter& p) {
   p.text({x, p.layout.x_title_y}, x_title, p.theme.dim, p.m.text, Anchor::middle);
   const double y = centre(plot.y + plot.height / 2, p.width(y_title, p.m.text) / 2, top, area.bottom());
   if (y_title.empty()) return;
-  p.canvas.text(
-      {p.layout.y_title_x, y}, y_title,
+  draw_math(
+      p.canvas, {p.layout.y_title_x, y}, y_title,
       {.size = p.m.text, .face = FontFace::regular, .color = p.theme.dim, .anchor = Anchor::middle, .rotation = 90});
 }
 
@@ -117,16 +118,17 @@ void draw_color_bars(const Painter& p, FigureGeometry& geometry) {
       p.canvas.polyline(mark, p.hairline(p.theme.faint));
       p.text({bar.bar.right() + 0.4 * p.m.text, y + 0.36 * p.m.text}, tick.label, p.theme.dim, p.m.text, Anchor::start);
     }
-    const std::string title = fitted_text(axis_title(map.value), p.layout.area.height, p.m.text, FontFace::regular);
+    const std::string title =
+        fitted_math(p.canvas, axis_title(map.value), p.layout.area.height, p.m.text, FontFace::regular);
     if (!title.empty()) {
       const double half = p.width(title, p.m.text) / 2;
       const double y = std::max(bar.bar.y + bar.bar.height / 2, p.layout.area.y + half);
-      p.canvas.text({bar.title_x, y}, title,
-                    {.size = p.m.text,
-                     .face = FontFace::regular,
-                     .color = p.theme.dim,
-                     .anchor = Anchor::middle,
-                     .rotation = 90});
+      draw_math(p.canvas, {bar.title_x, y}, title,
+                {.size = p.m.text,
+                 .face = FontFace::regular,
+                 .color = p.theme.dim,
+                 .anchor = Anchor::middle,
+                 .rotation = 90});
     }
     if (bar.shows_flaws) draw_flaw_swatch(p, bar);
     p.canvas.end_group();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
 #include "core/figure/readout.h"
 
@@ -151,7 +152,7 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     entry.series = i;
     entry.is_legend = true;
     const double most = p.layout.area.width - 2 * p.m.gap - swatch_width(p) - label_gap(p);
-    entry.text = fitted_text(text, most, p.m.text, FontFace::regular);
+    entry.text = fitted_math(p.canvas, text, most, p.m.text, FontFace::regular);
     entry.rect = {0, 0, swatch_width(p) + label_gap(p) + p.width(entry.text, p.m.text), p.m.text * line_height_of_font};
     entries.push_back(entry);
   }
@@ -300,7 +301,7 @@ std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink)
   // Names that are wider than the plot are cut rather than left out.
   const double beside = swatch_width(p) + label_gap(p), most = p.layout.plot.width - 1.5 * p.m.text - beside;
   for (PlacedLabel& entry : entries) {
-    entry.text = fitted_text(entry.text, most, p.m.text, FontFace::regular);
+    entry.text = fitted_math(p.canvas, entry.text, most, p.m.text, FontFace::regular);
     entry.rect.width = beside + p.width(entry.text, p.m.text);
   }
   while (!entries.empty() && !LegendBox(p, entries).fits()) entries.pop_back();

@@ -96,7 +96,7 @@ TEST(RenderFigure, LabelsCurvesAtTheirEndsWithTheirColour) {
   RecordingCanvas canvas;
   const FigureGeometry g = render_figure(training_figure(), light_theme(), {}, {0, 0, 500, 400}, canvas);
   EXPECT_TRUE(canvas.shows("SSM + SKA 0.998"));
-  EXPECT_TRUE(canvas.shows("rate 3e\u22124 → 1e\u22123"));
+  EXPECT_TRUE(canvas.shows("rate 3×10^\u22124 → 10^\u22123"));
   ASSERT_EQ(g.labels.size(), 2u);
   EXPECT_FALSE(g.labels[0].rect.overlaps(g.labels[1].rect));
   const Rect& rect = g.labels[1].rect;
