@@ -61,10 +61,8 @@ void write_metrics(const std::filesystem::path& path, const RunCurves& curves, c
 }
 
 std::vector<std::string> write_figures(const Observation& observation, const std::filesystem::path& folder,
-                                       const std::string& stem, bool force) {
+                                       const std::string& stem, const WriteOptions& write_options) {
   std::vector<std::string> written;
-  WriteOptions write_options;
-  write_options.overwrite = force;
   std::vector<FigureFormat> formats = {FigureFormat::svg, FigureFormat::csv};
   if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
   CurveStore curves;
@@ -184,7 +182,9 @@ Results write_results(AnalysedRun& analysed, const RunCurves& curves, bool finit
   write_metrics(results.metrics, curves, run.trainer().measures());
   results.recipe = output_path(options.out / ("recipe_" + stem + ".json"), force);
   write_json(results.recipe, to_json(run.recipe()));
-  if (options.figures) results.figures = write_figures(analysed.observe(all_analyses), options.out, stem, force);
+  if (options.figures)
+    results.figures = write_figures(analysed.observe(all_analyses), options.out, stem,
+                                    {.overwrite = force, .shows_title = options.titles});
   return results;
 }
 

@@ -28,6 +28,7 @@ class Layouter {
         ranges_(figure_ranges(figure, view)) {
     out_.area = area;
     out_.has_heat_map = ranges_.has_heat_map;
+    out_.has_legend_above = room.top > 0;
     if (out_.has_heat_map) ranges_.x_axis.scale = ranges_.y_axis.scale = Scale::linear;
   }
 
@@ -87,7 +88,7 @@ class Layouter {
       }
     };
     if (view_.show_title) {
-      add(figure_.title, m_.title, FontFace::semibold, false);
+      add(figure_.heading.empty() ? figure_.title : figure_.heading, m_.title, FontFace::semibold, false);
       add(figure_.subtitle, m_.text, FontFace::regular, true);
       if (!out_.titles.empty()) y += 0.7 * m_.text;
     }
@@ -267,7 +268,7 @@ class Layouter {
 
   double color_bar_width(ColorBarLayout& bar) {
     const auto& map = std::get<HeatMap>(figure_.series[bar.series]);
-    const Range range = color_range(map);
+    const Range range = color_range(map, view_);
     const double swatch = bar.shows_flaws ? 2.2 * m_.text : 0;
     const double height =
         std::max(smallest_plot, (out_.plot.height > 0 ? out_.plot.height : out_.area.height / 2) - swatch);
@@ -296,7 +297,7 @@ class Layouter {
       bar.bar.x = x;
       bar.bar.y = out_.plot.y;
       bar.values =
-          AxisTransform(map.value.scale, color_range(map), bar.bar.bottom(), bar.bar.y, bar.values.threshold());
+          AxisTransform(map.value.scale, color_range(map, view_), bar.bar.bottom(), bar.bar.y, bar.values.threshold());
       bar.title_x = x + width - m_.text - 0.15 * m_.text;
       x += width;
     }
@@ -334,10 +335,11 @@ bool is_complete(const HeatMap& map) {
   return map.cells.size() / static_cast<std::size_t>(map.cols) >= static_cast<std::size_t>(map.rows);
 }
 
-Range color_range(const HeatMap& map) {
+Range color_range(const HeatMap& map, const FigureView& view) {
   Extent extent;
   if (is_complete(map)) extent.add(map.cells.span());
   const Range fitted = fitted_range(extent, map.value.scale, RangeFit::nice);
+  if (view.colours) return usable_range(*view.colours, map.value.scale, fitted);
   if (map.value.range) return usable_range(*map.value.range, map.value.scale, fitted);
   if (map.map != ColourMap::diverging || map.value.scale == Scale::log || extent.empty()) return fitted;
   Extent reach;  // of the larger side, rounded once, and the same on the other

@@ -40,6 +40,9 @@ void forget_last_frame(PageState& state) {
   state.right_click_is_taken = false;
   state.wheel_is_taken = false;
   state.hints.dot.reset();
+  state.readings.clear();
+  state.reading.reset();
+  state.card.asked.clear();
 }
 
 /// The places of the page's parts; some are empty.
@@ -97,6 +100,20 @@ void draw_ground(Frame& frame, const Places& at) {
   ImGui::End();
 }
 
+/// One box for all plots that the crosshair crosses: those of the pointer's first, then what others add.
+void draw_readings(const Frame& frame) {
+  const CrosshairReading* first = nullptr;
+  std::vector<PlotReading> others;
+  for (const CrosshairReading& reading : frame.state.readings) {
+    if (reading.is_first && !first) {
+      first = &reading;
+    } else {
+      others.push_back({reading.title, reading.lines});
+    }
+  }
+  if (first) reading_box(frame, first->beside, joined_readings({first->title, first->lines}, others), window_bounds());
+}
+
 void move_crosshair(PageState& state) {
   // Every plot sees a moved crosshair in the next frame, so there has to be one.
   if (state.next_crosshair.axis.empty()) {
@@ -116,7 +133,8 @@ void draw_page(Frame& frame) {
   note_events(frame.state, frame.seen(), frame.time);
   const Places at(frame);
   draw_ground(frame, at);
-  draw_notes(frame, at.centre);
+  draw_readings(frame);
+  draw_notes(frame, at.time_bar);
   draw_pinned_card(frame);
   draw_help(frame);
   draw_palette(frame);

@@ -119,7 +119,7 @@ const std::vector<SettingSpec>& training_settings() {
       {"final_rate", "final rate", "share of the peak at which the cosine ends", 0, 1, false, false},
       {"beta1", "β₁", "decay of AdamW's first moment", 0, 0.9999999, false, false},
       {"beta2", "β₂", "decay of AdamW's second moment", 0, 0.9999999, false, false},
-      {"epsilon", "ε", "AdamW's guard against division by zero", 1e-16, 1, true, false},
+      {"epsilon", "AdamW ε", "AdamW's guard against division by zero", 1e-16, 1, true, false},
       {"evaluate_every", "evaluate every", "steps between held-out evaluations; 0: never", 0,
        static_cast<double>(max_steps), false, true},
       {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", 1, 65536, false, true},

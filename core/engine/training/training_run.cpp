@@ -3,21 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 
+#include "core/figure/axis.h"
 #include "core/io/error.h"
 
 namespace afterglow {
 
 namespace {
-
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
 
 Command set_command(const std::string& key, double value, bool is_live = false) {
   nlohmann::json fields{{"key", key}, {"to", value}};
@@ -297,14 +291,18 @@ RunCurves TrainingRun::curves() const {
   for (std::size_t i = 0; i < layer_norms_.size(); ++i)
     curves.layer_gradient_norms.push_back({trainer_->parts()[i].label, layer_norms_[i].view()});
   std::map<std::string, double> before;
-  for (const Setting& setting : trainer_->settings()) before[setting.key] = setting.initial;
+  std::map<std::string, std::string> labels;
+  for (const Setting& setting : trainer_->settings()) {
+    before[setting.key] = setting.initial;
+    labels[setting.key] = setting.label;
+  }
   for (const TimedCommand& timed : recipe_.commands) {
     if (timed.command.name != "set" || timed.step > step()) continue;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);
     if (value.value("live", false)) continue;
     const auto key = value.at("key").get<std::string>();
     const auto to = value.at("to").get<double>();
-    curves.marks.push_back({timed.step, key + " " + short_number(before[key]) + " → " + short_number(to)});
+    curves.marks.push_back({timed.step, labels[key] + " " + number_text(before[key], 3) + " → " + number_text(to, 3)});
     before[key] = to;
   }
   return curves;

@@ -276,7 +276,8 @@ class CairoCanvas : public Canvas {
 };
 
 void set_metadata(cairo_surface_t* surface, const Figure& figure) {
-  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, printable(figure.title).c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE,
+                                 printable(figure.heading.empty() ? figure.title : figure.heading).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, printable(figure.provenance).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "Afterglow");
 }

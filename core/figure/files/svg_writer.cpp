@@ -228,7 +228,8 @@ std::string svg_text(const Figure& figure, const PageSize& wanted, const Theme& 
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\"";
   out += attribute("width", number(page.width_mm) + "mm") + attribute("height", number(page.height_mm) + "mm") +
          attribute("viewBox", "0 0 " + width + " " + height) + ">\n";
-  if (!figure.title.empty()) out += "<title>" + xml_escaped(printable(figure.title)) + "</title>\n";
+  const std::string& title = figure.heading.empty() ? figure.title : figure.heading;
+  if (!title.empty()) out += "<title>" + xml_escaped(printable(title)) + "</title>\n";
   if (!figure.provenance.empty()) out += "<desc>" + xml_escaped(printable(figure.provenance)) + "</desc>\n";
   if (!figure.recipe.empty()) out += "<metadata>" + svg_recipe_element(figure.recipe) + "</metadata>\n";
   out += "<g fill=\"none\" stroke-linejoin=\"round\"" + attribute("font-family", sans) + ">\n";

@@ -5,7 +5,6 @@
 #include <cctype>
 #include <cmath>
 #include <numbers>
-#include <optional>
 
 namespace afterglow {
 namespace {
@@ -115,20 +114,6 @@ std::optional<PowerOfTen> power_of_ten(std::string_view before, std::string_view
   if (digits == 0 || digits > 3 || (end < exponent.size() && (is_word(exponent[end]) || exponent[end] == '_')))
     return std::nullopt;
   return PowerOfTen{text.substr(0, factor), exponent.substr(0, end), factor + 1 + end};
-}
-
-/// A fraction at the front of the text.
-struct Fraction {
-  std::string_view above, below;
-  std::size_t length = 0;
-};
-
-std::optional<Fraction> fraction_at(std::string_view text) {
-  const auto above = braced(text);
-  if (!above || !text.substr(above->size() + 2).starts_with("/{")) return std::nullopt;
-  const auto below = braced(text.substr(above->size() + 3));
-  if (!below) return std::nullopt;
-  return Fraction{*above, *below, above->size() + below->size() + 5};
 }
 
 /// "+04" is "4", "−04" is "−4".
@@ -260,6 +245,14 @@ bool may_be_math(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<Fraction> fraction_at(std::string_view text) {
+  const auto above = braced(text);
+  if (!above || !text.substr(above->size() + 2).starts_with("/{")) return std::nullopt;
+  const auto below = braced(text.substr(above->size() + 3));
+  if (!below) return std::nullopt;
+  return Fraction{*above, *below, above->size() + below->size() + 5};
+}
 
 MathText set_math(std::string_view markup, double size, FontFace face, const Canvas& canvas) {
   Pen pen(canvas, face, size);

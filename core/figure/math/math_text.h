@@ -1,6 +1,7 @@
 // Text with light mathematics, set the same on the screen, in SVG, PDF and PNG: scripts, powers of ten, fractions,
 // roots and bars become runs of plain text and thin rules.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,13 @@ struct MathText {
 /// Everything else, broken markup too, is plain text: it stays in files of numbers and in JSON as it is written.
 /// Widths are those of `canvas`.
 MathText set_math(std::string_view markup, double size, FontFace face, const Canvas& canvas);
+
+/// A fraction at the front of markup: "{a}/{b}".
+struct Fraction {
+  std::string_view above, below;
+  std::size_t length = 0;  ///< of all of it
+};
+std::optional<Fraction> fraction_at(std::string_view markup);
 
 /// How wide the text will be.
 double math_width(const Canvas& canvas, std::string_view markup, double size, FontFace face);

@@ -94,7 +94,7 @@ void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy
   const double width = p.width(line.label, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small,
                air = 0.35 * p.m.text;
   std::vector<Rect> candidates;
-  for (const double along : {1.0, 0.0, 0.5, 0.75, 0.25}) {
+  for (const double along : {1.0, 0.0, 0.5, 0.75, 0.25, 0.875, 0.125, 0.625, 0.375}) {
     if (line.orientation == Orientation::horizontal) {
       const double x = plot.x + air + along * (plot.width - width - 2 * air), y = (*ends)[0].y;
       for (const double top : {y - height - 0.8 * air, y + 0.8 * air})

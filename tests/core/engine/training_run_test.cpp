@@ -338,7 +338,7 @@ TEST(TrainingRun, ALiveChangeIsOneChange) {
   run.set("learning_rate", 0.006);
   EXPECT_EQ(run.recipe().commands.size(), 2u) << "one for each step that saw another value";
   ASSERT_EQ(run.curves().marks.size(), 1u);
-  EXPECT_EQ(run.curves().marks[0].text, "learning_rate 0.003 → 0.006");
+  EXPECT_EQ(run.curves().marks[0].text, "learning rate 0.003 → 0.006");
   run.go_to(8);
   // The recipe makes the same run again.
   Recipe recipe = run.recipe();
