@@ -184,7 +184,14 @@ std::vector<ReadingLine> joined_readings(const PlotReading& first, const std::ve
       continue;
     }
     const std::string& place = other.lines.front().value;
-    all.push_back({other.title, place == first.lines.front().value ? "" : place, Role::dim, true});
+    const bool is_there_too = place == first.lines.front().value;
+    if (other.lines.size() == 2) {
+      all.push_back(other.lines[1]);
+      all.back().name = other.title;
+      if (!is_there_too) all.back().value += " at " + place;
+      continue;
+    }
+    all.push_back({other.title, is_there_too ? "" : place, Role::dim, true});
     all.insert(all.end(), other.lines.begin() + 1, other.lines.end());
   }
   if (left_out > 0)

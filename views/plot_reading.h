@@ -24,7 +24,8 @@ std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y);
 /// Name and place of a dot.
 std::vector<ReadingLine> point_lines(const Figure& figure, const DrawnPoint& point);
 
-/// Readings of several plots as one list: the first plot's, then those of others that add something, while they fit.
+/// Readings of several plots as one list: the first plot's, then those of others that add something, while they fit. A
+/// plot of one curve takes one line.
 struct PlotReading {
   std::string title;
   std::vector<ReadingLine> lines;

@@ -48,7 +48,7 @@ constexpr std::array cards{
                 "Eigenvalues of the matrix that is solved, from the largest L to the smallest μ: the closer together, "
                 "the fewer iterations.",
                 "Gated KalmaNet, section 4.2", race_numbers},
-    FormulaCard{"solver_floor", "Final residual", "log₁₀ {|r|}/{|q|}",
+    FormulaCard{"solver_floor", "Final residual", "log_{10} {|r|}/{|q|}",
                 "What each solver is left with after the last iteration, by the precision of its arithmetic: the best "
                 "that a precision allows, or how far the solver still is.",
                 "Gated KalmaNet, section 4.2.3", race_numbers},

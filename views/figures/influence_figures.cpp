@@ -342,6 +342,7 @@ Figure race_recall(const RaceView& race) {
 Figure recall_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure = recall_axes(race, column_id(race, column) + "_recall", entry_name(race, entry) + ", recall");
+  figure.reference_lines.front().label.clear();  // the large plot says what it is
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column || race.entries[i].recall.empty()) continue;
@@ -440,6 +441,7 @@ Figure race_column(const RaceView& race, std::size_t column) {
     fit.ink = Role::dim;
     fit.dash = Dash::dashed;
     fit.width = 1.3;
+    fit.is_quiet = true;  // it goes with the tail, whose law stands above the column
     figure.series.emplace_back(std::move(fit));
   }
   Line own = tail_line(entry_name(race, entry), tail, 1 / first_value(tail), 1e-9);

@@ -100,18 +100,20 @@ void draw_ground(Frame& frame, const Places& at) {
   ImGui::End();
 }
 
-/// One box for all plots that the crosshair crosses: those of the pointer's first, then what others add.
+/// One box for all plots of the row that the crosshair crosses: those of the pointer's first, then what others add.
 void draw_readings(const Frame& frame) {
-  const CrosshairReading* first = nullptr;
+  const auto& readings = frame.state.readings;
+  const auto first = std::ranges::find_if(readings, &CrosshairReading::is_first);
+  if (first == readings.end()) return;
+  const std::string& plot = frame.state.crosshair.plot;
+  const auto shown = std::ranges::find(frame.state.shown_plots, plot, &ShownPlot::plot);
+  const Rect row = shown == frame.state.shown_plots.end() ? window_bounds() : shown->area;
   std::vector<PlotReading> others;
-  for (const CrosshairReading& reading : frame.state.readings) {
-    if (reading.is_first && !first) {
-      first = &reading;
-    } else {
-      others.push_back({reading.title, reading.lines});
-    }
+  for (const CrosshairReading& reading : readings) {
+    const bool is_in_row = reading.beside.y >= row.y - frame.px(8) && reading.beside.y < row.bottom();
+    if (&reading != &*first && is_in_row) others.push_back({reading.title, reading.lines});
   }
-  if (first) reading_box(frame, first->beside, joined_readings({first->title, first->lines}, others), window_bounds());
+  reading_box(frame, first->beside, joined_readings({first->title, first->lines}, others), window_bounds());
 }
 
 void move_crosshair(PageState& state) {

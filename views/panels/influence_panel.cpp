@@ -71,7 +71,7 @@ void draw_race_head(const Frame& frame, const RaceView& race, const RaceEntry& e
     const bool is_name = i == 0;
     row_text(frame.look, canvas, {area.x, area.y + static_cast<double>(i) * row, area.width, row}, lines[i],
              {is_name ? small_size : tiny_size, is_name ? FontFace::semibold : FontFace::mono,
-              is_name ? ink_color(theme, layer_ink(entry.tail.kind)) : theme.dim, Anchor::start});
+              is_name ? ink_color(theme, layer_ink(entry.tail.kind)) : theme.dim, Anchor::start, true});
   }
 }
 

@@ -32,6 +32,12 @@ void draw_y_ticks(const Painter& p) {
   }
 }
 
+// As many of its words as fit; a single one is cut.
+std::string first_words(const Painter& p, std::string title, double length, double size) {
+  while (p.width(title, size) > length && title.find(' ') != std::string::npos) title.erase(title.rfind(' '));
+  return fitted_math(p.canvas, title, length, size, FontFace::regular);
+}
+
 // A title is centred on the plot, but never leaves the area.
 void draw_axis_titles(const Painter& p) {
   const Rect& area = p.layout.area;
@@ -40,12 +46,12 @@ void draw_axis_titles(const Painter& p) {
     std::string text;
     double size = 0;
   };
-  // One that is too long is set a little smaller before it is cut.
+  // One that is too long is set a little smaller before it loses words; its card has all of it.
   const auto fit = [&](const Axis& axis, double length) {
     const std::string title = axis_title(axis);
     const double share = length / std::max(p.width(title, p.m.text), 1e-9);
     const double size = p.m.text * std::clamp(share, smallest_axis_title, 1.0);
-    return Title{fitted_math(p.canvas, title, length, size, FontFace::regular), size};
+    return Title{first_words(p, title, length, size), size};
   };
   const auto centre = [](double wanted, double half, double low, double high) {
     return low + half > high - half ? (low + high) / 2 : std::clamp(wanted, low + half, high - half);

@@ -216,6 +216,12 @@ TEST(RenderFigure, TheTitleOfAnAxisKeepsOutOfTheLegendAndIsSetSmallerBeforeItIsC
   for (const SeriesLabel& label : g.labels) EXPECT_FALSE(label.rect.overlaps(title->box));
 }
 
+TEST(RenderFigure, ATitleOfAnAxisThatIsTooLongLosesWholeWords) {
+  RecordingCanvas canvas;
+  render_figure(crowded_figure(), light_theme(), {.legend_rows = 1}, {0, 0, 300, 150}, canvas);
+  EXPECT_TRUE(canvas.shows("gradient norm")) << "no half of a formula";
+}
+
 TEST(RenderFigure, TheViewLocksTheColoursOfHeatMaps) {
   RecordingCanvas canvas;
   const FigureGeometry g =

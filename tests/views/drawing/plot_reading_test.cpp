@@ -168,9 +168,13 @@ TEST(PlotReading, ReadingsOfLinkedPlotsAreOneListThatSaysNothingTwice) {
   const PlotReading same{"ska", {{"lag", "37", Role::dim, true}, line("ska", "0.2")}},
       recall{"Recall", {{"lag", "36", Role::dim, true}, line("ska", "1")}};
   auto all = joined_readings(first, {same, recall});
-  ASSERT_EQ(all.size(), 5u);
+  ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[3].name, "Recall");
-  EXPECT_EQ(all[3].value, "36") << "where it was read, as that is elsewhere";
+  EXPECT_EQ(all[3].value, "1 at 36") << "where it was read, as that is elsewhere";
+  const PlotReading both{"Recall", {{"lag", "37", Role::dim, true}, line("ska", "1"), line("gka", "0.9")}};
+  all = joined_readings(first, {both});
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_EQ(all[3].name, "Recall");
   EXPECT_TRUE(all[3].is_heading);
   EXPECT_EQ(all[4].value, "1");
   const PlotReading long_one{"Long", std::vector<ReadingLine>(30, line("x", "9"))};
