@@ -125,7 +125,7 @@ void FigureCanvas::text(Point place, std::string_view utf8, const TextStyle& sty
   if (utf8.empty() || style.color.a == 0) return;
   const FontPick pick = fonts_->pick(style.face, style.size);
   const double width = text_width(utf8, style.size, style.face);
-  const double shift = style.anchor == Anchor::start ? 0 : style.anchor == Anchor::middle ? width / 2 : width;
+  const double shift = shift_of(style.anchor, width);
   const char* begin = utf8.data();
   const char* end = begin + utf8.size();
   if (style.rotation == 0) {

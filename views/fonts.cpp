@@ -114,7 +114,8 @@ void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, floa
   static constexpr std::array sizes{Size{FontFace::regular, 13},  Size{FontFace::regular, 12},
                                     Size{FontFace::regular, 11},  Size{FontFace::semibold, 13},
                                     Size{FontFace::semibold, 11}, Size{FontFace::semibold, 15},
-                                    Size{FontFace::mono, 12},     Size{FontFace::mono, 11}};
+                                    Size{FontFace::mono, 12},     Size{FontFace::mono, 11},
+                                    Size{FontFace::regular, 8},   Size{FontFace::mono, 8}};  // of scripts
   for (const Size& size : sizes) {
     const float em = std::round(size.em * scale * density * 2) / 2;
     auto file = static_cast<std::size_t>(size.face);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/figure/math/math_text.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -22,15 +23,18 @@ Rect draw_card(const Frame& frame, const FormulaCard& card, const Rect& area, bo
     Color color;
     double height;
   };
-  const double width = frame.px(336), padding = frame.px(14);
+  const double width = frame.px(336), padding = frame.px(14), inside = width - 2 * padding;
   std::vector<Text> lines{{std::string(card.name), title_size, FontFace::semibold, theme.text, 22}};
-  lines.push_back({std::string(card.formula), body_size, FontFace::mono, theme.accent, 24});
-  const std::string numbers = card.numbers ? card.numbers(frame.seen(), frame.state.selection) : "";
-  if (!numbers.empty()) lines.push_back({numbers, small_size, FontFace::mono, theme.text, 21});
-  for (const std::string& line :
-       wrapped_text(canvas, card.meaning, width - 2 * padding, frame.px(small_size), FontFace::regular, 6)) {
-    lines.push_back({line, small_size, FontFace::regular, theme.dim, 17});
-  }
+  const auto add = [&](std::string_view text, double size, FontFace face, Color color, double height) {
+    for (const std::string& line : wrapped_math(canvas, text, inside, frame.px(size), face)) {
+      const MathText set = set_math(line, size, face, canvas);  // a fraction is taller than its line
+      lines.push_back({line, size, face, color, std::max(height, set.ascent + set.descent + 7)});
+    }
+  };
+  add(card.formula, body_size, FontFace::mono, theme.accent, 24);
+  add(card.numbers ? card.numbers(frame.seen(), frame.state.selection) : "", small_size, FontFace::mono, theme.text,
+      21);
+  add(card.meaning, small_size, FontFace::regular, theme.dim, 17);
   if (!card.unit.empty())
     lines.push_back({"in " + std::string(card.unit), small_size, FontFace::regular, theme.dim, 17});
   lines.push_back({std::string(card.source), tiny_size, FontFace::regular, theme.faint, 20});
@@ -48,7 +52,7 @@ Rect draw_card(const Frame& frame, const FormulaCard& card, const Rect& area, bo
   double top = box.y + frame.px(10);
   for (const Text& line : lines) {
     row_text(frame.look, canvas, {box.x + padding, top, width - 2 * padding, frame.px(line.height)}, line.text,
-             {line.size, line.face, line.color, Anchor::start});
+             {line.size, line.face, line.color, Anchor::start, true});
     top += frame.px(line.height);
   }
   return box;
@@ -76,6 +80,11 @@ void draw_pinned_card(Frame& frame) {
            {small_size, FontFace::regular, frame.look.theme->text, Anchor::middle});
   if (press.clicked) frame.commands.send("copy", {{"what", std::string("formula")}, {"card", frame.state.card.pinned}});
   ImGui::End();
+}
+
+void ask_for_card(Frame& frame, std::string_view id, const Rect& area) {
+  frame.state.card.asked = id;
+  frame.state.card.asked_beside = area;
 }
 
 void card_target(Frame& frame, std::string_view id, const Rect& area) {

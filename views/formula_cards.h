@@ -12,5 +12,7 @@ void draw_pinned_card(Frame& frame);
 
 /// Opens the card when the pointer has rested on `area` for 0.4 s.
 void card_target(Frame& frame, std::string_view id, const Rect& area);
+/// F1 opens this card beside `area`, where values are shown and a card would be in their way.
+void ask_for_card(Frame& frame, std::string_view id, const Rect& area);
 
 }  // namespace afterglow

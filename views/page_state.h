@@ -11,6 +11,7 @@
 #include "core/engine/recipe/command.h"
 #include "core/figure/canvas.h"
 #include "views/figures/selection.h"
+#include "views/plot_reading.h"
 #include "views/plot_state.h"
 
 namespace afterglow {
@@ -20,6 +21,14 @@ struct Crosshair {
   std::string axis;  ///< label of the x axis; empty: nowhere
   std::string plot;  ///< id of the figure under the pointer
   double x = 0;
+};
+
+/// What a plot reads at the crosshair. All of a frame share one box beside the pointer.
+struct CrosshairReading {
+  std::string title;
+  std::vector<ReadingLine> lines;  ///< the first one is the place
+  bool is_first = false;           ///< of the plot under the pointer, or the one that the keyboard reads
+  Point beside;
 };
 
 /// A quiet line above the time bar.
@@ -63,6 +72,7 @@ struct ShownPlot {
   Scale x_scale = Scale::linear, y_scale = Scale::linear;
   std::string x_label;
   bool has_lines = false;
+  std::optional<Range> colours;  ///< of its first heat map
 };
 struct ShownPanel {
   std::string panel;
@@ -128,7 +138,9 @@ struct CardState {
   std::string card;
   double since = 0;
   std::string pinned;  ///< by F1; empty: none
-  Rect beside;         ///< where the pinned one was hovered
+  std::string asked;   ///< of what lies under the pointer without opening by itself: a dot, a curve, a slider
+  Rect asked_beside;
+  Rect beside;  ///< where the pinned one was hovered
 };
 
 struct PageState {
@@ -148,6 +160,8 @@ struct PageState {
   std::string maximised;             ///< id of the panel that is shown alone
   std::map<std::string, PlotState> plots;
   Crosshair crosshair, next_crosshair;
+  std::vector<CrosshairReading> readings;   ///< of this frame
+  std::optional<Rect> reading;              ///< box of values beside the pointer in this frame, on top of all
   std::string dragged_plot, dragged_point;  ///< a dot that is being moved; empty: none
   char dragged_cursor = 0;                  ///< 'a' or 'b' of that plot; 0: none
   std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame

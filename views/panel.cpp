@@ -116,7 +116,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   // Where there is no figure, the sentence stands in its place.
   if (text.width > frame.px(40) && !figures.empty()) {
     row_text(frame.look, canvas, text, panel.kind->subtitle(frame.seen(), frame.state.selection),
-             {small_size, FontFace::regular, theme.faint, Anchor::start});
+             {small_size, FontFace::regular, theme.faint, Anchor::start, true});
   }
   const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
   if (press.double_clicked) frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
@@ -255,6 +255,8 @@ void handle_step_response(Frame& frame, const PlotResponse& response) {
 void handle_response(Frame& frame, const PlotResponse& response) {
   handle_mode_response(frame, response);
   handle_step_response(frame, response);
+  if (!frame.state.reading && !response.drag)
+    reading_box(frame, response.beside, response.point_lines, window_bounds());
 }
 
 void handle_mode_response(Frame& frame, const PlotResponse& response) {

@@ -11,7 +11,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t max_fitted_points = 4096, max_measured_lines = 8;
+constexpr std::size_t max_fitted_points = 4096, max_measured_lines = 8, max_joined_lines = 20;
 
 /// What one counts along an axis: "tokens", or of an axis "step" the steps.
 std::string unit_of(const Axis& axis) { return axis.unit.empty() ? axis.label + "s" : axis.unit; }
@@ -73,6 +73,14 @@ std::string law_text(const Fit& fit, Scale x_scale, Scale y_scale, const std::st
   return x_scale == Scale::log ? text + " per decade" : "slope " + text;
 }
 
+/// A place on an axis: the name that its tick has there, else the number.
+std::string place_text(const Axis& axis, double at, int digits) {
+  for (const AxisTick& tick : axis.ticks) {
+    if (tick.at == at && !tick.label.empty()) return tick.label;
+  }
+  return number_text(at, digits);
+}
+
 bool speaks_for_itself(const Series& series) {
   const auto* line = std::get_if<Line>(&series);
   return !line || !line->is_quiet;
@@ -85,6 +93,32 @@ bool is_beyond_its_line(const Figure& figure, const NearestPoint& point, double 
   return (point.index == 0 && x < point.x) || (point.index + 1 == CurveView(line->curve).size() && x > point.x);
 }
 
+/// How much a box over this part of the plot would hide: names, dots, and curves along their whole length.
+double hidden_by(const Figure& figure, const FigureGeometry& geometry, const Rect& box) {
+  constexpr double name_weight = 20;
+  double hidden = 0;
+  for (const SeriesLabel& label : geometry.labels) hidden += label.rect.overlaps(box) ? name_weight : 0;
+  for (const DrawnPoint& point : geometry.points) hidden += box.contains(point.place) ? 1 : 0;
+  for (const Series& series : figure.series) {
+    const auto* line = std::get_if<Line>(&series);
+    if (!line) continue;
+    const CurveView curve(line->curve);
+    const std::size_t stride = curve.size() / 256 + 1;
+    constexpr int parts = 8;  // of the way from one point to the next
+    for (std::size_t i = 0; i + stride < curve.size() || i == 0; i += stride) {
+      if (curve.size() == 0) break;
+      const std::size_t next = std::min(i + stride, curve.size() - 1);
+      const Point from = geometry.to_canvas(curve.x(i), curve.y(i)),
+                  to = geometry.to_canvas(curve.x(next), curve.y(next));
+      for (int part = 0; part < parts; ++part) {
+        const double t = static_cast<double>(part) / parts;
+        hidden += box.contains({from.x + t * (to.x - from.x), from.y + t * (to.y - from.y)}) ? 1 : 0;
+      }
+    }
+  }
+  return hidden;
+}
+
 }  // namespace
 
 std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x) {
@@ -94,12 +128,12 @@ std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view,
   const int digits = figure.x.integer_ticks ? 12 : 4;
   const bool share_a_place = std::ranges::all_of(points, [&](const NearestPoint& p) { return p.x == points[0].x; });
   const double place = share_a_place ? points[0].x : figure.x.integer_ticks ? std::round(x) : x;
-  std::vector<ReadingLine> lines{{figure.x.label, number_text(place, digits), Role::dim, true}};
+  std::vector<ReadingLine> lines{{figure.x.label, place_text(figure.x, place, digits), Role::dim, true}};
   for (const NearestPoint& point : points) {
     const bool is_elsewhere = !share_a_place && is_beyond_its_line(figure, point, x);
     lines.push_back({std::string(stem_of(point.name)),
-                     number_text(point.y, 4) + (is_elsewhere ? " at " + number_text(point.x, digits) : ""), point.ink,
-                     false});
+                     number_text(point.y, 4) + (is_elsewhere ? " at " + place_text(figure.x, point.x, digits) : ""),
+                     point.ink, false});
   }
   return lines;
 }
@@ -110,11 +144,81 @@ std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y) {
     if (!map) continue;
     const auto cell = heat_cell_at(*map, x, y);
     if (!cell || (map->nan_is_blank && std::isnan(cell->value))) return {};
-    return {{map->name, "", Role::text, true},
-            {"row " + std::to_string(cell->row) + ", column " + std::to_string(cell->col), number_text(cell->value, 4),
-             Role::dim, false}};
+    const auto place = [](int index, const std::vector<std::string>& names) {
+      const std::string number = std::to_string(index);
+      return static_cast<std::size_t>(index) < names.size() ? names[static_cast<std::size_t>(index)] + " · " + number
+                                                            : number;
+    };
+    return {{map->name, number_text(cell->value, 4), Role::text, true},
+            {figure.y.label, place(cell->row, map->row_labels), Role::faint, false},
+            {figure.x.label, place(cell->col, map->col_labels), Role::faint, false}};
   }
   return {};
+}
+
+std::vector<ReadingLine> point_lines(const Figure& figure, const DrawnPoint& drawn) {
+  const auto& scatter = std::get<Scatter>(figure.series[drawn.series]);
+  const ScatterPoint& point = scatter.points[drawn.point];
+  const auto with_unit = [](const Axis& axis, double at) {
+    return place_text(axis, at, 4) + (axis.unit.empty() ? "" : " " + axis.unit);
+  };
+  const std::string name = !point.id.empty() ? point.id : !point.label.empty() ? point.label : scatter.name;
+  return {{name, "", point.ink, true},
+          {figure.x.label, with_unit(figure.x, point.x), point.ink, false},
+          {figure.y.label, with_unit(figure.y, point.y), point.ink, false}};
+}
+
+std::vector<ReadingLine> joined_readings(const PlotReading& first, const std::vector<PlotReading>& others) {
+  std::vector<ReadingLine> all = first.lines;
+  if (all.empty()) return all;
+  const auto is_known = [&](const ReadingLine& line) {
+    return line.is_heading || std::ranges::any_of(all, [&](const ReadingLine& known) {
+             return known.name == line.name && known.value == line.value;
+           });
+  };
+  std::size_t left_out = 0;
+  for (const PlotReading& other : others) {
+    if (std::ranges::all_of(other.lines, is_known)) continue;
+    if (all.size() + other.lines.size() > max_joined_lines) {
+      ++left_out;
+      continue;
+    }
+    const std::string& place = other.lines.front().value;
+    const bool is_there_too = place == first.lines.front().value;
+    if (other.lines.size() == 2) {
+      all.push_back(other.lines[1]);
+      all.back().name = other.title;
+      if (!is_there_too) all.back().value += " at " + place;
+      continue;
+    }
+    all.push_back({other.title, is_there_too ? "" : place, Role::dim, true});
+    all.insert(all.end(), other.lines.begin() + 1, other.lines.end());
+  }
+  if (left_out > 0)
+    all.push_back({std::to_string(left_out) + (left_out == 1 ? " plot more" : " plots more"), "", Role::faint, true});
+  return all;
+}
+
+Rect free_place(const Figure& figure, const FigureGeometry& geometry, Point size, double air) {
+  const Rect& plot = geometry.plot;
+  constexpr int steps = 6;
+  const double top = plot.y + 2.5 * air, left = plot.x + air, bottom = std::max(top, plot.bottom() - air - size.y),
+               right = std::max(left, plot.right() - air - size.x);
+  Rect best{left, bottom, size.x, size.y};
+  double least = INFINITY;
+  // Corners and edges first, so that a box stays where it is while a curve grows elsewhere.
+  for (const bool is_at_edge : {true, false}) {
+    for (int i = 0; i <= steps && least > 0; ++i) {
+      for (int j = 0; j <= steps && least > 0; ++j) {
+        if (is_at_edge != (i == 0 || j == 0 || i == steps || j == steps)) continue;
+        const Rect box{left + j * (right - left) / steps, bottom - i * (bottom - top) / steps, size.x, size.y};
+        const double hidden = hidden_by(figure, geometry, box);
+        if (hidden < least) best = box;
+        least = std::min(least, hidden);
+      }
+    }
+  }
+  return best;
 }
 
 std::vector<Measurement> measure(const Figure& figure, const FigureView& view) {
@@ -147,15 +251,14 @@ std::vector<ReadingLine> measurement_lines(const Figure& figure, const FigureVie
   if (!view.mark_a) return {};
   if (!view.mark_b) return {{"A " + number_text(*view.mark_a, 4), "B: Ctrl click, or key B", Role::text, true}};
   std::vector<ReadingLine> lines{{"A " + number_text(*view.mark_a, 4) + "   B " + number_text(*view.mark_b, 4),
-                                  number_text(*view.mark_b - *view.mark_a, 4) + " " + unit_of(figure.x), Role::text,
-                                  true}};
-  const bool counts_ratios = view.y_scale.value_or(figure.y.scale) == Scale::log;
+                                  "Δx " + number_text(*view.mark_b - *view.mark_a, 4) + " " + unit_of(figure.x),
+                                  Role::text, true}};
   const std::vector<Measurement> all = measure(figure, view);
   for (std::size_t i = 0; i < std::min(all.size(), max_measured_lines); ++i) {
     const Measurement& m = all[i];
-    const std::string change = counts_ratios ? "" : "Δ " + number_text(m.difference, 3) + "  ";
-    lines.push_back(
-        {std::string(stem_of(m.name)), change + "B/A " + number_text(m.ratio, 3) + "  " + m.law, m.ink, false});
+    lines.push_back({std::string(stem_of(m.name)),
+                     "Δy " + number_text(m.difference, 3) + "  B/A " + number_text(m.ratio, 3) + "  " + m.law, m.ink,
+                     false});
   }
   if (all.size() > max_measured_lines)
     lines.push_back({std::to_string(all.size() - max_measured_lines) + " more", "", Role::faint, false});

@@ -18,8 +18,19 @@ struct ReadingLine {
 /// The abscissa, then the value of every visible curve next to it. Empty when there is no curve.
 std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x);
 
-/// The cell of the first heat map under a place in data units; empty beside it.
+/// The cell of the first heat map under a place in data units, with the names of its row and column; empty beside it.
 std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y);
+
+/// Name and place of a dot.
+std::vector<ReadingLine> point_lines(const Figure& figure, const DrawnPoint& point);
+
+/// Readings of several plots as one list: the first plot's, then those of others that add something, while they fit. A
+/// plot of one curve takes one line.
+struct PlotReading {
+  std::string title;
+  std::vector<ReadingLine> lines;
+};
+std::vector<ReadingLine> joined_readings(const PlotReading& first, const std::vector<PlotReading>& others);
 
 /// How a curve changes between the cursors.
 struct Measurement {
@@ -34,6 +45,9 @@ struct Measurement {
 /// One for every visible line that speaks for itself. Needs both cursors; points that cannot be shown on the scales do
 /// not count.
 std::vector<Measurement> measure(const Figure& figure, const FigureView& view);
+
+/// Where a box of this size hides least of the plot: names and curves. Below the tags of the cursors.
+Rect free_place(const Figure& figure, const FigureGeometry& geometry, Point size, double air);
 
 /// Where the cursors stand and how far apart, then a line for each of the first measurements.
 std::vector<ReadingLine> measurement_lines(const Figure& figure, const FigureView& view);

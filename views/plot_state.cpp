@@ -86,6 +86,7 @@ FigureView view_of(const PlotState& state, double text_size) {
   view.hidden.assign(state.hidden.begin(), state.hidden.end());
   view.mark_a = state.mark_a;
   view.mark_b = state.mark_b;
+  view.colours = state.colours;
   view.text_size = text_size;
   return view;
 }

@@ -14,6 +14,7 @@ struct PlotState {
   std::optional<Scale> x_scale, y_scale;  ///< what was switched to
   std::set<std::string> hidden;           ///< stems of the names of series (stem_of)
   std::optional<double> mark_a, mark_b;   ///< measuring cursors in data units
+  std::optional<Range> colours;           ///< of its heat maps, locked whatever comes
   ThinnedCurves thinned;                  ///< of the last frame
 
   /// True while the plot shows all data and moves with new ones.

@@ -13,19 +13,22 @@ namespace afterglow {
 namespace {
 
 constexpr double zoom_per_notch = 0.85;
+constexpr int most_legend_rows = 2;
 
 double caption_height(const Frame& frame, const Figure& figure, const PlotOptions& options) {
   return options.shows_caption && !figure.title.empty() ? frame.px(20) : 0;
 }
 
-void draw_caption(const Frame& frame, const Figure& figure, const Rect& row) {
+void draw_caption(Frame& frame, const Figure& figure, const Rect& row) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  const double title =
-      row_text(frame.look, canvas, row, figure.title, {small_size, FontFace::semibold, theme.text, Anchor::start});
+  const double title = row_text(frame.look, canvas, row, figure.title,
+                                {small_size, FontFace::semibold, theme.text, Anchor::start, true});
   const double x = row.x + title + frame.px(8);
   row_text(frame.look, canvas, {x, row.y, row.right() - x, row.height}, figure.subtitle,
-           {tiny_size, FontFace::regular, theme.faint, Anchor::start});
+           {tiny_size, FontFace::regular, theme.faint, Anchor::start, true});
+  if (const FormulaCard* card = card_of_figure(figure.id))
+    card_target(frame, card->id, {row.x, row.y, title, row.height});
 }
 
 /// The lit button of a plot that does not follow its data.
@@ -166,66 +169,32 @@ void note_slow_dot(Frame& frame, const Figure& figure, const FigureGeometry& geo
   }
 }
 
-/// How much a box over this part of the plot would hide: names and points of curves.
-double hidden_by(const Figure& figure, const FigureGeometry& geometry, const Rect& box) {
-  constexpr double name_weight = 20;
-  double hidden = 0;
-  for (const SeriesLabel& label : geometry.labels) {
-    const bool meets = label.rect.x < box.right() && label.rect.right() > box.x && label.rect.y < box.bottom() &&
-                       label.rect.bottom() > box.y;
-    if (meets) hidden += name_weight;
-  }
-  for (const Series& series : figure.series) {
-    const auto* line = std::get_if<Line>(&series);
-    if (!line) continue;
-    const CurveView curve(line->curve);
-    const std::size_t stride = curve.size() / 256 + 1;
-    for (std::size_t i = 0; i < curve.size(); i += stride) {
-      if (box.contains({geometry.x.to_canvas(curve.x(i)), geometry.y.to_canvas(curve.y(i))})) hidden += 1;
-    }
-  }
-  return hidden;
-}
-
-/// The corner of the plot where the readings hide least; below the tags of the cursors.
-Rect free_corner(const Frame& frame, const Figure& figure, const FigureGeometry& geometry,
-                 const std::vector<ReadingLine>& lines) {
-  const Rect& plot = geometry.plot;
-  const Point size = reading_size(frame, lines);
-  const double air = frame.px(8), top = plot.y + frame.px(20), left = plot.x + air;
-  const double bottom = std::max(top, plot.bottom() - air - size.y),
-               right = std::max(left, plot.right() - air - size.x);
-  Rect best;
-  double least = INFINITY;
-  for (const Point corner : {Point{left, bottom}, Point{right, top}, Point{right, bottom}, Point{left, top}}) {
-    const Rect box{corner.x, corner.y, size.x, size.y};
-    const double hidden = hidden_by(figure, geometry, box);
-    if (hidden < least) best = box;
-    least = std::min(least, hidden);
-  }
-  return best;
-}
-
-void show_readings(const Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
-                   bool hovered, bool over_point) {
+/// Reads the dot, the cell or the curves under the pointer; of a plot with the same axis the curves at the crosshair.
+void note_readings(Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
+                   bool hovered, const std::optional<DrawnPoint>& point) {
   const Point mouse = mouse_place();
   const bool inside = hovered && geometry.plot.contains(mouse);
-  std::vector<ReadingLine> lines;
-  if (inside && !over_point) {
-    lines = cell_at(figure, geometry.x.to_data(mouse.x), geometry.y.to_data(mouse.y));
-    if (lines.empty() && view.cursor_x && is_line_plot(figure)) lines = values_at(figure, view, *view.cursor_x);
-    reading_box(frame, mouse, lines, window_bounds());
-  } else if (!hovered && view.cursor_x) {
-    lines = values_at(figure, view, *view.cursor_x);
-    const Point beside{geometry.x.to_canvas(*view.cursor_x), geometry.plot.y - frame.px(8)};
-    if (lines.size() <= 6 && geometry.plot.contains({beside.x, geometry.plot.y}))
-      reading_box(frame, beside, lines, window_bounds());
+  if (inside && !point) {
+    const std::vector<ReadingLine> cell = cell_at(figure, geometry.x.to_data(mouse.x), geometry.y.to_data(mouse.y));
+    if (!cell.empty()) return reading_box(frame, mouse, cell, window_bounds());
   }
-  const std::vector<ReadingLine> measured = measurement_lines(figure, view);
-  if (!measured.empty()) reading_box_at(frame, free_corner(frame, figure, geometry, measured), measured);
+  if (!view.cursor_x || point || (hovered && !inside) || !is_line_plot(figure)) return;
+  const Point top{geometry.x.to_canvas(*view.cursor_x), geometry.plot.y};
+  if (!geometry.plot.contains(top)) return;
+  const bool is_first = hovered || (frame.state.key_crosshair.plot == figure.id);
+  frame.state.readings.push_back({figure.title, values_at(figure, view, *view.cursor_x), is_first,
+                                  inside ? mouse : Point{top.x, top.y - frame.px(8)}});
 }
 
-/// The titles of the axes open the cards of what they show.
+void draw_measurements(const Frame& frame, const Figure& figure, const FigureView& view,
+                       const FigureGeometry& geometry) {
+  const std::vector<ReadingLine> measured = measurement_lines(figure, view);
+  if (measured.empty()) return;
+  const Rect corner = free_place(figure, geometry, reading_size(frame, measured), frame.px(8));
+  reading_box_at(frame, corner, measured);
+}
+
+/// The titles of the axes and the colour bars open the cards of what they show.
 void explain_axes(Frame& frame, const Figure& figure, const FigureGeometry& geometry, const Rect& body) {
   const double line = frame.px(18);
   const auto explain = [&](const std::string& label, const Rect& area) {
@@ -234,6 +203,56 @@ void explain_axes(Frame& frame, const Figure& figure, const FigureGeometry& geom
   };
   explain(figure.x.label, {geometry.plot.x, body.bottom() - line, geometry.plot.width, line});
   explain(figure.y.label, {body.x, geometry.plot.y, line, geometry.plot.height});
+  for (const DrawnColorBar& bar : geometry.color_bars) {
+    const auto& map = std::get<HeatMap>(figure.series[bar.series]);
+    card_target(frame, "colour_range", bar.rect);
+    explain(map.value.label.empty() ? map.name : map.value.label,
+            {bar.rect.right(), bar.rect.y, std::max(0.0, body.right() - bar.rect.right()), bar.rect.height});
+  }
+}
+
+/// The curve within reach of the pointer, or the heat map under it; nullptr where there is none.
+const Series* series_under(const Frame& frame, const Figure& figure, const FigureView& view,
+                           const FigureGeometry& geometry) {
+  const Point mouse = mouse_place();
+  for (const Series& series : figure.series) {
+    if (std::holds_alternative<HeatMap>(series)) return &series;
+  }
+  const Series* nearest = nullptr;
+  double least = frame.px(8);
+  for (const NearestPoint& point : nearest_points(figure, view, geometry.x.to_data(mouse.x))) {
+    const double distance = std::abs(geometry.y.to_canvas(point.y) - mouse.y);
+    if (!(distance < least)) continue;
+    least = distance;
+    nearest = &figure.series[point.series];
+  }
+  return nearest;
+}
+
+/// What F1 explains: the dot, name or curve under the pointer, else the figure.
+void ask_card(Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
+              const std::optional<DrawnPoint>& point, const std::optional<std::size_t>& label) {
+  const Point mouse = mouse_place();
+  const FormulaCard* card = card_of_figure(figure.id);
+  if (point) {
+    card = card_of_point(figure, std::get<Scatter>(figure.series[point->series]).points[point->point].id);
+  } else if (label) {
+    card = card_of_axis(figure, stem_of(series_name(figure.series[*label])));
+  } else if (const Series* series =
+                 geometry.plot.contains(mouse) ? series_under(frame, figure, view, geometry) : nullptr) {
+    card = card_of_axis(figure, stem_of(series_name(*series)));
+  }
+  if (card) ask_for_card(frame, card->id, {mouse.x, mouse.y, 0, 0});
+}
+
+/// A rim in the colour of what is chosen says that the colours stay as they are.
+void mark_locked_colours(const Frame& frame, const FigureGeometry& geometry, const PlotState& state) {
+  if (!state.colours) return;
+  FigureCanvas canvas = frame.look.canvas();
+  const double rim = frame.px(2);
+  for (const DrawnColorBar& bar : geometry.color_bars)
+    canvas.stroke_rect({bar.rect.x - rim, bar.rect.y - rim, bar.rect.width + 2 * rim, bar.rect.height + 2 * rim}, 0,
+                       {frame.look.theme->accent, std::max(1.0, frame.px(1.5)), Dash::solid});
 }
 
 void draw_hidden_labels(const Frame& frame, const std::vector<HiddenLabel>& labels) {
@@ -251,6 +270,7 @@ void draw_hidden_labels(const Frame& frame, const std::vector<HiddenLabel>& labe
 FigureView view_in(const Frame& frame, PlotState& state, const Figure& figure, const PlotOptions& options) {
   FigureView view = view_of(state, frame.look.figure_text(options.text_size));
   view.thinned = &state.thinned;
+  view.legend_rows = most_legend_rows;
   if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
     view.cursor_x = frame.state.crosshair.x;
   if (frame.state.selection.mode >= 0) view.selected = "mode " + std::to_string(frame.state.selection.mode);
@@ -309,8 +329,10 @@ void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry
 /// What commands and other plots have to know of this one.
 void note_on_page(PageState& page, const Figure& figure, const FigureGeometry& geometry, const Rect& body,
                   bool hovered) {
-  page.shown_plots.push_back({page.drawn_panel, figure.id, body, geometry.x.range(), geometry.y.range(),
-                              geometry.x.scale(), geometry.y.scale(), figure.x.label, is_line_plot(figure)});
+  page.shown_plots.push_back(
+      {page.drawn_panel, figure.id, body, geometry.x.range(), geometry.y.range(), geometry.x.scale(),
+       geometry.y.scale(), figure.x.label, is_line_plot(figure),
+       geometry.color_bars.empty() ? std::nullopt : std::optional(geometry.color_bars.front().range)});
   if (!hovered) return;
   page.hovered_plot = figure.id;
   const Point mouse = mouse_place();
@@ -361,7 +383,11 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   if (!state.follows()) draw_follow_button(frame, follow_button(frame, geometry));
   if (clicked) handle_click(frame, figure, geometry, over, state, response);
   note_on_page(frame.state, figure, geometry, body, response.hovered);
-  show_readings(frame, figure, view, geometry, response.hovered, point.has_value());
+  if (point) response.point_lines = point_lines(figure, *point);
+  if (response.hovered) ask_card(frame, figure, view, geometry, point, over.label);
+  note_readings(frame, figure, view, geometry, response.hovered, point);
+  draw_measurements(frame, figure, view, geometry);
+  mark_locked_colours(frame, geometry, state);
   explain_axes(frame, figure, geometry, body);
   return response;
 }

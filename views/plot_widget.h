@@ -26,7 +26,8 @@ struct PlotResponse {
     bool is_over = false;
   };
   std::optional<Drag> drag;
-  Point beside;  ///< where a readout of the hovered point may go
+  Point beside;                          ///< where a readout of the hovered point may go
+  std::vector<ReadingLine> point_lines;  ///< name and place of the hovered point
 };
 
 /// Draws the figure into `area` of the current Dear ImGui window and changes its PlotState as the user asks:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/figure/axis.h"
+#include "views/formula_cards.h"
 #include "views/text_field.h"
 #include "views/widgets.h"
 
@@ -168,7 +169,7 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
     }
     const bool differs = value != setting.initial;
     row_text(frame.look, canvas, {row.x, row.y, row.width, row.height}, text,
-             {small_size, FontFace::mono, differs ? theme.accent : theme.text, Anchor::end});
+             {small_size, FontFace::mono, differs ? theme.accent : theme.text, Anchor::end, true});
     if (press.clicked) edit = {setting.key, setting.value, true, true, number_text(setting.value, 9), -1};
   }
   const Rect track{area.x, row.bottom() - frame.px(3), area.width, frame.px(16)};
@@ -187,6 +188,8 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
   }
   if (result.clicked) frame.state.focused_slider = setting.key;
   const Rect whole{area.x, area.y, area.width, frame.px(slider_height)};
+  const FormulaCard* card = whole.contains(mouse_place()) ? card_of_setting(setting.key) : nullptr;
+  if (card) ask_for_card(frame, card->id, whole);
   if (!(is_mine && edit.is_typing)) move_by_steps(frame, setting, value, whole, send);
   ImGui::PopID();
   return whole.height;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/math/math_text.h"
+
 namespace afterglow {
 
 namespace {
@@ -60,12 +62,18 @@ std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view tex
 
 double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_view text, const RowText& style) {
   const double size = look.px(style.size);
-  const std::string cut = cut_text(canvas, text, row.width, size, style.face);
+  const std::string cut = style.is_math ? fitted_math(canvas, text, row.width, size, style.face)
+                                        : cut_text(canvas, text, row.width, size, style.face);
   const double x = style.anchor == Anchor::start    ? row.x
                    : style.anchor == Anchor::middle ? row.x + row.width / 2
                                                     : row.right();
-  canvas.text({x, baseline_in(row, size)}, cut, {size, style.face, style.color, style.anchor, 0});
-  return canvas.text_width(cut, size, style.face);
+  const TextStyle drawn{size, style.face, style.color, style.anchor, 0};
+  if (!style.is_math) {
+    canvas.text({x, baseline_in(row, size)}, cut, drawn);
+    return canvas.text_width(cut, size, style.face);
+  }
+  draw_math(canvas, {x, baseline_in(row, size)}, cut, drawn);
+  return math_width(canvas, cut, size, style.face);
 }
 
 Press press_area(const char* id, const Rect& area) {
@@ -230,8 +238,8 @@ ReadingWidths reading_widths(const Frame& frame, std::span<const ReadingLine> li
   const double size = frame.px(tiny_size), widest = frame.px(220);
   ReadingWidths widths;
   for (const ReadingLine& line : lines) {
-    widths.names = std::max(widths.names, std::min(widest, canvas.text_width(line.name, size, FontFace::regular)));
-    widths.values = std::max(widths.values, canvas.text_width(line.value, size, FontFace::mono));
+    widths.names = std::max(widths.names, std::min(widest, math_width(canvas, line.name, size, FontFace::regular)));
+    widths.values = std::max(widths.values, math_width(canvas, line.value, size, FontFace::mono));
   }
   return widths;
 }
@@ -261,9 +269,9 @@ void reading_box_at(const Frame& frame, const Rect& box, std::span<const Reading
                        ink_color(theme, line.ink));
     }
     row_text(frame.look, canvas, text_row, line.name,
-             {tiny_size, FontFace::regular, line.is_heading ? theme.faint : theme.dim, Anchor::start});
+             {tiny_size, FontFace::regular, line.is_heading ? theme.faint : theme.dim, Anchor::start, true});
     row_text(frame.look, canvas, {text_row.x, y, box.right() - padding - text_row.x, row}, line.value,
-             {tiny_size, FontFace::mono, theme.text, Anchor::end});
+             {tiny_size, FontFace::mono, theme.text, Anchor::end, true});
     y += row;
   }
 }
@@ -271,7 +279,9 @@ void reading_box_at(const Frame& frame, const Rect& box, std::span<const Reading
 void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds) {
   if (lines.empty()) return;
   const Point size = reading_size(frame, lines);
-  reading_box_at(frame, placed_box(frame, beside, size.x, size.y, bounds), lines);
+  const Rect box = placed_box(frame, beside, size.x, size.y, bounds);
+  reading_box_at(frame, box, lines);
+  frame.state.reading = box;
 }
 
 void hint_box(const Frame& frame, const Rect& area, std::string_view text) {

@@ -18,6 +18,7 @@ struct RowText {
   FontFace face = FontFace::regular;
   Color color;
   Anchor anchor = Anchor::start;
+  bool is_math = false;  ///< with scripts and powers of ten (math_text.h); names of files and fields are not
 };
 /// Returns the width that was drawn.
 double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_view text, const RowText& style);

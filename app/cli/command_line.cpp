@@ -105,6 +105,7 @@ void add_train(CLI::App& app, TrainOptions& options) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--out", options.out, "Folder for the results [out]");
   command->add_flag("!--no-figures", options.figures, "Write no figures");
+  command->add_flag("!--no-title", options.titles, "Figures without a title, for pages with captions");
   command->add_flag("--follow", options.follow, "JSON lines on stdout: one a step, the result as the last");
 }
 
@@ -138,6 +139,7 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--png", options.png, "File to write");
   command->add_option("--csv", options.csv, "File to write");
   command->add_option("--size", options.size, "column (85 mm), page (178 mm) or slide (16:9)");
+  command->add_flag("!--no-title", options.titles, "No title above the plot, for pages with captions");
   command
       ->add_option("--figure", options.number, "Which figure of the panel, from 0; of a paper's figure all without it")
       ->check(CLI::NonNegativeNumber);

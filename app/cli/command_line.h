@@ -29,7 +29,7 @@ struct TrainOptions {
   StartOptions start;
   std::int64_t until = -1;  ///< stop after this step; the schedule stays that of the recipe
   std::filesystem::path out = "out";
-  bool figures = true, follow = false;
+  bool figures = true, titles = true, follow = false;
 };
 struct EvalOptions {
   std::string snapshot, task, csv;
@@ -45,7 +45,7 @@ struct PlotOptions {
   std::int64_t until = -1;             ///< the moment after this many steps; -1: the recipe's own moment or its end
   std::string layer;                   ///< its number or name; empty: the first that has something to show
   int head = -1, token = -1, power = -1, number = -1;
-  bool all_heads = false;
+  bool all_heads = false, titles = true;
 };
 struct InfoOptions {
   std::string file;

@@ -40,6 +40,7 @@ nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, 
   nlohmann::json written = nlohmann::json::array();
   WriteOptions write_options;
   write_options.overwrite = common.force;
+  write_options.shows_title = options.titles;
   for (const std::string* path : {&options.svg, &options.pdf, &options.png, &options.csv}) {
     if (path->empty()) continue;
     std::filesystem::path place = *path;

@@ -60,10 +60,8 @@ fs::path make_figure_folder(const fs::path& out, const std::string& stem, bool f
   }
 }
 
-void write_figures(const Observation& observation, bool force, const Interruption& interruption,
+void write_figures(const Observation& observation, const WriteOptions& write_options, const Interruption& interruption,
                    TrainResults& results) {
-  WriteOptions write_options;
-  write_options.overwrite = force;
   std::vector<FigureFormat> formats = {FigureFormat::svg, FigureFormat::csv};
   if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
   CurveStore curves;
@@ -134,7 +132,8 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
                                            to_json(run.recipe()).dump(2) + "\n", existing);
     if (!options.figures || interruption.is_urgent()) return results;
     results.figure_folder = make_figure_folder(options.out, stem, common.force);
-    write_figures(analysed.observe(all_analyses), common.force, interruption, results);
+    write_figures(analysed.observe(all_analyses), {.overwrite = common.force, .shows_title = options.titles}, interruption,
+                  results);
   } catch (const Error& error) {
     throw Error(error.code(), std::string(error.what()) + ". The snapshot is written: " + results.snapshot.string());
   } catch (const std::bad_alloc&) {

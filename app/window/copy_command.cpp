@@ -1,8 +1,10 @@
-// Ctrl+C: the present moment as a line for a shell, a panel as the command that writes it, a formula for LaTeX.
+// Ctrl+C: a plot as a picture; Ctrl+Shift+C: the present moment as a line for a shell, a panel as the command that
+// writes it. A formula for LaTeX.
 #include <nlohmann/json.hpp>
 
 #include "app/window/window_commands.h"
 #include "core/engine/recipe/recipe.h"
+#include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/formula_cards.h"
@@ -55,6 +57,23 @@ std::string plot_command(const CommandContext& context, const json& recipe, cons
   return text + " --svg " + panel + ".svg";
 }
 
+/// The named plot, or the one under the mouse; nullptr where there is none.
+const Figure* meant_figure(CommandContext& context, const std::string& plot) {
+  for (const Panel& panel : panels()) {
+    for (const Figure& figure : context.figures.figures(*panel.kind, context.observation, context.page.selection)) {
+      if (figure.id == plot) return &figure;
+    }
+  }
+  return nullptr;
+}
+
+/// As it would be written into a file, and as it is looked at.
+void copy_plot(CommandContext& context, const Figure& figure) {
+  const FigureView view = view_of(context.page.plots[figure.id], 12);
+  context.actions.copy_picture(png_bytes(figure, page_size(SizePreset::one_column, figure), light_theme(), view));
+  add_note(context.page, Severity::info, "Picture of " + figure.title + " copied.", context.time);
+}
+
 }  // namespace
 
 void run_copy(CommandContext& context, const Command& command) {
@@ -62,26 +81,32 @@ void run_copy(CommandContext& context, const Command& command) {
   const json value = parse_json(command.value, where);
   const std::string hovered = context.page.maximised.empty() ? context.page.hovered_panel : context.page.maximised;
   const std::string panel = get_string(value, "panel", hovered, where);
-  const std::string what =
-      get_choice(value, "what", {"setup", "command", "formula"}, panel.empty() ? "setup" : "command", where);
+  const std::string usual = panel.empty() ? "setup" : "command";
+  std::string what = get_choice(value, "what", {"setup", "command", "formula", "picture"}, usual, where);
+  if (what == "picture") {
+    const std::string plot = get_string(value, "plot", context.page.hovered_plot, where);
+    if (const Figure* figure = meant_figure(context, plot)) return copy_plot(context, *figure);
+    if (value.contains("plot")) throw Error(ExitCode::bad_input, "there is no plot \"" + plot + "\"");
+    what = usual;
+  }
   if (what == "formula") {
     const std::string id = get_string(value, "card", context.page.card.card, where);
     const FormulaCard* card = find_card(id);
     if (!card) throw Error(ExitCode::bad_input, "there is no formula card \"" + id + "\"");
     context.actions.copy_text(latex_of(card->formula));
-    return add_note(context.page, Severity::info, "formula copied as LaTeX", context.time);
+    return add_note(context.page, Severity::info, "Formula copied as LaTeX.", context.time);
   }
   const json recipe =
       parse_json(context.observation->recipe.empty() ? "{}" : context.observation->recipe, "the recipe");
   if (what == "command") {
     if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
     context.actions.copy_text(plot_command(context, recipe, panel));
-    return add_note(context.page, Severity::info, "command copied: it writes this panel without a window",
+    return add_note(context.page, Severity::info, "Command copied; it writes this panel without a window.",
                     context.time);
   }
   context.actions.copy_text("afterglow train" + start_arguments(recipe) + " --until " +
                             std::to_string(context.observation->step));
-  add_note(context.page, Severity::info, "set-up line copied: it makes this moment again", context.time);
+  add_note(context.page, Severity::info, "Command copied; it reproduces this step.", context.time);
 }
 
 }  // namespace afterglow

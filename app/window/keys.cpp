@@ -22,6 +22,7 @@ constexpr std::array values{
     ChordValue{"Shift+X", "axis_scale", R"({"axis": "x"})"},
     ChordValue{"Shift+Y", "axis_scale", R"({"axis": "y"})"},
     ChordValue{"Ctrl+Shift+E", "export", R"({"all": true})"},
+    ChordValue{"Ctrl+C", "copy", R"({"what": "picture"})"},
     ChordValue{"1", "maximise", R"({"number": 1})"},
     ChordValue{"2", "maximise", R"({"number": 2})"},
     ChordValue{"3", "maximise", R"({"number": 3})"},

@@ -91,6 +91,7 @@ void select(CommandContext& context, const json& value) {
     s.earlier = name == "grey" ? EarlierRuns::grey : name == "coloured" ? EarlierRuns::coloured : EarlierRuns::hidden;
   }
   s.smoothing = number(value, "smoothing", s.smoothing, 0, 0.9999);
+  s.window = static_cast<int>(integer(value, "window", value.contains("smoothing") ? 0 : s.window, 0, most));
   if (s.layer != before.layer || s.head != before.head)
     context.engine.send("theory", {{"layer", std::int64_t{s.layer}}, {"head", std::int64_t{s.head}}});
 }
@@ -268,6 +269,25 @@ void follow(CommandContext& context, const json& value) {
   for (const ShownPlot* shown : meant_shown(context, value)) {
     context.page.plots[shown->plot].x = shown->x;
     context.page.plots[shown->plot].y = shown->y;
+  }
+}
+
+/// Locks at the range that is given, or at the one that is shown.
+void colours(CommandContext& context, const json& value) {
+  const bool has_range = value.contains("low") || value.contains("high");
+  constexpr double most = 1e300;
+  for (const ShownPlot* shown : meant_shown(context, value)) {
+    if (!shown->colours) continue;
+    PlotState& plot = context.page.plots[shown->plot];
+    if (has_range) {
+      const Range range{number(value, "low", shown->colours->low, -most, most),
+                        number(value, "high", shown->colours->high, -most, most)};
+      if (!(range.low < range.high))
+        throw Error(ExitCode::bad_input, "the colours of " + shown->plot + ": \"low\" has to be less than \"high\"");
+      plot.colours = range;
+    } else {
+      plot.colours = truth(value, "on", !plot.colours) ? shown->colours : std::nullopt;
+    }
   }
 }
 
@@ -495,6 +515,9 @@ void help(CommandContext& context, const json&) {
     card.pinned.clear();
   } else if (!context.page.help_is_open && find_card(card.card)) {
     card.pinned = card.card;
+  } else if (!context.page.help_is_open && find_card(card.asked)) {
+    card.pinned = card.asked;
+    card.beside = card.asked_beside;
   } else if (!context.page.help_is_open && find_card(context.page.focused_panel)) {
     card.pinned = context.page.focused_panel;
   } else {
@@ -609,6 +632,7 @@ constexpr std::array handlers{
     Handler{"theme", theme},
     Handler{"zoom", zoom},
     Handler{"palette", open_palette},
+    Handler{"colours", colours},
     Handler{"help", help},
     Handler{"hints", hints},
     Handler{"copy", copy},

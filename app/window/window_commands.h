@@ -18,6 +18,7 @@ struct WindowActions {
   std::function<void(const std::string& path)> save_picture = [](const std::string&) {};
   std::function<void()> close = [] {};
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
+  std::function<void(const std::string& png)> copy_picture = [](const std::string&) {};
   std::string export_folder = ".";  ///< where figures go that have no path of their own
 };
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "app/window/key_routing.h"
+#include "app/window/picture_clipboard.h"
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
@@ -102,6 +103,7 @@ void WindowLoop::start_page() {
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
   actions_.close = [this] { window_.close(); };
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
+  actions_.copy_picture = [](const std::string& png) { copy_picture(png); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
   window_.on_drop = [this](const std::string& path) {
     if (!page_.is_locked) commands_.send("load", {{"path", path}});

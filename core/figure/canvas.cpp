@@ -1,7 +1,9 @@
-// What every canvas shares: dash lengths and text widths from the built-in table.
+// What every canvas shares: dash lengths, texts in pieces, and text widths from the built-in table.
 #include "core/figure/canvas.h"
 
 #include <array>
+#include <cmath>
+#include <numbers>
 
 namespace afterglow {
 
@@ -25,6 +27,17 @@ std::span<const double> dash_pattern(Dash dash) {
       break;
   }
   return {};
+}
+
+void Canvas::text_runs(Point place, std::span<const TextRun> runs, double width, const TextStyle& style) {
+  const double angle = style.rotation * std::numbers::pi / 180, c = std::cos(angle), s = std::sin(angle);
+  TextStyle part = style;
+  part.anchor = Anchor::start;
+  for (const TextRun& run : runs) {
+    const double along = run.x - shift_of(style.anchor, width);
+    part.size = run.size;
+    text({place.x + along * c - run.rise * s, place.y - along * s - run.rise * c}, run.text, part);
+  }
 }
 
 double Canvas::text_width(std::string_view utf8, double size, FontFace face) const {

@@ -1,6 +1,7 @@
 // The few strokes that a figure is made of; the window, SVG and cairo each implement them once.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/figure/palette.h"
@@ -42,6 +43,20 @@ struct TextStyle {
   double rotation = 0;            ///< degrees counter-clockwise around the place; figures use 0 and 90
 };
 
+/// A part of a text that is set in pieces, such as a base and its exponent.
+struct TextRun {
+  std::string text{};
+  double x = 0;     ///< from the start of the whole text
+  double rise = 0;  ///< of its baseline over that of the whole text
+  double size = 12;
+  double width = 0;
+};
+
+/// How far before its place a text of this width starts.
+constexpr double shift_of(Anchor anchor, double width) {
+  return anchor == Anchor::start ? 0 : anchor == Anchor::middle ? width / 2 : width;
+}
+
 /// Abstract drawing surface. The place of a text is on its baseline. Colours carry alpha. Nothing is ever drawn outside
 /// the innermost clip rectangle.
 class Canvas {
@@ -58,6 +73,9 @@ class Canvas {
   virtual void stroke_circle(Point centre, double radius, const Stroke& stroke) = 0;
   /// UTF-8 text. What is not valid UTF-8 is shown as U+FFFD.
   virtual void text(Point place, std::string_view utf8, const TextStyle& style) = 0;
+  /// The pieces of one text of this width, in one style but for their sizes; each is drawn by `text` unless the canvas
+  /// can keep them together.
+  virtual void text_runs(Point place, std::span<const TextRun> runs, double width, const TextStyle& style);
   virtual void push_clip(const Rect& rect) = 0;
   virtual void pop_clip() = 0;
   /// A grid of colours stretched over `rect` with hard cell edges: rows * cols colours, row-major, row 0 on top.

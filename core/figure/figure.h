@@ -190,6 +190,8 @@ struct Figure {
   std::string id{};  ///< stem of file names: "loss"
   std::string title{};
   std::string subtitle{};  ///< says what is shown, quietly
+  std::string subject{};   ///< what it is about, where that is less than the whole model: "layer 1 ska, head 0"
+  std::string heading{};   ///< in files in the title's place: what, of what, when; empty: the title
   Axis x{};
   Axis y{};
   std::vector<Series> series{};  ///< drawn in this order

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/ranges.h"
 #include "core/figure/readout.h"
 
@@ -14,29 +15,6 @@ namespace {
 constexpr double smallest_plot = 8;
 constexpr int max_rounds = 8;
 constexpr double widest_tick = 0.35;  // of the area: longer names are cut with "…"
-
-std::vector<std::string> wrapped(std::string_view text, double width, double size, FontFace face,
-                                 const Canvas& canvas) {
-  std::vector<std::string> lines;
-  std::string line;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    const std::string word(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string longer = line.empty() ? word : line + " " + word;
-    if (line.empty() || canvas.text_width(longer, size, face) <= width) {
-      line = longer;
-    } else {
-      lines.push_back(line);
-      line = word;
-    }
-  }
-  if (!line.empty()) lines.push_back(line);
-  for (std::string& l : lines) {
-    if (canvas.text_width(l, size, face) > width) l = fitted_text(l, width * 0.95, size, face);
-  }
-  return lines;
-}
 
 class Layouter {
  public:
@@ -50,6 +28,7 @@ class Layouter {
         ranges_(figure_ranges(figure, view)) {
     out_.area = area;
     out_.has_heat_map = ranges_.has_heat_map;
+    out_.has_legend_above = room.top > 0;
     if (out_.has_heat_map) ranges_.x_axis.scale = ranges_.y_axis.scale = Scale::linear;
   }
 
@@ -95,19 +74,21 @@ class Layouter {
     }
   }
 
-  double width(const std::string& text, double size) const { return canvas_.text_width(text, size, FontFace::regular); }
+  double width(const std::string& text, double size) const {
+    return math_width(canvas_, text, size, FontFace::regular);
+  }
 
   void place_titles() {
     const Rect& area = out_.area;
     double y = area.y + m_.gap;
     const auto add = [&](const std::string& text, double size, FontFace face, bool is_subtitle) {
-      for (const std::string& line : wrapped(text, area.width - 2 * m_.gap, size, face, canvas_)) {
+      for (const std::string& line : wrapped_math(canvas_, text, area.width - 2 * m_.gap, size, face)) {
         y += size * line_height_of_font;
         out_.titles.push_back({line, {area.x + m_.gap, y - size * 0.35}, is_subtitle});
       }
     };
     if (view_.show_title) {
-      add(figure_.title, m_.title, FontFace::semibold, false);
+      add(figure_.heading.empty() ? figure_.title : figure_.heading, m_.title, FontFace::semibold, false);
       add(figure_.subtitle, m_.text, FontFace::regular, true);
       if (!out_.titles.empty()) y += 0.7 * m_.text;
     }
@@ -195,7 +176,7 @@ class Layouter {
 
   void shorten(std::string& label) const {
     const double most = widest_tick * out_.area.width;
-    if (width(label, m_.text) > most) label = fitted_text(label, most, m_.text, FontFace::regular);
+    if (width(label, m_.text) > most) label = fitted_math(canvas_, label, most, m_.text, FontFace::regular);
   }
 
   // Fewer labels until none touches its neighbour; named ticks cannot be chosen anew, so every second, third... keeps
@@ -287,7 +268,7 @@ class Layouter {
 
   double color_bar_width(ColorBarLayout& bar) {
     const auto& map = std::get<HeatMap>(figure_.series[bar.series]);
-    const Range range = color_range(map);
+    const Range range = color_range(map, view_);
     const double swatch = bar.shows_flaws ? 2.2 * m_.text : 0;
     const double height =
         std::max(smallest_plot, (out_.plot.height > 0 ? out_.plot.height : out_.area.height / 2) - swatch);
@@ -316,7 +297,7 @@ class Layouter {
       bar.bar.x = x;
       bar.bar.y = out_.plot.y;
       bar.values =
-          AxisTransform(map.value.scale, color_range(map), bar.bar.bottom(), bar.bar.y, bar.values.threshold());
+          AxisTransform(map.value.scale, color_range(map, view_), bar.bar.bottom(), bar.bar.y, bar.values.threshold());
       bar.title_x = x + width - m_.text - 0.15 * m_.text;
       x += width;
     }
@@ -354,10 +335,11 @@ bool is_complete(const HeatMap& map) {
   return map.cells.size() / static_cast<std::size_t>(map.cols) >= static_cast<std::size_t>(map.rows);
 }
 
-Range color_range(const HeatMap& map) {
+Range color_range(const HeatMap& map, const FigureView& view) {
   Extent extent;
   if (is_complete(map)) extent.add(map.cells.span());
   const Range fitted = fitted_range(extent, map.value.scale, RangeFit::nice);
+  if (view.colours) return usable_range(*view.colours, map.value.scale, fitted);
   if (map.value.range) return usable_range(*map.value.range, map.value.scale, fitted);
   if (map.map != ColourMap::diverging || map.value.scale == Scale::log || extent.empty()) return fitted;
   Extent reach;  // of the larger side, rounded once, and the same on the other

@@ -51,6 +51,7 @@ struct FigureLayout {
   double y_title_x = 0;
   double top_of_legend = 0;
   bool has_heat_map = false;
+  bool has_legend_above = false;
   bool is_bare = false;  ///< too small for any text outside the plot
   std::vector<ColorBarLayout> color_bars;
 };
@@ -58,8 +59,8 @@ struct FigureLayout {
 /// Whether the view shows this series.
 bool is_shown(const Series& series, const FigureView& view);
 
-/// The colour range of a heat map: its fixed one, or fitted to its finite cells.
-Range color_range(const HeatMap& map);
+/// The colour range of a heat map: the view's, its fixed one, or fitted to its finite cells.
+Range color_range(const HeatMap& map, const FigureView& view);
 
 /// True when the map holds all the cells that it promises.
 bool is_complete(const HeatMap& map);

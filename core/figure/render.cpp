@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
 #include "core/figure/thinned_curves.h"
 
@@ -84,20 +85,19 @@ class Renderer {
       attempt.labels = std::move(*legend);
       return attempt;
     }
-    double height = 0;
-    const auto lines_left = [&] { return (p.layout.plot.height - height) / p.m.text; };
-    LegendNames names = LegendNames::whole;
-    legend_above(p, names, height);
-    if (lines_left() < 10) {
-      names = LegendNames::stems;
-      legend_above(p, names, height);
-    }
-    if (lines_left() < 5) {  // no room above either
-      attempt.labels = legend_over_ink(p, attempt.ink);
-      return attempt;
-    }
+    const auto rows_beside = [&](double lines_of_plot) {
+      const double left = p.layout.plot.height / p.m.text - lines_of_plot - 0.4;
+      const auto rows = static_cast<std::size_t>(std::max(0.0, std::floor(left / line_height_of_font)));
+      return view_.legend_rows > 0 ? std::min(rows, static_cast<std::size_t>(view_.legend_rows)) : rows;
+    };
+    constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
+    const std::size_t most = rows_beside(5);
+    const bool has_room_for_names = legend_above(p, LegendNames::whole, all_rows).rows <= rows_beside(10);
+    const LegendNames names = has_room_for_names ? LegendNames::whole : LegendNames::stems;
+    const double height = legend_above(p, names, most).height;
+    if (height == 0) return attempt;  // a legend over the curves would hide them; the tooltip has the names
     Attempt tall = attempted(laid_out({.right = 0, .top = height}));
-    tall.labels = legend_above(painter(tall.layout), names, height);
+    tall.labels = legend_above(painter(tall.layout), names, most).entries;
     return tall;
   }
 
@@ -197,11 +197,11 @@ double Painter::strength(const std::string& name) const {
 
 void Painter::text(Point place, const std::string& utf8, Color color, double size, Anchor anchor, FontFace face) const {
   if (!utf8.empty())
-    canvas.text(place, utf8, {.size = size, .face = face, .color = color, .anchor = anchor, .rotation = 0});
+    draw_math(canvas, place, utf8, {.size = size, .face = face, .color = color, .anchor = anchor, .rotation = 0});
 }
 
 double Painter::width(const std::string& utf8, double size) const {
-  return canvas.text_width(utf8, size, FontFace::regular);
+  return math_width(canvas, utf8, size, FontFace::regular);
 }
 
 std::vector<DrawnLine> thin_lines(const Painter& p) {

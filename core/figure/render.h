@@ -21,6 +21,8 @@ struct FigureView {
   std::string selected{};                     ///< likewise; a selected point gets a ring
   std::optional<double> cursor_x{};           ///< crosshair in data units, with a dot on every curve
   std::optional<double> mark_a{}, mark_b{};   ///< the two measuring cursors
+  std::optional<Range> colours{};             ///< of heat maps; otherwise the figure's own or fitted one
+  int legend_rows = 0;                        ///< most rows of a legend above the plot; 0: as many as leave room
   bool show_title = false;                    ///< files: yes; the window writes titles on the panel itself
   double text_size = 12;                      ///< in canvas units; widths and radii grow with it
   ThinnedCurves* thinned = nullptr;           ///< kept by who draws again and again; only saves work

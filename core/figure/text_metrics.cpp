@@ -167,19 +167,4 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string fitted_text(std::string_view utf8, double width, double size, FontFace face) {
-  if (text_width_of(utf8, size, face) <= width) return std::string(utf8);
-  std::string kept;
-  double used = text_width_of("…", size, face);
-  while (!utf8.empty()) {
-    const std::string_view before = utf8;
-    take_character(utf8);
-    const std::string_view character = before.substr(0, before.size() - utf8.size());
-    used += text_width_of(character, size, face);
-    if (used > width) break;
-    kept += character;
-  }
-  return kept + "…";
-}
-
 }  // namespace afterglow

@@ -26,7 +26,4 @@ std::string printable(std::string_view text);
 /// Appends one character as UTF-8.
 void append_utf8(std::string& text, char32_t character);
 
-/// The text, cut at the end with "…" so that it is at most `width` wide.
-std::string fitted_text(std::string_view utf8, double width, double size, FontFace face);
-
 }  // namespace afterglow

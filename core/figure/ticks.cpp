@@ -76,7 +76,7 @@ double linear_step(Range range, int max_labels, bool integer) {
   return integer ? 1 : 10 * power;
 }
 
-std::vector<Tick> linear_ticks(Range range, int max_labels, bool integer) {
+std::vector<Tick> ticks_at_steps(Range range, int max_labels, bool integer) {
   const double step = linear_step(range, max_labels, integer);
   const double first = std::ceil(range.low / step - 1e-9), last = std::floor(range.high / step + 1e-9);
   const double magnitude = std::max(std::abs(first * step), std::abs(last * step));
@@ -85,6 +85,13 @@ std::vector<Tick> linear_ticks(Range range, int max_labels, bool integer) {
     const double at = i == 0 ? 0 : std::clamp(i * step, range.low, range.high);
     ticks.push_back({at, tick_text(i * step, step, magnitude), false});
   }
+  return ticks;
+}
+
+/// At least two, as one number alone says nothing of the scale; a few more than asked for where that takes them.
+std::vector<Tick> linear_ticks(Range range, int max_labels, bool integer) {
+  std::vector<Tick> ticks = ticks_at_steps(range, max_labels, integer);
+  for (int more = 1; ticks.size() < 2 && more <= 3; ++more) ticks = ticks_at_steps(range, max_labels + more, integer);
   return ticks;
 }
 
@@ -117,13 +124,16 @@ std::vector<Tick> log_ticks(Range range, int max_labels) {
   if (last - first < 1) return ticks_within_decade(range, max_labels);
   const int stride = decade_stride(last - first + 1, std::max(2, max_labels));
   const bool plain = first >= -2 && last <= 5;
+  // From the decade 0 where that gives two numbers, else from the first.
+  const int multiples = static_cast<int>(std::floor(double(last) / stride) - std::floor(double(first - 1) / stride));
+  const int origin = multiples >= 2 ? 0 : first;
   std::vector<Tick> ticks;
   const auto add = [&](double at, const std::string& label) {
     if (at >= range.low * (1 - 1e-9) && at <= range.high * (1 + 1e-9)) ticks.push_back({at, label, label.empty()});
   };
   for (int decade = first - 1; decade <= last && ticks.size() < max_ticks; ++decade) {
     const double at = std::pow(10.0, decade);
-    const bool labelled = decade % stride == 0;
+    const bool labelled = (decade - origin) % stride == 0;
     if (labelled || last - first <= 40) add(at, labelled ? decade_text(at, plain) : "");
     for (int factor = 2; stride == 1 && factor <= 9; ++factor) add(factor * at, "");
   }

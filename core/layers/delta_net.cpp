@@ -288,7 +288,7 @@ LayerKind deltanet_kind() {
 LayerKind gated_deltanet_kind() {
   LayerKind kind = kind_of<MemoryRule::gated_deltanet>("gated DeltaNet: the delta rule on a memory that fades",
                                                        "flash-linear-attention GatedDeltaNet");
-  kind.ink = 4;
+  kind.ink = 5;
   kind.readers.gates = gates_of_log_decay;
   kind.readers.state_modes = delta_modes;
   kind.benchmarks = {long_benchmark, short_benchmark};

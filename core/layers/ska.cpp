@@ -247,8 +247,8 @@ std::int64_t Ska::state_bytes(DType dtype, std::int64_t) const {
 std::vector<LayerSetting> Ska::settings() const {
   return {{"K", "Power K", "how often the fitted operator acts on a query; 0 is ridge regression",
            static_cast<double>(config_.core.power), 0, 8, false, true},
-          {"ridge", "Ridge ε", "what is added to the diagonal of the Gram matrix", config_.core.ridge, 1e-6, 1, true,
-           false}};
+          {"ridge", "ridge ε (training)", "what is added to the diagonal of the Gram matrix", config_.core.ridge, 1e-6,
+           1, true, false}};
 }
 
 void Ska::set(std::string_view key, double value) {

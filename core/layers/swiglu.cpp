@@ -38,7 +38,6 @@ LayerKind swiglu_kind() {
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width}, {"d_ff", 3 * s.width}};
           },
-          .ink = 3,
           .benchmarks = {{R"({"d":128,"d_ff":384})", 16, 64}}};
 }
 

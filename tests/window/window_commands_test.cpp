@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/training/saved_run.h"
+#include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
+#include "core/io/error.h"
 #include "tests/support/sample_observations.h"
 
 namespace afterglow {
@@ -281,6 +283,60 @@ TEST_F(WindowCommandsTest, CopyWritesWhatAShellUnderstands) {
   page.notes.clear();
   run("copy", R"({"panel": "nothing"})");
   EXPECT_EQ(page.notes.back().severity, Severity::warning);
+}
+
+TEST_F(WindowCommandsTest, CopyGivesThePictureOfAPlotOrSaysWhyNot) {
+  if (!has_page_writer()) GTEST_SKIP() << "no pictures without cairo";
+  std::string png, text;
+  actions.copy_picture = [&](const std::string& copied) { png = copied; };
+  actions.copy_text = [&](const std::string& copied) { text = copied; };
+  page.hovered_plot = "training_loss";
+  run("copy", R"({"what": "picture"})");
+  EXPECT_TRUE(png.starts_with("\x89PNG"));
+  EXPECT_NE(page.notes.back().text.find("Loss"), std::string::npos);
+  png.clear();
+  page.hovered_plot.clear();
+  page.hovered_panel = "spectrum";
+  run("copy", R"({"what": "picture"})");
+  EXPECT_EQ(png, "") << "no plot is under the mouse";
+  EXPECT_TRUE(text.starts_with("afterglow plot spectrum"));
+  run("copy", R"({"what": "picture", "plot": "nothing"})");
+  EXPECT_EQ(page.notes.back().severity, Severity::warning);
+  actions.copy_picture = [](const std::string&) { throw Error(ExitCode::failure, "install a helper"); };
+  run("copy", R"({"what": "picture", "plot": "training_loss"})");
+  EXPECT_EQ(page.notes.back().text, "install a helper");
+}
+
+TEST_F(WindowCommandsTest, ColoursAreLockedAtARangeOrAtWhatIsShown) {
+  ShownPlot shown;
+  shown.panel = shown.plot = "token_weights";
+  shown.colours = Range{-0.2, 0.2};
+  page.shown_plots = {shown};
+  const auto& locked = page.plots["token_weights"].colours;
+  run("colours", R"({"plot": "token_weights", "on": true})");
+  EXPECT_EQ(locked, (Range{-0.2, 0.2}));
+  run("colours", R"({"plot": "token_weights", "low": 0, "high": 0.5})");
+  EXPECT_EQ(locked, (Range{0, 0.5}));
+  EXPECT_EQ(view_of(page.plots["token_weights"], 12).colours, locked);
+  run("colours", R"({"plot": "token_weights", "low": 1, "high": 0.5})");
+  EXPECT_EQ(page.notes.back().severity, Severity::warning);
+  EXPECT_EQ(locked, (Range{0, 0.5}));
+  run("colours", R"({"plot": "token_weights", "on": false})");
+  EXPECT_FALSE(locked);
+}
+
+TEST_F(WindowCommandsTest, F1PinsTheCardOfWhatIsUnderThePointer) {
+  page.card.asked = "mode";
+  run("help");
+  EXPECT_EQ(page.card.pinned, "mode");
+  EXPECT_FALSE(page.help_is_open);
+}
+
+TEST_F(WindowCommandsTest, AWindowOfStepsReplacesTheExponentialAverage) {
+  run("select", R"({"window": 50})");
+  EXPECT_EQ(page.selection.window, 50);
+  run("select", R"({"smoothing": 0.9})");
+  EXPECT_EQ(page.selection.window, 0);
 }
 
 TEST_F(WindowCommandsTest, TheShuttleDoublesAndStops) {

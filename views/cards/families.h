@@ -11,5 +11,6 @@ std::span<const FormulaCard> solver_cards();
 std::span<const FormulaCard> influence_cards();
 std::span<const FormulaCard> theory_cards();
 std::span<const FormulaCard> spectral_memory_cards();
+std::span<const FormulaCard> setting_cards();
 
 }  // namespace afterglow

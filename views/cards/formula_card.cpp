@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/figure/math/math_text.h"
 #include "views/cards/families.h"
 
 namespace afterglow {
 
 namespace {
 
-constexpr std::array families{training_cards,  spectrum_cards, sequence_cards,       solver_cards,
-                              influence_cards, theory_cards,   spectral_memory_cards};
+constexpr std::array families{training_cards,  spectrum_cards, sequence_cards,        solver_cards,
+                              influence_cards, theory_cards,   spectral_memory_cards, setting_cards};
 
 }  // namespace
 
@@ -35,7 +36,25 @@ const FormulaCard* card_of_axis(const Figure& figure, std::string_view label) {
   for (const FormulaCard& card : formula_cards()) {
     if (!label.empty() && std::ranges::count(card.axes, label) > 0) return &card;
   }
-  return find_card(figure.id);
+  return card_of_figure(figure.id);
+}
+
+const FormulaCard* card_of_figure(std::string_view id) {
+  for (;;) {
+    if (const FormulaCard* card = find_card(id)) return card;
+    const std::size_t end = id.rfind('_');
+    if (end == std::string_view::npos) return nullptr;
+    id = id.substr(0, end);
+  }
+}
+
+const FormulaCard* card_of_point(const Figure& figure, std::string_view id) {
+  const FormulaCard* card = find_card(id.substr(0, id.find(' ')));
+  return card ? card : card_of_figure(figure.id);
+}
+
+const FormulaCard* card_of_setting(std::string_view key) {
+  return find_card("setting_" + std::string(key.substr(key.find_last_of(". ") + 1)));
 }
 
 std::string latex_of(std::string_view formula) {
@@ -51,7 +70,8 @@ std::string latex_of(std::string_view formula) {
                                     Sign{"Δ", "\\Delta "},   Sign{"τ", "\\tau "},
                                     Sign{"ρ", "\\rho "},     Sign{"ω", "\\omega "},
                                     Sign{"Π", "\\prod "},    Sign{"…", "\\dots "},
-                                    Sign{"₂", "_{2}"},       Sign{"ε", "\\varepsilon "},
+                                    Sign{"₂", "_{2}"},       Sign{"←", "\\leftarrow "},
+                                    Sign{"μ", "\\mu "},      Sign{"ε", "\\varepsilon "},
                                     Sign{"η", "\\eta "},     Sign{"′", "'"},
                                     Sign{"λ", "\\lambda "},  Sign{"κ", "\\kappa "},
                                     Sign{"σ", "\\sigma "},   Sign{"φ", "\\varphi "},
@@ -75,6 +95,9 @@ std::string latex_of(std::string_view formula) {
       while (end < formula.size() && std::isalnum(static_cast<unsigned char>(formula[end]))) ++end;
       latex += std::string(1, formula[0]) + "{" + std::string(formula.substr(1, end - 1)) + "}";
       formula.remove_prefix(end);
+    } else if (const auto fraction = fraction_at(formula)) {
+      latex += "\\frac{" + latex_of(fraction->above) + "}{" + latex_of(fraction->below) + "}";
+      formula.remove_prefix(fraction->length);
     } else {
       latex += formula[0];
       formula.remove_prefix(1);

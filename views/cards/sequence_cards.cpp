@@ -72,6 +72,11 @@ constexpr std::array cards{
                 nullptr,
                 {"token", "tokens", "source token", "query token", "token read"},
                 "tokens"},
+    FormulaCard{
+        "colour_range", "Colour range", "{v − low}/{high − low}",
+        "Where a value lies between the ends of the colour bar; what is beyond takes the last colour. The range "
+        "follows the data. Right click, Lock the colours: it stays, so that steps and heads can be compared.",
+        "this program's own", nullptr},
     FormulaCard{"next_token",
                 "Next token",
                 "argmax p",

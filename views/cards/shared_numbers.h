@@ -6,7 +6,7 @@
 
 namespace afterglow {
 
-/// The lift γ of the selected head and what it makes of A_w; empty without a head.
+/// The gain γ of the selected head and what it makes of A_w; empty without a head.
 std::string gamma_numbers(const Observation& observation, const Selection& selection);
 /// Condition number, smallest eigenvalue and ridge of the selected head's Gram matrix; empty without a head.
 std::string kappa_numbers(const Observation& observation, const Selection& selection);

@@ -44,6 +44,14 @@ constexpr std::array cards{
         "Gated KalmaNet, algorithm 1 and section 4.2.3",
         race_numbers,
         {"eigenvalue", "λ_i(H + λI)", "precision", "solver", "log₁₀ |r| / |q|"}},
+    FormulaCard{"solver_spectrum", "Spectrum of the system", "κ = {L}/{μ}",
+                "Eigenvalues of the matrix that is solved, from the largest L to the smallest μ: the closer together, "
+                "the fewer iterations.",
+                "Gated KalmaNet, section 4.2", race_numbers},
+    FormulaCard{"solver_floor", "Final residual", "log_{10} {|r|}/{|q|}",
+                "What each solver is left with after the last iteration, by the precision of its arithmetic: the best "
+                "that a precision allows, or how far the solver still is.",
+                "Gated KalmaNet, section 4.2.3", race_numbers},
     FormulaCard{"solver_omega", "Chebyshev weights", "ω_i = 4/(4 − ρ² ω_{i−1}),  ω_0 = 2",
                 "They fall to ω* from above (lemma 3), at least as fast as lemma 4 says.",
                 "Gated KalmaNet, lemmas 3 and 4", nullptr},

@@ -55,8 +55,8 @@ std::string gain_numbers(const Observation& o, const Selection& s) {
 
 constexpr std::array cards{
     FormulaCard{"spectrum", "Koopman spectrum", "A_w = L⁻¹ M L⁻ᵀ,  G + εI = L Lᵀ",
-                "Each dot is one mode of the layer's memory: nearer the circle, longer it lasts. γ alone lifts modes: "
-                "for keys as they come σ(A_w) < 1, so dividing by max(σ, 1) changes nothing.",
+                "Each dot is one mode of the layer's memory: nearer the circle, longer it lasts. Only γ amplifies "
+                "modes: for keys of one sequence σ(A_w) < 1, so dividing by max(σ, 1) has no effect.",
                 "Echo, section 3.2.3 and proposition A.3", gamma_numbers},
     FormulaCard{
         "mode", "Mode", "A_w v = λ v",
@@ -98,8 +98,8 @@ constexpr std::array cards{
                 "Echo, appendix D.1",
                 gain_numbers,
                 {"gain |λ|^K"}},
-    FormulaCard{"gamma", "Lift γ", "γ = 1 + ½ sigmoid(γ_raw)",
-                "Learned factor between 1 and 1.5 on all eigenvalues. It alone lifts modes.", "Echo, section 3.2.3",
+    FormulaCard{"gamma", "Gain γ (eigenvalue scale)", "γ = 1 + ½ sigmoid(γ_raw)",
+                "Learned factor between 1 and 1.5 on all eigenvalues. Only it amplifies modes.", "Echo, section 3.2.3",
                 gamma_numbers},
     FormulaCard{"sigma",
                 "Largest singular value",

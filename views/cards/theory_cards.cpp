@@ -55,7 +55,7 @@ constexpr std::array cards{
                 {"relative noise in G and M"}},
     FormulaCard{
         "filter_theory", "Filter, in theory", "|A^K| ≤ γ^K",
-        "The normalised operator never grows a vector; γ alone lifts. The filter pays with ridge loss and helps "
+        "The normalised operator never grows a vector; only γ amplifies. The filter pays with ridge loss and helps "
         "where transient modes spoil the answer.",
         "Echo, propositions D.2, D.3, I.10 and theorem I.11", gamma_numbers},
     FormulaCard{"filter_norms", "Norm of the powers", "|A^K| = γ^K |Â^K|", "The largest factor on any whitened query.",
@@ -87,7 +87,8 @@ constexpr std::array cards{
                 "Echo, appendix J",
                 nullptr,
                 {"singular value"}},
-    FormulaCard{"gradient_depth", "Gradient by depth", "g_l = g_{l+1} + J_lᵀ g_{l+1},  |g_l| ≤ |g_m| Π (1 + |J_j|)",
+    FormulaCard{"gradient_depth", "Gradient norm by depth",
+                "g_l = g_{l+1} + J_lᵀ g_{l+1},  |g_l| ≤ |g_m| Π (1 + |J_j|)",
                 "How the gradient of the probe sequence's loss grows or fades on its way down. Theorem J.9 follows the "
                 "branches alone; a residual model passes its gradient beside them, too, so its bound has 1 + |J|.",
                 "Echo, propositions J.7, J.8 and theorem J.9", depth_numbers},

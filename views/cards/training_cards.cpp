@@ -10,7 +10,8 @@ namespace {
 
 std::string loss_numbers(const Observation& o, const Selection&) {
   if (o.runs.empty() || o.runs.back().loss.empty()) return "";
-  return "now " + number_text(o.runs.back().loss.back(), 4) + " nats";
+  return "now " + number_text(o.runs.back().loss.back(), 4) +
+         (o.measures.loss_unit.empty() ? "" : " " + o.measures.loss_unit);
 }
 
 std::string accuracy_numbers(const Observation& o, const Selection&) {
@@ -35,6 +36,14 @@ constexpr std::array cards{
                 "Before clipping; the white line is the whole model.", "Echo, appendix J", nullptr},
     FormulaCard{"training_learning_rate", "Learning rate", "warm-up, then cosine",
                 "Step size of AdamW as it was used in each step.", "Echo, section 4", nullptr},
+    FormulaCard{"held_out",
+                "Held out",
+                "share of right answers on sequences that are never trained on",
+                "Measured now and then on a fixed set; where it stays behind the training curve, the model has learned "
+                "its sequences by heart.",
+                "Echo, section 4",
+                nullptr,
+                {"held out"}},
     FormulaCard{"step",
                 "Training step",
                 "n = 1, 2, ..",

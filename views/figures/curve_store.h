@@ -26,16 +26,29 @@ class CurveStore {
   /// values, so that early values count fully and the past never moves. Non-finite values stay where they are and do
   /// not enter the average.
   Curve smoothed(const std::string& key, const CurveSource& source, double smoothing);
+  /// Mean of the finite ones among the last `window` values, or of as many as there are: the past never moves.
+  Curve averaged(const std::string& key, const CurveSource& source, int window);
 
  private:
+  struct Filter {
+    double smoothing = 0;
+    std::size_t window = 0;
+    bool operator==(const Filter&) const = default;
+  };
   struct Kept {
     Values seen;
-    double first_x = 1, smoothing = 0;
+    double first_x = 1;
+    Filter filter;
     CurvePyramid pyramid;
     double average = 0, weight = 1;  ///< weight: a^n
+    double sum = 0;                  ///< of the finite values in the window
+    std::size_t count = 0;           ///< of them
     std::shared_ptr<const CurvePyramid> shared;
+
+    double filtered(const Values& values, std::size_t i);
+    double window_mean(const Values& values, std::size_t i);
   };
-  Curve grown(const std::string& key, const CurveSource& source, double smoothing);
+  Curve grown(const std::string& key, const CurveSource& source, const Filter& filter);
   std::map<std::string, Kept> kept_;
 };
 

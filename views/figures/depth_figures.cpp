@@ -11,15 +11,13 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t max_ticks = 9;
-
 const DepthView* depth_of(const Observation& observation) { return observation.depth.get(); }
 
-/// One tick for each layer, or for every second, third, .. of a deep model; what comes last is always named.
+/// One tick for each layer; where they would touch, the drawing names every second, third, ..
 std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthView& depth, bool with_head) {
   std::vector<AxisTick> ticks;
-  const std::size_t count = depth.layers.size(), stride = (count + max_ticks - 1) / max_ticks;
-  for (std::size_t l = 0; l < count; l += std::max<std::size_t>(1, stride))
+  const std::size_t count = depth.layers.size();
+  for (std::size_t l = 0; l < count; ++l)
     ticks.push_back({static_cast<double>(l), layer_name(observation, depth.layers[l])});
   if (with_head) ticks.push_back({static_cast<double>(count), "head"});
   return ticks;
@@ -46,16 +44,16 @@ Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Da
 Figure gradient_figure(const Observation& observation, const DepthView& depth) {
   Figure figure;
   figure.id = "gradient_depth";
-  figure.title = "Gradient by depth";
+  figure.title = "Gradient norm by depth";
   figure.subtitle = "loss of the probe sequence, down from the head";
-  figure.x.label = "in front of";
+  figure.x.label = "layer input";
   figure.x.ticks = layer_ticks(observation, depth, true);
   figure.y.label = "gradient norm |∂L/∂h|";
   figure.y.scale = Scale::log;
   figure.series.emplace_back(over_depth("measured", depth.gradient, 0, Dash::solid));
   figure.series.emplace_back(over_depth("bound", depth.residual_bound, Role::warning, Dash::dashed));
   figure.series.emplace_back(over_depth("floor", depth.residual_floor, Role::dim, Dash::short_dash));
-  figure.series.emplace_back(over_depth("branches, J.9", depth.branch_product, 2, Dash::dotted));
+  figure.series.emplace_back(over_depth("bound J.9 (branches only)", depth.branch_product, 2, Dash::dotted));
   return figure;
 }
 
@@ -67,6 +65,7 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
   figure.x.label = "layer";
   figure.x.ticks = layer_ticks(observation, depth, false);
   figure.y.label = "norm of the branch |J|";
+  figure.y.scale = Scale::log;  // of layers beside each other some are a thousand times as large
   Bars bars;
   bars.name = "norm of the branch |J|";
   for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {

@@ -49,12 +49,12 @@ void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selecti
 
 Figure horizon_figure(const Observation& observation, const Selection& selection, std::string id, std::string title,
                       double share) {
-  Figure figure = gate_figure(observation, std::move(id), std::move(title), "dashed: all that was seen", "reach back");
+  Figure figure = gate_figure(observation, std::move(id), std::move(title), "dashed: full context", "reach back");
   figure.y.unit = "tokens";
   figure.y.scale = Scale::log;
   const std::vector<HeadGate>& gates = *gates_of(observation);
   Line all;
-  all.name = "everything so far";
+  all.name = "full context";
   all.ink = Role::faint;
   all.dash = Dash::dashed;
   all.width = 1;
@@ -89,15 +89,15 @@ std::vector<Figure> gate_figures(const Observation& observation, const Selection
   const std::vector<HeadGate>* gates = gates_of(observation);
   if (!gates || gates->front().log_decay.empty()) return {};
   Figure decay = gate_figure(observation, "decay", "Decay",
-                             "what a token leaves of the memory" + mean_text(gates->front()), "gate e^g");
+                             "fraction of memory kept per token" + mean_text(gates->front()), "gate e^g");
   decay.y.range = Range{0, 1.02};
   add_heads(decay, *gates, selection, [](const HeadGate& gate) {
     std::vector<double> values;
     for (const double g : gate.log_decay) values.push_back(std::exp(g));
     return values;
   });
-  return {horizon_figure(observation, selection, "horizon", "Horizon, 1/e left", std::exp(-1.0)),
-          horizon_figure(observation, selection, "hundredth", "Horizon, 1 % left", 0.01), decay};
+  return {horizon_figure(observation, selection, "horizon", "Memory horizon (1/e)", std::exp(-1.0)),
+          horizon_figure(observation, selection, "hundredth", "Memory horizon (1 %)", 0.01), decay};
 }
 
 }  // namespace afterglow

@@ -58,7 +58,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
         check_line("∂q implicit", 2, Dash::solid, checks, [](const GradientCheck& c) { return c.implicit.q; }));
     figure.series.emplace_back(
         check_line("∂q unrolled", 4, Dash::dashed, checks, [](const GradientCheck& c) { return c.unrolled.q; }));
-    figure.series.emplace_back(check_line("∂q, one from the other", Role::dim, Dash::dotted, checks,
+    figure.series.emplace_back(check_line("∂q implicit vs unrolled", Role::dim, Dash::dotted, checks,
                                           [](const GradientCheck& c) { return c.between.q; }));
   }
   return figure;
@@ -82,8 +82,8 @@ Figure reversal_figure(const Observation& observation, const Selection& selectio
   const ChebyshevReversal& reversal = (view.made ? view.made_reversals : view.reversals)[index];
   Figure figure;
   figure.id = "gradient_check_reversal";
-  figure.title = "Chebyshev backwards";
-  figure.subtitle = "what comes back of x_i from the last two · " + std::string(name_of(arithmetic));
+  figure.title = "Reversed Chebyshev";
+  figure.subtitle = "reconstruction error of x_i from the last two · " + std::string(name_of(arithmetic));
   figure.x.label = "iterate i";
   figure.x.integer_ticks = true;
   figure.x.range = Range{0, static_cast<double>(view.iterations)};

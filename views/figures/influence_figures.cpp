@@ -221,8 +221,15 @@ std::string entry_name(const RaceView& race, const RaceEntry& entry) {
 
 std::string one_percent_text(const RaceView& race, const InfluenceTail& tail) {
   if (std::isnan(tail.one_percent_lag)) return "no influence";
-  if (std::isinf(tail.one_percent_lag)) return "1 % > " + grouped_number(race.tokens - 1 - race.source);
-  return "1 % at " + number_text(tail.one_percent_lag, 3);
+  if (std::isinf(tail.one_percent_lag)) return "above 1 % up to lag " + grouped_number(race.tokens - 1 - race.source);
+  return "falls to 1 % at lag " + number_text(tail.one_percent_lag, 3);
+}
+
+/// The same for a narrow column.
+std::string short_one_percent_text(const RaceView& race, const InfluenceTail& tail) {
+  if (std::isnan(tail.one_percent_lag)) return "no influence";
+  if (std::isinf(tail.one_percent_lag)) return "over 1 % to lag " + grouped_number(race.tokens - 1 - race.source);
+  return "1 % at lag " + number_text(tail.one_percent_lag, 3);
 }
 
 double first_value(const InfluenceTail& tail) {
@@ -247,8 +254,8 @@ std::string price_text(const RaceEntry& entry) {
   return bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms";
 }
 
-/// "1 % at 41 · 4.2 KB · 0.031 ms · half-life 6.2 ± 0.1": never a memory without its price, so where a legend is cut it
-/// is the law that goes.
+/// "falls to 1 % at lag 41 · 4.2 KB · 0.031 ms · half-life 6.2 ± 0.1": never a memory without its price, so where a
+/// legend is cut it is the law that goes.
 std::string race_text(const RaceView& race, const RaceEntry& entry) {
   const std::string law = law_text(entry.tail.fit, entry.tail.fit.law);
   return one_percent_text(race, entry.tail) + " · " + price_text(entry) + (law.empty() ? "" : " · " + law);
@@ -275,7 +282,7 @@ std::vector<Marker> race_markers(const RaceView& race) {
 Figure race_overlay(const RaceView& race) {
   Figure figure = race_axes(race, "race_tails", "All tails");
   figure.subtitle = "one input of " + grouped_number(race.tokens) + " tokens, seed " + std::to_string(race.seed) +
-                    "; where there is room, lag of 1 % · state · time of a token · law";
+                    "; lag at 1 %, state size, time per token, fitted law";
   const std::vector<Marker> marker = race_markers(race);
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     const RaceEntry& entry = race.entries[i];
@@ -335,6 +342,7 @@ Figure race_recall(const RaceView& race) {
 Figure recall_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure = recall_axes(race, column_id(race, column) + "_recall", entry_name(race, entry) + ", recall");
+  figure.reference_lines.front().label.clear();  // the large plot says what it is
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column || race.entries[i].recall.empty()) continue;
@@ -385,9 +393,9 @@ std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double 
 Figure race_cost(const RaceView& race) {
   Figure figure;
   figure.id = "race_cost";
-  figure.title = "Price of memory";
-  figure.subtitle = "dots are larger where 1 % is later";
-  figure.x.label = "time of one token";
+  figure.title = "Memory cost";
+  figure.subtitle = "dot size: lag at 1 %";
+  figure.x.label = "time per token";
   figure.x.unit = "ms";
   figure.y.label = "state";
   figure.y.unit = "bytes";
@@ -433,6 +441,7 @@ Figure race_column(const RaceView& race, std::size_t column) {
     fit.ink = Role::dim;
     fit.dash = Dash::dashed;
     fit.width = 1.3;
+    fit.is_quiet = true;  // it goes with the tail, whose law stands above the column
     figure.series.emplace_back(std::move(fit));
   }
   Line own = tail_line(entry_name(race, entry), tail, 1 / first_value(tail), 1e-9);
@@ -478,7 +487,7 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
 
 std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry) {
   return {entry_name(race, entry), bytes_text(entry.state_bytes), number_text(entry.step_ms, 2) + " ms per token",
-          one_percent_text(race, entry.tail), law_text(entry.tail.fit)};
+          short_one_percent_text(race, entry.tail), law_text(entry.tail.fit)};
 }
 
 std::string race_subtitle(const Observation& observation, const Selection&) {

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <array>
 
+#include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/solver_view.h"
+#include "core/engine/observation/theory_view.h"
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
 #include "views/figures/forecast_figures.h"
 #include "views/figures/influence_figures.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/probe_figures.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/solver_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/state_figures.h"
@@ -159,7 +164,7 @@ constexpr std::array kinds{
              .needs_model = false},
     PlotKind{.id = "probe",
              .title = "Probe",
-             .about = "What a sequence is answered, which tokens speak for it, and what interventions change.",
+             .about = "What a sequence is answered, which tokens contribute, and what interventions change.",
              .analyses = probe | trace,
              .subtitle = probe_subtitle,
              .prepare = probe_figures,
@@ -198,8 +203,8 @@ constexpr std::array kinds{
              .needs = LayerTrait::koopman_heads,
              .smallest = {240, 170}},
     PlotKind{.id = "gradient_depth",
-             .title = "Gradient by depth",
-             .about = "Norms of the loss' gradient in front of every layer, with the bounds over depth.",
+             .title = "Gradient norm by depth",
+             .about = "Norms of the loss' gradient at the input of every layer, with the bounds over depth.",
              .analyses = theory,
              .subtitle = depth_subtitle,
              .prepare = depth_figures,
@@ -304,6 +309,35 @@ std::string carried_recipe(const std::string& recipe, const PlotKind& kind, cons
          std::string(kind.id) + R"(","plot":")" + figure.id + R"(","selection":)" + selection_value(selection) + "}}";
 }
 
+/// The step at which the oldest of the analyses was made that a plot shows.
+std::int64_t step_of(const PlotKind& kind, const Observation& o) {
+  std::int64_t step = o.step;
+  const auto made = [&](Analysis of, const auto& view) {
+    if (has(kind.analyses, of) && view) step = std::min(step, view->step);
+  };
+  made(Analysis::spectra, o.spectra);
+  made(Analysis::trace, o.trace);
+  made(Analysis::solvers, o.solvers);
+  made(Analysis::influence, o.influence);
+  made(Analysis::race, o.race);
+  made(Analysis::probe, o.probe);
+  made(Analysis::theory, o.theory);
+  return step;
+}
+
+/// "Koopman spectrum · layer 1 ska, head 0 · step 460": what, of what, when.
+std::string heading_of(const PlotKind& kind, const Figure& figure, const Observation& observation) {
+  std::string heading(kind.title);
+  const auto add = [&](const std::string& part) {
+    if (!part.empty() && part != kind.title) heading += " · " + part;
+  };
+  if (figure.title != figure.subject) add(figure.title);
+  if (!kind.needs_model) return heading;
+  add(figure.subject.empty() ? observation.preset : figure.subject);
+  add("step " + grouped_number(step_of(kind, observation)));
+  return heading;
+}
+
 }  // namespace
 
 std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,
@@ -312,6 +346,7 @@ std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& ob
   for (Figure& figure : figures) {
     figure.recipe = carried_recipe(observation.recipe, kind, figure, selection);
     figure.provenance = provenance_of(observation);
+    figure.heading = heading_of(kind, figure, observation);
   }
   return figures;
 }

@@ -14,11 +14,11 @@ namespace {
 
 constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
 
-/// "after token 63, v2 is right"
+/// "after token 63 k1, target v2"
 std::string place_text(const ProbeView& probe, int token) {
   const TokenView& there = probe.tokens[static_cast<std::size_t>(token)];
   std::string text = "after token " + std::to_string(token) + " " + there.label;
-  if (there.target >= 0) text += ", " + probe_label(probe, there.target) + " is right";
+  if (there.target >= 0) text += ", target " + probe_label(probe, there.target);
   return text;
 }
 
@@ -64,7 +64,7 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   const TokenWeights* shown = probe.is_edited() ? &probe.weights : trained;
   Figure figure;
   figure.id = "probe_sources";
-  figure.title = "Which tokens speak for it";
+  figure.title = "Token contributions";
   figure.labels = LabelPlacement::none;
   figure.x.label = "token read";
   figure.x.integer_ticks = true;

@@ -136,7 +136,7 @@ std::string decay_text(const RoutingView& routing) {
 }
 
 Figure decay_figure(const RoutingView& routing) {
-  Figure figure = token_figure("routing_decay", "What the state keeps", "factor a_t per token");
+  Figure figure = token_figure("routing_decay", "State retention factor", "factor a_t per token");
   figure.subtitle = decay_text(routing);
   figure.series.emplace_back(token_line("a", routing.decay, layer_ink(routing.kind)));
   figure.reference_lines.push_back(
@@ -146,7 +146,7 @@ Figure decay_figure(const RoutingView& routing) {
 }
 
 Figure effective_figure(const RoutingView& routing) {
-  Figure figure = token_figure("routing_effective", "Tokens really read", "exp(entropy)");
+  Figure figure = token_figure("routing_effective", "Effective number of tokens", "exp(entropy)");
   figure.subtitle = "c₂ = " + number_text(routing.c2, 3) + "; uniform routing has c₂ = 1";
   std::vector<double> uniform(routing.effective.size());
   const bool is_strict = !routing.feedback.empty();
@@ -168,7 +168,7 @@ Figure spread_figure(const RoutingView& routing) {
 }
 
 Line code_of_uniform(double gamma, int tokens) {
-  Line line = token_line("uniform routing, γ = " + number_text(gamma, 2), uniform_code(gamma, tokens), Role::dim);
+  Line line = token_line("γ = " + number_text(gamma, 2) + ", uniform routing", uniform_code(gamma, tokens), Role::dim);
   line.dash = Dash::dashed;
   line.width = 1.4;
   return line;
@@ -347,7 +347,7 @@ std::vector<Figure> position_code_figures(const Observation& observation, const 
 }
 
 std::string deep_profiles_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.influence || !observation.influence->deep) return "measured once, behind the influence tails";
+  if (!observation.influence || !observation.influence->deep) return "Computed once, after the influence tails";
   return "k stacked blocks, uniform routing: exponent k (1 − β) − 1";
 }
 

@@ -26,6 +26,7 @@ struct Selection {
   bool band = true;        ///< solvers: every token and head of the layer instead of one system
   EarlierRuns earlier = EarlierRuns::grey;
   double smoothing = 0.9;  ///< weight of the past in smoothed curves, in [0, 1)
+  int window = 0;          ///< steps of the plain average that takes its place; 0: none
   bool operator==(const Selection&) const = default;
 };
 

@@ -52,6 +52,11 @@ std::string layer_name(const Observation& observation, int layer) {
   return observation.model.layers[static_cast<std::size_t>(layer)].label;
 }
 
+std::string place_name(const Observation& observation, int layer, int head) {
+  const std::string name = layer_name(observation, layer);
+  return (name.starts_with("layer") ? name : "layer " + name) + (head >= 0 ? ", head " + std::to_string(head) : "");
+}
+
 double colour_reach(double largest) {
   if (!(largest > 0) || !std::isfinite(largest)) return 1;
   const double decade = std::pow(10.0, std::floor(std::log10(largest)));

@@ -42,6 +42,9 @@ std::string why_not_yet(const Observation& observation, std::string_view soon);
 /// The label of a layer, or "layer 7" for an index that the model does not have.
 std::string layer_name(const Observation& observation, int layer);
 
+/// What a figure is about: "layer 1 ska, head 0".
+std::string place_name(const Observation& observation, int layer, int head = -1);
+
 /// The end of a colour bar: the next of 1, 2, 5 times a power of ten, so that it rarely moves; 1 when `largest` is not
 /// positive and finite.
 double colour_reach(double largest);

@@ -105,9 +105,9 @@ void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems
 Figure residual_figure(const Observation& observation, const Selection& selection,
                        const std::vector<const RacedProblem*>& problems) {
   Figure figure = race_figure(observation, selection, "race", "Residual");
-  figure.subtitle += problems.size() > 1
-                         ? " · worst of " + std::to_string(problems.size()) + ", thin: best · dashed: bound"
-                         : " · dashed: bound";
+  figure.subtitle += problems.size() > 1 ? " · thick: worst of " + std::to_string(problems.size()) +
+                                               " systems, thin: best · dashed: bound"
+                                         : " · dashed: bound";
   figure.x.label = "iteration";
   figure.x.integer_ticks = true;
   figure.x.range = Range{0, static_cast<double>(observation.solvers->iterations)};
@@ -169,7 +169,7 @@ Figure spectrum_figure(const Observation& observation, const Selection& selectio
 /// Solvers down, arithmetics to the right: the residual that is left at the end, on a scale of decades.
 Figure floor_figure(const Observation& observation, const Selection& selection,
                     const std::vector<const RacedProblem*>& problems) {
-  Figure figure = race_figure(observation, selection, "floor", "What survives where");
+  Figure figure = race_figure(observation, selection, "floor", "Final residual by solver and precision");
   figure.subtitle = "log₁₀ of the residual after " + std::to_string(observation.solvers->iterations) +
                     " iterations, the worst; triangle: broken";
   figure.x.label = "precision";

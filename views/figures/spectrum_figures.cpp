@@ -133,9 +133,10 @@ Figure head_figure(const Observation& observation, const Selection& selection, c
   const ProbedHead* probed = probed_head(observation, trained);
   const HeadSpectrum& head = probed ? probed->spectrum : trained;
   const double scale = shown_scale(head, selection);
-  const std::string place = layer_name(observation, head.layer) + " · head " + std::to_string(head.head);
+  const std::string place = place_name(observation, head.layer, head.head);
   Figure figure = plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head), place,
                         max_modulus(head.eigenvalues, scale));
+  figure.subject = place;
   figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
   Scatter scatter, switched_off;
   scatter.name = "eigenvalues";
@@ -167,8 +168,9 @@ Figure head_figure(const Observation& observation, const Selection& selection, c
 }
 
 Figure mlp_figure(const Observation& observation, const MlpSpectrum& mlp) {
-  Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), layer_name(observation, mlp.layer),
+  Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), place_name(observation, mlp.layer),
                         max_modulus(mlp.eigenvalues, 1));
+  figure.subject = figure.title;
   figure.subtitle = "learned eigenvalues of the Koopman MLP";
   Scatter scatter;
   scatter.name = "eigenvalues";
@@ -255,12 +257,12 @@ std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selec
   std::vector<ReadoutRow> rows{
       {"mode " + std::to_string(identity_of(*head, i)) + (is_pair ? ", pair" : ""), "", "mode"},
       {"|λ|", number_text(times.modulus, 3), "modulus"},
-      {"angle", number_text(times.angle, 3), "angle"},
+      {"angle", number_text(times.angle, 3) + " rad", "angle"},
       {"half-life", tokens_text(times.half_life), "half_life"}};
   rows.push_back({"period", times.angle > 0 ? tokens_text(times.period) : "none", "period"});
   if (i < head->energy.size()) rows.push_back({"energy", number_text(100 * head->energy[i], 2) + " %", "energy"});
   rows.push_back({"gain, K = " + std::to_string(power), number_text(mode_gain(*head, i, power), 3), "gain"});
-  rows.push_back({"γ", number_text(head->gamma, 3), "gamma"});
+  rows.push_back({"gain γ", number_text(head->gamma, 3), "gamma"});
   rows.push_back({"σ(A_w)", number_text(head->sigma, 3), "sigma"});
   return rows;
 }

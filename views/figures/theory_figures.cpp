@@ -62,7 +62,7 @@ Figure over_powers(const char* id, const char* title, std::string subtitle, cons
 
 Figure norms_figure(const TheoryView& t) {
   Figure figure = over_powers("filter_norms", "Contraction",
-                              t.gamma > 1 ? "only γ = " + number_text(t.gamma, 3) + " lifts" : "no power grows",
+                              t.gamma > 1 ? "only γ = " + number_text(t.gamma, 3) + " amplifies" : "no power grows",
                               "spectral norm", t.power);
   figure.series.emplace_back(curve("|Â^K|", counted(t.norms.size(), 0), t.norms, 2));
   figure.series.emplace_back(curve("|A^K| with γ", counted(t.restored.size(), 0), t.restored, 0));
@@ -78,7 +78,7 @@ Figure excess_figure(const TheoryView& t) {
   figure.series.emplace_back(curve("|F(A^K − I)|²", counted(t.excess.size(), 0), t.excess, 0));
   figure.series.emplace_back(curve("|F(ηA^K − I)|²", counted(t.excess_with_gain.size(), 0), t.excess_with_gain, 2));
   figure.reference_lines.push_back(
-      {Orientation::horizontal, t.explained, "all that ridge explains", Role::warning, Dash::dashed});
+      {Orientation::horizontal, t.explained, "filter cancels the regression", Role::warning, Dash::dashed});
   return figure;
 }
 
@@ -120,7 +120,7 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
   figure.reference_lines.push_back(
       {Orientation::horizontal, t.jacobian_bound, "bound J.4", Role::warning, Dash::dashed});
   figure.reference_lines.push_back(
-      {Orientation::horizontal, t.jacobian_sharp_bound, "without its losses", Role::dim, Dash::dotted});
+      {Orientation::horizontal, t.jacobian_sharp_bound, "tightened bound", Role::dim, Dash::dotted});
   if (t.jacobian_lower_bound > 0)
     figure.reference_lines.push_back(
         {Orientation::horizontal, t.jacobian_lower_bound, "lower bound J.6", Role::warning, Dash::short_dash});
@@ -157,7 +157,7 @@ Figure saturation_figure(const TheoryView& t) {
   figure.series.emplace_back(
       sorted_curve("bound J.3", softmax.max_weight, softmax.saturation_bound, Role::warning, Dash::dashed));
   figure.series.emplace_back(
-      sorted_curve("without its losses", softmax.max_weight, softmax.sharp_bound, Role::dim, Dash::dotted));
+      sorted_curve("tightened bound", softmax.max_weight, softmax.sharp_bound, Role::dim, Dash::dotted));
   figure.reference_lines.push_back(
       {Orientation::horizontal, softmax.bound, "bound J.2", Role::warning, Dash::short_dash});
   figure.reference_lines.push_back({Orientation::horizontal, t.jacobian.front(), "SKA, every query",
@@ -182,13 +182,13 @@ std::vector<Figure> perturbation_figures(const Observation& observation, const S
       over_noise("perturbation_operator", "Operator under noise", place_of(observation, *t), "change |Â − A|");
   whole.series.emplace_back(curve("measured", t->noise, t->operator_change, 0));
   whole.series.emplace_back(curve("bound C.1", t->noise, t->operator_bound, Role::warning, Dash::dashed));
-  whole.series.emplace_back(curve("without κ", t->noise, t->sharp_operator_bound, 2, Dash::dotted));
+  whole.series.emplace_back(curve("bound without κ", t->noise, t->sharp_operator_bound, 2, Dash::dotted));
   Figure modes = over_noise("perturbation_eigenvalues", "Eigenvalues under noise",
                             "κ(V) = " + number_text(t->eigenvector_condition, 3), "largest change of an eigenvalue");
   modes.series.emplace_back(curve("measured", t->noise, t->eigenvalue_change, 0));
   modes.series.emplace_back(curve("Bauer-Fike C.3", t->noise, t->bauer_fike, Role::warning, Dash::dashed));
   modes.series.emplace_back(curve("C.4", t->noise, t->combined_bound, 3, Dash::dash_dot));
-  modes.series.emplace_back(curve("pencil", t->noise, t->pencil_bound, 2, Dash::dotted));
+  modes.series.emplace_back(curve("matrix-pencil bound", t->noise, t->pencil_bound, 2, Dash::dotted));
   return {whole, modes};
 }
 

@@ -45,14 +45,33 @@ std::vector<std::string> token_labels(const Observation& observation, std::size_
   return labels;
 }
 
-Range value_range(const std::vector<float>& weights, bool shares) {
-  if (shares) return {0, 1};
-  double largest = 0;
-  for (const float w : weights) {
-    if (std::isfinite(w)) largest = std::max(largest, std::abs(static_cast<double>(w)));
+/// Where the colours end: above what all but a tenth of the rows reach, so that one large cell does not take the scale.
+/// The first tokens have few others to read and do not count where there are more.
+double reach_of(const std::vector<float>& weights, int tokens) {
+  std::vector<double> reaches;
+  const auto T = static_cast<std::size_t>(tokens);
+  for (std::size_t t = std::min<std::size_t>(8, T / 2); t < T; ++t) {
+    double largest = 0;
+    for (std::size_t s = 0; s < T; ++s) {
+      const double w = std::abs(static_cast<double>(weights[t * T + s]));
+      if (std::isfinite(w)) largest = std::max(largest, w);
+    }
+    reaches.push_back(largest);
   }
-  const double reach = colour_reach(largest);
-  return {-reach, reach};
+  std::sort(reaches.begin(), reaches.end());
+  return colour_reach(reaches[(reaches.size() - 1) * 9 / 10]);
+}
+
+/// How many cells are beyond the last colour.
+std::size_t cells_beyond(const std::vector<float>& weights, double reach) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(weights, [&](float w) { return std::abs(static_cast<double>(w)) > reach * (1 + 1e-6); }));
+}
+
+std::string beyond_text(const std::vector<float>& weights, double reach) {
+  const std::size_t cells = cells_beyond(weights, reach);
+  if (cells == 0) return "";
+  return " · " + std::to_string(cells) + (cells == 1 ? " cell" : " cells") + " beyond the colours";
 }
 
 /// Lines above and below the row of the selected token.
@@ -90,7 +109,10 @@ std::vector<Figure> token_weights_figures(const Observation& observation, const 
   Figure figure;
   figure.id = "token_weights";
   figure.title = "Token weights";
-  figure.subtitle = token_weights_subtitle(observation, selection);
+  const double reach = are_shares(observation) ? 1 : reach_of(*weights, tokens);
+  figure.subtitle = token_weights_subtitle(observation, selection) + beyond_text(*weights, reach);
+  figure.subject =
+      place_name(observation, observation.token_weights->layer, selected_weights_head(observation, selection));
   figure.x.label = "source token";
   figure.y.label = "query token";
   figure.x.integer_ticks = figure.y.integer_ticks = true;
@@ -100,7 +122,7 @@ std::vector<Figure> token_weights_figures(const Observation& observation, const 
   map.cells = std::vector<double>(weights->begin(), weights->end());
   map.map = are_shares(observation) ? ColourMap::sequential : ColourMap::diverging;
   map.value.label = "weight";
-  map.value.range = value_range(*weights, are_shares(observation));
+  map.value.range = Range{are_shares(observation) ? 0 : -reach, reach};
   map.row_labels = map.col_labels = token_labels(observation, static_cast<std::size_t>(tokens));
   map.nan_is_blank = true;
   figure.series.emplace_back(std::move(map));

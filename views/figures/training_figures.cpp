@@ -70,6 +70,14 @@ std::string run_name(const Observation& observation, std::size_t r, const char* 
   return observation.runs.size() == 1 ? alone : observation.runs[r].run;
 }
 
+/// The curve as the selection wants it: averaged over a window, exponentially, or as it is.
+Curve shown_curve(CurveStore& curves, const std::string& key, const CurveSource& source, const Selection& selection) {
+  if (selection.window > 0) return curves.averaged(key, source, selection.window);
+  return curves.smoothed(key, source, selection.smoothing);
+}
+
+bool is_smoothed(const Selection& selection) { return selection.window > 0 || selection.smoothing > 0; }
+
 constexpr std::size_t max_earlier_runs = 6;
 
 /// The runs that are shown: the current one, and the newest of the earlier ones unless they are hidden.
@@ -104,8 +112,8 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
     Line line;
     line.name = run_name(observation, r, alone);
     dress_run(line, observation, selection, r);
-    line.curve = curves.smoothed(key, source, selection.smoothing);
-    if (selection.smoothing > 0 && (is_current || selection.earlier == EarlierRuns::coloured))
+    line.curve = shown_curve(curves, key, source, selection);
+    if (is_smoothed(selection) && (is_current || selection.earlier == EarlierRuns::coloured))
       line.raw = curves.raw(key, source);
     if (is_current && line.curve.pyramid->size())
       line.end_value = number_text(line.curve.pyramid->y(line.curve.pyramid->size() - 1), 3);
@@ -166,8 +174,8 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
     line.ink = ink;
     line.dash = dash;
     line.width = width;
-    line.curve = curves.smoothed(figure.id + "/" + run.run + "/" + name,
-                                 {values, static_cast<double>(run.first_step), {}}, selection.smoothing);
+    line.curve = shown_curve(curves, figure.id + "/" + run.run + "/" + name,
+                             {values, static_cast<double>(run.first_step), {}}, selection);
     figure.series.emplace_back(std::move(line));
   };
   static constexpr Dash dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
@@ -188,9 +196,8 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
     Line line;
     line.name = "all, " + earlier.run;
     dress_run(line, observation, selection, r);
-    line.curve =
-        curves.smoothed(figure.id + "/all/" + std::to_string(r),
-                        {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection.smoothing);
+    line.curve = shown_curve(curves, figure.id + "/all/" + std::to_string(r),
+                             {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection);
     figure.series.emplace_back(std::move(line));
   }
   add_ahead(figure, observation, selection, curves, &RunCurves::gradient_norm);
@@ -203,7 +210,7 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
   Figure figure = step_figure(observation, "learning_rate", "Learning rate");
   figure.y.label = "learning rate";
   Selection unsmoothed = selection;
-  unsmoothed.smoothing = 0;
+  unsmoothed.smoothing = unsmoothed.window = 0;
   add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
   add_marks(figure, observation);
   return figure;
@@ -226,7 +233,11 @@ std::vector<Mark> marks_by_step(const Observation& observation) {
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
   if (observation.runs.empty()) return "no step yet: Space starts the training";
   std::string text = observation.measures.quality + " and loss";
-  if (selection.smoothing > 0) text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
+  if (selection.window > 0) {
+    text += " · mean of " + std::to_string(selection.window) + " steps, raw behind";
+  } else if (selection.smoothing > 0) {
+    text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
+  }
   if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";
   if (observation.ahead) text += " · grey beyond now: trained before going back";
   return text;

@@ -22,9 +22,10 @@ void draw_call_out(const Frame& frame, Point target, std::string_view text) {
   const double x =
       std::clamp(target.x - width / 2, frame.px(4), std::max(frame.px(4), all.right() - width - frame.px(4)));
   const double at = std::clamp(target.x, x + 2 * tip, x + width - 2 * tip);
-  const std::array<Point, 3> pointer{Point{at - tip, edge}, Point{at + tip, edge}, Point{at, edge - side * tip}};
-  canvas.polygon(pointer, theme.accent);
   const Rect box{x, is_below ? edge : edge - height, width, height};
+  const std::array<Point, 3> pointer{Point{at - tip, edge}, Point{at + tip, edge}, Point{at, edge - side * tip}};
+  if (frame.state.reading && frame.state.reading->overlaps(box)) return;  // what is being read comes first
+  canvas.polygon(pointer, theme.accent);
   canvas.fill_rect(box, frame.px(8), theme.accent);
   const Color ink = theme.is_dark ? mixed(theme.ground, theme.accent, 0.15) : theme.panel;
   row_text(frame.look, canvas, box, text, {body_size, FontFace::semibold, ink, Anchor::middle});

@@ -38,6 +38,10 @@ void add_plot_items(Frame& frame, const MenuState& menu, const ShownPlot& plot, 
   add_scale(items, target, "x", plot.x_scale);
   add_scale(items, target, "y", plot.y_scale);
   items.push_back(item("Fit the axes", "F", "fit", target));
+  if (plot.colours) {
+    const bool are_locked = frame.state.plots[plot.plot].colours.has_value();
+    items.push_back(item("Lock the colours", "", "colours", {{"plot", plot.plot}, {"on", !are_locked}}, are_locked));
+  }
   const bool follows = frame.state.plots[plot.plot].follows();
   json follow = target;
   follow["on"] = !follows;
@@ -81,8 +85,9 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
   for (const ShownPlot& shown : frame.state.shown_plots) {
     if (shown.panel == menu.panel && (menu.plot.empty() ? !plot : shown.plot == menu.plot)) plot = &shown;
   }
-  items.push_back(item("Copy as command", "Ctrl+C", "copy", {{"what", "command"}, {"panel", menu.panel}}));
+  items.push_back(item("Copy as command", "Ctrl+Shift+C", "copy", {{"what", "command"}, {"panel", menu.panel}}));
   if (plot) {
+    items.push_back(item("Copy picture", "Ctrl+C", "copy", {{"what", "picture"}, {"plot", plot->plot}}));
     items.push_back(item("Export this plot", "Ctrl+E", "export", {{"plot", plot->plot}}));
     items.push_back(
         item("Export its numbers", "", "export", {{"plot", plot->plot}, {"formats", json::array({"csv"})}}));

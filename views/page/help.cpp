@@ -34,6 +34,7 @@ const std::array mouse_lines{
     KeyLine{"Ctrl + wheel", "Change the slider under the pointer in fine steps"},
     KeyLine{"Double click a slider", "Back to the default"},
     KeyLine{"Rest on a title or axis", "Formula card; F1 keeps it"},
+    KeyLine{"F1 over anything", "Formula card of a dot, curve or slider"},
 };
 
 /// "Ctrl+1 … Ctrl+8" where a command has many keys.

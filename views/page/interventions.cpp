@@ -26,7 +26,7 @@ struct Knob {
 constexpr Knob knobs[] = {
     {"K", "power K", "Probes with another power; training keeps its own.", 0, 8, false, true, false},
     {"ridge", "ridge ε", "Probes with another ridge; training keeps its own.", 1e-6, 1, true, false, false},
-    {"gamma", "lift γ", "Probes with another lift of this head's eigenvalues.", 0, 2, false, false, true},
+    {"gamma", "gain γ", "Probes with another gain on this head's eigenvalues.", 0, 2, false, false, true},
     {"eta", "gain η", "Probes with another gain of this head's answer.", 0, 4, false, false, true}};
 
 double value_of(const HeadSpectrum& head, const Knob& knob) {

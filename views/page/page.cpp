@@ -42,6 +42,9 @@ void forget_last_frame(PageState& state) {
   state.right_click_is_taken = false;
   state.wheel_is_taken = false;
   state.hints.dot.reset();
+  state.readings.clear();
+  state.reading.reset();
+  state.card.asked.clear();
 }
 
 /// The places of the page's parts; some are empty.
@@ -100,6 +103,22 @@ void draw_ground(Frame& frame, const Places& at) {
   ImGui::End();
 }
 
+/// One box for all plots of the row that the crosshair crosses: those of the pointer's first, then what others add.
+void draw_readings(const Frame& frame) {
+  const auto& readings = frame.state.readings;
+  const auto first = std::ranges::find_if(readings, &CrosshairReading::is_first);
+  if (first == readings.end()) return;
+  const std::string& plot = frame.state.crosshair.plot;
+  const auto shown = std::ranges::find(frame.state.shown_plots, plot, &ShownPlot::plot);
+  const Rect row = shown == frame.state.shown_plots.end() ? window_bounds() : shown->area;
+  std::vector<PlotReading> others;
+  for (const CrosshairReading& reading : readings) {
+    const bool is_in_row = reading.beside.y >= row.y - frame.px(8) && reading.beside.y < row.bottom();
+    if (&reading != &*first && is_in_row) others.push_back({reading.title, reading.lines});
+  }
+  reading_box(frame, first->beside, joined_readings({first->title, first->lines}, others), window_bounds());
+}
+
 void move_crosshair(PageState& state) {
   // Every plot sees a moved crosshair in the next frame, so there has to be one.
   if (state.next_crosshair.axis.empty()) {
@@ -127,7 +146,8 @@ void draw_page(Frame& frame) {
   note_events(frame.state, frame.seen(), frame.time);
   const Places at(frame);
   draw_ground(frame, at);
-  draw_notes(frame, at.centre);
+  draw_readings(frame);
+  draw_notes(frame, at.time_bar);
   draw_pinned_card(frame);
   draw_help(frame);
   draw_palette(frame);

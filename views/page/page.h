@@ -22,7 +22,7 @@ void draw_workspace(Frame& frame, const Rect& area);
 void draw_time_bar(Frame& frame, const Rect& area);
 void draw_status_bar(Frame& frame, const Rect& area);
 /// The newest notes, over the lower edge of the centre.
-void draw_notes(Frame& frame, const Rect& centre);
+void draw_notes(Frame& frame, const Rect& bar);
 void draw_palette(Frame& frame);
 void draw_picker(Frame& frame);
 void draw_help(Frame& frame);

@@ -22,13 +22,13 @@ std::string speed_text(double steps_per_second) {
 }
 
 /// Returns whether the note was clicked away.
-bool draw_note(Frame& frame, const Note& note, const Rect& centre) {
+bool draw_note(Frame& frame, const Note& note, const Rect& bar) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const Theme& theme = *frame.look.theme;
   const Color ink = note.severity == Severity::failure   ? theme.failure
                     : note.severity == Severity::warning ? theme.warning
                                                          : theme.accent;
-  const double most = std::min(frame.px(640), centre.width - frame.px(48));
+  const double most = std::min(frame.px(640), bar.width - frame.px(48));
   const std::vector<std::string> lines =
       wrapped_text(canvas, note.text, most - frame.px(36), frame.px(small_size), FontFace::regular, 3);
   double width = 0;
@@ -36,7 +36,7 @@ bool draw_note(Frame& frame, const Note& note, const Rect& centre) {
     width = std::max(width, canvas.text_width(line, frame.px(small_size), FontFace::regular));
   width += frame.px(40);
   const double row = frame.px(17), height = row * static_cast<double>(lines.size()) + frame.px(14);
-  const Rect box{centre.x + (centre.width - width) / 2, centre.bottom() - frame.px(16) - height, width, height};
+  const Rect box{bar.x + (bar.width - width) / 2, bar.bottom() - frame.px(4) - height, width, height};
   canvas.fill_rect(box, frame.px(8), mixed(mixed(theme.raised, theme.panel, 0.25), ink, 0.06));
   canvas.stroke_rect(box, frame.px(8), {mixed(theme.hairline, ink, 0.6), std::max(1.0, frame.px(1)), Dash::solid});
   canvas.fill_circle({box.x + frame.px(15), box.y + frame.px(7) + row / 2}, frame.px(4), ink);
@@ -81,7 +81,7 @@ void draw_status_bar(Frame& frame, const Rect& area) {
   row_text(frame.look, canvas, row, keys, {small_size, FontFace::regular, theme.dim, Anchor::end});
 }
 
-void draw_notes(Frame& frame, const Rect& centre) {
+void draw_notes(Frame& frame, const Rect& bar) {
   auto& notes = frame.state.notes;
   const auto is_over = [&](const Note& note) {
     return note.severity == Severity::info && frame.time - note.born > info_seconds;
@@ -92,7 +92,7 @@ void draw_notes(Frame& frame, const Rect& centre) {
   // One line at a time: what is under it shows once it was clicked away or has faded.
   const Note& newest = notes.back();
   if (newest.severity == Severity::info) ask_frame(frame.state, newest.born + info_seconds + 0.01);
-  if (draw_note(frame, newest, centre)) notes.pop_back();
+  if (draw_note(frame, newest, bar)) notes.pop_back();
 }
 
 }  // namespace afterglow

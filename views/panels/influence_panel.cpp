@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/figure/painting/painter.h"
+#include "core/figure/readout.h"
 #include "views/figures/influence_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
@@ -69,11 +71,73 @@ void draw_race_head(const Frame& frame, const RaceView& race, const RaceEntry& e
     const bool is_name = i == 0;
     row_text(frame.look, canvas, {area.x, area.y + static_cast<double>(i) * row, area.width, row}, lines[i],
              {is_name ? small_size : tiny_size, is_name ? FontFace::semibold : FontFace::mono,
-              is_name ? ink_color(theme, layer_ink(entry.tail.kind)) : theme.dim, Anchor::start});
+              is_name ? ink_color(theme, layer_ink(entry.tail.kind)) : theme.dim, Anchor::start, true});
   }
 }
 
-/// Recall beside the tails, whose legend names the same curves in the same colours.
+/// One entry of the legend that all plots of the race share.
+struct LegendEntry {
+  const Line* line;
+  std::string name;
+  Rect box;
+};
+
+/// Entries in rows from the upper left corner; those that find no room in two rows are left to the tooltip.
+std::vector<LegendEntry> legend_entries(const Frame& frame, const Figure& figure, const Rect& area) {
+  constexpr int most_rows = 2;
+  const FigureCanvas canvas = frame.look.canvas();
+  const double height = frame.px(18), swatch = frame.px(26), gap = frame.px(16);
+  std::vector<LegendEntry> entries;
+  double x = area.x, y = area.y;
+  int rows = 1;
+  for (const Series& series : figure.series) {
+    const auto* line = std::get_if<Line>(&series);
+    if (!line || line->is_quiet) continue;
+    const std::string name(stem_of(line->name));
+    const double width = swatch + canvas.text_width(name, frame.px(tiny_size), FontFace::regular);
+    if (x + width > area.right() && x > area.x) {
+      if (++rows > most_rows) break;
+      x = area.x;
+      y += height;
+    }
+    entries.push_back({line, name, {x, y, width, height}});
+    x += width + gap;
+  }
+  return entries;
+}
+
+/// Names and marks of all layers, once for all plots; a click hides a layer in those that show all, or shows it again.
+/// Returns the height used.
+double draw_shared_legend(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const std::vector<LegendEntry> entries = legend_entries(frame, figures.front(), area);
+  for (const LegendEntry& entry : entries) {
+    const bool is_hidden = frame.state.plots[figures.front().id].hidden.contains(entry.name);
+    const Press press = press_area(("legend " + entry.name).c_str(), entry.box);
+    const Color ink = faded(ink_color(theme, entry.line->ink), is_hidden ? 0.3 : 1);
+    const double middle = entry.box.y + entry.box.height / 2, from = entry.box.x, to = entry.box.x + frame.px(20);
+    const Point ends[] = {{from, middle}, {to, middle}};
+    canvas.polyline(ends, {ink, frame.px(2), Dash::solid});
+    draw_marker(canvas, entry.line->marker, {(from + to) / 2, middle}, frame.px(3), ink);
+    row_text(frame.look, canvas, {to + frame.px(6), entry.box.y, area.width, entry.box.height}, entry.name,
+             {tiny_size, FontFace::regular,
+              is_hidden       ? theme.faint
+              : press.hovered ? theme.text
+                              : theme.dim,
+              Anchor::start});
+    if (press.hovered) hint_box(frame, entry.box, is_hidden ? "Show this layer again" : "Hide this layer");
+    if (!press.clicked) continue;
+    for (const Figure& figure : std::span(figures).first(std::min(figures.size(), race_overviews))) {
+      const bool has_it = std::ranges::any_of(
+          figure.series, [&](const Series& series) { return stem_of(series_name(series)) == entry.name; });
+      if (has_it) frame.commands.send("hide", {{"plot", figure.id}, {"series", entry.name}, {"on", !is_hidden}});
+    }
+  }
+  return entries.empty() ? 0 : entries.back().box.bottom() - area.y + frame.px(4);
+}
+
+/// All plots of the race name the same curves in the same colours: one legend above them is enough.
 Figure without_legend(Figure figure) {
   figure.labels = LabelPlacement::none;
   return figure;
@@ -94,7 +158,7 @@ void draw_race_overviews(Frame& frame, const std::vector<Figure>& figures, const
   double x = area.x;
   for (std::size_t i = 0; i < race_overviews; ++i) {
     const double width = i == 0 ? wide : narrow;
-    handle_response(frame, plot_widget(frame, i == 0 ? with_short_names(figures[i]) : without_legend(figures[i]),
+    handle_response(frame, plot_widget(frame, without_legend(i == 0 ? with_short_names(figures[i]) : figures[i]),
                                        {x, area.y, width - gap, area.height - gap}));
     x += width;
   }
@@ -103,8 +167,7 @@ void draw_race_overviews(Frame& frame, const std::vector<Figure>& figures, const
 /// Where there is no room for columns: the tails above, recall and price below.
 void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const double gap = frame.px(4), above = 0.58 * area.height, half = area.width / 2;
-  const bool has_two_names_in_a_row = area.width > frame.px(700);
-  handle_response(frame, plot_widget(frame, has_two_names_in_a_row ? figures[0] : with_short_names(figures[0]),
+  handle_response(frame, plot_widget(frame, without_legend(with_short_names(figures[0])),
                                      {area.x, area.y, area.width - gap, above - gap}));
   for (std::size_t i = 1; i < race_overviews; ++i) {
     const Rect cell{area.x + static_cast<double>(i - 1) * half, area.y + above, half - gap, area.height - above - gap};
@@ -143,11 +206,19 @@ void draw_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figu
   const bool has_room = area.height > frame.px(600) && area.width > frame.px(620);
   const bool is_small = area.height < frame.px(320) || area.width < frame.px(400);
   if (!has_race || is_small || is_one_chosen) return draw_figure_grid(frame, panel, figures, area);
-  if (!has_room) return draw_small_race(frame, figures, area);
-  draw_kind_chips(frame, *frame.seen().race, {area.x, area.y, area.width - frame.px(8), chips});
-  const Rect rest{area.x, area.y + chips, area.width, area.height - chips};
-  if (area.width < columns * frame.px(120)) return draw_figure_grid(frame, panel, figures, rest);
-  draw_race_columns(frame, figures, rest);
+  Rect rest = area;
+  const auto take = [&](double height) {
+    rest.y += height;
+    rest.height -= height;
+  };
+  const bool has_columns = has_room && area.width >= columns * frame.px(120);
+  if (has_room) {
+    draw_kind_chips(frame, *frame.seen().race, {area.x, area.y, area.width - frame.px(8), chips});
+    take(chips);
+  }
+  if (has_room && !has_columns) return draw_figure_grid(frame, panel, figures, rest);
+  take(draw_shared_legend(frame, figures, {rest.x + frame.px(10), rest.y, rest.width - frame.px(20), rest.height}));
+  has_columns ? draw_race_columns(frame, figures, rest) : draw_small_race(frame, figures, rest);
 }
 
 double draw_influence_controls(Frame& frame, const Rect& row) {

@@ -42,12 +42,18 @@ double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rec
   return y - area.y;
 }
 
-/// The sentence that the operator's lift deserves, where there is room for it.
-void draw_lift_note(const Frame& frame, const Rect& area) {
+/// Why modes can grow, by the largest singular value that is read above it.
+std::string gain_sentence(const Frame& frame) {
+  const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
+  return head && head->sigma >= 1 ? "Here σ(A_w) ≥ 1, so A_w is divided by it: only γ amplifies modes."
+                                  : "Only γ amplifies modes: here σ(A_w) < 1, so normalisation has no effect.";
+}
+
+/// The sentence that the operator's gain deserves, where there is room for it.
+void draw_gain_note(const Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const std::vector<std::string> lines =
-      wrapped_text(canvas, "γ alone lifts modes: σ(A_w) < 1 for keys as they come, so max(σ, 1) divides by 1.",
-                   area.width, frame.px(tiny_size), FontFace::regular, 6);
+      wrapped_text(canvas, gain_sentence(frame), area.width, frame.px(tiny_size), FontFace::regular, 6);
   const double height = frame.px(15);
   if (static_cast<double>(lines.size()) * height > area.height) return;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -90,7 +96,7 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
                   {column.x - frame.px(6), column.bottom() + frame.px(4), column.width + frame.px(6), frame.px(22)});
   }
   const double used = draw_readout(frame, rows, column) + frame.px(10);
-  draw_lift_note(frame, {column.x, column.y + used, column.width, column.height - used});
+  draw_gain_note(frame, {column.x, column.y + used, column.width, column.height - used});
 }
 
 double draw_spectrum_controls(Frame& frame, const Rect& row) {
@@ -100,7 +106,7 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(80)) return row.right();
   double right = row.right();
   const ChipResult scaled = header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w",
-                                        selection.scaled, "Eigenvalues of A_w, or of A with its lift γ");
+                                        selection.scaled, "Eigenvalues of A_w, or of A with its gain γ");
   if (scaled.clicked) frame.commands.send("select", {{"scaled", !selection.scaled}});
   right = scaled.left;
   int heads = 0;

@@ -1,4 +1,5 @@
 // The switch of the smoothing; everything else of this panel is the usual grid.
+#include <algorithm>
 #include <array>
 
 #include "core/figure/axis.h"
@@ -13,7 +14,7 @@ namespace {
 double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   if (frame.seen().runs.size() < 2 || row.width < frame.px(110)) return right;
   const EarlierRuns now = frame.state.selection.earlier;
-  const char* label = now == EarlierRuns::grey       ? "ghosts"
+  const char* label = now == EarlierRuns::grey       ? "earlier runs"
                       : now == EarlierRuns::coloured ? "runs in colour"
                                                      : "this run only";
   const ChipResult chip = header_chip(frame, "earlier", right, row, label, now != EarlierRuns::hidden,
@@ -25,14 +26,26 @@ double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   return chip.left;
 }
 
+struct Averaging {
+  double smoothing = 0;
+  int window = 0;
+  bool operator==(const Averaging&) const = default;
+};
+constexpr std::array averagings{Averaging{0.9, 0}, Averaging{0.98, 0}, Averaging{0, 50}, Averaging{0, 0}};
+
 double draw_training_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(90)) return row.right();
-  const double smoothing = frame.state.selection.smoothing;
-  const std::string label = smoothing > 0 ? "smooth " + number_text(smoothing, 3) : "raw";
+  const Averaging now{frame.state.selection.smoothing, frame.state.selection.window};
+  const std::string label = now.window > 0      ? "mean of " + std::to_string(now.window)
+                            : now.smoothing > 0 ? "smooth " + number_text(now.smoothing, 3)
+                                                : "raw";
   const ChipResult chip = header_chip(frame, "smoothing", row.right(), row, label, false,
-                                      "Average with bias correction: off, 0.9, 0.98. The raw curve stays visible.");
+                                      "Exponential average with bias correction (0.9, 0.98), mean of the last 50 "
+                                      "steps, or off. The raw curve stays visible.");
   if (chip.clicked) {
-    frame.commands.send("select", {{"smoothing", smoothing <= 0 ? 0.9 : smoothing < 0.95 ? 0.98 : 0.0}});
+    const auto at = std::ranges::find(averagings, now);
+    const Averaging next = at == averagings.end() || at + 1 == averagings.end() ? averagings.front() : *(at + 1);
+    frame.commands.send("select", {{"smoothing", next.smoothing}, {"window", std::int64_t{next.window}}});
   }
   return draw_earlier_runs(frame, chip.left, {row.x, row.y, chip.left - row.x, row.height});
 }

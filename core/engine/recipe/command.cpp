@@ -96,10 +96,10 @@ constexpr std::array table{
     CommandSpec{"precision", engine, "Precision of products", "", R"({"name": "fp32"})",
                 "Goes on at this step with fp32, tf32 or bf16 products (on a GPU).", control},
     // Window.
-    CommandSpec{
-        "select", window, "Select", "", R"({"layer": 1, "head": 0, "mode": 0, "token": 3})",
-        "Selects layer, head, mode or token in every panel, and how they are shown (power, all_heads, scaled, "
-        "change, smoothing, earlier: grey, coloured or hidden; arithmetic and band of the solvers); absent keys stay."},
+    CommandSpec{"select", window, "Select", "", R"({"layer": 1, "head": 0, "mode": 0, "token": 3})",
+                "Selects layer, head, mode or token in every panel, and how they are shown (power, all_heads, scaled, "
+                "change, smoothing or a window of steps, earlier: grey, coloured or hidden; arithmetic and band of the "
+                "solvers); absent keys stay."},
     CommandSpec{"token", window, "Go to a token", "", R"({"to": 5})",
                 "Moves the stepper to a token ({\"by\": 1} moves it on)."},
     CommandSpec{"time_left", window, "One step back", "Left Shift+Left", R"({"count": 1})",
@@ -128,6 +128,10 @@ constexpr std::array table{
         "or the crosshair is. B sets B while there is an A."},
     CommandSpec{"follow", window, "Follow new data", "", R"({"plot": "training_loss", "on": true})",
                 "Shows all data and moves with new ones, or keeps what is seen now."},
+    CommandSpec{"colours", window, "Lock the colours of a heat map", "",
+                R"({"plot": "token_weights", "low": 0, "high": 0.5})",
+                "Keeps the colours of a heat map at a range, whatever comes; {\"on\": true} at the present one, "
+                "{\"on\": false} lets them follow the data again."},
     CommandSpec{"hide", window, "Hide or show a curve", "",
                 R"({"plot": "training_loss", "series": "loss", "on": true})",
                 "Hides a curve of a plot by its name, or shows it again."},
@@ -171,9 +175,10 @@ constexpr std::array table{
     CommandSpec{"hints", window, "Show hints again", "", R"({"on": true})",
                 "The two hints of a first start, until what they ask for is done."},
     CommandSpec{
-        "copy", window, "Copy as text", "Ctrl+C", R"({"what": "setup"})",
-        "Copies a set-up line, a panel as command ({\"what\": \"command\", \"panel\": \"spectrum\"}) or a formula "
-        "({\"what\": \"formula\", \"card\": \"mode\"}); without a value what is under the mouse."},
+        "copy", window, "Copy", "Ctrl+C Ctrl+Shift+C", R"({"what": "setup"})",
+        "Copies a plot as picture ({\"what\": \"picture\", \"plot\": \"training_loss\"}), a set-up line, a panel as "
+        "command ({\"what\": \"command\", \"panel\": \"spectrum\"}) or a formula ({\"what\": \"formula\", \"card\": "
+        "\"mode\"}); without a value the command of what is under the mouse."},
     CommandSpec{"shuttle", window, "Back, stop, on", "J K L", R"({"direction": 1})",
                 "Plays backward (-1), stops (0) or plays forward (1); again: faster."},
     CommandSpec{"present", window, "Presentation mode", "F5", R"({"on": true})",

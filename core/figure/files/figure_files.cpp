@@ -98,7 +98,9 @@ std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, s
 
 std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, std::vector<FigureFormat> formats,
                                    SizePreset preset, const WriteOptions& options) {
-  return write_figure(figure, path, std::move(formats), page_size(preset, figure), options);
+  PageSize page = page_size(preset, figure);
+  page.shows_title = options.shows_title;
+  return write_figure(figure, path, std::move(formats), page, options);
 }
 
 std::optional<std::string> read_recipe(const fs::path& path) {

@@ -15,6 +15,7 @@ struct WriteOptions {
   bool overwrite = false;        ///< otherwise a number is added to the name: loss_2.svg, the same one for all formats
   FigureView view{};             ///< ranges, hidden series and cursors as on the screen
   bool visible_only = false;     ///< CSV holds what the view shows instead of everything
+  bool shows_title = true;       ///< of a page of a preset
   const Theme* theme = nullptr;  ///< the light theme on white unless given
 };
 

@@ -38,14 +38,15 @@ PageSize page_size(SizePreset preset, const Figure& figure) {
 }
 
 PageSize usable_page(PageSize page) {
-  return {bounded(page.width_mm, 10, 2000), bounded(page.height_mm, 10, 2000), bounded(page.text_pt, 2, 72)};
+  return {bounded(page.width_mm, 10, 2000), bounded(page.height_mm, 10, 2000), bounded(page.text_pt, 2, 72),
+          page.shows_title};
 }
 
 FigureGeometry draw_page(const Figure& figure, const PageSize& page, const Theme& theme, const FigureView& view,
                          Canvas& canvas) {
   const Rect area{0, 0, page.width_pt(), page.height_pt()};
   FigureView on_page = view;
-  on_page.show_title = true;
+  on_page.show_title = page.shows_title;
   on_page.text_size = page.text_pt;
   canvas.fill_rect(area, 0, theme.panel);
   return render_figure(figure, theme, on_page, area, canvas);

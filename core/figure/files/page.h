@@ -14,7 +14,8 @@ enum class SizePreset {
 struct PageSize {
   double width_mm = 85;
   double height_mm = 60;
-  double text_pt = 7.5;  ///< size of labels; titles are a little larger, strokes follow
+  double text_pt = 7.5;     ///< size of labels; titles are a little larger, strokes follow
+  bool shows_title = true;  ///< false: for a page whose caption says what is shown
 
   double width_pt() const { return width_mm * 72 / 25.4; }
   double height_pt() const { return height_mm * 72 / 25.4; }

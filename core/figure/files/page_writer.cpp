@@ -78,7 +78,7 @@ class Typesetter {
     // The layout counted on Inter: a wider font is set smaller rather than cut off.
     const double expected = text_width_of(utf8, style.size, style.face);
     const double shrink = width > 1.03 * expected && width > 0 ? expected / width : 1;
-    const double shift = style.anchor == Anchor::start ? 0 : style.anchor == Anchor::middle ? width / 2 : width;
+    const double shift = shift_of(style.anchor, width);
     cairo_save(cr_);
     cairo_translate(cr_, place.x, place.y);
     cairo_rotate(cr_, -style.rotation * std::numbers::pi / 180);
@@ -276,7 +276,8 @@ class CairoCanvas : public Canvas {
 };
 
 void set_metadata(cairo_surface_t* surface, const Figure& figure) {
-  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, printable(figure.title).c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE,
+                                 printable(figure.heading.empty() ? figure.title : figure.heading).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, printable(figure.provenance).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "Afterglow");
   // Without it cairo writes the moment and the time zone, whose length depends on the machine.

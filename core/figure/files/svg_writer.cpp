@@ -59,6 +59,14 @@ std::string safe_id(const std::string& text) {
   return starts_with_letter ? id : "figure" + (id.empty() ? id : "-" + id);
 }
 
+// Spaces at the ends of a span as such that no viewer strips.
+std::string with_kept_spaces(std::string text) {
+  constexpr const char* kept = "\u00a0";
+  if (text.ends_with(' ')) text.replace(text.size() - 1, 1, kept);
+  if (text.starts_with(' ')) text.replace(0, 1, kept);
+  return text;
+}
+
 class SvgCanvas : public Canvas {
  public:
   SvgCanvas(std::string id, double pixel) : id_(std::move(id)), pixel_(pixel) {}
@@ -90,17 +98,24 @@ class SvgCanvas : public Canvas {
   }
 
   void text(Point place, std::string_view utf8, const TextStyle& style) override {
-    out_ += "<text" + attribute("x", number(place.x)) + attribute("y", number(place.y)) +
-            attribute("font-size", number(style.size)) + paint("fill", style.color);
-    if (style.anchor == Anchor::middle) out_ += " text-anchor=\"middle\"";
-    if (style.anchor == Anchor::end) out_ += " text-anchor=\"end\"";
-    if (style.face == FontFace::semibold) out_ += " font-weight=\"600\"";
-    if (style.face == FontFace::mono) out_ += attribute("font-family", mono);
-    if (style.rotation != 0) {
-      out_ += attribute("transform",
-                        "rotate(" + number(-style.rotation) + " " + number(place.x) + " " + number(place.y) + ")");
+    begin_text(place, style);
+    out_ += xml_escaped(printable(utf8)) + "</text>\n";
+  }
+
+  // One text with spans that move relative to each other, so that it stays whole in a viewer with another font.
+  void text_runs(Point place, std::span<const TextRun> runs, double, const TextStyle& style) override {
+    begin_text(place, style);
+    double end = 0, rise = 0;
+    for (const TextRun& run : runs) {
+      out_ += "<tspan";
+      if (std::abs(run.x - end) > 0.005) out_ += attribute("dx", number(run.x - end));
+      if (std::abs(run.rise - rise) > 0.005) out_ += attribute("dy", number(rise - run.rise));
+      if (run.size != style.size) out_ += attribute("font-size", number(run.size));
+      out_ += ">" + xml_escaped(with_kept_spaces(printable(run.text))) + "</tspan>";
+      end = run.x + run.width;
+      rise = run.rise;
     }
-    out_ += ">" + xml_escaped(printable(utf8)) + "</text>\n";
+    out_ += "</text>\n";
   }
 
   void push_clip(const Rect& rect) override {
@@ -145,6 +160,20 @@ class SvgCanvas : public Canvas {
   std::string take() { return std::move(out_); }
 
  private:
+  void begin_text(Point place, const TextStyle& style) {
+    out_ += "<text" + attribute("x", number(place.x)) + attribute("y", number(place.y)) +
+            attribute("font-size", number(style.size)) + paint("fill", style.color);
+    if (style.anchor == Anchor::middle) out_ += " text-anchor=\"middle\"";
+    if (style.anchor == Anchor::end) out_ += " text-anchor=\"end\"";
+    if (style.face == FontFace::semibold) out_ += " font-weight=\"600\"";
+    if (style.face == FontFace::mono) out_ += attribute("font-family", mono);
+    if (style.rotation != 0) {
+      out_ += attribute("transform",
+                        "rotate(" + number(-style.rotation) + " " + number(place.x) + " " + number(place.y) + ")");
+    }
+    out_ += ">";
+  }
+
   static std::string path(std::span<const Point> points) {
     std::string d;
     d.reserve(points.size() * 14);
@@ -199,7 +228,8 @@ std::string svg_text(const Figure& figure, const PageSize& wanted, const Theme& 
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\"";
   out += attribute("width", number(page.width_mm) + "mm") + attribute("height", number(page.height_mm) + "mm") +
          attribute("viewBox", "0 0 " + width + " " + height) + ">\n";
-  if (!figure.title.empty()) out += "<title>" + xml_escaped(printable(figure.title)) + "</title>\n";
+  const std::string& title = figure.heading.empty() ? figure.title : figure.heading;
+  if (!title.empty()) out += "<title>" + xml_escaped(printable(title)) + "</title>\n";
   if (!figure.provenance.empty()) out += "<desc>" + xml_escaped(printable(figure.provenance)) + "</desc>\n";
   if (!figure.recipe.empty()) out += "<metadata>" + svg_recipe_element(figure.recipe) + "</metadata>\n";
   out += "<g fill=\"none\" stroke-linejoin=\"round\"" + attribute("font-family", sans) + ">\n";

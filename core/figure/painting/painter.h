@@ -44,9 +44,9 @@ struct PlacedLabel {
   std::size_t series = 0;
   std::string text;
   Rect rect;
-  bool is_legend = false;    ///< with a swatch; otherwise at the end of its curve
-  bool is_over_ink = false;  ///< needs a background
-  bool has_leader = false;   ///< moved away from its curve: a thin line leads there
+  bool is_legend = false;   ///< with a swatch; otherwise at the end of its curve
+  bool is_rest = false;     ///< says how many more there are
+  bool has_leader = false;  ///< moved away from its curve: a thin line leads there
   Point curve_end;
 };
 
@@ -59,7 +59,7 @@ Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines);
 void draw_grid(const Painter& p);
 void draw_frame(const Painter& p);  ///< frame, ticks, numbers, titles
 void draw_color_bars(const Painter& p, FigureGeometry& geometry);
-AxisTransform color_transform(const HeatMap& map);  ///< values to [0, 1]
+AxisTransform color_transform(const Painter& p, const HeatMap& map);  ///< values to [0, 1]
 
 // painter_series.cpp
 void draw_heat_map(const Painter& p, const HeatMap& map);
@@ -87,12 +87,15 @@ std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occup
 /// Entries for the series not labelled yet, in a free corner of the plot; nothing when every corner has ink.
 std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const std::vector<PlacedLabel>& labelled,
                                                       Occupancy& ink);
-/// The same in the corner with the least ink, by their stems (readout.h) and without entries that do not fit.
-std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink);
-/// What a legend says of a series: its name, or where there is little room its stem.
+/// What a legend says of a series: its name, or where there is little room its stem (readout.h).
 enum class LegendNames { whole, stems };
-/// The same in rows above the plot, and how tall these rows are.
-std::vector<PlacedLabel> legend_above(const Painter& p, LegendNames names, double& height);
+/// A legend in rows above the plot. What has no room in `most_rows` is counted in a last entry.
+struct LegendAbove {
+  std::vector<PlacedLabel> entries;
+  std::size_t rows = 0;
+  double height = 0;
+};
+LegendAbove legend_above(const Painter& p, LegendNames names, std::size_t most_rows);
 void draw_labels(const Painter& p, const std::vector<PlacedLabel>& labels, FigureGeometry& geometry);
 
 }  // namespace afterglow

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
 
 namespace afterglow {
 namespace {
 
 constexpr int color_bar_steps = 96;
+constexpr double smallest_axis_title = 0.8;  // of the text
 
 void draw_x_ticks(const Painter& p) {
   const Rect& plot = p.layout.plot;
@@ -30,27 +32,42 @@ void draw_y_ticks(const Painter& p) {
   }
 }
 
+// As many of its words as fit; a single one is cut.
+std::string first_words(const Painter& p, std::string title, double length, double size) {
+  while (p.width(title, size) > length && title.find(' ') != std::string::npos) title.erase(title.rfind(' '));
+  return fitted_math(p.canvas, title, length, size, FontFace::regular);
+}
+
 // A title is centred on the plot, but never leaves the area.
 void draw_axis_titles(const Painter& p) {
   const Rect& area = p.layout.area;
   const Rect& plot = p.layout.plot;
+  struct Title {
+    std::string text;
+    double size = 0;
+  };
+  // One that is too long is set a little smaller before it loses words; its card has all of it.
   const auto fit = [&](const Axis& axis, double length) {
     const std::string title = axis_title(axis);
-    return p.width(title, p.m.text) <= length ? title : fitted_text(title, 0.95 * length, p.m.text, FontFace::regular);
+    const double share = length / std::max(p.width(title, p.m.text), 1e-9);
+    const double size = p.m.text * std::clamp(share, smallest_axis_title, 1.0);
+    return Title{first_words(p, title, length, size), size};
   };
   const auto centre = [](double wanted, double half, double low, double high) {
     return low + half > high - half ? (low + high) / 2 : std::clamp(wanted, low + half, high - half);
   };
-  // Above the plot there may be a legend.
-  const double top = std::max(area.y, plot.y - p.m.text);
-  const std::string x_title = fit(p.figure.x, area.width), y_title = fit(p.figure.y, area.bottom() - top);
-  const double x = centre(plot.x + plot.width / 2, p.width(x_title, p.m.text) / 2, area.x, area.right());
-  p.text({x, p.layout.x_title_y}, x_title, p.theme.dim, p.m.text, Anchor::middle);
-  const double y = centre(plot.y + plot.height / 2, p.width(y_title, p.m.text) / 2, top, area.bottom());
-  if (y_title.empty()) return;
-  p.canvas.text(
-      {p.layout.y_title_x, y}, y_title,
-      {.size = p.m.text, .face = FontFace::regular, .color = p.theme.dim, .anchor = Anchor::middle, .rotation = 90});
+  const double top = p.layout.has_legend_above ? plot.y : std::max(area.y, plot.y - p.m.text);
+  const Title x_title = fit(p.figure.x, area.width), y_title = fit(p.figure.y, area.bottom() - top);
+  const double x = centre(plot.x + plot.width / 2, p.width(x_title.text, x_title.size) / 2, area.x, area.right());
+  p.text({x, p.layout.x_title_y}, x_title.text, p.theme.dim, x_title.size, Anchor::middle);
+  const double y = centre(plot.y + plot.height / 2, p.width(y_title.text, y_title.size) / 2, top, area.bottom());
+  if (y_title.text.empty()) return;
+  draw_math(p.canvas, {p.layout.y_title_x, y}, y_title.text,
+            {.size = y_title.size,
+             .face = FontFace::regular,
+             .color = p.theme.dim,
+             .anchor = Anchor::middle,
+             .rotation = 90});
 }
 
 void draw_flaw_swatch(const Painter& p, const ColorBarLayout& bar) {
@@ -93,8 +110,8 @@ void draw_frame(const Painter& p) {
   p.canvas.end_group();
 }
 
-AxisTransform color_transform(const HeatMap& map) {
-  const Range range = color_range(map);
+AxisTransform color_transform(const Painter& p, const HeatMap& map) {
+  const Range range = color_range(map, p.view);
   Extent extent;
   extent.add(range.low);
   extent.add(range.high);
@@ -117,16 +134,17 @@ void draw_color_bars(const Painter& p, FigureGeometry& geometry) {
       p.canvas.polyline(mark, p.hairline(p.theme.faint));
       p.text({bar.bar.right() + 0.4 * p.m.text, y + 0.36 * p.m.text}, tick.label, p.theme.dim, p.m.text, Anchor::start);
     }
-    const std::string title = fitted_text(axis_title(map.value), p.layout.area.height, p.m.text, FontFace::regular);
+    const std::string title =
+        fitted_math(p.canvas, axis_title(map.value), p.layout.area.height, p.m.text, FontFace::regular);
     if (!title.empty()) {
       const double half = p.width(title, p.m.text) / 2;
       const double y = std::max(bar.bar.y + bar.bar.height / 2, p.layout.area.y + half);
-      p.canvas.text({bar.title_x, y}, title,
-                    {.size = p.m.text,
-                     .face = FontFace::regular,
-                     .color = p.theme.dim,
-                     .anchor = Anchor::middle,
-                     .rotation = 90});
+      draw_math(p.canvas, {bar.title_x, y}, title,
+                {.size = p.m.text,
+                 .face = FontFace::regular,
+                 .color = p.theme.dim,
+                 .anchor = Anchor::middle,
+                 .rotation = 90});
     }
     if (bar.shows_flaws) draw_flaw_swatch(p, bar);
     p.canvas.end_group();

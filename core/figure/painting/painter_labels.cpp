@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
 #include "core/figure/readout.h"
 
@@ -151,7 +152,7 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     entry.series = i;
     entry.is_legend = true;
     const double most = p.layout.area.width - 2 * p.m.gap - swatch_width(p) - label_gap(p);
-    entry.text = fitted_text(text, most, p.m.text, FontFace::regular);
+    entry.text = fitted_math(p.canvas, text, most, p.m.text, FontFace::regular);
     entry.rect = {0, 0, swatch_width(p) + label_gap(p) + p.width(entry.text, p.m.text), p.m.text * line_height_of_font};
     entries.push_back(entry);
   }
@@ -235,6 +236,21 @@ Color label_color(const Painter& p, const PlacedLabel& label, double strength) {
   return faded(line && !label.is_legend ? ink_color(p.theme, line->ink) : p.theme.text, strength);
 }
 
+/// Puts "+3" behind the last entries, for those that found no room; more of them give way to it.
+void count_the_rest(const Painter& p, std::vector<PlacedLabel>& placed, std::size_t all, double right, double gap) {
+  PlacedLabel rest;
+  rest.is_legend = rest.is_rest = true;
+  for (;;) {
+    rest.text = "+" + std::to_string(all - placed.size());
+    const double width = p.width(rest.text, p.m.text);
+    const PlacedLabel last = placed.back();
+    rest.rect = {last.rect.right() + gap, last.rect.y, width, last.rect.height};
+    if (rest.rect.right() <= right || placed.size() == 1) break;
+    placed.pop_back();
+  }
+  placed.push_back(rest);
+}
+
 }  // namespace
 
 std::optional<double> right_room_for_labels(const Painter& p) {
@@ -295,48 +311,40 @@ std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const st
   return std::nullopt;
 }
 
-std::vector<PlacedLabel> legend_over_ink(const Painter& p, const Occupancy& ink) {
-  std::vector<PlacedLabel> entries = legend_entries(p, {}, LegendNames::stems);
-  // Names that are wider than the plot are cut rather than left out.
-  const double beside = swatch_width(p) + label_gap(p), most = p.layout.plot.width - 1.5 * p.m.text - beside;
-  for (PlacedLabel& entry : entries) {
-    entry.text = fitted_text(entry.text, most, p.m.text, FontFace::regular);
-    entry.rect.width = beside + p.width(entry.text, p.m.text);
-  }
-  while (!entries.empty() && !LegendBox(p, entries).fits()) entries.pop_back();
-  if (entries.empty()) return entries;
-  const LegendBox box(p, entries);
-  const std::vector<Rect> places = box.places();
-  box.put(entries, *std::ranges::min_element(places, {}, [&](const Rect& r) { return ink.inked_cells(r); }));
-  for (PlacedLabel& entry : entries) entry.is_over_ink = true;
-  return entries;
-}
-
-std::vector<PlacedLabel> legend_above(const Painter& p, LegendNames names, double& height) {
+LegendAbove legend_above(const Painter& p, LegendNames names, std::size_t most_rows) {
   std::vector<PlacedLabel> entries = legend_entries(p, {}, names);
   const Rect& area = p.layout.area;
-  const double left = area.x + p.m.gap, gap = 1.2 * p.m.text;
+  const double left = area.x + p.m.gap, right = area.right() - p.m.gap, gap = 1.2 * p.m.text;
+  LegendAbove legend;
   double x = left, y = p.layout.top_of_legend;
   for (PlacedLabel& entry : entries) {
-    if (x > left && x + entry.rect.width > area.right() - p.m.gap) {
-      x = left;
-      y += entry.rect.height;
-    }
+    const bool starts_row = legend.rows == 0 || x + entry.rect.width > right;
+    if (starts_row && legend.rows == most_rows) break;
+    if (starts_row && legend.rows > 0) y += entry.rect.height;
+    if (starts_row) x = left;
+    legend.rows += starts_row;
     entry.rect.x = x;
     entry.rect.y = y;
     x += entry.rect.width + gap;
+    legend.entries.push_back(entry);
   }
-  height = entries.empty() ? 0 : y + entries.front().rect.height - p.layout.top_of_legend + 0.4 * p.m.text;
-  return entries;
+  if (legend.entries.empty()) return legend;
+  legend.height = y + legend.entries.front().rect.height - p.layout.top_of_legend + 0.4 * p.m.text;
+  if (legend.entries.size() < entries.size()) count_the_rest(p, legend.entries, entries.size(), right, gap);
+  return legend;
 }
 
 void draw_labels(const Painter& p, const std::vector<PlacedLabel>& labels, FigureGeometry& geometry) {
   p.canvas.begin_group("labels");
   for (const PlacedLabel& label : labels) {
+    if (label.is_rest) {
+      p.text({label.rect.x, label.rect.y + label.rect.height / 2 + 0.36 * p.m.text}, label.text, p.theme.faint,
+             p.m.text, Anchor::start);
+      continue;
+    }
     const double strength = p.strength(series_name(p.figure.series[label.series]));
     const double baseline = label.rect.y + label.rect.height / 2 + 0.36 * p.m.text;
     double x = label.rect.x;
-    if (label.is_over_ink) p.canvas.fill_rect(label.rect, 0, faded(p.theme.panel, 0.82));
     if (label.is_legend) {
       draw_swatch(p, label, strength);
       x += swatch_width(p) + label_gap(p);

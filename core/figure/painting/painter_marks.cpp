@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
 #include "core/figure/readout.h"
 
@@ -93,7 +94,7 @@ void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy
   const double width = p.width(line.label, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small,
                air = 0.35 * p.m.text;
   std::vector<Rect> candidates;
-  for (const double along : {1.0, 0.0, 0.5, 0.75, 0.25}) {
+  for (const double along : {1.0, 0.0, 0.5, 0.75, 0.25, 0.875, 0.125, 0.625, 0.375}) {
     if (line.orientation == Orientation::horizontal) {
       const double x = plot.x + air + along * (plot.width - width - 2 * air), y = (*ends)[0].y;
       for (const double top : {y - height - 0.8 * air, y + 0.8 * air})
@@ -204,7 +205,7 @@ void draw_text_labels(const Painter& p, Occupancy& ink) {
     const Point at{p.layout.x.to_canvas(label.x), p.layout.y.to_canvas(label.y)};
     if (!p.layout.plot.contains(at)) continue;
     const double width = p.width(label.text, p.m.small);
-    const double shift = label.anchor == Anchor::start ? 0 : label.anchor == Anchor::middle ? width / 2 : width;
+    const double shift = shift_of(label.anchor, width);
     const Rect rect = kept_inside(text_rect({at.x - shift, at.y}, width, p.m.small), p.layout.area);
     backed_text(p, rect, label.text, ink_color(p.theme, label.ink), FontFace::regular, false);
     ink.add_rect(rect);
@@ -219,7 +220,7 @@ void draw_events(const Painter& p, Occupancy& ink) {
     if (!ends) continue;
     p.canvas.polyline(*ends, {ink_color(p.theme, event.ink), p.m.line, Dash::solid});
     if (event.text.empty()) continue;
-    const std::string text = fitted_text(event.text, plot.width - 2 * air, p.m.small, FontFace::regular);
+    const std::string text = fitted_math(p.canvas, event.text, plot.width - 2 * air, p.m.small, FontFace::regular);
     const double width = p.width(text, p.m.small), x = (*ends)[0].x;
     std::vector<Rect> beside, across;  // the line, for texts that do not fit on either side
     for (int row = 0; row < 8; ++row) {

@@ -145,6 +145,18 @@ TEST(Ticks, ShowDecades) {
   EXPECT_THAT(labels({.scale = Scale::symlog}, {-100, 100}, 9), testing::Contains("0"));
 }
 
+TEST(Ticks, HaveAtLeastTwoNumbers) {
+  // Flat plots ask for two labels, and get them wherever the range begins.
+  for (const double low : {3e-4, 5e-3, 2e-2, 0.4, 30.0}) {
+    for (const double decades : {1.2, 2.0, 2.5, 3.1, 5.7, 9.0}) {
+      const Range range{low, low * std::pow(10, decades)};
+      EXPECT_GE(labels({.scale = Scale::log}, range, 2).size(), 2u) << low << " to " << range.high;
+    }
+    for (const double width : {0.3, 1.0, 1.6, 2.4, 17.0})
+      EXPECT_GE(labels({}, {low, low + width}, 2).size(), 2u) << low << " + " << width;
+  }
+}
+
 TEST(Ticks, LogAxesHaveMinorTicks) {
   int minor = 0;
   for (const Tick& tick : choose_ticks({.scale = Scale::log}, AxisTransform(Scale::log, {1, 100}, 0, 100), 6))

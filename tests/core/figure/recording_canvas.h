@@ -35,12 +35,14 @@ class RecordingCanvas : public Canvas {
   void fill_circle(Point centre, double, Color) override { circles.push_back(centre); }
   void stroke_circle(Point centre, double, const Stroke&) override { rings.push_back(centre); }
   void text(Point place, std::string_view utf8, const TextStyle& style) override;
+  void text_runs(Point place, std::span<const TextRun> runs, double width, const TextStyle& style) override;
   void push_clip(const Rect&) override { ++open_clips; }
   void pop_clip() override { --open_clips; }
   void color_grid(const Rect& rect, int rows, int cols, std::span<const Color> cells) override {
     grids.push_back({rect, rows, cols, {cells.begin(), cells.end()}});
   }
 
+  /// Whether this text was drawn; one in pieces is written with a "^" before what is raised.
   bool shows(std::string_view text) const;
 
   std::vector<Polyline> polylines;
@@ -49,6 +51,7 @@ class RecordingCanvas : public Canvas {
   std::vector<Rect> rects, frames;
   std::vector<Point> circles, rings;
   std::vector<Text> texts;
+  std::vector<std::string> texts_in_pieces;
   std::vector<Grid> grids;
   int open_clips = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/figure/decimate.h"
 #include "core/figure/files/page.h"
@@ -96,7 +97,7 @@ TEST(RenderFigure, LabelsCurvesAtTheirEndsWithTheirColour) {
   RecordingCanvas canvas;
   const FigureGeometry g = render_figure(training_figure(), light_theme(), {}, {0, 0, 500, 400}, canvas);
   EXPECT_TRUE(canvas.shows("SSM + SKA 0.998"));
-  EXPECT_TRUE(canvas.shows("rate 3e\u22124 → 1e\u22123"));
+  EXPECT_TRUE(canvas.shows("rate 3×10^\u22124 → 10^\u22123"));
   ASSERT_EQ(g.labels.size(), 2u);
   EXPECT_FALSE(g.labels[0].rect.overlaps(g.labels[1].rect));
   const Rect& rect = g.labels[1].rect;
@@ -164,6 +165,80 @@ TEST(RenderFigure, AFlatPlotKeepsItsRoomAndItsLegendTheStemsOfNames) {
     EXPECT_TRUE(flat.shows(stem));
     EXPECT_TRUE(tall.shows(stem + ": 1 % at 204, a law, a state and its price"));
   }
+}
+
+/// Eight layers whose curves leave no corner free.
+Figure crowded_figure() {
+  Figure figure;
+  figure.y.label = "gradient norm |∂L/∂θ| of every layer, before clipping";
+  figure.labels = LabelPlacement::legend;
+  for (int i = 0; i < 8; ++i)
+    figure.series.push_back(Line{.name = "gated_deltanet " + std::to_string(i) + ": half-life 12",
+                                 .curve = {{0, 1, 2, 3}, {0.1 * i, 1 - 0.1 * i, 0.1 * i, 1}, {}},
+                                 .ink = i});
+  return figure;
+}
+
+TEST(RenderFigure, ALegendTakesNoMoreRowsThanItMayAndCountsTheRest) {
+  for (const double width : {160.0, 300.0, 420.0}) {
+    RecordingCanvas canvas;
+    const FigureGeometry g =
+        render_figure(crowded_figure(), light_theme(), {.legend_rows = 2}, {0, 0, width, 300}, canvas);
+    ASSERT_FALSE(g.labels.empty());
+    std::set<double> rows;
+    for (const SeriesLabel& label : g.labels) {
+      rows.insert(label.rect.y);
+      EXPECT_LE(label.rect.bottom(), g.plot.y) << "over the curves";
+      EXPECT_LE(label.rect.right(), width);
+    }
+    EXPECT_LE(rows.size(), 2u);
+    const std::string rest = "+" + std::to_string(8 - g.labels.size());
+    EXPECT_EQ(canvas.shows(rest), g.labels.size() < 8) << rest;
+  }
+}
+
+TEST(RenderFigure, ALegendWithoutRoomIsLeftOutRatherThanOverTheCurves) {
+  RecordingCanvas canvas;
+  const FigureGeometry g = render_figure(crowded_figure(), light_theme(), {}, {0, 0, 300, 100}, canvas);
+  EXPECT_TRUE(g.labels.empty());
+  EXPECT_GT(g.plot.height, 40);
+}
+
+TEST(RenderFigure, TheTitleOfAnAxisKeepsOutOfTheLegendAndIsSetSmallerBeforeItIsCut) {
+  RecordingCanvas canvas;
+  const Figure figure = crowded_figure();
+  const FigureGeometry g = render_figure(figure, light_theme(), {.legend_rows = 2}, {0, 0, 300, 320}, canvas);
+  const auto title =
+      std::ranges::find_if(canvas.texts, [](const auto& t) { return t.text.starts_with("gradient norm"); });
+  ASSERT_NE(title, canvas.texts.end());
+  EXPECT_EQ(title->text, figure.y.label);
+  EXPECT_GE(title->box.y, g.plot.y - 0.5);
+  for (const SeriesLabel& label : g.labels) EXPECT_FALSE(label.rect.overlaps(title->box));
+}
+
+TEST(RenderFigure, ATitleOfAnAxisThatIsTooLongLosesWholeWords) {
+  RecordingCanvas canvas;
+  render_figure(crowded_figure(), light_theme(), {.legend_rows = 1}, {0, 0, 300, 150}, canvas);
+  EXPECT_TRUE(canvas.shows("gradient norm")) << "no half of a formula";
+}
+
+TEST(RenderFigure, TheViewLocksTheColoursOfHeatMaps) {
+  RecordingCanvas canvas;
+  const FigureGeometry g =
+      render_figure(heat_figure(), light_theme(), {.colours = Range{0, 7}}, {0, 0, 500, 400}, canvas);
+  ASSERT_EQ(g.color_bars.size(), 1u);
+  EXPECT_EQ(g.color_bars[0].range, (Range{0, 7}));
+}
+
+TEST(RenderFigure, ItsHeadingStandsInThePlaceOfTheTitleInFiles) {
+  Figure figure = training_figure();
+  figure.heading = "Loss · tiny · step 460";
+  RecordingCanvas with, without;
+  draw_page(figure, {}, light_theme(), {}, with);
+  EXPECT_TRUE(with.shows(figure.heading));
+  EXPECT_FALSE(with.shows(figure.title));
+  draw_page(figure, {.shows_title = false}, light_theme(), {}, without);
+  EXPECT_FALSE(without.shows(figure.heading));
 }
 
 TEST(RenderFigure, MeasuringCursorsHaveTagsInsideThePlot) {

@@ -45,13 +45,5 @@ TEST(Printable, GivesBackItsOwnResult) {
   EXPECT_EQ(printable(printable(bytes)), printable(bytes));
 }
 
-TEST(FittedText, FitsAndSaysSo) {
-  EXPECT_EQ(fitted_text("short", 100, 12, FontFace::regular), "short");
-  const std::string cut = fitted_text("a rather long sentence", 60, 12, FontFace::regular);
-  EXPECT_LE(text_width_of(cut, 12, FontFace::regular), 60);
-  EXPECT_TRUE(cut.ends_with("…"));
-  EXPECT_EQ(fitted_text("anything", 0, 12, FontFace::regular), "…");
-}
-
 }  // namespace
 }  // namespace afterglow

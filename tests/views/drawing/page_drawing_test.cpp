@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/engine/recipe/recipe.h"
+#include "core/layers/layer_kind.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/figures/spectrum_figures.h"
@@ -271,7 +273,46 @@ TEST(FormulaCards, EveryAxisAndColourBarHasOne) {
   }
 }
 
+TEST(FormulaCards, EveryTitleSeriesAndDotHasOne) {
+  for (const samples::Sample& sample : samples::all()) {
+    CurveStore curves;
+    for (const PlotKind& kind : plot_kinds()) {
+      for (const Figure& figure : kind.prepare(*sample.observation(), {}, curves)) {
+        EXPECT_NE(card_of_figure(figure.id), nullptr) << "no card for the title of " << figure.id;
+        for (const Series& series : figure.series) {
+          EXPECT_NE(card_of_axis(figure, stem_of(series_name(series))), nullptr) << figure.id;
+          const auto* dots = std::get_if<Scatter>(&series);
+          for (const ScatterPoint& point : dots ? dots->points : std::vector<ScatterPoint>{})
+            EXPECT_NE(card_of_point(figure, point.id), nullptr) << figure.id << ": " << point.id;
+        }
+      }
+    }
+  }
+}
+
+TEST(FormulaCards, ASquaredErrorHasNoNats) {
+  const FormulaCard* loss = find_card("training_loss");
+  EXPECT_NE(loss->numbers(samples::mid_training(), {}).find("nats"), std::string::npos);
+  const std::string of_forecast = loss->numbers(samples::forecast(), {});
+  EXPECT_FALSE(of_forecast.empty());
+  EXPECT_EQ(of_forecast.find("nats"), std::string::npos) << of_forecast;
+}
+
+TEST(FormulaCards, EverySliderHasOne) {
+  for (const SettingSpec& spec : training_settings()) EXPECT_NE(card_of_setting(spec.key), nullptr) << spec.key;
+  for (const char* key : {"override K", "override ridge", "override gamma", "override eta"})
+    EXPECT_NE(card_of_setting(key), nullptr) << key;
+  for (const LayerKind& kind : layer_kinds()) {
+    ParameterStore store;
+    const auto layer = make_layer(kind.name, small_layer_config(kind, 32), ParameterScope(store, "layer"));
+    for (const LayerSetting& setting : layer->settings())
+      EXPECT_NE(card_of_setting("layers.0." + kind.name + "." + setting.key), nullptr)
+          << kind.name << ", " << setting.key;
+  }
+}
+
 TEST(FormulaCards, GoToLatex) {
+  EXPECT_EQ(latex_of("θ − {m}/{√{v} + ε}"), "\\theta  - \\frac{m}{\\sqrt {v} + \\varepsilon }");
   EXPECT_EQ(latex_of("A_w = L⁻¹ M L⁻ᵀ,  G + εI = L Lᵀ"),
             "A_{w} = L^{-1} M L^{-\\top},  G + \\varepsilon I = L L^{\\top}");
   EXPECT_EQ(latex_of("|γ λ|^K"), "|\\gamma  \\lambda |^{K}");

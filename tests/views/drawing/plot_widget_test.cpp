@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "tests/views/drawing/null_window.h"
-#include "views/plot_reading.h"
 
 namespace afterglow {
 namespace {
@@ -311,124 +310,58 @@ TEST(PlotStates, ScalesGoRoundAndCursorsComeInPairs) {
   EXPECT_FALSE(state.mark_a);
 }
 
-FigureView cursors(double a, double b) {
-  FigureView view;
-  view.mark_a = a;
-  view.mark_b = b;
-  return view;
-}
+struct LinkedPlots : testing::Test {
+  NullWindow window{800, 600};
+  Figure above = line_figure(100, "above"), below = line_figure(100, "below");
 
-Figure law_figure(Scale x_scale, Scale y_scale, double (*law)(double)) {
-  std::vector<double> x, y;
-  for (int i = 1; i <= 2000; ++i) {
-    x.push_back(i);
-    y.push_back(law(i));
+  LinkedPlots() {
+    above.title = "Above";
+    below.title = "Below";
+    std::get<Line>(below.series[0]).name = "other";
   }
-  Line line;
-  line.name = "law";
-  line.curve.x = x;
-  line.curve.y = y;
-  Figure figure;
-  figure.x.label = "lag";
-  figure.x.unit = "tokens";
-  figure.x.scale = x_scale;
-  figure.y.scale = y_scale;
-  figure.series.emplace_back(line);
-  return figure;
+  void draw_two(int frames) {
+    for (int i = 0; i < frames; ++i) {
+      window.draw([&](Frame& frame) {
+        window.state.readings.clear();
+        window.state.card.asked.clear();
+        plot_widget(frame, above, {0, 0, 800, 300});
+        plot_widget(frame, below, {0, 300, 800, 300});
+      });
+      window.state.crosshair = window.state.next_crosshair;
+    }
+  }
+};
+
+TEST_F(LinkedPlots, ShareOneListOfReadings) {
+  window.mouse(400, 150);
+  draw_two(4);
+  const auto& readings = window.state.readings;
+  ASSERT_EQ(readings.size(), 2u);
+  EXPECT_TRUE(readings[0].is_first);
+  EXPECT_FALSE(readings[1].is_first);
+  EXPECT_EQ(readings[1].title, "Below");
+  EXPECT_EQ(readings[0].lines[0].value, readings[1].lines[0].value) << "the same step";
 }
 
-TEST(PlotReading, MeasuresDifferenceRatioAndSlope) {
-  const auto m =
-      measure(law_figure(Scale::linear, Scale::linear, [](double x) { return 3 * x + 1; }), cursors(10, 30)).at(0);
-  EXPECT_DOUBLE_EQ(m.difference, 60);
-  EXPECT_DOUBLE_EQ(m.ratio, 91.0 / 31);
-  EXPECT_NEAR(m.slope, 3, 1e-9);
-  EXPECT_EQ(m.law, "slope 3");
-}
-
-TEST(PlotReading, RecoversExponentsAndHalfLives) {
-  EXPECT_NEAR(
-      measure(law_figure(Scale::log, Scale::log, [](double x) { return 1 / x; }), cursors(20, 1200)).at(0).slope, -1,
-      0.01);
-  const auto m =
-      measure(law_figure(Scale::linear, Scale::log, [](double x) { return std::pow(0.97, x); }), cursors(10, 200))
-          .at(0);
-  EXPECT_NEAR(std::log10(2.0) / -m.slope, std::log(0.5) / std::log(0.97), 0.01 * 22.8);
-  EXPECT_EQ(m.law, "half-life 22.8 tokens");
-}
-
-TEST(PlotReading, SaysTheErrorOfAFitAndLeavesBoundsOut) {
-  Figure figure =
-      law_figure(Scale::log, Scale::log, [](double x) { return std::exp(0.3 * std::sin(31 * x)) / std::sqrt(x); });
-  Line bound = std::get<Line>(figure.series[0]);
-  bound.name = "bound";
-  bound.is_quiet = true;
-  figure.series.emplace_back(bound);
-  const auto all = measure(figure, cursors(5, 500));
-  ASSERT_EQ(all.size(), 1u) << "a bound goes with its line";
-  EXPECT_GT(all[0].error, 0);
-  EXPECT_LT(std::abs(all[0].slope + 0.5), 2 * all[0].error);
-  EXPECT_NE(all[0].law.find(" ± "), std::string::npos) << all[0].law;
-  EXPECT_TRUE(std::isinf(measure(figure, cursors(5, 6)).at(0).error)) << "two points";
-  EXPECT_EQ(values_at(figure, {}, 17).size(), 2u);
-}
-
-TEST(PlotReading, MeasurementsTakeALineEach) {
-  Figure figure = law_figure(Scale::log, Scale::log, [](double x) { return 1 / x; });
-  std::get<Line>(figure.series[0]).name = "1 sessa: lag^−1 ± 0.1";
-  auto lines = measurement_lines(figure, cursors(10, 1000));
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0].name, "A 10   B 1000");
-  EXPECT_EQ(lines[0].value, "990 tokens");
-  EXPECT_EQ(lines[1].name, "1 sessa");
-  EXPECT_EQ(lines[1].value, "B/A 0.01  power law, exponent −1");
-  while (figure.series.size() < 12) figure.series.push_back(figure.series[0]);
-  lines = measurement_lines(figure, cursors(10, 1000));
-  EXPECT_EQ(lines.size(), 10u) << "so that the plot stays in sight";
-  EXPECT_EQ(lines.back().name, "4 more");
-}
-
-TEST(PlotReading, ValuesAreThoseOfTheNearestPoints) {
-  const Figure figure = law_figure(Scale::linear, Scale::linear, [](double x) { return 2 * x; });
-  const auto lines = values_at(figure, {}, 17.3);
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[1].name, "law");
-  EXPECT_EQ(lines[1].value, "34");
-  EXPECT_TRUE(values_at(Figure{}, {}, 1).empty());
-}
-
-TEST(PlotReading, ValuesSayWhereTheyAreWhenTheCursorIsNot) {
-  Figure figure = law_figure(Scale::linear, Scale::linear, [](double x) { return 2 * x; });
-  EXPECT_EQ(values_at(figure, {}, 17.3)[0].value, "17") << "the place of the value, not of the cursor";
-  EXPECT_EQ(values_at(figure, {}, 1e9)[0].value, "2000");
-  Line shorter = std::get<Line>(figure.series[0]);
-  shorter.name = "shorter";
-  shorter.curve.x = std::vector<double>{5, 6, 7};
-  shorter.curve.y = std::vector<double>{1, 2, 3};
-  figure.series.emplace_back(shorter);
-  const auto lines = values_at(figure, {}, 20);
-  ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(lines[0].value, "20");
-  EXPECT_EQ(lines[1].value, "40");
-  EXPECT_EQ(lines[2].value, "3 at 7");
-}
-
-TEST(PlotReading, CellsOfHeatMaps) {
-  HeatMap map;
-  map.name = "G";
-  map.rows = map.cols = 2;
-  map.cells = std::vector<double>{1, 2, 3, 4};
-  Figure figure;
-  figure.series.emplace_back(map);
-  const auto lines = cell_at(figure, 1.2, 0.4);
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[1].value, "2");
-  EXPECT_TRUE(cell_at(figure, 5, 5).empty());
-  auto& shown = std::get<HeatMap>(figure.series[0]);
-  shown.cells = std::vector<double>{1, std::nan(""), 3, 4};
-  EXPECT_EQ(cell_at(figure, 1, 0)[1].value, "NaN");
-  shown.nan_is_blank = true;
-  EXPECT_TRUE(cell_at(figure, 1, 0).empty()) << "nothing is there";
+TEST_F(LinkedPlots, F1ExplainsTheCurveOrThePlotUnderThePointer) {
+  above.id = "training_loss";
+  std::get<Line>(above.series[0]).name = "held out";
+  window.mouse(400, 40);
+  draw_two(4);
+  EXPECT_EQ(window.state.card.asked, "training_loss") << "off the curve";
+  const auto& shown = window.state.shown_plots.at(0);
+  window.state.shown_plots.clear();
+  const Curve& curve = std::get<Line>(above.series[0]).curve;
+  FigureGeometry geometry;
+  window.draw([&](Frame& frame) {
+    FigureCanvas canvas = frame.look.canvas();
+    geometry = render_figure(above, *frame.look.theme, {.legend_rows = 2, .text_size = frame.look.figure_text(11)},
+                             shown.area, canvas);
+  });
+  const Point on = geometry.to_canvas(curve.x[49], curve.y[49]);
+  window.mouse(on.x, on.y);
+  draw_two(4);
+  EXPECT_EQ(window.state.card.asked, "held_out");
 }
 
 }  // namespace

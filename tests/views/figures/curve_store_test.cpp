@@ -71,5 +71,39 @@ TEST(CurveStore, AnAbscissaOfItsOwn) {
   EXPECT_EQ(CurveView(curve).x(3), 200);
 }
 
+TEST(CurveStore, AveragesOverAWindowAndNeverMovesThePast) {
+  std::vector<double> values;
+  for (int i = 0; i < 40; ++i) values.push_back(i % 7 == 3 ? std::nan("") : std::sin(i) + 1e8 * (i == 11));
+  const auto mean_at = [&](std::size_t i) {
+    double sum = 0, count = 0;
+    for (std::size_t j = i + 1 - std::min<std::size_t>(5, i + 1); j <= i; ++j) {
+      if (!std::isfinite(values[j])) continue;
+      sum += values[j];
+      count += 1;
+    }
+    return sum / count;
+  };
+  CurveStore store;
+  std::vector<double> shown;
+  for (std::size_t size = 1; size <= values.size(); ++size) {
+    const Values seen(std::vector<double>(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(size)));
+    const Curve curve = store.averaged("loss", {seen, 1, {}}, 5);
+    ASSERT_EQ(curve.pyramid->size(), size);
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      if (std::isfinite(values[i])) {
+        EXPECT_EQ(curve.pyramid->y(i), shown[i]) << "the past moved";
+      }
+    }
+    shown.push_back(curve.pyramid->y(size - 1));
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isnan(values[i])) {
+      EXPECT_TRUE(std::isnan(shown[i]));
+    } else {
+      EXPECT_NEAR(shown[i], mean_at(i), i > 10 && i < 20 ? 1 : 1e-6) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -153,9 +153,9 @@ TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
     const CurveView curve(std::get<Line>(series).curve);
     EXPECT_EQ(curve.y(0), 1);
   }
-  EXPECT_TRUE(line_that_starts(figures[0], "sessa: 1 % > 47 · 24.6 KB · 0.04 ms · lag^−0.4"))
+  EXPECT_TRUE(line_that_starts(figures[0], "sessa: above 1 % up to lag 47 · 24.6 KB · 0.04 ms · lag^−0.4"))
       << std::get<Line>(figures[0].series[0]).name;
-  EXPECT_TRUE(line_that_starts(figures[0], "mamba2: 1 % at 16.2 · 4.1 KB · 0.02 ms · half-life 2.31"))
+  EXPECT_TRUE(line_that_starts(figures[0], "mamba2: falls to 1 % at lag 16.2 · 4.1 KB · 0.02 ms · half-life 2.31"))
       << std::get<Line>(figures[0].series[1]).name;
   const Line* recall = line_that_starts(figures[1], "mamba2");
   ASSERT_TRUE(recall);
@@ -184,7 +184,7 @@ TEST(InfluenceFigures, EveryColumnOfTheRaceIsHeadedByItsPrice) {
   const Observation o = samples::mid_training();
   const RaceView& race = *o.race;
   EXPECT_THAT(race_head(race, race.entries[1]),
-              testing::ElementsAre("mamba2", "4.1 KB", "0.02 ms per token", "1 % at 16.2", "half-life 2.31"));
+              testing::ElementsAre("mamba2", "4.1 KB", "0.02 ms per token", "1 % at lag 16.2", "half-life 2.31"));
   for (const RaceEntry& entry : race.entries) {
     const std::vector<std::string> head = race_head(race, entry);
     EXPECT_THAT(head[1], testing::HasSubstr("B"));

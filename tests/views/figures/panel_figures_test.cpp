@@ -1,6 +1,7 @@
 // What the figures of each plot say about observations whose numbers are known.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <set>
@@ -194,7 +195,8 @@ TEST(SpectrumFigures, AllHeadsAreSmallMultiplesAndTheMlpHasItsOwnPlane) {
   EXPECT_EQ(figures.size(), 5u);
   selection.layer = 4;
   const Figure mlp = spectrum_figures(samples::mid_training(), selection, curves).at(0);
-  EXPECT_EQ(mlp.title, "1 koopman mlp");
+  EXPECT_EQ(mlp.title, "layer 1 koopman mlp");
+  EXPECT_EQ(mlp.subject, mlp.title);
   EXPECT_EQ(series<Scatter>(mlp, "eigenvalues").points.size(), 64u) << "both of each pair";
 }
 
@@ -377,6 +379,20 @@ TEST(TokenWeightsFigures, SignsDivergeAndSharesRunFromZeroToOne) {
   EXPECT_EQ(token_weights_subtitle(later, {}), "0 attention · head 0 · attention · as of step 428");
 }
 
+TEST(TokenWeightsFigures, OneLargeCellDoesNotTakeTheColoursOfAllOthers) {
+  CurveStore curves;
+  Observation o = samples::mid_training();
+  auto weights = std::make_shared<TokenWeights>(*o.token_weights);
+  o.token_weights = weights;
+  for (float& w : weights->weights[0]) {
+    if (std::isfinite(w)) w = std::clamp(w, -0.01f, 0.01f);
+  }
+  weights->weights[0][20 * 64 + 20] = 50;
+  const Figure figure = token_weights_figures(o, {}, curves).at(0);
+  EXPECT_LE(series<HeatMap>(figure, "weight").value.range->high, 0.02);
+  EXPECT_NE(figure.subtitle.find("1 cell beyond the colours"), std::string::npos) << figure.subtitle;
+}
+
 TEST(TokenWeightsFigures, SayWhyThereIsNothing) {
   CurveStore curves;
   EXPECT_TRUE(token_weights_figures(samples::nothing(), {}, curves).empty());
@@ -463,6 +479,7 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
   EXPECT_EQ(gradient.x.ticks.front().label, o.model.layers[1].label);
   EXPECT_EQ(gradient.x.ticks.back().label, "head");
   EXPECT_EQ(std::get<Bars>(figures[1].series[0]).bars.size(), o.depth->branch_norms.size());
+  EXPECT_EQ(figures[1].y.scale, Scale::log) << "a small branch beside a large one is still seen";
   const Scatter closed = series<Scatter>(figures[1], "closed form J.8");
   ASSERT_EQ(closed.points.size(), 1u) << "one branch has a closed form";
   EXPECT_EQ(closed.points[0].x, 3);

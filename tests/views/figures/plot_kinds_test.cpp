@@ -85,6 +85,21 @@ TEST(PlotKinds, HaveNamesOfTheirOwnAndACard) {
   }
 }
 
+TEST(PlotKinds, HeadingsInFilesSayWhatOfWhatAndWhen) {
+  CurveStore curves;
+  const auto heading = [&](const char* kind, const Observation& o) {
+    return prepared_figures(*find_plot_kind(kind), o, {}, curves).at(0).heading;
+  };
+  Observation o = samples::mid_training();
+  EXPECT_EQ(heading("training", o), "Training · Accuracy · tiny · step 428");
+  EXPECT_EQ(heading("spectrum", o), "Koopman spectrum · layer 1 ska, head 0 · step 428");
+  EXPECT_EQ(heading("token_weights", o), "Token weights · layer 1 ska, head 0 · step 428");
+  o.step = 1500;
+  EXPECT_EQ(heading("training", o), "Training · Accuracy · tiny · step 1,500");
+  EXPECT_EQ(heading("spectrum", o), "Koopman spectrum · layer 1 ska, head 0 · step 428") << "when it was measured";
+  EXPECT_EQ(heading("deep_profiles", o), "Deep profiles") << "no training";
+}
+
 TEST(PlotKinds, AreFoundByTheirFormerNames) {
   ASSERT_NE(find_plot_kind("memory"), nullptr);
   EXPECT_EQ(find_plot_kind("memory"), find_plot_kind("state_size"));

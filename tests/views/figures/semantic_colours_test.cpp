@@ -23,6 +23,12 @@ TEST(TokenInk, TellsWhatIsBoundFromWhatIsAskedAndFromNoise) {
   EXPECT_NE(token_ink(TokenRole::text), quiet) << "letters are the whole sequence";
 }
 
+TEST(LayerInk, TellsMixersFromTheFeedForwardBesideThemAndRacersFromEachOther) {
+  EXPECT_NE(layer_ink("gka"), layer_ink("swiglu"));
+  EXPECT_NE(layer_ink("sessa"), layer_ink("gated_deltanet"));
+  EXPECT_EQ(layer_ink("swiglu"), Ink(Role::faint)) << "it keeps nothing of the sequence";
+}
+
 TEST(LinesOfColour, AreCountedColourByColour) {
   LinesOfColour lines;
   EXPECT_EQ(lines.add(2), 0u);

@@ -1,0 +1,61 @@
+// Text with light mathematics, set the same on the screen, in SVG, PDF and PNG: scripts, powers of ten, fractions,
+// roots and bars become runs of plain text and thin rules.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/figure/canvas.h"
+
+namespace afterglow {
+
+/// A thin level line, as of a fraction or a root, relative to the start of the text.
+struct TextRule {
+  double x = 0;
+  double rise = 0;  ///< of its middle over the baseline
+  double width = 0;
+  double thickness = 0;
+};
+
+/// A text as it is drawn.
+struct MathText {
+  std::vector<TextRun> runs;
+  std::vector<TextRule> rules;
+  double width = 0;
+  double ascent = 0;   ///< over the baseline
+  double descent = 0;  ///< below it
+};
+
+/// What is set:
+/// - `x^2`, `lag^−0.73`, `e^{−t/τ}`: above; `A_w`, `λ_max`, `y_{t+1}`: below; both after one base stand above each
+/// other.
+///   A script is a sign with a number or a word, one sign such as ½, or what stands in braces. An underscore inside a
+///   name of several letters (`learning_rate`) is none.
+/// - `1e−4`, `2.5e6`: powers of ten.
+/// - `{a}/{b}`: a fraction; `√{a}`: a root; `‾{a}`: a bar above.
+/// Everything else, broken markup too, is plain text: it stays in files of numbers and in JSON as it is written.
+/// Widths are those of `canvas`.
+MathText set_math(std::string_view markup, double size, FontFace face, const Canvas& canvas);
+
+/// A fraction at the front of markup: "{a}/{b}".
+struct Fraction {
+  std::string_view above, below;
+  std::size_t length = 0;  ///< of all of it
+};
+std::optional<Fraction> fraction_at(std::string_view markup);
+
+/// How wide the text will be.
+double math_width(const Canvas& canvas, std::string_view markup, double size, FontFace face);
+
+/// The markup, cut at the end with "…" so that it is at most `width` wide; nothing is cut within a script.
+std::string fitted_math(const Canvas& canvas, std::string_view markup, double width, double size, FontFace face);
+
+/// Words broken into lines of at most `width`; a word that is wider is cut.
+std::vector<std::string> wrapped_math(const Canvas& canvas, std::string_view markup, double width, double size,
+                                      FontFace face);
+
+/// Draws the text; `place` and `style` as of Canvas::text.
+void draw_math(Canvas& canvas, Point place, std::string_view markup, const TextStyle& style);
+
+}  // namespace afterglow
