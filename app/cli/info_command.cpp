@@ -7,6 +7,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/paper_plots.h"
 #include "app/cli/version.h"
+#include "app/window/window.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved_run.h"
@@ -148,6 +149,7 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
     result["plots"].push_back({{"name", plot.id}, {"about", plot.about}});
     listed(std::string(plot.id), std::string(plot.about));
   }
+  result["workspaces"] = workspace_names();
   output.line("commands");
   for (const CommandSpec& spec : command_table()) {
     result["commands"].push_back(

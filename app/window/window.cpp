@@ -5,6 +5,7 @@
 
 #include "app/window/window_loop.h"
 #include "core/io/folders.h"
+#include "views/page/page.h"
 
 namespace afterglow {
 
@@ -24,6 +25,12 @@ void run_window(const WindowOptions& wanted) {
   options.session.save_folder = folder_for_files();
   const auto source = start_session(options.recipe, options.session);
   WindowLoop(options, *source).run();
+}
+
+std::vector<std::string> workspace_names() {
+  std::vector<std::string> names;
+  for (const Workspace& workspace : workspaces()) names.emplace_back(workspace.id);
+  return names;
 }
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // The window: opens, shows the session until it is closed, and answers with an exit code.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "core/engine/session/session.h"
 
@@ -22,5 +23,8 @@ struct WindowOptions {
 /// Runs until the window is closed. Throws Error where it cannot open, and where the picture that was asked for could
 /// not be written.
 void run_window(const WindowOptions& options);
+
+/// Of the arrangements of panels, as the command `workspace` takes them; none in a build without the window.
+std::vector<std::string> workspace_names();
 
 }  // namespace afterglow

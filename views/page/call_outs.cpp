@@ -39,7 +39,7 @@ void draw_call_outs(Frame& frame, const Rect& top_bar) {
                           state.menu.is_open || !state.card.pinned.empty();
   if (is_covered) return;
   if (state.hints.is_drag_due && state.hints.dot && state.dragged_point.empty())
-    draw_call_out(frame, *state.hints.dot, "Drag me");
+    draw_call_out(frame, *state.hints.dot, "Each dot is one mode of the layer's memory. Drag me.");
   if (state.hints.is_time_due && frame.seen().step > 0)
     draw_call_out(frame, {top_bar.right() - frame.px(150), top_bar.bottom() - frame.px(8)},
                   "Space pauses.  ← steps back.");
