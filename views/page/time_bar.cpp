@@ -56,11 +56,12 @@ void draw_tokens(Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const int selected = selected_token(frame.seen(), frame.state.selection);
   if (selected < 0) {
-    row_text(frame.look, canvas, area,
-             frame.seen().model.is_forecaster
-                 ? "A forecast has no tokens: next window, in its panel, shows another stretch of the series."
-                 : "The tokens of a held-out sequence appear here with the first observation of the run.",
-             {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
+    row_text(
+        frame.look, canvas, area,
+        frame.seen().model.is_forecaster
+            ? "A forecast has no tokens: next window, in its panel, shows another stretch of the series."
+            : "The tokens of the probe sequence appear here on pages that follow them, such as Koopman and Stepper.",
+        {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
     return;
   }
   const double answer = frame.px(104);

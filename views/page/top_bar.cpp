@@ -103,23 +103,28 @@ std::int64_t step_count(const std::string& text) {
   return is_whole ? std::clamp<std::int64_t>(count, 1, 1'000'000'000) : 1;
 }
 
-/// The button that trains some steps and the field that says how many; Enter in the field trains them too. Returns the
-/// left edge.
-double draw_step_button(Frame& frame, double right, const Rect& row) {
+/// How many steps the button trains. Returns whether Enter was pressed.
+bool draw_step_field(Frame& frame, const Rect& box) {
   std::string& text = frame.state.step_count;
-  const Theme& theme = *frame.look.theme;
-  const double width = frame.px(58);
-  const Rect box{right - width, row.y, width, row.height};
   FigureCanvas canvas = frame.look.canvas();
-  canvas.stroke_rect(box, frame.px(6), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  canvas.stroke_rect(box, frame.px(6), {frame.look.theme->hairline, std::max(1.0, frame.px(1)), Dash::solid});
   const Rect inside{box.x + frame.px(4), box.y, box.width - frame.px(8), box.height};
   const FieldResult field = text_field(frame.look, "##steps", text, inside, body_size, FontFace::mono, false);
   if (field.entered || field.left) text = std::to_string(step_count(text));
-  const double x = box.x - frame.px(2) - button_width(frame, "Step", Icon::step);
-  const std::string hint = step_count(text) == 1 ? "Train one step, then pause  →; the field says how many"
-                                                 : "Train " + text + " steps, then pause";
+  return field.entered;
+}
+
+/// The button that trains some steps, with the field that says how many. Returns the left edge.
+double draw_step_button(Frame& frame, double right, const Rect& row, bool has_field) {
+  const double width = has_field ? frame.px(58) : 0;
+  const bool is_entered = has_field && draw_step_field(frame, {right - width, row.y, width, row.height});
+  const double x = right - width - (has_field ? frame.px(2) : 0) - button_width(frame, "Step", Icon::step);
+  const std::int64_t count = has_field ? step_count(frame.state.step_count) : 1;
+  const std::string hint =
+      count == 1 ? std::string("Train one step, then pause  →") + (has_field ? "; the field says how many" : "")
+                 : "Train " + std::to_string(count) + " steps, then pause";
   const bool is_clicked = button(frame, "step", x, row, "Step", Icon::step, ButtonKind::normal, hint).clicked;
-  if (is_clicked || field.entered) frame.commands.send("step", {{"count", step_count(text)}});
+  if (is_clicked || is_entered) frame.commands.send("step", {{"count", count}});
   return x;
 }
 
@@ -136,8 +141,10 @@ void draw_top_bar(Frame& frame, const Rect& area) {
           .clicked)
     frame.commands.send("palette");
   x = draw_run_button(frame, x - gap, row);
-  x = draw_speed(frame, x - gap, row);
-  x = draw_step_button(frame, x - gap, row);
+  // Where room is short the tabs need it more; keys and commands still say how fast and how many.
+  const bool is_wide = row.width > frame.px(1000);
+  if (is_wide) x = draw_speed(frame, x - gap, row);
+  x = draw_step_button(frame, x - gap, row, is_wide);
   x -= gap + button_width(frame, "Restart", Icon::again);
   if (button(frame, "reset", x, row, "Restart", Icon::again, ButtonKind::normal,
              "Start again from step 0 with the same seed  Ctrl R")

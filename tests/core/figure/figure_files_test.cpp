@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "core/figure/files/carried_recipe.h"
+#include "core/figure/files/csv_writer.h"
 #include "core/figure/files/page_writer.h"
 #include "core/figure/files/svg_writer.h"
 #include "core/io/atomic_file.h"

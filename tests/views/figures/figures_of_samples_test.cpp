@@ -47,7 +47,10 @@ std::vector<Selection> selections() {
 
 /// The recipe, and beside it what is shown of the run.
 void expect_carried(const Figure& figure, const PlotKind& kind, const std::string& recipe) {
-  if (recipe.empty()) return EXPECT_TRUE(figure.recipe.empty());
+  if (recipe.empty()) {
+    EXPECT_TRUE(figure.recipe.empty());
+    return;
+  }
   nlohmann::json carried = nlohmann::json::parse(figure.recipe);
   EXPECT_EQ(carried["view"]["panel"], kind.id);
   EXPECT_EQ(carried["view"]["plot"], figure.id);
