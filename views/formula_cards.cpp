@@ -90,7 +90,9 @@ void ask_for_card(Frame& frame, std::string_view id, const Rect& area) {
 void card_target(Frame& frame, std::string_view id, const Rect& area) {
   CardState& state = frame.state.card;
   if (!area.contains(mouse_place()) || ImGui::IsMouseDown(0)) {
-    if (state.card == id) state.card.clear();
+    // Plots beside each other have the same axes: the card of the one under the pointer stays.
+    const bool is_of_another = state.pinned.empty() && state.beside.contains(mouse_place()) && !ImGui::IsMouseDown(0);
+    if (state.card == id && !is_of_another) state.card.clear();
     return;
   }
   if (state.card != id) {

@@ -304,7 +304,7 @@ TEST_F(WindowCommandsTest, CopyGivesThePictureOfAPlotOrSaysWhyNot) {
   EXPECT_EQ(page.notes.back().severity, Severity::warning);
   actions.copy_picture = [](const std::string&) { throw Error(ExitCode::failure, "install a helper"); };
   run("copy", R"({"what": "picture", "plot": "training_loss"})");
-  EXPECT_EQ(page.notes.back().text, "install a helper");
+  EXPECT_NE(page.notes.back().text.find("install a helper"), std::string::npos);
 }
 
 TEST_F(WindowCommandsTest, ColoursAreLockedAtARangeOrAtWhatIsShown) {

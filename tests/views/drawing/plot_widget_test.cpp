@@ -343,6 +343,15 @@ TEST_F(LinkedPlots, ShareOneListOfReadings) {
   EXPECT_EQ(readings[0].lines[0].value, readings[1].lines[0].value) << "the same step";
 }
 
+TEST_F(LinkedPlots, TheCardOfAnAxisOpensThoughAnotherPlotHasTheSameAxis) {
+  window.mouse(400, 292);
+  draw_two(4);
+  EXPECT_EQ(window.state.card.card, "step");
+  window.mouse(400, 150);
+  draw_two(2);
+  EXPECT_EQ(window.state.card.card, "");
+}
+
 TEST_F(LinkedPlots, F1ExplainsTheCurveOrThePlotUnderThePointer) {
   above.id = "training_loss";
   std::get<Line>(above.series[0]).name = "held out";

@@ -291,7 +291,7 @@ TEST(InfluenceFigures, DecaySaysTheMeanStepAndWhenTimeIsFrozen) {
   Selection mamba;
   mamba.layer = 1;
   EXPECT_EQ(figures_of(routing_figures, o, mamba)[1].subtitle,
-            "mean step Δ 0.05 · mean rate 0.1 per token: fades over 10 tokens");
+            "dashed: geometric mean · mean step Δ 0.05 · mean rate 0.1 per token: fades over 10 tokens");
   auto still = std::make_shared<InfluenceView>(*o.influence);
   still->routing[0].mean_rate = 0.001;
   o.influence = still;
