@@ -1,11 +1,13 @@
-// The delta-rule family by its recurrence. The columns of a head's state never meet, so a group of threads carries one
-// column along the whole sequence, eight numbers a thread. The gradient walks the columns forward once more, leaving
-// the errors e = v - S'^T k and the state before every chunk, and backward, leaving dS^T k and the gradient that flows
-// into every chunk from behind; then all chunks are done side by side, row by row, because with these known the rows do
-// not meet either. core/backend/cpu/delta_scan.cpp has the formulas.
+// The delta-rule family, long sequences with one decay a head or none by chunks (delta_chunks.cu), all else here, by
+// its recurrence. The columns of a head's state never meet, so a group of threads carries one column along the whole
+// sequence, eight numbers a thread. The gradient walks the columns forward once more, leaving the errors e = v - S'^T k
+// and the state before every chunk, and backward, leaving dS^T k and the gradient that flows into every chunk from
+// behind; then all chunks are done side by side, row by row, because with these known the rows do not meet either.
+// core/backend/cpu/delta_scan.cpp has the formulas.
 #include "core/backend/delta.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
+#include "gpu/scan/delta_chunks.cuh"
 
 namespace afterglow {
 
@@ -375,6 +377,13 @@ void with_lanes(int count, const Body& body) {
 }  // namespace
 
 void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) {
+  if (scan::goes_by_chunks(in)) {
+    const auto bytes = static_cast<std::size_t>(scan::delta_chunk_memory(in)) * sizeof(float);
+    auto* memory = static_cast<float*>(operand_memory(bytes));
+    scan::delta_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
+    launched("delta_scan");
+    return;
+  }
   const DeltaSizes s = sizes_of(in);
   with_lanes(s.keys, [&](auto lanes) {
     const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, block_threads / lanes());
@@ -385,6 +394,7 @@ void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tenso
 }
 
 std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {
+  if (scan::goes_by_chunks(in)) return scan::delta_chunk_workspace(in);
   const DeltaSizes s = sizes_of(in);
   const std::int64_t of_decay = s.fades && !s.by_channel ? s.keys : 0;
   return token_elements(s) * (2 * s.width + of_decay) + 2 * kept_elements(s);
@@ -392,6 +402,11 @@ std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {
 
 void CudaBackend::delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
                                       const DeltaGrads& out) {
+  if (scan::goes_by_chunks(in)) {
+    scan::delta_by_chunks_backward(stream(), in, precision_ == Precision::fp32, dy, workspace.as<float>(), out);
+    launched("delta_scan_backward");
+    return;
+  }
   const DeltaSizes s = sizes_of(in);
   const DeltaArrays arrays = arrays_of(in, dy);
   const DeltaWorkspace keep = workspace_of(s, workspace);

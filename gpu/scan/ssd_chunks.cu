@@ -42,26 +42,9 @@ __global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanArrays i
     own[i].dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row, h) : 1.0f;
     own[i].whole = own[i].dt + (lagged && t + 1 < s.length ? in.lag.at(row + 1, h) : 0.0f);
     const double log_decay = !lagged ? -rate * own[i].dt : inside ? in.log_decay.at(row, h) : 0.0f;
-    sums[i] = log_decay * 1.4426950408889634;  // to base 2
+    sums[i] = log_decay;
   }
-  sums[1] += sums[0];
-  double before = sums[1];
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const double other = __shfl_up_sync(full_warp, before, offset);
-    if (lane >= offset) before += other;
-  }
-  before -= sums[1];
-  for (int i = 0; i < 2; ++i) {
-    const double sum = before + sums[i];
-    own[i].high = static_cast<float>(sum);
-    own[i].low = static_cast<float>(sum - own[i].high);
-  }
-  const Pace last{__shfl_sync(full_warp, own[1].high, 31), __shfl_sync(full_warp, own[1].low, 31), 0, 0};
-  const std::size_t at = chunk_index(s, b, h, c) * chunk + 2 * lane;
-  for (int i = 0; i < 2; ++i) {
-    to.paces[at + i] = own[i];
-    to.edges[at + i] = {decay_from_start(own[i]), decay_between(last, own[i]) * own[i].whole};
-  }
+  put_paces(own, sums, to, chunk_index(s, b, h, c) * chunk + 2 * lane);
 }
 
 /// The left operand of a walk: channels of x times f, or of dy times e.
@@ -80,10 +63,10 @@ struct WeighedColumns {
   }
 };
 
-// The states before all chunks (blockIdx.y 0), or the flows from behind into them (1), of 32 channels of a head.
+// The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head.
 template <int states, bool exact>
 __global__ void __launch_bounds__(block_threads, walk_blocks)
-    walk_kernel(ScanSizes s, ScanArrays in, ChunkArrays to, int walkers, float* state, bool resume) {
+    walk_kernel(ScanSizes s, ScanArrays in, ChunkArrays to, int walkers, int way, float* state, bool resume) {
   await_previous();
   constexpr int warp_states = states / 2, tiles = warp_states / 8;
   struct Stage {
@@ -92,7 +75,7 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
   };
   extern __shared__ float4 memory[];
   Stage* stages = reinterpret_cast<Stage*>(memory);
-  const bool back = blockIdx.y == 1;
+  const bool back = way + static_cast<int>(blockIdx.y) == 1;
   const int pair = static_cast<int>(blockIdx.x) / walkers, first = static_cast<int>(blockIdx.x) % walkers * walk_width;
   const int b = pair / s.heads, h = pair % s.heads;
   const std::size_t row = static_cast<std::size_t>(b) * s.length;
@@ -163,7 +146,7 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
 // The answers of one chunk for a range of units that share B and C.
 template <int width, int states, bool exact>
 __global__ void __launch_bounds__(block_threads, answer_blocks)
-    answer_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, int tiles, int ranges, float* y) {
+    answer_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, int tiles, int ranges, float scale, float* y) {
   await_previous();
   struct Memory {
     float C[chunk * states], S[width * states], x[chunk * (states > width ? states : width)];
@@ -241,7 +224,7 @@ __global__ void __launch_bounds__(block_threads, answer_blocks)
           const auto answer = [&](int e, float of_x) {
             return fmaf(starts[r], before.of(n, 2 * r + e), inside.of(n, 2 * r + e)) + skip * of_x;
           };
-          const float2 both = make_float2(answer(0, input.x), answer(1, input.y));
+          const float2 both = make_float2(scale * answer(0, input.x), scale * answer(1, input.y));
           if (p.row() + 8 * r >= count || left <= 0) continue;
           float* to = out + static_cast<std::size_t>(8 * r) * s.heads * s.width + column;
           if (s.width % 2 == 0) {
@@ -286,17 +269,33 @@ int ranges_for(const ScanSizes& s, int blocks) {
 }
 
 void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& to,
-                 float* state, bool resume) {
-  const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;
-  launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to);
+                 Ways ways, float* state, bool resume) {
   with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
     const auto kernel = walk_kernel<states(), is_exact()>;
     constexpr int bytes = walk_stages * (chunk * (walk_width + states()) * 4 + chunk * 8);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const int walkers = shape_for(s).tiles * (width() / walk_width);
-    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), to.flows != nullptr ? 2 : 1);
-    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, state, resume);
+    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
+    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
   });
+}
+
+void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& from,
+                   float scale, float* y) {
+  const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks * 256);
+  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = answer_kernel<width(), states(), is_exact()>;
+    constexpr int wide = states() > width() ? states() : width();
+    constexpr int bytes = 4 * (chunk * states() + width() * states() + chunk * wide) + chunk * 16;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
+    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
+    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, tiles, ranges, scale, y);
+  });
+}
+
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ChunkArrays& to) {
+  const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;
+  launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to);
 }
 
 bool goes_by_chunks(const ScanInputs& in) {
@@ -311,18 +310,10 @@ void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float
                     const Tensor& state, bool resume) {
   const ScanSizes s = sizes_of(in, chunk);
   const ScanArrays arrays = arrays_of(in);
-  const int tiles = shape_for(s).tiles;
   const ChunkArrays to = chunk_arrays(s, memory, false);
-  walk_chunks(stream, s, arrays, exact, to, state.as<float>(), resume);
-  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = answer_kernel<width(), states(), is_exact()>;
-    constexpr int wide = states() > width() ? states() : width();
-    constexpr int bytes = 4 * (chunk * states() + width() * states() + chunk * wide) + chunk * 16;
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
-    const int ranges = ranges_for(s, answer_blocks * 256);
-    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
-    launch(kernel, blocks, block_threads, bytes, stream, s, arrays, to, tiles, ranges, y.as<float>());
-  });
+  find_paces(stream, s, arrays, to);
+  walk_chunks(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
+  answer_chunks(stream, s, arrays, exact, to, 1.0f, y.as<float>());
 }
 
 }  // namespace afterglow::scan

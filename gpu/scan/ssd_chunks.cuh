@@ -41,6 +41,34 @@ struct ChunkArrays {
   float *states = nullptr, *flows = nullptr;
 };
 
+__device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int c) {
+  return (static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c;
+}
+
+/// By a warp for one chunk, two tokens a lane: sums logarithms of the decay and leaves paces, whose weights are there,
+/// and edges, from `at` on.
+__device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], const ChunkArrays& to, std::size_t at) {
+  constexpr double to_base_two = 1.4426950408889634;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  double sum = log_decay[0] + log_decay[1];
+  const double own_sum = sum;
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const double other = __shfl_up_sync(device::full_warp, sum, offset);
+    if (lane >= offset) sum += other;
+  }
+  const double sums[2] = {(sum - own_sum + log_decay[0]) * to_base_two, sum * to_base_two};
+  for (int i = 0; i < 2; ++i) {
+    own[i].high = static_cast<float>(sums[i]);
+    own[i].low = static_cast<float>(sums[i] - own[i].high);
+  }
+  const Pace last{__shfl_sync(device::full_warp, own[1].high, 31), __shfl_sync(device::full_warp, own[1].low, 31), 0,
+                  0};
+  for (int i = 0; i < 2; ++i) {
+    to.paces[at + i] = own[i];
+    to.edges[at + i] = {decay_from_start(own[i]), decay_between(last, own[i]) * own[i].whole};
+  }
+}
+
 /// With room for the flows or without; and how many numbers that takes.
 ChunkArrays chunk_arrays(const ScanSizes& s, float* memory, bool with_flows);
 std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows);
@@ -51,10 +79,6 @@ struct ChunkShape {
   int tiles;          // tiles of channels
 };
 ChunkShape shape_for(const ScanSizes& s);
-
-__device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int c) {
-  return (static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c;
-}
 
 /// One group of one chunk, and the range of its units (a tile of channels of a head) that a block goes through.
 struct Span {
@@ -76,9 +100,22 @@ struct Span {
 /// Ranges of units: enough for `blocks` blocks in all, where there are as many.
 int ranges_for(const ScanSizes& s, int blocks);
 
-/// Paces, states and, where there are `flows`, flows.
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ChunkArrays& to);
+
+/// Which ways a walk goes: forward and leaves states, back and leaves flows.
+enum class Ways { forward, back, both };
 void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& to,
-                 float* state, bool resume);
+                 Ways ways, float* state, bool resume);
+/// The answers, times `scale`, from paces and states.
+void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& from,
+                   float scale, float* y);
+
+/// Parts of gradients in memory that has room for part_numbers.
+ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
+std::int64_t part_numbers(const ScanSizes& s, int kinds);
+/// From paces, states and flows. `strict`: no token has an own answer.
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx);
 
 /// Calls body(width, states, exact) with what kernels are made for as types.
 template <class Body>

@@ -98,7 +98,6 @@ struct StepsPlace {
 __device__ void put_steps(const TokenSums& sums, const Pace* paces, const ScanSizes& s, const ScanArrays& in,
                           const ScanParts& out, const StepsPlace& at) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const bool lagged = in.lag.data != nullptr;
   const float rate = in.A_log != nullptr ? expf(in.A_log[at.h]) : 0.0f;
   double inside[2], passing[2], entered = 0, skipped = 0, of_rate = 0;
   for (int i = 0; i < 2; ++i) {
@@ -119,11 +118,10 @@ __device__ void put_steps(const TokenSums& sums, const Pace* paces, const ScanSi
     of_rate -= dlog * paces[t].dt;
     if (t < at.count) {
       const std::size_t row = static_cast<std::size_t>(at.b) * s.length + at.c * chunk + t;
-      const int kinds = lagged ? step_kinds<true> : step_kinds<false>;
-      float* to = out.steps + (row * s.heads * out.tiles + part) * kinds;
+      float* to = out.steps + (row * s.heads * out.tiles + part) * out.kinds;
       const float later = sums.begins[t] + sums.leaves[t];
       to[0] = sums.own[t] + later - rate * static_cast<float>(dlog);
-      if (lagged) {
+      if (out.kinds > 1) {
         to[1] = static_cast<float>(dlog);
         to[2] = later;
       }
@@ -168,7 +166,7 @@ __device__ void put_rows(const Matrix<width>& from, int top, int count, int left
 
 template <int width, int states, bool exact>
 __global__ void __launch_bounds__(block_threads, 2)
-    gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, int ranges, Sink dx) {
+    gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, int ranges, bool strict, Sink dx) {
   await_previous();
   using Memory = GradientMemory<width, states>;
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4, steps = chunk / 8;
@@ -200,6 +198,7 @@ __global__ void __launch_bounds__(block_threads, 2)
       for (int i = 0; i < 4; ++i) gram[4 * half + n][i] = part.of(n, i);
   }
   float dB[state_tiles][4] = {}, dC[state_tiles][4] = {};
+  const float answers_itself = strict ? 0.0f : 1.0f;
 
 #pragma unroll 1
   for (int unit = span.begin; unit < span.end; ++unit) {
@@ -289,7 +288,7 @@ __global__ void __launch_bounds__(block_threads, 2)
         for (int e = 0; e < 2; ++e) {
           const float product = weights[n][2 * r + e], meeting = gram[n][2 * r + e];
           const float decay = i + e > j ? decay_between(later[e], own[r]) : 0.0f;
-          const float weight = i + e == j ? own[r].dt : decay * own[r].whole;
+          const float weight = i + e == j ? answers_itself * own[r].dt : decay * own[r].whole;
           const float path = decay * meeting * product;
           begins[r] += path;
           paths[e] = path * own[r].whole;
@@ -401,10 +400,33 @@ std::int64_t step_numbers(const ScanSizes& s, int kinds) {
 
 }  // namespace
 
+std::int64_t part_numbers(const ScanSizes& s, int kinds) {
+  return shared_numbers(s) + step_numbers(s, kinds) +
+         std::int64_t{2} * s.heads * s.batch * s.chunks * shape_for(s).tiles;
+}
+
+ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds) {
+  const int tiles = shape_for(s).tiles;
+  float* steps = memory + shared_numbers(s);
+  return {
+      memory, steps, steps + step_numbers(s, kinds), ranges_for(s, gradient_blocks), tiles, s.batch * s.chunks * tiles,
+      kinds};
+}
+
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx) {
+  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = gradient_kernel<width(), states(), is_exact()>;
+    constexpr int bytes = sizeof(GradientMemory<width(), states()>);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
+    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * parts.sharers);
+    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, parts.sharers, strict, dx);
+  });
+}
+
 std::int64_t chunk_workspace(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
-  return chunk_numbers(s, true) + shared_numbers(s) + step_numbers(s, kinds_of(in)) +
-         std::int64_t{2} * s.heads * s.batch * s.chunks * shape_for(s).tiles;
+  return chunk_numbers(s, true) + part_numbers(s, kinds_of(in));
 }
 
 void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
@@ -412,23 +434,11 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
   const ScanSizes s = sizes_of(in, chunk);
   ScanArrays arrays = arrays_of(in);
   arrays.dy = dy.as<float>();
-  const int tiles = shape_for(s).tiles, ranges = ranges_for(s, gradient_blocks);
   const ChunkArrays kept = chunk_arrays(s, workspace, true);
-  ScanParts parts{};
-  parts.shared = workspace + chunk_numbers(s, true);
-  parts.steps = parts.shared + shared_numbers(s);
-  parts.scalars = parts.steps + step_numbers(s, kinds_of(in));
-  parts.sharers = ranges;
-  parts.tiles = tiles;
-  parts.several = s.batch * s.chunks * tiles;
-  walk_chunks(stream, s, arrays, exact, kept, nullptr, false);
-  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = gradient_kernel<width(), states(), is_exact()>;
-    constexpr int bytes = sizeof(GradientMemory<width(), states()>);
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
-    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
-    launch(kernel, blocks, block_threads, bytes, stream, s, arrays, kept, parts, ranges, sink_of(out.x));
-  });
+  const ScanParts parts = chunk_parts(s, workspace + chunk_numbers(s, true), kinds_of(in));
+  find_paces(stream, s, arrays, kept);
+  walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
+  differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of(out.x));
   sum_parts(stream, s, in, parts, out);
 }
 

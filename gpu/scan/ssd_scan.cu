@@ -688,6 +688,7 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
   work.parts.scalars = work.parts.steps + part_rows(s) * kinds_of(in);
   work.parts.sharers = s.group * tiles;
   work.parts.tiles = tiles;
+  work.parts.kinds = kinds_of(in);
   work.parts.several = s.batch * static_cast<int>(blocks_for(s.chunks, sections_for(s))) * tiles;
   with_kind(in, s, [&](auto lanes, auto lagged) {
     launch_backward<lanes(), lagged()>(stream(), s, arrays, work, sink_of(out.x));

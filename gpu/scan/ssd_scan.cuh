@@ -33,7 +33,7 @@ struct ScanParts {
   float* shared;   // [B,T,groups,sharers,2N]: of dB and dC
   float* steps;    // [B,T,H,tiles,kinds]
   float* scalars;  // [H,2,several]: of dA_log and dD
-  int sharers, tiles, several;
+  int sharers, tiles, several, kinds;
 };
 /// Adds the parts, in order, and hands out every gradient but that of x.
 void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts,

@@ -1,6 +1,7 @@
 // Times of the fused cores on the GPU at the sizes of the reference models: captured programs, launched back to back.
 #include <benchmark/benchmark.h>
 
+#include <cmath>
 #include <functional>
 
 #include "core/autograd/tape.h"
@@ -99,6 +100,22 @@ void scan(benchmark::State& state, std::int64_t batch, std::int64_t length, std:
   gpu()->set_precision(Precision::fp32);
 }
 
+void delta_rule(benchmark::State& state, std::int64_t batch, std::int64_t length, std::int64_t heads,
+                std::int64_t width) {
+  if (missing(state)) return;
+  Bench bench;
+  gpu()->set_precision(state.range(1) == 0 ? Precision::fp32 : Precision::tf32);
+  const Shape shape{batch, length, heads, width}, steps{batch, length, heads};
+  const double reach = 1.0 / std::sqrt(static_cast<double>(width));
+  bench.run(state,
+            {bench.tensor(shape), bench.tensor(shape, -reach, reach), bench.tensor(shape),
+             bench.tensor(steps, 0.1, 0.9), bench.tensor(steps, -0.2, 0.0)},
+            state.range(0) != 0, [&](Tape& tape, const std::vector<Var>& in) {
+              return delta_scan(tape, {in[0], in[1], in[2], in[3], in[4], reach});
+            });
+  gpu()->set_precision(Precision::fp32);
+}
+
 void attention(benchmark::State& state, std::int64_t batch, std::int64_t length, std::int64_t heads,
                std::int64_t width) {
   if (missing(state)) return;
@@ -145,6 +162,7 @@ BENCHMARK_CAPTURE(ridge, prefix_16x64x4_r24_P32, Mode::prefix, 16, 64, 4, 24, 32
 BENCHMARK_CAPTURE(scan, mamba2_8x2048x14_N64, 8, 2048, 14, 64)->Apply(both_precisions);
 BENCHMARK_CAPTURE(scan, mamba2_8x2048x14_N16, 8, 2048, 14, 16)->Apply(both_precisions);
 BENCHMARK_CAPTURE(scan, mamba2_16x64x4_N16, 16, 64, 4, 16)->Apply(both_precisions);
+BENCHMARK_CAPTURE(delta_rule, gated_8x2048x7_K64, 8, 2048, 7, 64)->Apply(both_precisions);
 BENCHMARK_CAPTURE(attention, reference_8x2048x7_D64, 8, 2048, 7, 64)->Apply(both);
 BENCHMARK_CAPTURE(attention, reference_16x64x4_D32, 16, 64, 4, 32)->Apply(both);
 BENCHMARK_CAPTURE(norm, gated_16384x896, 16384, 896)->Apply(both);

@@ -105,6 +105,11 @@ void add_delta_cases(std::vector<OpCase>& cases) {
     cases.push_back(delta(rule, {1, 101, 2, 17, 16}));
     cases.push_back(delta(rule, {1, 65, 1, 32, 63}));
   }
+  for (const Rule& rule : {deltanet, gated}) {
+    cases.push_back(delta(rule, {2, 257, 3, 17, 33}));
+    cases.push_back(delta(rule, {1, 1000, 3, 63, 15}));
+    cases.push_back(delta(rule, {1, 192, 2, 64, 64}));
+  }
   cases.push_back(delta(by_channel, {1, 63, 2, 9, 33}));
   cases.push_back(delta(linear, {1, 37, 2, 7, 5}));
   cases.push_back(delta(retention, {1, 37, 2, 65, 5}));

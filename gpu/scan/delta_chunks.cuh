@@ -1,0 +1,18 @@
+// The door to the delta rule by chunks.
+#pragma once
+#include "core/backend/delta.h"
+
+namespace afterglow::scan {
+
+/// Whether the rule goes by chunks, from its sizes alone.
+bool goes_by_chunks(const DeltaInputs& in);
+/// Numbers that the forward pass by chunks keeps, and the backward pass.
+std::int64_t delta_chunk_memory(const DeltaInputs& in);
+std::int64_t delta_chunk_workspace(const DeltaInputs& in);
+/// `exact`: products as accurate as float32, otherwise of numbers rounded to tf32.
+void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
+                     const Tensor& state, bool resume);
+void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy,
+                              float* workspace, const DeltaGrads& out);
+
+}  // namespace afterglow::scan
