@@ -170,8 +170,8 @@ struct RunStatus {
   std::string preset, title;
   std::uint64_t seed = 0;
   std::int64_t step = 0, final_step = 0;
-  std::int64_t oldest_step = 0;  ///< how far back one can go: 0, or where the snapshot stood that the run goes on from
-  std::int64_t latest_step = 0;  ///< how far on without training anything new: beyond `step` after a rewind
+  std::int64_t oldest_step = 0;   ///< how far back one can go: 0, or where the snapshot stood that the run goes on from
+  std::int64_t latest_step = 0;   ///< how far on without training anything new: beyond `step` after a rewind
   std::int64_t rebuilds_to = -1;  ///< the step that is being made again from the recipe; -1: none
   bool running = false, finished = false, stopped_non_finite = false;
   std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`
@@ -181,13 +181,13 @@ struct RunStatus {
   std::int64_t device_bytes = 0, history_bytes = 0;
   double steps_per_second = 0;
   double speed_limit = 0;  ///< steps a second at most; 0: as fast as it goes
-  std::string task;  ///< "system prompt · 4 bindings · T 64"
+  std::string task;        ///< "system prompt · 4 bindings · T 64"
   MeasureNames measures;
   std::vector<Setting> settings;
   std::vector<RunCurves> runs;     ///< the current run last, up to `step`; earlier ones and branches before it
   std::optional<RunCurves> ahead;  ///< the current run up to `latest_step`, where that lies beyond `step`
   std::vector<Event> events;
-  std::string recipe;       ///< JSON text that makes this state again
+  std::string recipe;        ///< JSON text that makes this state again
   std::uint64_t opened = 0;  ///< how many runs have been opened, this one included
   std::string view;          ///< how the figure showed it that this run was opened from, JSON; empty: from none
 };

@@ -96,15 +96,19 @@ TEST_F(TimeBar, TheTopBarRestartsStepsRunsAndChangesTheSpeed) {
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
+/// The value of the first command of that name that the top bar sends.
+std::string value_of(TimeBar& test, const std::string& name) {
+  for (const Command& command : all_of_the_top_bar(test)) {
+    if (command.name == name) return command.value;
+  }
+  return "";
+}
+
 TEST_F(TimeBar, TheStepButtonTrainsAsManyAsTheFieldSays) {
   window.state.step_count = "200";
-  for (const Command& command : all_of_the_top_bar(*this)) {
-    if (command.name == "step") EXPECT_EQ(command.value, "{\"count\":200}");
-  }
+  EXPECT_EQ(value_of(*this, "step"), "{\"count\":200}");
   window.state.step_count = "many";
-  for (const Command& command : all_of_the_top_bar(*this)) {
-    if (command.name == "step") EXPECT_EQ(command.value, "{\"count\":1}") << "what is no number is one step";
-  }
+  EXPECT_EQ(value_of(*this, "step"), "{\"count\":1}") << "what is no number is one step";
 }
 
 TEST_F(TimeBar, FromTheSlowestSpeedAClickGoesToTheFastest) {
@@ -112,10 +116,7 @@ TEST_F(TimeBar, FromTheSlowestSpeedAClickGoesToTheFastest) {
     Observation o = samples::training_at(150);
     o.speed_limit = limit;
     show(o);
-    for (const Command& command : all_of_the_top_bar(*this)) {
-      if (command.name == "speed") return command.value;
-    }
-    return std::string();
+    return value_of(*this, "speed");
   };
   EXPECT_EQ(value_of_speed(0), "{\"by\":-1}");
   EXPECT_EQ(value_of_speed(10), "{\"by\":-1}");
