@@ -355,11 +355,11 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
 }  // namespace
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption noticed;
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision))) {
     throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
   }
-  const Interruption interruption;
   json rows = json::array();
   const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);
   for (const Case* one : chosen(cases, options.name)) one->run();

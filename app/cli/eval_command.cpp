@@ -48,6 +48,7 @@ std::string padded(std::string text, std::size_t width) {
 }  // namespace
 
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption noticed;
   const SavedRun moment = open_saved_run(options.snapshot);
   if (!moment.snapshot)
     throw Error(ExitCode::bad_input, options.snapshot + ": eval needs trained weights; give a snapshot (.safetensors)");
@@ -56,9 +57,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const nlohmann::json config = task_of(options, moment.snapshot->recipe);
   nlohmann::json cells = nlohmann::json::array();
   std::vector<double> bindings, lengths, accuracies;
-  const Interruption interruption;
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
-    interruption.check("after " + std::to_string(cells.size()) + " numbers");
+    Interruption::check("after " + std::to_string(cells.size()) + " numbers");
     const std::unique_ptr<Task> task = make_task(task_config);
     if (task->vocab() > run->trainer().model().vocab()) {
       throw Error(ExitCode::bad_input, "task " + task->name() + " uses " + std::to_string(task->vocab()) +

@@ -73,14 +73,13 @@ Recipe recipe_for(std::string_view preset, const PaperSettings& settings) {
 /// Trains a plot's presets, one after the other, all with the plot's seed.
 void train_presets(const PaperPlot& plot, PaperSettings& settings, const CommonOptions& common, Output& output) {
   if (plot.presets.empty()) return;
-  const Interruption interruption;
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   for (const std::string_view preset : plot.presets) {
     Recipe recipe = recipe_for(preset, settings);
     if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
     TrainingRun run(recipe, *backend, 0);
     while (!run.finished() && run.train_step()) {
-      interruption.check("at step " + std::to_string(run.step()) + " of " + recipe.name);
+      Interruption::check("at step " + std::to_string(run.step()) + " of " + recipe.name);
       const double share = static_cast<double>(run.step()) / static_cast<double>(recipe.training.steps);
       output.progress(recipe.name, share, [&] { return std::to_string(run.step()); });
     }
@@ -100,12 +99,11 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
                                      "; there are 0 to " + std::to_string(plot.figures - 1));
   }
   train_presets(plot, settings, common, output);
-  const Interruption interruption;
   nlohmann::json written = nlohmann::json::array();
   for (std::size_t number = 0; number < plot.figures; ++number) {
     if (options.number >= 0 && static_cast<std::size_t>(options.number) != number) continue;
     const Figure figure = plot.make(number, settings, [&](double share) {
-      interruption.check("in the midst of " + std::string(plot.id));
+      Interruption::check("in the midst of " + std::string(plot.id));
       output.progress(std::string(plot.id), (static_cast<double>(number) + share) / static_cast<double>(plot.figures),
                       [&] { return std::to_string(number + 1) + "/" + std::to_string(plot.figures); });
     });
@@ -217,13 +215,12 @@ const PlotKind& kind_of_name(const std::string& name) {
 }
 
 /// Trains to the step that is asked for: so many steps, the step that the recipe shows, or its end.
-void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until,
-                         const Interruption& interruption, Output& output) {
+void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until, Output& output) {
   const TrainingRun& run = analysed.run();
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   while (last >= 0 ? run.step() < last : !run.finished()) {
     if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
-    interruption.check("at step " + std::to_string(run.step()) + ", before the plot was made");
+    Interruption::check("at step " + std::to_string(run.step()) + ", before the plot was made");
     const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may move the end
     output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),
                     [&] { return std::to_string(run.step()) + "/" + std::to_string(target); });
@@ -245,12 +242,12 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
 }  // namespace
 
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption noticed;
   if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
   const PlotKind& kind = kind_of_name(options.kind);
   require_path(options);
   if (!kind.needs_model && !options.layer.empty())
     throw Error(ExitCode::usage, "plot " + options.kind + " is an experiment without a model and takes no --layer");
-  const Interruption interruption;
   if (!kind.needs_model) return write_plot(kind, deep_observation(), options, -1, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
@@ -258,9 +255,9 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   AnalysedRun analysed(saved, *backend);
   const int layer = layer_of_name(options.layer, analysed.describe().model);
-  if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, interruption, output);
+  if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, output);
   const Observation observation = observe(analysed, options, layer);
-  interruption.check("before the plot was written");
+  Interruption::check("before the plot was written");
   return write_plot(kind, observation, options, layer, common, output);
 }
 

@@ -137,10 +137,10 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
 }  // namespace
 
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption interruption;  // until everything is written
   const SavedRun saved = starting_run(options.start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   make_folder(options.out);
-  const Interruption interruption;  // until everything is written
   AnalysedRun analysed(saved, *backend);
   TrainingRun& run = analysed.run();
   const std::size_t parameters = run.trainer().parameters().count();

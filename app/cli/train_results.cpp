@@ -122,7 +122,12 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
   const std::string stem = snapshot_stem(run.recipe(), run.step());
   const Existing existing = existing_files(common);
   TrainResults results;
-  results.snapshot = write_or_rescue(run.snapshot(), options.out, common);
+  const auto write = [&] { return write_or_rescue(run.snapshot(), options.out, common); };
+  try {
+    results.snapshot = write();
+  } catch (const std::bad_alloc&) {
+    results.snapshot = write();  // what the first attempt took is free again, and more may be by now
+  }
   if (!run.failure().empty())
     throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());
   try {
@@ -138,7 +143,7 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
     throw Error(error.code(), std::string(error.what()) + ". The snapshot is written: " + results.snapshot.string());
   } catch (const std::bad_alloc&) {
     throw Error(ExitCode::out_of_memory,
-                "not enough memory for the figures. The snapshot is written: " + results.snapshot.string());
+                "not enough memory for all results. The snapshot is written: " + results.snapshot.string());
   }
   return results;
 }

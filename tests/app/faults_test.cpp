@@ -61,6 +61,23 @@ TEST_F(Faults, ASnapshotThatCannotBeWrittenIsKeptElsewhere) {
   EXPECT_EQ(read_snapshot(folder_ / "small_seed3_step2.safetensors").step, 2);
 }
 
+// From the step on that is kept first, a training never ends without a snapshot.
+TEST_F(Faults, MissingMemoryLosesNoTraining) {
+  const std::string longer =
+      "train --recipe small.json --device cpu --threads 1 --no-figures --until 38 --force --out out";
+  bool has_happened = true, was_kept = false;
+  for (long number = 3000; has_happened && number < 10'000'000; number += number / 25) {
+    fs::remove_all(folder_ / "out");
+    const std::string fault = "malloc " + std::to_string(number);
+    const FaultResult result = run_with(fault, longer);
+    has_happened = result.has_happened;
+    const bool is_kept = !files("out", ".safetensors").empty();
+    EXPECT_TRUE(is_kept || !was_kept) << fault << ": " << result.err;
+    was_kept = was_kept || is_kept;
+  }
+  EXPECT_TRUE(was_kept);
+}
+
 TEST_F(Faults, ThreadsMayBeMissing) {
   const FaultResult result = run_with("thread 1 on", training);
   EXPECT_TRUE(result.has_happened);
