@@ -3,6 +3,8 @@
 
 #include <cublas_v2.h>
 
+#include <utility>
+
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 
@@ -172,8 +174,23 @@ void* CudaBackend::operand_memory(std::size_t bytes) {
     // The smaller one stays until the end: programs captured with it still use it.
     lane_->operands = allocate(bytes + bytes / 2);
     lane_->operand_bytes = bytes + bytes / 2;
+    lane_->operands_recorded = false;
   }
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(lane_->stream, &status), "asking whether a program is recorded");
+  if (status != cudaStreamCaptureStatusNone) lane_->operands_recorded = true;
   return lane_->operands;
+}
+
+bool CudaBackend::give_back_operands() {
+  bool any = false;
+  for (Lane* lane : {&main_, &side_}) {
+    if (lane->operands == nullptr || lane->operands_recorded) continue;
+    free_memory(std::exchange(lane->operands, nullptr));
+    lane->operand_bytes = 0;
+    any = true;
+  }
+  return any;
 }
 
 CudaMemory CudaBackend::memory() const {
@@ -191,7 +208,11 @@ bool CudaBackend::supports(DType dtype) const { return dtype != DType::f64; }
 void* CudaBackend::allocate(std::size_t bytes) {
   stream();
   void* address = nullptr;
-  const cudaError_t status = cudaMalloc(&address, bytes > 0 ? bytes : 1);
+  cudaError_t status = cudaMalloc(&address, bytes > 0 ? bytes : 1);
+  if (status == cudaErrorMemoryAllocation && give_back_operands()) {
+    cudaGetLastError();
+    status = cudaMalloc(&address, bytes > 0 ? bytes : 1);
+  }
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
@@ -208,14 +229,17 @@ void* CudaBackend::allocate(std::size_t bytes) {
 }
 
 void CudaBackend::release(void* address) {
-  const auto entry = sizes_.find(address);
-  if (entry == sizes_.end()) return;
+  if (!sizes_.contains(address)) return;
   // Memory goes while sums wait only where a backward pass was broken off.
   norm_weights_.clear();
   products_.drop_kept_gradients();
   stream();
-  held_ -= entry->second;
-  sizes_.erase(entry);
+  free_memory(address);
+}
+
+void CudaBackend::free_memory(void* address) {
+  held_ -= sizes_.at(address);
+  sizes_.erase(address);
   cudaFree(address);  // a lost device is reported by the next call that can report it
 }
 

@@ -66,7 +66,8 @@ class CudaBackend final : public Backend {
   float* scratch(std::size_t elements) const;
   /// Zero between kernels: a reduction's last block finds itself by them.
   unsigned* tickets() const { return tickets_; }
-  /// Memory for rounded operands of products, at least this large. It grows and never moves under a captured program.
+  /// Memory for rounded operands of products and for what a forward pass keeps while it runs, at least this large. It
+  /// grows and never moves under a captured program.
   void* operand_memory(std::size_t bytes);
   /// Whether what is queued now runs beside the main lane.
   bool is_beside() const { return lane_ == &side_; }
@@ -102,7 +103,12 @@ class CudaBackend final : public Backend {
     unsigned* tickets = nullptr;
     void* operands = nullptr;
     std::size_t operand_bytes = 0;
+    bool operands_recorded = false;  // a captured program uses them
   };
+  /// Releases operand memory that no captured program uses, when something else needs the room; whether there was any.
+  bool give_back_operands();
+  /// Waits until no kernel uses it.
+  void free_memory(void* address);
   void open(Lane& lane);
   void close(Lane& lane);
   void enter(Lane& lane);
