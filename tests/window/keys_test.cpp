@@ -76,6 +76,16 @@ TEST_F(ScriptTest, CommandsComeInOrderWhenTheyAreDue) {
   EXPECT_TRUE(script.is_done());
 }
 
+TEST_F(ScriptTest, APictureShowsItsFrameAndNothingOfWhatComesBehindIt) {
+  Script script =
+      read(R"([{"name": "pause"}, {"name": "screenshot", "value": {"path": "a.png"}}, {"name": "restore"}])");
+  EXPECT_EQ(script.due(1, 1, 1).size(), 2u);
+  EXPECT_FALSE(script.is_done());
+  const auto next = script.due(2, 1, 1);
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].name, "restore");
+}
+
 TEST_F(ScriptTest, WhatIsNoScriptIsRefused) {
   for (const char* text : {"{", "3", R"([{"name": "no_such_command"}])", R"([{"name": "run", "frame": -1}])", R"([7])"})
     EXPECT_THROW(read(text), Error) << text;

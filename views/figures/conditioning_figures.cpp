@@ -238,14 +238,14 @@ std::string conditioning_subtitle(const Observation& observation, const Selectio
     if (!has_systems(observation)) return "click a layer that solves ridge systems in the list on the left";
     const std::int64_t step = observation.solvers->step;
     return layer_name(observation, observation.solvers->layer) + " · " +
-           std::to_string(observation.solvers->conditioning.size()) + " heads" +
+           heads_text(observation.solvers->conditioning.size()) +
            (step == observation.step ? "" : " · as of step " + grouped_number(step));
   }
   int events = 0;
   for (const TokenStep& step : observation.trace->steps) {
     for (const HeadStep& head : step.heads) events += head.jitter > 0;
   }
-  std::string text = std::to_string(head_count(*observation.trace)) + " heads";
+  std::string text = heads_text(head_count(*observation.trace));
   text += events == 0   ? " · no jitter"
           : events == 1 ? " · one jitter event"
                         : " · " + std::to_string(events) + " jitter events";

@@ -81,7 +81,7 @@ std::string gate_subtitle(const Observation& observation, const Selection&) {
   const std::vector<HeadGate>* gates = gates_of(observation);
   if (!gates) return "choose a layer whose memory fades by a gate, such as Gated KalmaNet, Mamba or gated DeltaNet";
   const std::int64_t step = observation.solvers->step;
-  return layer_name(observation, observation.solvers->gate_layer) + " · " + std::to_string(gates->size()) + " heads" +
+  return layer_name(observation, observation.solvers->gate_layer) + " · " + heads_text(gates->size()) +
          mean_text(gates->front()) + (step == observation.step ? "" : " · as of step " + grouped_number(step));
 }
 

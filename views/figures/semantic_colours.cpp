@@ -47,6 +47,8 @@ std::string why_not_yet(const Observation& observation, std::string_view soon) {
   return observation.model.is_forecaster ? "needs " + words_for(LayerTrait::tokens) : std::string(soon);
 }
 
+std::string heads_text(std::size_t heads) { return std::to_string(heads) + (heads == 1 ? " head" : " heads"); }
+
 std::string layer_name(const Observation& observation, int layer) {
   if (layer < 0 || layer >= static_cast<int>(observation.model.layers.size())) return "layer " + std::to_string(layer);
   return observation.model.layers[static_cast<std::size_t>(layer)].label;

@@ -41,6 +41,8 @@ std::string why_not_yet(const Observation& observation, std::string_view soon);
 
 /// The label of a layer, or "layer 7" for an index that the model does not have.
 std::string layer_name(const Observation& observation, int layer);
+/// "1 head", "4 heads".
+std::string heads_text(std::size_t heads);
 
 /// What a figure is about: "layer 1 ska, head 0".
 std::string place_name(const Observation& observation, int layer, int head = -1);
