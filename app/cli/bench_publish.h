@@ -14,7 +14,8 @@ struct PublishCase {
 };
 
 /// What the page asks for with which the window opens: spectrum, power filter, stepper, conditioning, token weights.
-inline constexpr AnalysisSet first_page_analyses = Analysis::spectra | Analysis::trace | Analysis::solvers;
+inline constexpr AnalysisSet first_page_analyses =
+    Analysis::spectra | Analysis::trace | Analysis::probe | Analysis::solvers;
 
 inline constexpr PublishCase publish_cases[] = {
     {"publish tiny, first page", "tiny", first_page_analyses},
