@@ -11,6 +11,10 @@
 #include "tests/views/drawing/null_window.h"
 
 namespace afterglow {
+
+/// In listings of tests.
+void PrintTo(const Preset& preset, std::ostream* out);
+
 namespace {
 
 using nlohmann::json;

@@ -241,7 +241,7 @@ TEST(Palette, FindsPresetsTasksThemesSizesAndLayoutsByName) {
   const auto first = [](const char* text) {
     PageState state;
     CommandQueue commands;
-    state.layouts["wide screen"] = {};
+    state.layouts["lecture hall"] = {};
     state.palette = {true, false, text, 0, 0};
     palette_key(state, commands, ListKey::accept);
     const std::vector<Command> sent = commands.take();
@@ -253,7 +253,7 @@ TEST(Palette, FindsPresetsTasksThemesSizesAndLayoutsByName) {
   EXPECT_EQ(first("light"), R"(theme {"name":"light"})");
   EXPECT_EQ(first("150"), R"(zoom {"to":1.5})");
   EXPECT_EQ(first("page solvers"), R"(workspace {"name":"solvers"})");
-  EXPECT_EQ(first("wide"), R"(layout {"choose":"wide screen"})");
+  EXPECT_EQ(first("lecture"), R"(layout {"choose":"lecture hall"})");
 }
 
 TEST(Palette, ArrowsStayInsideTheList) {
