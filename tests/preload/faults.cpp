@@ -38,6 +38,7 @@ Function next(const char* name) {
 }
 
 std::atomic<long> calls = 0;
+std::atomic<bool> has_begun = false;  // the program itself: libraries that are loaded before it are not its concern
 
 void note_that_it_happened() {
   const char* path = std::getenv("AFTERGLOW_FAULT_FIRED");
@@ -50,7 +51,7 @@ void note_that_it_happened() {
 /// Whether this call is one that has to fail.
 bool must_fail(const char* name) {
   static const Fault fault = read_fault();
-  if (fault.number == 0 || std::strcmp(fault.name, name) != 0) return false;
+  if (!has_begun || fault.number == 0 || std::strcmp(fault.name, name) != 0) return false;
   const long call = ++calls;
   if (call != fault.number && !(fault.goes_on && call > fault.number)) return false;
   if (call == fault.number) note_that_it_happened();
@@ -66,6 +67,14 @@ bool fails_with(const char* name, int error) {
 }  // namespace
 
 extern "C" {
+
+// Called by the program's first instructions, when all libraries are there and before its own initialisers run.
+int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(), void (*fini)(),
+                      void (*end)(), void* stack) {
+  using Start = int (*)(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
+  has_begun = true;
+  return next<Start>("__libc_start_main")(main, argc, argv, init, fini, end, stack);
+}
 
 void* malloc(std::size_t size) {
   static const auto real = next<void* (*)(std::size_t)>("malloc");
