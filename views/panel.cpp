@@ -159,7 +159,7 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
   if (is_on) canvas.fill_rect(box, frame.px(5), mixed(theme.raised, theme.accent, 0.18));
   if (!is_on && press.hovered) canvas.fill_rect(box, frame.px(5), theme.raised);
   row_text(frame.look, canvas, box, label,
-           {tiny_size, FontFace::regular, is_on || press.hovered ? theme.text : theme.dim, Anchor::middle});
+           {tiny_size, FontFace::regular, is_on || press.hovered ? theme.text : theme.dim, Anchor::middle, true});
   draw_icon(canvas, icon, {box.x + frame.px(6), box.y + frame.px(5), frame.px(10), frame.px(10)},
             press.hovered ? theme.text : theme.dim);
   if (press.hovered && !hint.empty()) hint_box(frame, box, hint);

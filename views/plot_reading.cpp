@@ -146,7 +146,7 @@ std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y) {
     if (!cell || (map->nan_is_blank && std::isnan(cell->value))) return {};
     const auto place = [](int index, const std::vector<std::string>& names) {
       const std::string number = std::to_string(index);
-      return static_cast<std::size_t>(index) < names.size() ? names[static_cast<std::size_t>(index)] + " · " + number
+      return static_cast<std::size_t>(index) < names.size() ? number + " " + names[static_cast<std::size_t>(index)]
                                                             : number;
     };
     return {{map->name, number_text(cell->value, 4), Role::text, true},

@@ -15,7 +15,7 @@ struct PublishCase {
 
 /// What the page asks for with which the window opens: spectrum, power filter, stepper, conditioning, token weights.
 inline constexpr AnalysisSet first_page_analyses =
-    Analysis::spectra | Analysis::trace | Analysis::probe | Analysis::solvers;
+    Analysis::spectra | Analysis::trace | Analysis::solvers | Analysis::probe;
 
 inline constexpr PublishCase publish_cases[] = {
     {"publish tiny, first page", "tiny", first_page_analyses},

@@ -26,7 +26,7 @@ namespace {
 using nlohmann::json;
 constexpr const char* window_examples =
     "Examples:\n"
-    "  afterglow                                   the window, training the tiny preset\n"
+    "  afterglow                                   the window, training the few-modes preset\n"
     "  afterglow --preset ssm-ska --device cuda    another preset; `afterglow info` lists them\n"
     "  afterglow figure.svg                        reopen the moment a figure shows\n"
     "  afterglow train --preset tiny --out out     train without a window\n"

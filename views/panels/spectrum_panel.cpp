@@ -33,9 +33,9 @@ double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rec
                             canvas.text_width(text, frame.px(tiny_size), FontFace::mono);
       if (needed > row.width) text = text.substr(0, text.find(' '));
       const double value =
-          row_text(frame.look, canvas, row, text, {tiny_size, FontFace::mono, theme.text, Anchor::end});
+          row_text(frame.look, canvas, row, text, {tiny_size, FontFace::mono, theme.text, Anchor::end, true});
       row_text(frame.look, canvas, {row.x, row.y, row.width - value - frame.px(6), row.height}, rows[i].label,
-               {small_size, FontFace::regular, theme.dim, Anchor::start});
+               {small_size, FontFace::regular, theme.dim, Anchor::start, true});
     }
     card_target(frame, rows[i].card, row);
   }
@@ -58,7 +58,7 @@ void draw_gain_note(const Frame& frame, const Rect& area) {
   if (static_cast<double>(lines.size()) * height > area.height) return;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     row_text(frame.look, canvas, {area.x, area.y + static_cast<double>(i) * height, area.width, height}, lines[i],
-             {tiny_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
+             {tiny_size, FontFace::regular, frame.look.theme->faint, Anchor::start, true});
   }
 }
 

@@ -197,5 +197,17 @@ TEST_F(ContextMenu, StaysInsideTheWindow) {
   }
 }
 
+TEST_F(ContextMenu, OfTheTrainingThrowsRunsAway) {
+  window.show(samples::several_runs());
+  open("training", "training_loss");
+  const MenuItem *present = item("Throw this run away"), *earlier = item("Throw run 2 · without SKA away");
+  ASSERT_TRUE(present && earlier);
+  EXPECT_EQ(present->command.name, "discard");
+  EXPECT_EQ(present->command.value, "{}");
+  EXPECT_EQ(nlohmann::json::parse(earlier->command.value)["run"], "run 2 · without SKA");
+  open("spectrum", "");
+  EXPECT_EQ(item("Throw this run away"), nullptr);
+}
+
 }  // namespace
 }  // namespace afterglow
