@@ -75,6 +75,8 @@ void run_view(CommandContext& context, const Command& command) {
   const std::string panel = get_string(view, "panel", std::nullopt, where), plot = get_string(view, "plot", "", where);
   if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
   PageState& page = context.page;
+  PlotState zoomed;
+  zoom_to(zoomed, view);  // refuses what makes no sense before anything has changed
   if (!plot.empty()) zoom_to(page.plots[plot], view);
   run_window_command(
       context, {"workspace", json{{"name", get_string(view, "page", std::string(home_of(panel).id), where)}}.dump()});

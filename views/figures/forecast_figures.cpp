@@ -227,7 +227,7 @@ std::string forecast_subtitle(const Observation& observation, const Selection&) 
   const ForecastView* view = observation.forecast.get();
   if (!view)
     return observation.model.is_forecaster ? "the first window is forecast within seconds"
-                                           : "needs " + words_for(LayerTrait::series);
+                                           : "input, truth and prediction need " + words_for(LayerTrait::series);
   if (view->windows.empty()) return "no window has been forecast yet";
   const ForecastWindow& window = view->windows.front();
   const std::string when = window.first.empty() ? "" : " · " + window.first + " to " + window.last;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/engine/recipe/recipe.h"
+
 namespace afterglow {
 
 Ink layer_ink(std::string_view kind) {
@@ -40,7 +42,9 @@ std::string why_no_layer(const Observation& observation, LayerTrait trait) {
   for (const LayerSummary& layer : observation.model.layers) {
     if (shows(layer.kind, trait)) return "the first look comes within seconds";
   }
-  return observation.model.layers.empty() ? "nothing has been opened yet" : "needs " + words_for(trait);
+  if (observation.model.layers.empty()) return "nothing has been opened yet";
+  const Preset* preset = first_preset_that_shows(trait);
+  return "needs " + words_for(trait) + (preset ? "; the preset " + preset->name + " has one" : "");
 }
 
 std::string why_not_yet(const Observation& observation, std::string_view soon) {

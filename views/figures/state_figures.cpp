@@ -40,8 +40,8 @@ Figure plane_of(const Observation& observation, const Selection& selection,
     scatter.marker = Marker::circle;
     for (const std::complex<double>& mode : state->eigenvalues) {
       if (!std::isfinite(std::abs(mode))) continue;
-      scatter.points.push_back(
-          {mode.real(), mode.imag(), state->head == chosen ? 5.0 : 3.0, head_ink(state->head), false, "", ""});
+      scatter.points.push_back({mode.real(), mode.imag(), state->head == chosen ? 5.0 : 3.0, head_ink(state->head),
+                                false, "state_spectrum", ""});
     }
     figure.series.emplace_back(std::move(scatter));
   }
@@ -51,7 +51,7 @@ Figure plane_of(const Observation& observation, const Selection& selection,
 /// How long each mode lasts; modes that do not fade at all have no place on the axis.
 Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
   Figure figure;
-  figure.id = "state_half_lives";
+  figure.id = "state_spectrum_half_lives";
   figure.title = "Half-lives";
   figure.subtitle = "a dot for each mode of the state";
   figure.x.label = "head";
@@ -69,7 +69,7 @@ Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
       const double half_life = mode_times(mode).half_life;
       if (half_life > 0 && std::isfinite(half_life))
         scatter.points.push_back(
-            {static_cast<double>(state->head), half_life, 3, head_ink(state->head), false, "", ""});
+            {static_cast<double>(state->head), half_life, 3, head_ink(state->head), false, "half_life", ""});
     }
   }
   if (!scatter.points.empty()) figure.series.emplace_back(std::move(scatter));

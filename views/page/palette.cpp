@@ -75,18 +75,24 @@ std::optional<json> typed_value(std::string_view typed, const json& example) {
     } else {
       fields >> text;
     }
-    const std::optional<json> field = typed_field(text, example.contains(key) ? example[key] : json());
+    std::replace(key.begin(), key.end(), '.', '/');
+    const json::json_pointer place("/" + key);
+    const std::optional<json> field = typed_field(text, example.contains(place) ? example[place] : json());
     if (!field) return std::nullopt;
-    value[key] = *field;
+    value[place] = *field;
     text.clear();
   }
   return value;
 }
 
-/// An example as one types it: "count=1".
-std::string typed_text(const json& example) {
+/// An example as one types it: "count=1", inside of another field "selection.head=0".
+std::string typed_text(const json& example, const std::string& prefix = "") {
   std::string text;
   for (const auto& [key, value] : example.items()) {
+    if (value.is_object()) {
+      text += (text.empty() ? "" : " ") + typed_text(value, prefix + key + ".");
+      continue;
+    }
     std::string field;
     if (value.is_array()) {
       for (const json& element : value)
@@ -95,7 +101,7 @@ std::string typed_text(const json& example) {
       field = value.is_string() ? value.get<std::string>() : value.dump();
     }
     if (field.find(' ') != std::string::npos) field = '"' + field + '"';
-    text += (text.empty() ? "" : " ") + key + "=" + field;
+    text += (text.empty() ? "" : " ") + prefix + key + "=" + field;
   }
   return text;
 }

@@ -492,7 +492,7 @@ TEST(EmptyPanels, SayWhyAndWhatToDo) {
   Observation o = samples::nothing();
   EXPECT_EQ(spectrum_subtitle(o, {}), "nothing has been opened yet");
   o.model.layers = {{"0 mamba2", "layers.0.mixer", "mamba2", "", 10, 0, 0}};
-  EXPECT_NE(spectrum_subtitle(o, {}).find("\"preset\""), std::string::npos) << spectrum_subtitle(o, {});
+  EXPECT_NE(spectrum_subtitle(o, {}).find("the preset "), std::string::npos) << spectrum_subtitle(o, {});
   o.model.layers.push_back({"1 ska", "layers.1.mixer", "ska", "", 10, 4, 0});
   EXPECT_NE(spectrum_subtitle(o, {}).find("within seconds"), std::string::npos) << spectrum_subtitle(o, {});
   for (const PlotKind& kind : plot_kinds()) {

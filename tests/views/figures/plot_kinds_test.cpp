@@ -60,7 +60,7 @@ TEST(PlotKinds, NeedNothingButTheirAnalyses) {
 TEST(PlotKinds, ShowLessWhereNothingIsAnalysed) {
   for (const PlotKind& kind : plot_kinds()) {
     bool differs = false;
-    for (const Observation& o : {samples::mid_training(), samples::forecast()})
+    for (const Observation& o : {samples::mid_training(), samples::forecast(), samples::attention_trace()})
       differs = differs || drawn(kind, o) != drawn(kind, seen_by(o, 0));
     EXPECT_EQ(differs, kind.analyses != 0) << kind.id;
   }
