@@ -167,10 +167,10 @@ TEST_F(Losses, OutputThatDoesNotArriveIsAFailure) {
 }
 
 TEST_F(Losses, MissingMemoryIsFiveAndSaysHowMuch) {
-  const ProgramResult result = train("--set batch=4096 --set task.length=4096", "ulimit -v 1500000;");
+  const ProgramResult result = train("--set batch=4096 --set task.length=4096", "ulimit -v 3000000;");
   EXPECT_EQ(result.code, 5) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("are needed"), HasSubstr("are free"), HasSubstr("ulimit -v")));
-  const ProgramResult json_result = train("--json --set batch=4096 --set task.length=4096", "ulimit -v 1500000;");
+  const ProgramResult json_result = train("--json --set batch=4096 --set task.length=4096", "ulimit -v 3000000;");
   EXPECT_EQ(json_result.code, 5);
   EXPECT_EQ(parsed(json_result)["code"], 5);
 }

@@ -421,7 +421,8 @@ struct ExportedView : WindowCommandsTest {
   ~ExportedView() override { std::filesystem::remove_all(folder); }
   std::filesystem::path exported(const std::string& plot, const std::string& format) {
     const std::filesystem::path path = folder / (plot + "." + format);
-    run("export", nlohmann::json{{"plot", plot}, {"path", path.string()}, {"formats", {format}}}.dump());
+    const char* what = find_plot_kind(plot) ? "panel" : "plot";
+    run("export", nlohmann::json{{what, plot}, {"path", path.string()}, {"formats", {format}}}.dump());
     EXPECT_TRUE(std::filesystem::exists(path)) << (page.notes.empty() ? "" : page.notes.back().text);
     return path;
   }

@@ -134,6 +134,7 @@ TEST_F(Workflow, TheKeyboardAloneExportsAPlotThroughItsMenu) {
   sleep_seconds(0.5);
   key("Down");
   key("Down");
+  key("Down");
   key("Return");
   const fs::path folder = home / "Documents" / "Afterglow";
   EXPECT_TRUE(wait_until(20, [&] {

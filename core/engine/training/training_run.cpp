@@ -7,13 +7,21 @@
 #include <map>
 
 #include "core/engine/training/setting_check.h"
-#include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {
 
 namespace {
+
+/// "0.0007", "1000", "1e+07": as short as a mark on a curve can be.
+std::string short_number(double value) {
+  constexpr double largest_whole = 1e7;
+  const bool is_whole = value == std::floor(value) && std::abs(value) < largest_whole;
+  char text[32];
+  std::snprintf(text, sizeof text, is_whole ? "%.0f" : "%.3g", value);
+  return text;
+}
 
 Command set_command(const std::string& key, double value, bool is_live = false) {
   nlohmann::json fields{{"key", key}, {"to", value}};
@@ -311,7 +319,7 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
     if (value.value("live", false)) continue;
     const auto key = value.at("key").get<std::string>();
     const auto to = value.at("to").get<double>();
-    curves.marks.push_back({timed.step, labels[key] + " " + number_text(before[key], 3) + " → " + number_text(to, 3)});
+    curves.marks.push_back({timed.step, labels[key] + " " + short_number(before[key]) + " → " + short_number(to)});
     before[key] = to;
   }
   return curves;
