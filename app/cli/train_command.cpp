@@ -53,7 +53,17 @@ void train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& i
 struct Ending {
   bool interrupted = false;
   double steps_per_second = 0;
+  RunCurves curves;  ///< of the whole training, also where an earlier step counts
 };
+
+/// Where the held-out result was best; the end without `patience`.
+void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
+  const TrainingRun& run = analysed.run();
+  if (run.chosen_step() == run.step()) return;
+  output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
+              std::to_string(run.chosen_step()) + ", which counts");
+  analysed.go_to(run.chosen_step());
+}
 
 /// Trains to the run's end, which a command of the recipe may move, or to the step `until`; shows how far it is.
 Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interruption& interruption,
@@ -73,6 +83,10 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interrupt
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
     });
+    output.end_progress();
+    ending.steps_per_second = speed();
+    ending.curves = run.curves();
+    go_to_chosen_step(analysed, output);
   } catch (const Error& error) {
     output.end_progress();
     keep_what_is_left(run, options, common, error);
@@ -81,19 +95,8 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interrupt
     keep_what_is_left(run, options, common,
                       Error(ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length."));
   }
-  output.end_progress();
-  ending.steps_per_second = speed();
   ending.interrupted = interruption.wanted();
   return ending;
-}
-
-/// Where the held-out result was best; the end without `patience`.
-void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
-  const TrainingRun& run = analysed.run();
-  if (run.chosen_step() == run.step()) return;
-  output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
-              std::to_string(run.chosen_step()) + ", which counts");
-  analysed.go_to(run.chosen_step());
 }
 
 /// The numbers of a trained model.
@@ -150,15 +153,13 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
   const Ending ending = train_and_show(analysed, until, interruption, options, common, output);
-  const RunCurves curves = run.curves();
-  go_to_chosen_step(analysed, output);
-  const TrainResults results = write_results(analysed, curves, options, common, interruption);
+  const TrainResults results = write_results(analysed, ending.curves, options, common, interruption);
   const auto require_end = [&] {
     interruption.check("at step " + std::to_string(run.step()) +
                        ", which is saved; go on with: afterglow train --resume " + results.snapshot.string());
   };
   if (interruption.is_urgent()) require_end();
-  const Outcome outcome = outcome_of(run, curves);
+  const Outcome outcome = outcome_of(run, ending.curves);
   print_outcome(outcome, results, run.step(), ending.steps_per_second, output);
   if (ending.interrupted) require_end();
   nlohmann::json result = {{"steps", run.step()},

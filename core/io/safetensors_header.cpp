@@ -224,8 +224,15 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   return header;
 }
 
+// No JSON array or object is made here: their destructors allocate, and without memory that would end the program before
+// a snapshot is written.
 std::string format_header(const Header& header) {
   const auto escaped = [](const std::string& text) { return Json(text).dump(); };
+  const auto listed = [](const auto& sizes) {
+    std::string text;
+    for (const auto size : sizes) text += (text.empty() ? "" : ",") + std::to_string(size);
+    return "[" + text + "]";
+  };
   std::string result = "{";
   if (!header.metadata.empty()) {
     result += "\"__metadata__\":{";
@@ -235,7 +242,7 @@ std::string format_header(const Header& header) {
   }
   for (const HeaderEntry& entry : header.entries) {
     result += escaped(entry.name) + ":{\"dtype\":\"" + name_of(entry.type) +
-              "\",\"shape\":" + Json(entry.shape).dump() + ",\"data_offsets\":[" + std::to_string(entry.begin) + "," +
+              "\",\"shape\":" + listed(entry.shape) + ",\"data_offsets\":[" + std::to_string(entry.begin) + "," +
               std::to_string(entry.end) + "]},";
   }
   if (result.back() == ',') result.pop_back();

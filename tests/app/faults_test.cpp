@@ -73,7 +73,7 @@ TEST_F(Faults, MissingMemoryLosesNoTraining) {
     has_happened = result.has_happened;
     const bool is_kept = !files("out", ".safetensors").empty();
     EXPECT_TRUE(is_kept || !was_kept) << fault << ": " << result.err;
-    was_kept = was_kept || is_kept;
+    was_kept = was_kept || (is_kept && result.code != 0);  // some allocations of the start can be done without
   }
   EXPECT_TRUE(was_kept);
 }

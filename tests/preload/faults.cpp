@@ -38,7 +38,13 @@ Function next(const char* name) {
 }
 
 std::atomic<long> calls = 0;
-std::atomic<bool> has_begun = false;  // the program itself: libraries that are loaded before it are not its concern
+std::atomic<bool> has_begun = false;  // main: what CUDA's libraries do before it crashes without memory
+int (*real_main)(int, char**, char**) = nullptr;
+
+int counted_main(int argc, char** argv, char** environment) {
+  has_begun = true;
+  return real_main(argc, argv, environment);
+}
 
 void note_that_it_happened() {
   const char* path = std::getenv("AFTERGLOW_FAULT_FIRED");
@@ -68,12 +74,12 @@ bool fails_with(const char* name, int error) {
 
 extern "C" {
 
-// Called by the program's first instructions, when all libraries are there and before its own initialisers run.
+// Called by the program's first instructions.
 int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(), void (*fini)(),
                       void (*end)(), void* stack) {
   using Start = int (*)(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
-  has_begun = true;
-  return next<Start>("__libc_start_main")(main, argc, argv, init, fini, end, stack);
+  real_main = main;
+  return next<Start>("__libc_start_main")(counted_main, argc, argv, init, fini, end, stack);
 }
 
 void* malloc(std::size_t size) {
