@@ -193,7 +193,7 @@ struct PageState {
   bool presenting = false;       ///< no controls, large type
   bool is_blank = false;         ///< while presenting: nothing at all
   bool hides_controls = false;
-  bool is_locked = false;  ///< controls stay hidden, and keys and mouse change nothing of the run
+  bool is_locked = false;    ///< controls stay hidden, and keys and mouse change nothing of the run
   std::string theme_before;  ///< to go back to afterwards
   TimeFocus time_focus = TimeFocus::steps;
   PaletteState palette;

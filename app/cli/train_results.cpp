@@ -137,8 +137,8 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
                                            to_json(run.recipe()).dump(2) + "\n", existing);
     if (!options.figures || interruption.is_urgent()) return results;
     results.figure_folder = make_figure_folder(options.out, stem, common.force);
-    write_figures(analysed.observe(all_analyses), {.overwrite = common.force, .shows_title = options.titles}, interruption,
-                  results);
+    write_figures(analysed.observe(all_analyses), {.overwrite = common.force, .shows_title = options.titles},
+                  interruption, results);
   } catch (const Error& error) {
     throw Error(error.code(), std::string(error.what()) + ". The snapshot is written: " + results.snapshot.string());
   } catch (const std::bad_alloc&) {

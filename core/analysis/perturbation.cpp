@@ -115,7 +115,8 @@ std::optional<Perturbation> measure(const TrueOperator& truth, const RowMajor& d
   const double least = singular.back();
   // A^ - A = (E_M - A E_G) (G~ + E_G)^-1: exact, and without the cancellation of a difference (eq. 41).
   const RowMajor numerator = dM - truth.A * dG;
-  const RowMajor change = solve_with_full_pivoting(Eigen::MatrixXd(gram.transpose()), numerator.transpose()).transpose();
+  const RowMajor change =
+      solve_with_full_pivoting(Eigen::MatrixXd(gram.transpose()), numerator.transpose()).transpose();
   if (!change.allFinite()) return std::nullopt;
   result.operator_change = norm_of(change);
   const double kappa = truth.norm_gram / truth.min_gram;

@@ -224,8 +224,8 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   return header;
 }
 
-// No JSON array or object is made here: their destructors allocate, and without memory that would end the program before
-// a snapshot is written.
+// No JSON array or object is made here: their destructors allocate, and without memory that would end the program
+// before a snapshot is written.
 std::string format_header(const Header& header) {
   const auto escaped = [](const std::string& text) { return Json(text).dump(); };
   const auto listed = [](const auto& sizes) {
@@ -241,9 +241,8 @@ std::string format_header(const Header& header) {
     result += ',';
   }
   for (const HeaderEntry& entry : header.entries) {
-    result += escaped(entry.name) + ":{\"dtype\":\"" + name_of(entry.type) +
-              "\",\"shape\":" + listed(entry.shape) + ",\"data_offsets\":[" + std::to_string(entry.begin) + "," +
-              std::to_string(entry.end) + "]},";
+    result += escaped(entry.name) + ":{\"dtype\":\"" + name_of(entry.type) + "\",\"shape\":" + listed(entry.shape) +
+              ",\"data_offsets\":[" + std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]},";
   }
   if (result.back() == ',') result.pop_back();
   result += '}';

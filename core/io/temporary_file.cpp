@@ -27,7 +27,7 @@ bool is_named_here(int descriptor) {
 
 bool is_temporary(const std::string& name) { return name.starts_with(prefix) && name.ends_with(suffix); }
 
-/// Whoever holds the lock writes it still; a file system without locks says nothing, and the file stays.
+/// The process that holds the lock writes it still; a file system without locks says nothing, and the file stays.
 void remove_if_stale(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());

@@ -125,7 +125,8 @@ Figure smallest_figure(const Observation& observation, const Selection& selectio
   name_probed_ridge(figure, observation, shift);
   add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return smallest_with(head, shift); });
   if (const HeadSpectrum* head = selected_head(observation, selection); head && head->ridge + shift > 0) {
-    figure.reference_lines.push_back({Orientation::horizontal, head->ridge + shift, "ridge ε", Role::dim, Dash::dashed});
+    figure.reference_lines.push_back(
+        {Orientation::horizontal, head->ridge + shift, "ridge ε", Role::dim, Dash::dashed});
   }
   add_jitter(figure, *observation.trace);
   return figure;

@@ -499,8 +499,8 @@ std::string race_subtitle(const Observation& observation, const Selection&) {
       arrived < race->contestants
           ? std::to_string(arrived) + " of " + std::to_string(race->contestants) + " layers, others on their way · "
           : "";
-  return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) + " · d " +
-         std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
+  return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) +
+         " · d " + std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
          (has_trained(*race) ? "" : " · initial weights");
 }
 

@@ -76,7 +76,7 @@ class InfluenceMeasurement {
     std::unique_ptr<JacobianMeasure> measure;
   };
   std::deque<Job> jobs_;
-  DeepExperiment deep_;      // made once; it knows nothing of the model
+  DeepExperiment deep_;  // made once; it knows nothing of the model
   bool working_ = false;
   std::shared_ptr<InfluenceView> view_;
   std::shared_ptr<const InfluenceView> finished_, partial_;

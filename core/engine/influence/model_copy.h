@@ -1,5 +1,5 @@
-// The weights and settings of a trainer's model at one step, in a model of their own, so that they can be measured piece
-// by piece while training goes on.
+// The weights and settings of a trainer's model at one step, in a model of their own, so that they can be measured
+// piece by piece while training goes on.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,5 @@
-// The memory race beside a training: layers at initial weights run once, those of the model again whenever their weights
-// are others.
+// The memory race beside a training: layers at initial weights run once, those of the model again whenever their
+// weights are others.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

@@ -89,10 +89,10 @@ struct InfluenceView {
   std::int64_t step = 0;  ///< training step of the weights
   int tokens = 0;         ///< T of the sequence
   std::vector<int> sources;
-  int directions = 0;                    ///< random cotangents for each block; 0: exact norms
-  std::vector<InfluenceTail> blocks;     ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
-  std::vector<InfluenceTail> fixed;      ///< with the routing held fixed: |w_ts|, mean of the heads
-  std::vector<RoutingView> routing;      ///< one for each mixer that has token weights
+  int directions = 0;                 ///< random cotangents for each block; 0: exact norms
+  std::vector<InfluenceTail> blocks;  ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
+  std::vector<InfluenceTail> fixed;   ///< with the routing held fixed: |w_ts|, mean of the heads
+  std::vector<RoutingView> routing;   ///< one for each mixer that has token weights
   std::shared_ptr<const std::vector<DeepProfile>> deep;  ///< null until the experiment has been made
   bool is_complete = false;                              ///< nothing of this measurement is still to come
 };

@@ -217,73 +217,50 @@ class TheoryAnalysis final : public RunAnalysis {
   bool is_stale_ = true;
 };
 
-/// While training goes on a measurement is finished before the next begins; one of other settings is dropped.
-class InfluenceAnalysis final : public RunAnalysis {
+/// What is measured piece by piece on a copy of the weights. While training goes on a measurement is finished before
+/// the next begins; one of other settings is dropped. `begin` starts it anew, `result` is what it fills.
+template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+class MeasuredAnalysis final : public RunAnalysis {
  public:
-  explicit InfluenceAnalysis(AnalysisSubject& of) : of_(&of) {}
+  explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override {
     return measurement_ && !is_stale_ && !measurement_->working() && measurement_->step() == of_->step();
   }
   bool is_awaited() const override { return is_awaited_; }
   void advance(const AnalysisResults&) override {
-    if (!measurement_)
-      measurement_ = std::make_unique<InfluenceMeasurement>(of_->run->recipe().model, of_->run->trainer());
+    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
     if (measurement_->working() && !is_stale_) {
       if (!measurement_->advance()) is_awaited_ = false;
       return;
     }
-    measurement_->config = of_->influence;
     is_stale_ = false;
-    measurement_->begin(of_->probe->now().index);
+    begin(*measurement_, *of_);
   }
   void update(const AnalysisResults& found) override {
     while (!is_current()) advance(found);
   }
   void publish(AnalysisResults& results) const override {
-    if (measurement_) results.influence = measurement_->newest();
+    if (measurement_) results.*result = measurement_->newest();
   }
   void forget(std::int64_t) override { is_stale_ = true; }
   void ask_again() override { is_stale_ = is_awaited_ = true; }
 
  private:
   AnalysisSubject* of_;
-  std::unique_ptr<InfluenceMeasurement> measurement_;  // made when the first one begins
-  bool is_stale_ = true;                               // weights or settings changed since it began
+  std::unique_ptr<Measurement> measurement_;  // made when the first one begins
+  bool is_stale_ = true;                      // weights or settings changed since it began
   bool is_awaited_ = true;
 };
 
-class RaceAnalysis final : public RunAnalysis {
- public:
-  explicit RaceAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override {
-    return measurement_ && !is_stale_ && !measurement_->working() && measurement_->step() == of_->step();
-  }
-  bool is_awaited() const override { return is_awaited_; }
-  void advance(const AnalysisResults&) override {
-    if (!measurement_)
-      measurement_ = std::make_unique<RaceMeasurement>(of_->run->recipe().model, of_->run->trainer());
-    if (measurement_->working() && !is_stale_) {
-      if (!measurement_->advance()) is_awaited_ = false;
-      return;
-    }
-    is_stale_ = false;
-    measurement_->begin(of_->influence.race);
-  }
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
-  }
-  void publish(AnalysisResults& results) const override {
-    if (measurement_) results.race = measurement_->newest();
-  }
-  void forget(std::int64_t) override { is_stale_ = true; }
-  void ask_again() override { is_stale_ = is_awaited_ = true; }
-
- private:
-  AnalysisSubject* of_;
-  std::unique_ptr<RaceMeasurement> measurement_;  // made when the first one begins
-  bool is_stale_ = true;                          // weights or settings changed since it began
-  bool is_awaited_ = true;
-};
+void begin_influence(InfluenceMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.config = subject.influence;
+  measurement.begin(subject.probe->now().index);
+}
+void begin_race(RaceMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.influence.race);
+}
+using InfluenceAnalysis = MeasuredAnalysis<InfluenceMeasurement, begin_influence, &AnalysisResults::influence>;
+using RaceAnalysis = MeasuredAnalysis<RaceMeasurement, begin_race, &AnalysisResults::race>;
 
 bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
 

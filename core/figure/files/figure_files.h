@@ -31,8 +31,8 @@ std::vector<std::filesystem::path> write_figure(const Figure& figure, const std:
                                                 SizePreset preset = SizePreset::one_column,
                                                 const WriteOptions& options = {});
 
-/// The recipe in an exported SVG, PDF, PNG or CSV file; nothing when it carries none. Throws Error(bad_input) for a file
-/// that is missing, larger than 256 MiB, of another kind or damaged.
+/// The recipe in an exported SVG, PDF, PNG or CSV file; nothing when it carries none. Throws Error(bad_input) for a
+/// file that is missing, larger than 256 MiB, of another kind or damaged.
 std::optional<std::string> read_recipe(const std::filesystem::path& path);
 
 /// "svg", "pdf", "png", "csv"; nothing for anything else. Case does not matter, nor a leading dot.

@@ -329,8 +329,7 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   EXPECT_EQ(race->source, 3);
   ASSERT_EQ(race->entries.size(), 3u) << "mamba2 from the start, and both mixers of the model as trained";
   for (std::size_t i = 0; i < first->blocks.size(); ++i) EXPECT_EQ(first->blocks[i].values, second->blocks[i].values);
-  for (std::size_t i = 0; i < 3; ++i)
-    EXPECT_EQ(race->entries[i].tail.values, second_race->entries[i].tail.values);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(race->entries[i].tail.values, second_race->entries[i].tail.values);
   analysed.train_step();
   EXPECT_FALSE(analysed.is_current(Analysis::influence));
 }

@@ -26,7 +26,8 @@ namespace {
 
 using Seen = std::shared_ptr<const Observation>;
 
-/// Waits until an observation fulfils a condition; fails after minutes, for sanitizers make everything twenty times slower.
+/// Waits until an observation fulfils a condition; fails after minutes, for sanitizers make everything twenty times
+/// slower.
 Seen wait_for(const Session& session, const std::function<bool(const Observation&)>& condition) {
   for (int i = 0; i < 40000; ++i) {
     Seen seen = session.observe();
