@@ -14,7 +14,7 @@
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 #include "views/page/page.h"
 
 namespace afterglow {

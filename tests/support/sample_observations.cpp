@@ -487,6 +487,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.theory = theory_of(o.step);
   o.depth = depth_of(o.step);
   o.trajectory = trajectory_of(step);
+  o.made_at.fill(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
 }
@@ -494,6 +495,29 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
 }  // namespace
 
 Observation training_at(std::int64_t step) { return training(step, 4, 16, 64); }
+
+Observation seen_by(Observation o, AnalysisSet analyses) {
+  if (!has(analyses, Analysis::spectra)) {
+    o.spectra = nullptr;
+    o.spectrum_history.clear();
+  }
+  if (!has(analyses, Analysis::trace)) {
+    o.trace = nullptr;
+    o.token_weights = nullptr;
+    o.trajectory = nullptr;
+    o.forecast = nullptr;
+    o.memory = nullptr;
+  }
+  if (!has(analyses, Analysis::probe)) o.probe = nullptr;
+  if (!has(analyses, Analysis::solvers)) o.solvers = nullptr;
+  if (!has(analyses, Analysis::theory)) {
+    o.theory = nullptr;
+    o.depth = nullptr;
+  }
+  if (!has(analyses, Analysis::influence)) o.influence = nullptr;
+  if (!has(analyses, Analysis::race)) o.race = nullptr;
+  return o;
+}
 
 Observation nothing() { return {}; }
 

@@ -228,8 +228,11 @@ void AnalysedRun::forget_results(std::int64_t after) {
 
 AnalysisResults AnalysedRun::results() const {
   AnalysisResults results;
-  for (const auto& analysis : analyses_) {
-    if (analysis) analysis->publish(results);
+  for (const AnalysisInfo& row : analysis_table()) {
+    const RunAnalysis* analysis = find(row.analysis);
+    if (!analysis) continue;
+    analysis->publish(results);
+    results.made_at[place_of(row.analysis)] = analysis->made_at();
   }
   return results;
 }

@@ -25,7 +25,8 @@ class SpectraAnalysis final : public RunAnalysis {
       : of_(&of),
         interval_(std::max(min_spectrum_interval,
                            of.run->recipe().training.steps / static_cast<std::int64_t>(spectrum_history_length))) {}
-  bool is_current() const override { return spectra_ && spectra_->step == of_->step(); }
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return spectra_ ? spectra_->step : -1; }
   void update(const AnalysisResults&) override {
     const auto end = past_end();
     spectra_ = of_->observer->spectra(end == history_.begin() ? nullptr : std::prev(end)->get());
@@ -68,7 +69,8 @@ class SpectraAnalysis final : public RunAnalysis {
 class TraceAnalysis final : public RunAnalysis {
  public:
   explicit TraceAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return trace_ && trace_->step == of_->step(); }
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return trace_ ? trace_->step : -1; }
   void update(const AnalysisResults&) override {
     trace_ = of_->observer->trace(of_->traced_part);
     token_weights_ = of_->observer->token_weights(of_->traced_part);
@@ -105,7 +107,8 @@ class TraceAnalysis final : public RunAnalysis {
 class ForecastAnalysis final : public RunAnalysis {
  public:
   explicit ForecastAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return forecast_ && forecast_->step == of_->step(); }
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return forecast_ ? forecast_->step : -1; }
   void update(const AnalysisResults&) override {
     const auto window = static_cast<std::int64_t>(of_->probe->now().index);
     auto forecast = std::make_shared<ForecastView>(*view_forecast(of_->run->trainer(), window));
@@ -139,7 +142,8 @@ class ProbeAnalysis final : public RunAnalysis {
  public:
   explicit ProbeAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return is_answered() && !accuracy_is_old_; }
-  bool is_answered() const override { return probe_ && probe_->step == of_->step(); }
+  bool is_answered() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return probe_ ? probe_->step : -1; }
   void update(const AnalysisResults& found) override {
     probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, found.spectra.get());
     accuracy_ = probe_->accuracy_after;
@@ -170,7 +174,8 @@ class ProbeAnalysis final : public RunAnalysis {
 class SolverAnalysis final : public RunAnalysis {
  public:
   explicit SolverAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return solvers_ && solvers_->step == of_->step(); }
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return solvers_ ? solvers_->step : -1; }
   void update(const AnalysisResults&) override {
     part_ = of_->traced_part;
     take(*of_->observer->solvers(part_));
@@ -196,7 +201,8 @@ class SolverAnalysis final : public RunAnalysis {
 class TheoryAnalysis final : public RunAnalysis {
  public:
   explicit TheoryAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return !is_stale_ && depth_ && depth_->step == of_->step(); }
+  bool is_current() const override { return !is_stale_ && made_at() == of_->step(); }
+  std::int64_t made_at() const override { return depth_ ? depth_->step : -1; }
   void update(const AnalysisResults&) override {
     is_stale_ = false;
     theory_ = of_->prober->theory(of_->probe->now(), of_->theory_part, of_->theory_head);
@@ -225,6 +231,10 @@ class MeasuredAnalysis final : public RunAnalysis {
   explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override {
     return measurement_ && !is_stale_ && !measurement_->working() && measurement_->step() == of_->step();
+  }
+  std::int64_t made_at() const override {
+    const auto found = measurement_ ? measurement_->newest() : nullptr;
+    return found ? found->step : -1;
   }
   bool is_awaited() const override { return is_awaited_; }
   void advance(const AnalysisResults&) override {

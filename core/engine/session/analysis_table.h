@@ -45,6 +45,8 @@ class RunAnalysis {
   /// Makes it anew, whole. `found` is what all analyses have published so far.
   virtual void update(const AnalysisResults& found) = 0;
   virtual void publish(AnalysisResults& results) const = 0;
+  /// The step that it was found of; -1: nothing was found.
+  virtual std::int64_t made_at() const = 0;
   /// Weights or settings have changed: nothing that was found is current, and of the past what is later than step
   /// `after` is forgotten (-1: all).
   virtual void forget(std::int64_t after) = 0;

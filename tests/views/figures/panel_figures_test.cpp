@@ -14,7 +14,7 @@
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/spectrum_figures.h"

@@ -1,25 +1,18 @@
-// The one table of families, and how a card is found.
-#include "views/cards/formula_card.h"
+// How a card is found.
+#include "views/plots/formula_card.h"
 
 #include <algorithm>
 #include <cctype>
 
 #include "core/figure/math/math_text.h"
-#include "views/cards/families.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
-
-namespace {
-
-constexpr std::array families{training_cards,  spectrum_cards, sequence_cards,        solver_cards,
-                              influence_cards, theory_cards,   spectral_memory_cards, setting_cards};
-
-}  // namespace
 
 const std::vector<FormulaCard>& formula_cards() {
   static const std::vector<FormulaCard> cards = [] {
     std::vector<FormulaCard> all;
-    for (const auto family : families) all.insert(all.end(), family().begin(), family().end());
+    for (const auto family : plot_families) all.insert(all.end(), family().cards.begin(), family().cards.end());
     return all;
   }();
   return cards;

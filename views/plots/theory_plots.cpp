@@ -1,13 +1,15 @@
-// Cards of Echo's theorems beside measurements.
+// Plots and cards of Echo's theorems beside measurements.
 #include <array>
 
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
-#include "views/cards/families.h"
-#include "views/cards/shared_numbers.h"
+#include "views/figures/depth_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/theory_figures.h"
+#include "views/plots/families.h"
+#include "views/plots/shared_numbers.h"
 
 namespace afterglow {
 
@@ -31,6 +33,61 @@ std::string state_size_numbers(const Observation& o, const Selection&) {
                  " B a token: equal after " + number_text(t->crossing, 4)
            : "";
 }
+
+// Theory is shown of the model that is being probed.
+constexpr AnalysisSet theory = Analysis::probe | Analysis::spectra | Analysis::theory;
+
+constexpr std::array plots{
+    PlotKind{.id = "perturbation",
+             .title = "Perturbation",
+             .about = "What noise in the statistics does to operator and eigenvalues, with bounds.",
+             .analyses = theory,
+             .subtitle = theory_subtitle,
+             .prepare = perturbation_figures,
+             .needs = LayerTrait::koopman_heads,
+             .smallest = {260, 170}},
+    PlotKind{.id = "filter_theory",
+             .title = "Filter, in theory",
+             .about = "Norms of the powers, what the filter costs, and when it helps.",
+             .analyses = theory,
+             .subtitle = theory_subtitle,
+             .prepare = filter_theory_figures,
+             .needs = LayerTrait::koopman_heads,
+             .smallest = {240, 170}},
+    PlotKind{.id = "linear_gap",
+             .title = "Linear attention",
+             .about = "How far linear attention is from ridge retrieval, with the bound.",
+             .analyses = theory,
+             .subtitle = theory_subtitle,
+             .prepare = linear_gap_figures,
+             .needs = LayerTrait::koopman_heads,
+             .smallest = {240, 170}},
+    PlotKind{.id = "query_jacobian",
+             .title = "Query Jacobian",
+             .about = "How the answer moves with its query, with the bounds.",
+             .analyses = theory,
+             .subtitle = theory_subtitle,
+             .prepare = query_jacobian_figures,
+             .needs = LayerTrait::koopman_heads,
+             .smallest = {240, 170}},
+    PlotKind{.id = "gradient_depth",
+             .title = "Gradient norm by depth",
+             .about = "Norms of the loss' gradient at the input of every layer, with the bounds over depth.",
+             .analyses = theory,
+             .subtitle = depth_subtitle,
+             .prepare = depth_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {240, 120}},
+    PlotKind{.id = "state_size",
+             .title = "State size",
+             .about = "Bytes of the state against a key-value cache, and where they cross.",
+             .analyses = theory,
+             .subtitle = theory_subtitle,
+             .prepare = state_size_figures,
+             .needs = LayerTrait::koopman_heads,
+             .smallest = {240, 170},
+             .former_id = "memory"},
+};
 
 constexpr std::array cards{
     FormulaCard{"perturbation", "Perturbation", "|Â − A| ≤ |E_M|/σ + |A| κ |E_G|/σ",
@@ -109,6 +166,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> theory_cards() { return cards; }
+PlotFamily theory_plots() { return {plots, cards}; }
 
 }  // namespace afterglow

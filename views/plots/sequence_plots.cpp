@@ -1,14 +1,43 @@
-// Cards of what happens token by token: the recurrent state, token weights, the probe sequence.
+// Plots and cards of what happens token by token: the recurrent state, token weights, the probe sequence.
 #include <array>
 
-#include "views/cards/families.h"
 #include "views/figures/probe_figures.h"
+#include "views/figures/stepper_figures.h"
+#include "views/figures/token_weights_figures.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
 namespace {
 
 std::string probe_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
+
+constexpr std::array plots{
+    PlotKind{.id = "stepper",
+             .title = "Stepper",
+             .about = "The recurrent state token by token, and what it answers.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = stepper_subtitle,
+             .prepare = stepper_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {190, 150},
+             .moves_tokens = true},
+    PlotKind{.id = "token_weights",
+             .title = "Token weights",
+             .about = "Which tokens each token reads, as if every layer were attention.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = token_weights_subtitle,
+             .prepare = token_weights_figures,
+             .needs = LayerTrait::tokens},
+    PlotKind{.id = "probe",
+             .title = "Probe",
+             .about = "What a sequence is answered, which tokens contribute, and what interventions change.",
+             .analyses = Analysis::probe | Analysis::spectra | Analysis::trace,
+             .subtitle = probe_subtitle,
+             .prepare = probe_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {240, 150}},
+};
 
 constexpr std::array cards{
     FormulaCard{
@@ -94,6 +123,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> sequence_cards() { return cards; }
+PlotFamily sequence_plots() { return {plots, cards}; }
 
 }  // namespace afterglow

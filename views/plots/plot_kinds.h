@@ -1,5 +1,5 @@
 // The plots there are: each turns an observation into figures, without a window. Panels, `afterglow plot` and tests
-// share them.
+// share them. To add one, write its figures and its row, with its card, in the file of its family (families.h).
 #pragma once
 #include <span>
 #include <string>
@@ -32,6 +32,8 @@ struct PlotKind {
   bool moves_points = false;        ///< dots of its figures can be dragged
   bool moves_tokens = false;        ///< arrow keys over it move the token instead of the step
   bool needs_model = true;          ///< false: a fixed experiment, which asks for no model and no training
+  /// The workspace whose last row it joins; empty: it has a place of its own in page/workspaces.cpp.
+  std::string_view workspace = {};
   std::string_view former_id = {};  ///< an earlier name, still read in files, scripts and arguments
 };
 

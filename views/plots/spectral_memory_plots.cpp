@@ -1,12 +1,14 @@
-// Cards of Spectral Memory: the path of training, forecasts, memory tokens.
+// Plots and cards of Spectral Memory: the path of training, forecasts, memory tokens.
 #include <array>
 
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
-#include "views/cards/families.h"
+#include "views/figures/forecast_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/trajectory_figures.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -30,6 +32,47 @@ std::string memory_token_numbers(const Observation& o, const Selection&) {
   if (!o.memory) return "";
   return "M = " + std::to_string(o.memory->tokens) + ", " + grouped_number(o.memory->history_rows) + " rows of history";
 }
+
+constexpr std::array plots{
+    PlotKind{.id = "trajectory",
+             .title = "Trajectory",
+             .about = "The path of training in its first three modes; a click goes back there.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = trajectory_subtitle,
+             .prepare = trajectory_figures,
+             .smallest = {250, 190}},
+    PlotKind{.id = "kl_spectrum",
+             .title = "K-L spectrum",
+             .about = "How few modes hold the path of training, by both strategies.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = kl_spectrum_subtitle,
+             .prepare = kl_spectrum_figures,
+             .smallest = {170, 150}},
+    PlotKind{.id = "temporal_modes",
+             .title = "Temporal modes",
+             .about = "The first modes of training over its steps.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = temporal_modes_subtitle,
+             .prepare = temporal_modes_figures,
+             .smallest = {250, 150}},
+    PlotKind{.id = "forecast",
+             .title = "Forecast",
+             .about = "Input, truth and prediction of a window, channel by channel.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = forecast_subtitle,
+             .prepare = forecast_figures,
+             .needs = LayerTrait::series,
+             .smallest = {215, 130}},
+    PlotKind{.id = "memory_tokens",
+             .title = "Memory tokens",
+             .about = "What the memory of training reads in a window, and who reads it.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = memory_tokens_subtitle,
+             .prepare = memory_tokens_figures,
+             .needs = LayerTrait::training_memory,
+             .smallest = {195, 140},
+             .workspace = "memory"},
+};
 
 constexpr std::array cards{
     FormulaCard{"trajectory", "Trajectory", "Hc = H − mean,  path_k = √(T λ_k) φ_k",
@@ -118,6 +161,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> spectral_memory_cards() { return cards; }
+PlotFamily spectral_memory_plots() { return {plots, cards}; }
 
 }  // namespace afterglow

@@ -1,11 +1,54 @@
-// Cards of influence over the lag, the memory race, routing and deep profiles.
+// Plots and cards of influence over the lag, the memory race, routing and deep profiles.
 #include <array>
 
-#include "views/cards/families.h"
+#include "views/figures/influence_figures.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
 namespace {
+
+constexpr std::array plots{
+    PlotKind{.id = "influence",
+             .title = "Influence tail",
+             .about = "How the influence of a token fades with the lag, beside theory.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = influence_subtitle,
+             .prepare = influence_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {330, 250}},
+    PlotKind{.id = "race",
+             .title = "Memory race",
+             .about = "All layers on one input: tails, recall of a planted token, state and time per token.",
+             .analyses = set_of(Analysis::race),
+             .subtitle = race_subtitle,
+             .prepare = race_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {250, 170}},
+    PlotKind{.id = "routing",
+             .title = "Routing",
+             .about = "What a layer reads, over how many hops, and what it keeps.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = routing_subtitle,
+             .prepare = routing_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {230, 170}},
+    PlotKind{.id = "position_code",
+             .title = "Position code",
+             .about = "The positions that a feedback writes by itself.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = position_code_subtitle,
+             .prepare = position_code_figures,
+             .needs = LayerTrait::feedback},
+    PlotKind{.id = "deep_profiles",
+             .title = "Deep profiles",
+             .about = "Decaying, frozen and increasing influence of 1, 2 and 3 blocks.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = deep_profiles_subtitle,
+             .prepare = deep_profiles_figures,
+             .needs = LayerTrait::feedback,
+             .needs_model = false},
+};
 
 constexpr std::array cards{
     FormulaCard{
@@ -105,6 +148,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> influence_cards() { return cards; }
+PlotFamily influence_plots() { return {plots, cards}; }
 
 }  // namespace afterglow

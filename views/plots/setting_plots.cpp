@@ -1,8 +1,9 @@
-// Cards of what sliders change: the training's settings, and those of layers and interventions by their last name.
+// Plots and cards of what sliders change: the training's settings, and those of layers and interventions by their last
+// name.
 #include <array>
 
 #include "core/figure/axis.h"
-#include "views/cards/families.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -88,6 +89,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> setting_cards() { return cards; }
+PlotFamily setting_plots() { return {{}, cards}; }
 
 }  // namespace afterglow

@@ -1,10 +1,11 @@
-// Cards of conditioning, solvers, gates and gradients of solves.
+// Plots and cards of conditioning, solvers, gates and gradients of solves.
 #include <array>
 
 #include "core/figure/axis.h"
-#include "views/cards/families.h"
-#include "views/cards/shared_numbers.h"
+#include "views/figures/conditioning_figures.h"
 #include "views/figures/solver_figures.h"
+#include "views/plots/families.h"
+#include "views/plots/shared_numbers.h"
 
 namespace afterglow {
 
@@ -17,6 +18,41 @@ std::string race_numbers(const Observation& o, const Selection& s) {
              ? "κ = " + number_text(kappa, 3) + ", 1/u = " + number_text(inverse_unit(selected_arithmetic(o, s)), 3)
              : "";
 }
+
+constexpr std::array plots{
+    PlotKind{.id = "conditioning",
+             .title = "Conditioning",
+             .about = "How close the Gram matrix comes to what each precision can solve.",
+             .analyses = Analysis::probe | Analysis::spectra | Analysis::trace | Analysis::solvers,
+             .subtitle = conditioning_subtitle,
+             .prepare = conditioning_figures,
+             .needs = LayerTrait::ridge_systems,
+             .smallest = {280, 210}},
+    PlotKind{.id = "solver_race",
+             .title = "Solver race",
+             .about = "Residuals of five solvers in four arithmetics, beside what theory promises.",
+             .analyses = set_of(Analysis::solvers),
+             .subtitle = solver_race_subtitle,
+             .prepare = solver_race_figures,
+             .needs = LayerTrait::ridge_systems,
+             .smallest = {240, 150}},
+    PlotKind{.id = "gate",
+             .title = "Gate",
+             .about = "How far back each head's memory reaches, token by token.",
+             .analyses = set_of(Analysis::solvers),
+             .subtitle = gate_subtitle,
+             .prepare = gate_figures,
+             .needs = LayerTrait::gate,
+             .smallest = {250, 150}},
+    PlotKind{.id = "gradient_check",
+             .title = "Gradient check",
+             .about = "Implicit and unrolled gradients of a solve against the exact one.",
+             .analyses = set_of(Analysis::solvers),
+             .subtitle = gradient_check_subtitle,
+             .prepare = gradient_check_figures,
+             .needs = LayerTrait::ridge_systems,
+             .smallest = {250, 150}},
+};
 
 constexpr std::array cards{
     FormulaCard{"conditioning",
@@ -75,6 +111,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> solver_cards() { return cards; }
+PlotFamily solver_plots() { return {plots, cards}; }
 
 }  // namespace afterglow

@@ -1,12 +1,15 @@
-// Cards of the Koopman spectrum, its modes and the power filter.
+// Plots and cards of the Koopman spectrum, its modes and the power filter.
 #include <array>
 #include <cmath>
 #include <complex>
 
 #include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
-#include "views/cards/families.h"
-#include "views/cards/shared_numbers.h"
+#include "views/figures/power_filter_figures.h"
+#include "views/figures/spectrum_figures.h"
+#include "views/figures/state_figures.h"
+#include "views/plots/families.h"
+#include "views/plots/shared_numbers.h"
 
 namespace afterglow {
 
@@ -52,6 +55,42 @@ std::string gain_numbers(const Observation& o, const Selection& s) {
   return number_text(mode_times(head->scale * head->eigenvalues[i]).modulus, 4) + " to the power " +
          std::to_string(power) + " = " + number_text(mode_gain(*head, i, power), 4);
 }
+
+constexpr std::array plots{
+    PlotKind{.id = "spectrum",
+             .title = "Koopman spectrum",
+             .about = "Eigenvalues of the layer's memory in the complex plane, with trails.",
+             .analyses = set_of(Analysis::spectra),
+             .subtitle = spectrum_subtitle,
+             .prepare = spectrum_figures,
+             .needs = LayerTrait::koopman_heads | LayerTrait::koopman_modes,
+             .smallest = {150, 150},
+             .moves_points = true},
+    PlotKind{.id = "power_filter",
+             .title = "Power filter",
+             .about = "What raising the operator to the power K leaves of each mode.",
+             .analyses = set_of(Analysis::spectra),
+             .subtitle = power_filter_subtitle,
+             .prepare = power_filter_figures,
+             .needs = LayerTrait::koopman_heads},
+    PlotKind{.id = "state_spectrum",
+             .title = "State spectrum",
+             .about = "Eigenvalues of what a token leaves of a recurrent state, in the complex plane.",
+             .analyses = set_of(Analysis::spectra),
+             .subtitle = state_spectrum_subtitle,
+             .prepare = state_spectrum_figures,
+             .needs = LayerTrait::state_modes,
+             .smallest = {150, 150}},
+    PlotKind{.id = "state_growth",
+             .title = "State growth",
+             .about = "How large a recurrent state grows, and how many directions it fills, token by token.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = state_growth_subtitle,
+             .prepare = state_growth_figures,
+             .needs = LayerTrait::state_modes,
+             .smallest = {240, 150},
+             .moves_tokens = true},
+};
 
 constexpr std::array cards{
     FormulaCard{"spectrum", "Koopman spectrum", "A_w = L⁻¹ M L⁻ᵀ,  G + εI = L Lᵀ",
@@ -122,6 +161,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> spectrum_cards() { return cards; }
+PlotFamily spectrum_plots() { return {plots, cards}; }
 
 }  // namespace afterglow

@@ -1,5 +1,5 @@
 // Lift and conditioning of the selected head in words.
-#include "views/cards/shared_numbers.h"
+#include "views/plots/shared_numbers.h"
 
 #include "core/figure/axis.h"
 

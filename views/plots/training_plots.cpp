@@ -1,8 +1,9 @@
-// Cards of the curves of training.
+// Plots and cards of the curves of training.
 #include <array>
 
 #include "core/figure/axis.h"
-#include "views/cards/families.h"
+#include "views/figures/training_figures.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -18,6 +19,15 @@ std::string accuracy_numbers(const Observation& o, const Selection&) {
   if (o.runs.empty() || o.runs.back().accuracy.empty()) return "";
   return "now " + number_text(o.runs.back().accuracy.back(), 4);
 }
+
+constexpr std::array plots{
+    PlotKind{.id = "training",
+             .title = "Training",
+             .about = "Accuracy, loss, gradient norms and learning rate of every run.",
+             .analyses = 0,
+             .subtitle = training_subtitle,
+             .prepare = training_figures},
+};
 
 constexpr std::array cards{
     FormulaCard{
@@ -55,6 +65,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-std::span<const FormulaCard> training_cards() { return cards; }
+PlotFamily training_plots() { return {plots, cards}; }
 
 }  // namespace afterglow
