@@ -65,8 +65,32 @@ class SpectraAnalysis final : public RunAnalysis {
   std::shared_ptr<const Spectra> spectra_;
 };
 
-/// The recurrent form of the chosen layer with its token weights, the memory of training, and the path of training.
-class TraceAnalysis final : public RunAnalysis {
+/// The path of training and its memory, which come with what every run shows of one sequence.
+class PathAnalysis : public RunAnalysis {
+ public:
+  void publish(AnalysisResults& results) const override {
+    results.trajectory = trajectory_;
+    results.memory = memory_;
+  }
+  void forget(std::int64_t) override {
+    ask_again();
+    trajectory_.reset();
+    memory_.reset();
+  }
+
+ protected:
+  void take(std::shared_ptr<const TrajectoryView> trajectory, std::shared_ptr<const MemoryView> memory) {
+    trajectory_ = std::move(trajectory);
+    memory_ = std::move(memory);
+  }
+
+ private:
+  std::shared_ptr<const TrajectoryView> trajectory_;
+  std::shared_ptr<const MemoryView> memory_;
+};
+
+/// The recurrent form of the chosen layer with its token weights.
+class TraceAnalysis final : public PathAnalysis {
  public:
   explicit TraceAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return made_at() == of_->step(); }
@@ -75,20 +99,14 @@ class TraceAnalysis final : public RunAnalysis {
     trace_ = of_->observer->trace(of_->traced_part);
     token_weights_ = of_->observer->token_weights(of_->traced_part);
     const bool has_memory = of_->run->trainer().model().memory() != nullptr;
-    trajectory_ = of_->run->trajectory().view(
-        has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch", of_->step());
-    memory_ = of_->observer->memory();
+    take(of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch",
+                                     of_->step()),
+         of_->observer->memory());
   }
   void publish(AnalysisResults& results) const override {
+    PathAnalysis::publish(results);
     results.trace = trace_;
     results.token_weights = token_weights_;
-    results.trajectory = trajectory_;
-    results.memory = memory_;
-  }
-  void forget(std::int64_t) override {
-    ask_again();
-    trajectory_.reset();
-    memory_.reset();
   }
   void ask_again() override {
     trace_.reset();
@@ -99,12 +117,10 @@ class TraceAnalysis final : public RunAnalysis {
   AnalysisSubject* of_;
   std::shared_ptr<const Trace> trace_;
   std::shared_ptr<const TokenWeights> token_weights_;
-  std::shared_ptr<const TrajectoryView> trajectory_;
-  std::shared_ptr<const MemoryView> memory_;
 };
 
 /// What a forecaster has in the place of a trace: its forecasts, with those of the runs laid over them.
-class ForecastAnalysis final : public RunAnalysis {
+class ForecastAnalysis final : public PathAnalysis {
  public:
   explicit ForecastAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return made_at() == of_->step(); }
@@ -113,27 +129,18 @@ class ForecastAnalysis final : public RunAnalysis {
     const auto window = static_cast<std::int64_t>(of_->probe->now().index);
     auto forecast = std::make_shared<ForecastView>(*view_forecast(of_->run->trainer(), window));
     of_->ensemble.compare(*forecast, of_->run->trainer(), window);
-    memory_ = forecast->memory;
+    take(of_->run->trajectory().view("pooled summary of a batch", of_->step()), forecast->memory);
     forecast_ = std::move(forecast);
-    trajectory_ = of_->run->trajectory().view("pooled summary of a batch", of_->step());
   }
   void publish(AnalysisResults& results) const override {
+    PathAnalysis::publish(results);
     results.forecast = forecast_;
-    results.trajectory = trajectory_;
-    results.memory = memory_;
-  }
-  void forget(std::int64_t) override {
-    ask_again();
-    trajectory_.reset();
-    memory_.reset();
   }
   void ask_again() override { forecast_.reset(); }
 
  private:
   AnalysisSubject* of_;
   std::shared_ptr<const ForecastView> forecast_;
-  std::shared_ptr<const TrajectoryView> trajectory_;
-  std::shared_ptr<const MemoryView> memory_;
 };
 
 /// What the probe sequence is answered, with the interventions in force. The accuracy on many sequences takes most of
