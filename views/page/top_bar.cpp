@@ -62,6 +62,7 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
 }
 
 const char* state_word(const Observation& o) {
+  if (o.model.layers.empty() && o.events.empty()) return "Opening";
   if (o.rebuilds_to >= 0) return "Rebuilding";
   if (o.running) return "Training";
   return o.stopped_non_finite ? "Stopped" : o.finished ? "Done" : "Paused";

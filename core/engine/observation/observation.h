@@ -57,6 +57,13 @@ struct RunCurves {
   std::vector<NamedCurve> layer_gradient_norms;  ///< one for each layer, same order as ModelSummary::layers
   Values held_out_step, held_out_accuracy;       ///< own abscissa: evaluated now and then
   std::vector<Mark> marks;
+  std::int64_t parted = -1;  ///< the step at which the present run left this one; -1: they have no past in common
+};
+
+/// A state of the past that is kept as a whole: going back starts there.
+struct KeptState {
+  std::int64_t step = 0;
+  std::string checksum;  ///< 16 hex digits of its weights
 };
 
 /// Koopman operator of one head, from the probe sequence.
@@ -160,9 +167,10 @@ struct RunStatus {
   std::string preset, title;
   std::uint64_t seed = 0;
   std::int64_t step = 0, final_step = 0;
-  std::int64_t oldest_step = 0;   ///< how far back one can go: 0, or where the snapshot stood that the run goes on from
-  std::int64_t latest_step = 0;   ///< how far on without training anything new: beyond `step` after a rewind
-  std::int64_t rebuilds_to = -1;  ///< the step that is being made again from the recipe; -1: none
+  std::int64_t oldest_step = 0;  ///< how far back one can go: 0, or where the snapshot stood that the run goes on from
+  std::int64_t latest_step = 0;  ///< how far on without training anything new: beyond `step` after a rewind
+  std::shared_ptr<const std::vector<KeptState>> kept;  ///< in the order of their steps; null: not known
+  std::int64_t rebuilds_to = -1;                       ///< the step that is being made again from the recipe; -1: none
   bool running = false, finished = false, stopped_non_finite = false;
   std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`
   std::int64_t checksum_step = 0;

@@ -40,6 +40,7 @@ RunStatus status_of(const TrainingRun& run) {
   now.final_step = trainer.config().steps;
   now.oldest_step = run.oldest_step();
   now.latest_step = run.latest_step();
+  now.kept = run.history().kept();
   now.finished = run.finished();
   now.stopped_non_finite = !run.failure().empty();
   now.device = trainer.backend().description();
@@ -100,6 +101,11 @@ void AnalysedRun::forget_ahead() {
   forget_results(run_->step());
 }
 
+void AnalysedRun::go_over_to(const Recipe& other, std::int64_t common) {
+  run_->go_over_to(other, common);
+  forget_results(run_->step());
+}
+
 bool AnalysedRun::is_current(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found == nullptr || found->is_current();
@@ -111,6 +117,12 @@ bool AnalysedRun::is_answered(Analysis analysis) const {
 bool AnalysedRun::is_awaited(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found != nullptr && found->is_awaited();
+}
+void AnalysedRun::await(AnalysisSet analyses) {
+  for (const AnalysisInfo& row : analysis_table()) {
+    RunAnalysis* found = find(row.analysis);
+    if (found && has(analyses, row.analysis)) found->await();
+  }
 }
 void AnalysedRun::update(Analysis analysis) {
   if (RunAnalysis* found = find(analysis)) found->update(results());

@@ -23,11 +23,14 @@ class AnalysedRun {
   void go_to(std::int64_t step);
   void jump_towards(std::int64_t step);
   void forget_ahead();
+  void go_over_to(const Recipe& other, std::int64_t common);
 
   bool is_current(Analysis analysis) const;
   /// As RunAnalysis: something of this step can be shown; the window waits for the result.
   bool is_answered(Analysis analysis) const;
   bool is_awaited(Analysis analysis) const;
+  /// The window begins to look at these.
+  void await(AnalysisSet analyses);
   /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result.
   void update(Analysis analysis);
   void advance(Analysis analysis);

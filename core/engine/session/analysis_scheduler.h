@@ -22,6 +22,8 @@ class AnalysisThrottle {
   void begin(double now);
   /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time.
   bool due(double share, double now) const;
+  /// Seconds since the last one began.
+  double waited(double now) const { return now - last_; }
   /// Notes that one has been made.
   void record(double from, double until);
 
@@ -41,6 +43,7 @@ class AnalysisScheduler {
   /// leaves its part to the others.
   static double part_of(Analysis analysis, AnalysisSet requested);
 
+  AnalysisSet requested() const { return requested_; }
   /// From now on these; at first all. What is new among them is due at once. False where nothing changes.
   bool request(AnalysisSet analyses);
   /// Each of these is due at once: the run, what is asked of it, or whether it trains has changed.
@@ -58,6 +61,9 @@ class AnalysisScheduler {
   /// One piece of each such measurement; true when there is something new to show. A measurement that fails is told
   /// once and given up; it never stops the training.
   bool advance_pieces(AnalysedRun& run);
+  /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
+  /// draws slowly gets them as soon as one that draws fast.
+  void advance_awaited(AnalysedRun& run);
   /// Makes what is due for the next observation. True when at rest more is to follow.
   bool update_due(AnalysedRun& run, bool running);
 

@@ -261,6 +261,9 @@ class MeasuredAnalysis final : public RunAnalysis {
   }
   void forget(std::int64_t) override { is_stale_ = true; }
   void ask_again() override { is_stale_ = is_awaited_ = true; }
+  void await() override {
+    if (measurement_ && measurement_->step() != of_->step()) ask_again();
+  }
 
  private:
   AnalysisSubject* of_;

@@ -59,6 +59,8 @@ class RunAnalysis {
   virtual void advance(const AnalysisResults& found) { update(found); }
   /// Whether the window waits for a result that it has not seen yet; its parts are shown as they come.
   virtual bool is_awaited() const { return false; }
+  /// The window begins to look: what is of another step is measured anew, and waited for.
+  virtual void await() {}
   /// Training has finished a step.
   virtual void after_step() {}
 };

@@ -120,9 +120,9 @@ struct Scheduled {
   Scheduled() { analysed.go_to(3); }
   std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed{{parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend};
-  double now = 1000;
+  double now = 1000, tick = 0;  // between two looks at the clock
   std::string warning;
-  AnalysisScheduler scheduler{[this] { return now; }, [this](const std::string& text) { warning = text; }};
+  AnalysisScheduler scheduler{[this] { return now += tick; }, [this](const std::string& text) { warning = text; }};
 };
 
 TEST(AnalysisScheduler, AtRestQuickAnalysesComeTogetherAndTheOthersOneByOne) {
@@ -174,6 +174,45 @@ TEST(AnalysisScheduler, WhileTrainingEachWaitsForItsTurn) {
   EXPECT_TRUE(test.scheduler.request(Analysis::trace | Analysis::theory));
   test.scheduler.update_due(test.analysed, true);
   EXPECT_TRUE(test.analysed.is_current(Analysis::theory)) << "what the window opens comes at once";
+}
+
+TEST(AnalysisScheduler, WhatTheWindowWaitsForGetsItsShareBetweenTwoObservations) {
+  Scheduled test;
+  test.scheduler.request(set_of(Analysis::race));
+  test.tick = 4e-3;
+  const double start = test.now;
+  double measured = 0;
+  for (int step = 0; step < 10'000 && test.analysed.is_awaited(Analysis::race); ++step) {
+    const double before = test.now;
+    test.scheduler.advance_awaited(test.analysed);
+    measured += test.now - before;
+    EXPECT_LT(test.now - before, 0.08) << "a command does not wait for longer";
+    test.now += 0.02;  // a step of the training
+  }
+  EXPECT_TRUE(test.analysed.is_current(Analysis::race));
+  EXPECT_GT(measured, 0.1);
+  EXPECT_NEAR(measured / (test.now - start), 0.67, 0.15);
+  EXPECT_EQ(test.warning, "");
+}
+
+TEST(AnalysisScheduler, AMeasurementThatTheWindowComesBackToIsOfTheseWeights) {
+  Scheduled test;
+  const auto finish = [&] {
+    while (!test.analysed.is_current(Analysis::race)) test.analysed.advance(Analysis::race);
+    return test.analysed.describe().race;
+  };
+  test.analysed.advance(Analysis::race);
+  ASSERT_TRUE(test.analysed.describe().race) << "that it has begun is seen at once";
+  EXPECT_TRUE(test.analysed.describe().race->entries.empty());
+  test.analysed.train_step();
+  test.analysed.await(set_of(Analysis::race));
+  EXPECT_EQ(finish()->step, test.analysed.run().step());
+  EXPECT_FALSE(test.analysed.is_awaited(Analysis::race));
+  test.analysed.await(set_of(Analysis::race));
+  EXPECT_TRUE(test.analysed.is_current(Analysis::race)) << "nothing has changed since";
+  test.analysed.train_step();
+  test.analysed.await(set_of(Analysis::race));
+  EXPECT_TRUE(test.analysed.is_awaited(Analysis::race));
 }
 
 TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {
