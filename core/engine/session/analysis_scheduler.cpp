@@ -14,7 +14,7 @@ constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, 
 constexpr double share_for_awaited = 0.67;    // for measurements until the window has what it waits for
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
 constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
-constexpr double longest_slice = 0.05;        // the same, where a step takes long: a command does not wait for more
+constexpr double longest_slice = 0.1;         // the same, where a step takes long: a command does not wait for more
 constexpr double move_seconds = 0.1;          // after a command, while a control may still move: only quick answers
 constexpr double steering_seconds = 0.5;      // after a command in which the next one may come
 }  // namespace
