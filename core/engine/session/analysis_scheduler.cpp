@@ -11,10 +11,10 @@ namespace afterglow {
 
 namespace {
 constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
-constexpr double share_for_awaited = 0.67;    // for measurements until the window has what it waits for
+constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
 constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
-constexpr double longest_slice = 0.1;         // the same, where a step takes long: a command does not wait for more
+constexpr double longest_slice = 0.2;         // the same, where a step takes long
 constexpr double move_seconds = 0.1;          // after a command, while a control may still move: only quick answers
 constexpr double steering_seconds = 0.5;      // after a command in which the next one may come
 }  // namespace
@@ -34,7 +34,8 @@ void AnalysisThrottle::record(double from, double until) {
   cost_ = until - from;
 }
 
-AnalysisScheduler::AnalysisScheduler(Clock clock, Warn warn) : clock_(std::move(clock)), warn_(std::move(warn)) {
+AnalysisScheduler::AnalysisScheduler(Clock clock, Warn warn, Interrupt has_mail)
+    : clock_(std::move(clock)), warn_(std::move(warn)), has_mail_(std::move(has_mail)) {
   for (const AnalysisInfo& row : analysis_table()) throttles_.emplace_back(row.min_interval);
 }
 
@@ -108,14 +109,14 @@ bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run)
   return run.is_current(row.analysis) || run.is_awaited(row.analysis);
 }
 
-/// Some steps of a training take longer than all the pieces that a short slice holds.
+/// Some steps of a training take longer than all the pieces that a short slice holds. A command ends it.
 void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run) {
   AnalysisThrottle& throttle = of(row.analysis);
   const double from = clock_(), share = share_of(row.analysis, run);
   const double slice = std::clamp(share * throttle.waited(from), shortest_slice, longest_slice);
   do {
     advance_piece(row, run);
-  } while (is_to_be_measured(row, run) && run.is_awaited(row.analysis) && clock_() - from < slice);
+  } while (is_to_be_measured(row, run) && run.is_awaited(row.analysis) && !has_mail_() && clock_() - from < slice);
   throttle.record(from, clock_());
 }
 

@@ -37,7 +37,10 @@ class AnalysisScheduler {
   using Clock = std::function<double()>;                      ///< seconds
   using Warn = std::function<void(const std::string& text)>;  ///< receives what could not be measured, and why
 
-  AnalysisScheduler(Clock clock, Warn warn);
+  using Interrupt = std::function<bool()>;  ///< whether a command waits
+
+  AnalysisScheduler(
+      Clock clock, Warn warn, Interrupt has_mail = [] { return false; });
 
   /// The part (0 to 1) of the time for all analyses that `analysis` may take when `requested`; what is not requested
   /// leaves its part to the others.
@@ -78,6 +81,7 @@ class AnalysisScheduler {
 
   Clock clock_;
   Warn warn_;
+  Interrupt has_mail_;
   AnalysisSet requested_ = all_analyses, failed_ = 0;
   std::vector<AnalysisThrottle> throttles_;  // row by row of the table
   AnalysisThrottle edits_{0};

@@ -30,7 +30,8 @@ SessionWorker::SessionWorker(std::string recipe, SessionOptions options, Mailbox
     : options_(std::move(options)),
       first_recipe_(std::move(recipe)),
       mailbox_(&mailbox),
-      scheduler_([this] { return seconds(); }, [this](const std::string& text) { report(Severity::warning, text); }) {}
+      scheduler_([this] { return seconds(); }, [this](const std::string& text) { report(Severity::warning, text); },
+                 [this] { return mailbox_->has_mail(); }) {}
 
 double SessionWorker::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
