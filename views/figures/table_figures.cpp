@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "views/figures/sweep_figures.h"
+
 namespace afterglow {
 
 namespace {
@@ -17,17 +19,17 @@ std::vector<std::string> series_of(const TableView& table) {
   return names;
 }
 
-bool has_several_seeds(const std::vector<TableResult>& results) {
+bool has_several_seeds(const std::vector<RunResult>& results) {
   return std::any_of(results.begin(), results.end(),
-                     [&](const TableResult& result) { return result.seed != results.front().seed; });
+                     [&](const RunResult& result) { return result.seed != results.front().seed; });
 }
 
 /// A small dot for each run; a single one lies on its mean and is left out.
-Scatter runs_of(const TableView& table, const std::vector<TableResult>& results, const std::vector<std::string>& names,
+Scatter runs_of(const TableView& table, const std::vector<RunResult>& results, const std::vector<std::string>& names,
                 std::size_t metric) {
   Scatter runs;
   runs.name = "single runs";
-  for (const TableResult& result : results) {
+  for (const RunResult& result : results) {
     const TableRow& row = table.rows[result.row];
     if (!std::isfinite(result.values[metric])) continue;
     ScatterPoint point;
@@ -40,11 +42,11 @@ Scatter runs_of(const TableView& table, const std::vector<TableResult>& results,
   return runs;
 }
 
-Line means_of(const TableView& table, const std::vector<TableResult>& results, const std::string& name, int index,
+Line means_of(const TableView& table, const std::vector<RunResult>& results, const std::string& name, int index,
               std::size_t metric) {
   std::vector<double> x, y;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    const TableSummary summary = summary_of(results, row, metric);
+    const ResultSummary summary = summary_of(results, row, metric);
     if (table.rows[row].series != name || summary.runs == 0) continue;
     x.push_back(table.rows[row].x);
     y.push_back(summary.mean);
@@ -69,9 +71,24 @@ std::vector<AxisTick> ticks_of(const TableView& table) {
   return ticks;
 }
 
+/// How the runs at one place of the axis were trained, mean and spread over their seeds.
+Figure training_of(const TableView& table, const std::vector<RunResult>& results, const AxisTick& place) {
+  const std::string where = table.x_label + " " + place.label + (table.x_unit.empty() ? "" : " " + table.x_unit);
+  Figure figure =
+      training_figure("table_" + table.name + "_training_" + place.label,
+                      where + (has_several_seeds(results) ? " · mean and one standard deviation" : ""), {"loss", ""});
+  const std::vector<std::string> names = series_of(table);
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const std::string& series = table.rows[row].series;
+    const auto colour = static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin());
+    if (table.rows[row].x == place.at) add_training(results, row, series, colour, figure);
+  }
+  return figure;
+}
+
 }  // namespace
 
-std::vector<Figure> table_figures(const TableView& table, const std::vector<TableResult>& results) {
+std::vector<Figure> table_figures(const TableView& table, const std::vector<RunResult>& results) {
   std::vector<Figure> figures;
   for (std::size_t metric = 0; metric < table.metrics.size(); ++metric) {
     Figure figure;
@@ -91,6 +108,10 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<Tabl
     if (!figure.series.empty() && has_several_seeds(results))
       figure.series.emplace_back(runs_of(table, results, names, metric));
     if (!figure.series.empty()) figures.push_back(std::move(figure));
+  }
+  for (const AxisTick& place : ticks_of(table)) {
+    Figure training = training_of(table, results, place);
+    if (!training.series.empty()) figures.push_back(std::move(training));
   }
   return figures;
 }

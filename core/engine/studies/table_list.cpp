@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/studies/sweep.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/training_run.h"
@@ -18,15 +19,6 @@ double accuracy_at(int pairs, TrainingRun& run) {
   nlohmann::json task = run.recipe().task;
   task["bindings"] = pairs;
   return run.trainer().evaluate(512, make_task(task).get());
-}
-
-/// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
-double steps_to_ninety_percent(TrainingRun& run) {
-  const RunCurves curves = run.curves();
-  for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
-    if (curves.held_out_accuracy[i] >= 0.9) return static_cast<double>(curves.held_out_step[i]);
-  }
-  return std::numeric_limits<double>::quiet_NaN();
 }
 
 /// GKA fig. 3a in miniature: how many pairs do two blocks of one kind remember, at which width?
@@ -76,14 +68,6 @@ double accuracy_at_longer_lags(int times, TrainingRun& run) {
   return run.trainer().evaluate(256, make_task(task).get());
 }
 
-double mean_of_last_losses(TrainingRun& run) {
-  const RunCurves curves = run.curves();
-  const std::size_t count = std::min<std::size_t>(100, curves.loss.size());
-  double sum = 0;
-  for (std::size_t i = curves.loss.size() - count; i < curves.loss.size(); ++i) sum += curves.loss[i];
-  return sum / static_cast<double>(count);
-}
-
 /// Sessa section 5 in miniature: long contexts with noise, lags beyond training's, and a short context.
 Table sessa_table() {
   Table table;
@@ -111,7 +95,7 @@ Table sessa_table() {
       {"accuracy", ""}, {"accuracy at 2 x lag", ""}, {"accuracy at 4 x lag", ""}, {"training loss", "nats"}};
   table.measure = [](TrainingRun& run) {
     return std::vector{run.trainer().evaluate(512), accuracy_at_longer_lags(2, run), accuracy_at_longer_lags(4, run),
-                       mean_of_last_losses(run)};
+                       mean_of_last_losses(run, 100)};
   };
   return table;
 }

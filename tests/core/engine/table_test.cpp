@@ -32,7 +32,7 @@ Table small_table() {
   return table;
 }
 
-TableResult result(std::size_t row, std::uint64_t seed, double first) { return {row, seed, 10, "abc", {first, NAN}}; }
+RunResult result(std::size_t row, std::uint64_t seed, double first) { return {row, seed, 10, "abc", {first, NAN}}; }
 
 class Tables : public TemporaryFolder {};
 
@@ -43,10 +43,10 @@ TEST_F(Tables, EveryTableHasRecipesThatBuild) {
     EXPECT_FALSE(table.metrics.empty());
     EXPECT_TRUE(table.measure) << table.name;
     std::set<std::string> files;
-    for (const TableCell& cell : cells_of(table, table.seeds, {})) {
-      EXPECT_TRUE(files.insert(cell.file).second) << cell.file;
+    for (const PlannedRun& cell : runs_of(table, table.seeds, {})) {
+      EXPECT_TRUE(files.insert(cell.name).second) << cell.name;
       ParameterStore store;
-      EXPECT_NO_THROW(make_objective(cell.recipe, store)) << cell.file;
+      EXPECT_NO_THROW(make_objective(cell.recipe, store)) << cell.name;
     }
   }
 }
@@ -56,7 +56,7 @@ TEST_F(Tables, SessaIsComparedUnderMatchedParametersAndSteps) {
   const Table& table = find_table("sessa");
   std::map<std::string, std::int64_t> sizes;
   std::set<std::int64_t> steps;
-  for (const TableCell& cell : cells_of(table, 1, {})) {
+  for (const PlannedRun& cell : runs_of(table, 1, {})) {
     ParameterStore store;
     make_objective(cell.recipe, store);
     const std::string& series = table.rows[cell.row].series;
@@ -79,37 +79,18 @@ TEST_F(Tables, UnknownNamesAreAnsweredWithTheNearest) {
 }
 
 TEST_F(Tables, CellsFollowRowsAndSeedsAndChanges) {
-  const std::vector<TableCell> cells = cells_of(small_table(), 2, {"batch=4"});
+  const std::vector<PlannedRun> cells = runs_of(small_table(), 2, {"batch=4"});
   ASSERT_EQ(cells.size(), 4U);
-  EXPECT_EQ(cells[0].file, "one_2_seed7.json");
-  EXPECT_EQ(cells[3].file, "two_words_4_seed8.json");
+  EXPECT_EQ(cells[0].name, "one_2_seed7");
+  EXPECT_EQ(cells[3].name, "two_words_4_seed8");
   EXPECT_EQ(cells[0].recipe.task["bindings"], 2);
   EXPECT_EQ(cells[1].recipe.seed, 8U);
   EXPECT_EQ(cells[2].recipe.training.batch, 4);
 }
 
-TEST_F(Tables, AResultIsReadBackOnlyForItsOwnRecipe) {
-  const Table table = small_table();
-  TableCell cell = cells_of(table, 1, {"batch=2"}).front();
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(cell.recipe, *backend, 0);
-  while (!run.finished()) ASSERT_TRUE(run.train_step());
-  const TableResult measured = measure(table, cell, run);
-  EXPECT_EQ(measured.values[0], 3.0);
-  EXPECT_FALSE(read_result(folder_, table, cell));
-  write_result(folder_, table, cell, measured);
-  const std::optional<TableResult> read = read_result(folder_, table, cell);
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->checksum, run.trainer().checksum());
-  EXPECT_EQ(read->values[0], 3.0);
-  EXPECT_TRUE(std::isnan(read->values[1]));
-  cell.recipe.training.learning_rate *= 2;
-  EXPECT_FALSE(read_result(folder_, table, cell));
-}
-
 TEST_F(Tables, SummariesAreMeansWithSampleDeviations) {
-  const std::vector<TableResult> results{result(0, 7, 1.0), result(0, 8, 2.0), result(0, 9, NAN), result(1, 7, 5.0)};
-  const TableSummary summary = summary_of(results, 0, 0);
+  const std::vector<RunResult> results{result(0, 7, 1.0), result(0, 8, 2.0), result(0, 9, NAN), result(1, 7, 5.0)};
+  const ResultSummary summary = summary_of(results, 0, 0);
   EXPECT_EQ(summary.runs, 2);
   EXPECT_DOUBLE_EQ(summary.mean, 1.5);
   EXPECT_DOUBLE_EQ(summary.deviation, std::sqrt(0.5));
@@ -119,7 +100,7 @@ TEST_F(Tables, SummariesAreMeansWithSampleDeviations) {
 }
 
 TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
-  const std::vector<TableResult> results{result(0, 7, 0.5), result(0, 8, 0.75), result(1, 7, 5.0)};
+  const std::vector<RunResult> results{result(0, 7, 0.5), result(0, 8, 0.75), result(1, 7, 5.0)};
   const std::vector<std::string> lines = text_of(small_table(), results);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_THAT(lines[0], HasSubstr("parameters"));
@@ -147,12 +128,12 @@ TEST(Table, Etth1TellsBothErrorsOfOnePassOverTheTestWindows) {
 
 // Spectral Memory 4.1: ten epochs of 32 windows, seeds 2019 to 2021, ended by validation after whole epochs.
 TEST(Table, Etth1FollowsThePaper) {
-  const auto cells = cells_of(find_table("etth1"), 3, {});
+  const auto cells = runs_of(find_table("etth1"), 3, {});
   ASSERT_EQ(cells.size(), 36u);
-  for (const TableCell& cell : cells) {
+  for (const PlannedRun& cell : cells) {
     const TrainingConfig& training = cell.recipe.training;
     const std::int64_t windows = 8640 - 96 - cell.recipe.task["horizon"].get<std::int64_t>() + 1;
-    EXPECT_EQ(training.evaluate_every, windows / 32) << cell.file;
+    EXPECT_EQ(training.evaluate_every, windows / 32) << cell.name;
     EXPECT_EQ(training.steps, 10 * training.evaluate_every);
     EXPECT_EQ(training.patience, 3);
     EXPECT_EQ(training.batch, 32);
@@ -160,7 +141,7 @@ TEST(Table, Etth1FollowsThePaper) {
     EXPECT_EQ(training.weight_decay, 0.0);
     EXPECT_GE(cell.recipe.seed, 2019u);
     EXPECT_LE(cell.recipe.seed, 2021u);
-    if (cell.file.starts_with("spectral_memory")) {
+    if (cell.name.starts_with("spectral_memory")) {
       EXPECT_EQ(cell.recipe.model["d_model"], 64);
       EXPECT_EQ(cell.recipe.model["n_components"], 16);
       EXPECT_EQ(cell.recipe.model["memory_tokens"], 4);
