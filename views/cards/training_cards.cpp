@@ -1,6 +1,7 @@
 // Cards of the curves of training.
 #include <array>
 
+#include "core/engine/observation/phase_map_view.h"
 #include "core/figure/axis.h"
 #include "views/cards/families.h"
 
@@ -17,6 +18,12 @@ std::string loss_numbers(const Observation& o, const Selection&) {
 std::string accuracy_numbers(const Observation& o, const Selection&) {
   if (o.runs.empty() || o.runs.back().accuracy.empty()) return "";
   return "now " + number_text(o.runs.back().accuracy.back(), 4);
+}
+
+std::string phase_map_numbers(const Observation& o, const Selection&) {
+  if (!o.phase_map) return "";
+  return std::to_string(o.phase_map->sweep.results.size()) + " of " + std::to_string(size_of(o.phase_map->sweep.axes)) +
+         " runs";
 }
 
 constexpr std::array cards{
@@ -51,7 +58,13 @@ constexpr std::array cards{
                 "AdamW",
                 nullptr,
                 {"step"},
-                "steps"}};
+                "steps"},
+    FormulaCard{
+        "phase_map", "Phase map", "one whole training for each pair of settings",
+        "The colour is what a training from the start with these two settings came to. A dot marks a run that is "
+        "finished; elsewhere the colour is that of a neighbour on a coarser grid, until its own run is there. A "
+        "cell without a colour has no answer. A click on a dot opens that run at its end.",
+        "Afterglow, many runs", phase_map_numbers}};
 
 }  // namespace
 

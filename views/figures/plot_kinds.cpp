@@ -12,6 +12,7 @@
 #include "views/figures/depth_figures.h"
 #include "views/figures/forecast_figures.h"
 #include "views/figures/influence_figures.h"
+#include "views/figures/phase_map_figures.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
@@ -256,6 +257,13 @@ constexpr std::array kinds{
              .prepare = memory_tokens_figures,
              .needs = LayerTrait::training_memory,
              .smallest = {195, 140}},
+    PlotKind{.id = "phase_map",
+             .title = "Phase map",
+             .about = "What trainings over two settings come to, from coarse to fine; a click opens one.",
+             .analyses = static_cast<AnalysisSet>(Analysis::phase_map),
+             .subtitle = phase_map_subtitle,
+             .prepare = phase_map_figures,
+             .smallest = {260, 200}},
 };
 
 }  // namespace

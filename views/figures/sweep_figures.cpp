@@ -115,14 +115,6 @@ std::vector<bool> finished_places(const SweepView& sweep, std::size_t cells) {
 /// "ridge" of "layers.1.ska.ridge": short enough for a legend.
 std::string short_field(const std::string& field) { return field.substr(field.rfind('.') + 1); }
 
-std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row) {
-  const std::vector<std::size_t> place = place_of(axes, row);
-  std::string name;
-  for (std::size_t i = 0; i < axes.size(); ++i)
-    name += (i > 0 ? ", " : "") + short_field(axes[i].field) + " " + value_label(axes[i].values[place[i]]);
-  return name;
-}
-
 /// The losses of a sketch at these steps, between its points by a straight line; NaN beyond its end.
 std::vector<double> losses_at(const TrainingSketch& sketch, const std::vector<double>& steps) {
   std::vector<double> losses;
@@ -142,6 +134,14 @@ std::vector<double> losses_at(const TrainingSketch& sketch, const std::vector<do
 }
 
 }  // namespace
+
+std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row) {
+  const std::vector<std::size_t> place = place_of(axes, row);
+  std::string name;
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    name += (i > 0 ? ", " : "") + short_field(axes[i].field) + " " + value_label(axes[i].values[place[i]]);
+  return name;
+}
 
 void add_with_spread(const Line& mean, std::span<const double> deviation, Figure& figure) {
   figure.series.emplace_back(mean);
@@ -216,7 +216,6 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   map.rows = static_cast<int>(rows);
   map.cols = static_cast<int>(columns);
   map.value = {sweep.metrics[metric].name, sweep.metrics[metric].unit};
-  if (sweep.metrics[metric].is_share) map.value.range = Range{0, 1};
   map.nan_is_blank = true;
   std::vector<double> cells;
   for (std::size_t row = rows; row-- > 0;) {  // the largest value of the axis on top

@@ -19,6 +19,9 @@ std::vector<Figure> sweep_figures(const SweepView& sweep, std::span<const std::s
 /// coarser grid stands in its place.
 Figure phase_figure(const SweepView& sweep, std::size_t metric);
 
+/// "learning_rate 0.001, ridge 0.01": the run in this row.
+std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row);
+
 /// A curve in one colour between two dotted ones, a standard deviation above and below it.
 void add_with_spread(const Line& mean, std::span<const double> deviation, Figure& figure);
 /// Adds the loss over the steps of training: the mean of the runs in this row, and their spread.

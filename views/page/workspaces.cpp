@@ -44,6 +44,7 @@ std::span<const Workspace> workspaces() {
        {{1, {{"trajectory", 1.3}, {"kl_spectrum"}}},
         {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}, {"memory_tokens"}}}},
        LayerTrait::training_memory | LayerTrait::series},
+      {"phase_map", "Phase map", {{1, {{"phase_map"}}}}},
   };
   return list;
 }

@@ -12,7 +12,8 @@ enum class Analysis : unsigned {
   solvers = 8,
   theory = 16,  ///< with the gradient by depth
   influence = 32,
-  race = 64  ///< all layers on one input
+  race = 64,       ///< all layers on one input
+  phase_map = 128  ///< other trainings, over two fields of the recipe: minutes or hours
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -22,6 +23,7 @@ constexpr AnalysisSet operator|(Analysis a, Analysis b) { return set_of(a) | set
 constexpr AnalysisSet operator|(AnalysisSet a, Analysis b) { return a | set_of(b); }
 constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_of(one)) != 0; }
 
+/// Of the present moment: all but those that train runs of their own, which are made where they are asked for by name.
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 
 }  // namespace afterglow

@@ -163,6 +163,7 @@ struct InfluenceView;   ///< influence_view.h: influence against lag of the laye
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
 struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct PhaseMapView;    ///< phase_map_view.h: what other trainings over two fields of the recipe came to
 struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
 
 /// The run as it stands: what it is, where it is and how it came there.
@@ -208,6 +209,7 @@ struct AnalysisResults {
   std::shared_ptr<const TrajectoryView> trajectory;
   std::shared_ptr<const ForecastView> forecast;
   std::shared_ptr<const MemoryView> memory;
+  std::shared_ptr<const PhaseMapView> phase_map;
 };
 
 /// All that a panel may show of one moment.

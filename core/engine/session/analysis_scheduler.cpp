@@ -104,7 +104,7 @@ bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run)
     failed_ = failed_ | row.analysis;
     warn_("the " + std::string(row.name) + " cannot be measured: " + error.what());
   }
-  return run.is_current(row.analysis) || run.is_awaited(row.analysis);
+  return run.has_news(row.analysis);
 }
 
 /// A single piece beside the training, or as many as a frame has time for while the window waits for them.

@@ -14,7 +14,7 @@ namespace {
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t held_out_examples = 256;
 constexpr std::size_t last_steps = 20;
-constexpr double diverged_from = 1.2;  // times the first loss
+constexpr double diverged_from = 1.05;  // times the first loss
 
 /// The larger one; what is unknown does not count.
 double larger(double a, double b) { return std::isnan(a) ? b : std::max(a, b); }

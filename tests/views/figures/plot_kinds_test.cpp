@@ -33,6 +33,7 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   }
   if (!has(analyses, Analysis::influence)) o.influence = nullptr;
   if (!has(analyses, Analysis::race)) o.race = nullptr;
+  if (!has(analyses, Analysis::phase_map)) o.phase_map = nullptr;
   return o;
 }
 
