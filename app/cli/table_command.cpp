@@ -51,10 +51,22 @@ nlohmann::json rows_of(const Table& table, const std::vector<RunResult>& results
   return rows;
 }
 
+/// The table in the size that --set size=small or size=full asks for, which is no field of a recipe. Throws
+/// Error(usage) for a table that has no small one.
+Table sized_table(TableOptions& options) {
+  const Table& named = find_table(options.name);
+  const bool is_small = std::erase(options.assignments, "size=small") > 0;
+  std::erase(options.assignments, "size=full");
+  if (!is_small) return named;
+  if (!named.small) throw Error(ExitCode::usage, "table " + named.name + " has one size only; leave size=small out");
+  return named.small();
+}
+
 }  // namespace
 
-nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output) {
-  const Table& table = find_table(options.name);
+nlohmann::json table(const TableOptions& asked, const CommonOptions& common, Output& output) {
+  TableOptions options = asked;
+  const Table table = sized_table(options);
   StudyRun study(table.name, inquiry_of(table), wanted_runs(table, options, common), options, common, output);
   if (study.list()) return nlohmann::json::object();
   const std::filesystem::path folder = options.out.empty() ? std::filesystem::path("table_" + table.name) : options.out;

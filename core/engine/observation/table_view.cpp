@@ -3,12 +3,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace afterglow {
 
 std::string heading_of(const RunMetric& metric) {
   return metric.unit.empty() ? metric.name : metric.name + " [" + metric.unit + "]";
+}
+
+std::string place_text(const TableView& table, double x) {
+  if (x >= 0 && x < static_cast<double>(table.x_names.size())) return table.x_names[static_cast<std::size_t>(x)];
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", x);
+  return text;
+}
+
+std::vector<std::string> groups_of(const TableView& table) {
+  std::vector<std::string> groups;
+  for (const RunMetric& metric : table.metrics) {
+    if (!metric.group.empty() && std::find(groups.begin(), groups.end(), metric.group) == groups.end())
+      groups.push_back(metric.group);
+  }
+  return groups;
 }
 
 ResultSummary summary_of(const std::vector<RunResult>& results, std::size_t row, std::size_t metric) {

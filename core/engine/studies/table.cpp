@@ -105,19 +105,55 @@ Inquiry inquiry_of(const Table& table) {
   return {table.name, table.metrics, measure};
 }
 
-std::vector<std::string> text_of(const Table& table, const std::vector<RunResult>& results) {
-  std::vector<std::vector<std::string>> lines{{"", heading_of({table.x_label, table.x_unit}), "parameters", "runs"}};
-  for (const RunMetric& metric : table.metrics) lines.front().push_back(heading_of(metric));
+namespace {
+
+using Lines = std::vector<std::vector<std::string>>;
+
+/// The metrics of one group; of the empty one those that stand alone.
+std::vector<std::size_t> metrics_of(const Table& table, const std::string& group) {
+  std::vector<std::size_t> members;
+  for (std::size_t m = 0; m < table.metrics.size(); ++m) {
+    if (table.metrics[m].group == group) members.push_back(m);
+  }
+  return members;
+}
+
+/// A line for each row that has runs, and for what is published.
+Lines lines_of(const Table& table, const std::vector<RunResult>& results, const std::vector<std::size_t>& metrics) {
+  Lines lines;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const auto runs = std::count_if(results.begin(), results.end(), [&](const RunResult& r) { return r.row == row; });
     if (runs == 0) continue;
-    std::vector<std::string> line{table.rows[row].series, short_number(table.rows[row].x),
-                                  std::to_string(parameters_of(results, row)), std::to_string(runs)};
-    for (std::size_t m = 0; m < table.metrics.size(); ++m)
-      line.push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
-    lines.push_back(std::move(line));
+    const std::string place =
+        table.x_names.empty() ? short_number(table.rows[row].x) : place_text(table, table.rows[row].x);
+    lines.push_back({table.rows[row].series, place, std::to_string(parameters_of(results, row)), std::to_string(runs)});
+    for (const std::size_t m : metrics)
+      lines.back().push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
   }
-  return aligned(lines);
+  for (const PublishedSeries& published : table.published) {
+    lines.push_back({published.series, place_text(table, 0), "", ""});
+    for (const std::size_t m : metrics)
+      lines.back().push_back(std::isfinite(published.values[m]) ? short_number(published.values[m]) : "-");
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> text_of(const Table& table, const std::vector<RunResult>& results) {
+  std::vector<std::string> groups = groups_of(table), text;
+  groups.insert(groups.begin(), "");
+  for (const std::string& group : groups) {
+    const std::vector<std::size_t> metrics = metrics_of(table, group);
+    Lines lines = lines_of(table, results, metrics);
+    std::vector<std::string> head{"", heading_of({table.x_label, table.x_unit}), "parameters", "runs"};
+    for (const std::size_t m : metrics)
+      head.push_back(group.empty() ? heading_of(table.metrics[m]) : short_number(table.metrics[m].at));
+    lines.insert(lines.begin(), head);
+    if (!group.empty()) text.insert(text.end(), {"", group + ", over the " + table.group_label});
+    for (std::string& line : aligned(lines)) text.push_back(std::move(line));
+  }
+  return text;
 }
 
 void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<RunResult>& results) {
@@ -131,6 +167,14 @@ void write_table_csv(const std::filesystem::path& path, const Table& table, cons
     parameters.push_back(static_cast<double>(result.parameters));
     checksums.push_back(result.checksum);
     for (std::size_t m = 0; m < values.size(); ++m) values[m].push_back(result.values[m]);
+  }
+  for (const PublishedSeries& published : table.published) {
+    series.push_back(published.series + " (published)");
+    x.push_back(0);
+    seeds.push_back(unknown);
+    parameters.push_back(unknown);
+    checksums.emplace_back();
+    for (std::size_t m = 0; m < values.size(); ++m) values[m].push_back(published.values[m]);
   }
   std::vector<CsvColumn> columns{
       {"series", series}, {heading_of({table.x_label, table.x_unit}), x}, {"seed", seeds}, {"parameters", parameters}};

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/studies/echo_tables.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/forecast_objective.h"
@@ -30,21 +31,17 @@ Table mqar_table() {
   table.x_label = "model width";
   table.x_logarithmic = true;
   struct Series {
-    const char *name, *kind, *preset;
+    const char *name, *preset;
     bool names_head_width = false;  ///< the heads of the others follow the width by themselves
   };
-  for (const Series& series : {Series{"attention", "attention", "mqar-attention"},
-                               {"Gated KalmaNet", "gka", "mqar-gka", true},
-                               {"gated DeltaNet", "gated_deltanet", "mqar-gated-deltanet"},
-                               {"DeltaNet", "deltanet", "mqar-deltanet"},
-                               {"GLA", "gla", "mqar-gla"},
-                               {"Mamba-2", "mamba2", "mqar-mamba2"}}) {
+  for (const Series& series : {Series{"attention", "mqar-attention"},
+                               {"Gated KalmaNet", "mqar-gka", true},
+                               {"gated DeltaNet", "mqar-gated-deltanet"},
+                               {"DeltaNet", "mqar-deltanet"},
+                               {"GLA", "mqar-gla"},
+                               {"Mamba-2", "mqar-mamba2"}}) {
     for (const int width : {16, 32, 64}) {
-      TableRow row{series.name,
-                   series.kind,
-                   static_cast<double>(width),
-                   series.preset,
-                   {"model.d_model=" + std::to_string(width)}};
+      TableRow row{series.name, static_cast<double>(width), series.preset, {"model.d_model=" + std::to_string(width)}};
       if (series.names_head_width) row.changes.push_back("model.blocks.0.mixer.head_dim=" + std::to_string(width / 2));
       table.rows.push_back(std::move(row));
     }
@@ -77,19 +74,19 @@ Table sessa_table() {
       "two blocks each, the same steps, matched parameters; the ablation once as it is, with fewer, and once wider";
   table.x_label = "task (1 symbol soup, 2 diffuse recall, 3 stories)";
   struct Series {
-    const char *name, *kind, *preset;
+    const char *name, *preset;
   };
   const char* const tasks[] = {
       R"(task={"kind":"symbolsoup","part":32,"length":160})",
       R"(task={"kind":"diffuse_mqar","bindings":[1,2,4],"key_length":2,"lag":[16,32,64],"length":90})",
       R"(task={"kind":"stories","length":128})"};
-  for (const Series& series : {Series{"Sessa", "sessa", "sessa-mqar"},
-                               {"Sessa without feedback", "sessa", "sessa-mqar-ablated"},
-                               {"without feedback, wider", "sessa", "sessa-mqar-ablated-wide"},
-                               {"Transformer", "attention", "sessa-mqar-transformer"},
-                               {"Mamba-2", "mamba2", "sessa-mqar-mamba2"}}) {
+  for (const Series& series : {Series{"Sessa", "sessa-mqar"},
+                               {"Sessa without feedback", "sessa-mqar-ablated"},
+                               {"without feedback, wider", "sessa-mqar-ablated-wide"},
+                               {"Transformer", "sessa-mqar-transformer"},
+                               {"Mamba-2", "sessa-mqar-mamba2"}}) {
     double place = 0;
-    for (const char* task : tasks) table.rows.push_back({series.name, series.kind, ++place, series.preset, {task}});
+    for (const char* task : tasks) table.rows.push_back({series.name, ++place, series.preset, {task}});
   }
   table.metrics = {
       {"accuracy", ""}, {"accuracy at 2 x lag", ""}, {"accuracy at 4 x lag", ""}, {"training loss", "nats"}};
@@ -110,12 +107,12 @@ Table etth1_table() {
   table.x_label = "horizon";
   table.x_unit = "h";
   struct Series {
-    const char *name, *kind;
+    const char* name;
     std::vector<std::string> changes;
   };
-  const std::vector<Series> all{{"spectral memory", "spectral_memory", {}},
-                                {"without memory", "attention", {"model.memory_tokens=0"}},
-                                {"DLinear", "dlinear", {"model={\"kind\":\"dlinear\"}", "learning_rate=5e-4"}}};
+  const std::vector<Series> all{{"spectral memory", {}},
+                                {"without memory", {"model.memory_tokens=0"}},
+                                {"DLinear", {"model={\"kind\":\"dlinear\"}", "learning_rate=5e-4"}}};
   for (const Series& series : all) {
     for (const int horizon : {96, 192, 336, 720}) {
       std::vector<std::string> changes = series.changes;
@@ -124,7 +121,7 @@ Table etth1_table() {
       const int epoch = (8640 - 96 - horizon + 1) / 32;
       changes.push_back("steps=" + std::to_string(10 * epoch));
       changes.push_back("evaluate_every=" + std::to_string(epoch));
-      table.rows.push_back({series.name, series.kind, static_cast<double>(horizon), "etth1", changes});
+      table.rows.push_back({series.name, static_cast<double>(horizon), "etth1", changes});
     }
   }
   table.metrics = {{"MSE", ""}, {"MAE", ""}};
@@ -138,7 +135,7 @@ Table etth1_table() {
 }  // namespace
 
 const std::vector<Table>& tables() {
-  static const std::vector<Table> all{mqar_table(), sessa_table(), etth1_table()};
+  static const std::vector<Table> all{mqar_table(), sessa_table(), etth1_table(), echo_transfer_table()};
   return all;
 }
 

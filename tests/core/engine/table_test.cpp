@@ -25,8 +25,7 @@ Table small_table() {
   Table table;
   table.name = "small";
   table.x_label = "pairs";
-  table.rows = {{"one", "mamba2", 2, "tiny", {"task.bindings=2", "steps=3"}},
-                {"two words", "ska", 4, "tiny-ssm", {"steps=3"}}};
+  table.rows = {{"one", 2, "tiny", {"task.bindings=2", "steps=3"}}, {"two words", 4, "tiny-ssm", {"steps=3"}}};
   table.metrics = {{"steps", ""}, {"never", ""}};
   table.measure = [](TrainingRun& run) { return std::vector{static_cast<double>(run.step()), std::nan("")}; };
   return table;
@@ -114,6 +113,53 @@ TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
   const CsvTable csv = read_csv(file("table.csv"));
   EXPECT_EQ(csv.rows(), 3U);
   EXPECT_EQ(csv.numbers("steps"), (std::vector<double>{0.5, 0.75, 5.0}));
+}
+
+TEST_F(Tables, WhatIsPublishedStandsBesideAndGroupsHaveTheirOwnLines) {
+  Table table = small_table();
+  table.x_names = {"published", "", "ours", "", "theirs"};
+  table.group_label = "length";
+  table.metrics = {{"mean", "", true}, {"at 64", "", true, "needle", 64}};
+  table.published = {{"one", {0.25, NAN}}};
+  const std::vector<RunResult> results{result(0, 7, 0.5)};
+  const std::vector<std::string> lines = text_of(table, results);
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_THAT(lines[1], testing::AllOf(HasSubstr("ours"), HasSubstr("0.500")));
+  EXPECT_THAT(lines[2], testing::AllOf(HasSubstr("published"), HasSubstr("0.250")));
+  EXPECT_THAT(lines[4], HasSubstr("needle, over the length"));
+  EXPECT_THAT(lines[5], HasSubstr("64"));
+  write_table_csv(file("table.csv"), table, results);
+  const CsvTable csv = read_csv(file("table.csv"));
+  ASSERT_EQ(csv.rows(), 2u);
+  EXPECT_EQ(csv.text(1, csv.column("series")), "one (published)");
+  EXPECT_EQ(csv.numbers("mean")[1], 0.25);
+}
+
+// Echo 5.1: both recipes on every model; the published numbers stand where ours of the same name do.
+TEST(Table, EchoTransferHasThePapersNumbersAtTheirPlaces) {
+  const Table& table = find_table("echo_transfer");
+  const auto metric = [&](const std::string& name) {
+    for (std::size_t m = 0; m < table.metrics.size(); ++m) {
+      if (table.metrics[m].name == name) return m;
+    }
+    ADD_FAILURE() << name;
+    return std::size_t{0};
+  };
+  ASSERT_EQ(table.published.size(), 3u);
+  const PublishedSeries& ska = table.published[2];
+  EXPECT_EQ(ska.series, "SSM + SKA");
+  EXPECT_DOUBLE_EQ(ska.values[metric("mean of niah")], 0.842);
+  EXPECT_DOUBLE_EQ(ska.values[metric("mean of mqar")], 0.822);
+  EXPECT_DOUBLE_EQ(ska.values[metric("needle in a haystack, 1 binding, 4096 tokens")], 0.651);
+  EXPECT_TRUE(std::isnan(ska.values[metric("needle in a haystack, 4 bindings, 64 tokens")]));
+  for (const PlannedRun& run : runs_of(table, 1, {})) {
+    const TrainingConfig& training = run.recipe.training;
+    const bool is_papers = table.rows[run.row].x == 1;
+    EXPECT_EQ(training.steps, is_papers ? 6000 : 2500) << run.name;
+    EXPECT_EQ(training.batch, is_papers ? 16 : 64) << run.name;
+    EXPECT_EQ(training.learning_rate, is_papers ? 3e-4 : 1e-3) << run.name;
+    EXPECT_EQ(run.recipe.task["tasks"].size(), 2u);
+  }
 }
 
 TEST(Table, Etth1TellsBothErrorsOfOnePassOverTheTestWindows) {
