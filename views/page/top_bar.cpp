@@ -57,7 +57,7 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
   }
   if (!is_cut) return;
   const std::string next(all[tabs.end % all.size()].id);
-  if (button(frame, "more", x, row, "…", Icon::none, ButtonKind::quiet, "More workspaces  Ctrl 1 to 8").clicked)
+  if (button(frame, "more", x, row, "…", Icon::none, ButtonKind::quiet, "More workspaces  Ctrl 1 to 9").clicked)
     frame.commands.send("workspace", {{"name", next}});
 }
 

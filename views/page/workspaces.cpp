@@ -47,6 +47,7 @@ std::vector<Workspace> layouts() {
        {{1, {{"trajectory", 1.3}, {"kl_spectrum"}}},
         {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
        LayerTrait::training_memory | LayerTrait::series},
+      {"phase_map", "Phase map", {{1, {{"phase_map"}}}}},
   };
 }
 

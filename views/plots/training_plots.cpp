@@ -1,7 +1,9 @@
 // Plots and cards of the curves of training.
 #include <array>
 
+#include "core/engine/observation/phase_map_view.h"
 #include "core/figure/axis.h"
+#include "views/figures/phase_map_figures.h"
 #include "views/figures/training_figures.h"
 #include "views/plots/families.h"
 
@@ -20,6 +22,12 @@ std::string accuracy_numbers(const Observation& o, const Selection&) {
   return "now " + number_text(o.runs.back().accuracy.back(), 4);
 }
 
+std::string phase_map_numbers(const Observation& o, const Selection&) {
+  if (!o.phase_map) return "";
+  return std::to_string(o.phase_map->sweep.results.size()) + " of " + std::to_string(size_of(o.phase_map->sweep.axes)) +
+         " runs";
+}
+
 constexpr std::array plots{
     PlotKind{.id = "training",
              .title = "Training",
@@ -27,6 +35,13 @@ constexpr std::array plots{
              .analyses = 0,
              .subtitle = training_subtitle,
              .prepare = training_figures},
+    PlotKind{.id = "phase_map",
+             .title = "Phase map",
+             .about = "What trainings over two settings come to, from coarse to fine; a click opens one.",
+             .analyses = set_of(Analysis::phase_map),
+             .subtitle = phase_map_subtitle,
+             .prepare = phase_map_figures,
+             .smallest = {260, 200}},
 };
 
 constexpr std::array cards{
@@ -61,7 +76,13 @@ constexpr std::array cards{
                 "AdamW",
                 nullptr,
                 {"step"},
-                "steps"}};
+                "steps"},
+    FormulaCard{
+        "phase_map", "Phase map", "one whole training for each pair of settings",
+        "The colour is what a training from the start with these two settings came to. A dot marks a run that is "
+        "finished; elsewhere the colour is that of a neighbour on a coarser grid, until its own run is there. A "
+        "cell without a colour has no answer. A click on a dot opens that run at its end.",
+        "Afterglow, many runs", phase_map_numbers}};
 
 }  // namespace
 

@@ -17,7 +17,8 @@ enum class Analysis : unsigned {
   solvers = 8,
   theory = 16,  ///< with the gradient by depth
   influence = 32,
-  race = 64  ///< all layers on one input
+  race = 64,       ///< all layers on one input
+  phase_map = 128  ///< other trainings, over two fields of the recipe: minutes or hours
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -27,10 +28,11 @@ constexpr AnalysisSet operator|(Analysis a, Analysis b) { return set_of(a) | set
 constexpr AnalysisSet operator|(AnalysisSet a, Analysis b) { return a | set_of(b); }
 constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_of(one)) != 0; }
 
+/// Of the present moment: all but those that train runs of their own, which are made where they are asked for by name.
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
-constexpr std::size_t analysis_count = std::popcount(all_analyses);
-/// Its place among all, 0 for the first.
+/// Its place among all that there are, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
+constexpr std::size_t analysis_count = place_of(Analysis::phase_map) + 1;
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
@@ -49,6 +51,7 @@ struct InfluenceView;   ///< influence_view.h: influence against lag of the laye
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
 struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct PhaseMapView;    ///< phase_map_view.h: what other trainings over two fields of the recipe came to
 struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
 
 /// What they found last; null before the first time, and where the model has no such thing.
@@ -68,6 +71,7 @@ struct AnalysisResults {
   std::shared_ptr<const TrajectoryView> trajectory;
   std::shared_ptr<const ForecastView> forecast;
   std::shared_ptr<const MemoryView> memory;
+  std::shared_ptr<const PhaseMapView> phase_map;
 };
 
 }  // namespace afterglow

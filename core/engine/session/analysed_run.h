@@ -31,6 +31,7 @@ class AnalysedRun {
   bool is_awaited(Analysis analysis) const;
   /// The window begins to look at these.
   void await(AnalysisSet analyses);
+  bool has_news(Analysis analysis) const;
   /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result.
   void update(Analysis analysis);
   void advance(Analysis analysis);
@@ -55,6 +56,12 @@ class AnalysedRun {
   void choose_problem(std::optional<MadeProblem> problem);
   /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_influence(const nlohmann::json& value);
+  /// What the command `phase_map` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  void choose_phase_map(const nlohmann::json& value);
+  /// The recipe of a finished run of the map. Throws Error(bad_input) where there is none.
+  Recipe run_of_map(std::int64_t place) const;
+  /// Goes on with the map of another run where this one is a place of it.
+  void take_map(const AnalysedRun& other);
   /// Lays other runs over a forecast: {"path": "a.safetensors"} adds a snapshot, {"paths": [..]} names them all anew.
   /// Written into the recipe. Throws Error(bad_input), and what was there stays.
   void compare_runs(const nlohmann::json& value);

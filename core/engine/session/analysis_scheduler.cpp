@@ -106,7 +106,7 @@ bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run)
     failed_ = failed_ | row.analysis;
     warn_("the " + std::string(row.name) + " cannot be measured: " + error.what());
   }
-  return run.is_current(row.analysis) || run.is_awaited(row.analysis);
+  return run.has_news(row.analysis);
 }
 
 /// Some steps of a training take longer than all the pieces that a short slice holds. A command ends it.

@@ -284,10 +284,42 @@ using RaceAnalysis = MeasuredAnalysis<RaceMeasurement, begin_race, &AnalysisResu
 
 bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
 
+/// Other trainings in spare time; it belongs to no step, and stays when one of its runs is opened.
+class PhaseMapAnalysis final : public RunAnalysis {
+ public:
+  explicit PhaseMapAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return of_->map && of_->map->is_complete(); }
+  std::int64_t made_at() const override { return -1; }  // of other trainings
+  bool has_news() const override { return has_news_; }
+  void advance(const AnalysisResults&) override {
+    const std::shared_ptr<const PhaseMapView> before = of_->map ? of_->map->view() : nullptr;
+    if (of_->map) {
+      of_->map->advance(of_->run->trainer().backend());
+    } else {
+      of_->map = std::make_shared<PhaseMap>(of_->run->recipe(), of_->map_config);
+    }
+    has_news_ = of_->map->view() != before;
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (of_->map) results.phase_map = of_->map->view();
+  }
+  void forget(std::int64_t) override {}
+  void ask_again() override {}
+
+ private:
+  AnalysisSubject* of_;
+  bool has_news_ = false;
+};
+
 template <class OfTokens>
 std::unique_ptr<RunAnalysis> make(AnalysisSubject& subject) {
   return reads_tokens(subject) ? std::make_unique<OfTokens>(subject) : nullptr;
 }
+
+std::unique_ptr<RunAnalysis> make_map(AnalysisSubject& subject) { return std::make_unique<PhaseMapAnalysis>(subject); }
 
 std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
   if (reads_tokens(subject)) return std::make_unique<TraceAnalysis>(subject);
@@ -302,6 +334,7 @@ constexpr std::array table{
     AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, make<TheoryAnalysis>},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
     AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, make<RaceAnalysis>},
+    AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_map},
 };
 
 }  // namespace

@@ -137,6 +137,7 @@ void SessionWorker::put_aside() {
 
 void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   fresh->run().name = archive_.name();
+  if (analysed_) fresh->take_map(*analysed_);
   view_.clear();
   ++opened_;
   analysed_ = std::move(fresh);
