@@ -29,6 +29,7 @@ constexpr const char* window_examples =
     "  afterglow                                   the window, training the few-modes preset\n"
     "  afterglow --preset ssm-ska --device cuda    another preset; `afterglow info` lists them\n"
     "  afterglow figure.svg                        reopen the moment a figure shows\n"
+    "  afterglow mamba2-130m                       a folder of transformers or flash-linear-attention\n"
     "  afterglow train --preset tiny --out out     train without a window\n"
     "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg\n"
     "`afterglow COMMAND --help` has the options and examples of a command.\n";
@@ -69,6 +70,17 @@ constexpr const char* layer_examples =
     "Examples:\n"
     "  afterglow layer mine.safetensors --out theirs.safetensors --force\n"
     "  afterglow layer mine.safetensors --out theirs.safetensors --float64 --device cpu\n";
+constexpr const char* forward_examples =
+    "Examples:\n"
+    "  afterglow forward mamba2-130m --tokens ids.npy --out logits.safetensors\n"
+    "  afterglow forward run.safetensors --tokens ids.txt --out logits.safetensors --force\n"
+    "A text holds the numbers of a sequence on each line; of a .safetensors file `input_ids` is read.\n";
+constexpr const char* export_examples =
+    "Examples:\n"
+    "  afterglow export run.safetensors --format transformers --out mamba2-mine\n"
+    "  afterglow export run.safetensors --format fla --out gated-deltanet-mine\n"
+    "  afterglow export run.safetensors --format npz --out arrays\n"
+    "The folder opens with from_pretrained, the arrays with numpy.load.\n";
 constexpr const char* table_examples =
     "Examples:\n"
     "  afterglow table mqar              results in table_mqar/; goes on where it was stopped\n"
@@ -112,7 +124,7 @@ void add_start(CLI::App& command, StartOptions& start) {
 void add_train(CLI::App& app, TrainOptions& options) {
   CLI::App* command = add_command(app, "train", "Train; writes snapshot, metrics, recipe and figures", train_examples);
   add_start(*command, options.start);
-  command->add_option("--resume", options.start.snapshot, "Go on from a snapshot");
+  command->add_option("--resume", options.start.snapshot, "Go on from a snapshot, or from the weights of a folder");
   command->add_option("--steps", options.start.steps, "Last step of the training and its schedule")
       ->check(CLI::PositiveNumber);
   command->add_option("--until", options.until, "Stop after this step; the schedule stays")
@@ -125,7 +137,7 @@ void add_train(CLI::App& app, TrainOptions& options) {
 
 void add_eval(CLI::App& app, EvalOptions& options) {
   CLI::App* command = add_command(app, "eval", "Accuracy of a snapshot on held-out sequences", eval_examples);
-  command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors)")->required();
+  command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors), or the folder of a model")->required();
   command->add_option("--task", options.task, "Another task: its name or configuration as JSON");
   command->add_option("--bindings", options.bindings, "Grid: numbers of bindings, 1,2,4,8")->delimiter(',');
   command->add_option("--lengths", options.lengths, "Grid: sequence lengths, 64,128")->delimiter(',');
@@ -172,7 +184,7 @@ void add_plot(CLI::App& app, PlotOptions& options) {
 void add_info(CLI::App& app, InfoOptions& options) {
   CLI::App* command =
       add_command(app, "info", "What this program and machine can do, or what a file holds", info_examples);
-  command->add_option("file", options.file, "Snapshot, recipe or exported figure");
+  command->add_option("file", options.file, "Snapshot, recipe, exported figure or the folder of a model");
   command->add_flag("--optimiser", options.optimiser, "List the optimiser's tensors of a snapshot, too");
 }
 
@@ -207,6 +219,22 @@ void add_study(CLI::App& command, StudyOptions& options) {
   command.add_option("--shard", options.shard, "i/n: only every n-th run from the i-th on; the folder is shared");
   command.add_flag("--list", options.list, "Print one command for each run instead of training");
   command.add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
+}
+
+void add_forward(CLI::App& app, ForwardOptions& options) {
+  CLI::App* command = add_command(app, "forward", "Logits of a model for given tokens", forward_examples);
+  command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
+  command->add_option("--tokens", options.tokens, "Token numbers: .npy, .safetensors (input_ids) or text")->required();
+  command->add_option("--out", options.out, "Result: logits [B, T, vocab]")->required();
+}
+
+void add_export(CLI::App& app, ExportOptions& options) {
+  CLI::App* command = add_command(app, "export", "Write a model's weights for other programs", export_examples);
+  command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
+  command->add_option("--format", options.format, "transformers, fla (flash-linear-attention) or npz (NumPy)")
+      ->required()
+      ->check(CLI::IsMember(export_formats()));
+  command->add_option("--out", options.out, "Folder to write into")->required();
 }
 
 void add_table(CLI::App& app, TableOptions& options) {
@@ -244,7 +272,8 @@ void add_common(CLI::App& app, CommonOptions& common, Output& output) {
 }
 
 void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& window) {
-  app.add_option("files", files, "Preset, snapshot, recipe or exported figure to open in the window");
+  app.add_option("files", files,
+                 "Preset, snapshot, recipe, exported figure or folder of a model to open in the window");
   app.add_option("--script", window.script, "Commands for the window, a JSON file");
   app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
   app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
@@ -382,6 +411,8 @@ struct Arguments {
   BenchOptions bench;
   SoakOptions soak;
   LayerOptions layer;
+  ForwardOptions forward;
+  ExportOptions exported;
   TableOptions table;
   SweepOptions sweep;
 
@@ -397,6 +428,8 @@ struct Arguments {
     add_bench(app, bench);
     add_soak(app, soak);
     add_layer(app, layer);
+    add_forward(app, forward);
+    add_export(app, exported);
     add_table(app, table);
     add_sweep(app, sweep);
     for (CLI::App* command : app.get_subcommands({})) add_common(*command, common, output);
@@ -413,6 +446,8 @@ struct Arguments {
     if (app.got_subcommand("bench")) return afterglow::bench(bench, common, output);
     if (app.got_subcommand("soak")) return afterglow::soak(soak, common, output);
     if (app.got_subcommand("layer")) return afterglow::layer(layer, common, output);
+    if (app.got_subcommand("forward")) return afterglow::forward(forward, common, output);
+    if (app.got_subcommand("export")) return export_model(exported, common, output);
     if (app.got_subcommand("table")) return afterglow::table(table, common, output);
     if (app.got_subcommand("sweep")) return afterglow::sweep(sweep, common, output);
     return open_window(app, files, start, window, common);

@@ -64,6 +64,13 @@ struct LayerOptions {
   std::string file, out;
   bool float64 = false;
 };
+struct ForwardOptions {
+  std::string model, tokens, out;
+};
+struct ExportOptions {
+  std::string model, format;
+  std::filesystem::path out;
+};
 /// Of the commands that train many runs in a folder of their own.
 struct StudyOptions {
   std::filesystem::path out;
@@ -93,8 +100,13 @@ nlohmann::json info(const InfoOptions& options, const CommonOptions& common, Out
 nlohmann::json bench(const BenchOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);
+
+/// What `export` can write: "transformers", "fla", "npz".
+std::vector<std::string> export_formats();
 
 int run_command_line(int argc, char** argv);
 

@@ -50,11 +50,14 @@ std::string padded(std::string text, std::size_t width) {
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   const SavedRun moment = open_saved_run(options.snapshot);
-  if (!moment.snapshot)
-    throw Error(ExitCode::bad_input, options.snapshot + ": eval needs trained weights; give a snapshot (.safetensors)");
+  if (!moment.has_weights())
+    throw Error(ExitCode::bad_input, options.snapshot +
+                                         ": eval needs trained weights; give a snapshot (.safetensors) or "
+                                         "the folder of a model");
+  say_notes(moment, output);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
-  const nlohmann::json config = task_of(options, moment.snapshot->recipe);
+  const nlohmann::json config = task_of(options, run->recipe());
   nlohmann::json cells = nlohmann::json::array();
   std::vector<double> bindings, lengths, accuracies;
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
@@ -93,7 +96,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     output.line("written  " + path.string());
   }
   return {{"snapshot", options.snapshot},
-          {"step", moment.snapshot->step},
+          {"step", run->step()},
           {"examples", options.examples},
           {"device", backend->name()},
           {"cells", cells}};

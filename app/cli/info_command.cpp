@@ -6,6 +6,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/paper_plots.h"
+#include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/window/window.h"
 #include "core/engine/studies/table.h"
@@ -67,10 +68,24 @@ json tensors_info(const InfoOptions& options, const Output& output) {
   return {{"file", options.file}, {"numbers", weights}, {"tensors", list}, {"metadata", file.metadata}};
 }
 
+/// What a folder of weights holds, by the names that they have here.
+void say_parameters(const Recipe& recipe, const Output& output) {
+  ParameterStore store;
+  make_objective(recipe, store);
+  output.line("  " + std::to_string(store.count()) + " parameters, weights " +
+              recipe.checkpoint["hash"].get<std::string>());
+  for (const Parameter& parameter : store.all()) output.line(parameter.name + "  " + parameter.shape.text());
+}
+
 json file_info(const InfoOptions& options, const Output& output) {
-  if (std::filesystem::path(options.file).extension() == ".safetensors") return tensors_info(options, output);
-  const Recipe recipe = open_saved_run(options.file).recipe;
+  const bool is_folder = std::filesystem::is_directory(options.file);
+  if (!is_folder && std::filesystem::path(options.file).extension() == ".safetensors")
+    return tensors_info(options, output);
+  const SavedRun saved = open_saved_run(options.file);
+  const Recipe& recipe = saved.recipe;
   say_recipe(recipe, output);
+  say_notes(saved, output);
+  if (is_folder) say_parameters(recipe, output);
   std::istringstream lines(to_json(recipe).dump(2));
   for (std::string line; std::getline(lines, line);) output.line(line);
   return {{"file", options.file}, {"recipe", to_json(recipe)}};

@@ -2,7 +2,7 @@
 // implementation.
 #include <nlohmann/json.hpp>
 
-#include "app/cli/command_line.h"
+#include "app/cli/start.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 #include "core/layers/files/layer_file.h"
@@ -13,9 +13,7 @@ nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, O
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   const DType dtype = options.float64 ? DType::f64 : DType::f32;
   if (!backend->supports(dtype)) throw Error(ExitCode::usage, "--float64 runs on the CPU only; add --device cpu");
-  // A number in the name would leave an old result where a program looks for the new one.
-  if (!common.force && std::filesystem::exists(std::filesystem::symlink_status(options.out)))
-    throw Error(ExitCode::bad_input, options.out + ": there is such a file already; --force replaces it");
+  require_free_name(options.out, common);
   run_layer_file(options.file, options.out, *backend, dtype);
   output.line("written  " + options.out);
   return {{"file", options.file}, {"result", options.out}, {"device", backend->name()}, {"dtype", name_of(dtype)}};

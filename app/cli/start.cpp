@@ -37,6 +37,12 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   SavedRun moment;
   if (!options.snapshot.empty()) {
     moment = open_saved_run(options.snapshot);
+    if (!moment.has_weights())
+      throw Error(ExitCode::bad_input, options.snapshot +
+                                           ": this holds no weights to go on from; give a snapshot "
+                                           "(.safetensors) or the folder of a model, or --recipe");
+  }
+  if (moment.snapshot) {
     const bool are_live = std::all_of(options.assignments.begin(), options.assignments.end(), is_layer_setting);
     if (!are_live || options.seed >= 0) {
       throw Error(ExitCode::usage,
@@ -46,7 +52,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
     add_layer_settings(*moment.snapshot, options.assignments);
   } else if (!options.recipe.empty()) {
     moment = open_saved_run(options.recipe);
-  } else {
+  } else if (options.snapshot.empty()) {
     moment.recipe = parse_recipe(find_preset(options.preset.empty() ? fallback : options.preset).text, "preset");
   }
   if (!options.data.empty()) {
@@ -85,6 +91,15 @@ void take_data(nlohmann::json& task, const std::string& file) {
 
 Existing existing_files(const CommonOptions& common) {
   return common.force ? Existing::replace_in_folder : Existing::keep;
+}
+
+void require_free_name(const std::filesystem::path& file, const CommonOptions& common) {
+  if (!common.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
+    throw Error(ExitCode::bad_input, file.string() + ": there is such a file already; --force replaces it");
+}
+
+void say_notes(const SavedRun& saved, const Output& output) {
+  for (const std::string& note : saved.notes) output.message(note);
 }
 
 void make_folder(const std::filesystem::path& folder) {

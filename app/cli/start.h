@@ -16,6 +16,13 @@ void take_data(nlohmann::json& task, const std::string& file);
 /// What becomes of files that are there: they stay unless --force was given.
 Existing existing_files(const CommonOptions& common);
 
+/// Throws Error(bad_input) where a file is there already and may not be replaced: a number in the name would leave an
+/// old result where a program looks for the new one.
+void require_free_name(const std::filesystem::path& file, const CommonOptions& common);
+
+/// What a person should know of a file that was opened.
+void say_notes(const SavedRun& saved, const Output& output);
+
 /// Makes a folder for results, if it is not there, and sees that it can be written to, before any work is done.
 void make_folder(const std::filesystem::path& folder);
 

@@ -142,6 +142,7 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
   const Interruption interruption;  // until everything is written
   const SavedRun saved = starting_run(options.start, common, "tiny");
+  say_notes(saved, output);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   make_folder(options.out);
   AnalysedRun analysed(saved, *backend);

@@ -128,7 +128,8 @@ void add_files(const std::filesystem::path& folder, std::vector<PickerEntry>& en
     const std::filesystem::path& path = place->path();
     if (path.filename().string().starts_with('.') || folders.size() + files.size() >= most_files) continue;
     std::error_code unknown;
-    if (place->is_directory(unknown)) folders.push_back(path);
+    const bool is_model = std::filesystem::exists(path / "config.json", unknown);  // a folder that opens as one
+    if (place->is_directory(unknown)) (is_model ? files : folders).push_back(path);
     if (place->is_regular_file(unknown) && can_be_opened(path)) files.push_back(path);
   }
   std::ranges::sort(folders);

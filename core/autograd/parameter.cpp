@@ -21,12 +21,6 @@ std::int64_t padded(std::int64_t elements) {
   return (elements + parameter_block - 1) / parameter_block * parameter_block;
 }
 
-Tensor zeroed(Backend& backend, std::int64_t count, DType dtype) {
-  const Tensor tensor(backend.allocate(static_cast<std::size_t>(count) * size_of(dtype)), {count}, dtype);
-  backend.fill(tensor, 0.0);
-  return tensor;
-}
-
 Tensor slice(const Tensor& flat, const Parameter& parameter) {
   auto* address = flat.as<std::byte>() + parameter.offset * static_cast<std::int64_t>(size_of(flat.dtype));
   return Tensor(address, parameter.shape, flat.dtype);
@@ -62,14 +56,15 @@ std::int64_t ParameterStore::padded_count() const {
 void ParameterStore::allocate_values(Backend& backend, DType dtype) {
   if (values_.defined()) throw Error(ExitCode::failure, "the parameters' buffers are reserved already");
   backend_ = &backend;
-  values_ = zeroed(backend, padded_count(), dtype);
+  values_ = backend.allocate_zeros(padded_count(), dtype);
   for (Parameter& parameter : parameters_) parameter.value = slice(values_, parameter);
 }
 
 void ParameterStore::allocate(Backend& backend, DType dtype) {
   allocate_values(backend, dtype);
   const std::int64_t total = padded_count();
-  for (Tensor* buffer : {&gradients_, &first_moments_, &second_moments_}) *buffer = zeroed(backend, total, dtype);
+  for (Tensor* buffer : {&gradients_, &first_moments_, &second_moments_})
+    *buffer = backend.allocate_zeros(total, dtype);
   std::vector<std::uint8_t> mask(static_cast<std::size_t>(total / parameter_block), 0);
   for (Parameter& parameter : parameters_) {
     parameter.gradient = slice(gradients_, parameter);

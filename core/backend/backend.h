@@ -5,7 +5,16 @@
 
 namespace afterglow {
 
-class Backend : public Device, public Kernels {};
+class Backend : public Device, public Kernels {
+ public:
+  /// `count` zeros, to be released by their address. Where the system gives empty pages, none is touched before it is
+  /// written to: buffers that only training needs cost nothing until it begins.
+  virtual Tensor allocate_zeros(std::int64_t count, DType dtype) {
+    const Tensor tensor(allocate(static_cast<std::size_t>(count) * size_of(dtype)), {count}, dtype);
+    fill(tensor, 0.0);
+    return tensor;
+  }
+};
 
 /// Kernels::linear_backward by other kernels of the list: `linear_gradients` beside, then `gemm_sum`.
 void linear_backward_by_parts(Backend& backend, const LinearBackward& projections);

@@ -7,6 +7,7 @@
 // Every kernel gives the same bits for the same input, whatever the number of threads: reductions have a fixed order.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/backend/ridge.h"
@@ -24,7 +25,12 @@ struct LinearBackward {
   Grad dx;
 };
 
-enum class Unary { silu, sigmoid, softplus, tanh, gelu, exp };
+enum class Unary { silu, sigmoid, softplus, tanh, gelu, exp, relu, elu_plus_one };
+
+/// Between which ends a time step may lie; where one binds, no gradient flows.
+struct StepRange {
+  double least = 0, most = std::numeric_limits<double>::infinity();
+};
 
 /// Lower ends of Mamba-3's rates and time steps; where one binds, no gradient flows.
 struct StepFloors {
@@ -119,10 +125,9 @@ class Kernels {
   virtual void silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) = 0;
   virtual void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
                                       const Grad& db) = 0;
-  /// y = softplus(x + bias), but at least `floor`; where the floor binds, no gradient flows. x [rows, n] strided,
-  /// bias [n].
-  virtual void softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) = 0;
-  virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
+  /// y = softplus(x + bias) within `range`. x [rows, n] strided, bias [n].
+  virtual void softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) = 0;
+  virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
                                       const Grad& dx, const Grad& dbias) = 0;
   /// The logarithm of a forgetting gate: y = -exp(A_log) softplus(x + bias); x [rows, n] strided, A_log, bias [n].
   virtual void log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) = 0;

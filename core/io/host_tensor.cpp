@@ -35,13 +35,18 @@ float from_half(std::uint16_t half) {
 float from_bfloat(std::uint16_t value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16); }
 
 template <class Stored, class Out, class Convert>
-std::vector<Out> convert_all(const HostTensor& tensor, Convert convert) {
-  std::vector<Out> result(tensor.bytes.size() / sizeof(Stored));
+void convert_into(std::span<const std::byte> bytes, std::span<Out> result, Convert convert) {
   for (std::size_t i = 0; i < result.size(); ++i) {
     Stored value;  // copied, because the bytes of a file need not be aligned
-    std::memcpy(&value, tensor.bytes.data() + i * sizeof(Stored), sizeof(Stored));
+    std::memcpy(&value, bytes.data() + i * sizeof(Stored), sizeof(Stored));
     result[i] = static_cast<Out>(convert(value));
   }
+}
+
+template <class Stored, class Out, class Convert>
+std::vector<Out> convert_all(const HostTensor& tensor, Convert convert) {
+  std::vector<Out> result(tensor.bytes.size() / sizeof(Stored));
+  convert_into<Stored, Out>(tensor.bytes, result, convert);
   return result;
 }
 
@@ -127,6 +132,14 @@ HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::s
 std::vector<double> to_doubles(const HostTensor& tensor) { return to_numbers<double>(tensor); }
 
 std::vector<float> to_floats(const HostTensor& tensor) { return to_numbers<float>(tensor); }
+
+void widen(StoredType type, std::span<const std::byte> bytes, std::span<float> values) {
+  constexpr auto same = [](auto value) { return value; };
+  if (type == StoredType::f32) convert_into<float>(bytes, values, same);
+  if (type == StoredType::f64) convert_into<double>(bytes, values, same);
+  if (type == StoredType::f16) convert_into<std::uint16_t>(bytes, values, from_half);
+  if (type == StoredType::bf16) convert_into<std::uint16_t>(bytes, values, from_bfloat);
+}
 
 std::vector<std::int64_t> to_integers(const HostTensor& tensor) {
   if (tensor.type == StoredType::f16 || tensor.type == StoredType::bf16 || tensor.type == StoredType::f32 ||

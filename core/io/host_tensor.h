@@ -43,6 +43,8 @@ HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::s
 std::vector<double> to_doubles(const HostTensor& tensor);
 /// The same, rounded to the nearest float where the stored type is finer.
 std::vector<float> to_floats(const HostTensor& tensor);
+/// Writes the elements of a floating type as floats into `values`, which has room for them all.
+void widen(StoredType type, std::span<const std::byte> bytes, std::span<float> values);
 /// The elements of a tensor of whole numbers; Error(bad_input) for a floating type.
 std::vector<std::int64_t> to_integers(const HostTensor& tensor);
 

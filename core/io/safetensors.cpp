@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "core/io/error.h"
-#include "core/io/number_text.h"
 #include "core/io/safetensors_header.h"
 #include "core/io/safetensors_writer.h"
 #include "core/io/wording.h"
@@ -16,9 +15,6 @@
 namespace afterglow {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr std::uint64_t length_bytes = 8;
-constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the format
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
   throw Error(ExitCode::bad_input,
@@ -44,18 +40,12 @@ std::uint64_t size_for_reading(const fs::path& path) {
 }
 
 Header read_header(std::ifstream& stream, std::uint64_t file_bytes, const fs::path& path) {
-  if (file_bytes < length_bytes) refuse(path, "with " + bytes_text(file_bytes) + " it is too short for a header");
   std::uint64_t length = 0;
-  read_exactly(stream, &length, length_bytes, path);
-  if (length > file_bytes - length_bytes) {
-    refuse(path, "the header's length of " + std::to_string(length) + " bytes does not fit into the " +
-                     std::to_string(file_bytes) +
-                     " bytes of the file, so this is no safetensors file or a part of one");
-  }
-  if (length > longest_header) refuse(path, "the header is longer than " + bytes_text(longest_header));
+  if (file_bytes >= header_length_bytes) read_exactly(stream, &length, header_length_bytes, path);
+  check_header_length(length, file_bytes, path.string());
   std::string text(length, '\0');
   read_exactly(stream, text.data(), length, path);
-  return parse_header(text, file_bytes - length_bytes - length, path.string());
+  return parse_header(text, file_bytes - header_length_bytes - length, path.string());
 }
 
 [[noreturn]] void cannot_store(const fs::path& path, const std::string& what) {

@@ -2,12 +2,14 @@
 #include "core/io/safetensors_header.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -18,6 +20,7 @@ constexpr const char* metadata_key = "__metadata__";
 // More than any real file has; they keep what a hostile header can allocate near its own size.
 constexpr std::size_t max_axes = 32;
 constexpr std::size_t max_metadata = 4096;
+constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the format
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw Error(ExitCode::bad_input,
@@ -213,6 +216,24 @@ void check_names(const std::vector<HeaderEntry>& entries, const std::string& whe
 }
 
 }  // namespace
+
+void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const std::string& where) {
+  if (file_bytes < header_length_bytes)
+    refuse(where, "with " + bytes_text(file_bytes) + " it is too short for a header");
+  if (length > file_bytes - header_length_bytes) {
+    refuse(where, "the header's length of " + std::to_string(length) + " bytes does not fit into the " +
+                      std::to_string(file_bytes) +
+                      " bytes of the file, so this is no safetensors file or a part of one");
+  }
+  if (length > longest_header) refuse(where, "the header is longer than " + bytes_text(longest_header));
+}
+
+std::string_view header_text(std::span<const std::byte> file, const std::string& where) {
+  std::uint64_t length = 0;
+  if (file.size() >= header_length_bytes) std::memcpy(&length, file.data(), header_length_bytes);
+  check_header_length(length, file.size(), where);
+  return {reinterpret_cast<const char*>(file.data()) + header_length_bytes, static_cast<std::size_t>(length)};
+}
 
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& where) {
   HeaderReader reader(where);

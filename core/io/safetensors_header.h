@@ -1,8 +1,9 @@
-// The JSON header of a safetensors file: checked reading and canonical writing. Used by safetensors.cpp only.
+// The JSON header of a safetensors file: checked reading and canonical writing.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,13 @@ struct Header {
   std::map<std::string, std::string> metadata;
   std::vector<HeaderEntry> entries;  ///< in the order of their data, which they cover without a gap
 };
+
+inline constexpr std::uint64_t header_length_bytes = 8;
+
+/// Throws Error(bad_input) for a header of `length` bytes that cannot be one of a file of `file_bytes`.
+void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const std::string& where);
+/// The header's text in the bytes of a whole file.
+std::string_view header_text(std::span<const std::byte> file, const std::string& where);
 
 /// Parses and checks everything against `data_bytes`, the number of bytes behind the header. `where` names the file.
 /// Memory stays within a small multiple of the text, whatever it holds.

@@ -12,6 +12,17 @@
 
 namespace afterglow {
 
+namespace {
+
+std::array<const Parameter*, 3> add_biases(const AttentionConfig& config, const ParameterScope& parameters) {
+  if (!config.biases) return {};
+  const std::int64_t keys = config.key_heads * config.head_width();
+  return {&parameters.add("q_proj.bias", {config.width}, zeros()), &parameters.add("k_proj.bias", {keys}, zeros()),
+          &parameters.add("v_proj.bias", {keys}, zeros())};
+}
+
+}  // namespace
+
 Attention::Attention(const AttentionConfig& config, const ParameterScope& parameters)
     : config_(config),
       q_proj_(parameters.add("q_proj.weight", {config.width, config.width}, fan_in_uniform())),
@@ -19,14 +30,16 @@ Attention::Attention(const AttentionConfig& config, const ParameterScope& parame
           parameters.add("k_proj.weight", {config.key_heads * config.head_width(), config.width}, fan_in_uniform())),
       v_proj_(
           parameters.add("v_proj.weight", {config.key_heads * config.head_width(), config.width}, fan_in_uniform())),
+      biases_(add_biases(config, parameters)),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
 
 double Attention::scale() const { return 1.0 / std::sqrt(static_cast<double>(config_.head_width())); }
 
 std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
   const Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_)};
-  std::array<Var, 3> maps;
-  linear_many(tape, x, weights, maps);
+  std::array<Var, 3> maps, biases;
+  for (std::size_t i = 0; i < biases.size() && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
+  linear_many(tape, x, weights, maps, config_.biases ? std::span<const Var>(biases) : std::span<const Var>());
   for (Var& map : maps) {
     const std::int64_t heads = map.shape().last() / config_.head_width();
     map = tape.reshape(map, {x.shape()[0], x.shape()[1], heads, config_.head_width()});
@@ -79,13 +92,14 @@ namespace {
 
 AttentionConfig read_config(const nlohmann::json& config) {
   const std::string where = "attention";
-  refuse_unknown_keys(config, {"d", "n_heads", "n_kv_heads", "use_rope", "rope_base"}, where);
+  refuse_unknown_keys(config, {"d", "n_heads", "n_kv_heads", "use_rope", "rope_base", "qkv_bias"}, where);
   AttentionConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
   c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
   c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
   c.rotary = get_bool(config, "use_rope", true, where);
   c.rotary_base = get_number(config, "rope_base", 10000.0, 1.0, 1e12, where);
+  c.biases = get_bool(config, "qkv_bias", false, where);
   if (c.width % c.heads != 0)
     throw Error(ExitCode::bad_input, "attention: d must be a multiple of n_heads; change one of them");
   if (c.heads % c.key_heads != 0)

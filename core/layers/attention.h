@@ -13,6 +13,7 @@ struct AttentionConfig {
   std::int64_t key_heads = 1;  ///< n_kv_heads, divides n_heads
   bool rotary = true;          ///< use_rope
   double rotary_base = 10000.0;
+  bool biases = false;  ///< qkv_bias
   std::int64_t head_width() const { return width / heads; }
 };
 
@@ -37,7 +38,9 @@ class Attention final : public Layer {
   double scale() const;
 
   AttentionConfig config_;
-  const Parameter &q_proj_, &k_proj_, &v_proj_, &o_proj_;
+  const Parameter &q_proj_, &k_proj_, &v_proj_;
+  std::array<const Parameter*, 3> biases_;  ///< of q, k, v; null without
+  const Parameter& o_proj_;
 };
 
 }  // namespace afterglow

@@ -20,9 +20,9 @@ std::vector<double> CapturedLayer::of_head(const char* capture, int head) const 
   return read.columns(name(capture), tokens, all, head * (all / heads()), all / heads());
 }
 
-std::vector<double> CapturedLayer::of_all_heads(const char* capture) const {
-  const std::int64_t all = token_width(read.shape(name(capture)));
-  return read.columns(name(capture), tokens, all, 0, all);
+std::vector<double> CapturedLayer::of_group(const char* capture, int head, int groups) const {
+  const std::int64_t all = token_width(read.shape(name(capture))), group = head / (heads() / groups);
+  return read.columns(name(capture), tokens, all, group * (all / groups), all / groups);
 }
 
 std::vector<double> CapturedLayer::row(const char* capture, int token, int head) const {

@@ -35,8 +35,8 @@ struct CapturedLayer {
   const std::vector<double>& values(const char* capture) const { return read.values(name(capture)); }
   /// The first T tokens of a capture [1,T,H*width] or [1,T,H,width], one head: [T*width].
   std::vector<double> of_head(const char* capture, int head) const;
-  /// The first T tokens of a capture that all heads share, [T*width].
-  std::vector<double> of_all_heads(const char* capture) const;
+  /// The first T tokens of a capture [1,T,groups*width] that heads share by groups, the group of one head: [T*width].
+  std::vector<double> of_group(const char* capture, int head, int groups) const;
   /// Row `token` of a capture [1,T,H,width], one head: [width].
   std::vector<double> row(const char* capture, int token, int head) const;
   /// Block `head` of a capture [1,H,..].

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/spectrum.h"
+#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
@@ -29,10 +30,44 @@ const char* name_of(MemoryRule rule) {
   }
 }
 
+constexpr std::pair<const char*, FeatureMap> feature_maps[] = {{"identity", FeatureMap::identity},
+                                                               {"relu", FeatureMap::relu},
+                                                               {"elu_plus_one", FeatureMap::elu_plus_one},
+                                                               {"sigmoid", FeatureMap::sigmoid},
+                                                               {"silu", FeatureMap::silu}};
+constexpr std::pair<const char*, KeyNorm> key_norms[] = {
+    {"unit", KeyNorm::unit}, {"l2", KeyNorm::l2}, {"none", KeyNorm::none}};
+
+/// The value that a word of a list stands for.
+template <class Value, std::size_t count>
+Value chosen(const nlohmann::json& config, const char* key, const std::pair<const char*, Value> (&list)[count],
+             Value fallback, const std::string& where) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : list) words.emplace_back(word);
+  if (!config.contains(key)) return fallback;
+  const std::string word = get_choice(config, key, words, std::nullopt, where);
+  for (const auto& [known, value] : list) {
+    if (word == known) return value;
+  }
+  return fallback;
+}
+
+/// How many heads of queries, keys or values the H heads of the memory share.
+std::int64_t get_sharing_heads(const nlohmann::json& config, const char* key, std::int64_t heads,
+                               const std::string& where) {
+  const std::int64_t shared = get_integer(config, key, heads, 1, heads, where);
+  if (heads % shared == 0) return shared;
+  throw Error(ExitCode::bad_input, where + "." + key + ": " + std::to_string(shared) +
+                                       " must divide H = " + std::to_string(heads) + "; change one of the two");
+}
+
 DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   const std::string where = name_of(rule);
-  std::vector<std::string> known{"d", "H", "Dk", "Dv", "conv_size", "use_gate", "norm_eps"};
-  if (rule == MemoryRule::gla) known.emplace_back("gate_rank");
+  std::vector<std::string> known{"d",           "H",         "Dk",          "Dv",      "conv_size",
+                                 "use_gate",    "norm_eps",  "query_heads", "qk_norm", "use_short_conv",
+                                 "value_heads", "key_heads", "feature_map", "qk_silu", "v_silu"};
+  if (rule == MemoryRule::gla) known.insert(known.end(), {"gate_rank", "clamp_min"});
+  if (rule != MemoryRule::gla) known.insert(known.end(), {"use_beta", "allow_neg_eigval"});
   if (rule == MemoryRule::kalman) known.emplace_back("ridge");
   refuse_unknown_keys(config, known, where);
   DeltaNetConfig c;
@@ -46,12 +81,24 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
   c.gate_rank = get_integer(config, "gate_rank", 16, 1, 65536, where);
   c.ridge = get_number(config, "ridge", 0.1, 1e-6, 1e6, where);
+  c.query_heads = get_sharing_heads(config, "query_heads", c.heads, where);
+  c.key_heads = get_sharing_heads(config, "key_heads", c.heads, where);
+  c.value_heads = get_sharing_heads(config, "value_heads", c.heads, where);
+  c.convolves = get_bool(config, "use_short_conv", c.convolution != 1, where);
+  c.key_silu = get_bool(config, "qk_silu", true, where);
+  c.value_silu = get_bool(config, "v_silu", true, where);
+  c.feature_map = chosen(config, "feature_map", feature_maps, FeatureMap::identity, where);
+  c.key_norm = chosen(config, "qk_norm", key_norms, rule == MemoryRule::gla ? KeyNorm::none : KeyNorm::unit, where);
+  c.learns_beta = get_bool(config, "use_beta", true, where);
+  c.negative_modes = get_bool(config, "allow_neg_eigval", false, where);
+  c.clamps = config.contains("clamp_min");
+  if (c.clamps) c.least_log_decay = get_number(config, "clamp_min", std::nullopt, -1e6, 0, where);
   return c;
 }
 
 const Parameter* add_taps(const DeltaNetConfig& config, const ParameterScope& parameters, const char* name,
                           std::int64_t columns) {
-  if (config.convolution == 1) return nullptr;
+  if (!config.convolves) return nullptr;
   return &parameters.add(name, {columns, 1, config.convolution}, fan_in_uniform());
 }
 
@@ -59,12 +106,12 @@ const Parameter* add_taps(const DeltaNetConfig& config, const ParameterScope& pa
 
 DeltaNet::DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters)
     : config_(config),
-      q_proj_(parameters.add("q_proj.weight", {config.key_columns(), config.width}, fan_in_uniform())),
+      q_proj_(parameters.add("q_proj.weight", {config.query_columns(), config.width}, fan_in_uniform())),
       k_proj_(parameters.add("k_proj.weight", {config.key_columns(), config.width}, fan_in_uniform())),
-      v_proj_(parameters.add("v_proj.weight", {config.value_columns(), config.width}, fan_in_uniform())),
-      q_conv_(add_taps(config, parameters, "q_conv1d.weight", config.key_columns())),
+      v_proj_(parameters.add("v_proj.weight", {config.input_columns(), config.width}, fan_in_uniform())),
+      q_conv_(add_taps(config, parameters, "q_conv1d.weight", config.query_columns())),
       k_conv_(add_taps(config, parameters, "k_conv1d.weight", config.key_columns())),
-      v_conv_(add_taps(config, parameters, "v_conv1d.weight", config.value_columns())),
+      v_conv_(add_taps(config, parameters, "v_conv1d.weight", config.input_columns())),
       gates_(add_gates(config, parameters)),
       o_norm_(parameters.add("o_norm.weight", {config.value}, constant(1.0))),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.value_columns()}, fan_in_uniform())) {}
@@ -75,7 +122,7 @@ DeltaNet::Gates DeltaNet::add_gates(const DeltaNetConfig& config, const Paramete
   const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
     return &parameters.add(name, {rows, columns}, fan_in_uniform());
   };
-  if (config.has_beta()) gates.b_proj = matrix("b_proj.weight", config.heads, config.width);
+  if (config.has_beta() && config.learns_beta) gates.b_proj = matrix("b_proj.weight", config.heads, config.width);
   if (config.rule == MemoryRule::gated_deltanet) {
     gates.a_proj = matrix("a_proj.weight", config.heads, config.width);
     gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
@@ -93,11 +140,74 @@ DeltaNet::Gates DeltaNet::add_gates(const DeltaNetConfig& config, const Paramete
 
 std::string_view DeltaNet::kind() const { return name_of(config_.rule); }
 
-Var DeltaNet::projected(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps,
-                        const Tensor& history, std::int64_t head_width) const {
-  Var y = linear(tape, x, tape.parameter(projection));
-  y = taps ? causal_conv(tape, y, tape.parameter(*taps), {}, history) : unary(tape, Unary::silu, y);
-  return tape.reshape(y, {x.shape()[0], x.shape()[1], config_.heads, head_width});
+/// How queries, keys or values come from the input.
+struct DeltaNet::Stream {
+  const Parameter& projection;
+  const Parameter* taps;
+  const char* history;
+  std::int64_t heads, width;
+  bool silu;
+};
+
+Var DeltaNet::projected(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const {
+  Var y = linear(tape, x, tape.parameter(stream.projection));
+  if (stream.taps != nullptr) {
+    const Tensor history = state && config_.convolution > 1 ? state->get(stream.history) : Tensor();
+    const Var taps = tape.parameter(*stream.taps);
+    y = stream.silu ? causal_conv(tape, y, taps, {}, history) : plain_causal_conv(tape, y, taps, {}, history);
+  } else if (stream.silu) {
+    y = unary(tape, Unary::silu, y);
+  }
+  return tape.reshape(y, {x.shape()[0], x.shape()[1], stream.heads, stream.width});
+}
+
+namespace {
+
+Var mapped(Tape& tape, const Var& x, FeatureMap map) {
+  switch (map) {
+    case FeatureMap::relu:
+      return unary(tape, Unary::relu, x);
+    case FeatureMap::elu_plus_one:
+      return unary(tape, Unary::elu_plus_one, x);
+    case FeatureMap::sigmoid:
+      return unary(tape, Unary::sigmoid, x);
+    case FeatureMap::silu:
+      return unary(tape, Unary::silu, x);
+    case FeatureMap::identity:
+      break;
+  }
+  return x;
+}
+
+Var filled(Tape& tape, const Shape& shape, DType dtype, double value) {
+  const Tensor tensor = tape.scratch(shape, dtype);
+  tape.backend().fill(tensor, value);
+  return tape.constant(tensor);
+}
+
+/// Not less than `least`, up to a rounding.
+Var at_least(Tape& tape, const Var& x, double least) {
+  const auto shifted = [&](const Var& from, double by) {
+    return add_bias(tape, from, filled(tape, {from.shape().last()}, from.value.dtype, by));
+  };
+  return shifted(unary(tape, Unary::relu, shifted(x, -least)), least);
+}
+
+}  // namespace
+
+/// Queries or keys as they enter the core, one for each head of the memory.
+Var DeltaNet::read_key(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const {
+  Var y = mapped(tape, projected(tape, x, stream, state), config_.feature_map);
+  if (config_.key_norm == KeyNorm::unit) y = unit_norm(tape, y, unit_eps);
+  if (config_.key_norm == KeyNorm::l2) y = l2_norm(tape, y, unit_eps);
+  return repeat_heads(tape, y, config_.heads / stream.heads);
+}
+
+Var DeltaNet::beta(Tape& tape, const Var& x) const {
+  Var beta = config_.learns_beta ? unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gates_.b_proj)))
+                                 : filled(tape, {x.shape()[0], x.shape()[1], config_.heads}, x.value.dtype, 1.0);
+  const double factor = config_.beta_factor * (config_.negative_modes ? 2.0 : 1.0);
+  return factor != 1.0 ? scale(tape, beta, factor) : beta;
 }
 
 Var DeltaNet::log_gate(Tape& tape, const Var& x) const {
@@ -108,24 +218,22 @@ Var DeltaNet::log_gate(Tape& tape, const Var& x) const {
   const Var low = linear(tape, x, tape.parameter(*gates_.gk_down));
   const Var gate = linear(tape, low, tape.parameter(*gates_.gk_up), tape.parameter(*gates_.gk_bias));
   // log sigmoid(z) = -softplus(-z)
-  const Var logarithm = scale(tape, unary(tape, Unary::softplus, scale(tape, gate, -1.0)), -1.0 / gla_temperature);
-  return tape.reshape(logarithm, {x.shape()[0], x.shape()[1], config_.heads, config_.keys});
+  Var logarithm = scale(tape, unary(tape, Unary::softplus, scale(tape, gate, -1.0)), -1.0 / gla_temperature);
+  if (config_.clamps) logarithm = at_least(tape, logarithm, config_.least_log_decay);
+  const Var keys = tape.reshape(logarithm, {x.shape()[0], x.shape()[1], config_.key_heads, config_.keys});
+  return repeat_heads(tape, keys, config_.heads / config_.key_heads);
 }
 
 DeltaVars DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
-  const auto history = [&](const char* name) { return state && q_conv_ ? state->get(name) : Tensor(); };
   DeltaVars in;
   in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
-  in.q = projected(tape, x, q_proj_, q_conv_, history("q_convolution"), config_.keys);
-  in.k = projected(tape, x, k_proj_, k_conv_, history("k_convolution"), config_.keys);
-  in.v = projected(tape, x, v_proj_, v_conv_, history("v_convolution"), config_.value);
-  if (config_.rule != MemoryRule::gla) {
-    in.q = unit_norm(tape, in.q, unit_eps);
-    in.k = unit_norm(tape, in.k, unit_eps);
-  }
+  const DeltaNetConfig& c = config_;
+  in.q = read_key(tape, x, {q_proj_, q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
+  in.k = read_key(tape, x, {k_proj_, k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
+  const Var v = projected(tape, x, {v_proj_, v_conv_, "v_convolution", c.value_heads, c.value, c.value_silu}, state);
+  in.v = repeat_heads(tape, v, c.heads / c.value_heads);
   if (config_.has_beta()) {
-    in.beta = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gates_.b_proj)));
-    if (config_.beta_factor != 1.0) in.beta = scale(tape, in.beta, config_.beta_factor);
+    in.beta = beta(tape, x);
     tape.capture("beta", in.beta.value);
   }
   if (config_.fades()) {
@@ -170,10 +278,10 @@ LayerState DeltaNet::make_state(Backend& backend, DType dtype, std::int64_t batc
   state.add("state", {batch, config_.heads, config_.keys, config_.value}, dtype);
   if (config_.rule == MemoryRule::kalman)
     state.add("covariance", {batch, config_.heads, config_.keys, config_.keys}, dtype);
-  if (!q_conv_) return state;
-  state.add("q_convolution", {batch, config_.convolution - 1, config_.key_columns()}, dtype);
+  if (!q_conv_ || config_.convolution == 1) return state;
+  state.add("q_convolution", {batch, config_.convolution - 1, config_.query_columns()}, dtype);
   state.add("k_convolution", {batch, config_.convolution - 1, config_.key_columns()}, dtype);
-  state.add("v_convolution", {batch, config_.convolution - 1, config_.value_columns()}, dtype);
+  state.add("v_convolution", {batch, config_.convolution - 1, config_.input_columns()}, dtype);
   return state;
 }
 
@@ -188,8 +296,10 @@ Var DeltaNet::step(Tape& tape, const Var& x, LayerState& state) {
 
 std::int64_t DeltaNet::state_bytes(DType dtype, std::int64_t) const {
   const std::int64_t covariance = config_.rule == MemoryRule::kalman ? config_.keys : 0;
-  const std::int64_t history = (config_.convolution - 1) * (2 * config_.key_columns() + config_.value_columns());
-  return (config_.key_columns() * (config_.value + covariance) + history) * static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t convolved = config_.query_columns() + config_.key_columns() + config_.input_columns();
+  const std::int64_t history = q_conv_ ? (config_.convolution - 1) * convolved : 0;
+  const std::int64_t memory = config_.heads * config_.keys * (config_.value + covariance);
+  return (memory + history) * static_cast<std::int64_t>(size_of(dtype));
 }
 
 std::vector<LayerSetting> DeltaNet::settings() const {

@@ -6,15 +6,30 @@
 namespace afterglow {
 
 enum class MemoryRule { deltanet, gated_deltanet, gla, kalman };
+/// How queries and keys are made of length 1: x / (|x| + eps), x / sqrt(|x|^2 + eps), or not at all.
+enum class KeyNorm { unit, l2, none };
+/// What queries and keys go through behind their projection and convolution.
+enum class FeatureMap { identity, relu, elu_plus_one, sigmoid, silu };
 
 struct DeltaNetConfig {
   MemoryRule rule = MemoryRule::deltanet;
   std::int64_t width = 0;            ///< d
   std::int64_t heads = 1;            ///< H
   std::int64_t keys = 0, value = 0;  ///< Dk, Dv of a head
-  std::int64_t convolution = 4;      ///< conv_size; 1: none
-  std::int64_t gate_rank = 16;       ///< of gla's gate
-  bool output_gate = true;           ///< use_gate
+  std::int64_t convolution = 4;      ///< conv_size
+  bool convolves = true;             ///< use_short_conv; by default where conv_size is not 1
+  /// Heads of queries, keys and values, each of which divides H: several heads of the memory read the same one. gla's
+  /// gates belong to its keys.
+  std::int64_t query_heads = 1, key_heads = 1, value_heads = 1;
+  bool key_silu = true, value_silu = true;  ///< qk_silu, v_silu: SiLU behind the projection or its convolution
+  FeatureMap feature_map = FeatureMap::identity;
+  KeyNorm key_norm = KeyNorm::unit;  ///< qk_norm
+  bool learns_beta = true;           ///< use_beta; false: 1
+  bool negative_modes = false;       ///< allow_neg_eigval: beta times 2
+  double least_log_decay = 0;        ///< clamp_min of gla, where `clamps`
+  bool clamps = false;
+  std::int64_t gate_rank = 16;  ///< of gla's gate
+  bool output_gate = true;      ///< use_gate
   double norm_eps = 1e-5;
   double ridge = 0.1;  ///< lambda of kalman
   // Changed live.
@@ -22,16 +37,18 @@ struct DeltaNetConfig {
   double fade = 1.0;         ///< on the logarithm of the decay; 0 never forgets
   bool fades() const { return rule == MemoryRule::gated_deltanet || rule == MemoryRule::gla; }
   bool has_beta() const { return rule != MemoryRule::gla; }
-  std::int64_t key_columns() const { return heads * keys; }
+  std::int64_t query_columns() const { return query_heads * keys; }
+  std::int64_t key_columns() const { return key_heads * keys; }
+  std::int64_t input_columns() const { return value_heads * value; }
   std::int64_t value_columns() const { return heads * value; }
 };
 
-/// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x);
-/// log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head (gated_deltanet) or logsigmoid(gk_proj x) / 16 a
-/// channel (gla). The core is core/backend/delta.h with scale Dk^-0.5; in `kalman` it is recursive least squares,
-/// S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and KF), y_t = S_t^T q_t. Then RMSNorm a head,
-/// times silu(g_proj x), o_proj. Captures: `queries`, `keys`, `values` as they enter the core, `beta`, `log_decay`,
-/// `readout`, `final_state` [B,H,Dk,Dv].
+/// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x), as
+/// far as the configuration does not say otherwise; log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head
+/// (gated_deltanet) or logsigmoid(gk_proj x) / 16 a channel (gla). The core is core/backend/delta.h with scale Dk^-0.5;
+/// in `kalman` it is recursive least squares, S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and
+/// KF), y_t = S_t^T q_t. Then RMSNorm a head, times silu(g_proj x), o_proj. Captures: `queries`, `keys`, `values` as
+/// they enter the core, `beta`, `log_decay`, `readout`, `final_state` [B,H,Dk,Dv].
 class DeltaNet final : public Layer {
  public:
   DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters);
@@ -52,8 +69,10 @@ class DeltaNet final : public Layer {
                     *gk_up = nullptr, *gk_bias = nullptr, *g_proj = nullptr;
   };
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
-  Var projected(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps, const Tensor& history,
-                std::int64_t head_width) const;
+  struct Stream;  // of queries, keys or values
+  Var projected(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const;
+  Var read_key(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const;
+  Var beta(Tape& tape, const Var& x) const;
   struct DeltaVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   Var log_gate(Tape& tape, const Var& x) const;
   Var read(Tape& tape, const struct DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const;

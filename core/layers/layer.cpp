@@ -66,8 +66,14 @@ void LayerState::release_all() {
 }
 
 LayerSetting step_floor_setting(double value) {
-  return {"dt_floor", "Step floor", "the least time step that a token may take; 0 lets every token choose", value, 0, 1,
-          false,      false};
+  return {"dt_floor",
+          "Step floor",
+          "the least time step that a token may take; 0 lets every token choose",
+          value,
+          0,
+          std::max(1.0, value),
+          false,
+          false};
 }
 
 LayerState Layer::make_state(Backend& backend, DType, std::int64_t) const { return LayerState(backend); }

@@ -16,23 +16,49 @@ namespace {
 
 Mamba2Config read_config(const nlohmann::json& config) {
   const std::string where = "mamba2";
-  refuse_unknown_keys(config, {"d_model", "d_state", "d_conv", "expand", "headdim", "ngroups", "norm_eps", "dt_floor"},
+  refuse_unknown_keys(config,
+                      {"d_model", "d_state", "d_conv", "expand", "headdim", "ngroups", "bias", "conv_bias", "rmsnorm",
+                       "norm_per_group", "norm_eps", "dt_floor", "dt_ceiling"},
                       where);
   Mamba2Config c;
   c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
   c.states = get_integer(config, "d_state", 64, 1, 4096, where);
   c.convolution = get_integer(config, "d_conv", 4, 1, 64, where);
-  c.inner = c.width * get_integer(config, "expand", 2, 1, 64, where);
+  const double inner = static_cast<double>(c.width) * get_number(config, "expand", 2, 1.0 / 64, 64, where);
+  c.inner = std::llround(inner);
+  if (static_cast<double>(c.inner) != inner)
+    throw Error(ExitCode::bad_input, "mamba2: expand * d_model must be a whole number; change one of the two");
   c.head_width = get_integer(config, "headdim", 64, 1, 65536, where);
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
-  c.step_floor = get_number(config, "dt_floor", 0.0, 0.0, 1.0, where);
-  get_integer(config, "ngroups", 1, 1, 1, where);
+  constexpr double largest_step = 1e6;
+  c.step_floor = get_number(config, "dt_floor", 0.0, 0.0, largest_step, where);
+  if (config.contains("dt_ceiling"))
+    c.step_ceiling = get_number(config, "dt_ceiling", std::nullopt, c.step_floor, largest_step, where);
+  c.groups = get_integer(config, "ngroups", 1, 1, 64, where);
+  c.bias = get_bool(config, "bias", false, where);
+  c.convolution_bias = get_bool(config, "conv_bias", true, where);
+  c.gated_norm = get_bool(config, "rmsnorm", true, where);
+  c.norm_per_group = get_bool(config, "norm_per_group", false, where);
   if (c.inner % c.head_width != 0) {
     throw Error(ExitCode::bad_input, "mamba2: headdim " + std::to_string(c.head_width) +
                                          " must divide expand * d_model = " + std::to_string(c.inner) +
                                          "; change one of the three");
   }
+  if (c.heads() % c.groups != 0) {
+    throw Error(ExitCode::bad_input, "mamba2: ngroups " + std::to_string(c.groups) + " must divide the " +
+                                         std::to_string(c.heads()) + " heads; change one of the two");
+  }
   return c;
+}
+
+/// In the order of their addition: a part that the configuration leaves out has no parameter.
+const Parameter* add_if(bool wanted, const ParameterScope& parameters, const char* name, const Shape& shape,
+                        Initialiser initialise) {
+  return wanted ? &parameters.add(name, shape, std::move(initialise)) : nullptr;
+}
+
+Var optional_parameter(Tape& tape, const Parameter* parameter) {
+  return parameter != nullptr ? tape.parameter(*parameter) : Var();
 }
 
 }  // namespace
@@ -42,38 +68,49 @@ Mamba2::Mamba2(const Mamba2Config& config, const ParameterScope& parameters)
     : config_(config),
       in_proj_(parameters.add("in_proj.weight", {config.inner + config.convolved() + config.heads(), config.width},
                               fan_in_uniform())),
+      in_bias_(add_if(config.bias, parameters, "in_proj.bias", {config.inner + config.convolved() + config.heads()},
+                      zeros())),
       conv_weight_(parameters.add("conv1d.weight", {config.convolved(), 1, config.convolution}, fan_in_uniform())),
-      conv_bias_(parameters.add("conv1d.bias", {config.convolved()},
-                                uniform(-1.0 / std::sqrt(static_cast<double>(config.convolution)),
-                                        1.0 / std::sqrt(static_cast<double>(config.convolution))))),
+      conv_bias_(add_if(config.convolution_bias, parameters, "conv1d.bias", {config.convolved()},
+                        uniform(-1.0 / std::sqrt(static_cast<double>(config.convolution)),
+                                1.0 / std::sqrt(static_cast<double>(config.convolution))))),
       dt_bias_(parameters.add("dt_bias", {config.heads()}, time_step_bias(1e-3, 1e-1))),
       A_log_(parameters.add("A_log", {config.heads()}, log_of_uniform(1.0, 16.0))),
       D_(parameters.add("D", {config.heads()}, constant(1.0))),
-      norm_(parameters.add("norm.weight", {config.inner}, constant(1.0))),
-      out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())) {}
+      norm_(add_if(config.gated_norm, parameters, "norm.weight", {config.inner}, constant(1.0))),
+      out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())),
+      out_bias_(add_if(config.bias, parameters, "out_proj.bias", {config.width}, zeros())) {}
+
+Var Mamba2::gated(Tape& tape, const Var& y, const Var& z) const {
+  if (!config_.gated_norm) return silu_multiply(tape, contiguous(tape, z), y);
+  const Var weight = tape.parameter(*norm_);
+  if (!config_.norm_per_group) return gated_rms_norm(tape, y, z, weight, config_.norm_eps);
+  return group_rms_norm(tape, silu_multiply(tape, contiguous(tape, z), y), weight, config_.norm_eps, config_.groups);
+}
 
 Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {
   const std::int64_t widths[] = {config_.inner, config_.convolved(), config_.heads()};
   Var parts[3];  // z, then x, B and C before the convolution, then dt
-  tape.split_columns(linear(tape, x, tape.parameter(in_proj_)), widths, parts);
-  const Var convolved = causal_conv(tape, parts[1], tape.parameter(conv_weight_), tape.parameter(conv_bias_), history);
-  const std::int64_t roles[] = {config_.inner, config_.states, config_.states};
+  tape.split_columns(linear(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_)), widths, parts);
+  const Var convolved =
+      causal_conv(tape, parts[1], tape.parameter(conv_weight_), optional_parameter(tape, conv_bias_), history);
+  const std::int64_t roles[] = {config_.inner, config_.shared(), config_.shared()};
   Var xBC[3];
   tape.split_columns(convolved, roles, xBC);
   ScanVars scan;
   scan.x = xBC[0];
   scan.B = xBC[1];
   scan.C = xBC[2];
-  scan.dt = softplus_bias(tape, parts[2], tape.parameter(dt_bias_), config_.step_floor);
+  scan.dt = softplus_bias(tape, parts[2], tape.parameter(dt_bias_), {config_.step_floor, config_.step_ceiling});
   scan.A_log = tape.parameter(A_log_);
   scan.D = tape.parameter(D_);
   scan.heads = config_.heads();
+  scan.groups = config_.groups;
   if (tape.capturing()) capture_scan(tape, scan);
   const Var heads = ssd_scan(tape, scan, state, resume);
   tape.capture("readout", heads.value);
   const Var y = tape.reshape(heads, {x.shape()[0], x.shape()[1], config_.inner});
-  const Var gated = gated_rms_norm(tape, y, parts[0], tape.parameter(norm_), config_.norm_eps);
-  return linear(tape, gated, tape.parameter(out_proj_));
+  return linear(tape, gated(tape, y, parts[0]), tape.parameter(out_proj_), optional_parameter(tape, out_bias_));
 }
 
 Var Mamba2::forward(Tape& tape, const Var& x, const Tensor&) {
@@ -126,8 +163,9 @@ void Mamba2::capture_scan(Tape& tape, const ScanVars& scan) const {
 namespace {
 
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
-  return mamba2_token_weights(layer.of_all_heads("B"), layer.of_all_heads("C"), layer.of_head("dt", head),
-                              layer.of_head("log_decay_cumsum", head), layer.tokens);
+  const auto groups = static_cast<int>(layer.as<Mamba2>().config().groups);
+  return mamba2_token_weights(layer.of_group("B", head, groups), layer.of_group("C", head, groups),
+                              layer.of_head("dt", head), layer.of_head("log_decay_cumsum", head), layer.tokens);
 }
 
 }  // namespace

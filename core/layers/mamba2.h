@@ -1,6 +1,8 @@
-// Mamba-2 (the official Mamba2Simple with one group): a selective scan between a convolution and a gated norm. Its
-// memory fades exponentially, at a pace that each token sets.
+// Mamba-2 (the official Mamba2Simple, and what transformers and flash-linear-attention let be set): a selective scan
+// between a convolution and a gated norm. Its memory fades exponentially, at a pace that each token sets.
 #pragma once
+#include <limits>
+
 #include "core/layers/layer.h"
 
 namespace afterglow {
@@ -11,14 +13,21 @@ struct Mamba2Config {
   std::int64_t convolution = 4;  ///< d_conv
   std::int64_t inner = 0;        ///< expand * d_model
   std::int64_t head_width = 64;  ///< headdim, P
+  std::int64_t groups = 1;       ///< ngroups, G: head h reads B and C of group h / (heads / G)
+  bool bias = false;             ///< of both projections
+  bool convolution_bias = true;  ///< conv_bias
+  bool gated_norm = true;        ///< rmsnorm; false: the gate alone
+  bool norm_per_group = false;   ///< the gated norm's mean is taken over a group's columns
   double norm_eps = 1e-5;
-  double step_floor = 0.0;  ///< dt_floor, live: the least time step
+  double step_floor = 0.0;                                        ///< dt_floor, live: the least time step
+  double step_ceiling = std::numeric_limits<double>::infinity();  ///< dt_ceiling: the largest
   std::int64_t heads() const { return inner / head_width; }
-  std::int64_t convolved() const { return inner + 2 * states; }  ///< columns of x, B and C together
+  std::int64_t shared() const { return groups * states; }          ///< columns of B, and of C
+  std::int64_t convolved() const { return inner + 2 * shared(); }  ///< columns of x, B and C together
 };
 
 /// Captures: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh]; what
-/// enters the scan: `B`, `C` [B,T,N] and `values` [B,T,nh*P]; and `readout`, what the scan answers before the gate.
+/// enters the scan: `B`, `C` [B,T,G*N] and `values` [B,T,nh*P]; and `readout`, what the scan answers before the gate.
 class Mamba2 final : public Layer {
  public:
   Mamba2(const Mamba2Config& config, const ParameterScope& parameters);
@@ -31,13 +40,17 @@ class Mamba2 final : public Layer {
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
   std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.step_floor)}; }
   void set(std::string_view key, double value) override;
+  const Mamba2Config& config() const { return config_; }
 
  private:
+  Var gated(Tape& tape, const Var& y, const Var& z) const;
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const;
   void capture_scan(Tape& tape, const struct ScanVars& scan) const;
 
   Mamba2Config config_;
-  const Parameter &in_proj_, &conv_weight_, &conv_bias_, &dt_bias_, &A_log_, &D_, &norm_, &out_proj_;
+  // Without the bias or norm that its name says: null.
+  const Parameter &in_proj_, *in_bias_, &conv_weight_, *conv_bias_, &dt_bias_, &A_log_, &D_, *norm_, &out_proj_,
+      *out_bias_;
 };
 
 }  // namespace afterglow

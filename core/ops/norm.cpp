@@ -1,4 +1,7 @@
 // Norms and their gradients.
+#include <array>
+#include <cmath>
+
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -13,6 +16,33 @@ void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& 
     const Grad dweight = t.gradient_beside(weight);
     t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx.base, dx.grad, dweight);
   });
+}
+
+constexpr std::size_t most_groups = 64;
+
+/// Parts [..., n_i] of equal rows side by side: [..., sum of n_i].
+Var joined(Tape& tape, std::span<const Var> parts, const Shape& shape) {
+  std::array<Var, most_groups> kept;
+  std::copy(parts.begin(), parts.end(), kept.begin());
+  const Var y = tape.result(shape, parts[0].value.dtype, {parts[0], parts.back()});
+  const auto range_of = [](const Tensor& whole, std::int64_t column, const Var& part) {
+    return as_matrix(whole).column_range(column, part.value.columns());
+  };
+  std::int64_t column = 0;
+  for (const Var& part : parts) {
+    tape.backend().copy(range_of(y.value, column, part), as_matrix(part.value));
+    column += part.value.columns();
+  }
+  tape.record("join_columns", y, [kept, count = parts.size(), y, range_of](Tape& t) {
+    const Tensor dy = t.upstream(y);
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Grad grad = t.gradient(kept[i]);
+      if (grad.wanted()) t.backend().accumulate(range_of(dy, first, kept[i]), as_matrix(grad));
+      first += kept[i].value.columns();
+    }
+  });
+  return y;
 }
 
 }  // namespace
@@ -56,6 +86,37 @@ Var unit_norm(Tape& tape, const Var& x, double eps) {
     t.backend().unit_norm_backward(x.value, eps, norms, t.upstream(y), t.gradient(x));
   });
   return y;
+}
+
+// The mean over n numbers is the sum over n, so that a weight of n^-1/2 makes a root of the sum of a root of the mean.
+Var l2_norm(Tape& tape, const Var& x, double eps) {
+  const auto width = static_cast<double>(x.shape().last());
+  const Tensor weight = tape.scratch({x.shape().last()}, x.value.dtype);
+  tape.backend().fill(weight, 1.0 / std::sqrt(width));
+  return rms_norm(tape, x, tape.constant(weight), eps / width);
+}
+
+Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std::int64_t groups) {
+  const Check check(tape, "group_rms_norm", x.value.dtype);
+  const std::int64_t width = x.shape().last();
+  check.that(groups > 0 && groups <= static_cast<std::int64_t>(most_groups) && width % groups == 0,
+             "from 1 to 64 groups must divide the columns of x");
+  check.tensor("weight", weight.value, {width});
+  if (groups == 1) return rms_norm(tape, x, weight, eps);
+  const auto count = static_cast<std::size_t>(groups);
+  const std::array<std::int64_t, most_groups> widths = [&] {
+    std::array<std::int64_t, most_groups> all{};
+    all.fill(width / groups);
+    return all;
+  }();
+  std::array<Var, most_groups> parts, weights;
+  tape.split_columns(x, std::span(widths).first(count), parts);
+  tape.split_columns(tape.reshape(weight, {1, width}), std::span(widths).first(count), weights);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Var own = tape.reshape(contiguous(tape, weights[i]), {width / groups});
+    parts[i] = rms_norm(tape, contiguous(tape, parts[i]), own, eps);
+  }
+  return joined(tape, std::span(parts).first(count), x.shape());
 }
 
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {

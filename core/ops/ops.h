@@ -22,8 +22,8 @@ Var scale(Tape& tape, const Var& x, double factor);
 Var unary(Tape& tape, Unary kind, const Var& x);
 /// silu(a) b (SwiGLU).
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
-/// softplus(x + bias), bias over the last axis, and at least `floor`.
-Var softplus_bias(Tape& tape, const Var& x, const Var& bias, double floor = 0.0);
+/// softplus(x + bias) within `range`, bias over the last axis.
+Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range = {});
 
 // gates.cpp
 /// -exp(A_log) softplus(x + bias), A_log and bias over the last axis; rows of x may be strided.
@@ -51,6 +51,10 @@ struct NormedSum {
 NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps);
 /// x / (|x|_2 + eps) over the last axis.
 Var unit_norm(Tape& tape, const Var& x, double eps);
+/// x / sqrt(|x|_2^2 + eps) over the last axis, as flash-linear-attention divides.
+Var l2_norm(Tape& tape, const Var& x, double eps);
+/// x / sqrt(mean(x^2) + eps) over each of `groups` equal ranges of the last axis, times weight [n]. At most 64 groups.
+Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std::int64_t groups);
 /// RMSNorm(x silu(z)) weight (Mamba-2); rows of z may be strided.
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 /// LayerNorm over the last axis with the biased variance; weight, bias [n].
@@ -75,6 +79,10 @@ std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double ba
 /// Causal depthwise convolution, then SiLU: x [B,T,c], weight [c,1,w], bias [c] or absent; `history` [B,w-1,c] is read
 /// and advanced when defined.
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
+/// The same without SiLU.
+Var plain_causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
+/// x [B,T,H,D] -> [B,T,H times,D]: head h reads head h / times of x.
+Var repeat_heads(Tape& tape, const Var& x, std::int64_t times);
 /// Softmax attention with scores scale q . k: q [B,Tq,H,D], k, v [B,Tk,Hkv,D] -> [B,Tq,H,D]. The last query is at the
 /// last key, and none sees what follows it. Query head h reads key head h / (H / Hkv).
 Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);

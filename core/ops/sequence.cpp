@@ -36,7 +36,13 @@ std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double ba
   return y;
 }
 
-Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history) {
+namespace {
+
+/// The sum of a convolution from which on the slope of SiLU is 1 in every type, so that one gradient rule serves with
+/// and without SiLU.
+constexpr double where_silu_is_straight = 1000.0;
+
+Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history, bool silu) {
   const Check check(tape, "causal_conv", x.value.dtype);
   check.rows("x", x.value, {Check::any, Check::any, Check::any});
   const std::int64_t channels = x.shape().last();
@@ -48,9 +54,41 @@ Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
              "no gradient is kept through a history; begin the tape without recording");
   const Tensor before = tape.scratch(x.shape(), x.value.dtype);
   tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, y.value);
+  if (!silu) {
+    tape.backend().copy(y.value, before);
+    tape.backend().fill(before, where_silu_is_straight);
+  }
   tape.record("causal_conv", y, [x, weight, bias, before, y](Tape& t) {
     const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
     t.backend().causal_conv_backward(x.value, weight.value, before, t.upstream(y), dx, dweight, dbias);
+  });
+  return y;
+}
+
+}  // namespace
+
+Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history) {
+  return convolution(tape, x, weight, bias, history, true);
+}
+
+Var plain_causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history) {
+  return convolution(tape, x, weight, bias, history, false);
+}
+
+Var repeat_heads(Tape& tape, const Var& x, std::int64_t times) {
+  const Check check(tape, "repeat_heads", x.value.dtype);
+  check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any});
+  check.that(times > 0, "heads are repeated at least once");
+  if (times == 1) return x;
+  const std::int64_t width = x.shape().last();
+  const Shape rows{x.value.rows(), times * width};  // of x, each with its copies side by side
+  const Var y = tape.result({x.shape()[0], x.shape()[1], x.shape()[2] * times, width}, x.value.dtype, {x});
+  for (std::int64_t i = 0; i < times; ++i)
+    tape.backend().copy(y.value.reshaped(rows).column_range(i * width, width), as_matrix(x.value));
+  tape.record("repeat_heads", y, [x, y, rows, times, width](Tape& t) {
+    const Tensor dy = t.upstream(y).reshaped(rows);
+    for (std::int64_t i = 0; i < times; ++i)
+      t.backend().accumulate(dy.column_range(i * width, width), as_matrix(t.gradient(x)));
   });
   return y;
 }

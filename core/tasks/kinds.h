@@ -31,6 +31,7 @@ TaskKind symbolsoup_kind();
 TaskKind diffuse_mqar_kind();
 TaskKind text_kind();
 TaskKind stories_kind();
+TaskKind ids_kind();
 TaskKind forecast_kind();
 
 /// The `length` parameter, with its default as JSON text (empty: the smallest that holds every example).

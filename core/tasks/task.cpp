@@ -13,12 +13,26 @@ namespace afterglow {
 namespace {
 
 const std::vector<TaskKind>& kinds() {
-  static const std::vector<TaskKind> all = {
-      mqar_kind(),           sysprompt_kind(),  tooltrace_kind(),       niah_kind(),
-      multihop_kind(),       commonword_kind(), mixed_kind(),           toolcall_kind(),
-      economy_kind(),        cot_recall_kind(), specific_recall_kind(), copy_kind(),
-      selective_copy_kind(), induction_kind(),  symbolsoup_kind(),      diffuse_mqar_kind(),
-      text_kind(),           stories_kind(),    forecast_kind()};
+  static const std::vector<TaskKind> all = {mqar_kind(),
+                                            sysprompt_kind(),
+                                            tooltrace_kind(),
+                                            niah_kind(),
+                                            multihop_kind(),
+                                            commonword_kind(),
+                                            mixed_kind(),
+                                            toolcall_kind(),
+                                            economy_kind(),
+                                            cot_recall_kind(),
+                                            specific_recall_kind(),
+                                            copy_kind(),
+                                            selective_copy_kind(),
+                                            induction_kind(),
+                                            symbolsoup_kind(),
+                                            diffuse_mqar_kind(),
+                                            text_kind(),
+                                            stories_kind(),
+                                            ids_kind(),
+                                            forecast_kind()};
   return all;
 }
 

@@ -18,7 +18,8 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned max_blocks = 4096;  // a few waves on the largest GPU; beyond that threads take several elements
+constexpr double most_of_expm1 = 40.0;  // softplus is the identity beyond, and e^x may be no number
+constexpr unsigned max_blocks = 4096;   // a few waves on the largest GPU; beyond that threads take several elements
 
 template <class Body>
 __global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body) {
@@ -56,6 +57,10 @@ __device__ float apply(Unary kind, float x) {
       return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case Unary::exp:
       return expf(x);
+    case Unary::relu:
+      return fmaxf(x, 0.0f);
+    case Unary::elu_plus_one:
+      return x > 0.0f ? x + 1.0f : expf(x);
   }
   return x;
 }
@@ -74,6 +79,10 @@ __device__ float slope(Unary kind, float x, float y) {
       return 0.5f * (1.0f + erff(x * 0.70710678118654752f)) + x * 0.39894228040143268f * expf(-0.5f * x * x);
     case Unary::exp:
       return y;
+    case Unary::relu:
+      return x > 0.0f ? 1.0f : 0.0f;
+    case Unary::elu_plus_one:
+      return fminf(y, 1.0f);
   }
   return 1.0f;
 }
@@ -221,26 +230,28 @@ void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const
   launched("silu_multiply_backward");
 }
 
-void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) {
+void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
   const auto from = rows_of(x), to = rows_of(y);
   const float* offset = bias.as<float>();
-  const auto least = static_cast<float>(floor);
+  const auto least = static_cast<float>(range.least), most = static_cast<float>(range.most);
   map(stream(), x.elements(),
-      [=] __device__(unsigned i) { to[i] = fmaxf(softplus(from[i] + offset[i % from.columns]), least); });
+      [=] __device__(unsigned i) { to[i] = fminf(fmaxf(softplus(from[i] + offset[i % from.columns]), least), most); });
   launched("softplus_bias");
 }
 
-void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
+void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
                                          const Grad& dx, const Grad& dbias) {
   const auto from = rows_of(x), up = rows_of(dy);
   const float* offset = bias.as<float>();
   const Sink to = sink_of(dx);
-  // The sum from which on the floor does not bind: softplus grows with it.
-  const auto least =
-      static_cast<float>(floor > 0.0 ? std::log(std::expm1(floor)) : -std::numeric_limits<double>::infinity());
+  // The sums between which no end binds: softplus grows with them.
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto sum_of = [](double step) { return step > most_of_expm1 ? step : std::log(std::expm1(step)); };
+  const auto least = static_cast<float>(range.least > 0.0 ? sum_of(range.least) : -infinity);
+  const auto most = static_cast<float>(sum_of(range.most));
   const auto slope = [=] __device__(unsigned row, unsigned column) {
     const float sum = from.at(row, column) + offset[column], gradient = up.at(row, column) * sigmoid(sum);
-    return sum < least ? 0.0f : gradient;
+    return sum < least || sum > most ? 0.0f : gradient;
   };
   if (dbias.wanted()) {
     const SideStream beside(*this);

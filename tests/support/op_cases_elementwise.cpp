@@ -27,6 +27,10 @@ double unary_value(Unary kind, double x) {
       return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
     case Unary::exp:
       return std::exp(x);
+    case Unary::relu:
+      return std::max(x, 0.0);
+    case Unary::elu_plus_one:
+      return x > 0.0 ? x + 1.0 : std::exp(x);
   }
   return 0.0;
 }
@@ -90,22 +94,22 @@ void add_binary(std::vector<OpCase>& cases, const char* name, const Run& run, co
 
 /// x is a range of columns of a wider tensor, as where one projection yields several parts.
 void add_softplus_bias(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t before, std::int64_t width,
-                       double floor = 0.0) {
+                       const StepRange& range = {}) {
   OpCase c;
-  c.name = std::string("softplus_bias_") + (floor > 0.0 ? "floor_" : "") + std::to_string(rows) + "x" +
-           std::to_string(width);
+  c.name = std::string("softplus_bias_") + (range.least > 0.0 ? "floor_" : "") +
+           (std::isfinite(range.most) ? "ceiling_" : "") + std::to_string(rows) + "x" + std::to_string(width);
   c.inputs = {{"wide", {rows, before + width}, -4, 4}, {"bias", {width}, -3, 3}};
-  c.run = [before, width, floor](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+  c.run = [before, width, range](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     const std::int64_t widths[] = {before, width};
     Var parts[2];
     t.split_columns(in[0], widths, parts);
-    return softplus_bias(t, parts[1], in[1], floor);
+    return softplus_bias(t, parts[1], in[1], range);
   };
-  c.naive = [rows, before, width, floor](std::span<const Values> in, std::span<const Values>) {
+  c.naive = [rows, before, width, range](std::span<const Values> in, std::span<const Values>) {
     Values y;
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < width; ++j)
-        y.push_back(std::max(floor, softplus(in[0][i * (before + width) + before + j] + in[1][j])));
+        y.push_back(std::clamp(softplus(in[0][i * (before + width) + before + j] + in[1][j]), range.least, range.most));
     return y;
   };
   c.tolerance = 1e-6;
@@ -122,6 +126,8 @@ void add_elementwise_cases(std::vector<OpCase>& cases) {
   add_unary(cases, Unary::tanh, "tanh", 3);
   add_unary(cases, Unary::gelu, "gelu", 3);
   add_unary(cases, Unary::exp, "exp", 4);
+  add_unary(cases, Unary::relu, "relu", 3);
+  add_unary(cases, Unary::elu_plus_one, "elu_plus_one", 3);
   add_binary(cases, "add", &add, [](double a, double b) { return a + b; });
   add_binary(cases, "multiply", &multiply, [](double a, double b) { return a * b; });
   add_binary(cases, "silu_multiply", &silu_multiply, [](double a, double b) { return a * sigmoid(a) * b; });
@@ -131,7 +137,8 @@ void add_elementwise_cases(std::vector<OpCase>& cases) {
   add_softplus_bias(cases, 1, 3, 1);
   add_softplus_bias(cases, 101, 63, 5);
   add_softplus_bias(cases, 37, 1, 65);
-  add_softplus_bias(cases, 37, 1, 33, 0.8);
+  add_softplus_bias(cases, 37, 1, 33, {.least = 0.8});
+  add_softplus_bias(cases, 37, 1, 33, {.least = 0.3, .most = 1.7});
 }
 
 }  // namespace afterglow::testing

@@ -1,4 +1,5 @@
 // Cases of the norms.
+#include <algorithm>
 #include <cmath>
 
 #include "core/ops/ops.h"
@@ -78,6 +79,54 @@ OpCase unit_case(std::int64_t rows, std::int64_t columns, double unit_eps) {
   return c;
 }
 
+/// Rows divided by the root of their squares' sum plus `l2_eps`.
+OpCase l2_case(std::int64_t rows, std::int64_t columns, double l2_eps) {
+  OpCase c;
+  c.name = "l2_norm_" + std::to_string(rows) + "x" + std::to_string(columns) + (l2_eps > 0.1 ? "_large_eps" : "");
+  c.inputs = {{"x", {rows, columns}, columns == 1 ? 0.5 : -2.0, 2}};
+  c.run = [l2_eps](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return l2_norm(t, in[0], l2_eps); };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(in[0].size());
+    for (std::int64_t i = 0; i < rows; ++i) {
+      double squares = l2_eps;
+      for (std::int64_t j = 0; j < columns; ++j) squares += std::pow(in[0][i * columns + j], 2);
+      for (std::int64_t j = 0; j < columns; ++j) y[i * columns + j] = in[0][i * columns + j] / std::sqrt(squares);
+    }
+    return y;
+  };
+  c.tolerance = 3e-6;
+  c.reason = "sums over a row";
+  return c;
+}
+
+/// Each range of columns is normed for itself.
+OpCase group_case(std::int64_t rows, std::int64_t groups, std::int64_t columns) {
+  OpCase c;
+  c.name = "group_rms_norm_" + std::to_string(rows) + "x" + std::to_string(groups) + "of" + std::to_string(columns);
+  const std::int64_t all = groups * columns;
+  c.inputs = {{"x", {1, rows, all}, -2, 2}, {"weight", {all}, 0.5, 1.5}};
+  c.run = [groups](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return group_rms_norm(t, in[0], in[1], eps, groups);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(in[0].size());
+    for (std::int64_t group = 0; group < groups; ++group) {
+      Values x;
+      const auto of_group = [&](const Values& from, std::int64_t row) {
+        return from.begin() + row * all + group * columns;
+      };
+      for (std::int64_t i = 0; i < rows; ++i) x.insert(x.end(), of_group(in[0], i), of_group(in[0], i) + columns);
+      const Values weight(of_group(in[1], 0), of_group(in[1], 0) + columns), normed = naive_norm(x, weight);
+      for (std::int64_t i = 0; i < rows; ++i)
+        std::copy_n(normed.begin() + i * columns, columns, y.begin() + i * all + group * columns);
+    }
+    return y;
+  };
+  c.tolerance = 3e-6;
+  c.reason = "sums over a row and over up to 101 rows";
+  return c;
+}
+
 /// The gate is a range of columns of a wider tensor.
 OpCase gated_case(std::int64_t rows, std::int64_t before, std::int64_t columns) {
   OpCase c;
@@ -147,6 +196,12 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(unit_case(1, 37, 1e-6));
   cases.push_back(unit_case(101, 63, 1e-6));
   cases.push_back(unit_case(65, 101, 0.7));
+  cases.push_back(l2_case(37, 1, 0.3));
+  cases.push_back(l2_case(1, 37, 1e-6));
+  cases.push_back(l2_case(101, 63, 0.4));
+  cases.push_back(group_case(1, 1, 37));
+  cases.push_back(group_case(37, 2, 33));
+  cases.push_back(group_case(101, 4, 16));
   // With one or two columns the gradient of x is a difference of nearly equal numbers, rounding alone.
   cases.push_back(layer_norm_case(37, 3, -2, 2));
   cases.push_back(layer_norm_case(1, 37, -2, 2));

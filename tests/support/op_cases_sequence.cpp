@@ -68,7 +68,7 @@ struct ConvSizes {
   bool bias;
 };
 
-Values naive_conv(const ConvSizes& n, const Values& wide, const Values& weight, const Values& bias) {
+Values naive_conv(const ConvSizes& n, const Values& wide, const Values& weight, const Values& bias, bool silu) {
   Values y;
   for (std::int64_t b = 0; b < n.batch; ++b) {
     for (std::int64_t t = 0; t < n.length; ++t) {
@@ -79,7 +79,7 @@ Values naive_conv(const ConvSizes& n, const Values& wide, const Values& weight, 
           if (time >= 0)
             sum += weight[c * n.width + j] * wide[(b * n.length + time) * (n.before + n.channels) + n.before + c];
         }
-        y.push_back(sum / (1.0 + std::exp(-sum)));
+        y.push_back(silu ? sum / (1.0 + std::exp(-sum)) : sum);
       }
     }
   }
@@ -87,23 +87,43 @@ Values naive_conv(const ConvSizes& n, const Values& wide, const Values& weight, 
 }
 
 /// The input is a range of columns of a wider tensor, as behind Mamba's input projection.
-OpCase conv_case(const ConvSizes& n) {
+OpCase conv_case(const ConvSizes& n, bool silu = true) {
   OpCase c;
-  c.name = "causal_conv_" + std::to_string(n.batch) + "x" + std::to_string(n.length) + "x" +
-           std::to_string(n.channels) + "_width_" + std::to_string(n.width);
+  c.name = (silu ? "causal_conv_" : "plain_causal_conv_") + std::to_string(n.batch) + "x" + std::to_string(n.length) +
+           "x" + std::to_string(n.channels) + "_width_" + std::to_string(n.width);
   c.inputs = {{"wide", {n.batch, n.length, n.before + n.channels}, -2, 2}, {"weight", {n.channels, 1, n.width}}};
   if (n.bias) c.inputs.push_back({"bias", {n.channels}});
-  c.run = [n](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+  c.run = [n, silu](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     const std::int64_t widths[] = {n.before, n.channels};
     Var parts[2];
     t.split_columns(in[0], widths, parts);
-    return causal_conv(t, parts[1], in[1], n.bias ? in[2] : Var{});
+    const Var bias = n.bias ? in[2] : Var{};
+    return silu ? causal_conv(t, parts[1], in[1], bias) : plain_causal_conv(t, parts[1], in[1], bias);
   };
-  c.naive = [n](std::span<const Values> in, std::span<const Values>) {
-    return naive_conv(n, in[0], in[1], n.bias ? in[2] : Values{});
+  c.naive = [n, silu](std::span<const Values> in, std::span<const Values>) {
+    return naive_conv(n, in[0], in[1], n.bias ? in[2] : Values{}, silu);
   };
   c.tolerance = 2e-6;
   c.reason = "the weights' gradients sum over all tokens";
+  return c;
+}
+
+OpCase repeated_heads_case(std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t width,
+                           std::int64_t times) {
+  OpCase c;
+  c.name = "repeat_heads_" + std::to_string(length) + "x" + std::to_string(heads) + "x" + std::to_string(width) + "by" +
+           std::to_string(times);
+  c.inputs = {{"x", {batch, length, heads, width}, -2, 2}};
+  c.run = [times](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return repeat_heads(t, in[0], times); };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y;
+    for (std::int64_t head = 0; head < batch * length * heads * times; ++head) {
+      const auto from = in[0].begin() + head / times * width;
+      y.insert(y.end(), from, from + width);
+    }
+    return y;
+  };
+  c.reason = "numbers are copied; gradients are sums of a few";
   return c;
 }
 
@@ -183,6 +203,10 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
         ConvSizes{3, 65, 1, 65, 3, true}, ConvSizes{2, 2100, 1, 3, 4, true}, ConvSizes{2, 37, 3, 65, 7, true},
         ConvSizes{2, 2100, 1, 3, 6, true}})
     cases.push_back(conv_case(n));
+  cases.push_back(conv_case({2, 37, 3, 65, 4, true}, false));
+  cases.push_back(conv_case({2, 5, 1, 3, 1, false}, false));
+  cases.push_back(repeated_heads_case(2, 37, 3, 5, 4));
+  cases.push_back(repeated_heads_case(1, 1, 1, 65, 2));
   for (const AttentionSizes& n :
        {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65}, AttentionSizes{1, 101, 101, 4, 2, 9},
         AttentionSizes{1, 63, 101, 3, 1, 16}, AttentionSizes{3, 1, 65, 2, 1, 32}, AttentionSizes{1, 130, 131, 1, 1, 37},

@@ -1,6 +1,8 @@
 // Memory and identity of the CPU back end: everything is host memory and happens at once.
 #include "core/backend/cpu/cpu_backend.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <new>
 
@@ -11,6 +13,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::align_val_t alignment{256};
+constexpr std::size_t large_block = std::size_t{4} << 20;  // from here on pages are asked of the system
 
 class RepeatedCall final : public Program {
  public:
@@ -46,16 +49,31 @@ bool CpuBackend::supports(DType) const { return true; }
 void* CpuBackend::allocate(std::size_t bytes) {
   require_host_memory(bytes);
   void* address = allocate_host(bytes);
-  sizes_[address] = bytes;
+  blocks_[address] = {bytes, false};
   held_ += bytes;
   return address;
 }
+Tensor CpuBackend::allocate_zeros(std::int64_t count, DType dtype) {
+  const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
+  if (bytes < large_block) return Backend::allocate_zeros(count, dtype);
+  require_host_memory(bytes);
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) throw std::bad_alloc();
+  blocks_[address] = {bytes, true};
+  held_ += bytes;
+  return {address, {count}, dtype};
+}
 void CpuBackend::release(void* address) {
-  const auto entry = sizes_.find(address);
-  if (entry == sizes_.end()) return;
-  held_ -= entry->second;
-  sizes_.erase(entry);
-  release_host(address);
+  const auto entry = blocks_.find(address);
+  if (entry == blocks_.end()) return;
+  const HeldMemory block = entry->second;
+  held_ -= block.bytes;
+  blocks_.erase(entry);
+  if (block.is_mapped) {
+    ::munmap(address, block.bytes);
+  } else {
+    release_host(address);
+  }
 }
 void* CpuBackend::allocate_host(std::size_t bytes) { return ::operator new(bytes, alignment); }
 void CpuBackend::release_host(void* address) { ::operator delete(address, alignment); }

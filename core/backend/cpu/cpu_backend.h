@@ -17,6 +17,7 @@ class CpuBackend : public Backend {
   std::string description() const override;
   bool supports(DType dtype) const override;
   void* allocate(std::size_t bytes) override;
+  Tensor allocate_zeros(std::int64_t count, DType dtype) override;
   void release(void* address) override;
   void* allocate_host(std::size_t bytes) override;
   void release_host(void* address) override;
@@ -34,7 +35,11 @@ class CpuBackend : public Backend {
   void turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y);
 
   mutable ThreadPool pool_;
-  std::unordered_map<void*, std::size_t> sizes_;  // of what `allocate` gave
+  struct HeldMemory {
+    std::size_t bytes;
+    bool is_mapped;  // pages of the system's own
+  };
+  std::unordered_map<void*, HeldMemory> blocks_;  // what `allocate` and `allocate_zeros` gave
   std::size_t held_ = 0;
 };
 

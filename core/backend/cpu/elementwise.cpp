@@ -47,6 +47,12 @@ void unary_segment(Unary kind, const ArrayMap<T>& x, ArrayMap<T> y) {
     case Unary::exp:
       y = x.exp();
       return;
+    case Unary::relu:
+      y = x.cwiseMax(T{0});
+      return;
+    case Unary::elu_plus_one:
+      y = x.cwiseMax(T{0}) + x.cwiseMin(T{0}).exp();
+      return;
   }
 }
 
@@ -68,6 +74,10 @@ Tile<T> unary_slope(Unary kind, const ArrayMap<T>& x, const ArrayMap<T>& y) {
       return x.unaryExpr(&gelu_slope<T>);
     case Unary::exp:
       return y;
+    case Unary::relu:
+      return (x > T{0}).template cast<T>();
+    case Unary::elu_plus_one:
+      return y.cwiseMin(T{1});
   }
   return {};
 }
@@ -176,17 +186,17 @@ void CpuBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const 
   });
 }
 
-void CpuBackend::softplus_bias(const Tensor& x, const Tensor& bias, double floor, const Tensor& y) {
+void CpuBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
   with_type(y, [&](auto zero) {
     using T = decltype(zero);
     for_row_segments(pool_, x.rows(), x.columns(), [&](const Segment& s) {
       const Tile<T> sum = part<T>(x, s) + columns_of<T>(bias, s);
-      part<T>(y, s) = softplus_of<T>(sum).cwiseMax(static_cast<T>(floor));
+      part<T>(y, s) = softplus_of<T>(sum).cwiseMax(static_cast<T>(range.least)).cwiseMin(static_cast<T>(range.most));
     });
   });
 }
 
-void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, double floor, const Tensor& dy,
+void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
                                         const Grad& dx, const Grad& dbias) {
   with_type(dy, [&](auto zero) {
     using T = decltype(zero);
@@ -196,7 +206,8 @@ void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, dou
           const Segment s{row, column, std::min(segment_length, x.columns() - column)};
           const Tile<T> sum = part<T>(x, s) + columns_of<T>(bias, s);
           Tile<T> slope = part<T>(dy, s) * sum.logistic();
-          if (floor > 0) slope = (softplus_of<T>(sum) < static_cast<T>(floor)).select(T{0}, slope);
+          if (range.least > 0) slope = (softplus_of<T>(sum) < static_cast<T>(range.least)).select(T{0}, slope);
+          if (std::isfinite(range.most)) slope = (softplus_of<T>(sum) > static_cast<T>(range.most)).select(T{0}, slope);
           put<T>(dx, s, slope);
           ArrayMap<T>(sums + s.column, s.count) += slope;
         }

@@ -20,6 +20,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
+constexpr std::int64_t many_parameters = 60'000'000;
 constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; earlier tokens stay without
 constexpr std::size_t shown_answers = 6;
 constexpr int max_labels = 4096;
@@ -56,6 +57,12 @@ SkaEdit edit_of(const LayerIntervention& layer, int heads) {
     for (const auto& [mode, change] : override.modes) own.modes.push_back(change);
   }
   return edit;
+}
+
+/// How many tokens the accuracy is taken of: fewer of a large model, so that its answer comes within seconds.
+std::int64_t held_out_tokens(std::int64_t parameters) {
+  constexpr std::int64_t of_a_large_one = batch_tokens / 4;
+  return parameters <= many_parameters ? batch_tokens : of_a_large_one * many_parameters / parameters;
 }
 
 }  // namespace
@@ -183,7 +190,8 @@ void InterventionRunner::load(const ProbeSetup& setup) {
   if (step_ != trainer_->finished_steps()) forget();
   step_ = trainer_->finished_steps();
   if (!batch_) {
-    const std::int64_t count = std::clamp<std::int64_t>(batch_tokens / length, 1, max_examples);
+    const std::int64_t count =
+        std::clamp<std::int64_t>(held_out_tokens(trainer_->parameters().count()) / length, 1, max_examples);
     sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
     batch_ = std::make_unique<Sequences>(trainer_->backend(), count, length);
     fill_batch(trainer_->task(), trainer_->seed(), 0, static_cast<int>(count), batch_->tokens.host<std::int32_t>(),

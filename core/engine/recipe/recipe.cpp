@@ -169,7 +169,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
   refuse_unknown_keys(source,
                       {"version", "name", "title", "about", "seed", "model", "task", "training", "commands",
-                       "shown_step", "precision", "probe", "view"},
+                       "shown_step", "precision", "probe", "view", "checkpoint"},
                       where);
   if (source.contains("view") && !source["view"].is_object())
     throw Error(ExitCode::bad_input, where + ".view: expected an object, as an exported figure carries it");
@@ -193,6 +193,9 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.precision = parse_precision(get_string(source, "precision", "fp32", where));
   recipe.shown_step = get_integer(source, "shown_step", -1, -1, max_steps, where);
   recipe.probe = source.value("probe", json());
+  recipe.checkpoint = source.value("checkpoint", json());
+  if (!recipe.checkpoint.is_null())
+    refuse_unknown_keys(recipe.checkpoint, {"path", "hash", "library", "config"}, where + ".checkpoint");
   return recipe;
 }
 
@@ -216,6 +219,7 @@ json to_json(const Recipe& recipe) {
   if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
   if (!recipe.about.empty()) result["about"] = recipe.about;
   if (!recipe.probe.is_null()) result["probe"] = recipe.probe;
+  if (!recipe.checkpoint.is_null()) result["checkpoint"] = recipe.checkpoint;
   if (recipe.shown_step >= 0) result["shown_step"] = recipe.shown_step;
   return result;
 }

@@ -60,6 +60,9 @@ struct Recipe {
   std::vector<TimedCommand> commands;  ///< in the order of their steps
   std::int64_t shown_step = -1;        ///< the moment a figure shows; -1: the end
   nlohmann::json probe;                ///< what was asked and changed while looking (probe_setup.h); null: nothing
+  /// Where the start weights come from: {"path", "hash", "library", "config"} of a folder that another library wrote
+  /// (core/models/checkpoints/checkpoint.h); null: drawn from the seed.
+  nlohmann::json checkpoint;
 };
 
 /// "fp32", "tf32" or "bf16"; anything else is an Error(bad_input).

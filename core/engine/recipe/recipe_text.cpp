@@ -7,9 +7,18 @@ namespace afterglow {
 
 std::string carried_text(const Recipe& recipe) {
   nlohmann::json carried = to_json(recipe);
+  const auto leave_name = [](nlohmann::json& of) {
+    if (of.contains("path") && of["path"].is_string())
+      of["path"] = std::filesystem::path(of["path"].get<std::string>()).filename().string();
+  };
   nlohmann::json& task = carried["task"];
-  if (task.contains("path") && task["path"].is_string())
-    task["path"] = std::filesystem::path(task["path"].get<std::string>()).filename().string();
+  leave_name(task);
+  if (task.is_object()) task.erase("labels");  // lies in the folder of the model, which opens with it
+  if (carried.contains("checkpoint")) {
+    leave_name(carried["checkpoint"]);
+    nlohmann::json& config = carried["checkpoint"]["config"];
+    if (config.is_object()) config.erase("_name_or_path");  // where the model was saved from
+  }
   return carried.dump();
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/engine/training/checkpoint_recipe.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -30,6 +31,10 @@ SavedRun read_run(const nlohmann::json& recipe, const std::string& where) {
 }  // namespace
 
 SavedRun open_saved_run(const std::filesystem::path& path) {
+  if (is_checkpoint_folder(path)) {
+    const Checkpoint checkpoint(path);
+    return {checkpoint_recipe(checkpoint), std::nullopt, "", checkpoint.notes()};
+  }
   const std::string extension = extension_of(path);
   if (extension == ".safetensors") {
     Snapshot snapshot = read_snapshot(path);
@@ -46,9 +51,10 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
     const std::string where = path.string() + ": recipe";
     return read_run(parse_json(*recipe, where), where);
   }
-  throw Error(ExitCode::bad_input, path.string() +
-                                       ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json) or an "
-                                       "exported figure (.svg, .pdf, .png, .csv)");
+  throw Error(ExitCode::bad_input,
+              path.string() +
+                  ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
+                  "figure (.svg, .pdf, .png, .csv) or the folder of a model");
 }
 
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {

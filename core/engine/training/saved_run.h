@@ -13,10 +13,13 @@ struct SavedRun {
   Recipe recipe;
   std::optional<Snapshot> snapshot;  ///< weights, when the file holds them
   std::string view{};                ///< how a figure showed it, JSON for the window; empty where nothing is said
+  std::vector<std::string> notes{};  ///< what a person should know of it
+  /// Whether it holds weights: a snapshot's, or those of a folder.
+  bool has_weights() const { return snapshot.has_value() || !recipe.checkpoint.is_null(); }
 };
 
-/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure). Throws Error(bad_input)
-/// that names the file and what it lacks.
+/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), or the folder in which
+/// another library saved a model. Throws Error(bad_input) that names the file and what it lacks.
 SavedRun open_saved_run(const std::filesystem::path& path);
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend);
 

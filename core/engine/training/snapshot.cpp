@@ -36,10 +36,10 @@ constexpr std::array held_out_curves{CurveName{"curves.held_out_steps", &Recorde
 std::string metadata_of(const Snapshot& snapshot, const char* key) {
   const auto found = snapshot.file.metadata.find(key);
   if (found != snapshot.file.metadata.end()) return found->second;
-  throw Error(
-      ExitCode::bad_input,
-      snapshot.where + ": the metadata \"" + key +
-          "\" is missing, so this is no Afterglow snapshot; give a file that `afterglow train` or Ctrl+S wrote");
+  throw Error(ExitCode::bad_input, snapshot.where + ": the metadata \"" + key +
+                                       "\" is missing, so this is no Afterglow snapshot; give a file that `afterglow "
+                                       "train` or Ctrl+S wrote, or of another "
+                                       "library's model the folder with its config.json");
 }
 
 std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
@@ -68,8 +68,8 @@ void write_numbers(TensorFile& file, const std::string& name, const std::vector<
 void write_state(TensorFile& file, const std::string& prefix, const ParameterStore& store, const TrainerState& state) {
   const std::vector<std::byte>* buffers[] = {&state.weights, &state.first_moments, &state.second_moments};
   for (int group = 0; group < 3; ++group) {
-    std::vector<float> flat(buffers[group]->size() / sizeof(float));
-    std::memcpy(flat.data(), buffers[group]->data(), buffers[group]->size());
+    std::vector<float> flat(state.weights.size() / sizeof(float), 0.0f);  // moments of an untrained model are zero
+    if (!buffers[group]->empty()) std::memcpy(flat.data(), buffers[group]->data(), buffers[group]->size());
     for (const Parameter& parameter : store.all()) {
       const std::span<const float> values(flat.data() + parameter.offset,
                                           static_cast<std::size_t>(parameter.shape.elements()));
@@ -210,7 +210,8 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   if (metadata_of(snapshot, "format") != "afterglow") {
     throw Error(ExitCode::bad_input, snapshot.where + ": the metadata \"format\" is \"" +
                                          metadata_of(snapshot, "format") +
-                                         "\", not \"afterglow\"; give a snapshot that Afterglow wrote");
+                                         "\", not \"afterglow\"; give a snapshot that Afterglow wrote, or of another "
+                                         "library's model the folder with its config.json");
   }
   snapshot.recipe = parse_recipe(metadata_of(snapshot, "afterglow.recipe"), snapshot.where + ": afterglow.recipe");
   snapshot.checksum = metadata_of(snapshot, "checksum");

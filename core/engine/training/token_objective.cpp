@@ -191,7 +191,9 @@ double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t exa
   const PrefixedTask others(borrowed(other ? other : task_.get()), other ? static_cast<int>(model_.places()) : 0);
   const Task& source = others;
   Backend& backend = tape.backend();
-  const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, 4096 / source.length()));
+  constexpr std::int64_t most_tokens = 4096, most_logits = std::int64_t{1} << 27;
+  const std::int64_t at_once = std::min(most_tokens, most_logits / model_.vocab());
+  const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, at_once / source.length()));
   PinnedArray tokens(backend, {most, source.length()}, DType::i32),
       targets(backend, {most, source.length()}, DType::i32), context(backend, {most, source.length()}, DType::u8);
   std::int64_t right = 0, asked = 0;

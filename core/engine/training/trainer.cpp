@@ -9,6 +9,7 @@
 #include "core/engine/training/setting_check.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
+#include "core/models/checkpoints/checkpoint.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -40,9 +41,19 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
       evaluation_arena_(std::make_unique<Arena>(backend)),
       evaluation_tape_(std::make_unique<Tape>(backend, *evaluation_arena_)) {
   backend.set_precision(recipe.precision);
-  if (check) check(parameters_);
+  std::optional<Checkpoint> origin;
+  if (check) {
+    check(parameters_);
+  } else if (!recipe.checkpoint.is_null()) {
+    origin = open_origin(recipe.checkpoint);
+    origin->check(parameters_);
+  }
   parameters_.allocate(backend, dtype);
-  parameters_.initialise(seed_);
+  if (origin) {
+    origin->load(parameters_);
+  } else if (!check) {
+    parameters_.initialise(seed_);
+  }
   parts_ = objective_->parts(parameters_);
   make_batch();
   initial_settings_ = settings();
@@ -144,6 +155,7 @@ void Trainer::begin_step() {
     program_.reset();
     plain_steps_ = 0;
   }
+  has_moments_ = true;
   Batch& batch = *batch_;
   const double hyperparameters[] = {config_.rate_at(step_ + 1), config_.beta1, config_.beta2, config_.epsilon,
                                     config_.weight_decay,       config_.clip};
@@ -239,16 +251,25 @@ TrainerState Trainer::save(TrainerState into) const {
   };
   into.step = step_;
   fetch(into.weights, parameters_.values());
-  fetch(into.first_moments, parameters_.first_moments());
-  fetch(into.second_moments, parameters_.second_moments());
+  into.first_moments.clear();
+  into.second_moments.clear();
+  if (has_moments_) {
+    fetch(into.first_moments, parameters_.first_moments());
+    fetch(into.second_moments, parameters_.second_moments());
+  }
   into.memory = objective_->memory();
   return into;
 }
 
 void Trainer::restore(const TrainerState& state) {
   backend_->upload(parameters_.values(), state.weights.data());
-  backend_->upload(parameters_.first_moments(), state.first_moments.data());
-  backend_->upload(parameters_.second_moments(), state.second_moments.data());
+  const auto put = [&](const Tensor& moments, const std::vector<std::byte>& bytes) {
+    if (!bytes.empty()) return backend_->upload(moments, bytes.data());
+    if (has_moments_) backend_->fill(moments, 0.0);
+  };
+  put(parameters_.first_moments(), state.first_moments);
+  put(parameters_.second_moments(), state.second_moments);
+  has_moments_ = !state.first_moments.empty();
   objective_->restore_memory(state.memory, state.step);
   step_ = state.step;
 }

@@ -28,7 +28,8 @@ struct StepResult {
 /// memory of training.
 struct TrainerState {
   std::int64_t step = 0;
-  std::vector<std::byte> weights, first_moments, second_moments;
+  std::vector<std::byte> weights;
+  std::vector<std::byte> first_moments, second_moments;  ///< empty before the first training step: all zero
   TrainingMemory memory;
   std::size_t bytes() const {
     return weights.size() + first_moments.size() + second_moments.size() + memory.rows.size() * sizeof(double);
@@ -41,7 +42,8 @@ std::string checksum_of(const TrainerState& state);
 class Trainer {
  public:
   /// Builds the model and its start weights. `backend` must outlive the trainer. Throws Error for an impossible recipe.
-  /// `check` sees the declared parameters before any memory is reserved for them and may refuse.
+  /// `check` sees the declared parameters before any memory is reserved for them and may refuse; with it the weights
+  /// are zero until a state is restored.
   Trainer(const Recipe& recipe, Backend& backend, DType dtype = DType::f32,
           const std::function<void(const ParameterStore&)>& check = {});
   ~Trainer();
@@ -119,6 +121,7 @@ class Trainer {
   mutable TrainerState checked_;  // weights and memory on their way to a checksum
   int plain_steps_ = 0;           // steps run with the current shapes before capturing
   std::int64_t step_ = 0;
+  bool has_moments_ = false;  // false: they are still zero
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;
   std::unique_ptr<Tape> evaluation_tape_;

@@ -205,8 +205,9 @@ void for_each_literal(const std::string& text, const See& see) {
   }
 }
 
-/// The layers themselves, what tests them, and kernels, which know no layers and name their operations.
-constexpr const char* free_folders[] = {"core/layers/", "tests/", "gpu/"};
+/// The layers themselves, what tests them, kernels, which know no layers and name their operations, and the tables of
+/// what other libraries call them.
+constexpr const char* free_folders[] = {"core/layers/", "core/models/checkpoints/", "tests/", "gpu/"};
 
 }  // namespace
 

@@ -1,0 +1,101 @@
+// `afterglow export MODEL --format transformers|fla|npz --out FOLDER`: a model's weights for other programs.
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/start.h"
+#include "core/engine/training/saved_run.h"
+#include "core/io/arrays/npy.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/io/safetensors_writer.h"
+#include "core/models/checkpoints/checkpoint.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr const char* npz_format = "npz";
+
+std::vector<float> weights_of(const Trainer& trainer) {
+  const TrainerState state = trainer.save();
+  std::vector<float> values(state.weights.size() / sizeof(float));
+  std::memcpy(values.data(), state.weights.data(), state.weights.size());
+  return values;
+}
+
+/// What a slider or `set` has changed of the layers is no field of another library's model.
+void note_settings(const Recipe& recipe, Output& output) {
+  const bool is_changed = std::ranges::any_of(recipe.commands, [](const TimedCommand& timed) {
+    return timed.command.name == "set" && timed.command.value.find("\"layers.") != std::string::npos;
+  });
+  if (is_changed) output.message("numbers of layers that were changed by `set` are not written: the weights alone are");
+}
+
+/// The parameters under Afterglow's names, and the recipe that says what they are of.
+std::vector<std::string> write_arrays(const TrainingRun& run, const ExportOptions& options,
+                                      const CommonOptions& common) {
+  const std::vector<float> values = weights_of(run.trainer());
+  std::vector<HostTensor> arrays;
+  for (const Parameter& parameter : run.trainer().parameters().all()) {
+    arrays.push_back(make_tensor(parameter.name, parameter.shape.extents(),
+                                 std::span(values).subspan(static_cast<std::size_t>(parameter.offset),
+                                                           static_cast<std::size_t>(parameter.shape.elements()))));
+  }
+  const std::filesystem::path weights = options.out / "model.npz", recipe = options.out / "recipe.json";
+  require_free_name(weights, common);
+  require_free_name(recipe, common);
+  write_npz(weights, arrays, existing_files(common));
+  write_json(recipe, to_json(run.recipe()));
+  return {weights.string(), recipe.string()};
+}
+
+std::vector<std::string> write_folder(const TrainingRun& run, const CheckpointLibrary& library,
+                                      const ExportOptions& options, const CommonOptions& common, Output& output) {
+  const Recipe recipe = run.recipe();
+  const WrittenModel written =
+      write_model(library, recipe.model, recipe.checkpoint, run.trainer().parameters(), weights_of(run.trainer()));
+  for (const std::string& note : written.notes) output.message(note);
+  const std::filesystem::path weights = options.out / "model.safetensors", config = options.out / "config.json";
+  require_free_name(weights, common);
+  require_free_name(config, common);
+  write_safetensors(weights, written.weights, existing_files(common));
+  write_json(config, written.config);
+  return {weights.string(), config.string()};
+}
+
+const CheckpointLibrary& library_named(const std::string& name) {
+  const auto& all = checkpoint_libraries();
+  const auto found = std::ranges::find_if(all, [&](const CheckpointLibrary& library) { return library.name == name; });
+  if (found == all.end()) throw Error(ExitCode::usage, "--format " + name + ": there is no such format");
+  return *found;
+}
+
+}  // namespace
+
+std::vector<std::string> export_formats() {
+  std::vector<std::string> names;
+  for (const CheckpointLibrary& library : checkpoint_libraries()) names.push_back(library.name);
+  names.emplace_back(npz_format);
+  return names;
+}
+
+nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output) {
+  const SavedRun saved = open_saved_run(options.model);
+  if (!saved.has_weights())
+    throw Error(ExitCode::bad_input, options.model +
+                                         ": export needs weights; give a snapshot (.safetensors) or the "
+                                         "folder of a model");
+  say_notes(saved, output);
+  const std::unique_ptr<Backend> backend = make_backend("cpu", common.threads);
+  const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
+  make_folder(options.out);
+  note_settings(run->recipe(), output);
+  const std::vector<std::string> files =
+      options.format == npz_format ? write_arrays(*run, options, common)
+                                   : write_folder(*run, library_named(options.format), options, common, output);
+  for (const std::string& file : files) output.line("written  " + file);
+  return {{"model", options.model}, {"format", options.format}, {"step", run->step()}, {"files", files}};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,75 @@
+// `afterglow forward MODEL --tokens FILE --out RESULT`: what a model answers, to be compared with another program.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/interruption.h"
+#include "app/cli/start.h"
+#include "core/engine/training/saved_run.h"
+#include "core/io/error.h"
+#include "core/io/safetensors_writer.h"
+#include "core/tasks/token_ids.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t most_logits = std::int64_t{1} << 26;  // of one pass
+
+/// Logits [B,T,V], a few sequences at a time.
+std::vector<float> answer(Trainer& trainer, const TokenIds& ids) {
+  Model& model = trainer.model();
+  Backend& backend = trainer.backend();
+  Tape& tape = trainer.looking_tape();
+  const std::int64_t one = ids.length * model.vocab(), at_once = std::max<std::int64_t>(1, most_logits / one);
+  std::vector<float> logits(static_cast<std::size_t>(ids.sequences * one));
+  for (std::int64_t first = 0; first < ids.sequences; first += at_once) {
+    Interruption::check("after " + std::to_string(first) + " sequences");
+    const std::int64_t count = std::min(at_once, ids.sequences - first);
+    tape.begin(false);
+    const Tensor tokens = tape.scratch({count, ids.length}, DType::i32);
+    backend.upload(tokens, ids.values.data() + first * ids.length);
+    const Var result = model.forward(tape, tokens, {});
+    backend.download(logits.data() + first * one, result.value);
+  }
+  return logits;
+}
+
+}  // namespace
+
+nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption noticed;
+  require_free_name(options.out, common);
+  SavedRun saved = open_saved_run(options.model);
+  if (!saved.has_weights())
+    throw Error(ExitCode::bad_input, options.model +
+                                         ": forward needs weights; give a snapshot (.safetensors) or the "
+                                         "folder of a model");
+  say_notes(saved, output);
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
+  if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
+  const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
+  const Model& model = run->trainer().model();
+  if (model.places() > 0)
+    throw Error(ExitCode::bad_input, options.model +
+                                         ": its memory tokens stand in front of every sequence, so its "
+                                         "answers are not those to the tokens alone; use eval");
+  const TokenIds ids = read_token_ids(options.tokens, model.vocab());
+  const std::vector<float> logits = answer(run->trainer(), ids);
+  TensorFile file;
+  file.tensors.push_back(
+      make_tensor("logits", {ids.sequences, ids.length, model.vocab()}, std::span<const float>(logits)));
+  write_safetensors(options.out, file, existing_files(common));
+  output.line("logits [" + std::to_string(ids.sequences) + ", " + std::to_string(ids.length) + ", " +
+              std::to_string(model.vocab()) + "] written to " + options.out);
+  return {{"model", options.model},
+          {"tokens", options.tokens},
+          {"logits", options.out},
+          {"sequences", ids.sequences},
+          {"length", ids.length},
+          {"vocab", model.vocab()},
+          {"parameters", run->trainer().parameters().count()},
+          {"device", backend->name()}};
+}
+
+}  // namespace afterglow

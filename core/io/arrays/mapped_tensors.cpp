@@ -1,0 +1,70 @@
+// Maps a safetensors file and checks its header.
+#include "core/io/arrays/mapped_tensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/io/error.h"
+#include "core/io/safetensors_header.h"
+#include "core/io/temporary_file.h"
+
+namespace afterglow {
+
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+  throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + what);
+}
+
+std::span<const std::byte> mapped(const std::filesystem::path& path) {
+  // Without waiting, so that a pipe that nobody writes to is refused at once.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) refuse(path, std::string(std::strerror(errno)) + "; check the name and its permissions");
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    refuse(path, "it is a folder or a device; give the name of a safetensors file");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) refuse(path, "it is empty; get or write it again");
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (address == MAP_FAILED) refuse(path, std::string(std::strerror(errno)) + "; copy it to a local disk");
+  return {static_cast<const std::byte*>(address), size};
+}
+
+void unmap(std::span<const std::byte> bytes) {
+  if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
+MappedTensors::MappedTensors(const std::filesystem::path& path) : bytes_(mapped(path)) {
+  try {
+    const std::string_view text = header_text(bytes_, path.string());
+    const std::span<const std::byte> data = bytes_.subspan(header_length_bytes + text.size());
+    Header header = parse_header(text, data.size(), path.string());
+    for (HeaderEntry& entry : header.entries) {
+      tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.shape),
+                          data.subspan(entry.begin, entry.end - entry.begin)});
+    }
+  } catch (...) {
+    unmap(bytes_);
+    throw;
+  }
+}
+
+MappedTensors::~MappedTensors() { unmap(bytes_); }
+
+MappedTensors::MappedTensors(MappedTensors&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), tensors_(std::move(other.tensors_)) {}
+
+MappedTensors& MappedTensors::operator=(MappedTensors&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  std::swap(tensors_, other.tensors_);
+  return *this;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,236 @@
+// The .npy header, a Python dictionary on one line, and the zip archive without compression that .npz is.
+#include "core/io/arrays/npy.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "core/io/error.h"
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::size_t largest_npy = std::size_t{1} << 30;
+constexpr std::size_t most_axes = 32;
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+  throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + what);
+}
+
+/// What stands behind 'key': in the header's dictionary, without spaces in front.
+std::string_view field(std::string_view header, const std::string& key, const std::filesystem::path& path) {
+  const std::size_t at = header.find("'" + key + "':");
+  if (at == std::string_view::npos) refuse(path, "its header has no '" + key + "'; write it again with numpy.save");
+  std::string_view rest = header.substr(at + key.size() + 3);
+  while (rest.starts_with(' ')) rest.remove_prefix(1);
+  return rest;
+}
+
+std::vector<std::int64_t> shape_of(std::string_view text, const std::filesystem::path& path) {
+  std::vector<std::int64_t> shape;
+  const std::size_t end = text.find(')');
+  if (!text.starts_with('(') || end == std::string_view::npos)
+    refuse(path, "its header has no shape; write it again with numpy.save");
+  text = text.substr(1, end - 1);
+  while (!text.empty()) {
+    std::int64_t extent = -1;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
+    if (error != std::errc() || extent < 0 || shape.size() == most_axes)
+      refuse(path, "its shape cannot be read; write it again with numpy.save");
+    shape.push_back(extent);
+    text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+    while (text.starts_with(',') || text.starts_with(' ')) text.remove_prefix(1);
+  }
+  return shape;
+}
+
+/// "<i8": sign and size of the elements.
+struct NumberType {
+  bool is_signed = true;
+  std::size_t size = 0;
+};
+
+NumberType type_of(std::string_view text, const std::filesystem::path& path) {
+  const std::string word(text.size() > 5 && text.starts_with('\'') ? text.substr(1, text.find('\'', 1) - 1) : "");
+  const bool is_known = word.size() == 3 && (word[0] == '<' || word[0] == '|') && (word[1] == 'i' || word[1] == 'u') &&
+                        (word[2] == '1' || word[2] == '2' || word[2] == '4' || word[2] == '8');
+  if (!is_known)
+    refuse(path, "it holds " + in_quotes(word.empty() ? text.substr(0, 8) : std::string_view(word)) +
+                     " where whole numbers should be; save it with .astype('int64')");
+  return {word[1] == 'i', static_cast<std::size_t>(word[2] - '0')};
+}
+
+std::int64_t number_at(const char* from, const NumberType& type) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, from, type.size);  // little-endian, as the machine
+  const auto unused = static_cast<int>(64 - 8 * type.size);
+  if (!type.is_signed) return static_cast<std::int64_t>(bits);
+  return static_cast<std::int64_t>(bits << unused) >> unused;
+}
+
+}  // namespace
+
+WholeNumbers read_npy_integers(const std::filesystem::path& path) {
+  const std::string content = read_file(path, largest_npy);
+  constexpr std::size_t before_length = 8;
+  if (!content.starts_with(magic) || content.size() < 12) refuse(path, "it is no .npy file; write it with numpy.save");
+  const bool is_long = content[6] >= 2;
+  std::uint32_t length = 0;
+  std::memcpy(&length, content.data() + before_length, is_long ? 4 : 2);
+  const std::size_t begin = before_length + (is_long ? 4 : 2);
+  if (length > content.size() - begin) refuse(path, "it ends inside its header; get or write it again");
+  const std::string_view header(content.data() + begin, length);
+  if (field(header, "fortran_order", path).starts_with("True"))
+    refuse(path, "its order is Fortran's; save it with numpy.ascontiguousarray");
+  const NumberType type = type_of(field(header, "descr", path), path);
+  WholeNumbers result{shape_of(field(header, "shape", path), path), {}};
+  std::uint64_t count = 1;
+  for (const std::int64_t extent : result.shape) {
+    if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count) || count > largest_npy)
+      refuse(path, "its shape is larger than any memory");
+  }
+  const std::size_t data = begin + length;
+  if (content.size() - data != count * type.size)
+    refuse(path, "its shape takes " + std::to_string(count * type.size) + " bytes, and " +
+                     std::to_string(content.size() - data) + " follow its header; get or write it again");
+  result.values.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    result.values.push_back(number_at(content.data() + data + i * type.size, type));
+  return result;
+}
+
+namespace {
+
+constexpr std::array<std::uint32_t, 256> crc_table = [] {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < table.size(); ++i) {
+    std::uint32_t value = i;
+    for (int bit = 0; bit < 8; ++bit) value = value & 1u ? 0xEDB88320u ^ (value >> 1) : value >> 1;
+    table[i] = value;
+  }
+  return table;
+}();
+
+std::uint32_t crc_of(std::uint32_t crc, std::span<const std::byte> bytes) {
+  for (const std::byte byte : bytes) crc = crc_table[(crc ^ static_cast<std::uint32_t>(byte)) & 255u] ^ (crc >> 8);
+  return crc;
+}
+
+const char* descr_of(StoredType type) {
+  switch (type) {
+    case StoredType::boolean:
+      return "|b1";
+    case StoredType::u8:
+      return "|u1";
+    case StoredType::f16:
+      return "<f2";
+    case StoredType::i32:
+      return "<i4";
+    case StoredType::f64:
+      return "<f8";
+    case StoredType::i64:
+      return "<i8";
+    case StoredType::f32:
+    case StoredType::bf16:
+      break;
+  }
+  return "<f4";
+}
+
+std::string npy_header(const HostTensor& tensor) {
+  std::string shape;
+  for (const std::int64_t extent : tensor.shape) shape += std::to_string(extent) + ",";
+  std::string text =
+      std::string("{'descr': '") + descr_of(tensor.type) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  constexpr std::size_t before = 10, alignment = 64;
+  text.append((alignment - (before + text.size() + 1) % alignment) % alignment, ' ');
+  text += '\n';
+  std::string header(magic);
+  header += {'\x01', '\x00', static_cast<char>(text.size() & 255u), static_cast<char>(text.size() >> 8)};
+  return header + text;
+}
+
+/// Numbers of a zip record, little-endian.
+class Record {
+ public:
+  Record& two(std::uint32_t value) { return put(value, 2); }
+  Record& four(std::uint32_t value) { return put(value, 4); }
+  Record& text(std::string_view value) {
+    bytes_ += value;
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  Record& put(std::uint32_t value, int count) {
+    for (int i = 0; i < count; ++i) bytes_ += static_cast<char>(value >> (8 * i) & 255u);
+    return *this;
+  }
+  std::string bytes_;
+};
+
+/// One array of the archive.
+struct Member {
+  std::string name, header, local;
+  std::span<const std::byte> data;
+  std::uint32_t crc = 0, size = 0;
+
+  /// What its local header and its line in the directory have in common, from the version that reads it on.
+  Record& describe(Record& record) const {
+    constexpr std::uint32_t version = 20, utf8 = 0x0800, stored = 0, first_day = 33;  // 1 January 1980
+    record.two(version).two(utf8).two(stored).two(0).two(first_day);
+    return record.four(crc).four(size).four(size).two(static_cast<std::uint32_t>(name.size())).two(0);
+  }
+};
+
+}  // namespace
+
+std::filesystem::path write_npz(const std::filesystem::path& path, std::span<const HostTensor> tensors,
+                                Existing existing) {
+  std::uint64_t total = 0;
+  std::vector<Member> members(tensors.size());
+  std::vector<std::vector<float>> widened(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    Member& member = members[i];
+    member.name = tensors[i].name + ".npy";
+    member.header = npy_header(tensors[i]);
+    member.data = tensors[i].bytes;
+    if (tensors[i].type == StoredType::bf16) {
+      widened[i] = to_floats(tensors[i]);
+      member.data = std::as_bytes(std::span(widened[i]));
+    }
+    total += member.header.size() + member.data.size() + 2 * member.name.size() + 128;
+    if (total >= 0xFFFFFFFFu || tensors.size() >= 0xFFFFu)
+      throw Error(ExitCode::failure, "cannot write " + path.string() +
+                                         ": an .npz of more than 4 GiB is not written here; export safetensors");
+    member.size = static_cast<std::uint32_t>(member.header.size() + member.data.size());
+    member.crc = ~crc_of(crc_of(~0u, std::as_bytes(std::span(member.header))), member.data);
+  }
+  std::vector<std::span<const std::byte>> pieces;
+  std::string directory;
+  std::uint32_t offset = 0;
+  for (Member& member : members) {
+    Record local, line;
+    member.local = member.describe(local.text("PK\x03\x04")).text(member.name).bytes();
+    member.describe(line.text("PK\x01\x02").two(20)).two(0).two(0).two(0).four(0).four(offset).text(member.name);
+    directory += line.bytes();
+    offset += static_cast<std::uint32_t>(member.local.size()) + member.size;
+    pieces.push_back(std::as_bytes(std::span(member.local)));
+    pieces.push_back(std::as_bytes(std::span(member.header)));
+    pieces.push_back(member.data);
+  }
+  const auto count = static_cast<std::uint32_t>(members.size());
+  Record end;
+  end.text("PK\x05\x06").two(0).two(0).two(count).two(count);
+  end.four(static_cast<std::uint32_t>(directory.size())).four(offset).two(0);
+  directory += end.bytes();
+  pieces.push_back(std::as_bytes(std::span(directory)));
+  return write_file_atomically(path, pieces, existing);
+}
+
+}  // namespace afterglow

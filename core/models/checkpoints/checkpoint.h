@@ -1,0 +1,59 @@
+// A model that another library saved, opened: its stack of layers in a recipe's words and its weights.
+#pragma once
+#include <span>
+
+#include "core/autograd/parameter.h"
+#include "core/io/safetensors.h"
+#include "core/models/checkpoints/checkpoint_folder.h"
+
+namespace afterglow {
+
+class Checkpoint {
+ public:
+  /// Throws Error(bad_input) that names file and field for a folder that is damaged or holds another kind of model.
+  explicit Checkpoint(const std::filesystem::path& folder);
+
+  /// The stack of layers, as in a recipe.
+  const nlohmann::json& model() const { return plan_.model; }
+  /// What a recipe keeps of it: {"path", "hash", "library", "config"}.
+  nlohmann::json origin() const;
+  const std::string& library() const { return library_->name; }
+  std::string folder_name() const;
+  /// The model's tokenizer.json; empty where the folder has none.
+  std::filesystem::path tokenizer() const;
+  /// What a person should know: tensors that the model does not use, a head that is tied in words alone.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  /// Compares its tensors with the parameters that the model declares. Throws Error(bad_input) naming a tensor that is
+  /// missing, has another shape or a type that holds no weights.
+  void check(const ParameterStore& declared) const;
+  /// Copies the weights, rounded to float32, to where the parameters lie. Throws Error(bad_input) for NaN and infinity.
+  void load(ParameterStore& store) const;
+
+ private:
+  const TensorView* find(const WeightMatch& match) const;
+  void untie_head();
+  void note_unused();
+  CheckpointFolder folder_;
+  const CheckpointLibrary* library_;
+  ModelPlan plan_;
+  std::vector<std::string> notes_;
+};
+
+/// The folder of a recipe's `origin`. Throws Error(bad_input) where it holds other weights than the recipe was made
+/// with.
+Checkpoint open_origin(const nlohmann::json& origin);
+
+/// A model as a library reads it.
+struct WrittenModel {
+  nlohmann::json config;
+  TensorFile weights;
+  std::vector<std::string> notes;
+};
+/// `model` is a recipe's stack; `origin` is what the recipe keeps of a folder, or null: then fields that do not concern
+/// the model stay as they were there. `values` is the flat buffer of the parameters. Throws Error(bad_input) that names
+/// what the library's models do not have.
+WrittenModel write_model(const CheckpointLibrary& library, const nlohmann::json& model, const nlohmann::json& origin,
+                         const ParameterStore& store, std::span<const float> values);
+
+}  // namespace afterglow

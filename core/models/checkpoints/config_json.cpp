@@ -1,0 +1,94 @@
+// Reads config.json: Python's extra numbers, nulls, typed fields.
+#include "core/models/checkpoints/config_json.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t largest_config = std::size_t{4} << 20;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Python's words for numbers that JSON does not have, in the form that JSON can hold.
+std::string with_json_numbers(const std::string& text) {
+  static constexpr std::array<std::string_view, 3> words{"-Infinity", "Infinity", "NaN"};
+  std::string result;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string && text[i] == '\\') result += text[i++];
+    const auto word =
+        std::ranges::find_if(words, [&](std::string_view w) { return text.compare(i, w.size(), w) == 0; });
+    if (in_string || word == words.end()) {
+      if (i < text.size()) result += text[i];
+      continue;
+    }
+    result += "{\"__float__\": \"" + std::string(*word) + "\"}";
+    i += word->size() - 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+json read_config_json(const std::filesystem::path& path) {
+  json config = parse_json(with_json_numbers(read_file(path, largest_config)), path.string());
+  if (!config.is_object())
+    throw Error(ExitCode::bad_input, path.string() + ": it holds no object; give the config.json of the model");
+  for (auto field = config.begin(); field != config.end();) {
+    if (field->is_null()) {
+      field = config.erase(field);
+    } else {
+      ++field;
+    }
+  }
+  return config;
+}
+
+void ConfigFields::refuse(const char* name, const std::string& why) const {
+  const std::string value = config_->contains(name) ? (*config_)[name].dump() : "missing";
+  throw Error(ExitCode::bad_input, where_ + ": \"" + name + "\" is " + value + ": " + why);
+}
+
+std::int64_t ConfigFields::integer(const char* name, std::optional<std::int64_t> fallback) const {
+  return get_integer(*config_, name, fallback, 1, std::int64_t{1} << 24, where_);
+}
+
+double ConfigFields::number_in(const json& value, const char* name) const {
+  if (value.is_number()) return value.get<double>();
+  const json word = value.is_object() ? value.value("__float__", json()) : value;
+  if (word == "Infinity" || word == "inf") return infinity;
+  if (word == "-Infinity" || word == "-inf") return -infinity;
+  refuse(name, "a number is expected; correct it");
+}
+
+double ConfigFields::number(const char* name, double fallback) const {
+  return has(name) ? number_in((*config_)[name], name) : fallback;
+}
+
+bool ConfigFields::flag(const char* name, bool fallback) const { return get_bool(*config_, name, fallback, where_); }
+
+std::string ConfigFields::text(const char* name, const char* fallback) const {
+  return get_string(*config_, name, fallback, where_);
+}
+
+std::pair<double, double> ConfigFields::range(const char* name, std::pair<double, double> fallback) const {
+  if (!has(name)) return fallback;
+  const json& ends = (*config_)[name];
+  if (!ends.is_array() || ends.size() != 2) refuse(name, "two numbers are expected; correct it");
+  const std::pair<double, double> range{number_in(ends[0], name), number_in(ends[1], name)};
+  if (!(range.first <= range.second)) refuse(name, "the first end must not lie above the second; correct it");
+  return range;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,36 @@
+// config.json as Python writes it, with numbers that JSON does not have, and its fields.
+#pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace afterglow {
+
+/// Reads it: a bare Infinity or NaN becomes {"__float__": "Infinity"}, as newer libraries write it; what is null counts
+/// as missing. Throws Error(bad_input) with line and column.
+nlohmann::json read_config_json(const std::filesystem::path& path);
+
+/// The fields of a config.json by their own names. A missing field gives the library's default.
+class ConfigFields {
+ public:
+  ConfigFields(const nlohmann::json& config, std::string where) : config_(&config), where_(std::move(where)) {}
+  const std::string& where() const { return where_; }
+  const nlohmann::json& fields() const { return *config_; }
+
+  std::int64_t integer(const char* name, std::optional<std::int64_t> fallback) const;
+  double number(const char* name, double fallback) const;  ///< also infinite
+  bool flag(const char* name, bool fallback) const;
+  std::string text(const char* name, const char* fallback) const;
+  bool has(const char* name) const { return config_->contains(name); }
+  /// Two numbers, the ends of a range, which may be infinite.
+  std::pair<double, double> range(const char* name, std::pair<double, double> fallback) const;
+  /// Throws Error(bad_input): the field asks for something that is not there, and what to do.
+  [[noreturn]] void refuse(const char* name, const std::string& why) const;
+
+ private:
+  double number_in(const nlohmann::json& value, const char* name) const;
+  const nlohmann::json* config_;
+  std::string where_;
+};
+
+}  // namespace afterglow

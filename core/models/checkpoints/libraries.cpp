@@ -1,0 +1,99 @@
+// The list of libraries, and what their models have in common.
+#include <algorithm>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/models/checkpoints/model_plan.h"
+
+namespace afterglow {
+
+// Each stands at the end of its own file.
+CheckpointLibrary transformers_library();
+CheckpointLibrary fla_library();
+
+using nlohmann::json;
+
+ModelPlan::ModelPlan(const ConfigFields& config, double norm_eps, std::string prefix, const char* last_norm)
+    : prefix_(std::move(prefix)) {
+  const bool is_tied = config.flag("tie_word_embeddings", false);
+  model = {{"d_model", config.integer("hidden_size", std::nullopt)},
+           {"vocab", config.integer("vocab_size", std::nullopt)},
+           {"tie_embedding", is_tied},
+           {"norm_eps", norm_eps},
+           {"blocks", json::array()}};
+  if (config.has("quantization_config"))
+    config.refuse("quantization_config", "quantised weights are not read; save the model in float32 or bfloat16");
+  weights.push_back({"embedding.weight", spelled("embeddings.weight")});
+  weights.back().names.push_back(prefix_ + "embedding.weight");  // of old files
+  if (is_tied) weights.back().names.emplace_back(head_tensor);
+  weights.push_back({"norm.weight", spelled(last_norm)});
+  if (!is_tied) add_head();
+}
+
+std::vector<std::string> ModelPlan::spelled(const std::string& name) const { return {prefix_ + name, name}; }
+
+void ModelPlan::add_head() { weights.push_back({"head.weight", {head_tensor}}); }
+
+void ModelPlan::add_block(const json& block) {
+  json& all = model["blocks"];
+  json repeated = block;
+  repeated["repeat"] = all.empty() ? json(0) : all.back()["repeat"];
+  if (all.empty() || repeated != all.back()) {
+    repeated["repeat"] = 0;
+    all.push_back(repeated);
+  }
+  all.back()["repeat"] = all.back()["repeat"].get<std::int64_t>() + 1;
+}
+
+WeightMatch& ModelPlan::match(std::size_t block, const std::string& ours, const std::string& theirs) {
+  const std::string here = "layers." + std::to_string(block) + ".";
+  weights.push_back({here + ours, spelled(here + theirs)});
+  return weights.back();
+}
+
+void ModelPlan::also_called(std::size_t block, const std::string& theirs) {
+  for (const std::string& name : spelled("layers." + std::to_string(block) + "." + theirs))
+    weights.back().names.push_back(name);
+}
+
+std::vector<json> blocks_of(const json& model) {
+  std::vector<json> all;
+  for (json block : model.at("blocks")) {
+    const std::int64_t repeat = block.value("repeat", std::int64_t{1});
+    block.erase("repeat");
+    all.insert(all.end(), static_cast<std::size_t>(repeat), block);
+  }
+  return all;
+}
+
+json outer_config(const json& model, std::int64_t blocks) {
+  return {{"hidden_size", model.at("d_model")},
+          {"vocab_size", model.at("vocab")},
+          {"num_hidden_layers", blocks},
+          {"tie_word_embeddings", model.value("tie_embedding", false)},
+          {"dtype", "float32"},
+          {"torch_dtype", "float32"}};
+}
+
+const std::vector<CheckpointLibrary>& checkpoint_libraries() {
+  static const std::vector<CheckpointLibrary> all{transformers_library(), fla_library()};
+  return all;
+}
+
+const CheckpointLibrary& library_of(const json& config, const std::string& where) {
+  for (const CheckpointLibrary& library : checkpoint_libraries()) {
+    if (library.knows(config)) return library;
+  }
+  std::string models;
+  for (const CheckpointLibrary& library : checkpoint_libraries())
+    models += (models.empty() ? "" : "; ") + library.name + ": " + library.about;
+  if (config.contains("ssm_cfg"))
+    throw Error(ExitCode::bad_input, where +
+                                         ": this is the config.json of mamba_ssm; convert the folder with "
+                                         "transformers' convert_mamba2_ssm_checkpoint_to_pytorch.py");
+  const json type = config.value("model_type", json());
+  throw Error(ExitCode::bad_input, where + ": \"model_type\" is " + (type.is_null() ? "missing" : type.dump()) +
+                                       ", of which Afterglow has no layers; it opens models of " + models);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,118 @@
+// Mamba-2's fields and tensors.
+#include "core/models/checkpoints/mamba2_fields.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// A field that both have under the same name, with what it is where nobody says it.
+struct Field {
+  const char *ours, *theirs;
+  json our_default, their_default;
+};
+const std::vector<Field>& fields() {
+  static const std::vector<Field> all{{"d_state", "state_size", 64, 128}, {"d_conv", "conv_kernel", 4, 4},
+                                      {"expand", "expand", 2, 2},         {"headdim", "head_dim", 64, 64},
+                                      {"bias", "use_bias", false, false}, {"conv_bias", "use_conv_bias", true, true}};
+  return all;
+}
+
+json value_of(const ConfigFields& config, const char* name, const json& fallback) {
+  if (fallback.is_boolean()) return config.flag(name, fallback.get<bool>());
+  const double number = config.number(name, fallback.get<double>());
+  const auto whole = static_cast<std::int64_t>(std::llround(number));
+  return static_cast<double>(whole) == number ? json(whole) : json(number);
+}
+
+}  // namespace
+
+bool is_mamba2_of_fla(const json& config) {
+  if (config.contains("layer_norm_epsilon") || config.contains("time_step_limit")) return false;
+  for (const char* field : {"norm_eps", "dt_limit", "rmsnorm", "D_has_hdim", "norm_before_gate", "fuse_norm"}) {
+    if (config.contains(field)) return true;
+  }
+  return false;
+}
+
+json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
+  json mixer{{"kind", "mamba2"},
+             {"ngroups", config.integer("n_groups", names.group_default)},
+             {"norm_eps", config.number(names.norm_eps, 1e-5)}};
+  for (const Field& field : fields()) mixer[field.ours] = value_of(config, field.theirs, field.their_default);
+  const std::string act = config.text("hidden_act", "silu");
+  if (act != "silu" && act != "swish") config.refuse("hidden_act", "only \"silu\" is computed here; convert the model");
+  const auto [least, most] = config.range(names.step_limit, {0.0, infinity});
+  if (least > 0) mixer["dt_floor"] = least;
+  constexpr double never_reached = 1e6;  // so large a step binds as little as none
+  if (most < never_reached) mixer["dt_ceiling"] = most;
+  const double heads = static_cast<double>(config.integer("hidden_size", std::nullopt)) *
+                       mixer["expand"].get<double>() / mixer["headdim"].get<double>();
+  if (config.has("num_heads") && static_cast<double>(config.integer("num_heads", std::nullopt)) != heads)
+    config.refuse("num_heads",
+                  "expand * hidden_size / head_dim is " + json(heads).dump() + "; correct one of the four");
+  return mixer;
+}
+
+void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const json& mixer) {
+  const auto count = static_cast<std::size_t>(config.integer("num_hidden_layers", std::nullopt));
+  for (std::size_t i = 0; i < count; ++i) {
+    plan.match(i, "mixer_norm.weight", "norm.weight");
+    const auto add = [&](bool is_there, const std::string& name) {
+      if (is_there) plan.match(i, "mamba2." + name, "mixer." + name);
+    };
+    add(true, "in_proj.weight");
+    add(mixer.value("bias", false), "in_proj.bias");
+    add(true, "conv1d.weight");
+    add(mixer.value("conv_bias", true), "conv1d.bias");
+    for (const char* name : {"dt_bias", "A_log", "D"}) add(true, name);
+    add(mixer.value("rmsnorm", true), "norm.weight");
+    add(true, "out_proj.weight");
+    add(mixer.value("bias", false), "out_proj.bias");
+    plan.add_block({{"mixer", mixer}});
+  }
+}
+
+json common_mamba2_mixer(const json& model, const std::string& library) {
+  const std::vector<json> blocks = blocks_of(model);
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ExitCode::bad_input, library + " has no model " + what + "; export with --format npz");
+  };
+  if (model.contains("memory")) refuse("with a memory of training");
+  if (blocks.empty()) refuse("without blocks");
+  for (const json& block : blocks) {
+    const std::string kind = block.contains("mixer") ? block["mixer"].value("kind", "") : "";
+    if (kind != "mamba2") refuse("with a block of " + (kind.empty() ? "no mixer" : kind) + " among these");
+    if (block.contains("mlp")) refuse("with an MLP behind mamba2");
+    if (block != blocks.front()) refuse("whose mamba2 blocks differ");
+  }
+  json mixer = blocks.front()["mixer"];
+  if (mixer.value("norm_eps", 1e-5) != model.value("norm_eps", 1e-5))
+    refuse("whose mamba2 layers have another norm_eps than the norms before them");
+  return mixer;
+}
+
+json mamba2_config(const json& model, const json& mixer, const Mamba2Names& names) {
+  json config = outer_config(model, static_cast<std::int64_t>(blocks_of(model).size()));
+  config["model_type"] = "mamba2";
+  config["n_groups"] = mixer.value("ngroups", 1);
+  config[names.norm_eps] = mixer.value("norm_eps", 1e-5);
+  for (const Field& field : fields()) config[field.theirs] = mixer.value(field.ours, field.our_default);
+  config["num_heads"] = std::llround(config["expand"].get<double>() * config["hidden_size"].get<double>() /
+                                     config["head_dim"].get<double>());
+  config["hidden_act"] = "silu";
+  // A bare Infinity, as Python writes it, is no JSON; newer libraries read this word for it, and all read no limits.
+  const json endless{{"__float__", "Infinity"}};
+  if (mixer.contains("dt_ceiling") || mixer.value("dt_floor", 0.0) > 0)
+    config[names.step_limit] = {mixer.value("dt_floor", 0.0), mixer.value("dt_ceiling", endless)};
+  return config;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,27 @@
+// Mamba-2 in a config.json: transformers and flash-linear-attention keep the same tensors and nearly the same fields.
+#pragma once
+#include "core/models/checkpoints/model_plan.h"
+
+namespace afterglow {
+
+/// The fields that the two libraries call differently.
+struct Mamba2Names {
+  const char *norm_eps, *step_limit;
+  std::int64_t group_default;
+};
+
+/// Both call their model "mamba2"; some fields are flash-linear-attention's alone.
+bool is_mamba2_of_fla(const nlohmann::json& config);
+
+/// The mixer of all blocks, as in a recipe.
+nlohmann::json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names);
+/// Its blocks and their tensors.
+void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const nlohmann::json& mixer);
+
+/// The mixer that all blocks of a recipe's model share. Throws Error(bad_input) where one has another, an MLP, or the
+/// model has parts that `library` does not.
+nlohmann::json common_mamba2_mixer(const nlohmann::json& model, const std::string& library);
+/// A config.json that both libraries read but for what they call differently.
+nlohmann::json mamba2_config(const nlohmann::json& model, const nlohmann::json& mixer, const Mamba2Names& names);
+
+}  // namespace afterglow

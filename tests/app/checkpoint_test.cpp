@@ -1,0 +1,120 @@
+// A model of another library opens wherever a snapshot does, and goes back.
+#include <gmock/gmock.h>
+
+#include "core/io/safetensors.h"
+#include "tests/app/program_test.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// A small transformers model of start weights, made by exporting one of Afterglow's own.
+class Checkpoints : public ProgramTest {
+ protected:
+  Checkpoints() {
+    write("own.json", R"({"name": "own", "model": {"d_model": 16, "vocab": 40, "blocks": [
+      {"mixer": {"kind": "mamba2", "d_state": 8, "headdim": 8, "ngroups": 2}, "repeat": 2}]},
+      "task": {"kind": "ids", "vocab": 40, "length": 16}, "training": {"steps": 4, "batch": 2, "warmup": 1, "evaluate_every": 0}})");
+    write("ids.txt", "1 2 3 4 5 6 7\n8 9 10 11 12 39 0\n");
+    const ProgramResult trained = run("train --recipe own.json --device cpu --threads 1 --no-figures --out own");
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    EXPECT_EQ(done("export own/own_seed7_step4.safetensors --format transformers --out model").code, 0);
+  }
+  ProgramResult done(const std::string& arguments) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.code, 0) << arguments << ": " << result.err;
+    return result;
+  }
+  std::vector<float> logits(const std::string& model) {
+    done("forward " + model + " --tokens ids.txt --out logits.safetensors --force --device cpu --threads 1");
+    return to_floats(require_tensor(read_safetensors(folder_ / "logits.safetensors"), "logits", "logits"));
+  }
+};
+
+TEST_F(Checkpoints, AnswerAsTheSnapshotThatTheyWereWrittenFrom) {
+  const json result = parsed(done("forward model --tokens ids.txt --out a.safetensors --json"));
+  EXPECT_EQ(result["sequences"], 2);
+  EXPECT_EQ(result["length"], 7);
+  EXPECT_EQ(result["vocab"], 40);
+  EXPECT_EQ(logits("model"), logits("own/own_seed7_step4.safetensors"));
+  EXPECT_EQ(read_safetensors(folder_ / "a.safetensors").find("logits")->shape, (std::vector<std::int64_t>{2, 7, 40}));
+}
+
+TEST_F(Checkpoints, GoRoundToTheBit) {
+  done("export model --format transformers --out again");
+  EXPECT_EQ(text_of(folder_ / "again" / "model.safetensors"), text_of(folder_ / "model" / "model.safetensors"));
+  EXPECT_EQ(text_of(folder_ / "again" / "config.json"), text_of(folder_ / "model" / "config.json"));
+  done("export model --format npz --out arrays");
+  EXPECT_THAT(text_of(folder_ / "arrays" / "model.npz"), HasSubstr("layers.1.mamba2.in_proj.weight.npy"));
+}
+
+TEST_F(Checkpoints, OpenAsASnapshotDoes) {
+  const json trained = parsed(done("train --resume model --steps 3 --no-figures --out out --threads 1 --json"));
+  EXPECT_EQ(trained["steps"], 3);
+  EXPECT_NE(logits(trained["snapshot"]), logits("model"));
+  // What was trained opens without the folder, and goes back to another one.
+  std::filesystem::rename(folder_ / "model", folder_ / "moved");
+  done("export " + trained["snapshot"].get<std::string>() + " --format transformers --out tuned");
+  EXPECT_EQ(logits("tuned"), logits(trained["snapshot"]));
+  EXPECT_EQ(parsed(done("eval moved --examples 4 --json"))["cells"].size(), 1u);
+  done("plot token_weights --snapshot moved --svg weights.svg --device cpu");
+  EXPECT_THAT(text_of(folder_ / "weights.svg"), Not(HasSubstr(folder_.path().string()))) << "no path of this machine";
+  EXPECT_THAT(done("info moved").out, AllOf(HasSubstr("transformers"), HasSubstr("layers.1.mamba2.D")));
+  // A figure carries the folder's name: beside the folder it opens again.
+  done("plot token_weights --recipe weights.svg --csv weights.csv --device cpu");
+}
+
+TEST_F(Checkpoints, TakeTokensAndLabels) {
+  std::string ids;
+  for (int i = 0; i < 700; ++i) ids += std::to_string(i % 40) + " ";
+  write("long.txt", ids);
+  write("model/tokenizer.json", R"({"model": {"vocab": {"Ġhello": 7}}})");
+  done("train --resume model --data long.txt --steps 1 --no-figures --out out --threads 1");
+  done("plot token_weights --snapshot model --csv w.csv --device cpu");
+}
+
+TEST_F(Checkpoints, AreNotReplacedUnasked) {
+  EXPECT_EQ(run("export model --format transformers --out model").code, 3);
+  EXPECT_THAT(run("export model --format transformers --out model").err, HasSubstr("--force"));
+  write("there.safetensors", "mine");
+  EXPECT_EQ(run("forward model --tokens ids.txt --out there.safetensors").code, 3);
+  EXPECT_EQ(text_of(folder_ / "there.safetensors"), "mine");
+}
+
+TEST_F(Checkpoints, RefuseByNameWithCode3) {
+  const auto refused = [&](const std::string& arguments, const std::string& what, int code = 3) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.code, code) << arguments;
+    EXPECT_THAT(result.err, HasSubstr(what)) << arguments;
+  };
+  refused("forward model --tokens gone.npy --out x.safetensors", "gone.npy");
+  write("high.txt", "1 40");
+  refused("forward model --tokens high.txt --out x.safetensors", "tokens 0 to 39");
+  refused("forward own.json --tokens ids.txt --out x.safetensors", "weights");
+  refused("train --resume own.json --out out", "weights");
+  refused("export own/own_seed7_step4.safetensors --format onnx --out x", "--format", 2);
+  std::filesystem::create_directories(folder_ / "pickles");
+  std::filesystem::copy(folder_ / "model" / "config.json", folder_ / "pickles" / "config.json");
+  write("pickles/pytorch_model.bin", "x");
+  for (const char* command :
+       {"info pickles", "eval pickles", "train --resume pickles --out out", "pickles",
+        "plot training --snapshot pickles --svg p.svg", "forward pickles --tokens ids.txt --out x.safetensors"})
+    refused(command, "pickle");
+  refused("forward model/model.safetensors --tokens ids.txt --out x.safetensors", "the folder");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.safetensors"));
+}
+
+TEST_F(Checkpoints, SayWhatALibraryDoesNotHave) {
+  train("--steps 2");
+  const ProgramResult refused = run("export out/small_seed3_step2.safetensors --format fla --out x");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("flash-linear-attention"), HasSubstr("npz")));
+  EXPECT_EQ(run("export out/small_seed3_step2.safetensors --format npz --out x").code, 0);
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,93 @@
+// Layers whose heads share what they read: token weights of every head give what the head answers, and what does not
+// divide is refused.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/layers/host_values.h"
+#include "core/layers/layer_kind.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+
+constexpr int tokens = 11, width = 12;
+
+/// What head answers by its token weights, beside what it answered: the largest difference.
+double largest_difference(const char* kind, const json& config, double skip) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  ParameterStore store;
+  const std::unique_ptr<Layer> layer = make_layer(kind, config, ParameterScope(store, "layer"));
+  store.allocate_values(*backend, DType::f64);
+  store.initialise(5);
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  std::vector<double> x;
+  Random random(3);
+  for (int i = 0; i < tokens * width; ++i) x.push_back(random.normal());
+  tape.begin(false);
+  tape.set_capturing(true);
+  const Tape::Scope scope(tape, "layer");
+  layer->forward(tape, tape.constant(to_device(tape, {1, tokens, width}, DType::f64, x)), {});
+  const CaptureReader read(tape, *backend);
+  const CapturedLayer captured{*layer, read, "layer", tokens};
+  double worst = 0;
+  for (int head = 0; head < captured.heads(); ++head) {
+    const WeightMatrix weights = readers_of(kind).token_weights(captured, head);
+    const std::vector<double> values = captured.of_head("values", head), answers = captured.of_head("readout", head);
+    const std::size_t columns = values.size() / tokens;
+    EXPECT_EQ(weights.size(), static_cast<std::size_t>(tokens * tokens));
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t p = 0; p < columns; ++p) {
+        double sum = skip * values[t * columns + p];
+        for (std::size_t s = 0; s <= t; ++s) sum += weights[t * tokens + s] * values[s * columns + p];
+        worst = std::max(worst, std::abs(sum - answers[t * columns + p]));
+      }
+    }
+  }
+  return worst;
+}
+
+TEST(SharedHeads, TokenWeightsGiveWhatEachHeadAnswers) {
+  constexpr double start_of_D = 1.0;
+  EXPECT_LT(largest_difference("mamba2", {{"d_model", 12}, {"d_state", 5}, {"headdim", 4}, {"ngroups", 3}}, start_of_D),
+            1e-12);
+  EXPECT_LT(largest_difference("mamba2",
+                               {{"d_model", 12}, {"d_state", 5}, {"headdim", 4}, {"ngroups", 6}, {"dt_ceiling", 0.05}},
+                               start_of_D),
+            1e-12);
+  EXPECT_LT(
+      largest_difference("gated_deltanet",
+                         {{"d", 12}, {"H", 4}, {"query_heads", 2}, {"key_heads", 2}, {"allow_neg_eigval", true}}, 0),
+      1e-12);
+  EXPECT_LT(
+      largest_difference("gla", {{"d", 12}, {"H", 4}, {"key_heads", 2}, {"value_heads", 2}, {"clamp_min", -0.02}}, 0),
+      1e-12);
+  EXPECT_LT(largest_difference("deltanet", {{"d", 12}, {"H", 3}, {"use_beta", false}, {"qk_norm", "l2"}}, 0), 1e-12);
+}
+
+TEST(SharedHeads, MustDivide) {
+  const auto refusal = [](const char* kind, const json& config) {
+    ParameterStore store;
+    try {
+      make_layer(kind, config, ParameterScope(store, ""));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(refusal("mamba2", {{"d_model", 12}, {"headdim", 4}, {"ngroups", 4}}), HasSubstr("ngroups 4"));
+  EXPECT_THAT(refusal("mamba2", {{"d_model", 12}, {"headdim", 4}, {"expand", 1.3}}), HasSubstr("expand"));
+  EXPECT_THAT(refusal("mamba2", {{"d_model", 12}, {"headdim", 4}, {"dt_floor", 0.5}, {"dt_ceiling", 0.4}}),
+              HasSubstr("dt_ceiling"));
+  EXPECT_THAT(refusal("gla", {{"d", 12}, {"H", 4}, {"key_heads", 3}}), HasSubstr("key_heads"));
+  EXPECT_THAT(refusal("gla", {{"d", 12}, {"use_beta", false}}), HasSubstr("use_beta"));
+  EXPECT_THAT(refusal("deltanet", {{"d", 12}, {"qk_norm", "l3"}}), HasSubstr("qk_norm"));
+}
+
+}  // namespace
+}  // namespace afterglow
