@@ -49,6 +49,9 @@ void SessionWorker::begin() {
 bool SessionWorker::turn() {
   take_commands();
   if (is_over_) return false;
+  // The first step and the first looks of a large model take long; what it is can be seen before.
+  if (control_.running() && announced_ != opened_) guarded([&] { mailbox_->publish(observation()); });
+  announced_ = opened_;
   if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
   if (control_.running() && analysed_ && !device_is_lost_ && seconds() - last_taken_ < watched_seconds)

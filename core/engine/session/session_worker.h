@@ -98,6 +98,7 @@ class SessionWorker {
   std::string checksum_, same_as_;
   std::string view_;                 // of the figure that was opened
   std::uint64_t opened_ = 0;         // runs
+  std::uint64_t announced_ = 0;      // of them
   std::int64_t checksum_step_ = -1;  // -1: unknown
   bool device_is_lost_ = false;      // nothing is asked of it until the run has moved
   bool is_stale_ = true;             // something has changed since the last observation

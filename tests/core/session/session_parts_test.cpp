@@ -259,6 +259,20 @@ TEST(SessionWorker, TrainsAnalysesAndPublishesInTurns) {
   EXPECT_THROW(test.worker.apply({"no_such_command", "{}"}), Error);
 }
 
+TEST(SessionWorker, AModelIsSeenBeforeItsFirstStep) {
+  Mailbox box;
+  SessionWorker worker(small_recipe_json().dump(), {"cpu", 1, true, 1e9}, box);
+  worker.begin();
+  EXPECT_TRUE(box.take()->model.layers.empty());
+  worker.turn();
+  const auto seen = box.take();
+  EXPECT_FALSE(seen->model.layers.empty());
+  EXPECT_TRUE(seen->running);
+  EXPECT_EQ(seen->step, 0);
+  worker.turn();
+  EXPECT_GT(box.take()->step, 0);
+}
+
 TEST(SessionWorker, AResumedRunGoesBackToItsSnapshotAndNoFurther) {
   const auto path = std::filesystem::temp_directory_path() / "afterglow_oldest_step_test.safetensors";
   Turned test;
