@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "views/cards/formula_card.h"
+#include "views/plots/formula_card.h"
 #include "views/frame.h"
 
 namespace afterglow {

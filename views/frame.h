@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "views/command_queue.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 #include "views/look.h"
 #include "views/page_state.h"
 

@@ -366,6 +366,8 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   const std::vector<HiddenLabel> hidden = hidden_labels(frame, geometry, state);
   take_pointer(figure, body);
   response.hovered = ImGui::IsItemHovered();
+  if (const Point mouse = mouse_place(); response.hovered && geometry.plot.contains(mouse))
+    response.place = {geometry.x.to_data(mouse.x), geometry.y.to_data(mouse.y)};
   const Hovered over = response.hovered ? hovered_parts(frame, geometry, hidden) : Hovered{};
   const auto& point = over.point;
   if (point) {

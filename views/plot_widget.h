@@ -16,6 +16,7 @@ struct PlotOptions {
 /// What happened on the plot in this frame.
 struct PlotResponse {
   bool hovered = false;
+  std::optional<Point> place;  ///< of the pointer, in data units, where it is inside of the axes
   std::string clicked_point;  ///< id of the dot that was clicked: "mode 3"
   std::string hovered_point;
   std::string switched_point;  ///< id of the dot that was clicked with the right button

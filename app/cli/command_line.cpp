@@ -84,7 +84,21 @@ constexpr const char* export_examples =
 constexpr const char* table_examples =
     "Examples:\n"
     "  afterglow table mqar              results in table_mqar/; goes on where it was stopped\n"
-    "  afterglow table mqar --only attention --seeds 1 --set steps=500 --out quick\n";
+    "  afterglow table mqar --only attention --seeds 1 --set steps=500 --out quick\n"
+    "  afterglow table echo_transfer --set size=small    the same in two minutes, to see that it works\n"
+    "  afterglow table mqar --shard 2/4  every fourth run; the other shards run elsewhere, in the same folder\n";
+constexpr const char* sweep_examples =
+    "Examples:\n"
+    "  afterglow sweep --preset tiny --set steps=200 --axis learning_rate=log:1e-4:1e-1:16 \\\n"
+    "                  --axis layers.1.ska.ridge=log:1e-6:1:16 --out map\n"
+    "  afterglow sweep --preset tiny --axis layers.1.ska.K=0,1,2,4 --seeds 3 --figure loss --figure half-life\n"
+    "  afterglow sweep --preset tiny --axis batch=8,16,32 --seeds 5 --enough 0.9 --out steps_to_90\n"
+    "  afterglow sweep ... --out map --shard 3/16    every sixteenth run; array jobs share the folder\n"
+    "  afterglow sweep ... --out map --list | parallel\n"
+    "An axis is FIELD=a,b,c or FIELD=lin:FIRST:LAST:COUNT or FIELD=log:FIRST:LAST:COUNT; a field is written as for\n"
+    "--set. The first axis is the figure's x, the second its y. Numbers: loss, accuracy, steps to 90 %, half-life,\n"
+    "kappa, diverged, trained. Code 130: run the same command again (assets/cluster/sweep.sbatch is a job for "
+    "Slurm).\n";
 constexpr const char* exit_codes =
     "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
     "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";
@@ -194,6 +208,19 @@ void add_layer(CLI::App& app, LayerOptions& options) {
   command->add_flag("--float64", options.float64, "Compute in float64 (CPU)");
 }
 
+void add_study(CLI::App& command, StudyOptions& options) {
+  command.add_option("--seeds", options.seeds, "Runs of each recipe, with one seed after another")
+      ->check(CLI::Range(1, 1000));
+  command
+      .add_option("--jobs", options.jobs,
+                  "Runs trained side by side [one a processor; one on a GPU, where six small ones take about 0.6 of "
+                  "their time]")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--shard", options.shard, "i/n: only every n-th run from the i-th on; the folder is shared");
+  command.add_flag("--list", options.list, "Print one command for each run instead of training");
+  command.add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
+}
+
 void add_forward(CLI::App& app, ForwardOptions& options) {
   CLI::App* command = add_command(app, "forward", "Logits of a model for given tokens", forward_examples);
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
@@ -215,15 +242,21 @@ void add_table(CLI::App& app, TableOptions& options) {
       add_command(app, "table", "Train the runs of a comparison and write its table and figures", table_examples);
   command->add_option("name", options.name, "mqar, ... (`afterglow info` lists them)")->required();
   command->add_option("--only", options.only, "Only runs with this in their file name");
-  command->add_option("--seeds", options.seeds, "Runs of each row, with one seed after another")
-      ->check(CLI::Range(1, 1000));
-  command
-      ->add_option("--jobs", options.jobs,
-                   "Runs trained side by side [1]; six small ones on one GPU take about 0.6 of their time")
-      ->check(CLI::Range(1, 64));
   command->add_option("--data", options.data, "Data of every recipe's task, such as ETTh1.csv");
   command->add_option("--set", options.assignments, "Change every recipe: steps=500, batch=32, ...")->take_all();
-  command->add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
+  add_study(*command, options);
+}
+
+void add_sweep(CLI::App& app, SweepOptions& options) {
+  CLI::App* command =
+      add_command(app, "sweep", "Train a recipe at every place of a grid of its own fields; one row a run in sweep.csv",
+                  sweep_examples);
+  add_start(*command, options.start);
+  command->add_option("--axis", options.axes, "A field of the recipe and its values; once for each axis")->take_all();
+  command->add_option("--figure", options.figures, "Number that is drawn, once for each [accuracy]")->take_all();
+  command->add_option("--enough", options.enough, "Held-out accuracy at which a run ends early")
+      ->check(CLI::Range(0.0, 1.0));
+  add_study(*command, options);
 }
 
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
@@ -381,6 +414,7 @@ struct Arguments {
   ForwardOptions forward;
   ExportOptions exported;
   TableOptions table;
+  SweepOptions sweep;
 
   void add_to(CLI::App& app) {
     app.fallthrough();
@@ -397,6 +431,7 @@ struct Arguments {
     add_forward(app, forward);
     add_export(app, exported);
     add_table(app, table);
+    add_sweep(app, sweep);
     for (CLI::App* command : app.get_subcommands({})) add_common(*command, common, output);
     app.require_subcommand(0, 1);
   }
@@ -414,6 +449,7 @@ struct Arguments {
     if (app.got_subcommand("forward")) return afterglow::forward(forward, common, output);
     if (app.got_subcommand("export")) return export_model(exported, common, output);
     if (app.got_subcommand("table")) return afterglow::table(table, common, output);
+    if (app.got_subcommand("sweep")) return afterglow::sweep(sweep, common, output);
     return open_window(app, files, start, window, common);
   }
 };
@@ -425,6 +461,7 @@ void run_arguments(int argc, char** argv, Output& asked) {
   app.footer(std::string(window_examples) + exit_codes);
   Arguments arguments;
   arguments.add_to(app);
+  arguments.table.words = arguments.sweep.words = {argv + 1, argv + argc};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {  // or the version

@@ -1,6 +1,7 @@
 // The command line: reads arguments, runs one command, answers with an exit code.
 #pragma once
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -70,13 +71,25 @@ struct ExportOptions {
   std::string model, format;
   std::filesystem::path out;
 };
-struct TableOptions {
+/// Of the commands that train many runs in a folder of their own.
+struct StudyOptions {
+  std::filesystem::path out;
+  int seeds = 0;                   ///< runs of each recipe; 0: as many as the study says
+  int jobs = 0;                    ///< runs side by side; 0: one for each processor, one on a GPU
+  std::string shard;               ///< "3/16": every sixteenth run, from the third on
+  bool list = false;               ///< print a command for each run instead of training
+  std::vector<std::string> words;  ///< of the command line, for `list`
+};
+struct TableOptions : StudyOptions {
   std::string name, only;
-  int seeds = 0;  ///< runs of each row; 0: as many as the table says
-  int jobs = 1;   ///< runs side by side
   std::vector<std::string> assignments;
   std::string data;  ///< a file for the tasks, as task.path
-  std::filesystem::path out;
+};
+struct SweepOptions : StudyOptions {
+  StartOptions start;
+  std::vector<std::string> axes;                            ///< "learning_rate=log:1e-4:1e-2:24"
+  std::vector<std::string> figures{"accuracy"};             ///< numbers that are drawn
+  double enough = std::numeric_limits<double>::infinity();  ///< held-out accuracy at which a run ends early
 };
 
 // Each command answers with the object that --json prints; people read what it says through `output`.
@@ -90,6 +103,7 @@ nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, O
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);
 
 /// What `export` can write: "transformers", "fla", "npz".
 std::vector<std::string> export_formats();

@@ -16,7 +16,7 @@
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
 #include "gpu/cuda.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 

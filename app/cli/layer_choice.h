@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/engine/observation/observation.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 

@@ -12,7 +12,7 @@
 #include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 

@@ -11,7 +11,7 @@
 #include "core/figure/files/page_writer.h"
 #include "core/io/csv.h"
 #include "core/io/safetensors_writer.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 

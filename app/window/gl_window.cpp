@@ -62,6 +62,16 @@ struct GlWindow::Callbacks {
     if (chord.key == "+") chord.shift = false;  // many layouts need Shift to write it
     if (!chord.key.empty()) self(window).on_key(chord);
   }
+  /// A key that is pressed and let go between two frames is down for one of them; earlier versions of Dear ImGui would
+  /// not see it at all.
+  static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
+    GlWindow& own = self(window);
+    if (action == GLFW_PRESS) own.pressed_.insert(code);
+    if (action != GLFW_RELEASE || !own.pressed_.contains(code))
+      return ImGui_ImplGlfw_KeyCallback(window, code, scancode, action, mods);
+    own.had_input_ = true;
+    own.late_releases_.push_back({code, scancode, mods});
+  }
   static void drop(GLFWwindow* window, int count, const char** paths) {
     self(window).had_input_ = true;
     for (int i = 0; i < count; ++i) self(window).on_drop(paths[i]);
@@ -115,6 +125,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   ImGui::GetIO().LogFilename = nullptr;
   // Dear ImGui chains to the callbacks that are there already.
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
+  glfwSetKeyCallback(window_, Callbacks::key_of_imgui);
   ImGui_ImplOpenGL3_Init(shader_version);
 }
 
@@ -147,6 +158,9 @@ void GlWindow::begin_frame() {
 
 void GlWindow::end_frame(Color ground, const std::function<void()>& before_swap) {
   ImGui::Render();
+  pressed_.clear();
+  for (const Release& late : std::exchange(late_releases_, {}))
+    ImGui_ImplGlfw_KeyCallback(window_, late.code, late.scancode, GLFW_RELEASE, late.mods);
   glViewport(0, 0, pixel_width(), pixel_height());
   const auto part = [](std::uint8_t v) { return static_cast<float>(v) / 255; };
   glClearColor(part(ground.r), part(ground.g), part(ground.b), 1);

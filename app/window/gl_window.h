@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,14 @@ class GlWindow {
 
  private:
   struct Callbacks;
+  struct Release {
+    int code, scancode, mods;
+  };
   GLFWwindow* window_ = nullptr;
   bool is_software_ = false, had_input_ = true;
-  int restored_[4] = {0, 0, 0, 0};  ///< place and size before full screen
+  std::set<int> pressed_;               ///< since the last frame
+  std::vector<Release> late_releases_;  ///< of those, to be told after the frame
+  int restored_[4] = {0, 0, 0, 0};      ///< place and size before full screen
 };
 
 /// Seconds since the program started its window.

@@ -71,6 +71,7 @@ constexpr std::array values{
     ChordValue{"Ctrl+6", "workspace", R"({"number": 6})"},
     ChordValue{"Ctrl+7", "workspace", R"({"number": 7})"},
     ChordValue{"Ctrl+8", "workspace", R"({"number": 8})"},
+    ChordValue{"Ctrl+9", "workspace", R"({"number": 9})"},
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/json_file.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 8> changes_of_the_run{
 }  // namespace
 
 ViewHistory::View ViewHistory::view_of(const PageState& page) {
-  View view{page.splits, page.shown_figure, {}, page.selection.layer, page.selection.head, page.selection.mode};
+  View view{page.workspace, page.maximised, page.panel_page, page.splits, page.shown_figure, {}, page.selection};
   // A plot that was drawn and one that was not look the same until something of it was changed.
   for (const auto& [name, plot] : page.plots) {
     const PlotView seen{plot.x, plot.y, plot.x_scale, plot.y_scale, plot.hidden};
@@ -30,11 +30,12 @@ ViewHistory::View ViewHistory::view_of(const PageState& page) {
 }
 
 void ViewHistory::show(PageState& page, const View& view) {
+  page.workspace = view.workspace;
+  page.maximised = view.maximised;
+  page.panel_page = view.panel_page;
   page.splits = view.splits;
   page.shown_figure = view.shown_figure;
-  page.selection.layer = view.layer;
-  page.selection.head = view.head;
-  page.selection.mode = view.mode;
+  page.selection = view.selection;
   for (auto& [name, plot] : page.plots) {
     const auto found = view.plots.find(name);
     const PlotView seen = found == view.plots.end() ? PlotView() : found->second;
@@ -57,6 +58,8 @@ void ViewHistory::watch(const PageState& page, bool is_held, double time) {
   }
   last_ = std::move(now);
 }
+
+void ViewHistory::accept(const PageState& page) { last_ = view_of(page); }
 
 void ViewHistory::note(const Command& command) {
   if (std::ranges::find(changes_of_the_run, command.name) == changes_of_the_run.end()) return;

@@ -1,5 +1,5 @@
-// Undo for what is no part of the run: shares of the panels, views of plots, the selection. Changes of the run keep
-// their own undo; this one remembers only where they stand between the changes of the view.
+// Undo for what is no part of the run: the page, the enlarged panel, shares, views of plots, the selection. Changes of
+// the run keep their own undo; this one remembers only where they stand between the changes of the view.
 #pragma once
 #include <map>
 #include <optional>
@@ -16,6 +16,8 @@ class ViewHistory {
   /// Looks at the page after the commands of a frame. A view that differs from the last one is a change, once no
   /// mouse button is held; changes that follow one another at once are one.
   void watch(const PageState& page, bool is_held, double time);
+  /// The page has changed by itself, for a run that was opened: nothing to take back.
+  void accept(const PageState& page);
   /// A command went to the engine: one that its undo takes back stands between the changes of the view.
   void note(const Command& command);
   /// Takes the newest change back, or makes it again, when it was one of the view. False when it was one of the run,
@@ -31,10 +33,12 @@ class ViewHistory {
     bool operator==(const PlotView&) const = default;
   };
   struct View {
+    std::string workspace, maximised;
+    int panel_page = 0;
     std::map<std::string, std::vector<double>> splits;
     std::map<std::string, int> shown_figure;
     std::map<std::string, PlotView> plots;
-    int layer = -1, head = 0, mode = -1;
+    Selection selection;
     bool operator==(const View&) const = default;
   };
   struct Change {

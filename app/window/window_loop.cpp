@@ -14,7 +14,7 @@
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -156,11 +156,23 @@ void WindowLoop::wait_for_reason() {
   }
 }
 
+/// Undo and redo of the view. The engine follows the selection, as when it was made.
+bool WindowLoop::change_view_back(const Command& command) {
+  const Selection before = page_.selection;
+  const bool is_changed = command.name == "undo"   ? history_.undo(page_)
+                          : command.name == "redo" ? history_.redo(page_)
+                                                   : false;
+  const std::int64_t layer = page_.selection.layer, head = page_.selection.head;
+  if (layer != before.layer) source_.send({"trace", nlohmann::json{{"layer", layer}}.dump()});
+  if (layer != before.layer || head != before.head)
+    source_.send({"theory", nlohmann::json{{"layer", layer}, {"head", head}}.dump()});
+  return is_changed;
+}
+
 void WindowLoop::give(const Command& command) {
   complete_hint(page_, command);
   if (command.name == "load") note_recent(page_, command);
-  if (command.name == "undo" && history_.undo(page_)) return;
-  if (command.name == "redo" && history_.redo(page_)) return;
+  if (change_view_back(command)) return;
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
     history_.note(command);
@@ -187,6 +199,7 @@ void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
   observation_ = source_.observe();
+  const bool is_opened = observation_->opened != page_.opened;
   follow_model(page_, observation_->model);
   follow_opening(page_, *observation_, commands_);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
@@ -208,7 +221,7 @@ void WindowLoop::draw() {
     pictures_.clear();
   });
   give_all();
-  history_.watch(page_, ImGui::IsAnyMouseDown(), start);
+  is_opened ? history_.accept(page_) : history_.watch(page_, ImGui::IsAnyMouseDown(), start);
   ++frames_;
   if (frames_owed_ > 0) --frames_owed_;
   if (is_last) window_.close();

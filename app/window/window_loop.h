@@ -26,6 +26,7 @@ class WindowLoop {
   void wait_for_reason();
   void draw();
   void give(const Command& command);
+  bool change_view_back(const Command& command);
   void give_all();
   double shortest_frame() const;
 

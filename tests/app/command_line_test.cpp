@@ -72,6 +72,23 @@ TEST_F(CommandLine, TableTrainsWhatIsMissingAndWritesItsFiles) {
   EXPECT_EQ(parsed(run(command + "_beside --jobs 2"))["runs"], first["runs"]);
 }
 
+TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
+  const std::string command =
+      "table echo_transfer --json --quiet --device cpu --set size=small --set steps=2 --out echo";
+  const json result = parsed(run(command));
+  ASSERT_EQ(result["runs"].size(), 5u);
+  for (const json& row : result["runs"]) {
+    for (const char* task : {"sysprompt", "tooltrace", "niah", "multihop", "commonword", "mqar"}) {
+      const double mean = row["mean of " + std::string(task)];
+      EXPECT_TRUE(mean >= 0 && mean <= 1) << row;
+    }
+  }
+  const CsvTable csv = read_csv(folder_ / "echo/table_echo_transfer_small.csv");
+  EXPECT_EQ(csv.rows(), 8u) << "five models, and three as published";
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "echo/table_echo_transfer_small_group_0_1.svg"));
+  EXPECT_EQ(run("table mqar --set size=small").code, 2) << "it has one size";
+}
+
 TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {
   write(folder_ / "quick.json", quickly_measured_recipe_json().dump());
   const json result = parsed(run("soak --recipe quick.json --seconds 8 --json --device cpu --threads 1"));

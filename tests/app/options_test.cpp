@@ -27,7 +27,7 @@ class Options : public ProgramTest {
 
 TEST_F(Options, HelpOfEveryCommandHasItsOwnExamplesAndTheCommonOptions) {
   for (const std::string command :
-       {"train", "eval", "plot", "info", "bench", "soak", "layer", "forward", "export", "table"}) {
+       {"train", "eval", "plot", "info", "bench", "soak", "layer", "forward", "export", "table", "sweep"}) {
     const ProgramResult help = run(command + " --help");
     EXPECT_EQ(help.code, 0);
     EXPECT_THAT(help.out, HasSubstr("afterglow " + command + " ")) << "an example of its own";

@@ -8,7 +8,7 @@
 #include "core/engine/session/analysed_run.h"
 #include "tests/app/run_program.h"
 #include "tests/core/engine/small_recipe.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {

@@ -134,6 +134,7 @@ std::shared_ptr<const InfluenceView> influence_of(const Observation& observation
   view->fixed.back().label += ", feedback alone";
   view->deep = std::make_shared<const std::vector<DeepProfile>>(
       std::initializer_list<DeepProfile>{deep_of(1), deep_of(2), deep_of(3)});
+  view->is_complete = true;
   return view;
 }
 

@@ -10,6 +10,7 @@
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
+#include "core/engine/observation/phase_map_view.h"
 #include "core/engine/observation/probe_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
@@ -381,6 +382,28 @@ TrajectoryModes temporal_modes(const std::string& strategy, int rows, double los
 }
 
 /// A row every fourth step; one row only for a run of fewer than eight steps.
+/// Some runs of a small map, one of them without an answer.
+std::shared_ptr<PhaseMapView> phase_map_of(std::int64_t steps) {
+  auto map = std::make_shared<PhaseMapView>();
+  map->steps = steps;
+  map->shown = 1;
+  map->x = "learning_rate=log:1e-4:1e-1:4";
+  map->y = "layers.1.ska.ridge=0.001,0.01,0.1";
+  map->sweep = {
+      "tiny",
+      {{"learning_rate", {"1e-4", "1e-3", "1e-2", "1e-1"}, true}, {"layers.1.ska.ridge", {"0.001", "0.01", "0.1"}}},
+      {{"loss", "nats"}, {"accuracy", "", true}, {"half-life", "tokens"}},
+      {},
+      R"({"preset":"tiny"})"};
+  for (const std::size_t row : {0u, 2u, 6u, 8u}) {
+    const double share = static_cast<double>(row) / 8;
+    map->sweep.results.push_back(
+        {row, 7, 110068, "4f2a91c1d07be355", {3 - share, row == 2 ? std::nan("") : share, 4 + share}, {}});
+    map->sweep.results.back().sketch = {{50, 100, 150, 200}, {4, 3.6 - share, 3.2 - share, 3 - share}, {}, {}};
+  }
+  return map;
+}
+
 std::shared_ptr<TrajectoryView> trajectory_of(std::int64_t step) {
   auto view = std::make_shared<TrajectoryView>();
   view->summary = "mean last hidden state of a batch";
@@ -487,6 +510,8 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.theory = theory_of(o.step);
   o.depth = depth_of(o.step);
   o.trajectory = trajectory_of(step);
+  o.phase_map = phase_map_of(step);
+  o.made_at.fill(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
 }
@@ -494,6 +519,30 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
 }  // namespace
 
 Observation training_at(std::int64_t step) { return training(step, 4, 16, 64); }
+
+Observation seen_by(Observation o, AnalysisSet analyses) {
+  if (!has(analyses, Analysis::spectra)) {
+    o.spectra = nullptr;
+    o.spectrum_history.clear();
+  }
+  if (!has(analyses, Analysis::trace)) {
+    o.trace = nullptr;
+    o.token_weights = nullptr;
+    o.trajectory = nullptr;
+    o.forecast = nullptr;
+    o.memory = nullptr;
+  }
+  if (!has(analyses, Analysis::probe)) o.probe = nullptr;
+  if (!has(analyses, Analysis::solvers)) o.solvers = nullptr;
+  if (!has(analyses, Analysis::theory)) {
+    o.theory = nullptr;
+    o.depth = nullptr;
+  }
+  if (!has(analyses, Analysis::influence)) o.influence = nullptr;
+  if (!has(analyses, Analysis::race)) o.race = nullptr;
+  if (!has(analyses, Analysis::phase_map)) o.phase_map = nullptr;
+  return o;
+}
 
 Observation nothing() { return {}; }
 

@@ -12,6 +12,9 @@ namespace afterglow::samples {
 /// of 64 tokens.
 Observation training_at(std::int64_t step);
 
+/// What is left of it where nothing but these is made, interventions aside.
+Observation seen_by(Observation observation, AnalysisSet analyses);
+
 Observation nothing();          ///< before the first observation of the engine
 Observation one_step();         ///< a single value in every curve, no trail
 Observation mid_training();     ///< step 428 of 800

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "app/cli/bench_publish.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 #include "views/page/page.h"
 
 namespace afterglow {

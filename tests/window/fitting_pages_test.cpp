@@ -67,6 +67,7 @@ TEST_P(FittingPages, HaveNoEmptyPanel) {
   const auto backend = make_backend("cpu", 1);
   AnalysedRun analysed({shortened(GetParam()), std::nullopt}, *backend);
   analysed.go_to(4);
+  analysed.advance(Analysis::phase_map);  // its axes are there before its first run
   const Observation seen = analysed.observe(all_analyses);
   CurveStore curves;
   int pages = 0;

@@ -1,6 +1,8 @@
 // The keyboard alone is enough: every command can be given by keys, and every workflow goes without a mouse.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -21,8 +23,12 @@ struct Keyboard : testing::Test {
   WindowActions actions;
   Observation seen = samples::mid_training();
   std::vector<Command> given, followed;  ///< what keys asked for; what went on to the engine
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("afterglow_keyboard_" + std::to_string(::getpid()));
 
+  ~Keyboard() override { std::filesystem::remove_all(folder); }
   Keyboard() {
+    std::filesystem::create_directories(folder);
     window.show(seen);
     window.draw_page(3);
   }
@@ -60,7 +66,7 @@ struct Keyboard : testing::Test {
 
 TEST_F(Keyboard, ReachesEveryCommandThroughThePalette) {
   // These would end the test's window or write files; that the palette sends them is what counts.
-  actions.export_folder = testing::TempDir();
+  actions.export_folder = folder.string();
   for (const CommandSpec& spec : command_table()) {
     if (spec.name == "palette") continue;
     PageState& state = page();
@@ -258,7 +264,7 @@ TEST_F(Keyboard, TheMenuOpensAndRunsByKeys) {
 }
 
 TEST_F(Keyboard, EveryLineOfEveryMenuDoesSomethingByKeys) {
-  actions.export_folder = testing::TempDir();
+  actions.export_folder = folder.string();
   key("Tab");
   key("Menu");
   const std::size_t lines = page().menu.items.size();

@@ -76,12 +76,48 @@ TEST_F(ViewHistoryTest, WhatIsNoChangeLeavesNothing) {
   history.note({"rewind", R"({"by": 1})"});
   history.note({"load", R"({"preset": "tiny"})"});
   page.plots["drawn"];
+  rest();
+  page.workspace = "training";
+  history.accept(page);
+  rest();
+  EXPECT_FALSE(history.undo(page)) << "the page of a run that was opened";
+}
+
+TEST_F(ViewHistoryTest, TakesThePageTheEnlargedPanelAndTheTokenBack) {
+  page.workspace = "training";
+  rest();
+  page.maximised = "loss";
+  rest();
   page.selection.token = 7;
   rest();
-  page.selection.layer = 1;
+  page.selection.smoothing = 0.5;
   rest();
+  page.panel_page = 1;
+  rest();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(history.undo(page));
+  EXPECT_EQ(page.panel_page, 0);
+  EXPECT_EQ(page.selection.smoothing, Selection().smoothing);
+  EXPECT_EQ(page.selection.token, -1);
+  EXPECT_EQ(page.maximised, "loss");
   EXPECT_TRUE(history.undo(page));
-  EXPECT_EQ(page.selection.token, 7) << "walking along the tokens is no change";
+  EXPECT_EQ(page.maximised, "");
+  EXPECT_EQ(page.workspace, "training");
+  EXPECT_TRUE(history.undo(page));
+  EXPECT_EQ(page.workspace, "koopman");
+  EXPECT_FALSE(history.undo(page));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(history.redo(page));
+  EXPECT_EQ(page.workspace, "training");
+  EXPECT_EQ(page.maximised, "loss");
+  EXPECT_EQ(page.selection.token, 7);
+}
+
+TEST_F(ViewHistoryTest, AWalkAlongTheTokensIsOneChange) {
+  for (int token = 0; token < 9; ++token) {
+    page.selection.token = token;
+    history.watch(page, false, time += 0.1);
+  }
+  EXPECT_TRUE(history.undo(page));
+  EXPECT_EQ(page.selection.token, -1);
   EXPECT_FALSE(history.undo(page));
 }
 

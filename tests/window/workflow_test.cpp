@@ -173,6 +173,22 @@ TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
   EXPECT_NE(settings.str().find("\"zoom\": 1.1"), std::string::npos) << settings.str();
 }
 
+TEST_F(Workflow, EnterThatComesAtOnceWithTheNumberTrainsThatManySteps) {
+  std::ofstream(home / "script.json")
+      << R"([{"name": "pause", "step": 1}, {"name": "rewind", "value": {"step": 0}, "frame": 5},
+      {"name": "save", "value": {"path": "kept.safetensors"}, "step": 23}, {"name": "quit", "step": 23},
+      {"name": "quit", "time": 60}])";
+  RunningProgram program(*display, home,
+                         {program_file().string(), "--size", "1600x1000", "--threads", "1", "--script", "script.json"});
+  focus();
+  sleep_seconds(3);
+  display->xdotool("mousemove --window " + window + " 1307 22 click 1");
+  sleep_seconds(0.5);
+  display->xdotool("key --delay 0 2 3 Return");
+  EXPECT_EQ(program.exit_code(60), 0) << output();
+  EXPECT_TRUE(fs::exists(home / "kept.safetensors")) << output();
+}
+
 TEST_F(Workflow, DamagedSettingsAreToldAndTheWindowOpens) {
   const fs::path settings = home / ".config" / "afterglow" / "settings.json";
   fs::create_directories(settings.parent_path());

@@ -465,7 +465,8 @@ std::string law_text(const InfluenceFit& fit) {
 std::string influence_subtitle(const Observation& observation, const Selection&) {
   if (!observation.influence)
     return why_not_yet(observation, "measured as soon as training rests, or in its spare time");
-  return measured_text(*observation.influence) + age_text(observation, observation.influence->step);
+  const std::string progress = observation.influence->is_complete ? "" : "still measuring · ";
+  return progress + measured_text(*observation.influence) + age_text(observation, observation.influence->step);
 }
 
 std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore&) {
@@ -486,19 +487,21 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
 }
 
 std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry) {
-  return {entry_name(race, entry), bytes_text(entry.state_bytes), number_text(entry.step_ms, 2) + " ms per token",
-          short_one_percent_text(race, entry.tail), law_text(entry.tail.fit)};
+  std::vector<std::string> lines{entry.tail.label};
+  if (has_trained(race)) lines.push_back(entry.weights);
+  lines.insert(lines.end(), {bytes_text(entry.state_bytes), number_text(entry.step_ms, 2) + " ms per token",
+                             short_one_percent_text(race, entry.tail), law_text(entry.tail.fit)});
+  return lines;
 }
 
 std::string race_subtitle(const Observation& observation, const Selection&) {
   const RaceView* race = observation.race.get();
-  if (!race || race->entries.empty())
-    return why_not_yet(observation, "all layers on one input: columns come one by one");
+  if (!race) return why_not_yet(observation, "all layers on one input: columns come one by one");
   const auto arrived = static_cast<int>(race->entries.size());
-  const std::string progress =
-      arrived < race->contestants
-          ? std::to_string(arrived) + " of " + std::to_string(race->contestants) + " layers, others on their way · "
-          : "";
+  const std::string progress = arrived < race->contestants
+                                   ? std::to_string(arrived) + " of " + std::to_string(race->contestants) +
+                                         " layers measured, others on their way · "
+                                   : "";
   return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) +
          " · d " + std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
          (has_trained(*race) ? "" : " · initial weights");

@@ -23,7 +23,8 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
 
 /// Figures of the race that show all layers; behind them stand three for each layer: state, tail and recall.
 inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
-/// What stands above a layer's column: name, state, time, lag of 1 %, law (may be empty).
+/// What stands above a layer's column: name, which weights where some are trained, state, time, lag of 1 %, law (may be
+/// empty).
 std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry);
 std::string race_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);

@@ -42,13 +42,19 @@ std::string why_no_layer(const Observation& observation, LayerTrait trait) {
   for (const LayerSummary& layer : observation.model.layers) {
     if (shows(layer.kind, trait)) return "the first look comes within seconds";
   }
-  if (observation.model.layers.empty()) return "nothing has been opened yet";
+  if (observation.model.layers.empty()) return why_no_model(observation);
   const Preset* preset = first_preset_that_shows(trait);
   return "needs " + words_for(trait) + (preset ? "; the preset " + preset->name + " has one" : "");
 }
 
 std::string why_not_yet(const Observation& observation, std::string_view soon) {
   return observation.model.is_forecaster ? "needs " + words_for(LayerTrait::tokens) : std::string(soon);
+}
+
+std::string why_no_model(const Observation& observation) {
+  if (!observation.model.layers.empty()) return "";
+  return observation.events.empty() ? "The model is being opened; a large one takes some seconds."
+                                    : "Nothing is open. Ctrl O shows what there is.";
 }
 
 std::string heads_text(std::size_t heads) { return std::to_string(heads) + (heads == 1 ? " head" : " heads"); }

@@ -17,7 +17,7 @@ std::vector<Figure> spectrum_figures(const Observation& observation, const Selec
 struct ReadoutRow {
   std::string label;
   std::string value;
-  std::string card;  ///< formula card of the quantity, see views/cards/formula_card.h
+  std::string card;  ///< formula card of the quantity, see views/plots/formula_card.h
 };
 /// Modulus, angle, half-life ln(1/2)/ln|λ| and period 2π/angle in tokens, energy, and what is left of it at K. The
 /// first row names the mode. Empty without a spectrum.

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+
+#include "views/figures/sweep_figures.h"
 
 namespace afterglow {
 
@@ -17,17 +20,17 @@ std::vector<std::string> series_of(const TableView& table) {
   return names;
 }
 
-bool has_several_seeds(const std::vector<TableResult>& results) {
+bool has_several_seeds(const std::vector<RunResult>& results) {
   return std::any_of(results.begin(), results.end(),
-                     [&](const TableResult& result) { return result.seed != results.front().seed; });
+                     [&](const RunResult& result) { return result.seed != results.front().seed; });
 }
 
 /// A small dot for each run; a single one lies on its mean and is left out.
-Scatter runs_of(const TableView& table, const std::vector<TableResult>& results, const std::vector<std::string>& names,
+Scatter runs_of(const TableView& table, const std::vector<RunResult>& results, const std::vector<std::string>& names,
                 std::size_t metric) {
   Scatter runs;
   runs.name = "single runs";
-  for (const TableResult& result : results) {
+  for (const RunResult& result : results) {
     const TableRow& row = table.rows[result.row];
     if (!std::isfinite(result.values[metric])) continue;
     ScatterPoint point;
@@ -40,14 +43,19 @@ Scatter runs_of(const TableView& table, const std::vector<TableResult>& results,
   return runs;
 }
 
-Line means_of(const TableView& table, const std::vector<TableResult>& results, const std::string& name, int index,
+Line means_of(const TableView& table, const std::vector<RunResult>& results, const std::string& name, int index,
               std::size_t metric) {
   std::vector<double> x, y;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    const TableSummary summary = summary_of(results, row, metric);
+    const ResultSummary summary = summary_of(results, row, metric);
     if (table.rows[row].series != name || summary.runs == 0) continue;
     x.push_back(table.rows[row].x);
     y.push_back(summary.mean);
+  }
+  for (const PublishedSeries& published : table.published) {
+    if (published.series != name || !std::isfinite(published.values[metric])) continue;
+    x.insert(x.begin(), 0);
+    y.insert(y.begin(), published.values[metric]);
   }
   Line line;
   line.name = name;
@@ -62,18 +70,95 @@ std::vector<AxisTick> ticks_of(const TableView& table) {
   std::vector<AxisTick> ticks;
   for (const TableRow& row : table.rows) {
     const bool known = std::any_of(ticks.begin(), ticks.end(), [&](const AxisTick& tick) { return tick.at == row.x; });
-    char text[32];
-    std::snprintf(text, sizeof text, "%g", row.x);
-    if (!known) ticks.push_back({row.x, text});
+    if (!known) ticks.push_back({row.x, place_text(table, row.x)});
   }
   return ticks;
 }
 
+/// One curve through the metrics of a group: mean over seeds of a row and their spread, or what is published.
+void add_group_curve(const TableView& table, const std::string& group, Line line, Figure& figure,
+                     const std::function<ResultSummary(std::size_t metric)>& value) {
+  std::vector<double> x, y, deviation;
+  for (std::size_t m = 0; m < table.metrics.size(); ++m) {
+    if (table.metrics[m].group != group) continue;
+    const ResultSummary summary = value(m);
+    if (!std::isfinite(summary.mean)) continue;
+    x.push_back(table.metrics[m].at);
+    y.push_back(summary.mean);
+    deviation.push_back(summary.deviation);
+  }
+  if (x.empty()) return;
+  line.curve = {x, y};
+  const bool has_spread = std::ranges::any_of(deviation, [](double spread) { return spread > 0; });
+  if (has_spread) return add_with_spread(line, deviation, figure);
+  figure.series.emplace_back(std::move(line));
+}
+
+/// The metrics of a group over what they differ in, of the rows at one place of the table's axis.
+Figure group_figure(const TableView& table, const std::vector<RunResult>& results, const std::string& group,
+                    std::size_t number, const AxisTick& place) {
+  Figure figure;
+  figure.id = "table_" + table.name + "_group_" + std::to_string(number) + "_" + std::to_string(std::lround(place.at));
+  figure.title = group;
+  figure.subtitle = place.label + (table.published.empty() ? "" : " · dashed: published");
+  figure.x = {table.group_label, table.group_unit};
+  figure.x.scale = Scale::log;
+  figure.y.label = "accuracy";
+  figure.y.range = Range{0, 1.02};
+  const std::vector<std::string> names = series_of(table);
+  const auto line_of = [&](const std::string& series) {
+    Line line;
+    line.ink = Ink(static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin()));
+    line.marker = Marker::automatic;
+    return line;
+  };
+  for (const RunMetric& metric : table.metrics) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", metric.at);
+    if (metric.group == group) figure.x.ticks.push_back({metric.at, text});
+  }
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    if (table.rows[row].x != place.at) continue;
+    Line line = line_of(table.rows[row].series);
+    line.name = table.rows[row].series;
+    line.dash = Dash::solid;
+    add_group_curve(table, group, line, figure, [&](std::size_t m) { return summary_of(results, row, m); });
+  }
+  if (figure.series.empty()) return figure;
+  for (const PublishedSeries& published : table.published) {
+    Line line = line_of(published.series);
+    line.name = published.series + ", paper";
+    line.dash = Dash::dashed;
+    line.width = 1.4;
+    add_group_curve(table, group, line, figure, [&](std::size_t m) {
+      return ResultSummary{1, published.values[m], 0, published.values[m]};
+    });
+  }
+  return figure;
+}
+
+/// How the runs at one place of the axis were trained, mean and spread over their seeds.
+Figure training_of(const TableView& table, const std::vector<RunResult>& results, const AxisTick& place) {
+  const std::string where = table.x_label + " " + place.label + (table.x_unit.empty() ? "" : " " + table.x_unit);
+  Figure figure =
+      training_figure("table_" + table.name + "_training_" +
+                          (table.x_names.empty() ? place.label : std::to_string(std::lround(place.at))),
+                      where + (has_several_seeds(results) ? " · mean and one standard deviation" : ""), {"loss", ""});
+  const std::vector<std::string> names = series_of(table);
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const std::string& series = table.rows[row].series;
+    const auto colour = static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin());
+    if (table.rows[row].x == place.at) add_training(results, row, series, colour, figure);
+  }
+  return figure;
+}
+
 }  // namespace
 
-std::vector<Figure> table_figures(const TableView& table, const std::vector<TableResult>& results) {
+std::vector<Figure> table_figures(const TableView& table, const std::vector<RunResult>& results) {
   std::vector<Figure> figures;
   for (std::size_t metric = 0; metric < table.metrics.size(); ++metric) {
+    if (!table.metrics[metric].group.empty()) continue;
     Figure figure;
     figure.id = "table_" + table.name + "_" + std::to_string(metric);
     figure.title = table.title;
@@ -81,6 +166,7 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<Tabl
     figure.x = {table.x_label, table.x_unit};
     figure.x.scale = table.x_logarithmic ? Scale::log : Scale::linear;
     figure.x.ticks = ticks_of(table);
+    if (!table.published.empty()) figure.x.ticks.insert(figure.x.ticks.begin(), {0, place_text(table, 0)});
     figure.y = {table.metrics[metric].name, table.metrics[metric].unit};
     if (table.metrics[metric].is_share) figure.y.range = Range{0, 1.02};
     const std::vector<std::string> names = series_of(table);
@@ -91,6 +177,17 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<Tabl
     if (!figure.series.empty() && has_several_seeds(results))
       figure.series.emplace_back(runs_of(table, results, names, metric));
     if (!figure.series.empty()) figures.push_back(std::move(figure));
+  }
+  const std::vector<std::string> groups = groups_of(table);
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (const AxisTick& place : ticks_of(table)) {
+      Figure figure = group_figure(table, results, groups[group], group, place);
+      if (!figure.series.empty()) figures.push_back(std::move(figure));
+    }
+  }
+  for (const AxisTick& place : ticks_of(table)) {
+    Figure training = training_of(table, results, place);
+    if (!training.series.empty()) figures.push_back(std::move(training));
   }
   return figures;
 }

@@ -1,4 +1,5 @@
-// The figures of a table: one for each metric, a curve for each series through the means, a dot for each run.
+// The figures of a table: one for each metric, a curve for each series through the means, a dot for each run; and the
+// training of the series, mean and spread over seeds, at each place of the axis.
 #pragma once
 #include <vector>
 
@@ -7,6 +8,6 @@
 
 namespace afterglow {
 
-std::vector<Figure> table_figures(const TableView& table, const std::vector<TableResult>& results);
+std::vector<Figure> table_figures(const TableView& table, const std::vector<RunResult>& results);
 
 }  // namespace afterglow

@@ -6,7 +6,7 @@
 #include <optional>
 #include <sstream>
 
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 #include "views/page/page.h"
 #include "views/text_field.h"
 #include "views/widgets.h"

@@ -66,7 +66,10 @@ double draw_model_head(Frame& frame, const Rect& area) {
   const double arrow =
       row_text(frame.look, canvas, row, "▾", {small_size, FontFace::regular, theme.dim, Anchor::end}) + frame.px(6);
   row_text(frame.look, canvas, {row.x, row.y, row.width - arrow, row.height},
-           model.name.empty() ? "choose one" : model.name, {body_size, FontFace::semibold, theme.text, Anchor::start});
+           !model.name.empty()           ? model.name
+           : frame.seen().events.empty() ? "opening …"
+                                         : "choose one",
+           {body_size, FontFace::semibold, theme.text, Anchor::start});
   if (press.hovered) hint_box(frame, box, "Start from another preset, table or file  Ctrl O");
   if (press.clicked) frame.commands.send("presets");
   y += box.height + frame.px(3);

@@ -26,7 +26,8 @@ TokenRow token_row(const Frame& frame, int tokens, int selected, double room) {
   TokenRow row;
   // Where chips get narrow the room goes to their text.
   row.gap = room / tokens > frame.px(24) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
-  const double least = frame.px(frame.state.presenting ? 25 : 2.5);  // an audience reads every label
+  const bool has_audience = frame.state.presenting || frame.look.theme->text_scale > 1;  // which reads every label
+  const double least = frame.px(has_audience ? 25 : 2.5);
   row.count = std::clamp(static_cast<int>(room / least), 1, tokens);
   row.width = std::min(frame.px(25), room / row.count - row.gap);
   row.first = std::clamp(selected - row.count / 2, 0, tokens - row.count);
@@ -74,10 +75,17 @@ void draw_tokens(Frame& frame, const Rect& area) {
       press.hovered || press.held
           ? row.first + std::clamp(static_cast<int>((mouse_place().x - strip.x) / pitch), 0, row.count - 1)
           : -1;
+  const int behind = tokens - row.first - row.count;
   for (int i = 0; i < row.count; ++i) {
     const int t = row.first + i;
-    draw_token_chip(frame, canvas, trace->tokens[static_cast<std::size_t>(t)],
-                    {strip.x + i * pitch, area.y, row.width, area.height}, {t == selected, t == under});
+    const Rect chip{strip.x + i * pitch, area.y, row.width, area.height};
+    const bool hides_earlier = i == 0 && row.first > 0, hides_later = i == row.count - 1 && behind > 0;
+    if (hides_earlier || hides_later) {
+      const std::string text = hides_earlier ? "←" + std::to_string(row.first + 1) : std::to_string(behind + 1) + "→";
+      row_text(frame.look, canvas, chip, text, {tiny_size, FontFace::mono, frame.look.theme->faint, Anchor::middle});
+    } else {
+      draw_token_chip(frame, canvas, trace->tokens[static_cast<std::size_t>(t)], chip, {t == selected, t == under});
+    }
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
   if (press.started) frame.state.time_focus = TimeFocus::tokens;
@@ -109,6 +117,20 @@ void draw_marks(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
     const Rect text{x + frame.px(5), scale.area.y, end - x - frame.px(10), scale.area.height};
     if (text.width > frame.px(40))
       row_text(frame.look, canvas, text, marks[i].text, {tiny_size, FontFace::regular, ink, Anchor::start});
+  }
+}
+
+/// Where other runs went another way: a line with a fork.
+void draw_partings(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
+  const Color ink = frame.look.theme->dim;
+  const double top = scale.area.y, bottom = scale.area.bottom(), fork = frame.px(6);
+  for (const RunCurves& run : frame.seen().runs) {
+    if (run.parted < 0) continue;
+    const double x = scale.x(static_cast<double>(run.parted));
+    const Point stem[] = {{x, bottom}, {x, top - frame.px(2)}},
+                arm[] = {{x, bottom - fork}, {x + fork, top - frame.px(2)}};
+    for (const std::span<const Point> line : {std::span<const Point>(stem), std::span<const Point>(arm)})
+      canvas.polyline(line, {ink, std::max(1.0, frame.px(1.5)), Dash::solid});
   }
 }
 
@@ -178,20 +200,43 @@ void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale)
            {small_size, FontFace::semibold, frame.look.theme->text, is_left ? Anchor::end : Anchor::start});
 }
 
-/// The changes within reach of the pointer, else what the step under it is.
+/// What happened within reach of the pointer: a change, or another run's parting.
+std::string event_hint(const Frame& frame, const TimeScale& scale, double x) {
+  const auto is_near = [&](std::int64_t step) {
+    return std::abs(scale.x(static_cast<double>(step)) - x) <= frame.px(4);
+  };
+  for (const Mark& mark : marks_by_step(frame.seen())) {
+    if (is_near(mark.step)) return "step " + grouped_number(mark.step) + ": " + mark.text;
+  }
+  for (const RunCurves& run : frame.seen().runs) {
+    if (run.parted >= 0 && is_near(run.parted))
+      return "step " + grouped_number(run.parted) + ": " + run.run + " goes another way from here";
+  }
+  return "";
+}
+
+/// "kept: step 120, 4cff072…": the state from which going to a step begins.
+std::string kept_hint(const Observation& o, std::int64_t step) {
+  if (!o.kept) return "";
+  const auto next = std::ranges::upper_bound(*o.kept, step, {}, &KeptState::step);
+  if (next == o.kept->begin()) return "";
+  const KeptState& state = *std::prev(next);
+  return " · kept" + (state.step == step ? "" : " at step " + grouped_number(state.step)) + ": " + state.checksum;
+}
+
+/// What happened at the step under the pointer, else what it is.
 std::string step_hint(const Frame& frame, const TimeScale& scale, double x) {
   const Observation& o = frame.seen();
   const std::int64_t step = scale.step(x);
-  for (const Mark& mark : marks_by_step(o)) {
-    if (std::abs(scale.x(static_cast<double>(mark.step)) - x) <= frame.px(4))
-      return "step " + grouped_number(mark.step) + ": " + mark.text;
-  }
+  const std::string event = event_hint(frame, scale, x);
+  if (!event.empty()) return event;
   if (step < o.oldest_step)
     return "This snapshot starts at step " + grouped_number(o.oldest_step) + "; rerun the recipe to go further back.";
   std::string text = "step " + grouped_number(step);
   if (step > latest_of(o)) return text + ": not trained yet";
   const double loss = loss_at(o, step);
   if (std::isfinite(loss)) text += " · " + o.measures.loss + " " + number_text(loss, 3);
+  text += kept_hint(o, step);
   return text + (step > o.step ? " · drag to go on" : " · drag to go back");
 }
 
@@ -203,6 +248,7 @@ void draw_steps(Frame& frame, const Rect& area) {
   const TimeScale scale{area, static_cast<double>(last)};
   draw_ranges(frame, canvas, scale);
   draw_marks(frame, canvas, scale);
+  draw_partings(frame, canvas, scale);
   const double now = scale.x(static_cast<double>(o.step));
   canvas.fill_rect({now - frame.px(1), area.y - frame.px(2), frame.px(2), area.height + frame.px(4)}, 0,
                    o.stopped_non_finite ? theme.failure : theme.accent);

@@ -57,11 +57,12 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
   }
   if (!is_cut) return;
   const std::string next(all[tabs.end % all.size()].id);
-  if (button(frame, "more", x, row, "…", Icon::none, ButtonKind::quiet, "More workspaces  Ctrl 1 to 8").clicked)
+  if (button(frame, "more", x, row, "…", Icon::none, ButtonKind::quiet, "More workspaces  Ctrl 1 to 9").clicked)
     frame.commands.send("workspace", {{"name", next}});
 }
 
 const char* state_word(const Observation& o) {
+  if (o.model.layers.empty() && o.events.empty()) return "Opening";
   if (o.rebuilds_to >= 0) return "Rebuilding";
   if (o.running) return "Training";
   return o.stopped_non_finite ? "Stopped" : o.finished ? "Done" : "Paused";

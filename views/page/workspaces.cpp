@@ -6,8 +6,11 @@
 
 namespace afterglow {
 
-std::span<const Workspace> workspaces() {
-  static const std::vector<Workspace> list{
+namespace {
+
+/// The layouts, without the plots that only name their workspace.
+std::vector<Workspace> layouts() {
+  return {
       {"koopman",
        "Koopman",
        {{1.15, {{"training", 1.25}, {"spectrum", 1.1, "state_spectrum"}, {"power_filter", 0.9, "gate"}}},
@@ -42,9 +45,24 @@ std::span<const Workspace> workspaces() {
       {"memory",
        "Training path",
        {{1, {{"trajectory", 1.3}, {"kl_spectrum"}}},
-        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}, {"memory_tokens"}}}},
+        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
        LayerTrait::training_memory | LayerTrait::series},
+      {"phase_map", "Phase map", {{1, {{"phase_map"}}}}},
   };
+}
+
+std::vector<Workspace> with_joining_plots(std::vector<Workspace> all) {
+  for (const PlotKind& kind : plot_kinds()) {
+    if (kind.workspace.empty()) continue;
+    std::ranges::find(all, kind.workspace, &Workspace::id)->rows.back().panels.push_back({kind.id});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::span<const Workspace> workspaces() {
+  static const std::vector<Workspace> list = with_joining_plots(layouts());
   return list;
 }
 

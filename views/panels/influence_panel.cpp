@@ -178,7 +178,8 @@ void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rec
 /// All layers above, below a column for each with its head, state, tail and recall.
 void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const RaceView& race = *frame.seen().race;
-  const double gap = frame.px(4), top = 0.38 * area.height, head = frame.px(76);
+  const auto lines = static_cast<double>(race_head(race, race.entries.front()).size());
+  const double gap = frame.px(4), top = 0.38 * area.height, head = frame.px(15.2) * lines;
   draw_race_overviews(frame, figures, {area.x, area.y, area.width, top});
   const std::size_t columns = (figures.size() - race_overviews) / race_figures_of_a_layer;
   const double width = area.width / static_cast<double>(columns);

@@ -100,6 +100,7 @@ void InfluenceMeasurement::begin(std::uint64_t probe) {
   const Sequence chosen = sequence(probe);
   read_routing(chosen);
   plan_blocks(chosen);
+  show_part();
   working_ = true;
 }
 

@@ -23,6 +23,7 @@ void RaceMeasurement::begin(const RaceConfig& config) {
   if (is_changed) race_->enter_initial(config.kinds);
   shows_parts_ = shows_parts_ || is_changed;
   if (copy_.step() > 0) enter_trained();
+  if (!view_) show(false);
   working_ = true;
 }
 

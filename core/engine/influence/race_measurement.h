@@ -22,7 +22,8 @@ class RaceMeasurement {
   bool working() const { return working_; }
   /// Step of the weights that race or raced last; -1 before.
   std::int64_t step() const { return copy_.step(); }
-  /// Of the first race, and of one with other layers, what is there of it; else the last one that is complete.
+  /// Of the first race, and of one with other layers, what is there of it, at first no layer; else the last one that is
+  /// complete.
   std::shared_ptr<const RaceView> newest() const { return view_; }
 
  private:

@@ -1,6 +1,11 @@
 // What can be found out of a model beside its training. Each analysis takes time, so the worker makes only those that
 // are requested (core/engine/session/analysis_table.h has a row for each).
 #pragma once
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace afterglow {
 
@@ -12,7 +17,8 @@ enum class Analysis : unsigned {
   solvers = 8,
   theory = 16,  ///< with the gradient by depth
   influence = 32,
-  race = 64  ///< all layers on one input
+  race = 64,       ///< all layers on one input
+  phase_map = 128  ///< other trainings, over two fields of the recipe: minutes or hours
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -22,6 +28,50 @@ constexpr AnalysisSet operator|(Analysis a, Analysis b) { return set_of(a) | set
 constexpr AnalysisSet operator|(AnalysisSet a, Analysis b) { return a | set_of(b); }
 constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_of(one)) != 0; }
 
+/// Of the present moment: all but those that train runs of their own, which are made where they are asked for by name.
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
+/// Its place among all that there are, 0 for the first.
+constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
+constexpr std::size_t analysis_count = place_of(Analysis::phase_map) + 1;
+
+constexpr std::array<std::int64_t, analysis_count> no_steps() {
+  std::array<std::int64_t, analysis_count> steps{};
+  steps.fill(-1);
+  return steps;
+}
+
+struct Spectra;         ///< observation.h: eigenvalues of every layer's operator
+struct Trace;           ///< observation.h: the recurrent form of the traced layer, token by token
+struct TokenWeights;    ///< observation.h: equivalent attention of the traced layer
+struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without interventions
+struct TheoryView;      ///< theory_view.h: theorems of one head held against measurements
+struct DepthView;       ///< depth_view.h: gradients in front of every layer and their bounds
+struct RaceView;        ///< influence_view.h: all layers on one input
+struct InfluenceView;   ///< influence_view.h: influence against lag of the layers compared
+struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
+struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
+struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct PhaseMapView;    ///< phase_map_view.h: what other trainings over two fields of the recipe came to
+struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
+
+/// What they found last; null before the first time, and where the model has no such thing.
+struct AnalysisResults {
+  AnalysisSet current = 0;  ///< those that belong to this very step and are complete
+  std::array<std::int64_t, analysis_count> made_at = no_steps();  ///< step of each; -1: not made, or not yet
+  std::shared_ptr<const Spectra> spectra;
+  std::vector<std::shared_ptr<const Spectra>> spectrum_history;  ///< oldest first, the current one last
+  std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
+  std::shared_ptr<const ProbeView> probe;
+  std::shared_ptr<const TheoryView> theory;  ///< of the chosen head as trained; may be older than the probe
+  std::shared_ptr<const DepthView> depth;    ///< of the model as trained; may be older than the probe
+  std::shared_ptr<const InfluenceView> influence;
+  std::shared_ptr<const RaceView> race;  ///< null until the first layer has arrived
+  std::shared_ptr<const SolverView> solvers;
+  std::shared_ptr<const TrajectoryView> trajectory;
+  std::shared_ptr<const ForecastView> forecast;
+  std::shared_ptr<const MemoryView> memory;
+  std::shared_ptr<const PhaseMapView> phase_map;
+};
 
 }  // namespace afterglow

@@ -57,6 +57,13 @@ struct RunCurves {
   std::vector<NamedCurve> layer_gradient_norms;  ///< one for each layer, same order as ModelSummary::layers
   Values held_out_step, held_out_accuracy;       ///< own abscissa: evaluated now and then
   std::vector<Mark> marks;
+  std::int64_t parted = -1;  ///< the step at which the present run left this one; -1: they have no past in common
+};
+
+/// A state of the past that is kept as a whole: going back starts there.
+struct KeptState {
+  std::int64_t step = 0;
+  std::string checksum;  ///< 16 hex digits of its weights
 };
 
 /// Koopman operator of one head, from the probe sequence.
@@ -155,24 +162,15 @@ struct MeasureNames {
   std::string loss = "cross-entropy", loss_unit = "nats", quality = "accuracy";
 };
 
-struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without interventions
-struct TheoryView;      ///< theory_view.h: theorems of one head held against measurements
-struct DepthView;       ///< depth_view.h: gradients in front of every layer and their bounds
-struct RaceView;        ///< influence_view.h: all layers on one input
-struct InfluenceView;   ///< influence_view.h: influence against lag of the layers compared
-struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
-struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
-struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
-struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
-
 /// The run as it stands: what it is, where it is and how it came there.
 struct RunStatus {
   std::string preset, title;
   std::uint64_t seed = 0;
   std::int64_t step = 0, final_step = 0;
-  std::int64_t oldest_step = 0;   ///< how far back one can go: 0, or where the snapshot stood that the run goes on from
-  std::int64_t latest_step = 0;   ///< how far on without training anything new: beyond `step` after a rewind
-  std::int64_t rebuilds_to = -1;  ///< the step that is being made again from the recipe; -1: none
+  std::int64_t oldest_step = 0;  ///< how far back one can go: 0, or where the snapshot stood that the run goes on from
+  std::int64_t latest_step = 0;  ///< how far on without training anything new: beyond `step` after a rewind
+  std::shared_ptr<const std::vector<KeptState>> kept;  ///< in the order of their steps; null: not known
+  std::int64_t rebuilds_to = -1;                       ///< the step that is being made again from the recipe; -1: none
   bool running = false, finished = false, stopped_non_finite = false;
   std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`
   std::int64_t checksum_step = 0;
@@ -190,24 +188,6 @@ struct RunStatus {
   std::string recipe;        ///< JSON text that makes this state again
   std::uint64_t opened = 0;  ///< how many runs have been opened, this one included
   std::string view;          ///< how the figure showed it that this run was opened from, JSON; empty: from none
-};
-
-/// What the analyses (analyses.h) found last; null before the first time, and where the model has no such thing.
-struct AnalysisResults {
-  AnalysisSet current = 0;  ///< those that belong to this very step and are complete
-  std::shared_ptr<const Spectra> spectra;
-  std::vector<std::shared_ptr<const Spectra>> spectrum_history;  ///< oldest first, the current one last
-  std::shared_ptr<const Trace> trace;
-  std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
-  std::shared_ptr<const ProbeView> probe;
-  std::shared_ptr<const TheoryView> theory;  ///< of the chosen head as trained; may be older than the probe
-  std::shared_ptr<const DepthView> depth;    ///< of the model as trained; may be older than the probe
-  std::shared_ptr<const InfluenceView> influence;
-  std::shared_ptr<const RaceView> race;  ///< null until the first layer has arrived
-  std::shared_ptr<const SolverView> solvers;
-  std::shared_ptr<const TrajectoryView> trajectory;
-  std::shared_ptr<const ForecastView> forecast;
-  std::shared_ptr<const MemoryView> memory;
 };
 
 /// All that a panel may show of one moment.

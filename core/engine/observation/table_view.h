@@ -6,42 +6,68 @@
 
 namespace afterglow {
 
-struct TableMetric {
+struct RunMetric {
   std::string name, unit;  ///< "accuracy", ""
   bool is_share = false;   ///< between 0 and 1, which is then the figure's axis
+  std::string group = {};  ///< numbers of one group are one figure, over
+  double at = 0;           ///< the place of each; empty: a figure of its own, over the rows
 };
+
+/// "steps to 90 % [steps]", as in the head of a column.
+std::string heading_of(const RunMetric& metric);
 
 /// One recipe: a point of one curve in the figure.
 struct TableRow {
   std::string series;                ///< "Gated DeltaNet"
-  std::string kind;                  ///< the layer that it stands for, which is its colour
   double x = 0;                      ///< where it stands on the table's axis
   std::string preset;                ///< the recipe to start from,
   std::vector<std::string> changes;  ///< and what is different, as with --set: "task.bindings=8"
+};
+
+/// What somebody else reports of a series, one number for each metric; NaN where nothing is.
+struct PublishedSeries {
+  std::string series;
+  std::vector<double> values;
 };
 
 struct TableView {
   std::string name, title, about;
   std::string x_label, x_unit;  ///< "pairs", ""
   bool x_logarithmic = false;
+  std::vector<std::string> x_names = {};          ///< of the places 0, 1, 2, .. where they are no numbers
+  std::string group_label = {}, group_unit = {};  ///< over what the groups of metrics stand
+  std::vector<PublishedSeries> published = {};    ///< at the place 0
   std::vector<TableRow> rows;
-  std::vector<TableMetric> metrics;
+  std::vector<RunMetric> metrics;
 };
 
-struct TableResult {
+/// A training in few points, the last of them its end: each loss is the mean of the steps since the point before.
+struct TrainingSketch {
+  std::vector<double> step, loss;
+  std::vector<double> held_out_step, held_out_accuracy;
+};
+
+/// What is known of a run that was trained to its end.
+struct RunResult {
   std::size_t row = 0;
   std::uint64_t seed = 0;
   std::int64_t parameters = 0;
   std::string checksum;        ///< of the weights at the end
   std::vector<double> values;  ///< one for each metric
+  TrainingSketch sketch = {};
 };
 
 /// Mean and standard deviation (n - 1; 0 for one number) of the finite values of a row; NaN when there are none.
-struct TableSummary {
+struct ResultSummary {
   int runs = 0;  ///< with a finite value
   double mean = 0, deviation = 0;
   double best = 0;  ///< largest
 };
-TableSummary summary_of(const std::vector<TableResult>& results, std::size_t row, std::size_t metric);
+/// "64", or the name that the place has.
+std::string place_text(const TableView& table, double x);
+/// The groups of the metrics, in their order.
+std::vector<std::string> groups_of(const TableView& table);
+
+ResultSummary summary_of(const std::vector<RunResult>& results, std::size_t row, std::size_t metric);
 
 }  // namespace afterglow

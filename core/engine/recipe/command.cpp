@@ -84,6 +84,10 @@ constexpr std::array table{
     CommandSpec{"influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",
                 "Length, source token (-1: the mean of several) and cotangents of the influence tails; {\"race\": "
                 "{\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} those of the memory race."},
+    CommandSpec{"phase_map", engine, "Map of trainings over two settings", "", R"({"result": "loss"})",
+                "Axes, steps and colour of the phase map: {\"x\": \"learning_rate=log:1e-4:1e-1:16\", \"y\": "
+                "\"batch=4,8,16\", \"steps\": 200}; {\"open\": 37} opens a finished run of it at its end.",
+                control},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},
     CommandSpec{"solver_problem", engine, "Make a ridge system", "", R"({"shape": "geometric", "kappa": 51})",
@@ -156,7 +160,7 @@ constexpr std::array table{
                 control},
     CommandSpec{"reset_layout", window, "Reset the layout", "Ctrl+Shift+0", R"({})",
                 "Puts the panels of every workspace back as they were at first."},
-    CommandSpec{"workspace", window, "Workspace", "Ctrl+1 Ctrl+2 Ctrl+3 Ctrl+4 Ctrl+5 Ctrl+6 Ctrl+7 Ctrl+8",
+    CommandSpec{"workspace", window, "Workspace", "Ctrl+1 Ctrl+2 Ctrl+3 Ctrl+4 Ctrl+5 Ctrl+6 Ctrl+7 Ctrl+8 Ctrl+9",
                 R"({"name": "stepper"})", "Switches to another arrangement of panels."},
     CommandSpec{"theme", window, "Theme", "Ctrl+T", R"({"name": "light"})",
                 "dark, light or projector; without a name the next of them."},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/engine/recipe/recipe_text.h"
@@ -221,6 +222,29 @@ json to_json(const Recipe& recipe) {
   if (!recipe.checkpoint.is_null()) result["checkpoint"] = recipe.checkpoint;
   if (recipe.shown_step >= 0) result["shown_step"] = recipe.shown_step;
   return result;
+}
+
+std::int64_t common_step(const Recipe& a, const Recipe& b) {
+  const auto beginning = [](Recipe recipe) {
+    recipe.commands.clear();
+    recipe.shown_step = -1;
+    recipe.probe = nullptr;
+    return to_json(recipe);
+  };
+  if (beginning(a) != beginning(b)) return -1;
+  const auto changes = [](const Recipe& recipe) {
+    std::vector<TimedCommand> all = recipe.commands;
+    std::erase_if(all, [](const TimedCommand& timed) { return timed.command.name != "set"; });
+    return all;
+  };
+  const std::vector<TimedCommand> of_a = changes(a), of_b = changes(b);
+  const auto [first, second] = std::ranges::mismatch(of_a, of_b, [](const TimedCommand& x, const TimedCommand& y) {
+    return x.step == y.step && x.command.value == y.command.value;
+  });
+  std::int64_t common = std::numeric_limits<std::int64_t>::max();
+  if (first != of_a.end()) common = first->step;
+  if (second != of_b.end()) common = std::min(common, second->step);
+  return common;
 }
 
 bool is_layer_setting(const std::string& assignment) { return assignment.starts_with("layers."); }

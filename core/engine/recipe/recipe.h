@@ -72,6 +72,9 @@ Precision parse_precision(const std::string& name);
 Recipe parse_recipe(const nlohmann::json& json, const std::string& where);
 Recipe parse_recipe(const std::string& text, const std::string& where);
 nlohmann::json to_json(const Recipe& recipe);
+/// The last step whose state is the same in both runs: that of the first change which only one of them makes. -1 where
+/// they have not even begun alike.
+std::int64_t common_step(const Recipe& a, const Recipe& b);
 /// "learning_rate=1e-3", "task.bindings=8", "model.d_model=64", "seed=3": one change of a recipe, as on the command
 /// line. "layers.0.gka.r=5" changes a number of a layer before the first step, as a slider of the window does.
 void apply_assignment(nlohmann::json& recipe, const std::string& assignment);

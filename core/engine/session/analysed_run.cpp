@@ -40,6 +40,7 @@ RunStatus status_of(const TrainingRun& run) {
   now.final_step = trainer.config().steps;
   now.oldest_step = run.oldest_step();
   now.latest_step = run.latest_step();
+  now.kept = run.history().kept();
   now.finished = run.finished();
   now.stopped_non_finite = !run.failure().empty();
   now.device = trainer.backend().description();
@@ -71,6 +72,7 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend) : run_(make_ru
   for (const TimedCommand& timed : saved.recipe.commands) {
     const std::string& name = timed.command.name;
     if (name == "compare_runs" && forecasts()) compare_runs(nlohmann::json::parse(timed.command.value));
+    if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
     if (name == "influence" && !forecasts())
       subject_.influence = parse_influence(nlohmann::json::parse(timed.command.value), {});
   }
@@ -100,6 +102,11 @@ void AnalysedRun::forget_ahead() {
   forget_results(run_->step());
 }
 
+void AnalysedRun::go_over_to(const Recipe& other, std::int64_t common) {
+  run_->go_over_to(other, common);
+  forget_results(run_->step());
+}
+
 bool AnalysedRun::is_current(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found == nullptr || found->is_current();
@@ -111,6 +118,16 @@ bool AnalysedRun::is_answered(Analysis analysis) const {
 bool AnalysedRun::is_awaited(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found != nullptr && found->is_awaited();
+}
+void AnalysedRun::await(AnalysisSet analyses) {
+  for (const AnalysisInfo& row : analysis_table()) {
+    RunAnalysis* found = find(row.analysis);
+    if (found && has(analyses, row.analysis)) found->await();
+  }
+}
+bool AnalysedRun::has_news(Analysis analysis) const {
+  const RunAnalysis* found = find(analysis);
+  return found != nullptr && found->has_news();
 }
 void AnalysedRun::update(Analysis analysis) {
   if (RunAnalysis* found = find(analysis)) found->update(results());
@@ -198,6 +215,30 @@ void AnalysedRun::choose_influence(const nlohmann::json& value) {
   run_->note({"influence", to_json(subject_.influence).dump()});
 }
 
+void AnalysedRun::choose_phase_map(const nlohmann::json& value) {
+  const PhaseMapConfig config = parse_phase_map(value, subject_.map ? subject_.map->config() : subject_.map_config);
+  if (subject_.map && subject_.map->has_runs_of(config)) {
+    subject_.map->show(config.result);
+  } else {
+    subject_.map = std::make_shared<PhaseMap>(run_->recipe(), config);
+  }
+  subject_.map_config = config;
+  run_->note({"phase_map", to_json(config).dump()});
+}
+
+Recipe AnalysedRun::run_of_map(std::int64_t place) const {
+  if (!subject_.map) throw Error(ExitCode::bad_input, "there is no phase map yet; its workspace makes one");
+  return subject_.map->finished_run(place);
+}
+
+void AnalysedRun::take_map(const AnalysedRun& other) {
+  if (!other.subject_.map || !other.subject_.map->holds(run_->recipe())) return;
+  subject_.map = other.subject_.map;
+  if (&other.run_->trainer().backend() != &run_->trainer().backend()) subject_.map->drop_present();
+  subject_.map_config = subject_.map->config();
+  run_->note({"phase_map", to_json(subject_.map_config).dump()});
+}
+
 void AnalysedRun::compare_runs(const nlohmann::json& value) {
   refuse_unknown_keys(value, {"path", "paths"}, "compare_runs");
   std::vector<std::string> paths = value.contains("paths") ? std::vector<std::string>{} : subject_.ensemble.paths();
@@ -228,8 +269,11 @@ void AnalysedRun::forget_results(std::int64_t after) {
 
 AnalysisResults AnalysedRun::results() const {
   AnalysisResults results;
-  for (const auto& analysis : analyses_) {
-    if (analysis) analysis->publish(results);
+  for (const AnalysisInfo& row : analysis_table()) {
+    const RunAnalysis* analysis = find(row.analysis);
+    if (!analysis) continue;
+    analysis->publish(results);
+    results.made_at[place_of(row.analysis)] = analysis->made_at();
   }
   return results;
 }

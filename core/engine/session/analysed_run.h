@@ -23,11 +23,15 @@ class AnalysedRun {
   void go_to(std::int64_t step);
   void jump_towards(std::int64_t step);
   void forget_ahead();
+  void go_over_to(const Recipe& other, std::int64_t common);
 
   bool is_current(Analysis analysis) const;
   /// As RunAnalysis: something of this step can be shown; the window waits for the result.
   bool is_answered(Analysis analysis) const;
   bool is_awaited(Analysis analysis) const;
+  /// The window begins to look at these.
+  void await(AnalysisSet analyses);
+  bool has_news(Analysis analysis) const;
   /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result.
   void update(Analysis analysis);
   void advance(Analysis analysis);
@@ -52,6 +56,12 @@ class AnalysedRun {
   void choose_problem(std::optional<MadeProblem> problem);
   /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_influence(const nlohmann::json& value);
+  /// What the command `phase_map` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  void choose_phase_map(const nlohmann::json& value);
+  /// The recipe of a finished run of the map. Throws Error(bad_input) where there is none.
+  Recipe run_of_map(std::int64_t place) const;
+  /// Goes on with the map of another run where this one is a place of it.
+  void take_map(const AnalysedRun& other);
   /// Lays other runs over a forecast: {"path": "a.safetensors"} adds a snapshot, {"paths": [..]} names them all anew.
   /// Written into the recipe. Throws Error(bad_input), and what was there stays.
   void compare_runs(const nlohmann::json& value);

@@ -11,9 +11,10 @@ namespace afterglow {
 
 namespace {
 constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
-constexpr double share_for_awaited = 0.5;     // for measurements until the window has the first result of each
+constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
-constexpr double slice_seconds = 0.015;       // of awaited pieces between two steps
+constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
+constexpr double longest_slice = 0.2;         // the same, where a step takes long
 constexpr double move_seconds = 0.1;          // after a command, while a control may still move: only quick answers
 constexpr double steering_seconds = 0.5;      // after a command in which the next one may come
 }  // namespace
@@ -24,8 +25,8 @@ void AnalysisThrottle::begin(double now) {
 }
 
 bool AnalysisThrottle::due(double share, double now) const {
-  const double waited = now - last_, age = now - begin_;
-  return waited >= min_interval_ && (waited >= cost_ / share || waited >= age / 2);
+  const double age = now - begin_;
+  return waited(now) >= min_interval_ && (waited(now) >= cost_ / share || waited(now) >= age / 2);
 }
 
 void AnalysisThrottle::record(double from, double until) {
@@ -33,7 +34,8 @@ void AnalysisThrottle::record(double from, double until) {
   cost_ = until - from;
 }
 
-AnalysisScheduler::AnalysisScheduler(Clock clock, Warn warn) : clock_(std::move(clock)), warn_(std::move(warn)) {
+AnalysisScheduler::AnalysisScheduler(Clock clock, Warn warn, Interrupt has_mail)
+    : clock_(std::move(clock)), warn_(std::move(warn)), has_mail_(std::move(has_mail)) {
   for (const AnalysisInfo& row : analysis_table()) throttles_.emplace_back(row.min_interval);
 }
 
@@ -104,16 +106,27 @@ bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run)
     failed_ = failed_ | row.analysis;
     warn_("the " + std::string(row.name) + " cannot be measured: " + error.what());
   }
-  return run.is_current(row.analysis) || run.is_awaited(row.analysis);
+  return run.has_news(row.analysis);
 }
 
-/// A single piece beside the training, or as many as a frame has time for while the window waits for them.
+/// Some steps of a training take longer than all the pieces that a short slice holds. A command ends it.
 void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run) {
-  const double from = clock_();
+  AnalysisThrottle& throttle = of(row.analysis);
+  const double from = clock_(), share = share_of(row.analysis, run);
+  const double slice = std::clamp(share * throttle.waited(from), shortest_slice, longest_slice);
   do {
-    if (!has(failed_, row.analysis)) advance_piece(row, run);
-  } while (!has(failed_, row.analysis) && run.is_awaited(row.analysis) && clock_() - from < slice_seconds);
-  of(row.analysis).record(from, clock_());
+    advance_piece(row, run);
+  } while (is_to_be_measured(row, run) && run.is_awaited(row.analysis) && !has_mail_() && clock_() - from < slice);
+  throttle.record(from, clock_());
+}
+
+void AnalysisScheduler::advance_awaited(AnalysedRun& run) {
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (is_to_be_measured(row, run) && run.is_awaited(row.analysis) &&
+        of(row.analysis).due(share_of(row.analysis, run), clock_())) {
+      advance_for_a_slice(row, run);
+    }
+  }
 }
 
 /// While the user moves a control, the probe's first answer alone follows; while training, an edit comes out of turn.
@@ -144,9 +157,11 @@ bool AnalysisScheduler::update_due(AnalysedRun& run, bool running) {
     if (row.cost > AnalysisCost::quick && !running && recorded) break;  // one for each observation
     if (row.cost != AnalysisCost::piecewise) {
       recorded = update_one(row, run, running) || recorded;
-    } else if (running && has(wanted(run), row.analysis) &&
+    } else if (running && is_to_be_measured(row, run) && !run.is_awaited(row.analysis) &&
                of(row.analysis).due(share_of(row.analysis, run), clock_())) {
-      advance_for_a_slice(row, run);
+      const double from = clock_();
+      advance_piece(row, run);
+      of(row.analysis).record(from, clock_());
     }
   }
   return steered || (!running && recorded);

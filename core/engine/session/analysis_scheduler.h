@@ -22,6 +22,8 @@ class AnalysisThrottle {
   void begin(double now);
   /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time.
   bool due(double share, double now) const;
+  /// Seconds since the last one began.
+  double waited(double now) const { return now - last_; }
   /// Notes that one has been made.
   void record(double from, double until);
 
@@ -35,12 +37,16 @@ class AnalysisScheduler {
   using Clock = std::function<double()>;                      ///< seconds
   using Warn = std::function<void(const std::string& text)>;  ///< receives what could not be measured, and why
 
-  AnalysisScheduler(Clock clock, Warn warn);
+  using Interrupt = std::function<bool()>;  ///< whether a command waits
+
+  AnalysisScheduler(
+      Clock clock, Warn warn, Interrupt has_mail = [] { return false; });
 
   /// The part (0 to 1) of the time for all analyses that `analysis` may take when `requested`; what is not requested
   /// leaves its part to the others.
   static double part_of(Analysis analysis, AnalysisSet requested);
 
+  AnalysisSet requested() const { return requested_; }
   /// From now on these; at first all. What is new among them is due at once. False where nothing changes.
   bool request(AnalysisSet analyses);
   /// Each of these is due at once: the run, what is asked of it, or whether it trains has changed.
@@ -58,6 +64,9 @@ class AnalysisScheduler {
   /// One piece of each such measurement; true when there is something new to show. A measurement that fails is told
   /// once and given up; it never stops the training.
   bool advance_pieces(AnalysedRun& run);
+  /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
+  /// draws slowly gets them as soon as one that draws fast.
+  void advance_awaited(AnalysedRun& run);
   /// Makes what is due for the next observation. True when at rest more is to follow.
   bool update_due(AnalysedRun& run, bool running);
 
@@ -72,6 +81,7 @@ class AnalysisScheduler {
 
   Clock clock_;
   Warn warn_;
+  Interrupt has_mail_;
   AnalysisSet requested_ = all_analyses, failed_ = 0;
   std::vector<AnalysisThrottle> throttles_;  // row by row of the table
   AnalysisThrottle edits_{0};

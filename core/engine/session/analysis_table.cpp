@@ -25,7 +25,8 @@ class SpectraAnalysis final : public RunAnalysis {
       : of_(&of),
         interval_(std::max(min_spectrum_interval,
                            of.run->recipe().training.steps / static_cast<std::int64_t>(spectrum_history_length))) {}
-  bool is_current() const override { return spectra_ && spectra_->step == of_->step(); }
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return spectra_ ? spectra_->step : -1; }
   void update(const AnalysisResults&) override {
     const auto end = past_end();
     spectra_ = of_->observer->spectra(end == history_.begin() ? nullptr : std::prev(end)->get());
@@ -64,22 +65,10 @@ class SpectraAnalysis final : public RunAnalysis {
   std::shared_ptr<const Spectra> spectra_;
 };
 
-/// The recurrent form of the chosen layer with its token weights, the memory of training, and the path of training.
-class TraceAnalysis final : public RunAnalysis {
+/// The path of training and its memory, which come with what every run shows of one sequence.
+class PathAnalysis : public RunAnalysis {
  public:
-  explicit TraceAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return trace_ && trace_->step == of_->step(); }
-  void update(const AnalysisResults&) override {
-    trace_ = of_->observer->trace(of_->traced_part);
-    token_weights_ = of_->observer->token_weights(of_->traced_part);
-    const bool has_memory = of_->run->trainer().model().memory() != nullptr;
-    trajectory_ = of_->run->trajectory().view(
-        has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch", of_->step());
-    memory_ = of_->observer->memory();
-  }
   void publish(AnalysisResults& results) const override {
-    results.trace = trace_;
-    results.token_weights = token_weights_;
     results.trajectory = trajectory_;
     results.memory = memory_;
   }
@@ -87,6 +76,37 @@ class TraceAnalysis final : public RunAnalysis {
     ask_again();
     trajectory_.reset();
     memory_.reset();
+  }
+
+ protected:
+  void take(std::shared_ptr<const TrajectoryView> trajectory, std::shared_ptr<const MemoryView> memory) {
+    trajectory_ = std::move(trajectory);
+    memory_ = std::move(memory);
+  }
+
+ private:
+  std::shared_ptr<const TrajectoryView> trajectory_;
+  std::shared_ptr<const MemoryView> memory_;
+};
+
+/// The recurrent form of the chosen layer with its token weights.
+class TraceAnalysis final : public PathAnalysis {
+ public:
+  explicit TraceAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return trace_ ? trace_->step : -1; }
+  void update(const AnalysisResults&) override {
+    trace_ = of_->observer->trace(of_->traced_part);
+    token_weights_ = of_->observer->token_weights(of_->traced_part);
+    const bool has_memory = of_->run->trainer().model().memory() != nullptr;
+    take(of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch",
+                                     of_->step()),
+         of_->observer->memory());
+  }
+  void publish(AnalysisResults& results) const override {
+    PathAnalysis::publish(results);
+    results.trace = trace_;
+    results.token_weights = token_weights_;
   }
   void ask_again() override {
     trace_.reset();
@@ -97,40 +117,30 @@ class TraceAnalysis final : public RunAnalysis {
   AnalysisSubject* of_;
   std::shared_ptr<const Trace> trace_;
   std::shared_ptr<const TokenWeights> token_weights_;
-  std::shared_ptr<const TrajectoryView> trajectory_;
-  std::shared_ptr<const MemoryView> memory_;
 };
 
 /// What a forecaster has in the place of a trace: its forecasts, with those of the runs laid over them.
-class ForecastAnalysis final : public RunAnalysis {
+class ForecastAnalysis final : public PathAnalysis {
  public:
   explicit ForecastAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return forecast_ && forecast_->step == of_->step(); }
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return forecast_ ? forecast_->step : -1; }
   void update(const AnalysisResults&) override {
     const auto window = static_cast<std::int64_t>(of_->probe->now().index);
     auto forecast = std::make_shared<ForecastView>(*view_forecast(of_->run->trainer(), window));
     of_->ensemble.compare(*forecast, of_->run->trainer(), window);
-    memory_ = forecast->memory;
+    take(of_->run->trajectory().view("pooled summary of a batch", of_->step()), forecast->memory);
     forecast_ = std::move(forecast);
-    trajectory_ = of_->run->trajectory().view("pooled summary of a batch", of_->step());
   }
   void publish(AnalysisResults& results) const override {
+    PathAnalysis::publish(results);
     results.forecast = forecast_;
-    results.trajectory = trajectory_;
-    results.memory = memory_;
-  }
-  void forget(std::int64_t) override {
-    ask_again();
-    trajectory_.reset();
-    memory_.reset();
   }
   void ask_again() override { forecast_.reset(); }
 
  private:
   AnalysisSubject* of_;
   std::shared_ptr<const ForecastView> forecast_;
-  std::shared_ptr<const TrajectoryView> trajectory_;
-  std::shared_ptr<const MemoryView> memory_;
 };
 
 /// What the probe sequence is answered, with the interventions in force. The accuracy on many sequences takes most of
@@ -139,7 +149,8 @@ class ProbeAnalysis final : public RunAnalysis {
  public:
   explicit ProbeAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return is_answered() && !accuracy_is_old_; }
-  bool is_answered() const override { return probe_ && probe_->step == of_->step(); }
+  bool is_answered() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return probe_ ? probe_->step : -1; }
   void update(const AnalysisResults& found) override {
     probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, found.spectra.get());
     accuracy_ = probe_->accuracy_after;
@@ -170,7 +181,8 @@ class ProbeAnalysis final : public RunAnalysis {
 class SolverAnalysis final : public RunAnalysis {
  public:
   explicit SolverAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return solvers_ && solvers_->step == of_->step(); }
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return solvers_ ? solvers_->step : -1; }
   void update(const AnalysisResults&) override {
     part_ = of_->traced_part;
     take(*of_->observer->solvers(part_));
@@ -196,7 +208,8 @@ class SolverAnalysis final : public RunAnalysis {
 class TheoryAnalysis final : public RunAnalysis {
  public:
   explicit TheoryAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return !is_stale_ && depth_ && depth_->step == of_->step(); }
+  bool is_current() const override { return !is_stale_ && made_at() == of_->step(); }
+  std::int64_t made_at() const override { return depth_ ? depth_->step : -1; }
   void update(const AnalysisResults&) override {
     is_stale_ = false;
     theory_ = of_->prober->theory(of_->probe->now(), of_->theory_part, of_->theory_head);
@@ -226,6 +239,10 @@ class MeasuredAnalysis final : public RunAnalysis {
   bool is_current() const override {
     return measurement_ && !is_stale_ && !measurement_->working() && measurement_->step() == of_->step();
   }
+  std::int64_t made_at() const override {
+    const auto found = measurement_ ? measurement_->newest() : nullptr;
+    return found ? found->step : -1;
+  }
   bool is_awaited() const override { return is_awaited_; }
   void advance(const AnalysisResults&) override {
     if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
@@ -244,6 +261,9 @@ class MeasuredAnalysis final : public RunAnalysis {
   }
   void forget(std::int64_t) override { is_stale_ = true; }
   void ask_again() override { is_stale_ = is_awaited_ = true; }
+  void await() override {
+    if (measurement_ && measurement_->step() != of_->step()) ask_again();
+  }
 
  private:
   AnalysisSubject* of_;
@@ -264,10 +284,42 @@ using RaceAnalysis = MeasuredAnalysis<RaceMeasurement, begin_race, &AnalysisResu
 
 bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
 
+/// Other trainings in spare time; it belongs to no step, and stays when one of its runs is opened.
+class PhaseMapAnalysis final : public RunAnalysis {
+ public:
+  explicit PhaseMapAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return of_->map && of_->map->is_complete(); }
+  std::int64_t made_at() const override { return -1; }  // of other trainings
+  bool has_news() const override { return has_news_; }
+  void advance(const AnalysisResults&) override {
+    const std::shared_ptr<const PhaseMapView> before = of_->map ? of_->map->view() : nullptr;
+    if (of_->map) {
+      of_->map->advance(of_->run->trainer().backend());
+    } else {
+      of_->map = std::make_shared<PhaseMap>(of_->run->recipe(), of_->map_config);
+    }
+    has_news_ = of_->map->view() != before;
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (of_->map) results.phase_map = of_->map->view();
+  }
+  void forget(std::int64_t) override {}
+  void ask_again() override {}
+
+ private:
+  AnalysisSubject* of_;
+  bool has_news_ = false;
+};
+
 template <class OfTokens>
 std::unique_ptr<RunAnalysis> make(AnalysisSubject& subject) {
   return reads_tokens(subject) ? std::make_unique<OfTokens>(subject) : nullptr;
 }
+
+std::unique_ptr<RunAnalysis> make_map(AnalysisSubject& subject) { return std::make_unique<PhaseMapAnalysis>(subject); }
 
 std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
   if (reads_tokens(subject)) return std::make_unique<TraceAnalysis>(subject);
@@ -282,6 +334,7 @@ constexpr std::array table{
     AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, make<TheoryAnalysis>},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
     AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, make<RaceAnalysis>},
+    AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_map},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "core/engine/probing/observer.h"
 #include "core/engine/probing/probe_editor.h"
 #include "core/engine/probing/solver_problems.h"
+#include "core/engine/studies/phase_map.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {
@@ -32,6 +33,8 @@ struct AnalysisSubject {
   std::optional<MadeProblem> made_problem;     ///< which the solvers race beside the layer's systems
   InfluenceConfig influence;
   ForecastEnsemble ensemble;  ///< runs laid over a forecast
+  PhaseMapConfig map_config;
+  std::shared_ptr<PhaseMap> map;  ///< made when it is first asked for; one that is opened goes on with it
 
   std::int64_t step() const { return run->step(); }
 };
@@ -45,6 +48,8 @@ class RunAnalysis {
   /// Makes it anew, whole. `found` is what all analyses have published so far.
   virtual void update(const AnalysisResults& found) = 0;
   virtual void publish(AnalysisResults& results) const = 0;
+  /// The step that it was found of; -1: nothing was found.
+  virtual std::int64_t made_at() const = 0;
   /// Weights or settings have changed: nothing that was found is current, and of the past what is later than step
   /// `after` is forgotten (-1: all).
   virtual void forget(std::int64_t after) = 0;
@@ -57,6 +62,10 @@ class RunAnalysis {
   virtual void advance(const AnalysisResults& found) { update(found); }
   /// Whether the window waits for a result that it has not seen yet; its parts are shown as they come.
   virtual bool is_awaited() const { return false; }
+  /// The window begins to look: what is of another step is measured anew, and waited for.
+  virtual void await() {}
+  /// Whether the last piece of work brought something to show.
+  virtual bool has_news() const { return is_current() || is_awaited(); }
   /// Training has finished a step.
   virtual void after_step() {}
 };

@@ -149,6 +149,13 @@ void choose_influence(SessionWorker& worker, const Command&, const json& value) 
   worker.analyse_afresh();
 }
 
+void phase_map(SessionWorker& worker, const Command&, const json& value) {
+  const json fields = value.is_object() ? value : json::object();
+  if (fields.contains("open")) return worker.open({worker.analysed().run_of_map(integer_in(fields, "open", -1)), {}});
+  worker.scheduler().retry();
+  worker.analysed().choose_phase_map(fields);
+}
+
 void compare_runs(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().compare_runs(value);
   worker.analyse_afresh();
@@ -195,6 +202,7 @@ CommandHandler find_handler(std::string_view name) {
       {"trace", choose_trace},
       {"influence", choose_influence},
       {"compare_runs", compare_runs},
+      {"phase_map", phase_map},
       {"solver_problem", [](SessionWorker& worker, const Command&,
                             const json& value) { worker.analysed().choose_problem(parse_made_problem(value)); }},
       {"theory", [](SessionWorker& worker, const Command&, const json& value) {

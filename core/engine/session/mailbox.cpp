@@ -40,11 +40,17 @@ std::shared_ptr<const Observation> Mailbox::take() {
   return slot_;
 }
 
+bool Mailbox::has_come() const { return is_closed_ || !inbox_.empty() || requested_ != delivered_; }
+
+bool Mailbox::has_mail() const {
+  const std::lock_guard lock(mutex_);
+  return has_come();
+}
+
 Mailbox::Delivery Mailbox::receive(Wait wait) {
   std::unique_lock lock(mutex_);
-  const auto has_come = [&] { return is_closed_ || !inbox_.empty() || requested_ != delivered_; };
-  if (wait == Wait::until_something_comes) wake_.wait(lock, has_come);
-  if (wait == Wait::a_while) wake_.wait_for(lock, while_in_between, has_come);
+  if (wait == Wait::until_something_comes) wake_.wait(lock, [this] { return has_come(); });
+  if (wait == Wait::a_while) wake_.wait_for(lock, while_in_between, [this] { return has_come(); });
   delivered_ = requested_;
   Delivery delivery{is_closed_, requested_, {}};
   delivery.commands.swap(inbox_);

@@ -47,11 +47,15 @@ class Mailbox {
   void publish(std::shared_ptr<const Observation> fresh);
   /// Worker: whether the window has taken the last one, so that it can see another.
   bool is_taken() const { return is_taken_; }
+  /// Worker: whether something is there for `receive`.
+  bool has_mail() const;
   /// Worker: a step has been trained.
   void count_step() { ++trained_steps_; }
 
  private:
-  std::mutex mutex_;
+  bool has_come() const;  // under `mutex_`
+
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Command> inbox_;
   AnalysisSet requested_ = all_analyses, delivered_ = all_analyses;

@@ -21,16 +21,19 @@ void RunArchive::keep(EarlierRun run) {
 }
 
 void RunArchive::replace(EarlierRun present) {
-  if (!present.curves.loss.empty()) branch(std::move(present));
+  for (EarlierRun& run : runs_) run.curves.parted = -1;
+  if (!present.curves.loss.empty()) branch(std::move(present), -1);
 }
 
-void RunArchive::branch(EarlierRun present) {
+void RunArchive::branch(EarlierRun present, std::int64_t step) {
+  present.curves.parted = step;
   keep(std::move(present));
   ++number_;
 }
 
 void RunArchive::change(EarlierRun former, std::int64_t step) {
   former.curves.run += " before the change at " + std::to_string(step);
+  former.curves.parted = step;
   keep(std::move(former));
 }
 

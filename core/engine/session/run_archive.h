@@ -28,8 +28,8 @@ class RunArchive {
 
   /// The present run ends here and another one takes its place; one without a step leaves nothing.
   void replace(EarlierRun present);
-  /// The present run stays as it is; a copy goes on under the next number.
-  void branch(EarlierRun present);
+  /// The present run stays as it is; a copy goes on from `step` under the next number.
+  void branch(EarlierRun present, std::int64_t step);
   /// A change at `step` begins another future: `former`, the present run as it was, is kept beside it.
   void change(EarlierRun former, std::int64_t step);
   /// Throws the newest run of that name away; false where there is none.

@@ -15,6 +15,7 @@ namespace afterglow {
 namespace {
 constexpr std::size_t max_events = 50;  // messages kept
 constexpr double immediate = 0.25;      // seconds that going to a step may take unseen
+constexpr double watched_seconds = 1;   // after a look: the slowest window draws three times a second
 
 /// Without what was changed on the way.
 Recipe from_the_start(Recipe recipe) {
@@ -29,7 +30,8 @@ SessionWorker::SessionWorker(std::string recipe, SessionOptions options, Mailbox
     : options_(std::move(options)),
       first_recipe_(std::move(recipe)),
       mailbox_(&mailbox),
-      scheduler_([this] { return seconds(); }, [this](const std::string& text) { report(Severity::warning, text); }) {}
+      scheduler_([this] { return seconds(); }, [this](const std::string& text) { report(Severity::warning, text); },
+                 [this] { return mailbox_->has_mail(); }) {}
 
 double SessionWorker::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -48,6 +50,9 @@ bool SessionWorker::turn() {
   take_commands();
   if (is_over_) return false;
   if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
+  if (mailbox_->is_taken()) last_taken_ = seconds();
+  if (control_.running() && analysed_ && !device_is_lost_ && seconds() - last_taken_ < watched_seconds)
+    scheduler_.advance_awaited(*analysed_);
   // While training rests, a measurement gets all the time there is, a piece at a time.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*analysed_) || is_stale_;
@@ -71,6 +76,7 @@ void SessionWorker::take_commands() {
   const Mailbox::Delivery delivery = mailbox_->receive(wait());
   is_over_ = delivery.is_over;
   if (is_over_) return;
+  if (analysed_) analysed_->await(delivery.requested & ~scheduler_.requested());
   is_stale_ = scheduler_.request(delivery.requested) || is_stale_;
   const bool was_running = control_.running();
   for (const Command& command : delivery.commands) {
@@ -131,6 +137,7 @@ void SessionWorker::put_aside() {
 
 void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   fresh->run().name = archive_.name();
+  if (analysed_) fresh->take_map(*analysed_);
   view_.clear();
   ++opened_;
   analysed_ = std::move(fresh);
@@ -227,7 +234,7 @@ void SessionWorker::restart(std::uint64_t seed) {
 }
 
 void SessionWorker::branch() {
-  archive_.branch({run().whole_curves(), run().recipe()});
+  archive_.branch({run().whole_curves(), run().recipe()}, run().step());
   analysed_->forget_ahead();
   run().name = archive_.name() + ", branched at " + std::to_string(run().step());
   report(Severity::info, "branched at step " + std::to_string(run().step()));
@@ -245,7 +252,15 @@ void SessionWorker::discard(const std::string& name) {
 void SessionWorker::discard_present() {
   const std::string thrown = run().name;
   const Recipe recipe = archive_.runs().empty() ? from_the_start(run().recipe()) : archive_.runs().back().recipe;
-  take_over(std::make_unique<AnalysedRun>(SavedRun{recipe, std::nullopt}, *backend_));
+  const std::int64_t common = common_step(run().recipe(), recipe);
+  if (recipe.shown_step > 0 && common > 0 && run().oldest_step() == 0) {
+    analysed_->go_over_to(recipe, common);
+    control_.rest(false);
+    control_.restart_clock(run().step(), seconds());
+    analyse_afresh();
+  } else {
+    take_over(std::make_unique<AnalysedRun>(SavedRun{recipe, std::nullopt}, *backend_));
+  }
   if (const std::optional<EarlierRun> former = archive_.take_newest()) run().name = former->curves.run;
   control_.open(recipe.shown_step > 0 ? std::optional(recipe.shown_step) : std::nullopt);
   report(Severity::info, thrown + " is thrown away");

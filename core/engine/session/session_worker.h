@@ -102,6 +102,7 @@ class SessionWorker {
   bool device_is_lost_ = false;      // nothing is asked of it until the run has moved
   bool is_stale_ = true;             // something has changed since the last observation
   bool is_over_ = false;             // the session ends
+  double last_taken_ = -1e9;         // seconds; when the window had looked last
   double last_publication_ = -1e9;   // seconds
 };
 

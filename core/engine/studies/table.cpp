@@ -1,4 +1,4 @@
-// Runs of a table, their results on disk, and the table as text and CSV.
+// Runs of a table, and the table as text and CSV.
 #include "core/engine/studies/table.h"
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
-#include "core/io/json_file.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -31,7 +30,7 @@ std::string short_number(double value) {
   return text;
 }
 
-std::string spread_text(const TableSummary& summary, bool is_share) {
+std::string spread_text(const ResultSummary& summary, bool is_share) {
   if (summary.runs == 0) return "-";
   if (summary.runs == 1) return short_number(summary.mean);
   const std::string best = is_share ? " (best " + short_number(summary.best) + ")" : "";
@@ -60,12 +59,8 @@ std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& li
   return result;
 }
 
-std::string heading(const std::string& name, const std::string& unit) {
-  return unit.empty() ? name : name + " [" + unit + "]";
-}
-
-std::int64_t parameters_of(const std::vector<TableResult>& results, std::size_t row) {
-  for (const TableResult& result : results) {
+std::int64_t parameters_of(const std::vector<RunResult>& results, std::size_t row) {
+  for (const RunResult& result : results) {
     if (result.row == row) return result.parameters;
   }
   return 0;
@@ -85,8 +80,8 @@ const Table& find_table(const std::string& name) {
               "there is no table " + in_quotes(name) + did_you_mean(name, names) + "; there are " + list);
 }
 
-std::vector<TableCell> cells_of(const Table& table, int seeds, const std::vector<std::string>& changes) {
-  std::vector<TableCell> cells;
+std::vector<PlannedRun> runs_of(const Table& table, int seeds, const std::vector<std::string>& changes) {
+  std::vector<PlannedRun> runs;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const TableRow& of = table.rows[row];
     nlohmann::json json = nlohmann::json::parse(find_preset(of.preset).text);
@@ -94,67 +89,78 @@ std::vector<TableCell> cells_of(const Table& table, int seeds, const std::vector
     for (const std::string& change : changes) apply_assignment(json, change);
     const Recipe recipe = parse_recipe(json, "table " + table.name + ", " + of.series);
     for (int i = 0; i < seeds; ++i) {
-      TableCell cell{row, recipe, ""};
-      cell.recipe.seed += static_cast<std::uint64_t>(i);
-      cell.file =
-          file_word(of.series) + "_" + short_number(of.x) + "_seed" + std::to_string(cell.recipe.seed) + ".json";
-      cells.push_back(std::move(cell));
+      PlannedRun run{row, recipe, ""};
+      run.recipe.seed += static_cast<std::uint64_t>(i);
+      run.name = file_word(of.series) + "_" + short_number(of.x) + "_seed" + std::to_string(run.recipe.seed);
+      runs.push_back(std::move(run));
     }
   }
-  return cells;
+  return runs;
 }
 
-TableResult measure(const Table& table, const TableCell& cell, TrainingRun& run) {
-  TableResult result{cell.row, cell.recipe.seed, run.trainer().parameters().count(), run.trainer().checksum(), {}};
-  result.values = run.failure().empty() ? table.measure(run) : std::vector<double>(table.metrics.size(), unknown);
-  return result;
+Inquiry inquiry_of(const Table& table) {
+  const auto measure = [ask = table.measure, count = table.metrics.size()](TrainingRun& run) {
+    return run.failure().empty() ? ask(run) : std::vector<double>(count, unknown);
+  };
+  return {table.name, table.metrics, measure};
 }
 
-void write_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell,
-                  const TableResult& result) {
-  nlohmann::json metrics = nlohmann::json::object();
-  for (std::size_t i = 0; i < table.metrics.size(); ++i) metrics[table.metrics[i].name] = json_number(result.values[i]);
-  write_json(folder / cell.file, {{"table", table.name},
-                                  {"recipe", to_json(cell.recipe)},
-                                  {"parameters", result.parameters},
-                                  {"checksum", result.checksum},
-                                  {"metrics", metrics}});
-}
+namespace {
 
-std::optional<TableResult> read_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell) {
-  if (!std::filesystem::exists(folder / cell.file)) return std::nullopt;
-  const nlohmann::json json = read_json(folder / cell.file);
-  if (json.value("recipe", nlohmann::json()) != to_json(cell.recipe)) return std::nullopt;
-  TableResult result{
-      cell.row, cell.recipe.seed, json.value("parameters", std::int64_t{0}), json.value("checksum", std::string()), {}};
-  const nlohmann::json metrics = json.value("metrics", nlohmann::json::object());
-  for (const TableMetric& metric : table.metrics) {
-    if (!metrics.contains(metric.name)) return std::nullopt;
-    result.values.push_back(metrics[metric.name].is_number() ? metrics[metric.name].get<double>() : unknown);
+using Lines = std::vector<std::vector<std::string>>;
+
+/// The metrics of one group; of the empty one those that stand alone.
+std::vector<std::size_t> metrics_of(const Table& table, const std::string& group) {
+  std::vector<std::size_t> members;
+  for (std::size_t m = 0; m < table.metrics.size(); ++m) {
+    if (table.metrics[m].group == group) members.push_back(m);
   }
-  return result;
+  return members;
 }
 
-std::vector<std::string> text_of(const Table& table, const std::vector<TableResult>& results) {
-  std::vector<std::vector<std::string>> lines{{"", heading(table.x_label, table.x_unit), "parameters", "runs"}};
-  for (const TableMetric& metric : table.metrics) lines.front().push_back(heading(metric.name, metric.unit));
+/// A line for each row that has runs, and for what is published.
+Lines lines_of(const Table& table, const std::vector<RunResult>& results, const std::vector<std::size_t>& metrics) {
+  Lines lines;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    const auto runs = std::count_if(results.begin(), results.end(), [&](const TableResult& r) { return r.row == row; });
+    const auto runs = std::count_if(results.begin(), results.end(), [&](const RunResult& r) { return r.row == row; });
     if (runs == 0) continue;
-    std::vector<std::string> line{table.rows[row].series, short_number(table.rows[row].x),
-                                  std::to_string(parameters_of(results, row)), std::to_string(runs)};
-    for (std::size_t m = 0; m < table.metrics.size(); ++m)
-      line.push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
-    lines.push_back(std::move(line));
+    const std::string place =
+        table.x_names.empty() ? short_number(table.rows[row].x) : place_text(table, table.rows[row].x);
+    lines.push_back({table.rows[row].series, place, std::to_string(parameters_of(results, row)), std::to_string(runs)});
+    for (const std::size_t m : metrics)
+      lines.back().push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
   }
-  return aligned(lines);
+  for (const PublishedSeries& published : table.published) {
+    lines.push_back({published.series, place_text(table, 0), "", ""});
+    for (const std::size_t m : metrics)
+      lines.back().push_back(std::isfinite(published.values[m]) ? short_number(published.values[m]) : "-");
+  }
+  return lines;
 }
 
-void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<TableResult>& results) {
+}  // namespace
+
+std::vector<std::string> text_of(const Table& table, const std::vector<RunResult>& results) {
+  std::vector<std::string> groups = groups_of(table), text;
+  groups.insert(groups.begin(), "");
+  for (const std::string& group : groups) {
+    const std::vector<std::size_t> metrics = metrics_of(table, group);
+    Lines lines = lines_of(table, results, metrics);
+    std::vector<std::string> head{"", heading_of({table.x_label, table.x_unit}), "parameters", "runs"};
+    for (const std::size_t m : metrics)
+      head.push_back(group.empty() ? heading_of(table.metrics[m]) : short_number(table.metrics[m].at));
+    lines.insert(lines.begin(), head);
+    if (!group.empty()) text.insert(text.end(), {"", group + ", over the " + table.group_label});
+    for (std::string& line : aligned(lines)) text.push_back(std::move(line));
+  }
+  return text;
+}
+
+void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<RunResult>& results) {
   std::vector<std::string> series, checksums;
   std::vector<double> x, seeds, parameters;
   std::vector<std::vector<double>> values(table.metrics.size());
-  for (const TableResult& result : results) {
+  for (const RunResult& result : results) {
     series.push_back(table.rows[result.row].series);
     x.push_back(table.rows[result.row].x);
     seeds.push_back(static_cast<double>(result.seed));
@@ -162,10 +168,17 @@ void write_table_csv(const std::filesystem::path& path, const Table& table, cons
     checksums.push_back(result.checksum);
     for (std::size_t m = 0; m < values.size(); ++m) values[m].push_back(result.values[m]);
   }
+  for (const PublishedSeries& published : table.published) {
+    series.push_back(published.series + " (published)");
+    x.push_back(0);
+    seeds.push_back(unknown);
+    parameters.push_back(unknown);
+    checksums.emplace_back();
+    for (std::size_t m = 0; m < values.size(); ++m) values[m].push_back(published.values[m]);
+  }
   std::vector<CsvColumn> columns{
-      {"series", series}, {heading(table.x_label, table.x_unit), x}, {"seed", seeds}, {"parameters", parameters}};
-  for (std::size_t m = 0; m < values.size(); ++m)
-    columns.push_back({heading(table.metrics[m].name, table.metrics[m].unit), values[m]});
+      {"series", series}, {heading_of({table.x_label, table.x_unit}), x}, {"seed", seeds}, {"parameters", parameters}};
+  for (std::size_t m = 0; m < values.size(); ++m) columns.push_back({heading_of(table.metrics[m]), values[m]});
   columns.push_back({"checksum", checksums});
   write_csv(path, columns, Existing::replace_in_folder);
 }

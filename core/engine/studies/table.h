@@ -2,26 +2,24 @@
 //
 // Adding one: a function `Table <name>_table()` in table_list.cpp and its name in the list there. A row names a preset
 // and what differs from it; one function measures all metrics of the trained run. `afterglow table <name>` trains what
-// is missing, prints the table and writes CSV and figures.
+// is missing, prints the table and writes CSV and figures. Metrics with a group are one figure, and what is published
+// stands beside.
 #pragma once
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/engine/observation/table_view.h"
-#include "core/engine/recipe/recipe.h"
+#include "core/engine/studies/recipe_run.h"
 
 namespace afterglow {
-
-class TrainingRun;
 
 struct Table : TableView {
   /// Of a run that has been trained to its end, one number for each metric; NaN where there is no answer ("never").
   std::function<std::vector<double>(TrainingRun& run)> measure;
-  int seeds = 3;  ///< runs of each row: the preset's seed and those after it
+  int seeds = 3;               ///< runs of each row: the preset's seed and those after it
+  Table (*small)() = nullptr;  ///< the same in two minutes on two cores, for --set size=small
 };
 
 /// Every table there is.
@@ -29,27 +27,16 @@ const std::vector<Table>& tables();
 /// Throws Error(usage) that lists the names.
 const Table& find_table(const std::string& name);
 
-/// One run of a table: row, seed and recipe.
-struct TableCell {
-  std::size_t row = 0;
-  Recipe recipe;
-  std::string file;  ///< name of its result: "gated_deltanet_8_seed7.json"
-};
 /// All runs, row by row; `changes` act on every recipe after the row's own.
-std::vector<TableCell> cells_of(const Table& table, int seeds, const std::vector<std::string>& changes);
+std::vector<PlannedRun> runs_of(const Table& table, int seeds, const std::vector<std::string>& changes);
 
-TableResult measure(const Table& table, const TableCell& cell, TrainingRun& run);
-
-/// Results live in a folder, one JSON file a run, each with the recipe that made it.
-void write_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell,
-                  const TableResult& result);
-/// Nothing when the run has not been finished there, or was another one: a different recipe, other metrics.
-std::optional<TableResult> read_result(const std::filesystem::path& folder, const Table& table, const TableCell& cell);
+/// What is asked of each run; of one that has failed nothing is measured.
+Inquiry inquiry_of(const Table& table);
 
 /// Aligned text, a line a row: series, x, parameters, and each metric as "0.981 ± 0.004"; of shares also the best run,
 /// as some layers either learn a task or do not.
-std::vector<std::string> text_of(const Table& table, const std::vector<TableResult>& results);
+std::vector<std::string> text_of(const Table& table, const std::vector<RunResult>& results);
 /// One line for each run, for other programs.
-void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<TableResult>& results);
+void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<RunResult>& results);
 
 }  // namespace afterglow

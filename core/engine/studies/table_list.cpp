@@ -4,6 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/studies/echo_tables.h"
+#include "core/engine/studies/sweep.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/training_run.h"
@@ -20,15 +22,6 @@ double accuracy_at(int pairs, TrainingRun& run) {
   return run.trainer().evaluate(512, make_task(task).get());
 }
 
-/// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
-double steps_to_ninety_percent(TrainingRun& run) {
-  const RunCurves curves = run.curves();
-  for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
-    if (curves.held_out_accuracy[i] >= 0.9) return static_cast<double>(curves.held_out_step[i]);
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 /// GKA fig. 3a in miniature: how many pairs do two blocks of one kind remember, at which width?
 Table mqar_table() {
   Table table;
@@ -38,21 +31,17 @@ Table mqar_table() {
   table.x_label = "model width";
   table.x_logarithmic = true;
   struct Series {
-    const char *name, *kind, *preset;
+    const char *name, *preset;
     bool names_head_width = false;  ///< the heads of the others follow the width by themselves
   };
-  for (const Series& series : {Series{"attention", "attention", "mqar-attention"},
-                               {"Gated KalmaNet", "gka", "mqar-gka", true},
-                               {"gated DeltaNet", "gated_deltanet", "mqar-gated-deltanet"},
-                               {"DeltaNet", "deltanet", "mqar-deltanet"},
-                               {"GLA", "gla", "mqar-gla"},
-                               {"Mamba-2", "mamba2", "mqar-mamba2"}}) {
+  for (const Series& series : {Series{"attention", "mqar-attention"},
+                               {"Gated KalmaNet", "mqar-gka", true},
+                               {"gated DeltaNet", "mqar-gated-deltanet"},
+                               {"DeltaNet", "mqar-deltanet"},
+                               {"GLA", "mqar-gla"},
+                               {"Mamba-2", "mqar-mamba2"}}) {
     for (const int width : {16, 32, 64}) {
-      TableRow row{series.name,
-                   series.kind,
-                   static_cast<double>(width),
-                   series.preset,
-                   {"model.d_model=" + std::to_string(width)}};
+      TableRow row{series.name, static_cast<double>(width), series.preset, {"model.d_model=" + std::to_string(width)}};
       if (series.names_head_width) row.changes.push_back("model.blocks.0.mixer.head_dim=" + std::to_string(width / 2));
       table.rows.push_back(std::move(row));
     }
@@ -76,14 +65,6 @@ double accuracy_at_longer_lags(int times, TrainingRun& run) {
   return run.trainer().evaluate(256, make_task(task).get());
 }
 
-double mean_of_last_losses(TrainingRun& run) {
-  const RunCurves curves = run.curves();
-  const std::size_t count = std::min<std::size_t>(100, curves.loss.size());
-  double sum = 0;
-  for (std::size_t i = curves.loss.size() - count; i < curves.loss.size(); ++i) sum += curves.loss[i];
-  return sum / static_cast<double>(count);
-}
-
 /// Sessa section 5 in miniature: long contexts with noise, lags beyond training's, and a short context.
 Table sessa_table() {
   Table table;
@@ -93,25 +74,25 @@ Table sessa_table() {
       "two blocks each, the same steps, matched parameters; the ablation once as it is, with fewer, and once wider";
   table.x_label = "task (1 symbol soup, 2 diffuse recall, 3 stories)";
   struct Series {
-    const char *name, *kind, *preset;
+    const char *name, *preset;
   };
   const char* const tasks[] = {
       R"(task={"kind":"symbolsoup","part":32,"length":160})",
       R"(task={"kind":"diffuse_mqar","bindings":[1,2,4],"key_length":2,"lag":[16,32,64],"length":90})",
       R"(task={"kind":"stories","length":128})"};
-  for (const Series& series : {Series{"Sessa", "sessa", "sessa-mqar"},
-                               {"Sessa without feedback", "sessa", "sessa-mqar-ablated"},
-                               {"without feedback, wider", "sessa", "sessa-mqar-ablated-wide"},
-                               {"Transformer", "attention", "sessa-mqar-transformer"},
-                               {"Mamba-2", "mamba2", "sessa-mqar-mamba2"}}) {
+  for (const Series& series : {Series{"Sessa", "sessa-mqar"},
+                               {"Sessa without feedback", "sessa-mqar-ablated"},
+                               {"without feedback, wider", "sessa-mqar-ablated-wide"},
+                               {"Transformer", "sessa-mqar-transformer"},
+                               {"Mamba-2", "sessa-mqar-mamba2"}}) {
     double place = 0;
-    for (const char* task : tasks) table.rows.push_back({series.name, series.kind, ++place, series.preset, {task}});
+    for (const char* task : tasks) table.rows.push_back({series.name, ++place, series.preset, {task}});
   }
   table.metrics = {
       {"accuracy", ""}, {"accuracy at 2 x lag", ""}, {"accuracy at 4 x lag", ""}, {"training loss", "nats"}};
   table.measure = [](TrainingRun& run) {
     return std::vector{run.trainer().evaluate(512), accuracy_at_longer_lags(2, run), accuracy_at_longer_lags(4, run),
-                       mean_of_last_losses(run)};
+                       mean_of_last_losses(run, 100)};
   };
   return table;
 }
@@ -126,12 +107,12 @@ Table etth1_table() {
   table.x_label = "horizon";
   table.x_unit = "h";
   struct Series {
-    const char *name, *kind;
+    const char* name;
     std::vector<std::string> changes;
   };
-  const std::vector<Series> all{{"spectral memory", "spectral_memory", {}},
-                                {"without memory", "attention", {"model.memory_tokens=0"}},
-                                {"DLinear", "dlinear", {"model={\"kind\":\"dlinear\"}", "learning_rate=5e-4"}}};
+  const std::vector<Series> all{{"spectral memory", {}},
+                                {"without memory", {"model.memory_tokens=0"}},
+                                {"DLinear", {"model={\"kind\":\"dlinear\"}", "learning_rate=5e-4"}}};
   for (const Series& series : all) {
     for (const int horizon : {96, 192, 336, 720}) {
       std::vector<std::string> changes = series.changes;
@@ -140,7 +121,7 @@ Table etth1_table() {
       const int epoch = (8640 - 96 - horizon + 1) / 32;
       changes.push_back("steps=" + std::to_string(10 * epoch));
       changes.push_back("evaluate_every=" + std::to_string(epoch));
-      table.rows.push_back({series.name, series.kind, static_cast<double>(horizon), "etth1", changes});
+      table.rows.push_back({series.name, static_cast<double>(horizon), "etth1", changes});
     }
   }
   table.metrics = {{"MSE", ""}, {"MAE", ""}};
@@ -154,7 +135,7 @@ Table etth1_table() {
 }  // namespace
 
 const std::vector<Table>& tables() {
-  static const std::vector<Table> all{mqar_table(), sessa_table(), etth1_table()};
+  static const std::vector<Table> all{mqar_table(), sessa_table(), etth1_table(), echo_transfer_table()};
   return all;
 }
 

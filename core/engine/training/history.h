@@ -3,9 +3,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/engine/observation/observation.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {
@@ -34,6 +38,9 @@ class History {
   /// Step of the first kept state; -1 where none has been kept yet.
   std::int64_t oldest() const { return frames_.empty() ? -1 : frames_.front().step; }
 
+  /// All kept states. Checksums are found when they are asked for, each once.
+  std::shared_ptr<const std::vector<KeptState>> kept() const;
+
   std::size_t bytes() const { return bytes_; }
   std::size_t frames() const { return frames_.size(); }
 
@@ -44,6 +51,8 @@ class History {
   std::int64_t pinned_ = -1;
   std::vector<TrainerState> frames_;  // ascending by step
   TrainerState spare_;
+  mutable std::map<std::int64_t, std::string> checksums_;       // of states that are or were kept, by step
+  mutable std::shared_ptr<const std::vector<KeptState>> kept_;  // null: others have come or gone since
 };
 
 }  // namespace afterglow

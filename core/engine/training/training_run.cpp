@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -290,6 +291,20 @@ void TrainingRun::forget_ahead() {
   history_.forget_after(step());
   record_.truncate(step());
   latest_step_ = step();
+}
+
+void TrainingRun::go_over_to(const Recipe& other, std::int64_t common) {
+  record_.truncate(latest_step_);  // of a failed step
+  failure_.clear();
+  jump_towards(std::min(common, other.shown_step));
+  forget_ahead();
+  const auto is_change = [](const TimedCommand& timed) { return timed.command.name == "set"; };
+  std::erase_if(recipe_.commands, is_change);
+  std::ranges::copy_if(other.commands, std::back_inserter(recipe_.commands), is_change);
+  rebuild_config();
+  done_.clear();
+  undone_.clear();
+  is_live_ = false;
 }
 
 Recipe TrainingRun::recipe() const {

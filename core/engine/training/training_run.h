@@ -63,6 +63,9 @@ class TrainingRun {
   bool jump_towards(std::int64_t step);
   /// Forgets what was trained beyond the present step, as if training had never been there.
   void forget_ahead();
+  /// Follows another recipe, which makes the same states up to step `common` (`common_step`): goes to the last kept one
+  /// on the way to its shown step. What was noted while looking stays.
+  void go_over_to(const Recipe& other, std::int64_t common);
   /// The recipe that makes the present state again and goes on as this run will: all commands so far and those still
   /// to come.
   Recipe recipe() const;

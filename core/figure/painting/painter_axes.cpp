@@ -38,6 +38,14 @@ std::string first_words(const Painter& p, std::string title, double length, doub
   return fitted_math(p.canvas, title, length, size, FontFace::regular);
 }
 
+/// Where a title beside the y axis has to end: where the first labels of the x axis reach under it, with the plot.
+double end_of_y_title(const Painter& p) {
+  const bool is_below = std::ranges::any_of(p.layout.x_ticks, [&](const Tick& tick) {
+    return p.layout.x.to_canvas(tick.at) - p.width(tick.label, p.m.text) / 2 < p.layout.y_title_x + 0.4 * p.m.text;
+  });
+  return is_below ? p.layout.plot.bottom() : p.layout.area.bottom();
+}
+
 // A title is centred on the plot, but never leaves the area.
 void draw_axis_titles(const Painter& p) {
   const Rect& area = p.layout.area;
@@ -57,10 +65,10 @@ void draw_axis_titles(const Painter& p) {
     return low + half > high - half ? (low + high) / 2 : std::clamp(wanted, low + half, high - half);
   };
   const double top = p.layout.has_legend_above ? plot.y : std::max(area.y, plot.y - p.m.text);
-  const Title x_title = fit(p.figure.x, area.width), y_title = fit(p.figure.y, area.bottom() - top);
+  const Title x_title = fit(p.figure.x, area.width), y_title = fit(p.figure.y, end_of_y_title(p) - top);
   const double x = centre(plot.x + plot.width / 2, p.width(x_title.text, x_title.size) / 2, area.x, area.right());
   p.text({x, p.layout.x_title_y}, x_title.text, p.theme.dim, x_title.size, Anchor::middle);
-  const double y = centre(plot.y + plot.height / 2, p.width(y_title.text, y_title.size) / 2, top, area.bottom());
+  const double y = centre(plot.y + plot.height / 2, p.width(y_title.text, y_title.size) / 2, top, end_of_y_title(p));
   if (y_title.text.empty()) return;
   draw_math(p.canvas, {p.layout.y_title_x, y}, y_title.text,
             {.size = y_title.size,

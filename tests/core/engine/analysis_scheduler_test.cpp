@@ -35,7 +35,7 @@ TEST(AnalysisTable, HasOneRowForEachAnalysisSortedByCost) {
     before = row.cost;
     seen = seen | row.analysis;
   }
-  EXPECT_EQ(seen, all_analyses);
+  EXPECT_EQ(seen, all_analyses | Analysis::phase_map);
 }
 
 TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
@@ -45,6 +45,7 @@ TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
   EXPECT_EQ(analysed.describe().current, 0u);
   for (const AnalysisInfo& row : analysis_table()) {
     EXPECT_FALSE(analysed.is_current(row.analysis)) << row.name;
+    if (!has(all_analyses, row.analysis)) continue;  // trains runs of its own, which belong to no step
     analysed.update(row.analysis);
     EXPECT_TRUE(analysed.is_current(row.analysis)) << row.name;
   }
@@ -77,7 +78,7 @@ TEST(AnalysisTable, AForecasterLacksNothing) {
 
 TEST(AnalysisScheduler, SharesTheTimeAmongWhatIsRequested) {
   double total = 0;
-  for (const AnalysisInfo& row : analysis_table()) total += AnalysisScheduler::part_of(row.analysis, all_analyses);
+  for (const AnalysisInfo& row : analysis_table()) total += AnalysisScheduler::part_of(row.analysis, all_analyses | Analysis::phase_map);
   EXPECT_DOUBLE_EQ(total, 1);
   EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::trace, Analysis::trace | Analysis::probe), 0.5);
   EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::influence, Analysis::influence | Analysis::theory), 0.75);
@@ -120,9 +121,9 @@ struct Scheduled {
   Scheduled() { analysed.go_to(3); }
   std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed{{parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend};
-  double now = 1000;
+  double now = 1000, tick = 0;  // between two looks at the clock
   std::string warning;
-  AnalysisScheduler scheduler{[this] { return now; }, [this](const std::string& text) { warning = text; }};
+  AnalysisScheduler scheduler{[this] { return now += tick; }, [this](const std::string& text) { warning = text; }};
 };
 
 TEST(AnalysisScheduler, AtRestQuickAnalysesComeTogetherAndTheOthersOneByOne) {
@@ -174,6 +175,61 @@ TEST(AnalysisScheduler, WhileTrainingEachWaitsForItsTurn) {
   EXPECT_TRUE(test.scheduler.request(Analysis::trace | Analysis::theory));
   test.scheduler.update_due(test.analysed, true);
   EXPECT_TRUE(test.analysed.is_current(Analysis::theory)) << "what the window opens comes at once";
+}
+
+TEST(AnalysisScheduler, WhatTheWindowWaitsForGetsItsShareBetweenTwoObservations) {
+  Scheduled test;
+  test.scheduler.request(set_of(Analysis::race));
+  test.tick = 4e-3;
+  const double start = test.now;
+  double measured = 0;
+  for (int step = 0; step < 10'000 && test.analysed.is_awaited(Analysis::race); ++step) {
+    const double before = test.now;
+    test.scheduler.advance_awaited(test.analysed);
+    measured += test.now - before;
+    test.now += 0.02;  // a step of the training
+  }
+  EXPECT_TRUE(test.analysed.is_current(Analysis::race));
+  EXPECT_GT(measured, 0.1);
+  EXPECT_NEAR(measured / (test.now - start), 0.8, 0.15);
+  EXPECT_EQ(test.warning, "");
+}
+
+TEST(AnalysisScheduler, ACommandEndsASlice) {
+  Scheduled test;
+  double now = 1000;
+  bool has_mail = false;
+  AnalysisScheduler scheduler([&] { return now += 1e-3; }, [](const std::string&) {}, [&] { return has_mail; });
+  scheduler.request(set_of(Analysis::race));
+  const auto time_of_a_slice = [&] {
+    const double before = now += 1;
+    scheduler.advance_awaited(test.analysed);
+    return now - before;
+  };
+  has_mail = true;
+  const double interrupted = time_of_a_slice();
+  has_mail = false;
+  EXPECT_GT(time_of_a_slice(), interrupted + 0.005);
+}
+
+TEST(AnalysisScheduler, AMeasurementThatTheWindowComesBackToIsOfTheseWeights) {
+  Scheduled test;
+  const auto finish = [&] {
+    while (!test.analysed.is_current(Analysis::race)) test.analysed.advance(Analysis::race);
+    return test.analysed.describe().race;
+  };
+  test.analysed.advance(Analysis::race);
+  ASSERT_TRUE(test.analysed.describe().race) << "that it has begun is seen at once";
+  EXPECT_TRUE(test.analysed.describe().race->entries.empty());
+  test.analysed.train_step();
+  test.analysed.await(set_of(Analysis::race));
+  EXPECT_EQ(finish()->step, test.analysed.run().step());
+  EXPECT_FALSE(test.analysed.is_awaited(Analysis::race));
+  test.analysed.await(set_of(Analysis::race));
+  EXPECT_TRUE(test.analysed.is_current(Analysis::race)) << "nothing has changed since";
+  test.analysed.train_step();
+  test.analysed.await(set_of(Analysis::race));
+  EXPECT_TRUE(test.analysed.is_awaited(Analysis::race));
 }
 
 TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {

@@ -40,6 +40,23 @@ TEST(History, ForgetsTheFuture) {
   EXPECT_EQ(History().before(5), nullptr);
 }
 
+TEST(History, TellsWhatIsKeptWithItsChecksums) {
+  History history;
+  EXPECT_TRUE(history.kept()->empty());
+  for (const std::int64_t step : {0, 10, 20}) history.keep(state(step, 8));
+  const auto kept = history.kept();
+  ASSERT_EQ(kept->size(), 3u);
+  EXPECT_EQ((*kept)[1].step, 10);
+  EXPECT_EQ((*kept)[1].checksum, checksum_of(*history.before(10)));
+  EXPECT_EQ(history.kept(), kept) << "nothing has changed";
+  history.forget_after(10);
+  TrainerState other = state(20, 8);
+  other.weights[3] = std::byte{7};
+  history.keep(other);
+  EXPECT_EQ(history.kept()->back().checksum, checksum_of(other)) << "another future";
+  EXPECT_NE(history.kept()->back().checksum, kept->back().checksum);
+}
+
 TEST(History, AStateLargerThanTheLimitIsStillReachable) {
   History history(10);
   history.keep(state(0, 1000));

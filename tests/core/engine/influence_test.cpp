@@ -274,7 +274,10 @@ TEST(InfluenceMeasurement, ShowsTheFirstMeasurementAsItComes) {
   InfluenceMeasurement lab(small_recipe().model, trainer);
   lab.config = small_config();
   lab.begin(0);
-  EXPECT_FALSE(lab.newest());
+  ASSERT_TRUE(lab.newest());
+  EXPECT_FALSE(lab.newest()->fixed.empty()) << "one forward pass tells what the layers route";
+  EXPECT_TRUE(lab.newest()->blocks.empty());
+  EXPECT_FALSE(lab.newest()->is_complete);
   std::size_t blocks = 0;
   while (lab.advance()) {
     if (!lab.newest()) continue;

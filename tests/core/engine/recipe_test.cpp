@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -114,6 +116,28 @@ TEST(Recipe, AssignmentsReachEveryPart) {
   EXPECT_THROW(apply_assignment(json, "nowhere.to.be=1"), Error);
   EXPECT_THROW(apply_assignment(json, "model.blocks.99999999999999999999999.mixer.K=4"), Error);
   EXPECT_THROW(apply_assignment(json, "title=caf\xe9"), Error);
+}
+
+TEST(Recipe, RunsAreTheSameUntilAChangeThatOnlyOneOfThemMakes) {
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  const Recipe plain = small_recipe();
+  const auto with = [](std::vector<TimedCommand> commands) {
+    Recipe recipe = small_recipe();
+    recipe.commands = std::move(commands);
+    return recipe;
+  };
+  const TimedCommand early{5, {"set", R"({"key":"clip","to":2})"}}, late{9, {"set", R"({"key":"clip","to":3})"}},
+      other{9, {"set", R"({"key":"clip","to":4})"}};
+  EXPECT_EQ(common_step(plain, plain), never);
+  EXPECT_EQ(common_step(plain, with({early})), 5);
+  EXPECT_EQ(common_step(with({early, late}), with({early})), 9);
+  EXPECT_EQ(common_step(with({early, late}), with({early, other})), 9);
+  EXPECT_EQ(common_step(with({{0, {"influence", "{}"}}}), plain), never) << "it changes no number";
+  Recipe seed = plain, shown = plain;
+  seed.seed = 99;
+  shown.shown_step = 12;
+  EXPECT_EQ(common_step(plain, seed), -1);
+  EXPECT_EQ(common_step(plain, shown), never);
 }
 
 TEST(Schedule, WarmsUpAndEndsAtTheFinalRate) {

@@ -21,10 +21,10 @@ TEST(SteadyState, AStepAllocatesNothingAfterTheThird) {
     const std::size_t arena = trainer.arena_bytes();
     for (int i = 0; i < 5; ++i) {
       trainer.prepare_batch();  // drawing examples is the task's affair
-      const std::int64_t before = testing::allocations();
+      const std::int64_t before = allocations();
       trainer.begin_step();
       trainer.end_step();
-      EXPECT_EQ(testing::allocations() - before, 0) << mode;
+      EXPECT_EQ(allocations() - before, 0) << mode;
     }
     EXPECT_EQ(trainer.arena_bytes(), arena);
   }

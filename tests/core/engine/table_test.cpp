@@ -25,14 +25,13 @@ Table small_table() {
   Table table;
   table.name = "small";
   table.x_label = "pairs";
-  table.rows = {{"one", "mamba2", 2, "tiny", {"task.bindings=2", "steps=3"}},
-                {"two words", "ska", 4, "tiny-ssm", {"steps=3"}}};
+  table.rows = {{"one", 2, "tiny", {"task.bindings=2", "steps=3"}}, {"two words", 4, "tiny-ssm", {"steps=3"}}};
   table.metrics = {{"steps", ""}, {"never", ""}};
   table.measure = [](TrainingRun& run) { return std::vector{static_cast<double>(run.step()), std::nan("")}; };
   return table;
 }
 
-TableResult result(std::size_t row, std::uint64_t seed, double first) { return {row, seed, 10, "abc", {first, NAN}}; }
+RunResult result(std::size_t row, std::uint64_t seed, double first) { return {row, seed, 10, "abc", {first, NAN}}; }
 
 class Tables : public TemporaryFolder {};
 
@@ -43,10 +42,10 @@ TEST_F(Tables, EveryTableHasRecipesThatBuild) {
     EXPECT_FALSE(table.metrics.empty());
     EXPECT_TRUE(table.measure) << table.name;
     std::set<std::string> files;
-    for (const TableCell& cell : cells_of(table, table.seeds, {})) {
-      EXPECT_TRUE(files.insert(cell.file).second) << cell.file;
+    for (const PlannedRun& cell : runs_of(table, table.seeds, {})) {
+      EXPECT_TRUE(files.insert(cell.name).second) << cell.name;
       ParameterStore store;
-      EXPECT_NO_THROW(make_objective(cell.recipe, store)) << cell.file;
+      EXPECT_NO_THROW(make_objective(cell.recipe, store)) << cell.name;
     }
   }
 }
@@ -56,7 +55,7 @@ TEST_F(Tables, SessaIsComparedUnderMatchedParametersAndSteps) {
   const Table& table = find_table("sessa");
   std::map<std::string, std::int64_t> sizes;
   std::set<std::int64_t> steps;
-  for (const TableCell& cell : cells_of(table, 1, {})) {
+  for (const PlannedRun& cell : runs_of(table, 1, {})) {
     ParameterStore store;
     make_objective(cell.recipe, store);
     const std::string& series = table.rows[cell.row].series;
@@ -79,37 +78,18 @@ TEST_F(Tables, UnknownNamesAreAnsweredWithTheNearest) {
 }
 
 TEST_F(Tables, CellsFollowRowsAndSeedsAndChanges) {
-  const std::vector<TableCell> cells = cells_of(small_table(), 2, {"batch=4"});
+  const std::vector<PlannedRun> cells = runs_of(small_table(), 2, {"batch=4"});
   ASSERT_EQ(cells.size(), 4U);
-  EXPECT_EQ(cells[0].file, "one_2_seed7.json");
-  EXPECT_EQ(cells[3].file, "two_words_4_seed8.json");
+  EXPECT_EQ(cells[0].name, "one_2_seed7");
+  EXPECT_EQ(cells[3].name, "two_words_4_seed8");
   EXPECT_EQ(cells[0].recipe.task["bindings"], 2);
   EXPECT_EQ(cells[1].recipe.seed, 8U);
   EXPECT_EQ(cells[2].recipe.training.batch, 4);
 }
 
-TEST_F(Tables, AResultIsReadBackOnlyForItsOwnRecipe) {
-  const Table table = small_table();
-  TableCell cell = cells_of(table, 1, {"batch=2"}).front();
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(cell.recipe, *backend, 0);
-  while (!run.finished()) ASSERT_TRUE(run.train_step());
-  const TableResult measured = measure(table, cell, run);
-  EXPECT_EQ(measured.values[0], 3.0);
-  EXPECT_FALSE(read_result(folder_, table, cell));
-  write_result(folder_, table, cell, measured);
-  const std::optional<TableResult> read = read_result(folder_, table, cell);
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->checksum, run.trainer().checksum());
-  EXPECT_EQ(read->values[0], 3.0);
-  EXPECT_TRUE(std::isnan(read->values[1]));
-  cell.recipe.training.learning_rate *= 2;
-  EXPECT_FALSE(read_result(folder_, table, cell));
-}
-
 TEST_F(Tables, SummariesAreMeansWithSampleDeviations) {
-  const std::vector<TableResult> results{result(0, 7, 1.0), result(0, 8, 2.0), result(0, 9, NAN), result(1, 7, 5.0)};
-  const TableSummary summary = summary_of(results, 0, 0);
+  const std::vector<RunResult> results{result(0, 7, 1.0), result(0, 8, 2.0), result(0, 9, NAN), result(1, 7, 5.0)};
+  const ResultSummary summary = summary_of(results, 0, 0);
   EXPECT_EQ(summary.runs, 2);
   EXPECT_DOUBLE_EQ(summary.mean, 1.5);
   EXPECT_DOUBLE_EQ(summary.deviation, std::sqrt(0.5));
@@ -119,7 +99,7 @@ TEST_F(Tables, SummariesAreMeansWithSampleDeviations) {
 }
 
 TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
-  const std::vector<TableResult> results{result(0, 7, 0.5), result(0, 8, 0.75), result(1, 7, 5.0)};
+  const std::vector<RunResult> results{result(0, 7, 0.5), result(0, 8, 0.75), result(1, 7, 5.0)};
   const std::vector<std::string> lines = text_of(small_table(), results);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_THAT(lines[0], HasSubstr("parameters"));
@@ -135,6 +115,53 @@ TEST_F(Tables, TextIsAlignedAndCsvHasALineForEachRun) {
   EXPECT_EQ(csv.numbers("steps"), (std::vector<double>{0.5, 0.75, 5.0}));
 }
 
+TEST_F(Tables, WhatIsPublishedStandsBesideAndGroupsHaveTheirOwnLines) {
+  Table table = small_table();
+  table.x_names = {"published", "", "ours", "", "theirs"};
+  table.group_label = "length";
+  table.metrics = {{"mean", "", true}, {"at 64", "", true, "needle", 64}};
+  table.published = {{"one", {0.25, NAN}}};
+  const std::vector<RunResult> results{result(0, 7, 0.5)};
+  const std::vector<std::string> lines = text_of(table, results);
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_THAT(lines[1], testing::AllOf(HasSubstr("ours"), HasSubstr("0.500")));
+  EXPECT_THAT(lines[2], testing::AllOf(HasSubstr("published"), HasSubstr("0.250")));
+  EXPECT_THAT(lines[4], HasSubstr("needle, over the length"));
+  EXPECT_THAT(lines[5], HasSubstr("64"));
+  write_table_csv(file("table.csv"), table, results);
+  const CsvTable csv = read_csv(file("table.csv"));
+  ASSERT_EQ(csv.rows(), 2u);
+  EXPECT_EQ(csv.text(1, csv.column("series")), "one (published)");
+  EXPECT_EQ(csv.numbers("mean")[1], 0.25);
+}
+
+// Echo 5.1: both recipes on every model; the published numbers stand where ours of the same name do.
+TEST(Table, EchoTransferHasThePapersNumbersAtTheirPlaces) {
+  const Table& table = find_table("echo_transfer");
+  const auto metric = [&](const std::string& name) {
+    for (std::size_t m = 0; m < table.metrics.size(); ++m) {
+      if (table.metrics[m].name == name) return m;
+    }
+    ADD_FAILURE() << name;
+    return std::size_t{0};
+  };
+  ASSERT_EQ(table.published.size(), 3u);
+  const PublishedSeries& ska = table.published[2];
+  EXPECT_EQ(ska.series, "SSM + SKA");
+  EXPECT_DOUBLE_EQ(ska.values[metric("mean of niah")], 0.842);
+  EXPECT_DOUBLE_EQ(ska.values[metric("mean of mqar")], 0.822);
+  EXPECT_DOUBLE_EQ(ska.values[metric("needle in a haystack, 1 binding, 4096 tokens")], 0.651);
+  EXPECT_TRUE(std::isnan(ska.values[metric("needle in a haystack, 4 bindings, 64 tokens")]));
+  for (const PlannedRun& run : runs_of(table, 1, {})) {
+    const TrainingConfig& training = run.recipe.training;
+    const bool is_papers = table.rows[run.row].x == 1;
+    EXPECT_EQ(training.steps, is_papers ? 6000 : 2500) << run.name;
+    EXPECT_EQ(training.batch, is_papers ? 16 : 64) << run.name;
+    EXPECT_EQ(training.learning_rate, is_papers ? 3e-4 : 1e-3) << run.name;
+    EXPECT_EQ(run.recipe.task["tasks"].size(), 2u);
+  }
+}
+
 TEST(Table, Etth1TellsBothErrorsOfOnePassOverTheTestWindows) {
   nlohmann::json json = nlohmann::json::parse(find_preset("forecast").text);
   json["model"] = small_forecaster();
@@ -147,12 +174,12 @@ TEST(Table, Etth1TellsBothErrorsOfOnePassOverTheTestWindows) {
 
 // Spectral Memory 4.1: ten epochs of 32 windows, seeds 2019 to 2021, ended by validation after whole epochs.
 TEST(Table, Etth1FollowsThePaper) {
-  const auto cells = cells_of(find_table("etth1"), 3, {});
+  const auto cells = runs_of(find_table("etth1"), 3, {});
   ASSERT_EQ(cells.size(), 36u);
-  for (const TableCell& cell : cells) {
+  for (const PlannedRun& cell : cells) {
     const TrainingConfig& training = cell.recipe.training;
     const std::int64_t windows = 8640 - 96 - cell.recipe.task["horizon"].get<std::int64_t>() + 1;
-    EXPECT_EQ(training.evaluate_every, windows / 32) << cell.file;
+    EXPECT_EQ(training.evaluate_every, windows / 32) << cell.name;
     EXPECT_EQ(training.steps, 10 * training.evaluate_every);
     EXPECT_EQ(training.patience, 3);
     EXPECT_EQ(training.batch, 32);
@@ -160,7 +187,7 @@ TEST(Table, Etth1FollowsThePaper) {
     EXPECT_EQ(training.weight_decay, 0.0);
     EXPECT_GE(cell.recipe.seed, 2019u);
     EXPECT_LE(cell.recipe.seed, 2021u);
-    if (cell.file.starts_with("spectral_memory")) {
+    if (cell.name.starts_with("spectral_memory")) {
       EXPECT_EQ(cell.recipe.model["d_model"], 64);
       EXPECT_EQ(cell.recipe.model["n_components"], 16);
       EXPECT_EQ(cell.recipe.model["memory_tokens"], 4);

@@ -292,6 +292,29 @@ TEST(RenderFigure, FindsDots) {
   EXPECT_FALSE(g.point_at({g.plot.x, g.plot.y}, 3));
 }
 
+TEST(RenderFigure, TheTitleOfTheYAxisEndsAboveALabelThatReachesUnderIt) {
+  Figure figure;
+  figure.x.ticks = {{0, "0 mamba2 of a long name"}, {1, "0 swiglu"}, {2, "1 mamba2"}};
+  figure.x.range = Range{0, 2};
+  figure.y.label = "gradient norm of the loss";
+  Line line;
+  line.name = "measured";
+  line.curve.x = std::vector<double>{0, 1, 2};
+  line.curve.y = std::vector<double>{1, 3, 2};
+  figure.series.emplace_back(line);
+  for (const double height : {90.0, 120.0, 160.0, 300.0}) {
+    RecordingCanvas canvas;
+    render_figure(figure, light_theme(), {.text_size = 12}, {0, 0, 330, height}, canvas);
+    const auto title = std::ranges::find_if(
+        canvas.texts, [](const RecordingCanvas::Text& text) { return text.text.starts_with("grad"); });
+    ASSERT_NE(title, canvas.texts.end()) << height;
+    for (const RecordingCanvas::Text& text : canvas.texts) {
+      const bool is_first = text.text.starts_with("0 mamba");
+      EXPECT_FALSE(is_first && text.box.overlaps(title->box)) << height;
+    }
+  }
+}
+
 TEST(RenderFigure, ALabelOfACrowdedDotStaysNearAndALineLeadsToIt) {
   Figure figure;
   figure.labels = LabelPlacement::none;

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "tests/core/io/counted_memory.h"
+#include "tests/support/counted_allocations.h"
 #include "tests/core/io/temporary_folder.h"
 
 namespace afterglow {

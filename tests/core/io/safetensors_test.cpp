@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "tests/core/io/counted_memory.h"
+#include "tests/support/counted_allocations.h"
 #include "tests/core/io/temporary_folder.h"
 #include "tests/support/folders.h"
 

@@ -99,7 +99,7 @@ TEST(RunArchive, RecognisesTheSameChecksumOfAnEarlierRun) {
   RunArchive archive;
   EXPECT_EQ(archive.recognise("a", 100), "");
   EXPECT_EQ(archive.recognise("a", 100), "") << "its own";
-  archive.branch(run_of(100));
+  archive.branch(run_of(100), 60);
   EXPECT_EQ(archive.recognise("a", 100), "run 1");
   EXPECT_EQ(archive.recognise("b", 200), "");
   EXPECT_TRUE(archive.wants_checksum(300));
@@ -360,6 +360,35 @@ TEST(SessionWorker, RunsAreThrownAway) {
   EXPECT_EQ(test.at_rest()->runs.size(), 2u);
   EXPECT_EQ(test.after({"discard", R"({"run": "run 1"})"})->runs.size(), 1u);
   EXPECT_THAT(test.after({"discard", R"({"run": "run 9"})"})->events.back().text, testing::HasSubstr("run 9"));
+}
+
+TEST(SessionWorker, WhatIsThrownAwayCostsOnlyTheStepsSinceTheLastStateInCommon) {
+  Turned test;
+  const auto whole = test.after({"step", R"({"count": 34})"});
+  test.after({"rewind", R"({"step": 25})"});
+  const auto changed = test.after({"set", R"({"key": "learning_rate", "to": 0.02})"});
+  EXPECT_EQ(changed->runs.front().parted, 25);
+  test.after({"step", R"({"count": 12})"});
+  const std::int64_t trained = test.box.trained_steps();
+  const auto former = test.after({"discard", "{}"});
+  EXPECT_EQ(former->step, 34);
+  EXPECT_EQ(former->checksum, whole->checksum);
+  EXPECT_EQ(test.box.trained_steps() - trained, 14) << "from step 20 on";
+  ASSERT_EQ(former->runs.size(), 1u);
+  EXPECT_EQ(former->runs.back().loss.size(), 34u);
+  EXPECT_TRUE(former->runs.back().marks.empty());
+  ASSERT_TRUE(former->kept);
+  EXPECT_EQ(former->kept->back().step, 30);
+}
+
+TEST(SessionWorker, AnotherBeginningHasNoPartingAndIsMadeAgainFromItsStart) {
+  Turned test;
+  const auto first = test.after({"step", R"({"count": 12})"});
+  test.after({"reseed", "{}"});
+  const auto other = test.after({"step", R"({"count": 12})"});
+  EXPECT_NE(other->checksum, first->checksum);
+  EXPECT_EQ(other->runs.front().parted, -1);
+  EXPECT_EQ(test.after({"discard", "{}"})->checksum, first->checksum);
 }
 
 TEST(SessionWorker, TheEndSaysWhatToDo) {

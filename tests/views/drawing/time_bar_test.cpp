@@ -68,6 +68,32 @@ TEST_F(TimeBar, StepsAheadAreDrawn) {
   EXPECT_GT(with, window.vertices_in(ahead) + 40) << "a hatch over them";
 }
 
+TEST_F(TimeBar, WhereAnotherRunPartedIsDrawn) {
+  Observation o = samples::rewound();
+  o.runs.insert(o.runs.begin(), o.runs.back());
+  const Rect place_of_it{place(77), 936, place(83) - place(77), 34};
+  show(o);
+  const int without = window.vertices_in(place_of_it);
+  o.runs.front().parted = 80;
+  show(o);
+  EXPECT_GT(window.vertices_in(place_of_it), without);
+}
+
+TEST_F(TimeBar, UnderThePointerTheKeptStateIsTold) {
+  const auto vertices_over = [&](double step) {
+    window.mouse(place(step), 950);
+    window.draw_page(3);
+    return window.vertices();
+  };
+  Observation o = samples::rewound();
+  o.kept = std::make_shared<const std::vector<KeptState>>();
+  show(o);
+  const int without = vertices_over(60);
+  o.kept = std::make_shared<const std::vector<KeptState>>(std::vector<KeptState>{{50, "0123456789abcdef"}});
+  show(o);
+  EXPECT_GT(vertices_over(60), without + 4 * 16) << "a checksum has 16 digits";
+}
+
 TEST_F(TimeBar, ARebuildingShowsHowFarItIs) {
   Observation o = samples::training_at(150);
   const Rect bar{14, 940, 1572, 26};

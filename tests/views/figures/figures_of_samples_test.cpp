@@ -8,7 +8,7 @@
 #include "core/figure/files/svg_writer.h"
 #include "core/figure/ranges.h"
 #include "tests/support/sample_observations.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {

@@ -1,4 +1,5 @@
 // What the figures of each plot say about observations whose numbers are known.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/spectrum_figures.h"
@@ -490,7 +491,10 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
 
 TEST(EmptyPanels, SayWhyAndWhatToDo) {
   Observation o = samples::nothing();
-  EXPECT_EQ(spectrum_subtitle(o, {}), "nothing has been opened yet");
+  EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("being opened"));
+  o.events.push_back({0, Severity::failure, "the file is damaged"});
+  EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("Nothing is open"));
+  EXPECT_EQ(why_no_model(samples::mid_training()), "");
   o.model.layers = {{"0 mamba2", "layers.0.mixer", "mamba2", "", 10, 0, 0}};
   EXPECT_NE(spectrum_subtitle(o, {}).find("the preset "), std::string::npos) << spectrum_subtitle(o, {});
   o.model.layers.push_back({"1 ska", "layers.1.mixer", "ska", "", 10, 4, 0});

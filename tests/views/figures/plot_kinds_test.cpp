@@ -1,5 +1,5 @@
 // What the row of a plot says holds: its analyses are enough, it has a card, and former names still find it.
-#include "views/figures/plot_kinds.h"
+#include "views/plots/plot_kinds.h"
 
 #include <gtest/gtest.h>
 
@@ -7,34 +7,10 @@
 
 #include "core/figure/files/svg_writer.h"
 #include "tests/support/sample_observations.h"
-#include "views/cards/formula_card.h"
+#include "views/plots/formula_card.h"
 
 namespace afterglow {
 namespace {
-
-/// What is seen where nothing but these is made, interventions aside.
-Observation seen_by(Observation o, AnalysisSet analyses) {
-  if (!has(analyses, Analysis::spectra)) {
-    o.spectra = nullptr;
-    o.spectrum_history.clear();
-  }
-  if (!has(analyses, Analysis::trace)) {
-    o.trace = nullptr;
-    o.token_weights = nullptr;
-    o.trajectory = nullptr;
-    o.forecast = nullptr;
-    o.memory = nullptr;
-  }
-  if (!has(analyses, Analysis::probe)) o.probe = nullptr;
-  if (!has(analyses, Analysis::solvers)) o.solvers = nullptr;
-  if (!has(analyses, Analysis::theory)) {
-    o.theory = nullptr;
-    o.depth = nullptr;
-  }
-  if (!has(analyses, Analysis::influence)) o.influence = nullptr;
-  if (!has(analyses, Analysis::race)) o.race = nullptr;
-  return o;
-}
 
 /// The figures as files, in front of them the subtitle.
 std::vector<std::string> drawn(const PlotKind& kind, const Observation& o) {
@@ -50,7 +26,7 @@ TEST(PlotKinds, NeedNothingButTheirAnalyses) {
   for (const Observation& o : {samples::mid_training(), samples::forecast(), samples::attention_trace()}) {
     for (const PlotKind& kind : plot_kinds()) {
       const std::vector<std::string> all = drawn(kind, o);
-      EXPECT_TRUE(all == drawn(kind, seen_by(o, kind.analyses))) << o.preset << ", " << kind.id;
+      EXPECT_TRUE(all == drawn(kind, samples::seen_by(o, kind.analyses))) << o.preset << ", " << kind.id;
       if (all.size() > 1) shown.insert(kind.id);
     }
   }
@@ -61,7 +37,7 @@ TEST(PlotKinds, ShowLessWhereNothingIsAnalysed) {
   for (const PlotKind& kind : plot_kinds()) {
     bool differs = false;
     for (const Observation& o : {samples::mid_training(), samples::forecast(), samples::attention_trace()})
-      differs = differs || drawn(kind, o) != drawn(kind, seen_by(o, 0));
+      differs = differs || drawn(kind, o) != drawn(kind, samples::seen_by(o, 0));
     EXPECT_EQ(differs, kind.analyses != 0) << kind.id;
   }
 }

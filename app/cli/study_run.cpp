@@ -1,0 +1,158 @@
+// Folders, shards and processors of a study.
+#include "app/cli/study_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "app/cli/interruption.h"
+#include "app/cli/start.h"
+#include "core/engine/studies/recipe_runner.h"
+#include "core/engine/training/saved_run.h"
+#include "core/figure/files/figure_files.h"
+#include "core/figure/files/page_writer.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+int processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+/// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise; on a GPU they take turns.
+std::vector<std::unique_ptr<Backend>> make_backends(const CommonOptions& common, int jobs, std::size_t runs) {
+  std::vector<std::unique_ptr<Backend>> all;
+  all.push_back(make_backend(common.device, common.threads));
+  const bool is_cpu = all.front()->name() == "cpu";
+  if (jobs == 0) jobs = is_cpu ? std::max(1, processors() / std::max(1, common.threads)) : 1;
+  jobs = std::min(jobs, static_cast<int>(runs));
+  const int threads = is_cpu && common.threads == 0 ? std::max(1, processors() / std::max(1, jobs)) : common.threads;
+  if (is_cpu) all.front() = make_backend("cpu", threads);
+  while (static_cast<int>(all.size()) < jobs) all.push_back(make_backend(all.front()->name(), threads));
+  return all;
+}
+
+/// As a word of a shell.
+std::string shell_word(const std::string& word) {
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("-_./:=,+%@").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (is_plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+StudyRun::StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> runs, const StudyOptions& options,
+                   const CommonOptions& common, Output& output)
+    : name_(std::move(name)),
+      inquiry_(std::move(inquiry)),
+      runs_(std::move(runs)),
+      options_(options),
+      common_(common),
+      output_(output) {
+  if (options.shard.empty()) return;
+  char rest = 0;
+  const int read = std::sscanf(options.shard.c_str(), "%zu/%zu%c", &shard_, &shards_, &rest);
+  if (read != 2 || shard_ < 1 || shard_ > shards_)
+    throw Error(ExitCode::usage, "--shard " + options.shard + ": expected i/n with i from 1 to n, such as 3/16");
+}
+
+bool StudyRun::list() const {
+  if (!options_.list) return false;
+  std::string command = "afterglow";
+  for (const std::string& word : options_.words) {
+    if (word != "--list") command += " " + shell_word(word);
+  }
+  for (std::size_t i = 1; i <= runs_.size(); ++i)
+    output_.line(command + " --shard " + std::to_string(i) + "/" + std::to_string(runs_.size()));
+  return true;
+}
+
+std::vector<PlannedRun> StudyRun::shard() const {
+  std::vector<PlannedRun> mine;
+  for (std::size_t i = shard_ - 1; i < runs_.size(); i += shards_) mine.push_back(runs_[i]);
+  return mine;
+}
+
+/// Files there are replaced as results come, so the folder must be new or the study's own.
+void StudyRun::require_own_folder() const {
+  bool is_own = fs::is_empty(folder_->path());
+  for (const PlannedRun& run : runs_) {
+    if (fs::exists(folder_->result_file(run)) && !folder_->read(run))
+      throw Error(ExitCode::bad_input, folder_->result_file(run).string() +
+                                           " holds a run with other settings; choose another --out, or "
+                                           "replace it with --force");
+    is_own = is_own || folder_->knows(run);
+  }
+  if (!is_own)
+    throw Error(ExitCode::bad_input, folder_->path().string() +
+                                         " holds files, but none of these runs; choose a folder of its "
+                                         "own with --out, or use this one with --force");
+}
+
+void StudyRun::train(const fs::path& folder) {
+  make_folder(folder);
+  folder_ = std::make_unique<ResultFolder>(folder, inquiry_);
+  const std::vector<PlannedRun> mine = shard();
+  if (!common_.force) require_own_folder();
+  if (common_.force) std::ranges::for_each(mine, [&](const PlannedRun& run) { folder_->forget(run); });
+  const auto backends = make_backends(common_, options_.jobs, mine.size());
+  device_ = backends.front()->name();
+  const Interruption interruption;
+  RecipeRunner runner(
+      inquiry_, mine, *folder_,
+      {[] { return Interruption::wanted(); },
+       [&](double share, const std::string& run) { output_.progress(name_, share, [&] { return run; }); },
+       [&](const std::string& text) { output_.message(text); }});
+  output_.message(std::to_string(mine.size()) + " runs, " + std::to_string(runner.missing()) + " to train · " +
+                  std::to_string(backends.size()) + " side by side · " + backends.front()->description());
+  runner.train(backends);
+  output_.end_progress();
+}
+
+std::vector<RunResult> StudyRun::results() const {
+  std::vector<RunResult> all;
+  for (const PlannedRun& run : runs_) {
+    if (const std::optional<RunResult> result = folder_->read(run)) all.push_back(*result);
+  }
+  return all;
+}
+
+nlohmann::json StudyRun::write_files(
+    const std::function<std::vector<fs::path>(const std::vector<RunResult>&)>& write) const {
+  std::vector<fs::path> files;
+  std::size_t written = 0;
+  for (std::vector<RunResult> all = results(); all.size() != written; all = results()) {
+    files = write(all);
+    written = all.size();
+  }
+  nlohmann::json names = nlohmann::json::array();
+  for (const fs::path& file : files) {
+    names.push_back(file.string());
+    output_.line("written  " + file.string());
+  }
+  if (written < runs_.size())
+    output_.message(std::to_string(runs_.size() - written) + " of " + std::to_string(runs_.size()) +
+                    " runs are still missing; the last shard writes these files with all of them");
+  return names;
+}
+
+void write_study_figures(const std::vector<Figure>& figures, const fs::path& folder, std::vector<fs::path>& written) {
+  std::vector<FigureFormat> formats = {FigureFormat::svg};
+  if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
+  WriteOptions write_options;
+  write_options.overwrite = true;  // the folder is the study's own; its results say how they were made
+  for (const Figure& figure : figures) {
+    const auto files =
+        write_figure(figure, folder / (figure.id + ".svg"), formats, SizePreset::one_column, write_options);
+    written.insert(written.end(), files.begin(), files.end());
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,75 @@
+// `afterglow sweep`: trains one recipe at every place of a grid of its own fields, and writes all results as CSV and
+// figures. Stopped at any time, it goes on where it was.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/command_line.h"
+#include "app/cli/start.h"
+#include "app/cli/study_run.h"
+#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/studies/sweep.h"
+#include "core/engine/training/objective.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "views/figures/sweep_figures.h"
+
+namespace afterglow {
+
+namespace {
+
+std::vector<SweepAxis> axes_of(const SweepOptions& options, const Recipe& recipe) {
+  std::vector<SweepAxis> axes;
+  for (const std::string& text : options.axes) axes.push_back(parse_axis(text));
+  if (options.seeds > 0) axes.push_back(seed_axis(recipe, options.seeds));
+  if (axes.empty())
+    throw Error(ExitCode::usage,
+                "a sweep has axes; give --axis, such as --axis learning_rate=log:1e-4:1e-2:8, or "
+                "--seeds 3");
+  return axes;
+}
+
+MeasureNames measures_of(const Recipe& recipe) {
+  ParameterStore declared;
+  return make_objective(recipe, declared)->measures();
+}
+
+nlohmann::json rows_of(const SweepView& sweep) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const RunResult& result : sweep.results) {
+    nlohmann::json row{{"checksum", result.checksum}};
+    const std::vector<std::size_t> place = place_of(sweep.axes, result.row);
+    for (std::size_t i = 0; i < place.size(); ++i) row[sweep.axes[i].field] = sweep.axes[i].values[place[i]];
+    for (std::size_t m = 0; m < sweep.metrics.size(); ++m) row[sweep.metrics[m].name] = json_number(result.values[m]);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output) {
+  const SavedRun start = starting_run(options.start, common, "tiny");
+  if (start.snapshot) throw Error(ExitCode::usage, "a sweep begins at step 0; give --preset or --recipe");
+  const Recipe& recipe = start.recipe;
+  const Inquiry inquiry = sweep_inquiry(measures_of(recipe), options.enough);
+  SweepView view{recipe.name, axes_of(options, recipe), inquiry.metrics, {}, {}};
+  std::vector<std::size_t> drawn;
+  for (const std::string& name : options.figures) drawn.push_back(find_metric(view.metrics, name));
+  const std::vector<PlannedRun> runs = runs_of(recipe, view.axes, inquiry);
+  StudyRun study(recipe.name, inquiry, runs, options, common, output);
+  if (study.list()) return nlohmann::json::object();
+  const std::filesystem::path folder = options.out.empty() ? std::filesystem::path("sweep") : options.out;
+  output.message("a sweep of " + recipe.name + ": " + recipe.title);
+  study.train(folder);
+  view.recipe = carried_text(recipe);
+  const nlohmann::json files = study.write_files([&](const std::vector<RunResult>& results) {
+    view.results = results;
+    std::vector<std::filesystem::path> written{folder / "sweep.csv"};
+    write_sweep_csv(written.front(), view, runs);
+    write_study_figures(sweep_figures(view, drawn), folder, written);
+    return written;
+  });
+  return {{"sweep", recipe.name}, {"device", study.device()}, {"runs", rows_of(view)}, {"files", files}};
+}
+
+}  // namespace afterglow

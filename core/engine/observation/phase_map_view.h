@@ -1,0 +1,14 @@
+// A phase map as plain values: a sweep over two fields that fills while the window is open.
+#pragma once
+#include "core/engine/observation/sweep_view.h"
+
+namespace afterglow {
+
+struct PhaseMapView {
+  SweepView sweep;
+  std::size_t shown = 0;   ///< the number that is shown as colour, an index into the metrics
+  std::int64_t steps = 0;  ///< of each run
+  std::string x, y;        ///< the axes as they were asked for: "learning_rate=log:1e-4:1e-1:16"
+};
+
+}  // namespace afterglow

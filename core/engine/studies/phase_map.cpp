@@ -1,0 +1,165 @@
+// Which run of a map comes next, and one step of it.
+#include "core/engine/studies/phase_map.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/studies/sweep.h"
+#include "core/engine/training/objective.h"
+#include "core/engine/training/trainer.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/io/number_text.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_cells = 4096;
+constexpr int usual_count = 16;
+constexpr std::size_t usual_metric = 1;  // the accuracy
+constexpr std::int64_t most_steps = 100'000'000;
+
+/// The recipe from which every run begins: what was set at the start belongs to it, what came later does not.
+Recipe beginning_of(Recipe recipe) {
+  std::erase_if(recipe.commands,
+                [](const TimedCommand& timed) { return timed.step > 0 || timed.command.name != "set"; });
+  recipe.shown_step = -1;
+  recipe.probe = {};
+  return recipe;
+}
+
+/// A factor of thirty to both sides, within the setting's range.
+std::string around(const std::string& key, double value, double minimum, double maximum) {
+  const double low = std::max(value / 30, minimum), high = std::min(value * 30, maximum);
+  return key + "=log:" + shortest(low) + ":" + shortest(high) + ":" + std::to_string(usual_count);
+}
+
+std::string usual_x(const Recipe& recipe) { return around("learning_rate", recipe.training.learning_rate, 1e-7, 1); }
+
+/// The first strength of a layer, such as a ridge; of a model without one the decay of the weights.
+std::string usual_y(const Recipe& recipe) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  for (const Setting& setting : Trainer(recipe, *backend).settings()) {
+    const bool is_strength = is_layer_setting(setting.key) && setting.logarithmic && !setting.integer;
+    if (is_strength && setting.value > 0) return around(setting.key, setting.value, setting.minimum, setting.maximum);
+  }
+  return around("weight_decay", std::max(recipe.training.weight_decay, 1e-3), 1e-5, 1);
+}
+
+double number_at(const std::vector<const RunResult*>& finished, std::size_t place, std::size_t metric) {
+  const double value = finished[place]->values[metric];
+  return std::isfinite(value) ? value : 0;
+}
+
+}  // namespace
+
+PhaseMapConfig parse_phase_map(const json& value, const PhaseMapConfig& before) {
+  const std::string where = "phase_map";
+  refuse_unknown_keys(value, {"x", "y", "steps", "result", "open"}, where);
+  PhaseMapConfig config = before;
+  config.x = get_string(value, "x", before.x, where);
+  config.y = get_string(value, "y", before.y, where);
+  config.steps = get_integer(value, "steps", before.steps, 1, most_steps, where);
+  config.result = get_string(value, "result", before.result, where);
+  return config;
+}
+
+json to_json(const PhaseMapConfig& config) {
+  return {{"x", config.x}, {"y", config.y}, {"steps", config.steps}, {"result", config.result}};
+}
+
+std::size_t next_place(const SweepView& sweep, std::size_t metric) {
+  const std::size_t columns = sweep.axes[0].values.size(), rows = sweep.axes[1].values.size();
+  std::vector<const RunResult*> finished(columns * rows, nullptr);
+  for (const RunResult& result : sweep.results) finished[result.row] = &result;
+  std::size_t stride = 1;
+  while (2 * stride < std::max(columns, rows)) stride *= 2;
+  for (; stride > 0; stride /= 2) {
+    std::size_t best = columns * rows;
+    double most = -1;
+    for (std::size_t column = 0; column < columns; column += stride) {
+      for (std::size_t row = 0; row < rows; row += stride) {
+        if (finished[column * rows + row] != nullptr) continue;
+        double low = INFINITY, high = -INFINITY;
+        for (const std::size_t c : {column - std::min(stride, column), column, column + stride}) {
+          for (const std::size_t r : {row - std::min(stride, row), row, row + stride}) {
+            if (c >= columns || r >= rows || finished[c * rows + r] == nullptr) continue;
+            low = std::min(low, number_at(finished, c * rows + r, metric));
+            high = std::max(high, number_at(finished, c * rows + r, metric));
+          }
+        }
+        const double difference = std::max(0.0, high - low);
+        if (difference <= most) continue;
+        most = difference;
+        best = column * rows + row;
+      }
+    }
+    if (best < columns * rows) return best;
+  }
+  return columns * rows;
+}
+
+PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : config_(std::move(config)) {
+  Recipe base = beginning_of(recipe);
+  base.training.steps = config_.steps;
+  if (config_.x.empty()) config_.x = usual_x(base);
+  if (config_.y.empty()) config_.y = usual_y(base);
+  ParameterStore declared;
+  inquiry_ = sweep_inquiry(make_objective(base, declared)->measures(), std::numeric_limits<double>::infinity());
+  if (config_.result.empty()) config_.result = inquiry_.metrics[usual_metric].name;
+  auto view = std::make_shared<PhaseMapView>();
+  view->steps = config_.steps;
+  view->x = config_.x;
+  view->y = config_.y;
+  view->shown = find_metric(inquiry_.metrics, config_.result);
+  view->sweep = {recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
+  if (size_of(view->sweep.axes) > most_cells)
+    throw Error(ExitCode::bad_input, "a map has at most " + std::to_string(most_cells) + " runs; take fewer values");
+  runs_ = runs_of(base, view->sweep.axes, inquiry_);
+  next_ = next_place(view->sweep, view->shown);
+  view_ = std::move(view);
+}
+
+bool PhaseMap::has_runs_of(const PhaseMapConfig& config) const {
+  return config.x == config_.x && config.y == config_.y && config.steps == config_.steps;
+}
+
+void PhaseMap::show(const std::string& result) {
+  auto view = std::make_shared<PhaseMapView>(*view_);
+  view->shown = result.empty() ? usual_metric : find_metric(inquiry_.metrics, result);
+  config_.result = inquiry_.metrics[view->shown].name;
+  view_ = std::move(view);
+}
+
+bool PhaseMap::advance(Backend& backend) {
+  if (is_complete()) return false;
+  if (!now_) now_ = std::make_unique<RecipeRun>(inquiry_, runs_[next_], backend);
+  if (now_->train_step()) return true;
+  auto view = std::make_shared<PhaseMapView>(*view_);
+  view->sweep.results.push_back(now_->result());
+  now_.reset();
+  next_ = next_place(view->sweep, view->shown);
+  view_ = std::move(view);
+  return !is_complete();
+}
+
+Recipe PhaseMap::finished_run(std::int64_t place) const {
+  for (const RunResult& result : view_->sweep.results) {
+    if (static_cast<std::int64_t>(result.row) != place) continue;
+    Recipe recipe = runs_[result.row].recipe;
+    recipe.shown_step = static_cast<std::int64_t>(result.values[find_metric(inquiry_.metrics, "trained")]);
+    return recipe;
+  }
+  throw Error(ExitCode::bad_input, "run " + std::to_string(place) + " of the map has not been trained yet");
+}
+
+bool PhaseMap::holds(const Recipe& recipe) const {
+  const std::string name = hash_of(beginning_of(recipe), inquiry_);
+  return std::ranges::any_of(runs_, [&](const PlannedRun& run) { return run.name == name; });
+}
+
+}  // namespace afterglow

@@ -1,0 +1,106 @@
+// Which run a thread takes next, and what becomes of it.
+#include "core/engine/studies/recipe_runner.h"
+
+#include <chrono>
+#include <thread>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+constexpr std::chrono::milliseconds look_interval{200};  // at runs that other processes have claimed
+}
+
+RecipeRunner::RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs, const ResultFolder& folder,
+                           RunnerHooks hooks)
+    : inquiry_(&inquiry), runs_(std::move(runs)), folder_(&folder), hooks_(std::move(hooks)) {
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    if (folder.read(runs_[i])) continue;
+    missing_.insert(i);
+    total_steps_ += runs_[i].recipe.training.steps;
+  }
+  steps_left_ = total_steps_;
+}
+
+void RecipeRunner::train(std::span<const std::unique_ptr<Backend>> backends) {
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < std::min(backends.size(), missing_.size()); ++i)
+    threads.emplace_back([this, &backend = *backends[i]] { work(backend); });
+  work(*backends.front());
+  for (std::thread& thread : threads) thread.join();
+  if (failure_) std::rethrow_exception(failure_);
+  if (!missing_.empty())
+    throw Error(ExitCode::interrupted, "interrupted, " + std::to_string(missing_.size()) + " of " +
+                                           std::to_string(runs_.size()) +
+                                           " runs are missing; run the same command again, it goes on where it was");
+}
+
+void RecipeRunner::work(Backend& backend) {
+  try {
+    while (!must_stop()) {
+      bool others_work = false;
+      const std::optional<Job> job = next_job(others_work);
+      if (job) {
+        const bool is_finished = train_run(runs_[job->index], backend);
+        const std::lock_guard lock(mutex_);
+        taken_.erase(job->index);
+        if (is_finished) missing_.erase(job->index);
+      } else if (others_work) {
+        std::this_thread::sleep_for(look_interval);
+      } else {
+        return;
+      }
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
+    is_over_ = true;
+  }
+}
+
+/// The first run that nobody trains. `others_work`: there is none now, but other processes hold some.
+std::optional<RecipeRunner::Job> RecipeRunner::next_job(bool& others_work) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = missing_.begin(); at != missing_.end();) {
+    const std::size_t index = *at;
+    const bool is_ours = taken_.contains(index);
+    std::optional<Claim> claim = is_ours ? std::nullopt : Claim::take(folder_->claim_file(runs_[index]));
+    if (!claim) {
+      others_work = others_work || !is_ours;
+      ++at;
+    } else if (folder_->read(runs_[index])) {  // its holder has finished it
+      steps_left_ -= runs_[index].recipe.training.steps;
+      at = missing_.erase(at);
+    } else {
+      taken_.insert(index);
+      return Job{index, std::move(*claim)};
+    }
+  }
+  return std::nullopt;
+}
+
+/// False where it was asked to stop on the way.
+bool RecipeRunner::train_run(const PlannedRun& planned, Backend& backend) {
+  RecipeRun run(*inquiry_, planned, backend, folder_->begun(planned));
+  std::int64_t left = planned.recipe.training.steps - run.step();
+  steps_left_ -= run.step();
+  while (run.train_step()) {
+    if (must_stop()) {
+      folder_->keep(planned, run.snapshot());
+      return false;
+    }
+    --left;
+    const double done = 1.0 - static_cast<double>(--steps_left_) / static_cast<double>(total_steps_);
+    const std::unique_lock lock(mutex_, std::try_to_lock);  // another thread tells: this step need not be told
+    if (lock) hooks_.progress(done, planned.name);
+  }
+  steps_left_ -= left;
+  folder_->write(planned, run.result());
+  if (run.failure().empty()) return true;
+  const std::lock_guard lock(mutex_);
+  hooks_.message(planned.name + ": " + run.failure());
+  return true;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,57 @@
+// The one runner of recipes, for tables and sweeps: several runs side by side, in this process and in others that work
+// in the same folder. What is finished there is not trained again, and what a process leaves that is killed stops
+// nobody.
+#pragma once
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <span>
+
+#include "core/engine/studies/recipe_run.h"
+#include "core/io/claim.h"
+
+namespace afterglow {
+
+/// What a runner asks and tells; from any thread, one call at a time but for the first.
+struct RunnerHooks {
+  std::function<bool()> must_stop;
+  std::function<void(double share, const std::string& run)> progress;
+  std::function<void(const std::string& text)> message;
+};
+
+class RecipeRunner {
+ public:
+  RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs, const ResultFolder& folder, RunnerHooks hooks);
+
+  /// How many runs have no result yet.
+  std::size_t missing() const { return missing_.size(); }
+  /// Trains what has no result yet, one thread for each back end, and waits for runs that other processes have claimed.
+  /// Each run has the bits that it has alone. Throws what the first run that failed threw. Asked to stop, it keeps a
+  /// snapshot of each run that is on its way, from which the next start goes on, and throws Error(interrupted).
+  void train(std::span<const std::unique_ptr<Backend>> backends);
+
+ private:
+  struct Job {
+    std::size_t index;
+    Claim claim;
+  };
+  void work(Backend& backend);
+  std::optional<Job> next_job(bool& others_work);
+  bool train_run(const PlannedRun& planned, Backend& backend);
+  bool must_stop() const { return is_over_ || hooks_.must_stop(); }
+
+  const Inquiry* inquiry_;
+  std::vector<PlannedRun> runs_;
+  const ResultFolder* folder_;
+  RunnerHooks hooks_;
+  std::set<std::size_t> missing_;  // without a result, as far as is known
+  std::set<std::size_t> taken_;    // of these the ones that threads of this process train
+  std::int64_t total_steps_ = 0;
+  std::atomic<std::int64_t> steps_left_ = 0;
+  std::atomic<bool> is_over_ = false;
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace afterglow

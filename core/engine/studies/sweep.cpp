@@ -1,0 +1,223 @@
+// Axes, the runs of their grid, and the file of all results.
+#include "core/engine/studies/sweep.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/training/objective.h"
+#include "core/engine/training/setting_check.h"
+#include "core/engine/training/trainer.h"
+#include "core/io/csv.h"
+#include "core/io/error.h"
+#include "core/io/number_text.h"
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_values = 4096;  // of one axis
+constexpr std::size_t most_runs = 1 << 20;
+constexpr const char* how_to_write =
+    "; an axis is FIELD=a,b,c, FIELD=lin:FIRST:LAST:COUNT or FIELD=log:FIRST:LAST:COUNT";
+
+/// Parts between separators that stand outside of brackets and quotes.
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool is_quoted = false;
+  for (const char c : text) {
+    if (c == '"') is_quoted = !is_quoted;
+    if (!is_quoted) depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (c == separator && depth == 0 && !is_quoted) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+/// Six digits are enough for a place on an axis, and read better than seventeen.
+std::string place_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return shortest(*parse_number(text));
+}
+
+std::vector<std::string> spread(const std::string& spec, bool is_logarithmic, const std::string& where) {
+  const std::vector<std::string> parts = split(spec, ':');
+  std::vector<double> numbers;
+  for (std::size_t i = 1; i < parts.size(); ++i) numbers.push_back(parse_number(parts[i]).value_or(NAN));
+  if (numbers.size() != 3 || std::ranges::any_of(numbers, [](double number) { return !std::isfinite(number); }))
+    throw Error(ExitCode::usage, where + ": expected first, last and count behind " + parts[0] + how_to_write);
+  const double first = numbers[0], last = numbers[1], count = numbers[2];
+  if (!(count >= 1 && count <= static_cast<double>(most_values)) || count != std::floor(count))
+    throw Error(ExitCode::usage, where + ": the count is a whole number from 1 to " + std::to_string(most_values));
+  if (is_logarithmic && !(first > 0 && last > 0))
+    throw Error(ExitCode::usage, where + ": a logarithmic axis has positive ends; write lin: for others");
+  std::vector<std::string> values;
+  for (int i = 0; i < static_cast<int>(count); ++i) {
+    const double share = count > 1 ? i / (count - 1) : 0;
+    values.push_back(
+        place_text(is_logarithmic ? first * std::pow(last / first, share) : first + share * (last - first)));
+  }
+  return values;
+}
+
+bool is_training_setting(const std::string& field) {
+  return std::ranges::any_of(training_settings(), [&](const SettingSpec& spec) { return field == spec.key; });
+}
+
+/// "model.blocks.0.mixer.d_state" and so on: every value in the recipe that is no list or object.
+void add_fields(const json& part, const std::string& path, std::vector<std::string>& fields) {
+  if (!part.is_structured()) {
+    fields.push_back(path);
+    return;
+  }
+  std::size_t index = 0;
+  for (const auto& [key, value] : part.items()) {
+    add_fields(value, path + "." + (part.is_array() ? std::to_string(index) : key), fields);
+    ++index;
+  }
+}
+
+std::vector<std::string> fields_of(const Recipe& recipe, const std::vector<Setting>& settings) {
+  std::vector<std::string> fields;
+  for (const Setting& setting : settings) fields.push_back(setting.key);
+  fields.emplace_back(seed_field);
+  for (const auto& [key, value] : recipe.task.items()) fields.push_back(key);  // may be named without "task."
+  add_fields(recipe.task, "task", fields);
+  add_fields(recipe.model, "model", fields);
+  return fields;
+}
+
+Recipe with(const Recipe& recipe, const std::vector<std::string>& assignments) {
+  json changed = to_json(recipe);
+  for (const std::string& assignment : assignments) apply_assignment(changed, assignment);
+  return parse_recipe(changed, "recipe");
+}
+
+void check_recipe(const Recipe& recipe) {
+  ParameterStore declared;
+  make_objective(recipe, declared);
+}
+
+/// A field that nobody lists may still be one, with a value by default: what reads it knows.
+void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<Setting>& settings) {
+  const std::vector<std::string> fields = fields_of(recipe, settings);
+  const bool is_known = std::ranges::find(fields, axis.field) != fields.end();
+  for (const std::string& value : axis.values) {
+    const std::string where = "--axis " + axis.field;
+    try {
+      const Recipe changed = with(recipe, {axis.field + "=" + value});
+      if (is_layer_setting(axis.field)) check_setting(settings, axis.field, parse_number(value).value_or(NAN));
+      if (!is_training_setting(axis.field)) check_recipe(changed);
+    } catch (const Error& error) {
+      if (is_known) throw Error(error.code(), where + ", value " + in_quotes(value) + ": " + error.what());
+      std::string list;
+      for (const std::string& field : fields) list += (list.empty() ? "" : ", ") + field;
+      const std::string near = did_you_mean(axis.field, fields);
+      throw Error(ExitCode::usage,
+                  where + ": the recipe has no such field" + (near.empty() ? "; there are " + list : near));
+    }
+  }
+}
+
+std::vector<std::string> assignments_at(const std::vector<SweepAxis>& axes, std::size_t row) {
+  const std::vector<std::size_t> place = place_of(axes, row);
+  std::vector<std::string> assignments;
+  for (std::size_t i = 0; i < axes.size(); ++i) assignments.push_back(axes[i].field + "=" + axes[i].values[place[i]]);
+  return assignments;
+}
+
+}  // namespace
+
+SweepAxis parse_axis(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string where = "--axis " + text;
+  if (equals == std::string::npos || equals == 0) throw Error(ExitCode::usage, where + ": no field" + how_to_write);
+  SweepAxis axis{text.substr(0, equals), {}};
+  const std::string spec = text.substr(equals + 1);
+  axis.is_logarithmic = spec.starts_with("log:");
+  if (axis.is_logarithmic || spec.starts_with("lin:")) {
+    axis.values = spread(spec, axis.is_logarithmic, where);
+  } else {
+    axis.values = split(spec, ',');
+  }
+  for (auto value = axis.values.begin(); value != axis.values.end(); ++value) {
+    if (value->empty()) throw Error(ExitCode::usage, where + ": a value is missing" + how_to_write);
+    if (std::find(axis.values.begin(), value, *value) != value)
+      throw Error(ExitCode::usage, where + ": the value " + *value + " stands there twice");
+  }
+  return axis;
+}
+
+SweepAxis seed_axis(const Recipe& recipe, int seeds) {
+  SweepAxis axis{seed_field, {}};
+  for (int i = 0; i < seeds; ++i) axis.values.push_back(std::to_string(recipe.seed + static_cast<std::uint64_t>(i)));
+  return axis;
+}
+
+std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxis>& axes, const Inquiry& inquiry) {
+  std::vector<std::string> fields;
+  std::size_t count = 1;
+  for (const SweepAxis& axis : axes) {
+    if (std::ranges::find(fields, axis.field) != fields.end())
+      throw Error(ExitCode::usage, "--axis " + axis.field + ": this field is an axis already");
+    fields.push_back(axis.field);
+    count *= axis.values.size();
+    if (count > most_runs)
+      throw Error(ExitCode::usage,
+                  "the axes ask for more than " + std::to_string(most_runs) + " runs; take fewer values");
+  }
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  const std::vector<Setting> settings = Trainer(recipe, *backend).settings();
+  for (const SweepAxis& axis : axes) check_axis(recipe, axis, settings);
+  const bool builds_models = !std::ranges::all_of(
+      fields, [](const std::string& field) { return is_training_setting(field) || is_layer_setting(field); });
+  std::vector<PlannedRun> runs;
+  for (std::size_t row = 0; row < count; ++row) {
+    const std::vector<std::string> assignments = assignments_at(axes, row);
+    PlannedRun run{row, with(recipe, assignments), ""};
+    if (builds_models) check_recipe(run.recipe);
+    run.name = hash_of(run.recipe, inquiry);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+std::size_t find_metric(const std::vector<RunMetric>& metrics, const std::string& name) {
+  std::vector<std::string> names;
+  std::string list;
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    if (!name.empty() && metrics[i].name.starts_with(name)) return i;
+    names.push_back(metrics[i].name);
+    list += (list.empty() ? "" : ", ") + metrics[i].name;
+  }
+  throw Error(ExitCode::usage,
+              "no number " + in_quotes(name) + " is measured" + did_you_mean(name, names) + "; there are " + list);
+}
+
+void write_sweep_csv(const std::filesystem::path& path, const SweepView& sweep, const std::vector<PlannedRun>& runs) {
+  std::vector<std::vector<std::string>> places(sweep.axes.size());
+  std::vector<std::vector<double>> values(sweep.metrics.size());
+  std::vector<std::string> names, checksums;
+  for (const RunResult& result : sweep.results) {
+    const std::vector<std::size_t> place = place_of(sweep.axes, result.row);
+    for (std::size_t i = 0; i < place.size(); ++i) places[i].push_back(sweep.axes[i].values[place[i]]);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i].push_back(result.values[i]);
+    names.push_back(runs[result.row].name);
+    checksums.push_back(result.checksum);
+  }
+  std::vector<CsvColumn> columns;
+  for (std::size_t i = 0; i < places.size(); ++i) columns.push_back({sweep.axes[i].field, places[i]});
+  for (std::size_t i = 0; i < values.size(); ++i) columns.push_back({heading_of(sweep.metrics[i]), values[i]});
+  columns.push_back({"checksum", checksums});
+  columns.push_back({"run", names});
+  write_csv(path, columns, Existing::replace_in_folder);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,37 @@
+// Sweeps: the runs of one recipe with some of its fields as axes, and the numbers that are measured of each.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/observation.h"
+#include "core/engine/observation/sweep_view.h"
+#include "core/engine/studies/recipe_run.h"
+
+namespace afterglow {
+
+/// "learning_rate=log:1e-4:1e-2:24", "batch=lin:8:32:4" or a list, "layers.1.ska.K=1,2,4". Throws Error(usage) that
+/// says what is wrong and how an axis is written.
+SweepAxis parse_axis(const std::string& text);
+/// The recipe's seed and those after it.
+SweepAxis seed_axis(const Recipe& recipe, int seeds);
+
+/// All runs of the grid, named by their hashes. Throws Error for a value that its field cannot take, and for a field
+/// that the recipe has not, with the nearest that it has.
+std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxis>& axes, const Inquiry& inquiry);
+
+/// Loss and accuracy at the end, steps to nine answers of ten, half-life of the slowest mode, condition number, whether
+/// training diverged, and how many steps were trained. `enough`: held-out accuracy at which a run ends early.
+Inquiry sweep_inquiry(const MeasureNames& names, double enough);
+/// By its name or the beginning of it. Throws Error(usage) that lists the names.
+std::size_t find_metric(const std::vector<RunMetric>& metrics, const std::string& name);
+
+/// One row a run: the axes, the numbers, the run's hash and checksum.
+void write_sweep_csv(const std::filesystem::path& path, const SweepView& sweep, const std::vector<PlannedRun>& runs);
+
+/// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
+double steps_to_ninety_percent(TrainingRun& run);
+/// Of at most so many steps at the end.
+double mean_of_last_losses(TrainingRun& run, std::size_t most);
+
+}  // namespace afterglow

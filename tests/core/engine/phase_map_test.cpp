@@ -1,0 +1,144 @@
+// The phase map: the order in which it fills, its runs, and that it belongs to no step and stands in nobody's way.
+#include "core/engine/studies/phase_map.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/studies/sweep.h"
+#include "core/engine/training/training_run.h"
+#include "core/io/json_file.h"
+#include "tests/core/engine/small_recipe.h"
+#include "tests/core/io/temporary_folder.h"
+
+namespace afterglow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+SweepView grid(std::size_t columns, std::size_t rows) {
+  SweepView sweep{"small", {{"x", {}}, {"y", {}}}, {{"loss", ""}}, {}, ""};
+  for (std::size_t i = 0; i < columns; ++i) sweep.axes[0].values.push_back(std::to_string(i));
+  for (std::size_t i = 0; i < rows; ++i) sweep.axes[1].values.push_back(std::to_string(i));
+  return sweep;
+}
+
+PhaseMapConfig small_map() { return {"learning_rate=0.001,0.01", "layers.1.ska.ridge=0.001,0.1", 12, ""}; }
+
+TEST(PhaseMap, FillsFromCoarseToFineAndLeavesNothingOut) {
+  SweepView sweep = grid(5, 3);
+  std::vector<std::size_t> order;
+  for (std::size_t next = next_place(sweep, 0); next < 15; next = next_place(sweep, 0)) {
+    order.push_back(next);
+    sweep.results.push_back({next, 7, 0, "", {1.0}, {}});
+  }
+  EXPECT_EQ(std::set<std::size_t>(order.begin(), order.end()).size(), 15u);
+  EXPECT_THAT(std::vector<std::size_t>(order.begin(), order.begin() + 2), ElementsAre(0, 12)) << "four apart";
+  const std::set<std::size_t> first(order.begin(), order.begin() + 6);
+  EXPECT_THAT(first, ElementsAre(0, 2, 6, 8, 12, 14)) << "then two apart";
+}
+
+TEST(PhaseMap, LooksAtBoundariesFirst) {
+  SweepView sweep = grid(9, 1);
+  for (const std::size_t place : {0u, 2u, 4u, 6u, 8u})
+    sweep.results.push_back({place, 7, 0, "", {place < 5 ? 0.0 : 1.0}, {}});
+  EXPECT_EQ(next_place(sweep, 0), 5u) << "between 4 and 6";
+  for (RunResult& result : sweep.results) result.values[0] = result.row == 0 ? std::nan("") : 1.0;
+  EXPECT_EQ(next_place(sweep, 0), 1u) << "a run without an answer differs, too";
+}
+
+TEST(PhaseMap, ItsRunsAreThoseOfTheSweep) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  PhaseMap map(small_recipe(), small_map());
+  EXPECT_TRUE(map.view()->sweep.results.empty());
+  int pieces = 0;
+  while (map.advance(*backend)) ++pieces;
+  EXPECT_GE(pieces, 4 * 12 - 1) << "one step at a time";
+  EXPECT_TRUE(map.is_complete());
+  ASSERT_EQ(map.view()->sweep.results.size(), 4u);
+  Recipe base = small_recipe();
+  base.training.steps = 12;
+  const Inquiry inquiry = sweep_inquiry({}, INFINITY);
+  const std::vector<PlannedRun> runs = runs_of(base, map.view()->sweep.axes, inquiry);
+  for (const RunResult& result : map.view()->sweep.results) {
+    RecipeRun run(inquiry, runs[result.row], *backend);
+    while (run.train_step()) {
+    }
+    EXPECT_EQ(run.result().checksum, result.checksum) << result.row;
+  }
+}
+
+TEST(PhaseMap, OpensAFinishedRunAtItsEnd) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  PhaseMap map(small_recipe(), small_map());
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { map.finished_run(3); }), HasSubstr("not been trained"));
+  while (map.advance(*backend)) {
+  }
+  const Recipe recipe = map.finished_run(3);
+  EXPECT_EQ(recipe.shown_step, 12);
+  TrainingRun run(recipe, *backend, 0);
+  while (run.step() < recipe.shown_step && run.train_step()) {
+  }
+  for (const RunResult& result : map.view()->sweep.results) {
+    if (result.row != 3) continue;
+    EXPECT_EQ(run.trainer().checksum(), result.checksum);
+  }
+  EXPECT_TRUE(map.holds(recipe));
+  EXPECT_FALSE(map.holds(small_recipe()));
+}
+
+TEST(PhaseMap, HasAxesOfItsOwnForEveryKindOfModel) {
+  const PhaseMap usual(small_recipe(), {});
+  EXPECT_THAT(usual.config().x, HasSubstr("learning_rate=log:"));
+  EXPECT_THAT(usual.config().y, HasSubstr("layers.1.ska.ridge=log:"));
+  EXPECT_EQ(usual.view()->sweep.results.size(), 0u);
+  for (const char* preset : {"mqar-attention", "gka-adaptive", "forecast"})
+    EXPECT_NO_THROW(PhaseMap(parse_recipe(find_preset(preset).text, preset), {})) << preset;
+}
+
+TEST(PhaseMap, ShowsAnotherNumberWithoutTrainingAgain) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.choose_phase_map(to_json(small_map()));
+  for (int i = 0; i < 20; ++i) analysed.advance(Analysis::phase_map);
+  ASSERT_EQ(analysed.describe().phase_map->sweep.results.size(), 1u);
+  analysed.choose_phase_map({{"result", "loss"}});
+  EXPECT_EQ(analysed.describe().phase_map->shown, 0u);
+  EXPECT_EQ(analysed.describe().phase_map->sweep.results.size(), 1u);
+  analysed.choose_phase_map({{"steps", 13}});
+  EXPECT_EQ(analysed.describe().phase_map->sweep.results.size(), 0u) << "other runs";
+  EXPECT_THROW(analysed.choose_phase_map({{"x", "learning_rat=1"}}), Error);
+  EXPECT_THROW(analysed.choose_phase_map({{"colour", "loss"}}), Error);
+}
+
+// What is opened from a map shows the map; a training and what is seen of it do not depend on a map beside it.
+TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend), alone({small_recipe(), std::nullopt}, *backend);
+  analysed.choose_phase_map(to_json(small_map()));
+  for (int i = 0; i < 30; ++i) {
+    analysed.advance(Analysis::phase_map);
+    analysed.train_step();
+    alone.train_step();
+  }
+  EXPECT_EQ(analysed.run().trainer().checksum(), alone.run().trainer().checksum());
+  const std::size_t finished = analysed.describe().phase_map->sweep.results.size();
+  ASSERT_GE(finished, 1u);
+  const auto place = static_cast<std::int64_t>(analysed.describe().phase_map->sweep.results[0].row);
+  AnalysedRun opened({analysed.run_of_map(place), std::nullopt}, *backend);
+  opened.take_map(analysed);
+  ASSERT_TRUE(opened.describe().phase_map);
+  EXPECT_EQ(opened.describe().phase_map->sweep.results.size(), finished);
+  AnalysedRun other({small_recipe(), std::nullopt}, *backend);
+  other.take_map(analysed);
+  EXPECT_FALSE(other.describe().phase_map) << "no place of the map";
+  AnalysedRun reopened({opened.run().recipe(), std::nullopt}, *backend);
+  reopened.advance(Analysis::phase_map);
+  EXPECT_EQ(reopened.describe().phase_map->x, small_map().x) << "the recipe carries the axes";
+}
+
+}  // namespace
+}  // namespace afterglow

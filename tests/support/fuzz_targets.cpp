@@ -1,0 +1,147 @@
+// The targets. A reader that takes a path gets the bytes in a file of this process, on a file system in memory where
+// there is one.
+#include "tests/support/fuzz_targets.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "core/engine/training/objective.h"
+#include "core/engine/training/saved_run.h"
+#include "core/io/csv.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/io/safetensors.h"
+
+namespace afterglow {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void hold(bool property, const char* what) {
+  if (!property) throw std::logic_error(what);
+}
+
+/// A file of these bytes, removed at the end.
+class FileOf {
+ public:
+  FileOf(const std::string& bytes, std::string_view extension) {
+    const fs::path memory = "/dev/shm";
+    path_ = (fs::is_directory(memory) ? memory : fs::temp_directory_path()) /
+            ("afterglow_fuzz_" + std::to_string(::getpid()) + std::string(extension));
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
+  ~FileOf() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+bool same_tensors(const TensorFile& a, const TensorFile& b) {
+  if (a.metadata != b.metadata || a.tensors.size() != b.tensors.size()) return false;
+  for (const HostTensor& tensor : a.tensors) {
+    const HostTensor* other = b.find(tensor.name);
+    if (!other || other->type != tensor.type || other->shape != tensor.shape || other->bytes != tensor.bytes)
+      return false;
+  }
+  return true;
+}
+
+void open_safetensors(const std::string& bytes) {
+  const FileOf file(bytes, ".safetensors");
+  const TensorFile read = read_safetensors(file.path());
+  const FileOf place("", ".again.safetensors");
+  write_safetensors(place.path(), read);
+  hold(same_tensors(read, read_safetensors(place.path())), "tensors change when they are written and read again");
+}
+
+void open_recipe(const std::string& bytes) {
+  const Recipe recipe = parse_recipe(bytes, "recipe");
+  const std::string written = to_json(recipe).dump();
+  hold(to_json(parse_recipe(written, "recipe")).dump() == written,
+       "a recipe changes when it is written and read again");
+}
+
+void open_command(const std::string& bytes) {
+  const Command command = parse_command(parse_json(bytes, "command"));
+  const nlohmann::json written{{"name", command.name}, {"value", nlohmann::json::parse(command.value)}};
+  const Command again = parse_command(written);
+  hold(again.name == command.name && again.value == command.value,
+       "a command changes when it is written and read again");
+}
+
+void open_csv(const std::string& bytes) {
+  const CsvTable table = parse_csv(bytes, "table");
+  std::vector<CsvColumn> columns;
+  for (std::size_t c = 0; c < table.columns(); ++c) {
+    std::vector<std::string> texts;
+    for (std::size_t row = 0; row < table.rows(); ++row) texts.emplace_back(table.text(row, c));
+    columns.push_back({table.names()[c], std::move(texts)});
+  }
+  const CsvTable again = parse_csv(format_csv(columns), "table");
+  hold(again.names() == table.names() && again.rows() == table.rows(),
+       "a table changes when it is written and read again");
+  for (std::size_t c = 0; c < table.columns(); ++c) {
+    for (std::size_t row = 0; row < table.rows(); ++row)
+      hold(again.text(row, c) == table.text(row, c), "a cell changes when it is written and read again");
+  }
+}
+
+/// As the program does: the recipe is read, its model is declared, the weights are held against it.
+void open_run(const std::string& bytes, std::string_view extension) {
+  const FileOf file(bytes, extension);
+  const SavedRun saved = open_saved_run(file.path());
+  ParameterStore store;
+  make_objective(saved.recipe, store);
+  if (saved.snapshot) check_weights(*saved.snapshot, store);
+}
+void open_snapshot(const std::string& bytes) { open_run(bytes, ".safetensors"); }
+void open_svg(const std::string& bytes) { open_run(bytes, ".svg"); }
+void open_pdf(const std::string& bytes) { open_run(bytes, ".pdf"); }
+void open_png(const std::string& bytes) { open_run(bytes, ".png"); }
+void open_figure_csv(const std::string& bytes) { open_run(bytes, ".csv"); }
+
+constexpr std::array targets{
+    FuzzTarget{"safetensors", open_safetensors},
+    FuzzTarget{"recipe", open_recipe},
+    FuzzTarget{"command", open_command},
+    FuzzTarget{"csv", open_csv},
+    FuzzTarget{"snapshot", open_snapshot},
+    FuzzTarget{"svg", open_svg},
+    FuzzTarget{"pdf", open_pdf},
+    FuzzTarget{"png", open_png},
+    FuzzTarget{"figure_csv", open_figure_csv},
+};
+
+}  // namespace
+
+std::span<const FuzzTarget> fuzz_targets() { return targets; }
+
+const FuzzTarget& find_fuzz_target(std::string_view name) {
+  std::string names;
+  for (const FuzzTarget& target : targets) {
+    if (target.name == name) return target;
+    names += (names.empty() ? "" : ", ") + std::string(target.name);
+  }
+  throw std::out_of_range("there is no fuzz target '" + std::string(name) + "'; choose one of " + names);
+}
+
+bool opens(const FuzzTarget& target, const std::string& bytes) {
+  try {
+    target.open(bytes);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::bad_input) throw;
+    return false;
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,158 @@
+// Figures of sweeps: means and spreads over seeds, colours over two axes that fill from coarse to fine, and trainings.
+#include "views/figures/sweep_figures.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "core/figure/decimate.h"
+#include "tests/support/sample_observations.h"
+#include "views/figures/phase_map_figures.h"
+#include "views/figures/table_figures.h"
+
+namespace afterglow {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+RunResult result(std::size_t row, double loss, double accuracy) { return {row, 7, 10, "abc", {loss, accuracy}, {}}; }
+
+SweepView one_axis() {
+  SweepView sweep{"small", {{"layers.1.ska.ridge", {"0.1", "1"}, true}, {"seed", {"7", "8"}}}, {}, {}, "{}"};
+  sweep.metrics = {{"loss", "nats"}, {"accuracy", "", true}};
+  sweep.results = {result(0, 1, 0.5), result(1, 3, nan), result(2, 4, 0.25), result(3, 6, 0.75)};
+  return sweep;
+}
+
+std::vector<double> heights(const Series& series) {
+  const CurveView curve(std::get<Line>(series).curve);
+  std::vector<double> y;
+  for (std::size_t i = 0; i < curve.size(); ++i) y.push_back(curve.y(i));
+  return y;
+}
+
+TEST(SweepFigures, OneAxisShowsMeanAndSpreadOverSeeds) {
+  const std::vector<std::size_t> drawn{0, 1};
+  const std::vector<Figure> figures = sweep_figures(one_axis(), drawn);
+  ASSERT_THAT(figures, SizeIs(2));
+  EXPECT_EQ(figures[0].id, "sweep_loss");
+  EXPECT_EQ(figures[0].x.scale, Scale::log);
+  EXPECT_EQ(figures[0].y.unit, "nats");
+  EXPECT_EQ(figures[0].recipe, "{}");
+  EXPECT_THAT(heights(figures[0].series[0]), ElementsAre(2, 5));
+  EXPECT_THAT(heights(figures[0].series[1]), ElementsAre(2 + std::sqrt(2), 5 + std::sqrt(2)));
+  EXPECT_THAT(std::get<Scatter>(figures[0].series.back()).points, SizeIs(4));
+  EXPECT_THAT(heights(figures[1].series[0]), ElementsAre(0.5, 0.5)) << "a run without an answer does not count";
+  EXPECT_THAT(std::get<Scatter>(figures[1].series.back()).points, SizeIs(3));
+}
+
+SweepView map_of(std::vector<RunResult> results) {
+  return {"small", {{"x", {"1", "2", "3"}}, {"y", {"a", "b"}}}, {{"loss", ""}}, std::move(results), ""};
+}
+
+TEST(SweepFigures, AMapHasTheLargestValueOfItsSecondAxisOnTop) {
+  std::vector<RunResult> all;
+  for (std::size_t row = 0; row < 6; ++row) all.push_back(result(row, static_cast<double>(row), 0));
+  const Figure figure = phase_figure(map_of(all), 0);
+  const auto& map = std::get<HeatMap>(figure.series[0]);
+  EXPECT_THAT(map.row_labels, ElementsAre("b", "a"));
+  EXPECT_THAT(map.col_labels, ElementsAre("1", "2", "3"));
+  EXPECT_THAT(std::vector<double>(map.cells.span().begin(), map.cells.span().end()), ElementsAre(1, 3, 5, 0, 2, 4));
+}
+
+TEST(SweepFigures, AMapFillsFromCoarseToFine) {
+  const Figure figure = phase_figure(map_of({result(0, 5, 0), result(4, nan, 0), result(3, 7, 0)}), 0);
+  const std::span<const double> cells = std::get<HeatMap>(figure.series[0]).cells.span();
+  EXPECT_EQ(cells[0], 5) << "place 1 | b has no run; 1 | a stands in for it";
+  EXPECT_EQ(cells[1], 7);
+  EXPECT_TRUE(std::isnan(cells[2])) << "a run without an answer stands in as one without an answer";
+  EXPECT_EQ(cells[3], 5);
+  EXPECT_EQ(cells[4], 5);
+  EXPECT_TRUE(std::isnan(cells[5]));
+  EXPECT_TRUE(std::isnan(std::get<HeatMap>(phase_figure(map_of({}), 0).series[0]).cells[0])) << "nothing yet";
+}
+
+TEST(SweepFigures, TrainingsAreMeansOverSeedsWhereTheyReach) {
+  SweepView sweep = one_axis();
+  sweep.results = {result(0, 1, 0), result(1, 3, 0)};
+  sweep.results[0].sketch = {{10, 20, 30}, {4, 2, 1}, {}, {}};
+  sweep.results[1].sketch = {{10, 15}, {6, 2}, {}, {}};
+  const std::vector<Figure> figures = sweep_figures(sweep, {});
+  ASSERT_THAT(figures, SizeIs(1));
+  EXPECT_EQ(figures[0].id, "sweep_training");
+  ASSERT_THAT(figures[0].series, SizeIs(3)) << "one recipe: mean and two edges";
+  EXPECT_THAT(heights(figures[0].series[0]), ElementsAre(5, 2, 1));
+  EXPECT_EQ(series_name(figures[0].series[0]), "ridge 0.1");
+  sweep.axes[0].values = std::vector<std::string>{"1", "2", "3", "4", "5", "6", "7", "8", "9"};
+  EXPECT_THAT(sweep_figures(sweep, {}), IsEmpty()) << "too many curves to tell apart";
+}
+
+TEST(SweepFigures, MoreThanTwoAxesAreNotDrawn) {
+  SweepView sweep = map_of({});
+  sweep.axes.push_back({"z", {"1", "2"}});
+  const std::vector<std::size_t> drawn{0};
+  EXPECT_THAT(sweep_figures(sweep, drawn), IsEmpty());
+}
+
+TEST(PhaseMapFigures, DotsAreTheFinishedRunsAndCellsAnswerForThem) {
+  const Observation o = samples::mid_training();
+  const PhaseMapView& map = *o.phase_map;
+  CurveStore curves;
+  const std::vector<Figure> figures = phase_map_figures(o, {}, curves);
+  ASSERT_THAT(figures, SizeIs(2));
+  const auto& dots = std::get<Scatter>(figures[0].series[1]);
+  ASSERT_THAT(dots.points, SizeIs(map.sweep.results.size()));
+  EXPECT_EQ(run_of_point(dots.points[1].id), 2);
+  EXPECT_EQ(dots.points[1].y, 0) << "the largest ridge on top";
+  EXPECT_EQ(run_at(map, 0.3, 0.4), 2u);
+  EXPECT_EQ(run_at(map, 1, 0), std::nullopt) << "not finished";
+  EXPECT_EQ(run_of_point("mode 3"), -1);
+  EXPECT_EQ(figures[1].title, place_name(map.sweep.axes, 8)) << "the best run";
+  EXPECT_THAT(figures[1].series, SizeIs(1));
+  EXPECT_THAT(phase_run_figure(map, 5).series, IsEmpty());
+}
+
+TEST(TableFigures, ShowTheTrainingOfEachSeriesAtEachPlace) {
+  TableView table;
+  table.name = "small";
+  table.x_label = "width";
+  table.rows = {{"one", 16, "", {}}, {"two", 16, "", {}}, {"one", 32, "", {}}};
+  table.metrics = {{"accuracy", "", true}};
+  std::vector<RunResult> results{{0, 7, 1, "", {0.5}, {{5, 10}, {3, 1}, {}, {}}},
+                                 {1, 7, 1, "", {0.6}, {{5, 10}, {4, 2}, {}, {}}},
+                                 {2, 7, 1, "", {0.7}, {}}};
+  const std::vector<Figure> figures = table_figures(table, results);
+  ASSERT_THAT(figures, SizeIs(2)) << "a result of an earlier version has no curve";
+  EXPECT_EQ(figures[1].id, "table_small_training_16");
+  EXPECT_THAT(heights(figures[1].series[1]), ElementsAre(4, 2));
+}
+
+TEST(TableFigures, GroupsAreCurvesWithWhatIsPublishedBeside) {
+  TableView table;
+  table.name = "small";
+  table.x_label = "recipe";
+  table.x_names = {"published", "ours"};
+  table.group_label = "length";
+  table.rows = {{"one", 1, "", {}}, {"two", 1, "", {}}};
+  table.metrics = {{"mean", "", true}, {"at 64", "", true, "needle", 64}, {"at 128", "", true, "needle", 128}};
+  table.published = {{"one", {0.25, 0.5, nan}}};
+  const std::vector<RunResult> results{
+      {0, 7, 1, "", {0.5, 0.8, 0.4}, {}}, {0, 8, 1, "", {0.7, 0.6, 0.4}, {}}, {1, 7, 1, "", {0.1, 0.1, 0.2}, {}}};
+  const std::vector<Figure> figures = table_figures(table, results);
+  ASSERT_THAT(figures, SizeIs(2));
+  EXPECT_THAT(heights(figures[0].series[0]), ElementsAre(0.25, 0.6)) << "published, ours";
+  EXPECT_EQ(figures[0].x.ticks.front().label, "published");
+  EXPECT_EQ(figures[1].id, "table_small_group_0_1");
+  EXPECT_EQ(figures[1].title, "needle");
+  ASSERT_THAT(figures[1].series, SizeIs(5)) << "a mean with two edges, a single run, the paper's";
+  EXPECT_THAT(heights(figures[1].series[0]), ElementsAre(0.7, 0.4));
+  EXPECT_EQ(series_name(figures[1].series[4]), "one, paper");
+  EXPECT_THAT(heights(figures[1].series[4]), ElementsAre(0.5)) << "nothing is invented where nothing is published";
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,33 @@
+// The figures of a sweep: a number over one axis with its spread over seeds, or as colours over two; and the training
+// of each recipe, mean and spread over its seeds.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/sweep_view.h"
+#include "core/figure/figure.h"
+
+namespace afterglow {
+
+/// One for each number in `drawn`, an index into the metrics, and one of the training where there are few enough
+/// recipes to tell their curves apart. Numbers over more than two axes are left out.
+std::vector<Figure> sweep_figures(const SweepView& sweep, std::span<const std::size_t> drawn);
+
+/// One number over two axes, while the runs come: where one is still missing, the nearest to its lower left on a
+/// coarser grid stands in its place.
+Figure phase_figure(const SweepView& sweep, std::size_t metric);
+
+/// "learning_rate 0.001, ridge 0.01": the run in this row.
+std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row);
+
+/// A curve in one colour between two dotted ones, a standard deviation above and below it.
+void add_with_spread(const Line& mean, std::span<const double> deviation, Figure& figure);
+/// Adds the loss over the steps of training: the mean of the runs in this row, and their spread.
+void add_training(const std::vector<RunResult>& results, std::size_t row, const std::string& name, int colour,
+                  Figure& figure);
+/// Axes of a figure to which trainings are added.
+Figure training_figure(const std::string& id, const std::string& subtitle, const RunMetric& loss);
+
+}  // namespace afterglow

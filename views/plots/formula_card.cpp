@@ -1,0 +1,102 @@
+// How a card is found.
+#include "views/plots/formula_card.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/figure/math/math_text.h"
+#include "views/plots/families.h"
+
+namespace afterglow {
+
+const std::vector<FormulaCard>& formula_cards() {
+  static const std::vector<FormulaCard> cards = [] {
+    std::vector<FormulaCard> all;
+    for (const auto family : plot_families) all.insert(all.end(), family().cards.begin(), family().cards.end());
+    return all;
+  }();
+  return cards;
+}
+
+const FormulaCard* find_card(std::string_view id) {
+  for (const FormulaCard& card : formula_cards()) {
+    if (card.id == id) return &card;
+  }
+  return nullptr;
+}
+
+const FormulaCard* card_of_axis(const Figure& figure, std::string_view label) {
+  for (const FormulaCard& card : formula_cards()) {
+    if (!label.empty() && std::ranges::count(card.axes, label) > 0) return &card;
+  }
+  return card_of_figure(figure.id);
+}
+
+const FormulaCard* card_of_figure(std::string_view id) {
+  for (;;) {
+    if (const FormulaCard* card = find_card(id)) return card;
+    const std::size_t end = id.rfind('_');
+    if (end == std::string_view::npos) return nullptr;
+    id = id.substr(0, end);
+  }
+}
+
+const FormulaCard* card_of_point(const Figure& figure, std::string_view id) {
+  const FormulaCard* card = find_card(id.substr(0, id.find(' ')));
+  return card ? card : card_of_figure(figure.id);
+}
+
+const FormulaCard* card_of_setting(std::string_view key) {
+  return find_card("setting_" + std::string(key.substr(key.find_last_of(". ") + 1)));
+}
+
+std::string latex_of(std::string_view formula) {
+  struct Sign {
+    std::string_view text, latex;
+  };
+  static constexpr std::array signs{Sign{"⁻¹", "^{-1}"},     Sign{"⁻ᵀ", "^{-\\top}"},
+                                    Sign{"ᵀ", "^{\\top}"},   Sign{"²", "^{2}"},
+                                    Sign{"^½", "^{1/2}"},    Sign{"½", "\\tfrac{1}{2}"},
+                                    Sign{"Σ", "\\sum "},     Sign{"√", "\\sqrt "},
+                                    Sign{"∂", "\\partial "}, Sign{"α", "\\alpha "},
+                                    Sign{"β", "\\beta "},    Sign{"γ", "\\gamma "},
+                                    Sign{"Δ", "\\Delta "},   Sign{"τ", "\\tau "},
+                                    Sign{"ρ", "\\rho "},     Sign{"ω", "\\omega "},
+                                    Sign{"Π", "\\prod "},    Sign{"…", "\\dots "},
+                                    Sign{"₂", "_{2}"},       Sign{"←", "\\leftarrow "},
+                                    Sign{"μ", "\\mu "},      Sign{"ε", "\\varepsilon "},
+                                    Sign{"η", "\\eta "},     Sign{"′", "'"},
+                                    Sign{"λ", "\\lambda "},  Sign{"κ", "\\kappa "},
+                                    Sign{"σ", "\\sigma "},   Sign{"φ", "\\varphi "},
+                                    Sign{"π", "\\pi "},      Sign{"Φ", "\\Phi "},
+                                    Sign{"θ", "\\theta "},   Sign{"Â", "\\hat{A}"},
+                                    Sign{"·", "\\cdot "},    Sign{"−", "-"},
+                                    Sign{"≤", "\\le "},      Sign{"≥", "\\ge "},
+                                    Sign{"×", "\\times "},   Sign{"⟨", "\\langle "},
+                                    Sign{"⟩", "\\rangle "},  Sign{"₊", "_{+}"}};
+  std::string latex;
+  while (!formula.empty()) {
+    const auto sign =
+        std::find_if(signs.begin(), signs.end(), [&](const Sign& s) { return formula.starts_with(s.text); });
+    if (sign != signs.end()) {
+      latex += sign->latex;
+      formula.remove_prefix(sign->text.size());
+    } else if (formula.size() > 1 && (formula[0] == '_' || formula[0] == '^') &&
+               std::isalnum(static_cast<unsigned char>(formula[1]))) {
+      // Everything of a word stands below or above.
+      std::size_t end = 1;
+      while (end < formula.size() && std::isalnum(static_cast<unsigned char>(formula[end]))) ++end;
+      latex += std::string(1, formula[0]) + "{" + std::string(formula.substr(1, end - 1)) + "}";
+      formula.remove_prefix(end);
+    } else if (const auto fraction = fraction_at(formula)) {
+      latex += "\\frac{" + latex_of(fraction->above) + "}{" + latex_of(fraction->below) + "}";
+      formula.remove_prefix(fraction->length);
+    } else {
+      latex += formula[0];
+      formula.remove_prefix(1);
+    }
+  }
+  return latex;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,153 @@
+// Plots and cards of influence over the lag, the memory race, routing and deep profiles.
+#include <array>
+
+#include "views/figures/influence_figures.h"
+#include "views/plots/families.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::array plots{
+    PlotKind{.id = "influence",
+             .title = "Influence tail",
+             .about = "How the influence of a token fades with the lag, beside theory.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = influence_subtitle,
+             .prepare = influence_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {330, 250}},
+    PlotKind{.id = "race",
+             .title = "Memory race",
+             .about = "All layers on one input: tails, recall of a planted token, state and time per token.",
+             .analyses = set_of(Analysis::race),
+             .subtitle = race_subtitle,
+             .prepare = race_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {250, 170}},
+    PlotKind{.id = "routing",
+             .title = "Routing",
+             .about = "What a layer reads, over how many hops, and what it keeps.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = routing_subtitle,
+             .prepare = routing_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {230, 170}},
+    PlotKind{.id = "position_code",
+             .title = "Position code",
+             .about = "The positions that a feedback writes by itself.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = position_code_subtitle,
+             .prepare = position_code_figures,
+             .needs = LayerTrait::feedback},
+    PlotKind{.id = "deep_profiles",
+             .title = "Deep profiles",
+             .about = "Decaying, frozen and increasing influence of 1, 2 and 3 blocks.",
+             .analyses = set_of(Analysis::influence),
+             .subtitle = deep_profiles_subtitle,
+             .prepare = deep_profiles_figures,
+             .needs = LayerTrait::feedback,
+             .needs_model = false},
+};
+
+constexpr std::array cards{
+    FormulaCard{
+        "influence",
+        "Influence tail",
+        "|∂y_t/∂x_τ|₂ over the lag t − τ",
+        "How much an output still depends on an old token. A straight line on log-log axes is a power law, a "
+        "straight line on semi-log axes an exponential. ± is half the 95 % interval; two laws stand where the tail "
+        "does not tell them apart (Akaike's criterion). Dashed: theory with this layer's own numbers. Long dashes: "
+        "the envelope l^−β, β = 1 − γ c₂, where γ c₂ < 1. A click on a layer leaves its theory alone.",
+        "Sessa, definition 3, theorems 8 and 12",
+        nullptr,
+        {"lag"}},
+    FormulaCard{
+        "influence_blocks", "End to end", "|∂y_t/∂x_τ|₂",
+        "Spectral norm of a Jacobian block by reverse passes: exact with a cotangent for every channel, else "
+        "between √(tr A²/tr A) and (tr A²)^¼ for A = J Jᵀ; the dotted lines are these bounds, wider by what the "
+        "sampling of so few cotangents may be off (95 %).",
+        "Sessa, section 4.2.2", nullptr},
+    FormulaCard{
+        "influence_fixed", "Routing held fixed", "|w_tτ|: α_tτ, C_t Π a B_τ, ((I − B)⁻¹ α)_tτ",
+        "The same with the routing frozen: attention weights, the impulse of a state, the feedback's solve, with the "
+        "branch in front of it and alone: (I − B)⁻¹.",
+        "Sessa, section 4.2.1", nullptr},
+    FormulaCard{"race", "Memory race", "lag at which influence falls to 1 %",
+                "Every layer gets the same noise of the run's seed. Who remembers longest stands first, with the bytes "
+                "of state and the milliseconds a token that it costs.",
+                "Sessa, section 4.2; Echo, section 3.5", nullptr},
+    FormulaCard{"race_tails",
+                "All tails",
+                "|∂y_t/∂x_τ| / |∂y_τ+1/∂x_τ|",
+                "Each divided by its own value at lag 1.",
+                "Sessa, definition 3",
+                nullptr,
+                {"share of lag 1"}},
+    FormulaCard{
+        "race_recall",
+        "Recall of the planted token",
+        "nearest mean among four, leaving one context out",
+        "One of four tokens, a cue and a value of its own, is planted among white noise; later the cue stands there "
+        "again. A decoder that has learned from other noise says from the answer which one it was: 1 is perfect "
+        "recall, "
+        "a quarter is guessing.",
+        "this program's own measure",
+        nullptr,
+        {"right answers"}},
+    FormulaCard{
+        "race_cost", "Memory cost", "bytes of state, ms per token",
+        "Of one sequence as long as the race, in float32; the time is the median of single recurrent steps at its end.",
+        "Echo, section 3.5", nullptr},
+    FormulaCard{"routing", "Routing", "s = (I − B)⁻¹ f,  B_tj = γ_t α_tj",
+                "What the layer reads at each token, and for a feedback over how many hops.",
+                "Sessa, eqs. 4, 5, 17 to 20", nullptr},
+    FormulaCard{"routing_weights", "Weights", "y_t = Σ_τ w_tτ v_τ", "Equivalent attention of one head.",
+                "Sessa, eq. 26", nullptr},
+    FormulaCard{"routing_feedback", "Feedback weights", "α_tj = softmax over j < t of q_t·k_j / √D",
+                "One head over the full width, without any position code.", "Sessa, eq. 17", nullptr},
+    FormulaCard{"routing_resolvent", "Resolvent", "(I − B)⁻¹ = Σ_k B^k",
+                "What a unit at τ becomes at t over paths of any number of hops.", "Sessa, eq. 27", nullptr},
+    FormulaCard{"routing_hops", "Hops", "(B^k 1)_T",
+                "Mass that reaches the last token over exactly k hops; all bars add "
+                "to the position code's last value.",
+                "Sessa, eq. 5", nullptr},
+    FormulaCard{
+        "routing_hop_profiles", "Hops over the lag", "(B^k)_t0, Σ_k B^k = (I − B)⁻¹",
+        "What an impulse at token 0 brings to token t over exactly k hops, and over all of them together: the longer "
+        "paths are what makes the tail a power law.",
+        "Sessa, eq. 5 and section 4.2.1", nullptr},
+    FormulaCard{"routing_gain", "Feedback gain", "γ_t = γ_max tanh(γ_b + γ_c·u_t)",
+                "How much of the past returns. The tail is lag^−(1 − γ) for uniform routing.", "Sessa, eq. 18",
+                nullptr},
+    FormulaCard{"routing_decay", "State retention factor", "a_t = exp(−A Δ_t)",
+                "Geometric mean over the heads. A mean rate above 0 is failed freeze time: an exponential tail.",
+                "Sessa, proposition 5", nullptr},
+    FormulaCard{"routing_effective", "Effective number of tokens", "exp(−Σ α log α)",
+                "As many as there are for a diffuse routing, 1 for a sharp one.", "Sessa, definition 4", nullptr},
+    FormulaCard{"routing_spread", "Logit spread", "max − min of the logits of a row",
+                "Bounded in the diffuse regime: then weights are within a factor of 1/t.", "Sessa, definition 4",
+                nullptr},
+    FormulaCard{"position_code", "Position code", "(I − B) s = 1",
+                "The answer of the feedback to a constant signal rises from token to token: an absolute position, "
+                "without any position code. Dashed: 1 + γ/(1−γ) (1 − Γ(t+γ)/(Γ(γ)Γ(t+1))).",
+                "Sessa, corollary I.8", nullptr},
+    FormulaCard{"deep_profiles", "Deep profiles", "lag^(k(1 − β) − 1)",
+                "Transport of an impulse through k blocks of uniform routing with gain 1 − β and profile (t+1)^(1−β): "
+                "one block forgets, two keep, three amplify.",
+                "Sessa, theorem 12", nullptr},
+    FormulaCard{"deep_exponents",
+                "Deep exponents",
+                "k(1 − β) − 1",
+                "Fitted to the Jacobian of k stacked feedback solves from lag 128 to 1,023, by reverse passes. Short "
+                "stacks still bend there: the fit of the recursion beyond lag 10,000 agrees within 0.01. Negative: "
+                "decaying, 0: frozen, positive: increasing.",
+                "Sessa, theorem 12 and corollary 4.8",
+                nullptr,
+                {"exponent", "blocks k"}}};
+
+}  // namespace
+
+PlotFamily influence_plots() { return {plots, cards}; }
+
+}  // namespace afterglow

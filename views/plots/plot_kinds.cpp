@@ -1,0 +1,102 @@
+// Finds plots by name, and stamps their figures.
+#include "views/plots/plot_kinds.h"
+
+#include <algorithm>
+
+#include "views/figures/semantic_colours.h"
+#include "views/plots/families.h"
+
+namespace afterglow {
+
+std::span<const PlotKind> plot_kinds() {
+  static const std::vector<PlotKind> kinds = [] {
+    std::vector<PlotKind> all;
+    for (const auto family : plot_families) all.insert(all.end(), family().plots.begin(), family().plots.end());
+    return all;
+  }();
+  return kinds;
+}
+
+bool fits(const PlotKind& kind, const ModelSummary& model) {
+  const LayerTrait whole = model.is_forecaster ? LayerTrait::series : LayerTrait::tokens;
+  return model.layers.empty() || kind.needs == LayerTraits() || kind.needs.overlaps(whole) ||
+         std::ranges::any_of(model.layers, [&](const LayerSummary& layer) { return shows(layer.kind, kind.needs); });
+}
+
+std::string why_not(const PlotKind& kind) {
+  return kind.needs == LayerTraits() ? "" : "Needs " + words_for(kind.needs) + ".";
+}
+
+const PlotKind* find_plot_kind(std::string_view id) {
+  for (const PlotKind& kind : plot_kinds()) {
+    if (kind.id == id || (!id.empty() && kind.former_id == id)) return &kind;
+  }
+  return nullptr;
+}
+
+std::string_view present_id(std::string_view name) {
+  const PlotKind* kind = find_plot_kind(name);
+  return kind ? kind->id : name;
+}
+
+AnalysisSet analyses_for(std::string_view plot) {
+  const PlotKind* kind = find_plot_kind(plot);
+  return kind ? kind->analyses : all_analyses;
+}
+
+std::string provenance_of(const Observation& o) {
+  std::string line = o.preset.empty() ? "afterglow" : o.preset;
+  line += " · seed " + std::to_string(o.seed) + " · step " + std::to_string(o.step);
+  if (!o.checksum.empty() && o.checksum_step == o.step) line += " · " + o.checksum;
+  // "CPU, 2 threads": a figure is the same for any number of them.
+  if (!o.device.empty()) line += " · " + o.device.substr(0, o.device.find(", "));
+  return line;
+}
+
+namespace {
+
+/// The recipe with what is shown of it, which the window goes to when the figure is opened. As text: the recipe is long
+/// and figures are prepared often.
+std::string carried_recipe(const std::string& recipe, const PlotKind& kind, const Figure& figure,
+                           const Selection& selection) {
+  if (!recipe.ends_with('}')) return recipe;
+  return recipe.substr(0, recipe.size() - 1) + (recipe.size() > 2 ? "," : "") + R"("view":{"panel":")" +
+         std::string(kind.id) + R"(","plot":")" + figure.id + R"(","selection":)" + selection_value(selection) + "}}";
+}
+
+/// The step at which the oldest of the analyses was made that a plot shows.
+std::int64_t step_of(const PlotKind& kind, const Observation& o) {
+  std::int64_t step = o.step;
+  for (std::size_t place = 0; place < analysis_count; ++place) {
+    if ((kind.analyses >> place & 1) != 0 && o.made_at[place] >= 0) step = std::min(step, o.made_at[place]);
+  }
+  return step;
+}
+
+/// "Koopman spectrum · layer 1 ska, head 0 · step 460": what, of what, when.
+std::string heading_of(const PlotKind& kind, const Figure& figure, const Observation& observation) {
+  std::string heading(kind.title);
+  const auto add = [&](const std::string& part) {
+    if (!part.empty() && part != kind.title) heading += " · " + part;
+  };
+  if (figure.title != figure.subject) add(figure.title);
+  if (!kind.needs_model) return heading;
+  add(figure.subject.empty() ? observation.preset : figure.subject);
+  add("step " + grouped_number(step_of(kind, observation)));
+  return heading;
+}
+
+}  // namespace
+
+std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,
+                                     CurveStore& curves) {
+  std::vector<Figure> figures = kind.prepare(observation, selection, curves);
+  for (Figure& figure : figures) {
+    figure.recipe = carried_recipe(observation.recipe, kind, figure, selection);
+    figure.provenance = provenance_of(observation);
+    figure.heading = heading_of(kind, figure, observation);
+  }
+  return figures;
+}
+
+}  // namespace afterglow

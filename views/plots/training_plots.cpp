@@ -1,0 +1,91 @@
+// Plots and cards of the curves of training.
+#include <array>
+
+#include "core/engine/observation/phase_map_view.h"
+#include "core/figure/axis.h"
+#include "views/figures/phase_map_figures.h"
+#include "views/figures/training_figures.h"
+#include "views/plots/families.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string loss_numbers(const Observation& o, const Selection&) {
+  if (o.runs.empty() || o.runs.back().loss.empty()) return "";
+  return "now " + number_text(o.runs.back().loss.back(), 4) +
+         (o.measures.loss_unit.empty() ? "" : " " + o.measures.loss_unit);
+}
+
+std::string accuracy_numbers(const Observation& o, const Selection&) {
+  if (o.runs.empty() || o.runs.back().accuracy.empty()) return "";
+  return "now " + number_text(o.runs.back().accuracy.back(), 4);
+}
+
+std::string phase_map_numbers(const Observation& o, const Selection&) {
+  if (!o.phase_map) return "";
+  return std::to_string(o.phase_map->sweep.results.size()) + " of " + std::to_string(size_of(o.phase_map->sweep.axes)) +
+         " runs";
+}
+
+constexpr std::array plots{
+    PlotKind{.id = "training",
+             .title = "Training",
+             .about = "Accuracy, loss, gradient norms and learning rate of every run.",
+             .analyses = 0,
+             .subtitle = training_subtitle,
+             .prepare = training_figures},
+    PlotKind{.id = "phase_map",
+             .title = "Phase map",
+             .about = "What trainings over two settings come to, from coarse to fine; a click opens one.",
+             .analyses = set_of(Analysis::phase_map),
+             .subtitle = phase_map_subtitle,
+             .prepare = phase_map_figures,
+             .smallest = {260, 200}},
+};
+
+constexpr std::array cards{
+    FormulaCard{
+        "training", "Training", "L = −mean log p(target)",
+        "Loss and accuracy are taken at the answers only; a forecast has its mean squared error and the variance "
+        "that it explains. Curves are smoothed with bias correction, raw values stay behind.",
+        "Echo, section 4", loss_numbers},
+    FormulaCard{
+        "training_accuracy", "Accuracy", "share of answers whose most probable token is right",
+        "The thin curve is each step's batch, the thick one its average, the diamonds are sequences never trained on. "
+        "Of a forecast: 1 − MSE over the mean square of the truth.",
+        "Echo, section 4", accuracy_numbers},
+    FormulaCard{"training_loss", "Loss", "L = −mean log p(target)",
+                "Cross-entropy of the answers; of a forecast the mean squared error.", "Echo, section 4", loss_numbers},
+    FormulaCard{"training_gradient_norm", "Gradient norm", "|∂L/∂θ| of each layer",
+                "Before clipping; the white line is the whole model.", "Echo, appendix J", nullptr},
+    FormulaCard{"training_learning_rate", "Learning rate", "warm-up, then cosine",
+                "Step size of AdamW as it was used in each step.", "Echo, section 4", nullptr},
+    FormulaCard{"held_out",
+                "Held out",
+                "share of right answers on sequences that are never trained on",
+                "Measured now and then on a fixed set; where it stays behind the training curve, the model has learned "
+                "its sequences by heart.",
+                "Echo, section 4",
+                nullptr,
+                {"held out"}},
+    FormulaCard{"step",
+                "Training step",
+                "n = 1, 2, ..",
+                "One batch, one update of the weights.",
+                "AdamW",
+                nullptr,
+                {"step"},
+                "steps"},
+    FormulaCard{
+        "phase_map", "Phase map", "one whole training for each pair of settings",
+        "The colour is what a training from the start with these two settings came to. A dot marks a run that is "
+        "finished; elsewhere the colour is that of a neighbour on a coarser grid, until its own run is there. A "
+        "cell without a colour has no answer. A click on a dot opens that run at its end.",
+        "Afterglow, many runs", phase_map_numbers}};
+
+}  // namespace
+
+PlotFamily training_plots() { return {plots, cards}; }
+
+}  // namespace afterglow
