@@ -43,6 +43,7 @@ const std::vector<Pinned>& pinned() {
       {R"({"kind":"diffuse_mqar"})", 0x2526bfabf5e2dcdaull},
       {R"({"kind":"diffuse_mqar","bindings":"1..8","key_length":1,"lag":"0..20"})", 0xe28f933ede1f01ecull},
       {R"({"kind":"stories"})", 0xc53bc8f7a24950ecull},
+      {R"({"kind":"ids","vocab":50280,"length":37})", 0xe36e3ff14bff01d6ull},
   };
   return all;
 }
