@@ -52,7 +52,9 @@ std::string why_not_yet(const Observation& observation, std::string_view soon) {
 }
 
 std::string why_no_model(const Observation& observation) {
-  if (!observation.model.layers.empty()) return "";
+  const bool is_at_its_start = observation.running && observation.step == 0 && observation.current == 0;
+  if (!observation.model.layers.empty())
+    return is_at_its_start ? "The first look comes with the first step; a large model takes its time." : "";
   return observation.events.empty() ? "The model is being opened; a large one takes some seconds."
                                     : "Nothing is open. Ctrl O shows what there is.";
 }

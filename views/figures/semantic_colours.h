@@ -38,7 +38,8 @@ class LinesOfColour {
 std::string why_no_layer(const Observation& observation, LayerTrait trait);
 /// What a panel says before its first analysis: `soon`, or of a forecaster, which has no tokens to analyse, that.
 std::string why_not_yet(const Observation& observation, std::string_view soon);
-/// Instead of anything else while there is no model: it is being opened, or could not be; empty otherwise.
+/// Instead of anything else while nothing can be there: the model is being opened, could not be, or makes its first
+/// step; empty otherwise.
 std::string why_no_model(const Observation& observation);
 
 /// The label of a layer, or "layer 7" for an index that the model does not have.

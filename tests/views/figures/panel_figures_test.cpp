@@ -494,7 +494,12 @@ TEST(EmptyPanels, SayWhyAndWhatToDo) {
   EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("being opened"));
   o.events.push_back({0, Severity::failure, "the file is damaged"});
   EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("Nothing is open"));
-  EXPECT_EQ(why_no_model(samples::mid_training()), "");
+  Observation started = samples::mid_training();
+  EXPECT_EQ(why_no_model(started), "");
+  started.running = true;
+  started.step = 0;
+  started.current = 0;
+  EXPECT_THAT(why_no_model(started), testing::HasSubstr("first step"));
   o.model.layers = {{"0 mamba2", "layers.0.mixer", "mamba2", "", 10, 0, 0}};
   EXPECT_NE(spectrum_subtitle(o, {}).find("the preset "), std::string::npos) << spectrum_subtitle(o, {});
   o.model.layers.push_back({"1 ska", "layers.1.mixer", "ska", "", 10, 4, 0});
