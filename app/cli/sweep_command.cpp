@@ -17,6 +17,8 @@ namespace afterglow {
 
 namespace {
 
+constexpr std::size_t quality_metric = 1;  // the accuracy, or of a forecaster the variance that it explains
+
 std::vector<SweepAxis> axes_of(const SweepOptions& options, const Recipe& recipe) {
   std::vector<SweepAxis> axes;
   for (const std::string& text : options.axes) axes.push_back(parse_axis(text));
@@ -54,7 +56,8 @@ nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, O
   const Inquiry inquiry = sweep_inquiry(measures_of(recipe), options.enough);
   SweepView view{recipe.name, axes_of(options, recipe), inquiry.metrics, {}, {}};
   std::vector<std::size_t> drawn;
-  for (const std::string& name : options.figures) drawn.push_back(find_metric(view.metrics, name));
+  for (const std::string& name : options.figures)
+    drawn.push_back(name == "accuracy" ? quality_metric : find_metric(view.metrics, name));
   const std::vector<PlannedRun> runs = runs_of(recipe, view.axes, inquiry);
   StudyRun study(recipe.name, inquiry, runs, options, common, output);
   if (study.list()) return nlohmann::json::object();

@@ -229,6 +229,9 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   }
   map.cells = cells;
   for (const std::string& value : axes[0].values) map.col_labels.push_back(value_label(value));
+  // Dots on the map are read by their places on the axes.
+  for (std::size_t i = 0; i < columns; ++i) figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
+  for (std::size_t i = 0; i < rows; ++i) figure.y.ticks.push_back({static_cast<double>(i), map.row_labels[i]});
   figure.series.emplace_back(std::move(map));
   return figure;
 }
