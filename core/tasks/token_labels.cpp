@@ -27,17 +27,18 @@ std::size_t bytes_of(char lead) {
 }
 
 /// Byte-level tokenizers write the bytes 0 to 32 and 127 to 160 as characters from U+0100 on, SentencePiece a space as
-/// U+2581 and a byte as <0x0A>. Of these only spaces and line ends are told apart; the rest stays as it is written.
+/// U+2581 and a byte as <0x0A>. Of these only spaces, tabs and line ends are told apart, by signs that the window's
+/// fonts have; the rest stays as it is written.
 std::string visible(std::string_view character) {
-  if (character == "Ġ" || character == "▁" || character == " ") return "␣";
-  if (character == "Ċ" || character == "\n") return "⏎";
-  if (character == "ĉ" || character == "\t") return "⇥";
-  if (character.size() == 1 && (character[0] < 0x20 || character[0] == 0x7F)) return "·";
+  if (character == "Ġ" || character == "▁" || character == " ") return "·";
+  if (character == "Ċ" || character == "\n") return "↓";
+  if (character == "ĉ" || character == "\t") return "→";
+  if (character.size() == 1 && (character[0] < 0x20 || character[0] == 0x7F)) return "?";
   return std::string(character);
 }
 
 std::string label_of(std::string_view token) {
-  if (token == "<0x0A>") return "⏎";
+  if (token == "<0x0A>") return "↓";
   std::string label;
   std::size_t characters = 0;
   for (std::size_t at = 0; at < token.size(); ++characters) {

@@ -65,10 +65,10 @@ TEST_F(IdsFiles, SayWhereTheyAreWrong) {
 TEST_F(IdsFiles, HaveTheLabelsOfTheirTokenizer) {
   const std::string pairs = put("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"Ġthe": 1, "Ċ": 2, "a": 0,
     "incomprehensible": 3, "beyond": 99}}, "added_tokens": [{"id": 4, "content": "<eos>"}]})");
-  EXPECT_THAT(read_token_labels(pairs, 6), ElementsAre("a", "␣the", "⏎", "incompr…", "<eos>", ""));
+  EXPECT_THAT(read_token_labels(pairs, 6), ElementsAre("a", "·the", "↓", "incompr…", "<eos>", ""));
   const std::string pieces =
       put("pieces.json", R"({"model": {"type": "Unigram", "vocab": [["<unk>", 0], ["▁he", -1.5], ["<0x0A>", -3]]}})");
-  EXPECT_THAT(read_token_labels(pieces, 3), ElementsAre("<unk>", "␣he", "⏎"));
+  EXPECT_THAT(read_token_labels(pieces, 3), ElementsAre("<unk>", "·he", "↓"));
   for (const char* wrong : {"", "[1]", "{}", R"({"model": {"vocab": 7}})"})
     EXPECT_THROW(read_token_labels(put("wrong.json", wrong), 3), Error) << wrong;
 }
