@@ -9,12 +9,17 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "core/engine/training/checkpoint_recipe.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved_run.h"
+#include "core/io/arrays/npy.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors.h"
+#include "core/models/checkpoints/checkpoint.h"
+#include "core/tasks/token_labels.h"
+#include "tests/support/folders.h"
 
 namespace afterglow {
 
@@ -43,6 +48,15 @@ class FileOf {
 
  private:
   fs::path path_;
+};
+
+/// A folder, removed with what lies in it.
+struct Removed {
+  fs::path folder;
+  ~Removed() {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
 };
 
 bool same_tensors(const TensorFile& a, const TensorFile& b) {
@@ -103,6 +117,33 @@ void open_run(const std::string& bytes, std::string_view extension) {
   make_objective(saved.recipe, store);
   if (saved.snapshot) check_weights(*saved.snapshot, store);
 }
+/// The config.json of a folder whose weights are a Mamba-2 model of one block.
+void open_config(const std::string& bytes) {
+  const FileOf place("", ".folder");
+  fs::remove(place.path());
+  fs::create_directory(place.path());
+  std::ofstream(place.path() / "config.json", std::ios::binary) << bytes;
+  fs::copy_file(source_folder() / "tests/fuzz/checkpoint/model.safetensors", place.path() / "model.safetensors");
+  const Removed all{place.path()};
+  const Checkpoint checkpoint(place.path());
+  ParameterStore store;
+  make_objective(checkpoint_recipe(checkpoint), store);
+  checkpoint.check(store);
+}
+
+void open_npy(const std::string& bytes) {
+  const FileOf file(bytes, ".npy");
+  const WholeNumbers read = read_npy_integers(file.path());
+  std::int64_t count = 1;
+  for (const std::int64_t extent : read.shape) count *= extent;
+  hold(count == static_cast<std::int64_t>(read.values.size()), "an array has another number of values than its shape");
+}
+
+void open_tokenizer(const std::string& bytes) {
+  const FileOf file(bytes, ".json");
+  hold(read_token_labels(file.path(), 64).size() == 64, "not every token has a label");
+}
+
 void open_snapshot(const std::string& bytes) { open_run(bytes, ".safetensors"); }
 void open_svg(const std::string& bytes) { open_run(bytes, ".svg"); }
 void open_pdf(const std::string& bytes) { open_run(bytes, ".pdf"); }
@@ -119,6 +160,9 @@ constexpr std::array targets{
     FuzzTarget{"pdf", open_pdf},
     FuzzTarget{"png", open_png},
     FuzzTarget{"figure_csv", open_figure_csv},
+    FuzzTarget{"config", open_config},
+    FuzzTarget{"npy", open_npy},
+    FuzzTarget{"tokenizer", open_tokenizer},
 };
 
 }  // namespace
