@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t most_blocks = 1024;  // of a whole stack
-
 // What a person wants to see of a layer's configuration, in the papers' letters.
 std::string detail_of(const json& config) {
   static const std::vector<std::pair<const char*, const char*>> shown = {
@@ -55,10 +53,10 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   for (const json& entry : config["blocks"]) {
     const std::string here = "model.blocks[" + std::to_string(block) + "]";
     refuse_unknown_keys(entry, {"mixer", "mlp", "repeat"}, here);
-    const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, most_blocks, here);
-    if (block + repeat > most_blocks) {
+    const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, max_blocks, here);
+    if (block + repeat > max_blocks) {
       throw Error(ExitCode::bad_input, here + ": with it there are " + std::to_string(block + repeat) +
-                                           " blocks, and the most is " + std::to_string(most_blocks) +
+                                           " blocks, and the most is " + std::to_string(max_blocks) +
                                            "; make \"repeat\" smaller");
     }
     for (std::int64_t i = 0; i < repeat; ++i, ++block) {

@@ -14,6 +14,9 @@
 
 namespace afterglow {
 
+/// Of a whole stack.
+inline constexpr std::int64_t max_blocks = 1024;
+
 /// One residual branch of the stack: x += layer(norm(x)), or x = layer(x) for a layer that is a whole block.
 struct Branch {
   std::string scope;   ///< "layers.1.ska": prefix of its parameters and captures

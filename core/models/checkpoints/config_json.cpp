@@ -9,6 +9,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/models/model.h"
 
 namespace afterglow {
 
@@ -62,6 +63,10 @@ void ConfigFields::refuse(const char* name, const std::string& why) const {
 
 std::int64_t ConfigFields::integer(const char* name, std::optional<std::int64_t> fallback) const {
   return get_integer(*config_, name, fallback, 1, std::int64_t{1} << 24, where_);
+}
+
+std::int64_t ConfigFields::layers() const {
+  return get_integer(*config_, "num_hidden_layers", std::nullopt, 1, max_blocks, where_);
 }
 
 double ConfigFields::number_in(const json& value, const char* name) const {

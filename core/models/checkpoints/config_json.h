@@ -18,6 +18,8 @@ class ConfigFields {
   const nlohmann::json& fields() const { return *config_; }
 
   std::int64_t integer(const char* name, std::optional<std::int64_t> fallback) const;
+  /// Of the whole model, from num_hidden_layers.
+  std::int64_t layers() const;
   double number(const char* name, double fallback) const;  ///< also infinite
   bool flag(const char* name, bool fallback) const;
   std::string text(const char* name, const char* fallback) const;

@@ -46,7 +46,7 @@ std::map<std::int64_t, json> attention_layers(const ConfigFields& config) {
       config.refuse("attn", "an object with \"layers\" and \"num_heads\" is expected; correct it");
     for (const json& layer : one["layers"]) {
       const std::int64_t index = layer.is_number_integer() ? layer.get<std::int64_t>() : -1;
-      if (index < 0 || index >= config.integer("num_hidden_layers", std::nullopt) || layers.contains(index))
+      if (index < 0 || index >= config.layers() || layers.contains(index))
         config.refuse("attn", "layer " + layer.dump() + " is no layer of the model, or there twice; correct it");
       layers[index] = one;
     }
@@ -104,7 +104,7 @@ ModelPlan plan(const ConfigFields& config) {
   const json mlp{{"kind", "swiglu"}, {"d_ff", mlp_width(config)}};
   const json own = kind->mixer(config);
   const std::map<std::int64_t, json> attention = attention_layers(config);
-  const std::int64_t layers = config.integer("num_hidden_layers", std::nullopt);
+  const std::int64_t layers = config.layers();
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const auto block = static_cast<std::size_t>(layer);
     const auto hybrid = attention.find(layer);

@@ -62,7 +62,7 @@ json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
 }
 
 void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const json& mixer) {
-  const auto count = static_cast<std::size_t>(config.integer("num_hidden_layers", std::nullopt));
+  const auto count = static_cast<std::size_t>(config.layers());
   for (std::size_t i = 0; i < count; ++i) {
     plan.match(i, "mixer_norm.weight", "norm.weight");
     const auto add = [&](bool is_there, const std::string& name) {
