@@ -2,8 +2,8 @@
 #pragma once
 #include <string_view>
 
-#include "views/plots/formula_card.h"
 #include "views/frame.h"
+#include "views/plots/formula_card.h"
 
 namespace afterglow {
 

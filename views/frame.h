@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "views/command_queue.h"
-#include "views/plots/plot_kinds.h"
 #include "views/look.h"
 #include "views/page_state.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 

@@ -17,7 +17,7 @@ struct PlotOptions {
 struct PlotResponse {
   bool hovered = false;
   std::optional<Point> place;  ///< of the pointer, in data units, where it is inside of the axes
-  std::string clicked_point;  ///< id of the dot that was clicked: "mode 3"
+  std::string clicked_point;   ///< id of the dot that was clicked: "mode 3"
   std::string hovered_point;
   std::string switched_point;  ///< id of the dot that was clicked with the right button
   /// The dot that is being dragged, where to in data units, and whether it was let go in this frame.

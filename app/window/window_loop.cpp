@@ -14,8 +14,8 @@
 #include "app/window/screenshot.h"
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
-#include "views/plots/plot_kinds.h"
 #include "views/page/page.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
-// How often and for how much memory the test program asked: to prove that a step in its steady state asks for none, that
-// no kernel keeps a matrix that it should not, and that a damaged file costs no more than its size.
+// How often and for how much memory the test program asked: to prove that a step in its steady state asks for none,
+// that no kernel keeps a matrix that it should not, and that a damaged file costs no more than its size.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "app/cli/bench_publish.h"
-#include "views/plots/plot_kinds.h"
 #include "views/page/page.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {

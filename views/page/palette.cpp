@@ -6,8 +6,8 @@
 #include <optional>
 #include <sstream>
 
-#include "views/plots/plot_kinds.h"
 #include "views/page/page.h"
+#include "views/plots/plot_kinds.h"
 #include "views/text_field.h"
 #include "views/widgets.h"
 

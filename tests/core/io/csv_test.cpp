@@ -8,8 +8,8 @@
 #include <locale>
 #include <random>
 
-#include "tests/support/counted_allocations.h"
 #include "tests/core/io/temporary_folder.h"
+#include "tests/support/counted_allocations.h"
 
 namespace afterglow {
 namespace {

@@ -9,8 +9,8 @@
 #include <limits>
 #include <random>
 
-#include "tests/support/counted_allocations.h"
 #include "tests/core/io/temporary_folder.h"
+#include "tests/support/counted_allocations.h"
 #include "tests/support/folders.h"
 
 namespace afterglow {

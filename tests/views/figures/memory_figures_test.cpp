@@ -8,9 +8,9 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/forecast_figures.h"
-#include "views/plots/plot_kinds.h"
 #include "views/figures/training_figures.h"
 #include "views/figures/trajectory_figures.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {

@@ -10,9 +10,9 @@
 #include "core/figure/axis.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/plots/formula_card.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/spectrum_figures.h"
+#include "views/plots/formula_card.h"
 
 namespace afterglow {
 namespace {

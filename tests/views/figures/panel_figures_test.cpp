@@ -15,13 +15,13 @@
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
-#include "views/plots/plot_kinds.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
 #include "views/figures/token_weights_figures.h"
 #include "views/figures/training_figures.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {
