@@ -78,20 +78,24 @@ TEST_F(Sweep, ShardsTogetherMakeTheWholeWhicheverEndsLast) {
 // What schedulers send before they take a program away.
 TEST_F(Sweep, ASignalSavesSnapshotsAndAsksToBeRunAgain) {
   ASSERT_EQ(run(sweep_ + "alone").code, 0);
-  for (const std::string signal : {"USR1", "TERM"}) {
-    const std::string folder = "stopped_" + signal;
+  // On a busy machine the first run may not have made a step when the signal comes: then there is nothing to save.
+  const auto saves_after = [&](const std::string& signal, const std::string& seconds) {
+    const std::string folder = "stopped_" + signal + "_" + seconds;
     const ProgramResult stopped = run_line("$AFTERGLOW " + sweep_ + folder + " & while ! ls " + folder +
                                                "/*.claim >/dev/null 2>&1; do sleep 0.01; done; "
-                                               "sleep 0.3; kill -" +
-                                               signal + " $!; wait $!",
+                                               "sleep " +
+                                               seconds + "; kill -" + signal + " $!; wait $!",
                                            folder_.path());
     EXPECT_EQ(stopped.code, 130) << stopped.err;
     EXPECT_THAT(stopped.err, HasSubstr("run the same command again"));
-    EXPECT_GE(files(folder, ".safetensors").size(), 1u);
+    const bool is_saved = !files(folder, ".safetensors").empty();
     EXPECT_EQ(run(sweep_ + folder).code, 0);
     EXPECT_EQ(csv(folder), csv("alone"));
     EXPECT_EQ(files(folder, ".safetensors").size(), 0u);
-  }
+    return is_saved;
+  };
+  for (const std::string signal : {"USR1", "TERM"})
+    EXPECT_TRUE(saves_after(signal, "0.3") || saves_after(signal, "0.7") || saves_after(signal, "1.5")) << signal;
 }
 
 TEST_F(Sweep, ListPrintsCommandsThatDoTheWork) {
