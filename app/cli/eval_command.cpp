@@ -49,12 +49,7 @@ std::string padded(std::string text, std::size_t width) {
 
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
-  const SavedRun moment = open_saved_run(options.snapshot);
-  if (!moment.has_weights())
-    throw Error(ExitCode::bad_input, options.snapshot +
-                                         ": eval needs trained weights; give a snapshot (.safetensors) or "
-                                         "the folder of a model");
-  say_notes(moment, output);
+  const SavedRun moment = open_with_weights(options.snapshot, "eval needs trained weights", output);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
   const nlohmann::json config = task_of(options, run->recipe());

@@ -81,12 +81,7 @@ std::vector<std::string> export_formats() {
 }
 
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output) {
-  const SavedRun saved = open_saved_run(options.model);
-  if (!saved.has_weights())
-    throw Error(ExitCode::bad_input, options.model +
-                                         ": export needs weights; give a snapshot (.safetensors) or the "
-                                         "folder of a model");
-  say_notes(saved, output);
+  const SavedRun saved = open_with_weights(options.model, "export needs weights", output);
   const std::unique_ptr<Backend> backend = make_backend("cpu", common.threads);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   make_folder(options.out);

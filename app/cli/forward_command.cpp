@@ -39,12 +39,7 @@ std::vector<float> answer(Trainer& trainer, const TokenIds& ids) {
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   require_free_name(options.out, common);
-  SavedRun saved = open_saved_run(options.model);
-  if (!saved.has_weights())
-    throw Error(ExitCode::bad_input, options.model +
-                                         ": forward needs weights; give a snapshot (.safetensors) or the "
-                                         "folder of a model");
-  say_notes(saved, output);
+  SavedRun saved = open_with_weights(options.model, "forward needs weights", output);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
   if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);

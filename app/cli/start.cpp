@@ -102,6 +102,14 @@ void say_notes(const SavedRun& saved, const Output& output) {
   for (const std::string& note : saved.notes) output.message(note);
 }
 
+SavedRun open_with_weights(const std::string& path, const std::string& need, const Output& output) {
+  SavedRun saved = open_saved_run(path);
+  if (!saved.has_weights())
+    throw Error(ExitCode::bad_input, path + ": " + need + "; give a snapshot (.safetensors) or the folder of a model");
+  say_notes(saved, output);
+  return saved;
+}
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
+#include "core/backend/parallel.h"
 #include "core/engine/studies/recipe_runner.h"
 #include "core/engine/training/saved_run.h"
 #include "core/figure/files/figure_files.h"
@@ -19,8 +19,6 @@ namespace afterglow {
 namespace {
 
 namespace fs = std::filesystem;
-
-int processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 /// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise; on a GPU they take turns.
 std::vector<std::unique_ptr<Backend>> make_backends(const CommonOptions& common, int jobs, std::size_t runs) {

@@ -73,14 +73,15 @@ nlohmann::json table(const TableOptions& asked, const CommonOptions& common, Out
   output.message(table.title + ": " + table.about);
   study.train(folder);
   for (const std::string& line : text_of(table, study.results())) output.line(line);
+  std::vector<RunResult> last;
   const nlohmann::json files = study.write_files([&](const std::vector<RunResult>& results) {
+    last = results;
     std::vector<std::filesystem::path> written{folder / ("table_" + table.name + ".csv")};
     write_table_csv(written.front(), table, results);
     write_study_figures(table_figures(table, results), folder, written);
     return written;
   });
-  return {
-      {"table", table.name}, {"device", study.device()}, {"runs", rows_of(table, study.results())}, {"files", files}};
+  return {{"table", table.name}, {"device", study.device()}, {"runs", rows_of(table, last)}, {"files", files}};
 }
 
 }  // namespace afterglow

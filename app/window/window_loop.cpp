@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "app/window/key_routing.h"
 #include "app/window/picture_clipboard.h"
 #include "app/window/screenshot.h"
+#include "core/backend/parallel.h"
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
 #include "views/page/page.h"
@@ -132,8 +132,7 @@ void WindowLoop::refresh_look() {
 /// Seconds between two frames that show new data.
 double WindowLoop::shortest_frame() const {
   if (!window_.is_software()) return display_interval;
-  const double processors = std::max(1u, std::thread::hardware_concurrency());
-  return std::clamp(frame_cost_ / (software_share * processors), software_interval, slowest_software);
+  return std::clamp(frame_cost_ / (software_share * processors()), software_interval, slowest_software);
 }
 
 /// Returns when a frame is due: after input, for a new observation, or because something asked for one.

@@ -53,8 +53,10 @@ struct ThreadPool::State {
   }
 };
 
+int processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
-  if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (threads <= 0) threads = processors();
   state_->workers.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->serve(); });

@@ -6,6 +6,9 @@
 
 namespace afterglow {
 
+/// How many threads the machine runs at once, at least 1.
+int processors();
+
 class ThreadPool {
  public:
   /// threads <= 0 takes the number of cores. The calling thread works too. The system may grant fewer threads.

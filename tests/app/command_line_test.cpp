@@ -380,7 +380,7 @@ TEST_F(CommandLine, AFullDiskOrReadOnlyFolderLosesNothing) {
 
 TEST_F(CommandLine, InterruptedTrainingSavesAndAnswers130) {
   const ProgramResult result = run("train --recipe small.json --set steps=1000000 --device cpu --no-figures --out out",
-                                   "timeout --foreground --preserve-status -s INT 2");
+                                   "timeout --foreground --preserve-status -s INT 4");
   EXPECT_EQ(result.code, 130) << result.err;
   bool found = false;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out")) {

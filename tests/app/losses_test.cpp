@@ -18,11 +18,10 @@ class Losses : public ProgramTest {};
 
 TEST_F(Losses, WhatTheSystemSendsBeforeTheEndSavesAsCtrlCDoes) {
   for (const std::string signal : {"TERM", "HUP", "USR1"}) {
-    const ProgramResult result =
-        run("train --recipe small.json --set steps=1000000 --device cpu --threads 1 --no-figures --out " + signal,
-            "timeout --foreground --preserve-status -s " + signal + " 1");
+    const ProgramResult result = signalled(
+        "train --recipe small.json --set steps=1000000 --device cpu --threads 1 --no-figures --out " + signal, signal);
     EXPECT_EQ(result.code, 130) << signal << ": " << result.err;
-    EXPECT_THAT(result.err, HasSubstr("--resume " + signal + "/small_seed3_step"));
+    EXPECT_THAT(result.out, HasSubstr("--resume " + signal + "/small_seed3_step"));
     ASSERT_EQ(files(signal, ".safetensors").size(), 1u) << signal;
     EXPECT_GT(read_snapshot(folder_ / signal / files(signal, ".safetensors").front()).step, 0);
   }
@@ -69,8 +68,8 @@ TEST_F(Losses, CommandsOfARecipeAreCheckedBeforeTrainingBegins) {
 TEST_F(Losses, AFullDiskAtTheEndLeavesTheTrainingElsewhere) {
   // A folder in which nothing can be written any more when training has ended.
   const ProgramResult result = run_line(
-      "mkdir out rescue; (sleep 0.5; rmdir out; touch out) & export HOME=$PWD/rescue; cd rescue; "
-      "timeout --foreground --preserve-status -s INT 1.5 $AFTERGLOW train --recipe ../small.json --set steps=1000000 "
+      "mkdir out rescue; (sleep 1; rmdir out; touch out) & export HOME=$PWD/rescue; cd rescue; "
+      "timeout --foreground --preserve-status -s INT 4 $AFTERGLOW train --recipe ../small.json --set steps=1000000 "
       "--device cpu --threads 1 --no-figures --out ../out",
       folder_.path());
   EXPECT_EQ(result.code, 3) << result.err;

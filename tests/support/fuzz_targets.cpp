@@ -31,18 +31,19 @@ void hold(bool property, const char* what) {
   if (!property) throw std::logic_error(what);
 }
 
-/// A file of these bytes, removed at the end.
-class FileOf {
+/// A name of this process; what has it at the end, a file or a folder, is removed.
+class OwnName {
  public:
-  FileOf(const std::string& bytes, std::string_view extension) {
+  explicit OwnName(std::string_view extension) {
     const fs::path memory = "/dev/shm";
     path_ = (fs::is_directory(memory) ? memory : fs::temp_directory_path()) /
             ("afterglow_fuzz_" + std::to_string(::getpid()) + std::string(extension));
-    std::ofstream(path_, std::ios::binary) << bytes;
   }
-  ~FileOf() {
+  OwnName(const OwnName&) = delete;
+  OwnName& operator=(const OwnName&) = delete;
+  ~OwnName() {
     std::error_code ignored;
-    fs::remove(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
   const fs::path& path() const { return path_; }
 
@@ -50,13 +51,11 @@ class FileOf {
   fs::path path_;
 };
 
-/// A folder, removed with what lies in it.
-struct Removed {
-  fs::path folder;
-  ~Removed() {
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-  }
+void put(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+/// A file of these bytes.
+struct FileOf : OwnName {
+  FileOf(const std::string& bytes, std::string_view extension) : OwnName(extension) { put(path(), bytes); }
 };
 
 bool same_tensors(const TensorFile& a, const TensorFile& b) {
@@ -72,7 +71,7 @@ bool same_tensors(const TensorFile& a, const TensorFile& b) {
 void open_safetensors(const std::string& bytes) {
   const FileOf file(bytes, ".safetensors");
   const TensorFile read = read_safetensors(file.path());
-  const FileOf place("", ".again.safetensors");
+  const OwnName place(".again.safetensors");
   write_safetensors(place.path(), read);
   hold(same_tensors(read, read_safetensors(place.path())), "tensors change when they are written and read again");
 }
@@ -119,12 +118,10 @@ void open_run(const std::string& bytes, std::string_view extension) {
 }
 /// The config.json of a folder whose weights are a Mamba-2 model of one block.
 void open_config(const std::string& bytes) {
-  const FileOf place("", ".folder");
-  fs::remove(place.path());
+  const OwnName place(".folder");
   fs::create_directory(place.path());
-  std::ofstream(place.path() / "config.json", std::ios::binary) << bytes;
+  put(place.path() / "config.json", bytes);
   fs::copy_file(source_folder() / "tests/fuzz/checkpoint/model.safetensors", place.path() / "model.safetensors");
-  const Removed all{place.path()};
   const Checkpoint checkpoint(place.path());
   ParameterStore store;
   make_objective(checkpoint_recipe(checkpoint), store);

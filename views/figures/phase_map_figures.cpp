@@ -16,16 +16,22 @@ namespace {
 constexpr std::string_view run_prefix = "run ";
 constexpr std::size_t quality = 1;  // the number by which a run is the best: its accuracy
 
+/// The centre of a run's cell.
+Point cell_of(const PhaseMapView& map, const RunResult& result) {
+  const std::vector<std::size_t> place = place_of(map.sweep.axes, result.row);
+  const std::size_t rows = map.sweep.axes[1].values.size();
+  return {static_cast<double>(place[0]), static_cast<double>(rows - 1 - place[1])};
+}
+
 /// Dots at the centres of cells: where one is missing, the colour is that of a neighbour.
 Scatter finished_runs(const PhaseMapView& map) {
   Scatter dots;
   dots.name = "finished runs";
-  const std::size_t rows = map.sweep.axes[1].values.size();
   for (const RunResult& result : map.sweep.results) {
-    const std::vector<std::size_t> place = place_of(map.sweep.axes, result.row);
+    const Point cell = cell_of(map, result);
     ScatterPoint dot;
-    dot.x = static_cast<double>(place[0]);
-    dot.y = static_cast<double>(rows - 1 - place[1]);
+    dot.x = cell.x;
+    dot.y = cell.y;
     dot.radius = 2.5;
     dot.ink = Role::dim;
     dot.presence = 0.35;
@@ -64,8 +70,9 @@ std::int64_t run_of_point(const std::string& id) {
 }
 
 std::optional<std::size_t> run_at(const PhaseMapView& map, double x, double y) {
-  for (const ScatterPoint& dot : finished_runs(map).points) {
-    if (std::abs(dot.x - x) <= 0.5 && std::abs(dot.y - y) <= 0.5) return static_cast<std::size_t>(run_of_point(dot.id));
+  for (const RunResult& result : map.sweep.results) {
+    const Point cell = cell_of(map, result);
+    if (std::abs(cell.x - x) <= 0.5 && std::abs(cell.y - y) <= 0.5) return result.row;
   }
   return std::nullopt;
 }
@@ -97,7 +104,6 @@ std::vector<Figure> phase_map_figures(const Observation& observation, const Sele
   Figure figure = phase_figure(map->sweep, map->shown);
   figure.id = "phase_map";
   figure.title = "Phase map";
-  figure.subtitle = phase_map_subtitle(observation, {});
   figure.subtitle = phase_map_subtitle(observation, {});
   figure.subject = map->sweep.name;
   figure.labels = LabelPlacement::none;

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 
+#include "core/io/number_text.h"
 #include "views/figures/sweep_figures.h"
 
 namespace afterglow {
@@ -113,9 +113,7 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
     return line;
   };
   for (const RunMetric& metric : table.metrics) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%g", metric.at);
-    if (metric.group == group) figure.x.ticks.push_back({metric.at, text});
+    if (metric.group == group) figure.x.ticks.push_back({metric.at, shortest(metric.at)});
   }
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     if (table.rows[row].x != place.at) continue;

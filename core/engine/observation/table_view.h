@@ -24,7 +24,7 @@ struct TableRow {
   std::vector<std::string> changes;  ///< and what is different, as with --set: "task.bindings=8"
 };
 
-/// What somebody else reports of a series, one number for each metric; NaN where nothing is.
+/// What a paper reports of a series, one number for each metric; NaN where it reports none.
 struct PublishedSeries {
   std::string series;
   std::vector<double> values;

@@ -140,7 +140,7 @@ void ResultFolder::write(const PlannedRun& run, const RunResult& result) const {
                {"curve", to_json(result.sketch)}};
   if (!inquiry_->table.empty()) file["table"] = inquiry_->table;
   write_json(result_file(run), file);
-  std::error_code ignored;  // the result is there, and nobody reads the snapshot any more
+  std::error_code ignored;  // with the result there, no runner reads the snapshot
   std::filesystem::remove(snapshot_file(run), ignored);
 }
 

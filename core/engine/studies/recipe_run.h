@@ -1,5 +1,5 @@
 // One run of a table or a sweep. A run is a pure function of its recipe, so its result is a file that is never made
-// twice: who finds it need not train.
+// twice: a runner that finds it does not train.
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -1,6 +1,6 @@
 // The one runner of recipes, for tables and sweeps: several runs side by side, in this process and in others that work
-// in the same folder. What is finished there is not trained again, and what a process leaves that is killed stops
-// nobody.
+// in the same folder. What is finished there is not trained again, and what a killed process leaves stops no
+// other.
 #pragma once
 #include <atomic>
 #include <exception>

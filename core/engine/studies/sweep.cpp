@@ -105,7 +105,7 @@ void check_recipe(const Recipe& recipe) {
   make_objective(recipe, declared);
 }
 
-/// A field that nobody lists may still be one, with a value by default: what reads it knows.
+/// A field that the recipe does not write out may still be one, with a default: the part that reads it knows.
 void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<Setting>& settings) {
   const std::vector<std::string> fields = fields_of(recipe, settings);
   const bool is_known = std::ranges::find(fields, axis.field) != fields.end();

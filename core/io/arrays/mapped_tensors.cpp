@@ -22,7 +22,7 @@ namespace {
 }
 
 std::span<const std::byte> mapped(const std::filesystem::path& path) {
-  // Without waiting, so that a pipe that nobody writes to is refused at once.
+  // Without waiting, so that a pipe without a writer is refused at once.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) refuse(path, std::string(std::strerror(errno)) + "; check the name and its permissions");
   struct stat status = {};

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A field that both have under the same name, with what it is where nobody says it.
+/// A field that both have under the same name, with its default in each.
 struct Field {
   const char *ours, *theirs;
   json our_default, their_default;

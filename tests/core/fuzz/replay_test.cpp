@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "core/io/atomic_file.h"
 #include "core/random/random.h"
 #include "tests/support/counted_allocations.h"
 #include "tests/support/folders.h"
@@ -28,10 +27,7 @@ std::vector<std::string> corpus_of(const FuzzTarget& target) {
     paths.push_back(entry.path());
   std::ranges::sort(paths);
   std::vector<std::string> files;
-  for (const auto& path : paths) {
-    std::ifstream stream(path, std::ios::binary);
-    files.emplace_back(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
-  }
+  for (const auto& path : paths) files.push_back(read_file(path, std::size_t{1} << 20));
   return files;
 }
 

@@ -8,43 +8,16 @@
 #include <numeric>
 #include <set>
 
-#include "core/layers/host_values.h"
-#include "core/layers/layer_kind.h"
-#include "core/random/random.h"
+#include "tests/core/layers/captured_small_layer.h"
 
 namespace afterglow {
 namespace {
 
 constexpr int width = 32, tokens = 13;
 
-/// A small layer of a kind in float64 at its start values, captured over one random sequence.
-struct CapturedSmallLayer {
-  explicit CapturedSmallLayer(const LayerKind& kind)
-      : backend(make_cpu_backend(1)),
-        arena(*backend),
-        tape(*backend, arena),
-        layer(kind.make(small_layer_config(kind, width), ParameterScope(store, "layer"))),
-        read(tape, *backend) {
-    store.allocate_values(*backend, DType::f64);
-    store.initialise(5);
-    std::vector<double> x;
-    Random random(3);
-    for (int i = 0; i < tokens * width; ++i) x.push_back(random.normal());
-    tape.begin(false);
-    tape.set_capturing(true);
-    const Tape::Scope scope(tape, "layer");
-    layer->forward(tape, tape.constant(to_device(tape, {1, tokens, width}, DType::f64, x)), {});
-    tape.set_capturing(false);
-  }
-  CapturedLayer captured() const { return {*layer, read, "layer", tokens}; }
-
-  std::unique_ptr<Backend> backend;
-  ParameterStore store;
-  Arena arena;
-  Tape tape;
-  std::unique_ptr<Layer> layer;
-  CaptureReader read;
-};
+CapturedSmallLayer captured(const LayerKind& kind) {
+  return {kind.name, small_layer_config(kind, width), tokens, width};
+}
 
 class EveryKind : public testing::TestWithParam<LayerKind> {};
 
@@ -74,7 +47,7 @@ TEST_P(EveryKind, MakesWhatItSays) {
 
 TEST_P(EveryKind, ShowsEveryGateThatItCaptures) {
   const LayerKind& kind = GetParam();
-  const CapturedSmallLayer small(kind);
+  const CapturedSmallLayer small = captured(kind);
   const CapturedLayer layer = small.captured();
   std::vector<double> sums = layer.values("log_decay_cumsum");  // [T,H]
   const auto heads = static_cast<std::size_t>(layer.heads());
@@ -106,7 +79,7 @@ TEST_P(EveryKind, ShowsEveryGateThatItCaptures) {
 TEST_P(EveryKind, ShowsWhatATokenLeavesOfItsState) {
   const LayerKind& kind = GetParam();
   if (!kind.readers.state_modes) GTEST_SKIP() << "its state has no known modes";
-  const CapturedSmallLayer small(kind);
+  const CapturedSmallLayer small = captured(kind);
   const CapturedLayer layer = small.captured();
   for (int head = 0; head < layer.heads(); ++head) {
     const std::vector<std::complex<double>> modes = kind.readers.state_modes(layer, head);
@@ -137,7 +110,7 @@ TEST_P(EveryKind, ShowsWhatATokenLeavesOfItsState) {
 }
 
 TEST(LayerKinds, ModesOfMamba3TurnWithItsKeys) {
-  const CapturedSmallLayer small(*find_layer_kind("mamba3"));
+  const CapturedSmallLayer small = captured(*find_layer_kind("mamba3"));
   const auto modes = find_layer_kind("mamba3")->readers.state_modes(small.captured(), 0);
   EXPECT_GT(modes.size(), 1u);
   EXPECT_TRUE(std::ranges::any_of(modes, [](const auto& mode) { return std::abs(mode.imag()) > 1e-6; }));
@@ -154,7 +127,7 @@ TEST(LayerTraits, HaveWords) {
 TEST_P(EveryKind, SolvesTheSystemsThatItShows) {
   const LayerKind& kind = GetParam();
   if (!kind.readers.systems) GTEST_SKIP() << "solves none";
-  const CapturedSmallLayer small(kind);
+  const CapturedSmallLayer small = captured(kind);
   const std::vector<int> asked{1, 5, tokens - 1};
   std::vector<int> seen;
   kind.readers.systems(small.captured(), asked, [&](int, int token, const RidgeProblem& problem) {
@@ -173,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, EveryKind, testing::ValuesIn(layer_kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
 TEST(LayerKinds, GlaShowsTheMeanOfItsChannels) {
-  const CapturedSmallLayer small(*find_layer_kind("gla"));
+  const CapturedSmallLayer small = captured(*find_layer_kind("gla"));
   for (const HeadGate& gate : gates_of_log_decay(small.captured())) EXPECT_EQ(gate.channels, 16);
 }
 

@@ -5,9 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
-#include "core/layers/host_values.h"
-#include "core/layers/layer_kind.h"
-#include "core/random/random.h"
+#include "tests/core/layers/captured_small_layer.h"
 
 namespace afterglow {
 namespace {
@@ -18,22 +16,8 @@ constexpr int tokens = 11, width = 12;
 
 /// What head answers by its token weights, beside what it answered: the largest difference.
 double largest_difference(const char* kind, const json& config, double skip) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  ParameterStore store;
-  const std::unique_ptr<Layer> layer = make_layer(kind, config, ParameterScope(store, "layer"));
-  store.allocate_values(*backend, DType::f64);
-  store.initialise(5);
-  Arena arena(*backend);
-  Tape tape(*backend, arena);
-  std::vector<double> x;
-  Random random(3);
-  for (int i = 0; i < tokens * width; ++i) x.push_back(random.normal());
-  tape.begin(false);
-  tape.set_capturing(true);
-  const Tape::Scope scope(tape, "layer");
-  layer->forward(tape, tape.constant(to_device(tape, {1, tokens, width}, DType::f64, x)), {});
-  const CaptureReader read(tape, *backend);
-  const CapturedLayer captured{*layer, read, "layer", tokens};
+  const CapturedSmallLayer small(kind, config, tokens, width);
+  const CapturedLayer captured = small.captured();
   double worst = 0;
   for (int head = 0; head < captured.heads(); ++head) {
     const WeightMatrix weights = readers_of(kind).token_weights(captured, head);
