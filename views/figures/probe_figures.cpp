@@ -76,6 +76,13 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   const int head = std::clamp(selection.head, 0, static_cast<int>(shown->weights.size()) - 1);
   figure.subtitle = layer_name(observation, shown->layer) + " · head " + std::to_string(head);
   const std::vector<float> after = weight_row(*shown, head, token);
+  if (token >= shown->tokens) {
+    figure.x.range = figure.y.range = Range{0, 1};
+    figure.x.ticks = figure.y.ticks = {{0, ""}};
+    figure.text_labels.push_back(
+        {0.5, 0.5, "weights reach to token " + std::to_string(shown->tokens - 1), Role::dim, Anchor::middle});
+    return figure;
+  }
   const bool has_ghosts = probe.is_edited() && trained && trained->layer == shown->layer;
   const std::vector<float> before = has_ghosts ? weight_row(*trained, head, token) : std::vector<float>{};
   Bars bars;

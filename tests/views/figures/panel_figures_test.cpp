@@ -512,5 +512,26 @@ TEST(EmptyPanels, SayWhyAndWhatToDo) {
   }
 }
 
+TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
+  Observation o = samples::mid_training();
+  auto weights = std::make_shared<TokenWeights>(*o.token_weights);
+  weights->tokens = 4;
+  for (std::vector<float>& head : weights->weights) head.resize(16);
+  o.token_weights = weights;
+  CurveStore curves;
+  const auto contributions = [&](int token) {
+    Selection selection;
+    selection.token = token;
+    for (Figure& figure : find_plot_kind("probe")->prepare(o, selection, curves)) {
+      if (figure.id == "probe_sources") return std::move(figure);
+    }
+    return Figure{};
+  };
+  EXPECT_TRUE(contributions(3).text_labels.empty());
+  const Figure beyond = contributions(4);
+  ASSERT_EQ(beyond.text_labels.size(), 1u);
+  EXPECT_NE(beyond.text_labels[0].text.find("token 3"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace afterglow
