@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <set>
 
@@ -16,6 +17,7 @@
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
 #include "views/figures/power_filter_figures.h"
+#include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
@@ -531,6 +533,17 @@ TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
   const Figure beyond = contributions(4);
   ASSERT_EQ(beyond.text_labels.size(), 1u);
   EXPECT_NE(beyond.text_labels[0].text.find("token 3"), std::string::npos);
+}
+
+TEST(ProbeFigures, SmallProbabilitiesAreSeen) {
+  const auto limit = [](double largest) {
+    return probability_limit({"", {{0, largest}, {1, largest / 2, std::numeric_limits<double>::quiet_NaN()}}});
+  };
+  EXPECT_EQ(limit(0.7), 1);
+  EXPECT_EQ(limit(0.1), 1);
+  EXPECT_DOUBLE_EQ(limit(0.03), 0.1);
+  EXPECT_DOUBLE_EQ(limit(2e-5), 1e-4);
+  EXPECT_EQ(limit(0), 1);
 }
 
 }  // namespace
