@@ -121,6 +121,13 @@ void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--seed", start.seed, "Another seed")->check(CLI::Range(std::int64_t{0}, largest_seed));
 }
 
+void add_saves(CLI::App& command, SaveInterval& saves) {
+  command.add_option("--save-minutes", saves.minutes, "Minutes of training that a kill may cost, 0: all [10]")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--save-steps", saves.steps, "Steps of training that a kill may cost, 0: all [0]")
+      ->check(CLI::NonNegativeNumber);
+}
+
 void add_train(CLI::App& app, TrainOptions& options) {
   CLI::App* command = add_command(app, "train", "Train; writes snapshot, metrics, recipe and figures", train_examples);
   add_start(*command, options.start);
@@ -130,6 +137,7 @@ void add_train(CLI::App& app, TrainOptions& options) {
   command->add_option("--until", options.until, "Stop after this step; the schedule stays")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--out", options.out, "Folder for the results [out]");
+  add_saves(*command, options.saves);
   command->add_flag("!--no-figures", options.figures, "Write no figures");
   command->add_flag("!--no-title", options.titles, "Figures without a title, for pages with captions");
   command->add_flag("--follow", options.follow, "JSON lines on stdout: one a step, the result as the last");
@@ -217,6 +225,7 @@ void add_study(CLI::App& command, StudyOptions& options) {
                   "their time]")
       ->check(CLI::Range(1, 1024));
   command.add_option("--shard", options.shard, "i/n: only every n-th run from the i-th on; the folder is shared");
+  add_saves(command, options.saves);
   command.add_flag("--list", options.list, "Print one command for each run instead of training");
   command.add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
 }

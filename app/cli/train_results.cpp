@@ -116,6 +116,31 @@ void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, cons
                                 way_on(path) + (error.code() == ExitCode::no_gpu ? " --device cpu" : ""));
 }
 
+SavesOnTheWay::SavesOnTheWay(const TrainOptions& options, std::int64_t step, Output& output)
+    : folder_(options.out), schedule_(options.saves, step), output_(output) {}
+
+void SavesOnTheWay::after_step(const TrainingRun& run) {
+  if (!schedule_.is_due(run.step())) return;
+  try {
+    const Snapshot snapshot = run.snapshot();
+    const std::string name = snapshot_stem(snapshot.recipe, snapshot.step) + ".safetensors";
+    written_.push_back(write_safetensors(folder_ / name, snapshot.file, Existing::keep));
+  } catch (const Error& error) {
+    output_.message("no snapshot of step " + std::to_string(run.step()) + ": " + error.what() + ". Training goes on");
+    return;
+  }
+  if (written_.size() <= 2) return;
+  std::error_code ignored;
+  fs::remove(written_.front(), ignored);
+  written_.erase(written_.begin());
+}
+
+void SavesOnTheWay::remove() {
+  std::error_code ignored;
+  for (const fs::path& path : written_) fs::remove(path, ignored);
+  written_.clear();
+}
+
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
                            const CommonOptions& common, const Interruption& interruption) {
   TrainingRun& run = analysed.run();
