@@ -157,7 +157,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   SavesOnTheWay saves(options, run.step(), output);
   const Ending ending = train_and_show(analysed, until, interruption, saves, options, common, output);
   const TrainResults results = write_results(analysed, ending.curves, options, common, interruption);
-  saves.remove();
+  saves.remove(run);
   const auto require_end = [&] {
     interruption.check("at step " + std::to_string(run.step()) +
                        ", which is saved; go on with: afterglow train --resume " + results.snapshot.string());

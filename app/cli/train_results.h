@@ -24,14 +24,15 @@ std::filesystem::path write_or_rescue(const Snapshot& snapshot, const std::files
 [[noreturn]] void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, const CommonOptions& common,
                                     const Error& error);
 
-/// Snapshots of a training on its way, the last two: what a kill or a power cut leaves to go on from.
+/// Snapshots of a training on its way, the last two: what a kill or a power cut leaves to go on from. They are marked
+/// in their metadata, so that the end of the training also removes what killed processes left of it.
 class SavesOnTheWay {
  public:
   SavesOnTheWay(const TrainOptions& options, std::int64_t step, Output& output);
   /// Writes one where it is due. Where that fails, a message says so and the training goes on.
   void after_step(const TrainingRun& run);
-  /// Removes them: the end's snapshot has been written.
-  void remove();
+  /// Removes those that the run has come through: its end's snapshot has been written.
+  void remove(const TrainingRun& run) const;
 
  private:
   std::filesystem::path folder_;

@@ -43,6 +43,12 @@ TEST_F(Losses, AKilledTrainingGoesOnFromItsLastSnapshot) {
           std::to_string(last) + ".safetensors" + until + "resumed");
   EXPECT_EQ(parsed(resumed)["checksum"], parsed(run(long_training + until + "whole"))["checksum"]);
   EXPECT_EQ(files("whole", ".safetensors").size(), 1u) << "the end's snapshot replaces those on the way";
+  const std::string own = folder_ / "killed/small_seed3_step3.safetensors";
+  std::filesystem::copy_file(folder_ / "whole" / files("whole", ".safetensors")[0], own);
+  run("train --device cpu --threads 1 --no-figures --quiet --resume killed/small_seed3_step" + std::to_string(last) +
+      ".safetensors --until " + std::to_string(last + 7) + " --out killed");
+  EXPECT_EQ(files("killed", ".safetensors").size(), 2u)
+      << "what the killed process left is gone, a person's file is not";
 }
 
 TEST_F(Losses, SignalsThatWereIgnoredStayIgnored) {
