@@ -16,7 +16,10 @@ RecipeRunner::RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs,
                            SaveInterval saves, RunnerHooks hooks)
     : inquiry_(&inquiry), runs_(std::move(runs)), folder_(&folder), saves_(saves), hooks_(std::move(hooks)) {
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    if (folder.read(runs_[i])) continue;
+    if (folder.read(runs_[i])) {
+      folder.tidy(runs_[i]);
+      continue;
+    }
     missing_.insert(i);
     total_steps_ += runs_[i].recipe.training.steps;
   }

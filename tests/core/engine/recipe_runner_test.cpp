@@ -117,6 +117,15 @@ TEST_F(Runner, WhatAKilledProcessSavedOnTheWayIsNotTrainedAgain) {
   EXPECT_EQ(results_.read(runs[0])->checksum, checksum_alone(runs[0].recipe));
 }
 
+TEST_F(Runner, WhatIsLeftBesideAResultIsRemoved) {
+  const std::vector<PlannedRun> runs = small_runs(1);
+  train(runs, 1);
+  put("run_0.safetensors", "killed before it removed this");
+  put("run_0.claim", "");
+  EXPECT_EQ(train(runs, 1), 0);
+  EXPECT_EQ(names(), std::vector<std::string>{"run_0.json"});
+}
+
 TEST_F(Runner, ASnapshotOfAnotherRecipeOrADamagedOneIsPassedOver) {
   std::vector<PlannedRun> runs = small_runs(1);
   EXPECT_THROW(train(runs, 1, 5), Error);
