@@ -12,6 +12,7 @@
 #include "core/engine/observation/probe_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
+#include "core/figure/ranges.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
@@ -44,6 +45,13 @@ Observation run_of(const std::vector<double>& loss) {
   run.marks = {{2, "rate 1 → 2"}};
   o.runs = {run};
   return o;
+}
+
+TEST(TrainingFigures, TheLearningRateIsShownFromZeroOn) {
+  CurveStore curves;
+  const auto figures = training_figures(run_of({1e-4, 9.9999e-5, 9.9995e-5}), {}, curves);
+  EXPECT_EQ(figures[3].id, "training_learning_rate");
+  EXPECT_LE(figure_ranges(figures[3], {}).y.low, 0);
 }
 
 TEST(TrainingFigures, RawCurveHoldsTheVeryValuesAtTheirSteps) {
