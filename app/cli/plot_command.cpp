@@ -10,6 +10,7 @@
 #include "core/engine/session/analysed_run.h"
 #include "core/figure/decimate.h"
 #include "core/figure/files/figure_files.h"
+#include "core/figure/summary.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/plots/plot_kinds.h"
@@ -203,6 +204,7 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
           {"step", observation.step},
           {"checksum", observation.checksum},
           {"curves", say_curves(figure, output)},
+          {"summary", summary_of(figure)},
           {"files", written}};
 }
 

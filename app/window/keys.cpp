@@ -23,6 +23,7 @@ constexpr std::array values{
     ChordValue{"Shift+Y", "axis_scale", R"({"axis": "y"})"},
     ChordValue{"Ctrl+Shift+E", "export", R"({"all": true})"},
     ChordValue{"Ctrl+C", "copy", R"({"what": "picture"})"},
+    ChordValue{"Ctrl+Alt+C", "copy", R"({"what": "words"})"},
     ChordValue{"1", "maximise", R"({"number": 1})"},
     ChordValue{"2", "maximise", R"({"number": 2})"},
     ChordValue{"3", "maximise", R"({"number": 3})"},

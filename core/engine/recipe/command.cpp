@@ -179,7 +179,7 @@ constexpr std::array table{
     CommandSpec{"hints", window, "Show hints again", "", R"({"on": true})",
                 "The two hints of a first start, until what they ask for is done."},
     CommandSpec{
-        "copy", window, "Copy", "Ctrl+C Ctrl+Shift+C", R"({"what": "setup"})",
+        "copy", window, "Copy", "Ctrl+C Ctrl+Shift+C Ctrl+Alt+C", R"({"what": "setup"})",
         "Copies a plot as picture ({\"what\": \"picture\", \"plot\": \"training_loss\"}), a set-up line, a panel as "
         "command ({\"what\": \"command\", \"panel\": \"spectrum\"}) or a formula ({\"what\": \"formula\", \"card\": "
         "\"mode\"}); without a value the command of what is under the mouse."},
