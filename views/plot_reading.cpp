@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/engine/observation/influence_view.h"
 #include "core/figure/decimate.h"
@@ -81,6 +82,14 @@ std::string place_text(const Axis& axis, double at, int digits) {
   return number_text(at, digits);
 }
 
+/// A row or column of a map: its name, behind its number where some have the same name, as tokens do.
+std::string place_text(const std::vector<std::string>& names, int index) {
+  const std::string number = std::to_string(index);
+  if (static_cast<std::size_t>(index) >= names.size()) return number;
+  const std::string& name = names[static_cast<std::size_t>(index)];
+  return std::set(names.begin(), names.end()).size() < names.size() ? number + " " + name : name;
+}
+
 bool speaks_for_itself(const Series& series) {
   const auto* line = std::get_if<Line>(&series);
   return !line || !line->is_quiet;
@@ -144,14 +153,9 @@ std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y) {
     if (!map) continue;
     const auto cell = heat_cell_at(*map, x, y);
     if (!cell || (map->nan_is_blank && std::isnan(cell->value))) return {};
-    const auto place = [](int index, const std::vector<std::string>& names) {
-      const std::string number = std::to_string(index);
-      return static_cast<std::size_t>(index) < names.size() ? number + " " + names[static_cast<std::size_t>(index)]
-                                                            : number;
-    };
     return {{map->name, number_text(cell->value, 4), Role::text, true},
-            {figure.y.label, place(cell->row, map->row_labels), Role::faint, false},
-            {figure.x.label, place(cell->col, map->col_labels), Role::faint, false}};
+            {figure.y.label, place_text(map->row_labels, cell->row), Role::faint, false},
+            {figure.x.label, place_text(map->col_labels, cell->col), Role::faint, false}};
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/cli/output.h"
+#include "core/engine/training/save_schedule.h"
 
 namespace afterglow {
 
@@ -30,6 +31,7 @@ struct TrainOptions {
   StartOptions start;
   std::int64_t until = -1;  ///< stop after this step; the schedule stays that of the recipe
   std::filesystem::path out = "out";
+  SaveInterval saves;
   bool figures = true, titles = true, follow = false;
 };
 struct EvalOptions {
@@ -74,9 +76,10 @@ struct ExportOptions {
 /// Of the commands that train many runs in a folder of their own.
 struct StudyOptions {
   std::filesystem::path out;
-  int seeds = 0;                   ///< runs of each recipe; 0: as many as the study says
-  int jobs = 0;                    ///< runs side by side; 0: one for each processor, one on a GPU
-  std::string shard;               ///< "3/16": every sixteenth run, from the third on
+  int seeds = 0;      ///< runs of each recipe; 0: as many as the study says
+  int jobs = 0;       ///< runs side by side; 0: one for each processor, one on a GPU
+  std::string shard;  ///< "3/16": every sixteenth run, from the third on
+  SaveInterval saves;
   bool list = false;               ///< print a command for each run instead of training
   std::vector<std::string> words;  ///< of the command line, for `list`
 };

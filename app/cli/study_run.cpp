@@ -104,7 +104,7 @@ void StudyRun::train(const fs::path& folder) {
   device_ = backends.front()->name();
   const Interruption interruption;
   RecipeRunner runner(
-      inquiry_, mine, *folder_,
+      inquiry_, mine, *folder_, options_.saves,
       {[] { return Interruption::wanted(); },
        [&](double share, const std::string& run) { output_.progress(name_, share, [&] { return run; }); },
        [&](const std::string& text) { output_.message(text); }});

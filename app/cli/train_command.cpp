@@ -39,12 +39,13 @@ void print_step(const TrainingRun& run) {
 }
 
 /// Trains to the step `last`, an interruption or a step that was not finite.
-void train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption, bool follow,
-                 const std::function<void()>& show) {
+void train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption, SavesOnTheWay& saves,
+                 bool follow, const std::function<void()>& show) {
   while (analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted()) {
     const bool finite = analysed.train_step();
     show();
     if (!finite) return;
+    saves.after_step(analysed.run());
     if (follow) print_step(analysed.run());
   }
 }
@@ -66,7 +67,7 @@ void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
 }
 
 /// Trains to the run's end, which a command of the recipe may move, or to the step `until`; shows how far it is.
-Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interruption& interruption,
+Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interruption& interruption, SavesOnTheWay& saves,
                       const TrainOptions& options, const CommonOptions& common, Output& output) {
   TrainingRun& run = analysed.run();
   const auto start = std::chrono::steady_clock::now();
@@ -78,7 +79,7 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interrupt
   const std::string name = run.recipe().name;
   Ending ending;
   try {
-    train_until(analysed, until, interruption, options.follow, [&] {
+    train_until(analysed, until, interruption, saves, options.follow, [&] {
       const std::int64_t last = std::min(until, run.trainer().config().steps);
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
@@ -153,8 +154,10 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
                  std::to_string(recipe.seed) + " · " + backend->description());
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
-  const Ending ending = train_and_show(analysed, until, interruption, options, common, output);
+  SavesOnTheWay saves(options, run.step(), output);
+  const Ending ending = train_and_show(analysed, until, interruption, saves, options, common, output);
   const TrainResults results = write_results(analysed, ending.curves, options, common, interruption);
+  saves.remove(run);
   const auto require_end = [&] {
     interruption.check("at step " + std::to_string(run.step()) +
                        ", which is saved; go on with: afterglow train --resume " + results.snapshot.string());

@@ -85,6 +85,17 @@ std::vector<fs::path> rescue_folders() {
   return folders;
 }
 
+constexpr const char* on_the_way = "on_the_way";  ///< in the metadata of a snapshot that the end's one replaces
+
+bool is_on_the_way_of(const TrainingRun& run, const fs::path& path) {
+  try {
+    const Snapshot saved = read_snapshot(path);
+    return saved.file.metadata.contains(on_the_way) && saved.step <= common_step(saved.recipe, run.recipe());
+  } catch (const Error&) {
+    return false;  // a file of others
+  }
+}
+
 std::string way_on(const fs::path& snapshot) { return "go on with: afterglow train --resume " + snapshot.string(); }
 
 }  // namespace
@@ -114,6 +125,37 @@ void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, cons
   const fs::path path = write_or_rescue(*kept, options.out, common);
   throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) + " is kept; " +
                                 way_on(path) + (error.code() == ExitCode::no_gpu ? " --device cpu" : ""));
+}
+
+SavesOnTheWay::SavesOnTheWay(const TrainOptions& options, std::int64_t step, Output& output)
+    : folder_(options.out), schedule_(options.saves, step), output_(output) {}
+
+void SavesOnTheWay::after_step(const TrainingRun& run) {
+  if (!schedule_.is_due(run.step())) return;
+  try {
+    Snapshot snapshot = run.snapshot();
+    snapshot.file.metadata[on_the_way] = "true";
+    const std::string name = snapshot_stem(snapshot.recipe, snapshot.step) + ".safetensors";
+    written_.push_back(write_safetensors(folder_ / name, snapshot.file, Existing::keep));
+  } catch (const Error& error) {
+    output_.message("no snapshot of step " + std::to_string(run.step()) + ": " + error.what() + ". Training goes on");
+    return;
+  }
+  if (written_.size() <= 2) return;
+  std::error_code ignored;
+  fs::remove(written_.front(), ignored);
+  written_.erase(written_.begin());
+}
+
+void SavesOnTheWay::remove(const TrainingRun& run) const {
+  const std::string stem = snapshot_stem(run.recipe(), 0);
+  const std::string_view beginning = std::string_view(stem).substr(0, stem.size() - 1);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(beginning) && name.ends_with(".safetensors") && is_on_the_way_of(run, entry.path()))
+      fs::remove(entry.path(), ignored);
+  }
 }
 
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,

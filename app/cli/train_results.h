@@ -24,6 +24,23 @@ std::filesystem::path write_or_rescue(const Snapshot& snapshot, const std::files
 [[noreturn]] void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, const CommonOptions& common,
                                     const Error& error);
 
+/// Snapshots of a training on its way, the last two: what a kill or a power cut leaves to go on from. They are marked
+/// in their metadata, so that the end of the training also removes what killed processes left of it.
+class SavesOnTheWay {
+ public:
+  SavesOnTheWay(const TrainOptions& options, std::int64_t step, Output& output);
+  /// Writes one where it is due. Where that fails, a message says so and the training goes on.
+  void after_step(const TrainingRun& run);
+  /// Removes those that the run has come through: its end's snapshot has been written.
+  void remove(const TrainingRun& run) const;
+
+ private:
+  std::filesystem::path folder_;
+  SaveSchedule schedule_;
+  Output& output_;
+  std::vector<std::filesystem::path> written_;  ///< the older one first
+};
+
 /// Writes the step that the run is at and the curves of the whole training. When the system wishes an end, figures are
 /// left out: they can be made of the snapshot.
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,

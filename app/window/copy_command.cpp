@@ -1,10 +1,11 @@
-// Ctrl+C: a plot as a picture; Ctrl+Shift+C: the present moment as a line for a shell, a panel as the command that
-// writes it. A formula for LaTeX.
+// Ctrl+C: a plot as a picture; Ctrl+Alt+C: in words; Ctrl+Shift+C: the present moment as a line for a shell, a panel as
+// the command that writes it. A formula for LaTeX.
 #include <nlohmann/json.hpp>
 
 #include "app/window/window_commands.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/figure/files/page_writer.h"
+#include "core/figure/summary.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/formula_cards.h"
@@ -74,6 +75,11 @@ void copy_plot(CommandContext& context, const Figure& figure) {
   add_note(context.page, Severity::info, "Picture of " + figure.title + " copied.", context.time);
 }
 
+void copy_words(CommandContext& context, const Figure& figure) {
+  context.actions.copy_text(summary_of(figure));
+  add_note(context.page, Severity::info, figure.title + " copied in words.", context.time);
+}
+
 }  // namespace
 
 void run_copy(CommandContext& context, const Command& command) {
@@ -82,10 +88,11 @@ void run_copy(CommandContext& context, const Command& command) {
   const std::string hovered = context.page.maximised.empty() ? context.page.hovered_panel : context.page.maximised;
   const std::string panel = get_string(value, "panel", hovered, where);
   const std::string usual = panel.empty() ? "setup" : "command";
-  std::string what = get_choice(value, "what", {"setup", "command", "formula", "picture"}, usual, where);
-  if (what == "picture") {
+  std::string what = get_choice(value, "what", {"setup", "command", "formula", "picture", "words"}, usual, where);
+  if (what == "picture" || what == "words") {
     const std::string plot = get_string(value, "plot", context.page.hovered_plot, where);
-    if (const Figure* figure = meant_figure(context, plot)) return copy_plot(context, *figure);
+    if (const Figure* figure = meant_figure(context, plot))
+      return what == "words" ? copy_words(context, *figure) : copy_plot(context, *figure);
     if (value.contains("plot")) throw Error(ExitCode::bad_input, "there is no plot \"" + plot + "\"");
     what = usual;
   }

@@ -27,6 +27,30 @@ TEST_F(Losses, WhatTheSystemSendsBeforeTheEndSavesAsCtrlCDoes) {
   }
 }
 
+TEST_F(Losses, AKilledTrainingGoesOnFromItsLastSnapshot) {
+  const std::string long_training =
+      "train --recipe small.json --set steps=1000000 --device cpu --threads 1 --no-figures --quiet --save-steps 5";
+  EXPECT_EQ(signalled(long_training + " --out killed", "KILL", 23).code, 137);
+  std::int64_t last = 0;
+  for (const std::string& name : files("killed", ".safetensors"))
+    last = std::max(last, read_snapshot(folder_ / "killed" / name).step);
+  EXPECT_GE(last, 20);
+  const std::vector<std::string> kept = files("killed", ".safetensors");
+  EXPECT_TRUE(kept.size() == 2 || kept.size() == 3) << "3: killed before the oldest one was removed";
+  const std::string until = " --json --until " + std::to_string(last + 7) + " --out ";
+  const ProgramResult resumed =
+      run("train --device cpu --threads 1 --no-figures --quiet --resume killed/small_seed3_step" +
+          std::to_string(last) + ".safetensors" + until + "resumed");
+  EXPECT_EQ(parsed(resumed)["checksum"], parsed(run(long_training + until + "whole"))["checksum"]);
+  EXPECT_EQ(files("whole", ".safetensors").size(), 1u) << "the end's snapshot replaces those on the way";
+  const std::string own = folder_ / "killed/small_seed3_step3.safetensors";
+  std::filesystem::copy_file(folder_ / "whole" / files("whole", ".safetensors")[0], own);
+  run("train --device cpu --threads 1 --no-figures --quiet --resume killed/small_seed3_step" + std::to_string(last) +
+      ".safetensors --until " + std::to_string(last + 7) + " --out killed");
+  EXPECT_EQ(files("killed", ".safetensors").size(), 2u)
+      << "what the killed process left is gone, a person's file is not";
+}
+
 TEST_F(Losses, SignalsThatWereIgnoredStayIgnored) {
   const ProgramResult result = run_line(
       "trap '' HUP INT; $AFTERGLOW train --recipe small.json --set steps=2000 --device cpu --threads 1 --no-figures "

@@ -26,12 +26,12 @@ class ProgramTest : public testing::Test {
   ProgramResult train(const std::string& more, const std::string& before = "") {
     return run("train --recipe small.json --device cpu --threads 1 --no-figures --out out " + more, before);
   }
-  /// A training that gets a signal other than INT when it has made a step, however busy the machine is.
-  ProgramResult signalled(const std::string& training, const std::string& signal) {
+  /// A training that gets a signal other than INT when it has made so many steps, however busy the machine is.
+  ProgramResult signalled(const std::string& training, const std::string& signal, int steps = 1) {
     return run_line("rm -f seen; $AFTERGLOW " + training +
-                        " --follow > seen & until [ -s seen ] || ! kill -0 $!; do sleep 0.01; "
-                        "done; kill -" +
-                        signal + " $!; wait $!; code=$?; cat seen; exit $code",
+                        " --follow > seen & until [ -e seen ] && [ $(wc -l < seen) -ge " + std::to_string(steps) +
+                        " ] || ! kill -0 $!; do sleep 0.01; done; kill -" + signal +
+                        " $!; wait $!; code=$?; cat seen; exit $code",
                     folder_.path());
   }
   /// The object on stdout.

@@ -307,6 +307,14 @@ TEST_F(WindowCommandsTest, CopyGivesThePictureOfAPlotOrSaysWhyNot) {
   EXPECT_NE(page.notes.back().text.find("install a helper"), std::string::npos);
 }
 
+TEST_F(WindowCommandsTest, APlotIsCopiedInWords) {
+  std::string text;
+  actions.copy_text = [&](const std::string& copied) { text = copied; };
+  run("copy", R"({"what": "words", "plot": "training_loss"})");
+  EXPECT_TRUE(text.starts_with("Loss")) << text;
+  EXPECT_NE(text.find(" falls from "), std::string::npos) << text;
+}
+
 TEST_F(WindowCommandsTest, ColoursAreLockedAtARangeOrAtWhatIsShown) {
   ShownPlot shown;
   shown.panel = shown.plot = "token_weights";

@@ -23,6 +23,14 @@ Point cell_of(const PhaseMapView& map, const RunResult& result) {
   return {static_cast<double>(place[0]), static_cast<double>(rows - 1 - place[1])};
 }
 
+/// In the middle of a map that has no colours yet.
+TextLabel first_run_note(const PhaseMapView& map) {
+  const std::vector<SweepAxis>& axes = map.sweep.axes;
+  const auto middle = [&](std::size_t axis) { return (static_cast<double>(axes[axis].values.size()) - 1) / 2; };
+  return {middle(0), middle(1), "each run: " + grouped_number(map.steps) + " steps, in spare time", Role::dim,
+          Anchor::middle};
+}
+
 /// Dots at the centres of cells: where one is missing, the colour is that of a neighbour.
 Scatter finished_runs(const PhaseMapView& map) {
   Scatter dots;
@@ -107,7 +115,10 @@ std::vector<Figure> phase_map_figures(const Observation& observation, const Sele
   figure.subtitle = phase_map_subtitle(observation, {});
   figure.subject = map->sweep.name;
   figure.labels = LabelPlacement::none;
-  if (!map->sweep.results.empty()) figure.series.emplace_back(finished_runs(*map));
+  if (map->sweep.results.empty())
+    figure.text_labels.push_back(first_run_note(*map));
+  else
+    figure.series.emplace_back(finished_runs(*map));
   std::vector<Figure> figures;
   figures.push_back(std::move(figure));
   if (const RunResult* best = best_run(*map)) figures.push_back(phase_run_figure(*map, best->row));

@@ -32,7 +32,6 @@ Figure answer_figure(const ProbeView& probe, int token) {
   figure.labels = LabelPlacement::none;
   figure.x.label = "next token";
   figure.y.label = "probability";
-  figure.y.range = Range{0, 1.04};
   Bars bars;
   bars.name = "probability";
   for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
@@ -43,6 +42,7 @@ Figure answer_figure(const ProbeView& probe, int token) {
     figure.x.ticks.push_back({x, probe_label(probe, answer.tokens[i])});
   }
   if (!bars.bars.empty()) figure.x.range = Range{-0.6, static_cast<double>(bars.bars.size()) - 0.4};
+  figure.y.range = Range{0, 1.04 * probability_limit(bars)};
   figure.series.emplace_back(std::move(bars));
   return figure;
 }
@@ -76,6 +76,13 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   const int head = std::clamp(selection.head, 0, static_cast<int>(shown->weights.size()) - 1);
   figure.subtitle = layer_name(observation, shown->layer) + " · head " + std::to_string(head);
   const std::vector<float> after = weight_row(*shown, head, token);
+  if (token >= shown->tokens) {
+    figure.x.range = figure.y.range = Range{0, 1};
+    figure.x.ticks = figure.y.ticks = {{0, ""}};
+    figure.text_labels.push_back(
+        {0.5, 0.5, "weights reach to token " + std::to_string(shown->tokens - 1), Role::dim, Anchor::middle});
+    return figure;
+  }
   const bool has_ghosts = probe.is_edited() && trained && trained->layer == shown->layer;
   const std::vector<float> before = has_ghosts ? weight_row(*trained, head, token) : std::vector<float>{};
   Bars bars;
@@ -93,6 +100,12 @@ Figure sources_figure(const Observation& observation, const Selection& selection
 }
 
 }  // namespace
+
+double probability_limit(const Bars& bars) {
+  double largest = 0;
+  for (const Bar& bar : bars.bars) largest = std::fmax(largest, std::fmax(bar.value, bar.before));
+  return largest > 0 && largest < 0.1 ? std::pow(10, std::ceil(std::log10(largest))) : 1;
+}
 
 const ProbedHead* probed_head(const Observation& observation, const HeadSpectrum& head) {
   if (!observation.probe) return nullptr;

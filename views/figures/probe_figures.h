@@ -20,6 +20,9 @@ std::vector<Figure> probe_figures(const Observation& observation, const Selectio
 const ProbedHead* probed_head(const Observation& observation, const HeadSpectrum& head);
 /// The selected head, with interventions where there are any; nullptr without a spectrum.
 const HeadSpectrum* seen_head(const Observation& observation, const Selection& selection);
+/// Upper end of an axis of probabilities: 1, or the power of ten above the largest where all are below 0.1, as they are
+/// over a large vocabulary.
+double probability_limit(const Bars& bars);
 /// Place of the token that is asked: the selected one, else the last with a target, else the last; -1 without a probe.
 int asked_token(const Observation& observation, const Selection& selection);
 /// "v3", or "#7" for a token without a label.

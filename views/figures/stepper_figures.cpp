@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
+#include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
@@ -99,7 +100,6 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
   figure.subtitle = "most probable next tokens";
   figure.x.label = "next token";
   figure.y.label = "probability";
-  figure.y.range = Range{0, 1.0};
   figure.labels = LabelPlacement::none;
   const TokenStep& step = trace.steps[token];
   const int target = token < trace.tokens.size() ? trace.tokens[token].target : -1;
@@ -114,6 +114,7 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
     figure.x.ticks.push_back({static_cast<double>(i), token_text(trace, step.top_tokens[i])});
   }
   figure.x.range = Range{-0.6, std::max(1.0, static_cast<double>(shown)) - 0.4};
+  figure.y.range = Range{0, probability_limit(bars)};
   figure.series.emplace_back(std::move(bars));
   return figure;
 }

@@ -212,6 +212,8 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
   Selection unsmoothed = selection;
   unsmoothed.smoothing = unsmoothed.window = 0;
   add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
+  // From zero on: the first steps of a slow decay would look like a fall.
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   add_marks(figure, observation);
   return figure;
 }

@@ -91,6 +91,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
     items.push_back(item("Export this plot", "Ctrl+E", "export", {{"plot", plot->plot}}));
     items.push_back(
         item("Export its numbers", "", "export", {{"plot", plot->plot}, {"formats", json::array({"csv"})}}));
+    items.push_back(item("Copy in words", "Ctrl+Alt+C", "copy", {{"what", "words"}, {"plot", plot->plot}}));
     add_plot_items(frame, menu, *plot, items);
   }
   const std::vector<Figure>& figures = frame.figures.figures(*panel->kind, frame.observation, frame.state.selection);

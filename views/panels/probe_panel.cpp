@@ -15,6 +15,7 @@ namespace afterglow {
 namespace {
 
 constexpr int max_chip_rows = 3;
+constexpr double plot_height = 120;  ///< that a plot with axes and title takes
 
 std::string edit_key(int token) { return "token " + std::to_string(token); }
 
@@ -47,12 +48,14 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
   if (press.clicked) frame.commands.send("select", {{"token", std::int64_t{next}}});
 }
 
-/// Chips in up to three rows around the asked token; returns the height used.
+/// Chips in up to three rows around the asked token, in fewer where the plots would lose their axes; returns the height
+/// used.
 double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& area) {
   const double pitch = frame.px(27), height = frame.px(23), line = height + frame.px(7);
   const int columns = std::max(1, static_cast<int>(area.width / pitch));
   const int tokens = static_cast<int>(probe.tokens.size());
-  const int rows = std::clamp((tokens + columns - 1) / columns, 1, max_chip_rows);
+  const int room = std::clamp(static_cast<int>((area.height - frame.px(plot_height)) / line), 1, max_chip_rows);
+  const int rows = std::clamp((tokens + columns - 1) / columns, 1, room);
   const int most = rows * columns;
   const int first = std::clamp(asked - most / 2, 0, std::max(0, tokens - most));
   FigureCanvas canvas = frame.look.canvas();
@@ -92,8 +95,9 @@ double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& a
 void draw_probe(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const int asked = asked_token(frame.seen(), frame.state.selection);
   if (asked < 0 || area.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, area);
-  const double chips = draw_chips(frame, *frame.seen().probe, asked,
-                                  {area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), 0});
+  const double chips =
+      draw_chips(frame, *frame.seen().probe, asked,
+                 {area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), area.height});
   const double top = chips + frame.px(6);
   draw_figure_grid(frame, panel, figures, {area.x, area.y + top, area.width, area.height - top});
 }

@@ -8,6 +8,7 @@
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/checksum.h"
+#include "core/io/claim.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
@@ -159,6 +160,13 @@ std::optional<Snapshot> ResultFolder::begun(const PlannedRun& run) const {
 
 void ResultFolder::keep(const PlannedRun& run, const Snapshot& snapshot) const {
   write_snapshot(snapshot_file(run), snapshot);
+}
+
+void ResultFolder::tidy(const PlannedRun& run) const {
+  if (!std::filesystem::exists(claim_file(run)) && !std::filesystem::exists(snapshot_file(run))) return;
+  const std::optional<Claim> claim = Claim::take(claim_file(run));
+  std::error_code ignored;
+  if (claim) std::filesystem::remove(snapshot_file(run), ignored);
 }
 
 bool ResultFolder::knows(const PlannedRun& run) const {

@@ -76,6 +76,8 @@ class ResultFolder {
   /// Where an ended process came with this run; nothing where there is no such snapshot, or none that can be used.
   std::optional<Snapshot> begun(const PlannedRun& run) const;
   void keep(const PlannedRun& run, const Snapshot& snapshot) const;
+  /// Removes what a process that was killed just behind its result has left beside it.
+  void tidy(const PlannedRun& run) const;
   /// Whether anything of the run is there.
   bool knows(const PlannedRun& run) const;
   /// Removes its result and its snapshot.

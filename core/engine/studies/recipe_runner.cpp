@@ -13,10 +13,13 @@ constexpr std::chrono::milliseconds look_interval{200};  // at runs that other p
 }
 
 RecipeRunner::RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs, const ResultFolder& folder,
-                           RunnerHooks hooks)
-    : inquiry_(&inquiry), runs_(std::move(runs)), folder_(&folder), hooks_(std::move(hooks)) {
+                           SaveInterval saves, RunnerHooks hooks)
+    : inquiry_(&inquiry), runs_(std::move(runs)), folder_(&folder), saves_(saves), hooks_(std::move(hooks)) {
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    if (folder.read(runs_[i])) continue;
+    if (folder.read(runs_[i])) {
+      folder.tidy(runs_[i]);
+      continue;
+    }
     missing_.insert(i);
     total_steps_ += runs_[i].recipe.training.steps;
   }
@@ -81,16 +84,26 @@ std::optional<RecipeRunner::Job> RecipeRunner::next_job(bool& others_work) {
   return std::nullopt;
 }
 
+/// A snapshot only saves time: where it cannot be written, the runs go on.
+void RecipeRunner::keep(const PlannedRun& planned, const Snapshot& snapshot) {
+  try {
+    folder_->keep(planned, snapshot);
+  } catch (const Error& error) {
+    const std::lock_guard lock(mutex_);
+    hooks_.message(planned.name + ": no snapshot of step " + std::to_string(snapshot.step) + ": " + error.what());
+  }
+}
+
 /// False where it was asked to stop on the way.
 bool RecipeRunner::train_run(const PlannedRun& planned, Backend& backend) {
   RecipeRun run(*inquiry_, planned, backend, folder_->begun(planned));
   std::int64_t left = planned.recipe.training.steps - run.step();
   steps_left_ -= run.step();
+  SaveSchedule schedule(saves_, run.step());
   while (run.train_step()) {
-    if (must_stop()) {
-      folder_->keep(planned, run.snapshot());
-      return false;
-    }
+    const bool stops = must_stop();
+    if (stops || schedule.is_due(run.step())) keep(planned, run.snapshot());
+    if (stops) return false;
     --left;
     const double done = 1.0 - static_cast<double>(--steps_left_) / static_cast<double>(total_steps_);
     const std::unique_lock lock(mutex_, std::try_to_lock);  // another thread tells: this step need not be told

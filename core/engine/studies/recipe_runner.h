@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/engine/studies/recipe_run.h"
+#include "core/engine/training/save_schedule.h"
 #include "core/io/claim.h"
 
 namespace afterglow {
@@ -22,7 +23,9 @@ struct RunnerHooks {
 
 class RecipeRunner {
  public:
-  RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs, const ResultFolder& folder, RunnerHooks hooks);
+  /// `saves`: how much of a run a killed process may cost.
+  RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs, const ResultFolder& folder, SaveInterval saves,
+               RunnerHooks hooks);
 
   /// How many runs have no result yet.
   std::size_t missing() const { return missing_.size(); }
@@ -39,11 +42,13 @@ class RecipeRunner {
   void work(Backend& backend);
   std::optional<Job> next_job(bool& others_work);
   bool train_run(const PlannedRun& planned, Backend& backend);
+  void keep(const PlannedRun& planned, const Snapshot& snapshot);
   bool must_stop() const { return is_over_ || hooks_.must_stop(); }
 
   const Inquiry* inquiry_;
   std::vector<PlannedRun> runs_;
   const ResultFolder* folder_;
+  SaveInterval saves_;
   RunnerHooks hooks_;
   std::set<std::size_t> missing_;  // without a result, as far as is known
   std::set<std::size_t> taken_;    // of these the ones that threads of this process train

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <thread>
 
 #include "core/engine/training/training_run.h"
@@ -47,16 +48,16 @@ std::string checksum_alone(const Recipe& recipe) {
 class Runner : public TemporaryFolder {
  protected:
   /// Trains what is missing with so many threads; how many steps were shown.
-  int train(const std::vector<PlannedRun>& runs, int jobs, int stop_after = 1 << 30) {
+  int train(const std::vector<PlannedRun>& runs, int jobs, int stop_after = 1 << 30, SaveInterval saves = {}) {
     std::vector<std::unique_ptr<Backend>> backends;
     for (int i = 0; i < jobs; ++i) backends.push_back(make_cpu_backend(1));
     std::atomic<int> steps = 0;
-    RecipeRunner runner(inquiry_, runs, results_,
+    RecipeRunner runner(inquiry_, runs, results_, saves,
                         {[&] { return steps >= stop_after; },
                          [&](double share, const std::string&) {
                            EXPECT_GE(share, 0);
                            EXPECT_LE(share, 1);
-                           ++steps;
+                           if (++steps == kill_at_) ::raise(SIGKILL);
                          },
                          [&](const std::string& text) { messages_.push_back(text); }});
     runner.train(backends);
@@ -65,6 +66,7 @@ class Runner : public TemporaryFolder {
   const Inquiry inquiry_ = last_loss();
   const ResultFolder results_{folder_, inquiry_};
   std::vector<std::string> messages_;
+  int kill_at_ = 0;  ///< steps after which the process that trains is killed; 0: never
 };
 
 TEST_F(Runner, EveryRunHasTheBitsThatItHasAlone) {
@@ -96,6 +98,32 @@ TEST_F(Runner, AnInterruptedRunGoesOnFromItsSnapshotToTheSameResult) {
   EXPECT_EQ(resumed.values[0], whole.values[0]);
   EXPECT_EQ(resumed.sketch.loss, whole.sketch.loss);
   EXPECT_EQ(resumed.sketch.held_out_accuracy, whole.sketch.held_out_accuracy);
+}
+
+TEST_F(Runner, WhatAKilledProcessSavedOnTheWayIsNotTrainedAgain) {
+  const std::vector<PlannedRun> runs = small_runs(1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    kill_at_ = 32;
+    train(runs, 1, 1 << 30, {.steps = 15});
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_TRUE(std::filesystem::exists(results_.snapshot_file(runs[0])));
+  EXPECT_EQ(read_snapshot(results_.snapshot_file(runs[0])).step, 30);
+  EXPECT_LT(train(runs, 1), 15);
+  EXPECT_EQ(results_.read(runs[0])->checksum, checksum_alone(runs[0].recipe));
+}
+
+TEST_F(Runner, WhatIsLeftBesideAResultIsRemoved) {
+  const std::vector<PlannedRun> runs = small_runs(1);
+  train(runs, 1);
+  put("run_0.safetensors", "killed before it removed this");
+  put("run_0.claim", "");
+  EXPECT_EQ(train(runs, 1), 0);
+  EXPECT_EQ(names(), std::vector<std::string>{"run_0.json"});
 }
 
 TEST_F(Runner, ASnapshotOfAnotherRecipeOrADamagedOneIsPassedOver) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/tasks/task.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/sliders.h"
@@ -285,10 +286,26 @@ TEST(Fonts, AllCharactersOfTheInterfaceHaveAGlyph) {
   if (!find_fonts(font_folders()).symbols) GTEST_SKIP() << "no font with mathematics on this machine";
   NullWindow window(100, 100);
   ImFont* font = window.look.fonts->pick(FontFace::regular, 13).font;
-  std::string_view text = "λκγσηωεΣπφθ·−×→←√²½∂∞≤≈ᵀ₊⁻…▸│“”";
+  std::string_view text = "λκγσηωεΣπφθ·−×→←√²½∂∞≤≈ᵀ₊⁻…▸│“”␣⏎⇥";
   while (!text.empty()) {
     const char32_t c = take_character(text);
     EXPECT_TRUE(has_glyph(font, static_cast<ImWchar>(c))) << std::hex << static_cast<unsigned>(c);
+  }
+}
+
+TEST(Fonts, HaveEveryLetterOfTheTasksTokens) {
+  if (!find_fonts(font_folders()).symbols) GTEST_SKIP() << "no font with mathematics on this machine";
+  NullWindow window(100, 100);
+  for (const char* kind : {"stories", "sysprompt", "mqar"}) {
+    const std::unique_ptr<Task> task = make_task(kind);
+    for (int token = 0; token < task->vocab(); ++token) {
+      const std::string label = task->token_label(token);
+      for (std::string_view rest = label; !rest.empty();) {
+        const auto letter = static_cast<ImWchar>(take_character(rest));
+        for (const FontFace face : {FontFace::regular, FontFace::mono})
+          EXPECT_TRUE(has_glyph(window.look.fonts->pick(face, 12).font, letter)) << kind << ": " << label;
+      }
+    }
   }
 }
 

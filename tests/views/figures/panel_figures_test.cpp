@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <set>
 
@@ -11,11 +12,13 @@
 #include "core/engine/observation/probe_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
+#include "core/figure/ranges.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
 #include "views/figures/depth_figures.h"
 #include "views/figures/power_filter_figures.h"
+#include "views/figures/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/stepper_figures.h"
@@ -42,6 +45,13 @@ Observation run_of(const std::vector<double>& loss) {
   run.marks = {{2, "rate 1 → 2"}};
   o.runs = {run};
   return o;
+}
+
+TEST(TrainingFigures, TheLearningRateIsShownFromZeroOn) {
+  CurveStore curves;
+  const auto figures = training_figures(run_of({1e-4, 9.9999e-5, 9.9995e-5}), {}, curves);
+  EXPECT_EQ(figures[3].id, "training_learning_rate");
+  EXPECT_LE(figure_ranges(figures[3], {}).y.low, 0);
 }
 
 TEST(TrainingFigures, RawCurveHoldsTheVeryValuesAtTheirSteps) {
@@ -510,6 +520,38 @@ TEST(EmptyPanels, SayWhyAndWhatToDo) {
     EXPECT_GT(kind.subtitle(samples::nothing(), {}).size(), 20u)
         << kind.id << ": " << kind.subtitle(samples::nothing(), {});
   }
+}
+
+TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
+  Observation o = samples::mid_training();
+  auto weights = std::make_shared<TokenWeights>(*o.token_weights);
+  weights->tokens = 4;
+  for (std::vector<float>& head : weights->weights) head.resize(16);
+  o.token_weights = weights;
+  CurveStore curves;
+  const auto contributions = [&](int token) {
+    Selection selection;
+    selection.token = token;
+    for (Figure& figure : find_plot_kind("probe")->prepare(o, selection, curves)) {
+      if (figure.id == "probe_sources") return std::move(figure);
+    }
+    return Figure{};
+  };
+  EXPECT_TRUE(contributions(3).text_labels.empty());
+  const Figure beyond = contributions(4);
+  ASSERT_EQ(beyond.text_labels.size(), 1u);
+  EXPECT_NE(beyond.text_labels[0].text.find("token 3"), std::string::npos);
+}
+
+TEST(ProbeFigures, SmallProbabilitiesAreSeen) {
+  const auto limit = [](double largest) {
+    return probability_limit({"", {{0, largest}, {1, largest / 2, std::numeric_limits<double>::quiet_NaN()}}});
+  };
+  EXPECT_EQ(limit(0.7), 1);
+  EXPECT_EQ(limit(0.1), 1);
+  EXPECT_DOUBLE_EQ(limit(0.03), 0.1);
+  EXPECT_DOUBLE_EQ(limit(2e-5), 1e-4);
+  EXPECT_EQ(limit(0), 1);
 }
 
 }  // namespace

@@ -116,6 +116,18 @@ TEST(PhaseMapFigures, DotsAreTheFinishedRunsAndCellsAnswerForThem) {
   EXPECT_THAT(phase_run_figure(map, 5).series, IsEmpty());
 }
 
+TEST(PhaseMapFigures, BeforeTheFirstRunTheMapSaysWhatItWaitsFor) {
+  Observation o = samples::mid_training();
+  PhaseMapView map = *o.phase_map;
+  map.sweep.results.clear();
+  o.phase_map = std::make_shared<const PhaseMapView>(map);
+  CurveStore curves;
+  const std::vector<Figure> figures = phase_map_figures(o, {}, curves);
+  ASSERT_THAT(figures, SizeIs(1));
+  ASSERT_THAT(figures[0].text_labels, SizeIs(1));
+  EXPECT_THAT(figures[0].text_labels[0].text, testing::HasSubstr(std::to_string(map.steps) + " steps"));
+}
+
 TEST(TableFigures, ShowTheTrainingOfEachSeriesAtEachPlace) {
   TableView table;
   table.name = "small";
