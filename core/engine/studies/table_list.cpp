@@ -135,7 +135,8 @@ Table etth1_table() {
 }  // namespace
 
 const std::vector<Table>& tables() {
-  static const std::vector<Table> all{mqar_table(), sessa_table(), etth1_table(), echo_transfer_table()};
+  static const std::vector<Table> all{mqar_table(),          sessa_table(),       etth1_table(),
+                                      echo_transfer_table(), echo_recall_table(), echo_mqar_table()};
   return all;
 }
 
