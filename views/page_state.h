@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/engine/observation/observation.h"
 #include "core/engine/recipe/command.h"
+#include "core/engine/recipe/lesson.h"
+#include "core/engine/recipe/lesson_condition.h"
 #include "core/figure/canvas.h"
 #include "views/figures/selection.h"
 #include "views/plot_reading.h"
@@ -94,8 +97,8 @@ struct Layout {
 };
 
 /// What the sheet of presets lists under a head of its own.
-enum class PickerSection { models, tables, recent, files };
-inline constexpr int picker_sections = 4;
+enum class PickerSection { models, lessons, tables, recent, files };
+inline constexpr int picker_sections = 5;
 
 /// One thing to open: a preset, a table of a paper, a file.
 struct PickerEntry {
@@ -116,6 +119,28 @@ struct PickerState {
   int generation = 0;                ///< of the field, as in PaletteState
   std::string folder;                ///< whose files are listed
   std::vector<PickerEntry> entries;  ///< all that can be opened, as the window found it when the sheet opened
+};
+
+struct LessonStepPlan;
+
+/// The lesson that is open. The window's lesson_player makes it go on, the pane shows it.
+struct LessonPane {
+  std::shared_ptr<const Lesson> lesson;  ///< null: none
+  std::shared_ptr<const std::vector<LessonStepPlan>> plans;
+  std::string source;  ///< name or path that it was opened by
+  std::size_t step = 0;
+  std::size_t deed = 0;                        ///< of the step's plan: what is to be done next
+  std::optional<std::uint64_t> waits_for;      ///< so many commands to be carried out, and training to rest
+  bool asks = false;                           ///< the question waits for an answer
+  int answered = 0;                            ///< choice of the question, counted from 1; 0: none yet
+  std::vector<bool> reached;                   ///< goal by goal, in the order of its lines
+  std::map<std::string, Quantity> at_start;    ///< numbers that its goals compare with
+  std::map<std::string, double> values;        ///< of numbers in its text that were dragged
+  std::string dragged;                         ///< the number that is held; empty: none
+  double grabbed = 0;                          ///< its share of its range when it was taken
+  std::string problem;                         ///< why the file cannot be read as it is now; empty: it can
+  std::int64_t written = 0, looked_at = 0;     ///< when the file was written last; when it was looked at, in half seconds
+  double width = 380;                          ///< of the pane, in layout units
 };
 
 /// The two hints of a first start; each goes once its deed is done and does not come back by itself.
@@ -198,6 +223,7 @@ struct PageState {
   TimeFocus time_focus = TimeFocus::steps;
   PaletteState palette;
   PickerState picker;
+  LessonPane lesson;
   EditState edit;
   CardState card;
   bool help_is_open = false;

@@ -11,6 +11,7 @@
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/trajectory_figures.h"
 #include "views/formula_cards.h"
+#include "views/page/page.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"
 
@@ -209,6 +210,10 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
                   area.height - frame.px(header_height) - frame.px(6)};
   if (body.width > frame.px(60) && body.height > frame.px(40)) panel.draw(frame, panel, figures, body);
   ImGui::PopID();
+  if (!is_stressed(frame.state, panel.kind->id)) {
+    FigureCanvas veil = frame.look.canvas();
+    veil.fill_rect(area, frame.px(6), faded(frame.look.theme->ground, 0.4));
+  }
   if (frame.state.hovered_panel == panel.kind->id) open_menu_on_right_click(frame, panel);
 }
 

@@ -11,9 +11,12 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "app/cli/examples.h"
 #include "app/cli/start.h"
 #include "app/cli/version.h"
+#include "app/lessons/lesson_options.h"
 #include "app/window/window.h"
+#include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
@@ -24,85 +27,6 @@ namespace afterglow {
 namespace {
 
 using nlohmann::json;
-constexpr const char* window_examples =
-    "Examples:\n"
-    "  afterglow                                   the window, training the few-modes preset\n"
-    "  afterglow --preset ssm-ska --device cuda    another preset; `afterglow info` lists them\n"
-    "  afterglow figure.svg                        reopen the moment a figure shows\n"
-    "  afterglow mamba2-130m                       a folder of transformers or flash-linear-attention\n"
-    "  afterglow train --preset tiny --out out     train without a window\n"
-    "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg\n"
-    "`afterglow COMMAND --help` has the options and examples of a command.\n";
-constexpr const char* train_examples =
-    "Examples:\n"
-    "  afterglow train --preset tiny --out out\n"
-    "  afterglow train --preset tiny --set learning_rate=1e-3 --set task.bindings=8 --seed 5\n"
-    "  afterglow train --resume out/tiny_seed7_step1000.safetensors --steps 1200\n"
-    "  afterglow train --preset etth1 --data ETTh1.csv --until 100 --no-figures\n"
-    "  afterglow train --preset tiny --follow      one JSON object a step, the result as the last\n";
-constexpr const char* eval_examples =
-    "Examples:\n"
-    "  afterglow eval run.safetensors\n"
-    "  afterglow eval run.safetensors --bindings 1,2,4,8 --lengths 64,128,256 --csv grid.csv\n"
-    "  afterglow eval run.safetensors --task niah --examples 1024 --json\n";
-constexpr const char* plot_examples =
-    "Examples:\n"
-    "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg --pdf spectrum.pdf\n"
-    "  afterglow plot spectrum --snapshot run.safetensors --layer 1.ska --head 2 --png head2.png\n"
-    "  afterglow plot influence --preset sessa-mqar --steps 200 --csv influence.csv\n"
-    "  afterglow plot solver_race --problem '{\"shape\": \"clustered\", \"kappa\": 300}' --arithmetic bf16 --svg "
-    "race.svg\n";
-constexpr const char* info_examples =
-    "Examples:\n"
-    "  afterglow info                    devices, presets, tables, layers, tasks, plots, commands\n"
-    "  afterglow info run.safetensors    what a snapshot, recipe or figure holds\n"
-    "  afterglow info --json\n";
-constexpr const char* bench_examples =
-    "Examples:\n"
-    "  afterglow bench                   everything; minutes\n"
-    "  afterglow bench ska --json\n"
-    "  afterglow bench 'step tiny' --repeats 50 --threads 1\n";
-constexpr const char* soak_examples =
-    "Examples:\n"
-    "  afterglow soak --seconds 600 --preset tiny\n"
-    "  afterglow soak --seconds 60 --device cuda --json\n";
-constexpr const char* layer_examples =
-    "Examples:\n"
-    "  afterglow layer mine.safetensors --out theirs.safetensors --force\n"
-    "  afterglow layer mine.safetensors --out theirs.safetensors --float64 --device cpu\n";
-constexpr const char* forward_examples =
-    "Examples:\n"
-    "  afterglow forward mamba2-130m --tokens ids.npy --out logits.safetensors\n"
-    "  afterglow forward run.safetensors --tokens ids.txt --out logits.safetensors --force\n"
-    "A text holds the numbers of a sequence on each line; of a .safetensors file `input_ids` is read.\n";
-constexpr const char* export_examples =
-    "Examples:\n"
-    "  afterglow export run.safetensors --format transformers --out mamba2-mine\n"
-    "  afterglow export run.safetensors --format fla --out gated-deltanet-mine\n"
-    "  afterglow export run.safetensors --format npz --out arrays\n"
-    "The folder opens with from_pretrained, the arrays with numpy.load.\n";
-constexpr const char* table_examples =
-    "Examples:\n"
-    "  afterglow table mqar              results in table_mqar/; goes on where it was stopped\n"
-    "  afterglow table mqar --only attention --seeds 1 --set steps=500 --out quick\n"
-    "  afterglow table echo_transfer --set size=small    the same in two minutes, to see that it works\n"
-    "  afterglow table mqar --shard 2/4  every fourth run; the other shards run elsewhere, in the same folder\n";
-constexpr const char* sweep_examples =
-    "Examples:\n"
-    "  afterglow sweep --preset tiny --set steps=200 --axis learning_rate=log:1e-4:1e-1:16 \\\n"
-    "                  --axis layers.1.ska.ridge=log:1e-6:1:16 --out map\n"
-    "  afterglow sweep --preset tiny --axis layers.1.ska.K=0,1,2,4 --seeds 3 --figure loss --figure half-life\n"
-    "  afterglow sweep --preset tiny --axis batch=8,16,32 --seeds 5 --enough 0.9 --out steps_to_90\n"
-    "  afterglow sweep ... --out map --shard 3/16    every sixteenth run; array jobs share the folder\n"
-    "  afterglow sweep ... --out map --list | parallel\n"
-    "An axis is FIELD=a,b,c or FIELD=lin:FIRST:LAST:COUNT or FIELD=log:FIRST:LAST:COUNT; a field is written as for\n"
-    "--set. The first axis is the figure's x, the second its y. Numbers: loss, accuracy, steps to 90 %, half-life,\n"
-    "kappa, diverged, trained. Code 130: run the same command again (assets/cluster/sweep.sbatch is a job for "
-    "Slurm).\n";
-constexpr const char* exit_codes =
-    "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
-    "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";
-
 constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
                                           "--screenshot", "--frames", "--theme", "--scale", "--size"};
 
@@ -268,6 +192,25 @@ void add_sweep(CLI::App& app, SweepOptions& options) {
   add_study(*command, options);
 }
 
+void add_check(CLI::App& app, CheckOptions& options) {
+  CLI::App* command = add_command(app, "check", "Do lessons and hold what they expect against it", check_examples);
+  command->add_option("lessons", options.lessons, "Names or files; none: all that are shipped");
+  command->add_flag("--names", options.lists_names, "List the numbers of a lesson's end, or of a preset");
+}
+
+void add_grade(CLI::App& app, GradeOptions& options) {
+  CLI::App* command = add_command(app, "grade", "Say which goals of a lesson a recipe reaches", grade_examples);
+  command->add_option("lesson", options.lesson, "Name or file")->required();
+  command->add_option("recipe", options.recipe, "Recipe, snapshot or exported figure")->required();
+}
+
+void add_handout(CLI::App& app, HandoutOptions& options) {
+  CLI::App* command = add_command(app, "handout", "Print a lesson with its figures", handout_examples);
+  command->add_option("lesson", options.lesson, "Name or file")->required();
+  command->add_option("--pdf", options.pdf, "File to write");
+  command->add_option("--html", options.html, "File to write");
+}
+
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
   std::vector<CLI::Option*> options{
       app.add_flag("--json", output.json, "One JSON object on stdout"),
@@ -282,7 +225,7 @@ void add_common(CLI::App& app, CommonOptions& common, Output& output) {
 
 void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& window) {
   app.add_option("files", files,
-                 "Preset, snapshot, recipe, exported figure or folder of a model to open in the window");
+                 "Preset, lesson, snapshot, recipe, exported figure or folder of a model to open in the window");
   app.add_option("--script", window.script, "Commands for the window, a JSON file");
   app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
   app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
@@ -342,6 +285,10 @@ bool is_preset(const std::string& word) {
   return std::any_of(known.begin(), known.end(), [&](const Preset& one) { return one.name == word; });
 }
 
+bool is_lesson(const std::string& word) {
+  return std::ranges::any_of(shipped_lessons(), [&](const ShippedLesson& one) { return one.name == word; });
+}
+
 /// Words and options of the window are parsed beside every command; with one they would be passed over in silence.
 void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>& files) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
@@ -369,7 +316,13 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
     throw Error(ExitCode::usage, "the window opens one file or preset; \"" + words[1] + "\" is one too many");
   if (!start.preset.empty() || !start.recipe.empty())
     throw Error(ExitCode::usage, "give \"" + word + "\", --preset or --recipe, not several");
-  if (std::filesystem::exists(word)) {
+  const bool is_file = std::filesystem::exists(word);
+  if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
+    open_lesson(word);  // what is wrong with it is told here, before a window opens
+    options.lesson = word;
+    return;
+  }
+  if (is_file) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw Error(ExitCode::usage, "a file opens as it is; --set, --data and --seed go with --preset or --recipe");
     open_saved_run(word);  // a bad file is told here, before a window opens
@@ -382,8 +335,10 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   }
   std::vector<std::string> known = command_names(app);
   for (const Preset& preset : presets()) known.push_back(preset.name);
+  for (const ShippedLesson& one : shipped_lessons()) known.push_back(one.name);
   const std::string advice = did_you_mean(word, known);
-  if (!advice.empty()) throw Error(ExitCode::usage, "there is no command, preset or file \"" + word + "\"" + advice);
+  if (!advice.empty())
+    throw Error(ExitCode::usage, "there is no command, preset, lesson or file \"" + word + "\"" + advice);
   open_saved_run(word);  // tells what is wrong with it
 }
 
@@ -424,6 +379,9 @@ struct Arguments {
   ExportOptions exported;
   TableOptions table;
   SweepOptions sweep;
+  CheckOptions check;
+  GradeOptions grade;
+  HandoutOptions handout;
 
   void add_to(CLI::App& app) {
     app.fallthrough();
@@ -441,6 +399,9 @@ struct Arguments {
     add_export(app, exported);
     add_table(app, table);
     add_sweep(app, sweep);
+    add_check(app, check);
+    add_grade(app, grade);
+    add_handout(app, handout);
     for (CLI::App* command : app.get_subcommands({})) add_common(*command, common, output);
     app.require_subcommand(0, 1);
   }
@@ -459,6 +420,9 @@ struct Arguments {
     if (app.got_subcommand("export")) return export_model(exported, common, output);
     if (app.got_subcommand("table")) return afterglow::table(table, common, output);
     if (app.got_subcommand("sweep")) return afterglow::sweep(sweep, common, output);
+    if (app.got_subcommand("check")) return afterglow::check(check, common, output);
+    if (app.got_subcommand("grade")) return afterglow::grade(grade, common, output);
+    if (app.got_subcommand("handout")) return afterglow::handout(handout, common, output);
     return open_window(app, files, start, window, common);
   }
 };

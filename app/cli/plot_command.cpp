@@ -14,6 +14,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/plots/plot_kinds.h"
+#include "views/plots/plot_numbers.h"
 
 namespace afterglow {
 
@@ -147,6 +148,13 @@ nlohmann::json say_curves(const Figure& figure, const Output& output) {
   return names;
 }
 
+/// By the names that lessons use.
+nlohmann::json numbers_json(const Figure& figure) {
+  nlohmann::json numbers = nlohmann::json::object();
+  for (const NamedNumber& number : numbers_of(figure)) numbers.emplace(number.name, json_number(number.value.number));
+  return numbers;
+}
+
 Selection selection_of(const PlotOptions& options, int layer) {
   Selection selection;
   selection.layer = layer;
@@ -205,6 +213,7 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
           {"checksum", observation.checksum},
           {"curves", say_curves(figure, output)},
           {"summary", summary_of(figure)},
+          {"numbers", numbers_json(figure)},
           {"files", written}};
 }
 

@@ -29,6 +29,7 @@ constexpr std::array values{
     ChordValue{"3", "maximise", R"({"number": 3})"},
     ChordValue{"4", "maximise", R"({"number": 4})"},
     ChordValue{"5", "maximise", R"({"number": 5})"},
+    ChordValue{"Shift+PageUp", "lesson", R"({"again": true})"},
     ChordValue{"A", "cursor", R"({"which": "a"})"},
     ChordValue{"J", "shuttle", R"({"direction": -1})"},
     ChordValue{"K", "shuttle", R"({"direction": 0})"},

@@ -15,6 +15,8 @@ class ObservationSource {
   virtual std::shared_ptr<const Observation> observe() = 0;  ///< never null
   virtual std::uint64_t revision() = 0;                      ///< changes with every new observation
   virtual void ask(AnalysisSet) {}                           ///< what the page shows
+  /// Of how many commands an observation that is taken from now on shows what they did.
+  virtual std::uint64_t taken_commands() { return 0; }
 };
 
 /// A session, which builds its model on its own thread: until that is there, observations are empty and commands wait.

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "app/window/window_commands.h"
+#include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/engine/studies/table.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
@@ -67,6 +69,38 @@ PickerEntry entry_of(const Preset& preset, const Observation& now) {
   return entry;
 }
 
+PickerEntry entry_of(const Lesson& lesson, const std::string& name_or_path) {
+  PickerEntry entry;
+  entry.section = PickerSection::lessons;
+  entry.name = lesson.title;
+  const LessonLine* about = find_line(lesson.head, LessonWord::about);
+  const LessonLine* minutes = find_line(lesson.head, LessonWord::minutes);
+  if (about) entry.sentence = about->text;
+  entry.words = name_or_path + " lesson";
+  entry.size = std::to_string(lesson.steps.size()) + (lesson.steps.size() == 1 ? " step" : " steps");
+  if (minutes) entry.time = minutes->text + " min";
+  entry.command = {"lesson", json{{"open", name_or_path}}.dump()};
+  return entry;
+}
+
+/// Shipped ones, then those in the user's own folder; one that cannot be read is left out, opening it says why.
+void add_lessons(std::vector<PickerEntry>& entries) {
+  for (const ShippedLesson& shipped : shipped_lessons())
+    entries.push_back(entry_of(parse_lesson(shipped.text, shipped.name), shipped.name));
+  std::error_code error;
+  std::vector<std::filesystem::path> own;
+  for (const auto& file : std::filesystem::directory_iterator(user_folders().data / "lessons", error)) {
+    if (file.path().extension() == ".md") own.push_back(file.path());
+  }
+  std::ranges::sort(own);
+  for (const std::filesystem::path& path : own) {
+    try {
+      entries.push_back(entry_of(open_lesson(path.string()), path.string()));
+    } catch (const Error&) {
+    }
+  }
+}
+
 /// A table in the window: its presets, trained one after the other, with their curves over each other.
 PickerEntry entry_of(const Table& table) {
   json names = json::array();
@@ -88,7 +122,9 @@ PickerEntry entry_of_file(const std::filesystem::path& path, PickerSection secti
   entry.section = section;
   entry.name = path.filename().string();
   entry.sentence = path.parent_path().string();
-  entry.command = {"load", json{{"path", path.string()}}.dump()};
+  const bool is_lesson = path.extension() == ".md";
+  entry.command = is_lesson ? Command{"lesson", json{{"open", path.string()}}.dump()}
+                            : Command{"load", json{{"path", path.string()}}.dump()};
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   if (!error) entry.size = bytes_text(static_cast<std::int64_t>(bytes));
@@ -105,7 +141,7 @@ void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries
 
 bool can_be_opened(const std::filesystem::path& path) {
   const std::string extension = path.extension().string();
-  return std::ranges::any_of(std::array{".safetensors", ".json", ".svg", ".pdf", ".png", ".csv"},
+  return std::ranges::any_of(std::array{".safetensors", ".json", ".svg", ".pdf", ".png", ".csv", ".md"},
                              [&](const char* known) { return extension == known; });
 }
 
@@ -157,6 +193,7 @@ void open_picker(CommandContext& context, const json& value) {
   opened.folder = get_string(value, "folder", context.actions.export_folder, "the command's value");
   if (has_folder) opened.section = PickerSection::files;
   for (const Preset& preset : presets()) opened.entries.push_back(entry_of(preset, *context.observation));
+  add_lessons(opened.entries);
   for (const Table& table : tables()) opened.entries.push_back(entry_of(table));
   add_recent(context, opened.entries);
   std::error_code error;

@@ -13,6 +13,7 @@ class SessionSource final : public ObservationSource {
   void send(Command command) override { session_.send(std::move(command)); }
   std::shared_ptr<const Observation> observe() override { return session_.observe(); }
   std::uint64_t revision() override { return session_.revision(); }
+  std::uint64_t taken_commands() override { return session_.taken_commands(); }
   void ask(AnalysisSet analyses) override { session_.request_analyses(analyses); }
 
  private:

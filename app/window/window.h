@@ -10,6 +10,7 @@ namespace afterglow {
 struct WindowOptions {
   std::string recipe;     ///< JSON text that the session starts from
   std::string open_path;  ///< file that is loaded right after the start; empty: none
+  std::string lesson;     ///< name or file of a lesson that is opened at the start; empty: none
   SessionOptions session;
   std::string theme;          ///< dark, light or projector; empty: as it was left
   double scale = 0;           ///< size of everything; 0: as it was left, 1 at first

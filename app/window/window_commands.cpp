@@ -8,8 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "app/lessons/look_commands.h"
 #include "core/engine/observation/probe_view.h"
-#include "core/engine/observation/solver_view.h"
 #include "core/figure/readout.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -65,35 +65,7 @@ std::vector<const Figure*> meant_plots(CommandContext& context, const json& valu
 }
 
 void select(CommandContext& context, const json& value) {
-  Selection& s = context.page.selection;
-  const Selection before = s;
-  constexpr std::int64_t most = 1 << 20;
-  s.layer = static_cast<int>(integer(value, "layer", s.layer, -1, most));
-  s.head = static_cast<int>(integer(value, "head", s.head, 0, most));
-  s.mode = static_cast<int>(integer(value, "mode", s.mode, -1, most));
-  s.token = static_cast<int>(integer(value, "token", s.token, -1, most));
-  s.power = static_cast<int>(integer(value, "power", s.power, -1, 64));
-  s.all_heads = truth(value, "all_heads", s.all_heads);
-  s.scaled = truth(value, "scaled", s.scaled);
-  s.change = truth(value, "change", s.change);
-  if (value.contains("arithmetic")) {
-    const std::string name =
-        get_choice(value, "arithmetic", {"run", "bf16", "tf32", "fp32", "fp64"}, "run", "the command's value");
-    s.arithmetic = -1;
-    for (std::size_t i = 0; i < all_arithmetics.size(); ++i) {
-      if (name == name_of(all_arithmetics[i])) s.arithmetic = static_cast<int>(i);
-    }
-  }
-  s.band = truth(value, "band", s.band);
-  if (value.contains("earlier")) {
-    const std::string name =
-        get_choice(value, "earlier", {"grey", "coloured", "hidden"}, "grey", "the command's value");
-    s.earlier = name == "grey" ? EarlierRuns::grey : name == "coloured" ? EarlierRuns::coloured : EarlierRuns::hidden;
-  }
-  s.smoothing = number(value, "smoothing", s.smoothing, 0, 0.9999);
-  s.window = static_cast<int>(integer(value, "window", value.contains("smoothing") ? 0 : s.window, 0, most));
-  if (s.layer != before.layer || s.head != before.head)
-    context.engine.send("theory", {{"layer", std::int64_t{s.layer}}, {"head", std::int64_t{s.head}}});
+  for (Command& command : change_selection(context.page.selection, value)) context.engine.send(std::move(command));
 }
 
 void move_token(CommandContext& context, std::int64_t by) {
@@ -149,6 +121,9 @@ void time_end(CommandContext& context, const json&) {
 }
 
 void maximise(CommandContext& context, const json& value) {
+  // While a question of a lesson is open, the number keys answer it.
+  const bool is_answer = value.contains("number") && context.page.lesson.asks;
+  if (is_answer) return run_lesson(context, {{"answer", std::min<std::int64_t>(3, integer(value, "number", 1, 1, 9))}});
   std::string panel = meant_panel(context, value);
   if (value.contains("number")) {
     panel =
@@ -156,11 +131,11 @@ void maximise(CommandContext& context, const json& value) {
                  1]
             .kind->id;
   }
-  context.page.maximised = context.page.maximised == panel ? "" : panel;
+  context.page.maximised = truth(value, "on", context.page.maximised != panel) ? panel : "";
 }
 
 void race(CommandContext& context, const json& value) {
-  if (!value.empty()) context.engine.send({"influence", json{{"race", value}}.dump()});
+  for (Command& command : race_commands(value)) context.engine.send(std::move(command));
   const std::string plot = "race";
   const bool is_on = context.page.maximised == plot && value.empty();
   context.page.workspace = home_of(plot).id;
@@ -627,6 +602,7 @@ constexpr std::array handlers{
     Handler{"slider", slider},
     Handler{"nudge", nudge},
     Handler{"show", show},
+    Handler{"lesson", run_lesson},
     Handler{"view", view},
     Handler{"workspace", workspace},
     Handler{"theme", theme},

@@ -46,6 +46,7 @@ void change_layout(CommandContext& context, const nlohmann::json& value);
 void reset_layout(CommandContext& context, const nlohmann::json& value);
 void show_controls(CommandContext& context, const nlohmann::json& value);
 void blank_screen(CommandContext& context, const nlohmann::json& value);
+void run_lesson(CommandContext& context, const nlohmann::json& value);
 
 /// A file or preset was opened: it comes first in the list of recent ones.
 void note_recent(PageState& page, const Command& load);

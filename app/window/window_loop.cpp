@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "app/window/key_routing.h"
+#include "app/window/lesson_player.h"
 #include "app/window/picture_clipboard.h"
 #include "app/window/screenshot.h"
 #include "core/backend/parallel.h"
@@ -29,6 +31,7 @@ constexpr double poll_interval = 1.0 / 60;
 constexpr double touched_poll_interval = 1.0 / 250;  ///< while the user drags, the window waits for the answer
 constexpr double touched_time = 0.5;                 ///< seconds after input that count as such
 constexpr int frames_after_input = 3;
+constexpr double quiet_before_return = 60;  ///< seconds; of a lesson that is locked
 
 /// Processor seconds of this thread, which also draws when OpenGL is software.
 double processor_time() {
@@ -59,6 +62,7 @@ bool is_automatic(const WindowOptions& options) {
 AnalysisSet analyses_of(const PageState& page) {
   AnalysisSet analyses = 0;
   for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
+  analyses |= analyses_of_lesson(page);
   return page.shows_interventions ? analyses | Analysis::probe : analyses;
 }
 
@@ -105,9 +109,8 @@ void WindowLoop::start_page() {
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   actions_.copy_picture = [](const std::string& png) { copy_picture(png); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
-  window_.on_drop = [this](const std::string& path) {
-    if (!page_.is_locked) commands_.send("load", {{"path", path}});
-  };
+  window_.on_drop = [this](const std::string& path) { open_dropped(path); };
+  if (!options_.lesson.empty()) commands_.send("lesson", {{"open", options_.lesson}});
 }
 
 void WindowLoop::handle_key(const Chord& chord) { route_key(page_, commands_, chord, ImGui::GetIO().WantTextInput); }
@@ -142,6 +145,7 @@ void WindowLoop::wait_for_reason() {
     if (window_.take_input()) {
       frames_owed_ = frames_after_input;
       last_input_ = now;
+      is_touched_ = true;
     }
     const bool is_touched = now - last_input_ < touched_time;
     const double fastest = window_.is_software() ? 0.5 * software_interval : 0.0;
@@ -162,10 +166,37 @@ bool WindowLoop::change_view_back(const Command& command) {
                           : command.name == "redo" ? history_.redo(page_)
                                                    : false;
   const std::int64_t layer = page_.selection.layer, head = page_.selection.head;
-  if (layer != before.layer) source_.send({"trace", nlohmann::json{{"layer", layer}}.dump()});
+  if (layer != before.layer) send_to_engine({"trace", nlohmann::json{{"layer", layer}}.dump()});
   if (layer != before.layer || head != before.head)
-    source_.send({"theory", nlohmann::json{{"layer", layer}, {"head", head}}.dump()});
+    send_to_engine({"theory", nlohmann::json{{"layer", layer}, {"head", head}}.dump()});
   return is_changed;
+}
+
+void WindowLoop::send_to_engine(Command command) {
+  ++sent_;
+  source_.send(std::move(command));
+}
+
+/// An exhibition goes back to the start of its lesson when nobody has touched it for a while.
+double WindowLoop::returns_at() const {
+  const bool returns = page_.is_locked && page_.lesson.lesson && is_touched_;
+  return returns ? last_input_ + quiet_before_return : std::numeric_limits<double>::infinity();
+}
+
+void WindowLoop::follow_open_lesson() {
+  const double now = window_time();
+  if (now >= returns_at()) {
+    is_touched_ = false;
+    begin_lesson_step(page_, 0);
+  }
+  follow_lesson(
+      page_, {*observation_, [this](const Command& command) { give(command); }, [this] { return sent_; }, taken_, now});
+}
+
+/// A lesson, or anything else that opens.
+void WindowLoop::open_dropped(const std::string& path) {
+  if (page_.is_locked) return;
+  path.ends_with(".md") ? commands_.send("lesson", {{"open", path}}) : commands_.send("load", {{"path", path}});
 }
 
 void WindowLoop::give(const Command& command) {
@@ -175,7 +206,7 @@ void WindowLoop::give(const Command& command) {
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
     history_.note(command);
-    source_.send(command);
+    send_to_engine(command);
     return;
   }
   CommandQueue following;
@@ -183,7 +214,7 @@ void WindowLoop::give(const Command& command) {
   run_window_command(context, command);
   for (Command& next : following.take()) {
     history_.note(next);
-    source_.send(std::move(next));
+    send_to_engine(std::move(next));
   }
 }
 
@@ -197,16 +228,19 @@ void WindowLoop::give_all() {
 void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
+  taken_ = source_.taken_commands();  // before the observation, which shows as much or more
   observation_ = source_.observe();
   const bool is_opened = observation_->opened != page_.opened;
   follow_model(page_, observation_->model);
   follow_opening(page_, *observation_, commands_);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
   give_all();
+  follow_open_lesson();
   refresh_look();
   window_.begin_frame();
   Frame frame{observation_, look_, page_, commands_, figures_, start};
   draw_page(frame);
+  ask_frame(page_, returns_at());
   if (page_.is_locked) commands_.drop_controls();
   source_.ask(analyses_of(page_));
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;

@@ -28,6 +28,10 @@ class WindowLoop {
   void give(const Command& command);
   bool change_view_back(const Command& command);
   void give_all();
+  void send_to_engine(Command command);
+  void follow_open_lesson();
+  double returns_at() const;
+  void open_dropped(const std::string& path);
   double shortest_frame() const;
 
   WindowOptions options_;
@@ -48,9 +52,11 @@ class WindowLoop {
   Script script_;
   std::shared_ptr<const Observation> observation_;
   std::uint64_t revision_ = 0;
+  std::uint64_t sent_ = 0, taken_ = 0;  ///< commands to the engine, and those that the observation shows
   std::int64_t frames_ = 0;
   int frames_owed_ = 3;  ///< input needs a few frames until everything has reacted
   double last_frame_ = -1, frame_cost_ = 0, last_input_ = -1;
+  bool is_touched_ = false;  ///< since the lesson began
   std::vector<std::string> pictures_;  ///< to be written with the next frame
   std::string lost_picture_;           ///< why the one of --screenshot could not be written
 };

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "core/engine/recipe/lesson.h"
+#include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/training/checkpoint_recipe.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved_run.h"
@@ -128,6 +130,14 @@ void open_config(const std::string& bytes) {
   checkpoint.check(store);
 }
 
+/// With its plan, as everything that opens a lesson makes one.
+void open_lesson_text(const std::string& bytes) {
+  const Lesson lesson = parse_lesson(bytes, "lesson");
+  const std::string written = text_of(lesson);
+  hold(text_of(parse_lesson(written, "lesson")) == written, "a lesson changes when it is written and read again");
+  plan_lesson(lesson);
+}
+
 void open_npy(const std::string& bytes) {
   const FileOf file(bytes, ".npy");
   const WholeNumbers read = read_npy_integers(file.path());
@@ -160,6 +170,7 @@ constexpr std::array targets{
     FuzzTarget{"config", open_config},
     FuzzTarget{"npy", open_npy},
     FuzzTarget{"tokenizer", open_tokenizer},
+    FuzzTarget{"lesson", open_lesson_text},
 };
 
 }  // namespace

@@ -49,20 +49,36 @@ void forget_last_frame(PageState& state) {
 
 /// The places of the page's parts; some are empty.
 struct Places {
-  Rect top_bar, column, centre, time_bar, status_bar;
-  explicit Places(const Frame& frame) {
+  Rect top_bar, column, centre, lesson, time_bar, status_bar;
+  explicit Places(Frame& frame) {
     const Rect all = window_bounds();
-    const bool hidden = frame.state.hides_controls, presenting = frame.state.presenting || hidden;
-    const double top = presenting ? 0 : std::round(frame.px(44)), status = hidden ? 0 : std::round(frame.px(26)),
-                 time = hidden ? 0 : std::round(frame.px(84));
+    const PageState& state = frame.state;
+    const bool hidden = state.hides_controls, presenting = state.presenting || hidden;
+    const bool has_status = !hidden && shows_control(state, "status"),
+               has_time = !hidden && shows_control(state, "time");
+    const double top = presenting ? 0 : std::round(frame.px(44)), status = has_status ? std::round(frame.px(26)) : 0,
+                 time = has_time ? std::round(frame.px(84)) : 0;
+    const bool has_pane = state.lesson.lesson && !state.presenting;
+    const double pane = has_pane ? std::round(std::min(frame.px(state.lesson.width), all.width / 2)) : 0;
     // A small or enlarged window keeps its room for what the model does.
-    const double side = presenting || all.width < frame.px(760) ? 0 : std::round(frame.px(264));
+    const bool has_side = !presenting && all.width - pane >= frame.px(760) && has_column(frame);
+    const double side = has_side ? std::round(frame.px(264)) : 0;
     top_bar = {0, 0, all.width, top};
     status_bar = {0, all.height - status, all.width, status};
     time_bar = {0, status_bar.y - time, all.width, time};
     const double middle = std::max(1.0, time_bar.y - top);
     column = {0, top, side, middle};
-    centre = {side, top, all.width - side, middle};
+    const double strip = state.presenting ? std::round(lesson_strip_height(frame, all.width)) : 0;
+    centre = {side, top, all.width - side - pane, std::max(1.0, middle - strip)};
+    lesson =
+        state.presenting ? Rect{0, time_bar.y - strip, all.width, strip} : Rect{all.width - pane, top, pane, middle};
+  }
+
+  /// Whether a lesson leaves anything of the column at the left.
+  static bool has_column(const Frame& frame) {
+    const auto is_shown = [&](std::string_view name) { return shows_control(frame.state, name); };
+    return is_shown("layers") || is_shown("sliders") ||
+           std::ranges::any_of(frame.seen().settings, [&](const Setting& setting) { return is_shown(setting.key); });
   }
 };
 
@@ -99,6 +115,7 @@ void draw_ground(Frame& frame, const Places& at) {
   }
   if (at.time_bar.height > 0) draw_time_bar(frame, at.time_bar);
   if (at.status_bar.height > 0) draw_status_bar(frame, at.status_bar);
+  if (state.lesson.lesson) draw_lesson(frame, at.lesson);
   draw_edges(frame, at, canvas);
   ImGui::End();
 }

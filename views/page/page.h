@@ -21,6 +21,14 @@ double draw_interference(Frame& frame, const Rect& area);
 void draw_workspace(Frame& frame, const Rect& area);
 void draw_time_bar(Frame& frame, const Rect& area);
 void draw_status_bar(Frame& frame, const Rect& area);
+/// The open lesson: a pane beside the panels, or below them while presenting.
+void draw_lesson(Frame& frame, const Rect& area);
+/// How high it stands below the panels; 0 without a lesson.
+double lesson_strip_height(Frame& frame, double width);
+/// Whether a part of the page is there for who does the lesson that is open: all, unless it lists its `controls`.
+bool shows_control(const PageState& state, std::string_view name);
+/// Whether the lesson's step leaves a panel at full contrast.
+bool is_stressed(const PageState& state, std::string_view panel);
 /// The newest notes, over the lower edge of the centre.
 void draw_notes(Frame& frame, const Rect& bar);
 void draw_palette(Frame& frame);

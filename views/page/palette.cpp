@@ -144,6 +144,12 @@ const std::vector<PaletteLine>& ready_lines() {
       made.push_back(ready_line("load", {{"preset", preset.name}}, "Open " + preset.name,
                                 preset.title + " · task " + preset.task));
     }
+    for (const ShippedLesson& shipped : shipped_lessons()) {
+      const Lesson lesson = parse_lesson(shipped.text, shipped.name);
+      const LessonLine* about = find_line(lesson.head, LessonWord::about);
+      made.push_back(
+          ready_line("lesson", {{"open", shipped.name}}, "Lesson: " + lesson.title, about ? about->text : ""));
+    }
     for (const PlotKind& kind : plot_kinds())
       made.push_back(ready_line("maximise", {{"panel", kind.id}}, std::string(kind.title), std::string(kind.about)));
     for (const Workspace& workspace : workspaces()) {

@@ -134,6 +134,8 @@ std::string_view name_of(PickerSection section) {
   switch (section) {
     case PickerSection::models:
       return "Models";
+    case PickerSection::lessons:
+      return "Lessons";
     case PickerSection::tables:
       return "Papers' tables";
     case PickerSection::recent:

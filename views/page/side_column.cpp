@@ -178,13 +178,18 @@ void draw_side_column(Frame& frame, const Rect& area) {
   double y = area.y + frame.px(12) - scrolled;
   const auto rest = [&] { return Rect{area.x + margin, y, width, 1e6}; };
 
-  y += draw_model_head(frame, rest());
-  for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
-  y += frame.px(14);
+  const bool has_layers = shows_control(frame.state, "layers"), has_sliders = shows_control(frame.state, "sliders");
+  if (has_layers) {
+    y += draw_model_head(frame, rest());
+    for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
+    y += frame.px(14);
+  }
   if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);
-  if (const double used = draw_interference(frame, rest()); used > 0) y += used + frame.px(14);
-  if (!o.settings.empty()) y += section_head(frame, rest(), "Training");
-  for (const Setting& setting : o.settings) y += setting_slider(frame, setting, rest());
+  if (const double used = has_sliders ? draw_interference(frame, rest()) : 0; used > 0) y += used + frame.px(14);
+  if (!o.settings.empty()) y += section_head(frame, rest(), has_sliders ? "Training" : "In this lesson");
+  for (const Setting& setting : o.settings) {
+    if (has_sliders || shows_control(frame.state, setting.key)) y += setting_slider(frame, setting, rest());
+  }
   // Tells Dear ImGui how long the column is, so that it scrolls when it has to.
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(y)});
   ImGui::Dummy({1, static_cast<float>(frame.px(12))});

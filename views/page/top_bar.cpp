@@ -137,22 +137,27 @@ void draw_top_bar(Frame& frame, const Rect& area) {
   const Rect row{area.x + frame.px(14), area.y + frame.px(8), area.width - frame.px(28), frame.px(28)};
   const double mark = draw_wordmark(frame, row);
 
-  double x = row.right() - button_width(frame, "Ctrl P", Icon::none);
-  if (button(frame, "palette", x, row, "Ctrl P", Icon::none, ButtonKind::normal, "Find and run any command  Ctrl P")
-          .clicked)
-    frame.commands.send("palette");
-  x = draw_run_button(frame, x - gap, row);
+  const auto is_shown = [&](std::string_view name) { return shows_control(frame.state, name); };
+  double x = row.right() + gap;
+  if (is_shown("palette")) {
+    x -= gap + button_width(frame, "Ctrl P", Icon::none);
+    if (button(frame, "palette", x, row, "Ctrl P", Icon::none, ButtonKind::normal, "Find and run any command  Ctrl P")
+            .clicked)
+      frame.commands.send("palette");
+  }
+  if (is_shown("run")) x = draw_run_button(frame, x - gap, row);
   // Where room is short the tabs need it more; keys and commands still say how fast and how many.
   const bool is_wide = row.width > frame.px(1000);
-  if (is_wide) x = draw_speed(frame, x - gap, row);
-  x = draw_step_button(frame, x - gap, row, is_wide);
-  x -= gap + button_width(frame, "Restart", Icon::again);
-  if (button(frame, "reset", x, row, "Restart", Icon::again, ButtonKind::normal,
-             "Start again from step 0 with the same seed  Ctrl R")
-          .clicked) {
-    frame.commands.send("reset");
+  if (is_wide && is_shown("speed")) x = draw_speed(frame, x - gap, row);
+  if (is_shown("step")) x = draw_step_button(frame, x - gap, row, is_wide);
+  if (is_shown("restart")) {
+    x -= gap + button_width(frame, "Restart", Icon::again);
+    if (button(frame, "reset", x, row, "Restart", Icon::again, ButtonKind::normal,
+               "Start again from step 0 with the same seed  Ctrl R")
+            .clicked)
+      frame.commands.send("reset");
   }
-  draw_tabs(frame, row.x + mark + frame.px(22), row, x - gap);
+  if (is_shown("workspaces")) draw_tabs(frame, row.x + mark + frame.px(22), row, x - gap);
   ImGui::PopID();
 }
 

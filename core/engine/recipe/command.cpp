@@ -46,7 +46,8 @@ constexpr std::array table{
                 control},
     CommandSpec{"load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
                 "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...}); what a figure shows is "
-                "rebuilt from its recipe.",
+                "rebuilt from its recipe. {\"recipe\": {..}} goes to the moment that it shows, with {\"alone\": true} in "
+                "the place of all runs.",
                 control},
     CommandSpec{"compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
                 "Trains presets to their ends, one after the other; their curves lie over each other.", control},
@@ -119,7 +120,7 @@ constexpr std::array table{
     CommandSpec{"race", window, "Memory race", "R", R"({"kinds": ["attention", "mamba2"], "tokens": 128})",
                 "Shows all layers on one input beside each other; a value chooses kinds, tokens and source."},
     CommandSpec{"maximise", window, "Enlarge a panel", "Enter 1 2 3 4 5", R"({"panel": "training"})",
-                "Shows one panel alone; again, or Esc: back."},
+                "Shows one panel alone; again, or Esc: back. {\"on\": true} leaves it alone."},
     CommandSpec{"restore", window, "Back to all panels", "Escape", R"({})",
                 "Leaves the enlarged panel and clears the selection."},
     CommandSpec{"fit", window, "Fit the axes", "F", R"({"panel": "training"})",
@@ -154,6 +155,9 @@ constexpr std::array table{
                 "Goes to the page, panel, selection and zoom that an exported figure carries; opening one does it."},
     CommandSpec{"page", window, "More panels", "PageDown PageUp", R"({"by": 1})",
                 "Shows the panels of the workspace that a small window has no room for."},
+    CommandSpec{"lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
+                "Opens a lesson ({\"open\": \"tour\"}, or a file); goes on or back in it, {\"again\": true} this step from "
+                "its start, exactly; {\"answer\": 2} answers its question, {\"close\": true} ends it."},
     CommandSpec{"layout", window, "Layouts of your own", "", R"({"save": "mine"})",
                 "Keeps the arrangement of the page by a name, takes a kept one ({\"choose\": ..}) or forgets it "
                 "({\"forget\": ..}).",

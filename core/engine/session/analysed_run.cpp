@@ -63,19 +63,45 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend) : run_(make_ru
   if (!forecasts()) {
     subject_.observer = std::make_unique<Observer>(trainer);
     subject_.prober = std::make_unique<InterventionRunner>(trainer);
-    subject_.traced_part = subject_.observer->first_ska();
-    if (subject_.traced_part < 0 && trainer.parts().size() > 2) subject_.traced_part = 1;
   }
-  subject_.probe = std::make_unique<ProbeEditor>(saved.recipe.probe, trainer.task(), subject_.prober.get());
-  if (subject_.observer) subject_.observer->choose(subject_.prober->sequence_of(subject_.probe->now()));
+  take_choices(saved.recipe);
   for (const AnalysisInfo& row : analysis_table()) analyses_.push_back(row.make(subject_));
-  for (const TimedCommand& timed : saved.recipe.commands) {
+  take_commands(saved.recipe);
+}
+
+/// What an analysis works on before anything else is chosen.
+void AnalysedRun::take_choices(const Recipe& recipe) {
+  const Trainer& trainer = run_->trainer();
+  subject_.traced_part = subject_.observer ? subject_.observer->first_ska() : -1;
+  if (subject_.observer && subject_.traced_part < 0 && trainer.parts().size() > 2) subject_.traced_part = 1;
+  subject_.theory_part = -1;
+  subject_.theory_head = 0;
+  subject_.made_problem.reset();
+  subject_.probe = std::make_unique<ProbeEditor>(recipe.probe, trainer.task(), subject_.prober.get());
+  if (subject_.observer) subject_.observer->choose(subject_.prober->sequence_of(subject_.probe->now()));
+}
+
+void AnalysedRun::take_commands(const Recipe& recipe) {
+  for (const TimedCommand& timed : recipe.commands) {
     const std::string& name = timed.command.name;
     if (name == "compare_runs" && forecasts()) compare_runs(nlohmann::json::parse(timed.command.value));
     if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
     if (name == "influence" && !forecasts())
       subject_.influence = parse_influence(nlohmann::json::parse(timed.command.value), {});
   }
+}
+
+void AnalysedRun::choose_as(const Recipe& recipe) {
+  take_choices(recipe);
+  subject_.influence = InfluenceConfig();
+  subject_.ensemble = ForecastEnsemble();
+  take_commands(recipe);
+  const auto is_of_influence = [](const TimedCommand& timed) { return timed.command.name == "influence"; };
+  if (std::ranges::any_of(run_->recipe().commands, is_of_influence))
+    run_->note({"influence", to_json(subject_.influence).dump()});
+  run_->note_probe(to_json(subject_.probe->now()));
+  for (const AnalysisInfo& row : analysis_table()) ask_again(row.analysis);
+  forget_results(run_->step());
 }
 
 bool AnalysedRun::train_step() {

@@ -25,6 +25,9 @@ class AnalysedRun {
   void forget_ahead();
   void go_over_to(const Recipe& other, std::int64_t common);
 
+  /// Looks as one does who has just opened this recipe: probe, traced layer, head of the theory, influence.
+  void choose_as(const Recipe& recipe);
+
   bool is_current(Analysis analysis) const;
   /// As RunAnalysis: something of this step can be shown; the window waits for the result.
   bool is_answered(Analysis analysis) const;
@@ -78,6 +81,8 @@ class AnalysedRun {
   /// Null where the run has nothing of the kind.
   RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
   void ask_again(Analysis analysis);
+  void take_choices(const Recipe& recipe);
+  void take_commands(const Recipe& recipe);
   AnalysisResults results() const;
   void take_probe(const ProbeSetup& before);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }

@@ -100,6 +100,8 @@ void redo(SessionWorker& worker, const Command&, const json&) {
 void load(SessionWorker& worker, const Command&, const json& value) {
   const std::string path = text_in(value, "path", ""), preset = text_in(value, "preset", "");
   if (!path.empty()) return worker.open(open_saved_run(path));
+  if (value.is_object() && value.contains("recipe"))
+    return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), value.value("alone", json()) == true);
   if (preset.empty())
     throw Error(ExitCode::bad_input, "load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
   worker.open({parse_recipe(find_preset(preset).text, "preset"), std::nullopt});

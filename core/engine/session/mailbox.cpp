@@ -57,12 +57,13 @@ Mailbox::Delivery Mailbox::receive(Wait wait) {
   return delivery;
 }
 
-void Mailbox::publish(std::shared_ptr<const Observation> fresh) {
+void Mailbox::publish(std::shared_ptr<const Observation> fresh, std::uint64_t commands) {
   {
     const std::lock_guard lock(slot_mutex_);
     slot_.swap(fresh);
     is_taken_ = false;
   }
+  taken_commands_ = commands;  // after the observation: who reads the count first sees at least what it says
   ++revision_;
 }
 

@@ -36,6 +36,8 @@ class Mailbox {
   std::shared_ptr<const Observation> take();
   /// Window: changes whenever a new observation is there.
   std::uint64_t revision() const { return revision_; }
+  /// Window: of how many commands the newest observation shows what they did.
+  std::uint64_t taken_commands() const { return taken_commands_; }
   /// Window: how many steps the worker has trained, whether or not they have been observed.
   std::int64_t trained_steps() const { return trained_steps_; }
   /// Window: wakes the worker for the last time.
@@ -43,8 +45,8 @@ class Mailbox {
 
   /// Worker: what has come since the last time.
   Delivery receive(Wait wait);
-  /// Worker: puts a new observation into the place of the last one.
-  void publish(std::shared_ptr<const Observation> fresh);
+  /// Worker: puts a new observation into the place of the last one; so many commands were carried out before it.
+  void publish(std::shared_ptr<const Observation> fresh, std::uint64_t commands);
   /// Worker: whether the window has taken the last one, so that it can see another.
   bool is_taken() const { return is_taken_; }
   /// Worker: whether something is there for `receive`.
@@ -62,7 +64,7 @@ class Mailbox {
   bool is_closed_ = false;
   std::mutex slot_mutex_;
   std::shared_ptr<const Observation> slot_ = std::make_shared<const Observation>();
-  std::atomic<std::uint64_t> revision_{0};
+  std::atomic<std::uint64_t> revision_{0}, taken_commands_{0};
   std::atomic<std::int64_t> trained_steps_{0};
   std::atomic<bool> is_taken_{true};
 };

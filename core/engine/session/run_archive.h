@@ -34,6 +34,8 @@ class RunArchive {
   void change(EarlierRun former, std::int64_t step);
   /// Throws the newest run of that name away; false where there is none.
   bool discard(const std::string& name);
+  /// Throws all of them away.
+  void clear() { runs_.clear(); }
   /// Takes the newest earlier run out, to be the present one again.
   std::optional<EarlierRun> take_newest();
 

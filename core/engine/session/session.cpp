@@ -34,6 +34,7 @@ Session::~Session() = default;
 void Session::send(Command command) { thread_->mailbox.send(std::move(command)); }
 std::shared_ptr<const Observation> Session::observe() const { return thread_->mailbox.take(); }
 std::uint64_t Session::revision() const { return thread_->mailbox.revision(); }
+std::uint64_t Session::taken_commands() const { return thread_->mailbox.taken_commands(); }
 std::int64_t Session::trained_steps() const { return thread_->mailbox.trained_steps(); }
 void Session::request_analyses(AnalysisSet analyses) { thread_->mailbox.request(analyses); }
 

@@ -40,6 +40,8 @@ class Session {
   std::shared_ptr<const Observation> observe() const;
   /// Changes whenever a new observation is there.
   std::uint64_t revision() const;
+  /// Of how many commands an observation that is taken from now on shows what they did.
+  std::uint64_t taken_commands() const;
   /// How many steps have been trained here, observed or not.
   std::int64_t trained_steps() const;
   /// The analyses that the worker keeps up to date from now on; until the first call, all. The results of the others

@@ -50,7 +50,7 @@ bool SessionWorker::turn() {
   take_commands();
   if (is_over_) return false;
   // The first step and the first looks of a large model take long; what it is can be seen before.
-  if (control_.running() && announced_ != opened_) guarded([&] { mailbox_->publish(observation()); });
+  if (control_.running() && announced_ != opened_) guarded([&] { mailbox_->publish(observation(), taken_); });
   announced_ = opened_;
   if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
@@ -84,6 +84,7 @@ void SessionWorker::take_commands() {
   const bool was_running = control_.running();
   for (const Command& command : delivery.commands) {
     guarded([&] { apply(command); });
+    ++taken_;
     is_stale_ = true;
     scheduler_.note_command();
     if (!control_.running()) last_publication_ = -1e9;
@@ -254,7 +255,13 @@ void SessionWorker::discard(const std::string& name) {
 
 void SessionWorker::discard_present() {
   const std::string thrown = run().name;
-  const Recipe recipe = archive_.runs().empty() ? from_the_start(run().recipe()) : archive_.runs().back().recipe;
+  go_over_to(archive_.runs().empty() ? from_the_start(run().recipe()) : archive_.runs().back().recipe);
+  if (const std::optional<EarlierRun> former = archive_.take_newest()) run().name = former->curves.run;
+  report(Severity::info, thrown + " is thrown away");
+}
+
+/// The present run is gone.
+void SessionWorker::go_over_to(const Recipe& recipe) {
   const std::int64_t common = common_step(run().recipe(), recipe);
   if (recipe.shown_step > 0 && common > 0 && run().oldest_step() == 0) {
     analysed_->go_over_to(recipe, common);
@@ -264,9 +271,16 @@ void SessionWorker::discard_present() {
   } else {
     take_over(std::make_unique<AnalysedRun>(SavedRun{recipe, std::nullopt}, *backend_));
   }
-  if (const std::optional<EarlierRun> former = archive_.take_newest()) run().name = former->curves.run;
   control_.open(recipe.shown_step > 0 ? std::optional(recipe.shown_step) : std::nullopt);
-  report(Severity::info, thrown + " is thrown away");
+}
+
+void SessionWorker::open_recipe(const Recipe& recipe, bool is_alone) {
+  if (!is_alone || !analysed_) return open({recipe, std::nullopt});
+  control_.compare({});
+  archive_.clear();
+  view_.clear();
+  go_over_to(recipe);
+  analysed_->choose_as(recipe);
 }
 
 void SessionWorker::change(const std::string& key, double to, bool is_live) {
@@ -338,7 +352,13 @@ void SessionWorker::analyse_and_publish() {
     is_stale_ = scheduler_.update_due(*analysed_, control_.running()) || is_stale_;
   }
   if (analysed_ && control_.running()) control_.measure_speed(run().step(), seconds());
-  mailbox_->publish(observation());
+  mailbox_->publish(observation(), taken_);
+}
+
+std::shared_ptr<const Observation> SessionWorker::look(AnalysisSet analyses) {
+  analysed_->bring_up_to_date(analyses);
+  take_checksum();
+  return observation();
 }
 
 std::shared_ptr<const Observation> SessionWorker::observation() const {

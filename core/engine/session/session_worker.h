@@ -39,6 +39,10 @@ class SessionWorker {
   AnalysisScheduler& scheduler() { return scheduler_; }
   const SessionOptions& options() const { return options_; }
   void report(Severity severity, const std::string& text);
+  /// What was reported last; empty: nothing.
+  std::string last_report() const { return events_.empty() ? "" : events_.back().text; }
+  /// The moment with these analyses made for it, whatever the window asks for.
+  std::shared_ptr<const Observation> look(AnalysisSet analyses);
   /// What is asked of the model has changed: every analysis is due at once.
   void analyse_afresh();
   /// Trains until step `until`; -1: to the end.
@@ -60,6 +64,9 @@ class SessionWorker {
   void change(const std::string& key, double to, bool is_live);
   /// Opens a run in the place of the present one, which stays when this one cannot be opened.
   void open(const SavedRun& saved);
+  /// Goes to the moment that a recipe shows: from the last kept state that it shares with the present run, else by
+  /// making it again. `is_alone` throws the earlier runs away, and the present one.
+  void open_recipe(const Recipe& recipe, bool is_alone);
   /// Trains presets to their ends, one after the other; opening anything else ends it.
   void compare(std::deque<std::string> presets);
   void save(const std::filesystem::path& path, Existing existing);
@@ -78,6 +85,7 @@ class SessionWorker {
   void put_aside();
   void take_over(std::unique_ptr<AnalysedRun> fresh);
   void discard_present();
+  void go_over_to(const Recipe& recipe);
   Snapshot present_snapshot();
   void move_to(std::unique_ptr<Backend> target, Precision precision);
   void take_checksum();
@@ -99,6 +107,7 @@ class SessionWorker {
   std::string view_;                 // of the figure that was opened
   std::uint64_t opened_ = 0;         // runs
   std::uint64_t announced_ = 0;      // of them
+  std::uint64_t taken_ = 0;          // commands from the mailbox
   std::int64_t checksum_step_ = -1;  // -1: unknown
   bool device_is_lost_ = false;      // nothing is asked of it until the run has moved
   bool is_stale_ = true;             // something has changed since the last observation

@@ -29,9 +29,4 @@ std::size_t find_metric(const std::vector<RunMetric>& metrics, const std::string
 /// One row a run: the axes, the numbers, the run's hash and checksum.
 void write_sweep_csv(const std::filesystem::path& path, const SweepView& sweep, const std::vector<PlannedRun>& runs);
 
-/// The first evaluation during training with at least nine answers of ten right; NaN when there was none.
-double steps_to_ninety_percent(TrainingRun& run);
-/// Of at most so many steps at the end.
-double mean_of_last_losses(TrainingRun& run, std::size_t most);
-
 }  // namespace afterglow

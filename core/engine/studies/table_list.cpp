@@ -4,8 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/observation/run_numbers.h"
 #include "core/engine/studies/echo_tables.h"
-#include "core/engine/studies/sweep.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/training_run.h"
@@ -50,7 +50,7 @@ Table mqar_table() {
     table.metrics.push_back({"accuracy at " + std::to_string(pairs) + " pairs", "", true});
   table.metrics.push_back({"steps to 90 %", "steps"});
   table.measure = [](TrainingRun& run) {
-    return std::vector{accuracy_at(4, run), accuracy_at(8, run), accuracy_at(16, run), steps_to_ninety_percent(run)};
+    return std::vector{accuracy_at(4, run), accuracy_at(8, run), accuracy_at(16, run), steps_to_ninety_percent(run.curves())};
   };
   return table;
 }
@@ -92,7 +92,7 @@ Table sessa_table() {
       {"accuracy", ""}, {"accuracy at 2 x lag", ""}, {"accuracy at 4 x lag", ""}, {"training loss", "nats"}};
   table.measure = [](TrainingRun& run) {
     return std::vector{run.trainer().evaluate(512), accuracy_at_longer_lags(2, run), accuracy_at_longer_lags(4, run),
-                       mean_of_last_losses(run, 100)};
+                       mean_of_last(run.curves().loss, 100)};
   };
   return table;
 }

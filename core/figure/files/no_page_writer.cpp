@@ -15,6 +15,11 @@ namespace {
 
 std::string pdf_bytes(const Figure&, const PageSize&, const Theme&, const FigureView&) { throw_missing("PDF"); }
 
+std::string pdf_document(const PageSize&, const std::string&,
+                         const std::function<void(Canvas&, const std::function<void()>&)>&) {
+  throw_missing("PDF");
+}
+
 std::string png_bytes(const Figure&, const PageSize&, const Theme&, const FigureView&, double) { throw_missing("PNG"); }
 
 bool has_page_writer() { return false; }

@@ -7,6 +7,7 @@
 #include <fontconfig/fontconfig.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numbers>
@@ -275,34 +276,45 @@ class CairoCanvas : public Canvas {
   Typesetter type_;
 };
 
-void set_metadata(cairo_surface_t* surface, const Figure& figure) {
-  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE,
-                                 printable(figure.heading.empty() ? figure.title : figure.heading).c_str());
-  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, printable(figure.provenance).c_str());
+void set_metadata(cairo_surface_t* surface, const std::string& title, const std::string& subject) {
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, printable(title).c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, printable(subject).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "Afterglow");
   // Without it cairo writes the moment and the time zone, whose length depends on the machine.
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, "2000-01-01T00:00:00Z");
+}
+
+using DrawPages = std::function<void(Canvas& canvas, const std::function<void()>& next_page)>;
+
+std::string pdf_of(const PageSize& page, const std::string& title, const std::string& subject, const DrawPages& draw) {
+  std::string bytes;
+  const Surface surface(cairo_pdf_surface_create_for_stream(append_bytes, &bytes, page.width_pt(), page.height_pt()));
+  check(cairo_surface_status(surface.get()), "PDF");
+  cairo_pdf_surface_restrict_to_version(surface.get(), CAIRO_PDF_VERSION_1_4);
+  set_metadata(surface.get(), title, subject);
+  {
+    const Cairo cr(cairo_create(surface.get()));
+    CairoCanvas canvas(cr.get(), page_pixel(page));
+    draw(canvas, [&] { cairo_show_page(cr.get()); });
+    cairo_show_page(cr.get());
+    check(cairo_status(cr.get()), "PDF");
+  }
+  cairo_surface_finish(surface.get());
+  check(cairo_surface_status(surface.get()), "PDF");
+  return bytes;
 }
 
 }  // namespace
 
 std::string pdf_bytes(const Figure& figure, const PageSize& wanted, const Theme& theme, const FigureView& view) {
   const PageSize page = usable_page(wanted);
-  std::string bytes;
-  const Surface surface(cairo_pdf_surface_create_for_stream(append_bytes, &bytes, page.width_pt(), page.height_pt()));
-  check(cairo_surface_status(surface.get()), "PDF");
-  cairo_pdf_surface_restrict_to_version(surface.get(), CAIRO_PDF_VERSION_1_4);
-  set_metadata(surface.get(), figure);
-  {
-    const Cairo cr(cairo_create(surface.get()));
-    CairoCanvas canvas(cr.get(), page_pixel(page));
-    draw_page(figure, page, theme, view, canvas);
-    cairo_show_page(cr.get());
-    check(cairo_status(cr.get()), "PDF");
-  }
-  cairo_surface_finish(surface.get());
-  check(cairo_surface_status(surface.get()), "PDF");
+  std::string bytes = pdf_of(page, figure.heading.empty() ? figure.title : figure.heading, figure.provenance,
+                             [&](Canvas& canvas, const auto&) { draw_page(figure, page, theme, view, canvas); });
   return pdf_with_recipe(std::move(bytes), figure.recipe);
+}
+
+std::string pdf_document(const PageSize& page, const std::string& title, const DrawPages& draw) {
+  return pdf_of(usable_page(page), title, "", draw);
 }
 
 std::string png_bytes(const Figure& figure, const PageSize& wanted, const Theme& theme, const FigureView& view,

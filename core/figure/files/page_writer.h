@@ -1,5 +1,6 @@
 // PDF and PNG of a figure. Built with cairo; without it every call says what to install.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "core/figure/files/page.h"
@@ -10,6 +11,11 @@ namespace afterglow {
 /// Throws Error(failure) when this build has no page writer or cairo fails.
 std::string pdf_bytes(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
                       const FigureView& view = {});
+
+/// A PDF of several pages. `draw` gets the canvas of the first one, and a function that begins the next. Throws as
+/// `pdf_bytes`.
+std::string pdf_document(const PageSize& page, const std::string& title,
+                         const std::function<void(Canvas& canvas, const std::function<void()>& next_page)>& draw);
 
 /// A picture of the page at its physical size, with the recipe. Throws like `pdf_bytes`, and Error(bad_input) beyond
 /// 16,000 pixels a side.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/engine/observation/run_numbers.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "tests/core/engine/small_recipe.h"
@@ -98,7 +99,7 @@ TEST(Sweep, NumbersAreThoseOfTheTrainedRun) {
   while (!same.finished() && same.train_step()) {
   }
   EXPECT_EQ(result.checksum, same.trainer().checksum()) << "measuring changes nothing";
-  EXPECT_DOUBLE_EQ(number("loss"), mean_of_last_losses(same, 20));
+  EXPECT_DOUBLE_EQ(number("loss"), mean_of_last(same.curves().loss, 20));
   EXPECT_EQ(number("accuracy"), same.trainer().evaluate(256));
   EXPECT_GT(number("half-life"), 0);
   EXPECT_GE(number("kappa"), 1);

@@ -45,7 +45,7 @@ TEST(Mailbox, HoldsTheNewestObservationAndKnowsWhetherItWasTaken) {
   for (const std::int64_t step : {1, 2}) {
     auto observation = std::make_shared<Observation>();
     observation->step = step;
-    mailbox.publish(observation);
+    mailbox.publish(observation, 0);
   }
   EXPECT_FALSE(mailbox.is_taken());
   EXPECT_NE(mailbox.revision(), before);

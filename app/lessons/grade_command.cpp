@@ -1,0 +1,79 @@
+// `afterglow grade`: makes the moment of a pupil's recipe and says which goals of a lesson it reaches.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/interruption.h"
+#include "app/lessons/lesson_options.h"
+#include "app/lessons/lesson_runner.h"
+#include "core/engine/recipe/lesson_lines.h"
+#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/training/saved_run.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+/// What the pupil changed: settings on the way, and what the probe was asked with.
+std::size_t changes_in(const Recipe& recipe) {
+  const auto settings =
+      std::ranges::count_if(recipe.commands, [](const TimedCommand& timed) { return timed.command.name == "set"; });
+  const json interventions =
+      recipe.probe.is_object() ? recipe.probe.value("interventions", json::array()) : json::array();
+  return static_cast<std::size_t>(settings) + interventions.size();
+}
+
+/// A recipe that shows no moment is meant at its end.
+Recipe at_its_moment(Recipe recipe) {
+  if (recipe.shown_step < 0) recipe.shown_step = recipe.training.steps;
+  return recipe;
+}
+
+bool looks_back(const LessonStep& step) {
+  return std::ranges::any_of(step.lines, [](const LessonLine& line) {
+    if (line.word != LessonWord::goal) return false;
+    const Condition condition = read_goal(line).condition;
+    return std::ranges::any_of(condition.comparisons, [](const Comparison& comparison) {
+      return !comparison.left.at.empty() || !comparison.right.at.empty();
+    });
+  });
+}
+
+}  // namespace
+
+json grade(const GradeOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption noticed;
+  const Recipe recipe = at_its_moment(open_saved_run(options.recipe).recipe);
+  SessionOptions session;
+  session.device = common.device;
+  session.threads = common.threads;
+  LessonRunner runner(open_lesson(options.lesson), session, [] { Interruption::check("before all goals were held"); });
+  const std::size_t changes = changes_in(recipe);
+  json goals = json::array();
+  std::size_t reached = 0;
+  for (std::size_t i = 0; i < runner.steps(); ++i) {
+    const LessonStep& step = runner.lesson().steps[i];
+    if (looks_back(step)) runner.run_step(i);
+    runner.open(recipe);
+    for (const LessonLine& line : step.lines) {
+      if (line.word != LessonWord::goal) continue;
+      const LessonGoal goal = read_goal(line);
+      const Verdict verdict = runner.judge_now(goal.condition);
+      reached += verdict.holds ? 1 : 0;
+      goals.push_back({{"step", i + 1}, {"goal", goal.sentence}, {"reached", verdict.holds}});
+      if (!verdict.holds) goals.back()["why"] = verdict.why;
+      output.line(std::string(verdict.holds ? "  reached  " : "  missed   ") + goal.sentence +
+                  (verdict.holds ? "" : " (" + verdict.why + ")"));
+    }
+  }
+  if (goals.empty()) throw Error(ExitCode::bad_input, options.lesson + ": this lesson has no goals to be reached");
+  const std::string text = std::to_string(reached) + " of " + std::to_string(goals.size()) + " goals, with " +
+                           std::to_string(changes) + (changes == 1 ? " change" : " changes");
+  output.line(text);
+  if (reached < goals.size()) throw Error(ExitCode::check_failed, text);
+  return {{"lesson", options.lesson}, {"goals", goals}, {"reached", reached}, {"changes", changes}};
+}
+
+}  // namespace afterglow

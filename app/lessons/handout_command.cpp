@@ -1,0 +1,282 @@
+// `afterglow handout`: a lesson on paper or as a page: text, formulas, and the figures at the end of each step.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/interruption.h"
+#include "app/cli/start.h"
+#include "app/lessons/lesson_options.h"
+#include "app/lessons/lesson_runner.h"
+#include "app/window/window.h"
+#include "core/engine/recipe/lesson_lines.h"
+#include "core/figure/axis.h"
+#include "core/figure/files/page_writer.h"
+#include "core/figure/files/svg_writer.h"
+#include "core/figure/files/xml_text.h"
+#include "core/figure/math/math_text.h"
+#include "core/figure/math/text_flow.h"
+#include "core/figure/summary.h"
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+#include "core/io/number_text.h"
+#include "views/plots/plot_kinds.h"
+#include "views/plots/plot_numbers.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_figures = 4;  // of a panel, on a step's page
+
+/// A step as it is printed.
+struct PrintedStep {
+  const LessonStep* step = nullptr;
+  std::vector<Figure> figures;
+};
+
+std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
+  std::vector<PrintedStep> printed;
+  for (std::size_t i = 0; i < runner.steps(); ++i) {
+    output.progress(runner.lesson().name, static_cast<double>(i) / static_cast<double>(runner.steps()),
+                    [&] { return "step " + std::to_string(i + 1); });
+    runner.run_step(i);
+    PrintedStep one{&runner.lesson().steps[i], {}};
+    for (const std::string& panel : runner.panels_of(i)) {
+      const PlotKind& kind = *find_plot_kind(panel);
+      CurveStore curves;
+      std::vector<Figure> figures =
+          prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
+      figures.resize(std::min(figures.size(), most_figures));
+      std::ranges::move(figures, std::back_inserter(one.figures));
+    }
+    printed.push_back(std::move(one));
+  }
+  output.end_progress();
+  return printed;
+}
+
+std::vector<std::vector<FlowToken>> paragraphs_of(const LessonLine& line) {
+  std::vector<std::vector<FlowToken>> paragraphs(1);
+  bool follows_space = false;
+  for (const LessonPiece& piece : read_pieces(line)) {
+    std::vector<FlowToken>& now = paragraphs.back();
+    const bool is_word = piece.kind == LessonPiece::Kind::words || piece.kind == LessonPiece::Kind::emphasis;
+    if (piece.kind == LessonPiece::Kind::paragraph_end) paragraphs.emplace_back();
+    if (is_word)
+      add_words(piece.text, piece.kind == LessonPiece::Kind::words ? FontFace::regular : FontFace::semibold,
+                follows_space, now);
+    if (piece.kind == LessonPiece::Kind::formula) now.push_back({piece.text, FontFace::regular, true, follows_space});
+    if (piece.kind == LessonPiece::Kind::number)
+      now.push_back({number_text(piece.number.value), FontFace::semibold, true, follows_space});
+    follows_space = piece.kind == LessonPiece::Kind::words && piece.text.ends_with(' ');
+  }
+  std::erase_if(paragraphs, [](const auto& tokens) { return tokens.empty(); });
+  return paragraphs;
+}
+
+std::string choice_text(const LessonQuestion& question, std::size_t i) {
+  return std::to_string(i + 1) + "  " + question.choices[i];
+}
+
+// On paper.
+
+/// Fills A4 pages from the top down.
+class Paper {
+ public:
+  static constexpr PageSize page{.width_mm = 210, .height_mm = 297, .text_pt = 8, .shows_title = true};
+
+  Paper(Canvas& canvas, const std::function<void()>& next_page) : canvas_(&canvas), next_page_(next_page) {}
+
+  void text(const std::vector<FlowToken>& tokens, double size, double indent = 0) {
+    const TextFlow flow = flow_text(tokens, width() - indent, size, *canvas_);
+    need(flow.height);
+    for (const PlacedToken& placed : flow.tokens)
+      draw_token(*canvas_, tokens[placed.token], {margin + indent + placed.place.x, y_ + placed.place.y}, flow.size,
+                 ink());
+    y_ += flow.height;
+  }
+  void words(std::string_view text_, double size, FontFace face = FontFace::regular, double indent = 0) {
+    std::vector<FlowToken> tokens;
+    add_words(text_, face, false, tokens);
+    text(tokens, size, indent);
+  }
+  /// An empty box to be ticked by hand, with a sentence.
+  void goal(std::string_view sentence) {
+    need(2 * body);
+    canvas_->stroke_rect({margin + 1, y_ + 0.25 * body, 0.9 * body, 0.9 * body}, 1.5, {ink(), 0.8, Dash::solid});
+    words(sentence, body, FontFace::regular, 1.7 * body);
+  }
+  void figure(const Figure& drawn) {
+    const double height = std::min(0.62 * width(), 0.4 * page.height_pt());
+    need(height + 2 * body);
+    FigureView view;
+    view.text_size = page.text_pt;
+    view.show_title = true;
+    render_figure(drawn, light_theme(), view, {margin, y_, width(), height}, *canvas_);
+    y_ += height;
+    words(summary_of(drawn), small);
+    gap(body);
+  }
+  void gap(double height) { y_ += height; }
+  /// So much has to stand together.
+  void need(double height) {
+    if (y_ + height <= page.height_pt() - margin) return;
+    next_page_();
+    y_ = margin;
+  }
+
+  static constexpr double body = 10.5, small = 8, head = 14, title = 20;
+
+ private:
+  static constexpr double margin = 56;
+  static double width() { return page.width_pt() - 2 * margin; }
+  static Color ink() { return light_theme().text; }
+
+  Canvas* canvas_;
+  const std::function<void()>& next_page_;
+  double y_ = margin;
+};
+
+void print_step(Paper& paper, const PrintedStep& printed, std::size_t number) {
+  paper.need(8 * Paper::body);
+  paper.words(std::to_string(number) + "  " + printed.step->title, Paper::head, FontFace::semibold);
+  for (const LessonLine& line : printed.step->lines) {
+    if (line.word == LessonWord::say) {
+      for (const auto& paragraph : paragraphs_of(line)) paper.text(paragraph, Paper::body);
+      paper.gap(0.4 * Paper::body);
+    }
+    if (line.word == LessonWord::ask) {
+      const LessonQuestion question = read_question(line);
+      paper.words(question.question, Paper::body, FontFace::semibold);
+      for (std::size_t i = 0; i < question.choices.size(); ++i)
+        paper.words(choice_text(question, i), Paper::body, FontFace::regular, Paper::body);
+    }
+    if (line.word == LessonWord::goal) paper.goal(read_goal(line).sentence);
+  }
+  for (const Figure& figure : printed.figures) paper.figure(figure);
+  paper.gap(Paper::body);
+}
+
+std::string as_pdf(const Lesson& lesson, const std::vector<PrintedStep>& steps) {
+  return pdf_document(Paper::page, lesson.title, [&](Canvas& canvas, const std::function<void()>& next_page) {
+    Paper paper(canvas, next_page);
+    paper.words(lesson.title, Paper::title, FontFace::semibold);
+    if (const LessonLine* about = find_line(lesson.head, LessonWord::about)) paper.words(about->text, Paper::body);
+    paper.gap(Paper::body);
+    for (std::size_t i = 0; i < steps.size(); ++i) print_step(paper, steps[i], i + 1);
+  });
+}
+
+// As a page of a browser.
+
+/// Measures as files do.
+class Measure final : public Canvas {
+  void polyline(std::span<const Point>, const Stroke&) override {}
+  void polygon(std::span<const Point>, Color) override {}
+  void fill_rect(const Rect&, double, Color) override {}
+  void stroke_rect(const Rect&, double, const Stroke&) override {}
+  void fill_circle(Point, double, Color) override {}
+  void stroke_circle(Point, double, const Stroke&) override {}
+  void text(Point, std::string_view, const TextStyle&) override {}
+  void push_clip(const Rect&) override {}
+  void pop_clip() override {}
+  void color_grid(const Rect&, int, int, std::span<const Color>) override {}
+};
+
+/// A formula as a small picture of text, which stands on the line.
+std::string formula_html(const std::string& markup) {
+  constexpr double size = 100, room = 10;  // of the picture's own units
+  const MathText set = set_math(markup, size, FontFace::regular, Measure());
+  const double width = set.width + 2 * room, height = set.ascent + set.descent + 2 * room;
+  const auto em = [&](double units) { return shortest(std::round(1e4 * units / size) / 1e4) + "em"; };
+  std::string html = "<svg role=\"img\" aria-label=\"" + xml_escaped(markup) + "\" viewBox=\"0 0 " + shortest(width) +
+                     " " + shortest(height) + "\" style=\"width:" + em(width) + ";height:" + em(height) +
+                     ";vertical-align:-" + em(set.descent + room) + "\">";
+  const double baseline = room + set.ascent;
+  for (const TextRun& run : set.runs)
+    html += "<text x=\"" + shortest(room + run.x) + "\" y=\"" + shortest(baseline - run.rise) + "\" font-size=\"" +
+            shortest(run.size) + "\" textLength=\"" + shortest(std::max(1.0, run.width)) + "\">" +
+            xml_escaped(run.text) + "</text>";
+  for (const TextRule& rule : set.rules)
+    html += "<rect x=\"" + shortest(room + rule.x) + "\" y=\"" + shortest(baseline - rule.rise - rule.thickness / 2) +
+            "\" width=\"" + shortest(rule.width) + "\" height=\"" + shortest(rule.thickness) + "\"/>";
+  return html + "</svg>";
+}
+
+std::string paragraph_html(const std::vector<FlowToken>& tokens) {
+  const bool is_display = tokens.size() == 1 && tokens.front().is_math;
+  std::string html = is_display ? "<p class=\"formula\">" : "<p>";
+  for (const FlowToken& token : tokens) {
+    if (token.follows_space) html += ' ';
+    const std::string text = token.is_math ? formula_html(token.text) : xml_escaped(token.text);
+    html += token.face == FontFace::semibold ? "<em>" + text + "</em>" : text;
+  }
+  return html + "</p>\n";
+}
+
+std::string step_html(const PrintedStep& printed, std::size_t number) {
+  std::string html =
+      "<section>\n<h2>" + std::to_string(number) + "&#160; " + xml_escaped(printed.step->title) + "</h2>\n";
+  for (const LessonLine& line : printed.step->lines) {
+    if (line.word == LessonWord::say) {
+      for (const auto& paragraph : paragraphs_of(line)) html += paragraph_html(paragraph);
+    }
+    if (line.word == LessonWord::ask) {
+      const LessonQuestion question = read_question(line);
+      html += "<p><em>" + xml_escaped(question.question) + "</em></p>\n<ol>\n";
+      for (const std::string& choice : question.choices) html += "<li>" + xml_escaped(choice) + "</li>\n";
+      html += "</ol>\n";
+    }
+    if (line.word == LessonWord::goal) html += "<p>&#9744;&#160; " + xml_escaped(read_goal(line).sentence) + "</p>\n";
+  }
+  for (const Figure& figure : printed.figures) {
+    std::string svg = svg_text(figure, page_size(SizePreset::two_columns, figure));
+    svg.erase(0, std::min(svg.find("<svg"), svg.size()));
+    html += "<figure>\n" + svg + "<figcaption>" + xml_escaped(summary_of(figure)) + "</figcaption>\n</figure>\n";
+  }
+  return html + "</section>\n";
+}
+
+constexpr const char* style =
+    "body{max-width:44rem;margin:3rem auto;padding:0 1rem;font:1.06rem/1.55 Inter,'DejaVu "
+    "Sans',sans-serif;color:#17212b}"
+    "em{font-style:normal;font-weight:600}.formula{text-align:center;font-size:1.25em}figure{margin:1.5rem 0}"
+    "figure>svg{width:100%;height:auto}figcaption{font-size:.85rem;color:#5b6672}section{break-inside:avoid-page}";
+
+std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps) {
+  std::string html = "<!doctype html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>" + xml_escaped(lesson.title) +
+                     "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>" + xml_escaped(lesson.title) +
+                     "</h1>\n";
+  if (const LessonLine* about = find_line(lesson.head, LessonWord::about))
+    html += "<p>" + xml_escaped(about->text) + "</p>\n";
+  for (std::size_t i = 0; i < steps.size(); ++i) html += step_html(steps[i], i + 1);
+  return html + "</body>\n</html>\n";
+}
+
+}  // namespace
+
+json handout(const HandoutOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption noticed;
+  if (options.pdf.empty() && options.html.empty())
+    throw Error(ExitCode::usage, "say where the handout goes: --pdf FILE or --html FILE");
+  if (!options.pdf.empty() && !has_page_writer()) pdf_document(Paper::page, "", {});  // tells what is missing
+  Lesson lesson = open_lesson(options.lesson);
+  require_known_panels(lesson, workspace_names());
+  SessionOptions session;
+  session.device = common.device;
+  session.threads = common.threads;
+  LessonRunner runner(std::move(lesson), session, [] { Interruption::check("before the handout was written"); });
+  const std::vector<PrintedStep> steps = printed_steps(runner, output);
+  json files = json::array();
+  const auto write = [&](const std::filesystem::path& path, const std::string& bytes) {
+    files.push_back(write_file_atomically(path, bytes, existing_files(common)).string());
+    output.line("written  " + files.back().get<std::string>());
+  };
+  if (!options.html.empty()) write(options.html, as_html(runner.lesson(), steps));
+  if (!options.pdf.empty()) write(options.pdf, as_pdf(runner.lesson(), steps));
+  return {{"lesson", options.lesson}, {"files", files}};
+}
+
+}  // namespace afterglow

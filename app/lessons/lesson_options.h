@@ -1,0 +1,28 @@
+// The words of the command line about lessons.
+#pragma once
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "app/cli/command_line.h"
+
+namespace afterglow {
+
+struct CheckOptions {
+  std::vector<std::string> lessons;  ///< names or files; none: all that are shipped
+  bool lists_names = false;          ///< of numbers, after the last step of a lesson or of a preset
+};
+struct GradeOptions {
+  std::string lesson, recipe;
+};
+struct HandoutOptions {
+  std::string lesson;
+  std::filesystem::path pdf, html;
+};
+
+nlohmann::json check(const CheckOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json grade(const GradeOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json handout(const HandoutOptions& options, const CommonOptions& common, Output& output);
+
+}  // namespace afterglow

@@ -1,0 +1,222 @@
+// Carries a plan out in a session's worker, on this thread.
+#include "app/lessons/lesson_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "app/lessons/look_commands.h"
+#include "core/engine/recipe/lesson_lines.h"
+#include "core/io/error.h"
+#include "core/io/wording.h"
+#include "views/plots/plot_kinds.h"
+#include "views/plots/plot_numbers.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+SessionOptions at_rest(SessionOptions options) {
+  options.start_running = false;
+  return options;
+}
+
+/// Every condition of a list of lines.
+std::vector<Condition> conditions_in(const std::vector<LessonLine>& lines) {
+  std::vector<Condition> conditions;
+  for (const LessonLine& line : lines) {
+    if (line.word == LessonWord::expect) conditions.push_back(read_expectation(line));
+    if (line.word == LessonWord::goal) conditions.push_back(read_goal(line).condition);
+  }
+  return conditions;
+}
+
+/// Names that are asked for at a moment that has gone by, in any step.
+std::set<std::string> names_at(const Lesson& lesson, const std::string& at) {
+  std::set<std::string> names;
+  for (const LessonStep& step : lesson.steps) {
+    for (const Condition& condition : conditions_in(step.lines)) {
+      for (const Comparison& comparison : condition.comparisons) {
+        for (const ConditionSide* side : {&comparison.left, &comparison.right}) {
+          if (side->at == at) names.insert(side->name);
+        }
+      }
+    }
+  }
+  return names;
+}
+
+/// Resident memory of this program; 0 where the system does not tell.
+std::int64_t memory_now() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stoll(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+template <class Work>
+void told_with_place(const LessonDeed& deed, const LessonStep& step, const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::interrupted) throw;
+    throw Error(error.code(), (deed.line ? deed.line->place : step.place) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+bool LessonStepResult::is_ok() const {
+  return std::ranges::all_of(expectations, [](const ExpectationResult& one) { return one.verdict.holds; });
+}
+
+void require_known_panels(const Lesson& lesson, const std::vector<std::string>& pages) {
+  std::vector<std::string> known{"page", "none"};
+  for (const PlotKind& kind : plot_kinds()) known.emplace_back(kind.id);
+  const auto require = [](const LessonLine& line, const std::string& name, const std::vector<std::string>& names,
+                          const std::string& what) {
+    if (std::ranges::find(names, std::string(present_id(name))) != names.end()) return;
+    throw Error(ExitCode::bad_input, line.place + ": there is no " + what + " " + in_quotes(name) +
+                                         did_you_mean(name, names) + "; `afterglow info` lists them");
+  };
+  for (const LessonStep& step : lesson.steps) {
+    for (const LessonLine& line : step.lines) {
+      if (line.word == LessonWord::focus || line.word == LessonWord::highlight) {
+        for (const std::string& name : read_names(line)) require(line, name, known, "panel");
+      }
+      if (line.word != LessonWord::set || pages.empty()) continue;
+      for (const LessonAssignment& one : read_assignments(line)) {
+        if (one.name == "workspace") require(line, one.value, pages, "workspace");
+      }
+    }
+  }
+}
+
+LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::function<void()> poll)
+    : lesson_(std::move(lesson)),
+      plans_(plan_lesson(lesson_)),
+      poll_(std::move(poll)),
+      worker_(presets().front().text, at_rest(options), mailbox_) {
+  mailbox_.request(0);
+  worker_.begin();
+  if (!worker_.is_open()) throw Error(ExitCode::failure, worker_.last_report());
+}
+
+void LessonRunner::send(const Command& command) {
+  if (command.name == "speed") return;  // nobody watches
+  if (find_command(command.name)->target == CommandTarget::engine) return worker_.apply(command);
+  const json value = json::parse(command.value);
+  std::vector<Command> following;
+  if (command.name == "select") following = change_selection(selection_, value);
+  if (command.name == "race") following = race_commands(value);
+  for (const Command& next : following) worker_.apply(next);
+}
+
+void LessonRunner::wait_for(std::int64_t step) {
+  while (worker_.control().running()) {
+    poll_();
+    worker_.turn();
+  }
+  const TrainingRun& run = worker_.run();
+  if (!run.failure().empty()) throw Error(ExitCode::non_finite, run.failure());
+  if (run.step() != step)
+    throw Error(ExitCode::failure, "training stopped at step " + std::to_string(run.step()) + " instead of " +
+                                       std::to_string(step) + ": " + worker_.last_report());
+}
+
+Observation LessonRunner::observe(AnalysisSet analyses) { return *worker_.look(analyses); }
+
+Quantity LessonRunner::number_now(const std::string& name) {
+  const Observation now = observe(analyses_of_number(name));
+  const std::optional<Quantity> found = find_number(name, now, selection_, curves_);
+  if (found) return *found;
+  std::vector<std::string> names;
+  for (const NamedNumber& known : all_numbers(now, selection_, curves_)) names.push_back(known.name);
+  throw Error(ExitCode::bad_input, "there is no number " + in_quotes(name) + " at step " + std::to_string(now.step) +
+                                       did_you_mean(name, names) + "; `afterglow check --names` lists them");
+}
+
+void LessonRunner::keep_moment(const std::string& at) {
+  for (const std::string& name : names_at(lesson_, at)) {
+    try {
+      moments_[at][name] = number_now(name);
+    } catch (const Error&) {
+      moments_[at].erase(name);  // told where a condition asks for it
+    }
+  }
+}
+
+Verdict LessonRunner::judge_now(const Condition& condition) {
+  return judge(condition, [&](const std::string& name, const std::string& at) -> std::optional<Quantity> {
+    if (!at.empty()) {
+      const auto moment = moments_[at].find(name);
+      return moment == moments_[at].end() ? std::nullopt : std::optional(moment->second);
+    }
+    const Observation now = observe(analyses_of_number(name));
+    return find_number(name, now, selection_, curves_);
+  });
+}
+
+LessonStepResult LessonRunner::run_step(std::size_t index) {
+  const auto begun = std::chrono::steady_clock::now();
+  const LessonStep& step = lesson_.steps[index];
+  const LessonStepPlan& plan = plans_[index];
+  LessonStepResult result{&step};
+  selection_ = Selection();
+  moments_["start"].clear();
+  for (std::size_t i = 0; i <= plan.deeds.size(); ++i) {
+    if (i == plan.start) keep_moment("start");
+    if (i == plan.deeds.size()) break;
+    const LessonDeed& deed = plan.deeds[i];
+    told_with_place(deed, step, [&] {
+      if (deed.kind == LessonDeed::Kind::send) send(deed.command);
+      if (deed.kind == LessonDeed::Kind::reach) wait_for(deed.step);
+      if (deed.kind != LessonDeed::Kind::expect) return;
+      ExpectationResult held{deed.line, judge_now(read_expectation(*deed.line))};
+      for (const std::string& name : held.verdict.unknown) {
+        try {
+          number_now(name);
+        } catch (const Error& error) {
+          held.verdict.why += std::string("; ") + error.what();
+        }
+      }
+      result.expectations.push_back(std::move(held));
+    });
+  }
+  keep_moment(std::to_string(index + 1));
+  result.at = worker_.run().step();
+  result.checksum = worker_.run().trainer().checksum();
+  result.resident_bytes = memory_now();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return result;
+}
+
+std::vector<std::string> LessonRunner::panels_of(std::size_t index) const {
+  const std::vector<LessonLine>& lines = lesson_.steps[index].lines;
+  for (const LessonWord word : {LessonWord::focus, LessonWord::highlight}) {
+    const LessonLine* line = find_line(lines, word);
+    if (!line) continue;
+    std::vector<std::string> names = read_names(*line);
+    std::erase_if(names, [](const std::string& name) { return !find_plot_kind(name); });
+    if (!names.empty()) return names;
+  }
+  return {};
+}
+
+void LessonRunner::open(const Recipe& recipe) {
+  selection_ = Selection();
+  worker_.open_recipe(recipe, true);
+  wait_for(std::max<std::int64_t>(recipe.shown_step, 0));
+}
+
+std::vector<NamedNumber> LessonRunner::numbers() {
+  const AnalysisSet affordable = all_analyses & ~set_of(Analysis::race);
+  return all_numbers(observe(affordable), selection_, curves_);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,78 @@
+// Does a lesson without a window, and holds its expectations against what comes out. `check`, `grade` and `handout` use
+// it.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/run_numbers.h"
+#include "core/engine/recipe/lesson.h"
+#include "core/engine/recipe/lesson_condition.h"
+#include "core/engine/recipe/lesson_plan.h"
+#include "core/engine/session/mailbox.h"
+#include "core/engine/session/session_worker.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/selection.h"
+
+namespace afterglow {
+
+/// One `expect` line that was held against its moment.
+struct ExpectationResult {
+  const LessonLine* line = nullptr;
+  Verdict verdict;
+};
+
+struct LessonStepResult {
+  const LessonStep* step = nullptr;
+  std::vector<ExpectationResult> expectations{};
+  double seconds = 0;
+  std::int64_t resident_bytes = 0;  ///< of the program, when the step ended
+  std::string checksum{};           ///< of the weights then; empty before anything was opened
+  std::int64_t at = 0;              ///< training step
+  bool is_ok() const;
+};
+
+class LessonRunner {
+ public:
+  /// `poll` is asked between training steps and may throw.
+  LessonRunner(
+      Lesson lesson, const SessionOptions& options, std::function<void()> poll = [] {});
+
+  const Lesson& lesson() const { return lesson_; }
+  std::size_t steps() const { return plans_.size(); }
+  /// Does a step from its own start, whatever was done before. Throws Error with the place of the line that failed.
+  LessonStepResult run_step(std::size_t step);
+  /// The moment as it is, with these analyses.
+  Observation observe(AnalysisSet analyses);
+  const Selection& selection() const { return selection_; }
+  /// Panels that the step enlarges or highlights, else none.
+  std::vector<std::string> panels_of(std::size_t step) const;
+  /// Goes to a run of its own, to be held against the conditions of the lesson.
+  void open(const Recipe& recipe);
+  Verdict judge_now(const Condition& condition);
+  /// What has a name now, after all analyses but the race.
+  std::vector<NamedNumber> numbers();
+
+ private:
+  void send(const Command& command);
+  void wait_for(std::int64_t step);
+  void keep_moment(const std::string& at);
+  Quantity number_now(const std::string& name);
+
+  Lesson lesson_;
+  std::vector<LessonStepPlan> plans_;
+  std::function<void()> poll_;
+  Mailbox mailbox_;
+  SessionWorker worker_;
+  Selection selection_;
+  CurveStore curves_;
+  std::map<std::string, std::map<std::string, Quantity>> moments_;  ///< by ConditionSide::at, then by name
+};
+
+/// Throws Error(bad_input) with the place of the first line that names a panel, or a workspace beside `pages` (none:
+/// not known in this build), which is not there.
+void require_known_panels(const Lesson& lesson, const std::vector<std::string>& pages);
+
+}  // namespace afterglow

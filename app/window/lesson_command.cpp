@@ -1,0 +1,44 @@
+// Opens a lesson, goes through its steps and answers its questions.
+#include <nlohmann/json.hpp>
+
+#include "app/window/lesson_player.h"
+#include "app/window/window_commands.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+const std::string where = "the value of lesson";
+}
+
+void run_lesson(CommandContext& context, const nlohmann::json& value) {
+  refuse_unknown_keys(value, {"open", "by", "to", "again", "answer", "close"}, where);
+  PageState& page = context.page;
+  if (value.contains("open")) return open_lesson_on(page, get_string(value, "open", std::nullopt, where));
+  if (!page.lesson.lesson) {  // there is none to go on in: one is chosen
+    open_picker(context, {{"text", ""}});
+    page.picker.section = PickerSection::lessons;
+    return;
+  }
+  if (get_bool(value, "close", false, where)) {
+    LessonPane closed;
+    closed.width = page.lesson.width;
+    page.lesson = std::move(closed);
+    return;
+  }
+  const auto present = static_cast<std::int64_t>(page.lesson.step);
+  if (value.contains("answer")) {
+    answer_lesson(page, static_cast<int>(get_integer(value, "answer", 1, 1, 3, where)));
+  } else if (get_bool(value, "again", false, where)) {
+    begin_lesson_step(page, present);
+  } else if (value.contains("to")) {
+    begin_lesson_step(page, get_integer(value, "to", 1, 1, 1000, where) - 1);
+  } else {
+    const std::int64_t by = get_integer(value, "by", 1, -1000, 1000, where);
+    const auto last = static_cast<std::int64_t>(page.lesson.lesson->steps.size()) - 1;
+    const bool stays = (by > 0 && present == last) || (by < 0 && present == 0);
+    if (!stays) begin_lesson_step(page, present + by);
+  }
+}
+
+}  // namespace afterglow

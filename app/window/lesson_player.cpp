@@ -1,0 +1,211 @@
+// Walks through the plan of a step, and waits where it has to.
+#include "app/window/lesson_player.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "app/lessons/lesson_runner.h"
+#include "app/window/window_commands.h"
+#include "core/engine/recipe/lesson_lines.h"
+#include "core/engine/recipe/lesson_plan.h"
+#include "core/io/error.h"
+#include "views/page/page.h"
+#include "views/plots/plot_numbers.h"
+
+namespace afterglow {
+
+namespace {
+
+struct OpenLesson {
+  explicit OpenLesson(Lesson read) : lesson(std::move(read)), plans(plan_lesson(lesson)) {}
+  OpenLesson(const OpenLesson&) = delete;  // the plans know where the lesson lies
+  OpenLesson& operator=(const OpenLesson&) = delete;
+  Lesson lesson;
+  std::vector<LessonStepPlan> plans;
+};
+
+std::shared_ptr<const OpenLesson> read(const std::string& name_or_path) {
+  Lesson lesson = open_lesson(name_or_path);
+  std::vector<std::string> pages;
+  for (const Workspace& workspace : workspaces()) pages.emplace_back(workspace.id);
+  require_known_panels(lesson, pages);
+  return std::make_shared<const OpenLesson>(std::move(lesson));
+}
+
+/// When the file was written last; 0 for a lesson without a file of its own.
+std::int64_t written_at(const std::string& source) {
+  std::error_code none;
+  const auto time = std::filesystem::last_write_time(source, none);
+  return none ? 0 : static_cast<std::int64_t>(time.time_since_epoch().count());
+}
+
+void show(LessonPane& pane, const std::shared_ptr<const OpenLesson>& opened) {
+  pane.lesson = {opened, &opened->lesson};
+  pane.plans = {opened, &opened->plans};
+  pane.problem.clear();
+}
+
+const LessonStep& step_of(const LessonPane& pane) { return pane.lesson->steps[pane.step]; }
+
+std::vector<LessonGoal> goals_of(const LessonPane& pane) {
+  std::vector<LessonGoal> goals;
+  for (const LessonLine& line : step_of(pane).lines) {
+    if (line.word == LessonWord::goal) goals.push_back(read_goal(line));
+  }
+  return goals;
+}
+
+template <class Visit>
+void each_side(const std::vector<LessonGoal>& goals, const Visit& visit) {
+  for (const LessonGoal& goal : goals) {
+    for (const Comparison& comparison : goal.condition.comparisons) {
+      visit(comparison.left);
+      visit(comparison.right);
+    }
+  }
+}
+
+/// The numbers of the step's start that goals compare with; false while they are being measured.
+bool keep_start(PageState& page, const Observation& now) {
+  LessonPane& pane = page.lesson;
+  bool is_whole = true;
+  CurveStore curves;
+  each_side(goals_of(pane), [&](const ConditionSide& side) {
+    if (side.at != "start" || pane.at_start.contains(side.name)) return;
+    const AnalysisSet needed = analyses_of_number(side.name);
+    if ((now.current & needed) != needed) {
+      is_whole = false;
+    } else if (const auto found = find_number(side.name, now, page.selection, curves)) {
+      pane.at_start[side.name] = *found;
+    }
+  });
+  return is_whole;
+}
+
+void tick_goals(PageState& page, const Observation& now) {
+  LessonPane& pane = page.lesson;
+  CurveStore curves;
+  const QuantityFinder find = [&](const std::string& name, const std::string& at) -> std::optional<Quantity> {
+    if (at.empty()) return find_number(name, now, page.selection, curves);
+    const auto kept = pane.at_start.find(name);
+    return kept == pane.at_start.end() ? std::nullopt : std::optional(kept->second);
+  };
+  const std::vector<LessonGoal> goals = goals_of(pane);
+  pane.reached.resize(goals.size());
+  for (std::size_t i = 0; i < goals.size(); ++i) {
+    if (!pane.reached[i] && judge(goals[i].condition, find).holds) pane.reached[i] = true;
+  }
+}
+
+/// Whether the deed is done, so that the next one may follow.
+bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& around) {
+  LessonPane& pane = page.lesson;
+  const Observation& now = around.now;
+  switch (deed.kind) {
+    case LessonDeed::Kind::send:
+      around.give(deed.command);
+      return true;
+    case LessonDeed::Kind::reach: {
+      if (!pane.waits_for) pane.waits_for = around.sent();
+      const bool is_at_rest = around.taken >= *pane.waits_for && !now.running && now.rebuilds_to < 0;
+      if (!is_at_rest || now.step != deed.step) return false;
+      pane.waits_for.reset();
+      return true;
+    }
+    case LessonDeed::Kind::ask:
+      pane.asks = pane.answered == 0;
+      return !pane.asks;
+    case LessonDeed::Kind::expect:
+      return true;
+  }
+  return true;
+}
+
+/// A file that was saved is read again; while it cannot be, the lesson stays as it was and the pane says why.
+void read_again_when_saved(PageState& page, double time) {
+  LessonPane& pane = page.lesson;
+  const auto half_seconds = static_cast<std::int64_t>(2 * time);
+  if (pane.written == 0 || half_seconds == pane.looked_at) return;
+  pane.looked_at = half_seconds;
+  const std::int64_t written = written_at(pane.source);
+  if (written == 0 || written == pane.written) return;
+  pane.written = written;
+  try {
+    show(pane, read(pane.source));
+    begin_lesson_step(page, static_cast<std::int64_t>(pane.step));
+  } catch (const Error& error) {
+    pane.problem = error.what();
+  }
+}
+
+}  // namespace
+
+void open_lesson_on(PageState& page, const std::string& name_or_path) {
+  const std::shared_ptr<const OpenLesson> opened = read(name_or_path);
+  LessonPane pane;
+  pane.width = page.lesson.width;
+  pane.source = name_or_path;
+  pane.written = written_at(name_or_path);
+  show(pane, opened);
+  page.lesson = std::move(pane);
+  page.hints = {};
+  begin_lesson_step(page, 0);
+}
+
+void begin_lesson_step(PageState& page, std::int64_t step) {
+  LessonPane& pane = page.lesson;
+  if (!pane.lesson) return;
+  const auto last = static_cast<std::int64_t>(pane.lesson->steps.size()) - 1;
+  pane.step = static_cast<std::size_t>(std::clamp<std::int64_t>(step, 0, last));
+  pane.deed = 0;
+  pane.waits_for.reset();
+  pane.asks = false;
+  pane.answered = 0;
+  pane.reached.assign(goals_of(pane).size(), false);
+  pane.at_start.clear();
+  pane.values.clear();
+  pane.dragged.clear();
+  page.selection = Selection();
+  page.plots.clear();
+  page.shown_figure.clear();
+  page.maximised.clear();
+  page.key_crosshair = {};
+  page.focused_panel.clear();
+  page.panel_page = 0;
+  page.time_focus = TimeFocus::steps;
+}
+
+bool answer_lesson(PageState& page, int choice) {
+  LessonPane& pane = page.lesson;
+  if (!pane.lesson || !pane.asks) return false;
+  const LessonLine* question = find_line(step_of(pane).lines, LessonWord::ask);
+  const auto choices = static_cast<int>(read_question(*question).choices.size());
+  if (choice < 1 || choice > choices) return false;
+  pane.answered = choice;
+  pane.asks = false;
+  return true;
+}
+
+void follow_lesson(PageState& page, const LessonSurroundings& around) {
+  LessonPane& pane = page.lesson;
+  if (!pane.lesson) return;
+  read_again_when_saved(page, around.time);
+  const LessonStepPlan& plan = (*pane.plans)[pane.step];
+  while (pane.deed < plan.deeds.size()) {
+    if (pane.deed == plan.start && !keep_start(page, around.now)) return;
+    if (!is_done(page, plan.deeds[pane.deed], around)) break;
+    ++pane.deed;
+  }
+  if (pane.deed >= plan.start && keep_start(page, around.now)) tick_goals(page, around.now);
+}
+
+AnalysisSet analyses_of_lesson(const PageState& page) {
+  AnalysisSet analyses = 0;
+  if (!page.lesson.lesson) return analyses;
+  each_side(goals_of(page.lesson), [&](const ConditionSide& side) {
+    if (!side.name.empty()) analyses |= analyses_of_number(side.name);
+  });
+  return analyses;
+}
+
+}  // namespace afterglow

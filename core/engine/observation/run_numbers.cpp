@@ -1,0 +1,374 @@
+// One function for each family of numbers.
+#include "core/engine/observation/run_numbers.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+#include "core/engine/observation/depth_view.h"
+#include "core/engine/observation/forecast_view.h"
+#include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/memory_view.h"
+#include "core/engine/observation/mode_numbers.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/solver_view.h"
+#include "core/engine/observation/theory_view.h"
+#include "core/engine/observation/trajectory_view.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double diverged_from = 1.05;  // times the first loss
+
+/// The larger one; what is unknown does not count.
+double larger(double a, double b) { return std::isnan(a) ? b : std::max(a, b); }
+
+/// Numbers under one beginning of their names.
+class Names {
+ public:
+  Names(std::vector<NamedNumber>& numbers, std::string prefix) : numbers_(&numbers), prefix_(std::move(prefix)) {}
+  explicit Names(std::vector<NamedNumber>& numbers) : Names(numbers, "") {}
+
+  Names in(const std::string& name) const { return {*numbers_, prefix_ + name + "."}; }
+  Names in(std::size_t index) const { return in(std::to_string(index)); }
+  void add(const std::string& name, double value) const { numbers_->push_back({prefix_ + name, {value}}); }
+  void add(const std::string& name, std::string_view word) const {
+    numbers_->push_back({prefix_ + name, {0, std::string(word)}});
+  }
+
+ private:
+  std::vector<NamedNumber>* numbers_;
+  std::string prefix_;
+};
+
+std::string label_of(const Observation& o, int layer) {
+  const auto index = static_cast<std::size_t>(layer);
+  return layer >= 0 && index < o.model.layers.size() ? name_word(o.model.layers[index].label) : std::to_string(layer);
+}
+
+void list_run(const Observation& o, std::vector<NamedNumber>& numbers) {
+  const Names names(numbers);
+  names.add("step", static_cast<double>(o.step));
+  names.add("seed", static_cast<double>(o.seed));
+  names.add("parameters", static_cast<double>(o.model.parameters));
+  double bytes = 0;
+  for (const LayerSummary& layer : o.model.layers) {
+    if (layer.state_bytes == 0) continue;
+    bytes += static_cast<double>(layer.state_bytes);
+    names.in("state_bytes").add(name_word(layer.label), static_cast<double>(layer.state_bytes));
+  }
+  names.add("state_bytes", bytes);
+  for (const Setting& setting : o.settings) names.add(setting.key, setting.value);
+  if (o.runs.empty()) return;
+  const RunCurves& now = o.runs.back();
+  names.add("loss", mean_of_last(now.loss, loss_steps));
+  names.add("batch_accuracy", mean_of_last(now.accuracy, loss_steps));
+  names.add("gradient_norm", now.gradient_norm.empty() ? unknown : now.gradient_norm.back());
+  names.add("accuracy", now.held_out_accuracy.empty() ? unknown : now.held_out_accuracy.back());
+  names.add("steps_to_90", steps_to_ninety_percent(now));
+  names.add("diverged", o.stopped_non_finite || has_diverged(now) ? 1 : 0);
+  if (o.runs.size() < 2) return;
+  const RunCurves& before = o.runs[o.runs.size() - 2];
+  names.in("earlier").add("loss", mean_of_last(before.loss, loss_steps));
+  names.in("earlier").add("batch_accuracy", mean_of_last(before.accuracy, loss_steps));
+  names.in("earlier").add("accuracy", before.held_out_accuracy.empty() ? unknown : before.held_out_accuracy.back());
+}
+
+void list_mode(const HeadSpectrum& head, std::size_t mode, const Names& names) {
+  const ModeTimes times = mode_times(head.eigenvalues[mode]);
+  names.add("modulus", times.modulus);
+  names.add("angle", times.angle);
+  names.add("half_life", times.half_life);
+  names.add("period", times.period);
+  names.add("gain", mode_gain(head, mode, head.power));
+  if (mode < head.energy.size()) names.add("energy", head.energy[mode]);
+}
+
+double radius_of(const std::vector<std::complex<double>>& eigenvalues) {
+  double radius = unknown;
+  for (const std::complex<double>& lambda : eigenvalues) radius = larger(radius, std::abs(lambda));
+  return radius;
+}
+
+void list_head(const HeadSpectrum& head, const Names& names) {
+  names.add("radius", radius_of(head.eigenvalues));
+  double half_life = unknown;
+  for (const std::complex<double>& lambda : head.eigenvalues)
+    half_life = larger(half_life, mode_times(head.scale * lambda).half_life);
+  names.add("half_life", half_life);
+  names.add("kappa", head.kappa);
+  names.add("lambda_min", head.lambda_min);
+  names.add("ridge", head.ridge);
+  names.add("sigma", head.sigma);
+  names.add("gamma", head.gamma);
+  names.add("eta", head.eta);
+  names.add("scale", head.scale);
+  names.add("power", head.power);
+  for (std::size_t mode = 0; mode < head.eigenvalues.size(); ++mode) list_mode(head, mode, names.in("mode").in(mode));
+}
+
+void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.spectra) return;
+  const Names names(numbers);
+  double radius = unknown;
+  for (const HeadSpectrum& head : o.spectra->heads) {
+    radius = larger(radius, radius_of(head.eigenvalues));
+    list_head(head, names.in("head").in(label_of(o, head.layer)).in(static_cast<std::size_t>(head.head)));
+  }
+  for (const StateSpectrum& state : o.spectra->states) {
+    double half_life = unknown;
+    for (const std::complex<double>& lambda : state.eigenvalues)
+      half_life = larger(half_life, mode_times(lambda).half_life);
+    const Names head = names.in("state").in(label_of(o, state.layer)).in(static_cast<std::size_t>(state.head));
+    head.add("radius", radius_of(state.eigenvalues));
+    head.add("half_life", half_life);
+  }
+  for (const MlpSpectrum& mlp : o.spectra->mlps)
+    names.in("head").in(label_of(o, mlp.layer)).add("radius", radius_of(mlp.eigenvalues));
+  names.add("spectral_radius", radius);
+  names.add("half_life", longest_half_life(*o.spectra));
+  names.add("kappa", largest_kappa(*o.spectra));
+}
+
+void list_probe(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.probe) return;
+  const Names names = Names(numbers).in("probe");
+  names.add("accuracy", o.probe->is_edited() ? o.probe->accuracy_after : o.probe->accuracy_before);
+  names.in("accuracy").add("plain", o.probe->accuracy_before);
+  for (std::size_t i = o.probe->answers.size(); i-- > 0;) {
+    const ProbeAnswer& answer = o.probe->answers[i];
+    if (answer.target_before < 0) continue;
+    names.add("probability", o.probe->is_edited() ? answer.target_after : answer.target_before);
+    names.in("probability").add("plain", answer.target_before);
+    names.add("token", static_cast<double>(i));
+    break;
+  }
+  for (const ProbedHead& head : o.probe->heads)
+    list_head(head.spectrum,
+              names.in("head").in(label_of(o, head.spectrum.layer)).in(static_cast<std::size_t>(head.spectrum.head)));
+}
+
+void list_problem(const RacedProblem& problem, const Names& names) {
+  names.add("kappa", problem.kappa());
+  names.add("ridge", problem.ridge);
+  names.add("mu", problem.mu);
+  names.add("L", problem.L);
+  for (std::size_t s = 0; s < all_solvers.size(); ++s) {
+    const Names solver = names.in(name_word(name_of(all_solvers[s])));
+    for (std::size_t a = 0; a < all_arithmetics.size(); ++a) {
+      const std::vector<double>& residuals = problem.races[a][s];
+      if (residuals.empty()) continue;
+      const Names race = solver.in(std::string(name_of(all_arithmetics[a])));
+      race.add("residual", residuals.back());
+      for (std::size_t i = 0; i < residuals.size(); ++i) race.in("residual").add(std::to_string(i), residuals[i]);
+    }
+    const std::size_t iterations = problem.races.back()[s].size();
+    for (std::size_t i = 0; i < iterations; ++i)
+      solver.in("bound").add(std::to_string(i),
+                             residual_bound(all_solvers[s], problem.mu, problem.L, static_cast<int>(i)));
+  }
+}
+
+void list_solvers(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.solvers) return;
+  const std::vector<RacedProblem>& problems = o.solvers->problems;
+  const auto worst = std::ranges::max_element(problems, {}, &RacedProblem::kappa);
+  if (worst != problems.end()) list_problem(*worst, Names(numbers).in("solvers"));
+  if (o.solvers->made) list_problem(*o.solvers->made, Names(numbers).in("made"));
+}
+
+std::string_view word_of(InfluenceLaw law) {
+  return law == InfluenceLaw::power ? "power" : law == InfluenceLaw::exponential ? "exponential" : "none";
+}
+
+void list_tail(const InfluenceTail& tail, const Names& names) {
+  names.add("law", word_of(tail.fit.law));
+  names.add("slope", tail.fit.power.slope);
+  names.add("rate", -tail.fit.exponential.slope);
+  names.add("half_life", tail.fit.half_life);
+  names.add("preference", tail.fit.preference);
+  names.add("one_percent_lag", tail.one_percent_lag);
+  if (tail.values.empty()) return;
+  names.add("first", tail.values.front());
+  names.add("last", tail.values.back());
+}
+
+void list_influence(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.influence) return;
+  const Names names = Names(numbers).in("influence");
+  for (const InfluenceTail& tail : o.influence->blocks) list_tail(tail, names.in(name_word(tail.label)));
+  for (const InfluenceTail& tail : o.influence->fixed) list_tail(tail, names.in("fixed").in(name_word(tail.label)));
+  for (const RoutingView& routing : o.influence->routing) {
+    const Names layer = names.in("routing").in(label_of(o, routing.layer));
+    if (!routing.effective.empty()) layer.add("tokens_read", routing.effective.back());
+    if (!routing.decay.empty()) layer.add("rate", routing.mean_rate);
+  }
+  if (!o.influence->deep) return;
+  for (const DeepProfile& profile : *o.influence->deep) {
+    const Names deep = names.in("deep").in(static_cast<std::size_t>(profile.blocks));
+    deep.add("slope", profile.fit.power.slope);
+    deep.add("theory", profile.theory);
+  }
+}
+
+void list_race(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.race) return;
+  for (const RaceEntry& entry : o.race->entries) {
+    const Names names = Names(numbers).in("race").in(name_word(entry.tail.kind));
+    list_tail(entry.tail, names);
+    names.add("state_bytes", static_cast<double>(entry.state_bytes));
+    for (std::size_t i = 0; i < std::min(entry.recall.size(), entry.recall_lags.size()); ++i)
+      names.in("recall").add(std::to_string(std::lround(entry.recall_lags[i])), entry.recall[i]);
+    if (!entry.recall.empty()) names.add("recall", entry.recall.back());
+  }
+}
+
+void list_shares(const std::vector<double>& shares, const Names& names) {
+  for (std::size_t k = 0; k < shares.size(); ++k) names.add(std::to_string(k + 1), shares[k]);
+}
+
+/// Of memory tokens, the path of training, and forecasts.
+void list_traced(const Observation& o, std::vector<NamedNumber>& numbers) {
+  const Names names(numbers);
+  const std::shared_ptr<const MemoryView> memory = o.forecast && o.forecast->memory ? o.forecast->memory : o.memory;
+  if (memory) {
+    names.in("memory").add("accuracy", memory->accuracy);
+    names.in("memory").add("without", memory->without);
+    names.in("memory").add("rows", static_cast<double>(memory->history_rows));
+    list_shares(memory->explained, names.in("memory").in("explained"));
+  }
+  if (o.trajectory) list_shares(o.trajectory->explained, names.in("trajectory").in("explained"));
+  if (o.trajectory && !o.trajectory->steps.empty())
+    names.in("trajectory").add("rows", static_cast<double>(o.trajectory->steps.size()));
+  if (o.forecast && !o.forecast->windows.empty()) {
+    const ForecastWindow& window = o.forecast->windows.front();
+    names.in("forecast").add("mse", window.mse);
+    names.in("forecast").add("mae", window.mae);
+    names.in("forecast").add("mse_without_memory", window.mse_without_memory);
+  }
+  if (!o.trace || o.trace->steps.empty()) return;
+  const TokenStep& last = o.trace->steps.back();
+  const Names trace = names.in("trace");
+  for (std::size_t head = 0; head < last.state_norm.size(); ++head)
+    trace.in(head).add("state_norm", last.state_norm[head]);
+  for (std::size_t head = 0; head < last.state_rank.size(); ++head)
+    trace.in(head).add("state_rank", last.state_rank[head]);
+  for (std::size_t head = 0; head < last.heads.size(); ++head) {
+    trace.in(head).add("kappa", last.heads[head].kappa);
+    trace.in(head).add("sigma", last.heads[head].sigma);
+  }
+}
+
+void list_theory(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (o.theory) {
+    const Names names = Names(numbers).in("theory");
+    names.add("kappa", o.theory->kappa);
+    names.add("eigenvector_condition", o.theory->eigenvector_condition);
+    names.add("state_bytes", o.theory->state_bytes);
+    names.add("cache_bytes", o.theory->cache_bytes);
+    names.add("crossing", o.theory->crossing);
+    names.add("persistent", o.theory->persistent);
+    names.add("transient", o.theory->transient);
+    for (std::size_t k = 0; k < o.theory->norms.size(); ++k)
+      names.in("norm").add(std::to_string(k), o.theory->norms[k]);
+    for (std::size_t k = 0; k < o.theory->bounds.size(); ++k)
+      names.in("bound").add(std::to_string(k), o.theory->bounds[k]);
+  }
+  if (!o.depth || o.depth->gradient.empty()) return;
+  const Names names = Names(numbers).in("depth").in("gradient");
+  names.add("first", o.depth->gradient.front());
+  names.add("last", o.depth->gradient.back());
+}
+
+}  // namespace
+
+std::span<const NumberFamily> number_families() {
+  static const std::vector<NumberFamily> families = {
+      {{"spectral_radius", "half_life", "kappa", "head", "state"},
+       "Eigenvalues of the layers' memory, and the conditioning of their systems",
+       set_of(Analysis::spectra),
+       list_spectra},
+      {{"probe"},
+       "What the probe sequence makes the model answer, interventions in force",
+       set_of(Analysis::probe),
+       list_probe},
+      {{"solvers", "made"},
+       "Residuals of the solvers on the worst conditioned system, and on one of your own",
+       set_of(Analysis::solvers),
+       list_solvers},
+      {{"influence"}, "Laws of the influence tails", set_of(Analysis::influence), list_influence},
+      {{"race"}, "All layers on one input", set_of(Analysis::race), list_race},
+      {{"memory", "trajectory", "forecast", "trace"},
+       "Memory tokens, the path of training, forecasts, the recurrent state after the last token",
+       set_of(Analysis::trace),
+       list_traced},
+      {{"theory", "depth"}, "Theorems of one head; gradients by depth", set_of(Analysis::theory), list_theory},
+      {{}, "The run, and its settings under their keys", 0, list_run},
+  };
+  return families;
+}
+
+std::vector<NamedNumber> numbers_of(const Observation& observation) {
+  std::vector<NamedNumber> numbers;
+  for (const NumberFamily& family : number_families()) family.list(observation, numbers);
+  return numbers;
+}
+
+std::string_view first_word(std::string_view name) { return name.substr(0, name.find('.')); }
+
+std::string name_word(std::string_view text) {
+  std::string word;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || byte >= 0x80) {
+      word += static_cast<char>(byte < 0x80 ? std::tolower(byte) : byte);
+    } else if (!word.empty() && word.back() != '_') {
+      word += '_';
+    }
+  }
+  while (word.ends_with('_')) word.pop_back();
+  return word;
+}
+
+double longest_half_life(const Spectra& spectra) {
+  double longest = unknown;
+  for (const HeadSpectrum& head : spectra.heads) {
+    for (const std::complex<double>& lambda : head.eigenvalues)
+      longest = larger(longest, mode_times(head.scale * lambda).half_life);
+  }
+  if (!spectra.heads.empty()) return longest;
+  for (const StateSpectrum& state : spectra.states) {
+    for (const std::complex<double>& lambda : state.eigenvalues)
+      longest = larger(longest, mode_times(lambda).half_life);
+  }
+  return longest;
+}
+
+double largest_kappa(const Spectra& spectra) {
+  double largest = unknown;
+  for (const HeadSpectrum& head : spectra.heads) largest = larger(largest, head.kappa);
+  return largest;
+}
+
+double mean_of_last(const Values& curve, std::size_t most) {
+  const std::size_t count = std::min(most, curve.size());
+  double sum = 0;
+  for (std::size_t i = curve.size() - count; i < curve.size(); ++i) sum += curve[i];
+  return sum / static_cast<double>(count);
+}
+
+double steps_to_ninety_percent(const RunCurves& curves) {
+  for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
+    if (curves.held_out_accuracy[i] >= 0.9) return curves.held_out_step[i];
+  }
+  return unknown;
+}
+
+bool has_diverged(const RunCurves& curves) {
+  return !curves.loss.empty() && !(mean_of_last(curves.loss, loss_steps) <= diverged_from * curves.loss[0]);
+}
+
+}  // namespace afterglow

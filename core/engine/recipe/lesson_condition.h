@@ -1,0 +1,51 @@
+// What a lesson expects, or asks the reader to reach: comparisons of named numbers, as `accuracy > 0.9 and loss < 0.5 *
+// loss@start`. The names are those of core/engine/observation/run_numbers.h and of the figures.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace afterglow {
+
+/// What a name stands for: a number, or a word such as "power".
+struct Quantity {
+  double number = 0;
+  std::string word{};
+};
+
+/// One side of a comparison: a number, or a name with a factor.
+struct ConditionSide {
+  double number = 1;  ///< the number itself, or the factor of the name
+  std::string name;   ///< empty: a number
+  std::string at;     ///< "start", or the number of a step of the lesson; empty: now
+};
+
+enum class Relation { less, less_equal, greater, greater_equal, equal, unequal };
+
+struct Comparison {
+  ConditionSide left, right;
+  Relation relation = Relation::less;
+};
+
+/// All of them have to hold.
+struct Condition {
+  std::vector<Comparison> comparisons;
+};
+
+/// Throws Error(bad_input) that begins with `place`.
+Condition parse_condition(std::string_view text, const std::string& place);
+
+/// Finds what a name stands for at a moment (ConditionSide::at); nothing where there is no such number.
+using QuantityFinder = std::function<std::optional<Quantity>(const std::string& name, const std::string& at)>;
+
+/// Whether a condition holds, and the first comparison that does not with the numbers of now.
+struct Verdict {
+  bool holds = true;
+  std::string why;                   ///< "accuracy is 0.42, expected > 0.9"
+  std::vector<std::string> unknown;  ///< names that stand for nothing
+};
+Verdict judge(const Condition& condition, const QuantityFinder& find);
+
+}  // namespace afterglow

@@ -1,0 +1,67 @@
+// What single lines of a lesson say. Every reader throws Error(bad_input), which begins with the line's place and says
+// what to write instead.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/engine/recipe/command.h"
+#include "core/engine/recipe/lesson.h"
+#include "core/engine/recipe/lesson_condition.h"
+
+namespace afterglow {
+
+/// "seed = 7" of a `set` line; the value is JSON or a bare word.
+struct LessonAssignment {
+  std::string name, value;
+};
+std::vector<LessonAssignment> read_assignments(const LessonLine& line);
+
+/// "200 steps" or "to 600".
+struct LessonStretch {
+  bool is_to = false;
+  std::int64_t steps = 0;
+};
+LessonStretch read_stretch(const LessonLine& line);
+
+/// `NAME JSON` of a `command` line.
+Command read_command(const LessonLine& line);
+
+/// Names with commas or spaces between them, of `highlight`, `focus` and `controls`.
+std::vector<std::string> read_names(const LessonLine& line);
+
+/// "Question? | a | b".
+struct LessonQuestion {
+  std::string question;
+  std::vector<std::string> choices;  ///< two or three
+};
+LessonQuestion read_question(const LessonLine& line);
+/// Counted from 1.
+int read_answer(const LessonLine& line);
+
+/// "loss < 0.5 | The loss has fallen below one half".
+struct LessonGoal {
+  Condition condition;
+  std::string sentence;
+};
+LessonGoal read_goal(const LessonLine& line);
+Condition read_expectation(const LessonLine& line);
+
+/// "{power=2 0..8}": a number that can be dragged.
+struct LessonNumber {
+  std::string name;
+  double value = 0;
+  double low = std::numeric_limits<double>::quiet_NaN(), high = low;  ///< NaN: as the setting's own
+};
+/// A piece of a `say` line; a formula is markup of core/figure/math.
+struct LessonPiece {
+  enum class Kind { words, emphasis, formula, number, paragraph_end } kind = Kind::words;
+  std::string text;
+  LessonNumber number{};
+};
+std::vector<LessonPiece> read_pieces(const LessonLine& line);
+/// The numbers among them.
+std::vector<LessonNumber> numbers_in(const LessonLine& line);
+
+}  // namespace afterglow

@@ -1,0 +1,73 @@
+// Every number that is shown has a name, and is found by it where the right analyses are made.
+#include "views/plots/plot_numbers.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/sample_observations.h"
+#include "views/plots/plot_kinds.h"
+
+namespace afterglow {
+namespace {
+
+TEST(PlotNumbers, NamesOfAFamilyBeginWithItsWords) {
+  for (const samples::Sample& sample : samples::all()) {
+    for (const NumberFamily& family : number_families()) {
+      std::vector<NamedNumber> numbers;
+      family.list(*sample.observation(), numbers);
+      for (const NamedNumber& number : numbers) {
+        const std::string name(first_word(number.name));
+        const auto owner = std::ranges::find_if(number_families(), [&](const NumberFamily& other) {
+          return std::ranges::find(other.words, name) != other.words.end();
+        });
+        const bool is_own = owner == number_families().end() ? family.words.empty() : &*owner == &family;
+        EXPECT_TRUE(is_own) << sample.name << ": " << number.name;
+      }
+    }
+  }
+}
+
+TEST(PlotNumbers, OfFiguresAskForTheAnalysesOfTheirPlot) {
+  for (const samples::Sample& sample : samples::all()) {
+    for (const PlotKind& kind : plot_kinds()) {
+      if (!kind.needs_model || (kind.analyses & ~all_analyses) != 0) continue;
+      CurveStore curves;
+      for (const Figure& figure : kind.prepare(*sample.observation(), Selection(), curves))
+        EXPECT_EQ(analyses_of_number(figure.id + ".x.last") & kind.analyses, kind.analyses) << figure.id;
+    }
+  }
+}
+
+TEST(PlotNumbers, AreThoseOfTheFigure) {
+  const Observation observation = samples::mid_training();
+  CurveStore curves;
+  const auto find = [&](const std::string& name) { return find_number(name, observation, Selection(), curves); };
+  const RunCurves& run = observation.runs.back();
+  EXPECT_DOUBLE_EQ(find("accuracy")->number, run.held_out_accuracy.back());
+  EXPECT_DOUBLE_EQ(find("learning_rate")->number,
+                   std::ranges::find(observation.settings, "learning_rate", &Setting::key)->value);
+  EXPECT_FALSE(find("nothing.of.the.kind"));
+  Figure figure;
+  figure.id = "two";
+  figure.series = {Line{.name = "loss: 0.3", .curve = {{0, 1, 2}, {4, std::nan(""), 0.5}, {}}}};
+  const std::vector<NamedNumber> numbers = numbers_of(figure);
+  const auto value = [&](const std::string& name) {
+    const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
+    return found == numbers.end() ? std::nan("") : found->value.number;
+  };
+  EXPECT_EQ(value("two.loss.first"), 4);
+  EXPECT_EQ(value("two.loss.last"), 0.5);
+  EXPECT_EQ(value("two.loss.max"), 4);
+  EXPECT_EQ(value("two.loss.count"), 3);
+}
+
+TEST(PlotNumbers, WordsOfLabels) {
+  EXPECT_EQ(name_word("1 ska"), "1_ska");
+  EXPECT_EQ(name_word("Half-life (tokens)"), "half_life_tokens");
+  EXPECT_EQ(first_word("head.1_ska.0"), "head");
+}
+
+}  // namespace
+}  // namespace afterglow

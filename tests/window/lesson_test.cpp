@@ -1,0 +1,194 @@
+// A lesson in the window: its pane, keys, questions, goals, and each step from its start exactly. The session is real,
+// input is injected.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/window/key_routing.h"
+#include "app/window/lesson_player.h"
+#include "app/window/window_commands.h"
+#include "core/engine/session/session.h"
+#include "core/io/error.h"
+#include "tests/support/folders.h"
+#include "tests/views/drawing/null_window.h"
+#include "tests/window/virtual_display.h"
+#include "views/page/page.h"
+
+namespace afterglow {
+namespace {
+
+SessionOptions options() {
+  SessionOptions options;
+  options.device = "cpu";
+  options.threads = 2;
+  options.start_running = false;
+  return options;
+}
+
+struct LessonWindow : testing::Test {
+  NullWindow window{1280, 720};
+  Session session{find_preset("tiny").text, options()};
+  FigureCache figures;
+  WindowActions actions;
+  std::shared_ptr<const Observation> seen = session.observe();
+  std::uint64_t sent = 0;
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("afterglow_lesson_" + std::to_string(::getpid()) + ".md");
+
+  LessonWindow() { std::filesystem::copy_file(source_folder() / "tests/app/lessons/small.md", file); }
+  ~LessonWindow() override { std::filesystem::remove(file); }
+
+  PageState& page() { return window.state; }
+  LessonPane& pane() { return window.state.lesson; }
+
+  void give(const Command& command) {
+    if (find_command(command.name)->target == CommandTarget::engine) {
+      ++sent;
+      return session.send(command);
+    }
+    CommandQueue following;
+    CommandContext context{page(), figures, seen, following, actions, 1.0};
+    run_window_command(context, command);
+    for (const Command& next : following.take()) give(next);
+  }
+  /// One turn of the window's loop.
+  void turn() {
+    const std::uint64_t taken = session.taken_commands();
+    seen = session.observe();
+    for (const Command& command : window.commands.take()) give(command);
+    follow_lesson(page(),
+                  {*seen, [this](const Command& command) { give(command); }, [this] { return sent; }, taken, 0});
+    session.request_analyses(analyses_of_lesson(page()));
+    window.show(seen);
+    window.draw_page();
+    sleep_seconds(0.002);
+  }
+  template <class Condition>
+  bool comes(const Condition& condition) {
+    for (int i = 0; i < 30'000 && !condition(); ++i) turn();
+    return condition();
+  }
+  bool is_over() { return pane().deed >= (*pane().plans)[pane().step].deeds.size(); }
+  void key(const std::string& chord) {
+    route_key(page(), window.commands, *parse_chord(chord), false);
+    turn();
+  }
+  void open() {
+    give({"lesson", nlohmann::json{{"open", file.string()}}.dump()});
+    ASSERT_TRUE(page().lesson.lesson) << (page().notes.empty() ? "" : page().notes.back().text);
+  }
+};
+
+TEST_F(LessonWindow, WaitsForTheAnswerAndThenLetsTheRunDecide) {
+  open();
+  ASSERT_TRUE(comes([&] { return pane().asks; }));
+  EXPECT_EQ(seen->step, 0);
+  EXPECT_EQ(page().selection.power, 2) << "a number of the text is set";
+  key("1");
+  EXPECT_EQ(pane().answered, 1);
+  EXPECT_TRUE(page().maximised.empty()) << "the key answers, and enlarges nothing";
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  EXPECT_EQ(seen->step, 20);
+  key("1");
+  EXPECT_FALSE(page().maximised.empty()) << "without a question the key does what it always does";
+}
+
+TEST_F(LessonWindow, GoalsAreTickedWhenTheDeedIsDone) {
+  open();
+  comes([&] { return pane().asks; });
+  key("2");
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  turn();
+  ASSERT_EQ(pane().reached.size(), 1u);
+  EXPECT_FALSE(pane().reached[0]);
+  window.commands.send("step", {{"count", std::int64_t{5}}});
+  EXPECT_TRUE(comes([&] { return pane().reached[0]; }));
+  window.commands.send("rewind", {{"step", std::int64_t{3}}});
+  ASSERT_TRUE(comes([&] { return seen->step == 3; }));
+  EXPECT_TRUE(pane().reached[0]) << "what has been done stays done";
+}
+
+TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew) {
+  open();
+  comes([&] { return pane().asks; });
+  key("1");
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  const std::string end_of_first = seen->checksum;
+  key("PageDown");
+  EXPECT_EQ(pane().step, 1u);
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  EXPECT_EQ(seen->step, 30);
+  EXPECT_EQ(page().maximised, "spectrum");
+  // Everything that a pupil may do in between.
+  key("Escape");
+  key("N");
+  give({"set", R"({"key": "learning_rate", "to": 0.01})"});
+  give({"clear_overrides", "{}"});
+  give({"step", R"({"count": 4})"});
+  give({"select", R"({"head": 1, "power": 7})"});
+  ASSERT_TRUE(comes([&] { return seen->step == 34 && !seen->running; }));
+  EXPECT_TRUE(pane().reached[0]) << "the rate was raised";
+  std::string start;
+  key("Shift+PageUp");
+  ASSERT_TRUE(comes([&] {
+    if (pane().deed >= (*pane().plans)[1].start && start.empty())
+      start = seen->checksum_step == 20 ? seen->checksum : "";
+    return is_over();
+  }));
+  EXPECT_EQ(start, end_of_first) << "the step starts from where the one before ended";
+  EXPECT_EQ(seen->step, 30);
+  EXPECT_EQ(page().selection.head, 0);
+  EXPECT_EQ(page().selection.power, 2);
+  EXPECT_EQ(page().maximised, "spectrum");
+  EXPECT_EQ(seen->runs.size(), 1u);
+  EXPECT_FALSE(pane().reached[0]);
+  key("PageDown");
+  EXPECT_EQ(pane().step, 1u) << "there is no third one";
+  key("PageUp");
+  EXPECT_EQ(pane().step, 0u);
+}
+
+TEST_F(LessonWindow, ShowsOnlyTheControlsThatItLists) {
+  EXPECT_TRUE(shows_control(page(), "palette"));
+  open();
+  turn();
+  for (const char* shown : {"run", "time", "learning_rate"}) EXPECT_TRUE(shows_control(page(), shown)) << shown;
+  for (const char* hidden : {"palette", "workspaces", "status", "batch"})
+    EXPECT_FALSE(shows_control(page(), hidden)) << hidden;
+  give({"lesson", R"({"close": true})"});
+  EXPECT_TRUE(shows_control(page(), "palette"));
+}
+
+TEST_F(LessonWindow, ReadsItsFileAgainWhenItIsSaved) {
+  open();
+  comes([&] { return pane().asks; });
+  std::ofstream(file) << "# Other\n## Only step\nrum: 3\n";
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() + std::chrono::seconds(5));
+  const auto look = [&](double time) {
+    follow_lesson(page(), {*seen, [this](const Command& c) { give(c); }, [this] { return sent; }, 0, time});
+  };
+  look(10);
+  EXPECT_NE(pane().problem.find("did you mean 'run'"), std::string::npos) << pane().problem;
+  EXPECT_EQ(pane().lesson->title, "A small lesson") << "what can be shown stays";
+  std::ofstream(file) << "# Other\n## Only step\nsay: Words.\n";
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() + std::chrono::seconds(9));
+  look(20);
+  EXPECT_EQ(pane().lesson->title, "Other");
+  EXPECT_TRUE(pane().problem.empty());
+}
+
+TEST_F(LessonWindow, ANumberIsDraggedWithTheMouseAndMovedByKeys) {
+  open();
+  ASSERT_TRUE(comes([&] { return pane().asks; }));
+  key("S");
+  for (int i = 0; i < 40 && page().focused_slider != "lesson power"; ++i) key("S");
+  ASSERT_EQ(page().focused_slider, "lesson power");
+  key("Up");
+  EXPECT_TRUE(comes([&] { return page().selection.power == 3; }));
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,259 @@
+// The lesson beside the panels: where one is, what it says, what it asks and what is reached. While presenting it
+// stands below them.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/engine/recipe/lesson_lines.h"
+#include "core/engine/recipe/lesson_plan.h"
+#include "views/page/lesson_text.h"
+#include "views/page/page.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double narrowest = 280, widest = 640;  ///< layout units
+constexpr double largest_strip = 0.5;            ///< of the window's height
+
+const LessonStep& step_of(const PageState& state) { return state.lesson.lesson->steps[state.lesson.step]; }
+
+/// Whether everything of the step has been done.
+bool is_over(const LessonPane& pane) { return pane.deed >= (*pane.plans)[pane.step].deeds.size(); }
+
+/// A column of text parts from the top down; measured first, then drawn.
+class Column {
+ public:
+  Column(Frame& frame, Canvas& canvas, const Rect& area, double text_units, bool is_drawn)
+      : frame_(&frame), canvas_(&canvas), area_(area), y_(area.y), units_(text_units), is_drawn_(is_drawn) {}
+
+  double height() const { return y_ - area_.y; }
+  double size(double times = 1) const { return frame_->px(units_ * times); }
+  Rect rest() const { return {area_.x, y_, area_.width, 1e6}; }
+  void gap(double units) { y_ += frame_->px(units); }
+
+  void text(const LessonParagraph& paragraph, double times, Color color, double indent = 0) {
+    const Rect room{area_.x + indent, y_, area_.width - indent, 1e6};
+    y_ += draw_lesson_text(*frame_, *canvas_, paragraph, room, size(times), color, is_drawn_);
+  }
+
+  /// A row that can be pressed, with a sign in front.
+  bool choice(const char* id, const std::string& sign, std::string_view words, Color color, FontFace face) {
+    const double top = y_, indent = size(1.7);
+    text(lesson_words(words, face), 1, color, indent);
+    if (!is_drawn_) return false;
+    canvas_->text({area_.x + size(0.2), top + 0.75 * size() + 0.355 * size()}, sign,
+                  {size(), FontFace::semibold, color, Anchor::start, 0});
+    return press_area(id, {area_.x, top, area_.width, y_ - top}).clicked;
+  }
+
+  /// A goal's box, with its tick.
+  void goal(std::string_view sentence, bool is_reached) {
+    const Theme& theme = *frame_->look.theme;
+    const double top = y_, indent = size(1.7), side = size(0.95);
+    text(lesson_words(sentence, FontFace::regular), 1, is_reached ? theme.text : theme.dim, indent);
+    if (!is_drawn_) return;
+    const Rect box{area_.x + size(0.1), top + 0.75 * size() - side / 2, side, side};
+    const double width = std::max(1.0, frame_->px(1.5));
+    canvas_->stroke_rect(box, frame_->px(3), {is_reached ? theme.accent : theme.dim, width, Dash::solid});
+    if (!is_reached) return;
+    const Point tick[] = {{box.x + 0.2 * side, box.y + 0.52 * side},
+                          {box.x + 0.43 * side, box.y + 0.76 * side},
+                          {box.x + 0.82 * side, box.y + 0.24 * side}};
+    canvas_->polyline(tick, {theme.accent, 1.4 * width, Dash::solid});
+  }
+
+ private:
+  Frame* frame_;
+  Canvas* canvas_;
+  Rect area_;
+  double y_, units_;
+  bool is_drawn_;
+};
+
+void draw_text(const Frame& frame, Column& column, const LessonStep& step) {
+  for (const LessonLine& line : step.lines) {
+    if (line.word != LessonWord::say) continue;
+    for (const LessonParagraph& paragraph : lesson_paragraphs(frame, line)) {
+      column.text(paragraph, 1, frame.look.theme->text);
+      column.gap(8);
+    }
+  }
+}
+
+/// The question, its choices and, when the run has decided, which one was right.
+void draw_question(Frame& frame, Column& column, const LessonStep& step) {
+  const LessonLine* line = find_line(step.lines, LessonWord::ask);
+  if (!line) return;
+  const Theme& theme = *frame.look.theme;
+  const LessonPane& pane = frame.state.lesson;
+  const LessonQuestion question = read_question(*line);
+  const LessonLine* right = find_line(step.lines, LessonWord::answer);
+  const int answer = right && pane.answered > 0 && is_over(pane) ? read_answer(*right) : 0;
+  column.gap(4);
+  column.text(lesson_words(question.question, FontFace::semibold), 1, theme.text);
+  for (std::size_t i = 0; i < question.choices.size(); ++i) {
+    const int number = static_cast<int>(i) + 1;
+    const bool is_chosen = pane.answered == number;
+    const Color color = answer == number ? theme.accent : is_chosen || pane.asks ? theme.text : theme.dim;
+    const std::string words = question.choices[i] + (answer == number ? "  — so it is" : "");
+    const std::array ids{"choice 1", "choice 2", "choice 3"};
+    if (column.choice(ids[i], std::to_string(number), words, color,
+                      is_chosen || answer == number ? FontFace::semibold : FontFace::regular) &&
+        pane.asks)
+      frame.commands.send("lesson", {{"answer", std::int64_t{number}}});
+  }
+  const std::string last = std::to_string(question.choices.size());
+  const std::string hint = pane.asks
+                               ? (last == "2" ? "press 1 or 2" : "press 1, 2 or 3") + std::string("; the run decides")
+                           : pane.answered == 0      ? "the question comes in a moment"
+                           : answer == 0             ? "the run decides …"
+                           : answer == pane.answered ? "you were right"
+                                                     : "you said " + std::to_string(pane.answered);
+  column.text(lesson_words(hint, FontFace::regular), 0.75, theme.dim);
+  column.gap(8);
+}
+
+void draw_goals(const Frame& frame, Column& column, const LessonStep& step) {
+  std::size_t i = 0;
+  for (const LessonLine& line : step.lines) {
+    if (line.word != LessonWord::goal) continue;
+    const std::vector<bool>& reached = frame.state.lesson.reached;
+    column.goal(read_goal(line).sentence, i < reached.size() && reached[i]);
+    column.gap(4);
+    ++i;
+  }
+}
+
+std::string place_of(const PageState& state) {
+  return "step " + std::to_string(state.lesson.step + 1) + " of " + std::to_string(state.lesson.lesson->steps.size());
+}
+
+/// Everything of the pane, or of the strip below the panels while presenting; returns its height.
+double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, bool is_drawn) {
+  const Theme& theme = *frame.look.theme;
+  const PageState& state = frame.state;
+  const LessonStep& step = step_of(state);
+  Column column(frame, canvas, area, units, is_drawn);
+  if (state.presenting) {
+    column.text(lesson_words(step.title + " · " + place_of(state), FontFace::semibold), 1, theme.text);
+    const bool has_question = state.lesson.asks || (state.lesson.answered > 0 && !is_over(state.lesson));
+    if (!has_question) draw_text(frame, column, step);
+    draw_question(frame, column, step);
+  } else {
+    column.text(lesson_words(state.lesson.lesson->title + " · " + place_of(state), FontFace::regular), 0.72, theme.dim);
+    column.gap(6);
+    column.text(lesson_words(step.title, FontFace::semibold), 1.25, theme.text);
+    column.gap(10);
+    draw_text(frame, column, step);
+    draw_question(frame, column, step);
+  }
+  draw_goals(frame, column, step);
+  if (!state.lesson.problem.empty())
+    column.text(lesson_words(state.lesson.problem, FontFace::regular), 0.8, theme.failure);
+  return column.height();
+}
+
+/// The largest text with which everything has room.
+double fitting_units(Frame& frame, Canvas& canvas, const Rect& area) {
+  constexpr std::array sizes{17.0, 16.0, 15.0, 14.0, 13.0};
+  const auto fits = [&](double units) { return draw_parts(frame, canvas, area, units, false) <= area.height; };
+  const auto found = std::ranges::find_if(sizes, fits);
+  return found == sizes.end() ? sizes.back() : *found;
+}
+
+void draw_edge_grip(Frame& frame, const Rect& area) {
+  const Rect grip{area.x - frame.px(4), area.y, frame.px(8), area.height};
+  const Press press = press_area("lesson edge", grip);
+  if (press.hovered || press.held) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
+  if (press.held && !press.started) {
+    const double moved = static_cast<double>(ImGui::GetIO().MouseDelta.x) / static_cast<double>(frame.look.scale);
+    frame.state.lesson.width = std::clamp(frame.state.lesson.width - moved, narrowest, widest);
+  }
+  if (press.double_clicked) frame.state.lesson.width = LessonPane().width;
+}
+
+/// Steps by the mouse, and the keys that do the same.
+void draw_foot(Frame& frame, const Rect& area) {
+  const PageState& state = frame.state;
+  const bool is_first = state.lesson.step == 0, is_last = state.lesson.step + 1 == state.lesson.lesson->steps.size();
+  double x = area.x;
+  const auto press = [&](const char* id, std::string_view label, ButtonKind kind, std::string_view hint) {
+    const ButtonResult pressed = button(frame, id, x, area, label, Icon::none, kind, hint);
+    x += pressed.width + frame.px(6);
+    return pressed.clicked;
+  };
+  if (press("lesson back", "←", is_first ? ButtonKind::dim : ButtonKind::normal, "Back  Page Up"))
+    frame.commands.send("lesson", {{"by", std::int64_t{-1}}});
+  if (press("lesson again", "Again", ButtonKind::normal, "This step from its start, exactly  Shift Page Up"))
+    frame.commands.send("lesson", {{"again", true}});
+  if (press("lesson on", "Next →", is_last ? ButtonKind::dim : ButtonKind::primary, "Next step  Page Down"))
+    frame.commands.send("lesson", {{"by", std::int64_t{1}}});
+  x = area.right() - button_width(frame, "Close", Icon::none);
+  if (press("lesson close", "Close", ButtonKind::quiet, "End the lesson; everything stays as it is"))
+    frame.commands.send("lesson", {{"close", true}});
+}
+
+/// A canvas to measure with, before any window of the frame is there.
+FigureCanvas measuring_canvas(const Frame& frame) { return {*ImGui::GetForegroundDrawList(), *frame.look.fonts}; }
+
+Rect inside_of(const Frame& frame, const Rect& area) {
+  const double margin = frame.px(frame.state.presenting ? 12 : 18);
+  return {area.x + margin, area.y + margin, area.width - 2 * margin, area.height - 2 * margin};
+}
+
+}  // namespace
+
+bool shows_control(const PageState& state, std::string_view name) {
+  const LessonLine* line = state.lesson.lesson ? find_line(state.lesson.lesson->head, LessonWord::controls) : nullptr;
+  if (!line) return true;
+  const std::vector<std::string> names = read_names(*line);
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool is_stressed(const PageState& state, std::string_view panel) {
+  if (!state.lesson.lesson) return true;
+  const LessonLine* line = find_line(step_of(state).lines, LessonWord::highlight);
+  if (!line || line->text == "none") return true;
+  return std::ranges::any_of(read_names(*line), [&](const std::string& name) { return present_id(name) == panel; });
+}
+
+double lesson_strip_height(Frame& frame, double width) {
+  if (!frame.state.lesson.lesson) return 0;
+  FigureCanvas canvas = measuring_canvas(frame);
+  const Rect inside = inside_of(frame, {0, 0, width, 1e6});
+  constexpr double units = 15;
+  const double most = largest_strip * window_bounds().height;
+  return std::min(most, draw_parts(frame, canvas, inside, units, false) + frame.px(20));
+}
+
+void draw_lesson(Frame& frame, const Rect& area) {
+  const Theme& theme = *frame.look.theme;
+  constexpr double looks_at_file = 0.5;  // seconds
+  if (frame.state.lesson.written != 0) ask_frame(frame.state, frame.time + looks_at_file);
+  ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(area.y)});
+  FigureCanvas ground = frame.look.canvas();
+  ground.fill_rect(area, 0, theme.panel);
+  const bool presents = frame.state.presenting;
+  const Point edge[] = {{area.x, area.y}, presents ? Point{area.right(), area.y} : Point{area.x, area.bottom()}};
+  ground.polyline(edge, {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+  if (!presents) draw_edge_grip(frame, area);
+  const double foot = presents || frame.state.hides_controls ? 0 : frame.px(44);
+  const Rect body{area.x, area.y, area.width, area.height - foot};
+  if (foot > 0)
+    draw_foot(frame, {area.x + frame.px(18), body.bottom() + frame.px(4), area.width - frame.px(36), frame.px(28)});
+  ImGui::SetCursorScreenPos({static_cast<float>(body.x + frame.px(4)), static_cast<float>(body.y)});
+  ImGui::BeginChild("lesson", {static_cast<float>(body.width - frame.px(4)), static_cast<float>(body.height)}, false,
+                    ImGuiWindowFlags_NoNav);
+  FigureCanvas canvas = frame.look.canvas();
+  Rect inside = inside_of(frame, body);
+  const double units = fitting_units(frame, canvas, inside);
+  inside.y -= static_cast<double>(ImGui::GetScrollY());
+  const double height = draw_parts(frame, canvas, inside, units, true);
+  ImGui::SetCursorScreenPos({static_cast<float>(inside.x), static_cast<float>(inside.y + height)});
+  ImGui::Dummy({1, 1});
+  ImGui::EndChild();
+}
+
+}  // namespace afterglow

@@ -1,0 +1,32 @@
+// Text of a lesson: words, formulas and numbers that can be dragged, broken into lines.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/engine/recipe/lesson_lines.h"
+#include "core/figure/math/text_flow.h"
+#include "views/frame.h"
+
+namespace afterglow {
+
+/// A paragraph, and the numbers among its tokens.
+struct LessonParagraph {
+  std::vector<FlowToken> tokens;
+  std::map<std::size_t, LessonNumber> numbers;  ///< by token
+};
+
+/// Paragraphs of a `say` line; numbers show their present value.
+std::vector<LessonParagraph> lesson_paragraphs(const Frame& frame, const LessonLine& line);
+/// Plain words.
+LessonParagraph lesson_words(std::string_view text, FontFace face);
+
+/// Draws a paragraph from the top of `area` in text of this size (pixels) and returns the height that it takes; with
+/// `is_drawn` false it is only measured.
+double draw_lesson_text(Frame& frame, Canvas& canvas, const LessonParagraph& paragraph, const Rect& area, double size,
+                        Color color, bool is_drawn);
+
+/// The number as a setting: its range, and its value now.
+Setting setting_of(const Frame& frame, const LessonNumber& number);
+
+}  // namespace afterglow

@@ -1,0 +1,169 @@
+// Reads figures as numbers.
+#include "views/plots/plot_numbers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/decimate.h"
+#include "core/figure/readout.h"
+#include "core/io/number_text.h"
+#include "views/plots/plot_kinds.h"
+
+namespace afterglow {
+
+namespace {
+
+/// The points of a curve, whatever holds them.
+struct Points {
+  std::vector<double> x, y;
+};
+
+Points points_of(const Curve& curve) {
+  Points points;
+  const std::size_t size = curve.pyramid ? curve.pyramid->size() : std::min(curve.x.size(), curve.y.size());
+  for (std::size_t i = 0; i < size; ++i) {
+    points.x.push_back(curve.pyramid ? curve.pyramid->x(i) : curve.x[i]);
+    points.y.push_back(curve.pyramid ? curve.pyramid->y(i) : curve.y[i]);
+  }
+  return points;
+}
+
+Points points_of(const Series& series) {
+  Points points;
+  if (const auto* line = std::get_if<Line>(&series)) {
+    const Curve& raw = line->raw;
+    const bool has_raw = raw.pyramid || !raw.x.empty();  // what is smoothed for the eye is no number of its own
+    return points_of(has_raw ? raw : line->curve);
+  }
+  if (const auto* scatter = std::get_if<Scatter>(&series)) {
+    for (const ScatterPoint& point : scatter->points) {
+      points.x.push_back(point.x);
+      points.y.push_back(point.y);
+    }
+  }
+  if (const auto* bars = std::get_if<Bars>(&series)) {
+    for (const Bar& bar : bars->bars) {
+      points.x.push_back(bar.x);
+      points.y.push_back(bar.value);
+    }
+  }
+  if (const auto* map = std::get_if<HeatMap>(&series)) {
+    for (std::size_t i = 0; i < map->cells.size(); ++i) {
+      points.x.push_back(static_cast<double>(i));
+      points.y.push_back(map->cells[i]);
+    }
+  }
+  return points;
+}
+
+std::string prefix_of(const Figure& figure, const Series& series) {
+  const std::string word = name_word(stem_of(series_name(series)));
+  return figure.id + "." + (word.empty() ? "all" : word) + ".";
+}
+
+/// Numbers that are none are left out, as a causal map's empty half.
+void add_statistics(const std::string& prefix, const Points& points, std::vector<NamedNumber>& numbers) {
+  std::vector<double> finite;
+  std::ranges::copy_if(points.y, std::back_inserter(finite), [](double y) { return std::isfinite(y); });
+  numbers.push_back({prefix + "count", {static_cast<double>(points.y.size())}});
+  if (finite.empty()) return;
+  double sum = 0;
+  for (const double y : finite) sum += y;
+  const auto [least, greatest] = std::ranges::minmax(finite);
+  numbers.push_back({prefix + "first", {finite.front()}});
+  numbers.push_back({prefix + "last", {finite.back()}});
+  numbers.push_back({prefix + "min", {least}});
+  numbers.push_back({prefix + "max", {greatest}});
+  numbers.push_back({prefix + "mean", {sum / static_cast<double>(finite.size())}});
+}
+
+/// FIGURE.SERIES.at.X: the value at the nearest x.
+std::optional<Quantity> value_at(const Figure& figure, const std::string& name) {
+  for (const Series& series : figure.series) {
+    const std::string prefix = prefix_of(figure, series) + "at.";
+    if (!name.starts_with(prefix)) continue;
+    const std::optional<double> x = parse_number(name.substr(prefix.size()));
+    const Points points = points_of(series);
+    if (!x || points.x.empty()) continue;
+    const auto nearest = std::ranges::min_element(points.x, {}, [&](double place) { return std::abs(place - *x); });
+    return Quantity{points.y[static_cast<std::size_t>(nearest - points.x.begin())]};
+  }
+  return std::nullopt;
+}
+
+std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const std::string& name) {
+  const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
+  return found == numbers.end() ? std::nullopt : std::optional(found->value);
+}
+
+/// Figures are named after their plot, or begin with the same word.
+bool may_hold(const PlotKind& kind, std::string_view figure) {
+  return first_word(kind.id.substr(0, kind.id.find('_'))) == figure.substr(0, figure.find('_'));
+}
+
+const NumberFamily* family_of(std::string_view name) {
+  for (const NumberFamily& family : number_families()) {
+    if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return &family;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<NamedNumber> numbers_of(const Figure& figure) {
+  std::vector<NamedNumber> numbers;
+  for (const Series& series : figure.series) {
+    const std::string prefix = prefix_of(figure, series);
+    add_statistics(prefix, points_of(series), numbers);
+    const auto* scatter = std::get_if<Scatter>(&series);
+    if (!scatter) continue;
+    for (const ScatterPoint& point : scatter->points) {
+      if (point.id.empty()) continue;
+      numbers.push_back({figure.id + "." + name_word(point.id) + ".x", {point.x}});
+      numbers.push_back({figure.id + "." + name_word(point.id) + ".y", {point.y}});
+    }
+  }
+  return numbers;
+}
+
+std::optional<Quantity> find_number(const std::string& name, const Observation& observation, const Selection& selection,
+                                    CurveStore& curves) {
+  std::optional<Quantity> found;
+  std::vector<NamedNumber> numbers;
+  const NumberFamily* family = family_of(name);
+  (family ? *family : number_families().back()).list(observation, numbers);
+  found = find_in(numbers, name);
+  const std::string_view figure_id = first_word(name);
+  for (const PlotKind& kind : plot_kinds()) {
+    if (found || !may_hold(kind, figure_id) || !kind.needs_model || !fits(kind, observation.model)) continue;
+    for (const Figure& figure : kind.prepare(observation, selection, curves)) {
+      if (figure.id != figure_id || found) continue;
+      found = find_in(numbers_of(figure), name);
+      if (!found) found = value_at(figure, name);
+    }
+  }
+  if (found && found->word.empty() && std::isnan(found->number)) return std::nullopt;
+  return found;
+}
+
+std::vector<NamedNumber> all_numbers(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  std::vector<NamedNumber> numbers = numbers_of(observation);
+  for (const PlotKind& kind : plot_kinds()) {
+    if (!kind.needs_model || !fits(kind, observation.model)) continue;
+    for (const Figure& figure : kind.prepare(observation, selection, curves))
+      std::ranges::copy(numbers_of(figure), std::back_inserter(numbers));
+  }
+  return numbers;
+}
+
+AnalysisSet analyses_of_number(const std::string& name) {
+  if (const NumberFamily* family = family_of(name)) return family->analyses;
+  AnalysisSet analyses = 0;
+  if (name.find('.') == std::string::npos) return analyses;
+  for (const PlotKind& kind : plot_kinds()) {
+    if (may_hold(kind, first_word(name))) analyses |= kind.analyses & all_analyses;
+  }
+  return analyses;
+}
+
+}  // namespace afterglow
