@@ -11,12 +11,15 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "app/cli/shell_texts.h"
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/window/window.h"
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/training/saved_run.h"
+#include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -99,12 +102,19 @@ constexpr const char* sweep_examples =
     "--set. The first axis is the figure's x, the second its y. Numbers: loss, accuracy, steps to 90 %, half-life,\n"
     "kappa, diverged, trained. Code 130: run the same command again (assets/cluster/sweep.sbatch is a job for "
     "Slurm).\n";
+constexpr const char* completion_examples =
+    "Examples:\n"
+    "  eval \"$(afterglow completion bash)\"    in ~/.bashrc; an installed package brings it along\n"
+    "  afterglow completion fish > ~/.config/fish/completions/afterglow.fish\n";
+constexpr const char* manual_examples =
+    "Examples:\n"
+    "  afterglow manual | man -l -\n";
 constexpr const char* exit_codes =
     "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
     "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";
 
 constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
-                                          "--screenshot", "--frames", "--theme", "--scale", "--size"};
+                                          "--screenshot", "--frames", "--theme", "--scale", "--size", "--portable"};
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* meaning, const char* its_examples) {
   CLI::App* command = app.add_subcommand(name, meaning);
@@ -268,6 +278,12 @@ void add_sweep(CLI::App& app, SweepOptions& options) {
   add_study(*command, options);
 }
 
+void add_shell_texts(CLI::App& app, std::string& shell) {
+  CLI::App* command = add_command(app, "completion", "Script by which a shell completes words", completion_examples);
+  command->add_option("shell", shell, "The shell")->required()->check(CLI::IsMember(known_shells()));
+  add_command(app, "manual", "This help as a page for `man`", manual_examples);
+}
+
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
   std::vector<CLI::Option*> options{
       app.add_flag("--json", output.json, "One JSON object on stdout"),
@@ -289,6 +305,8 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
   app.add_option("--theme", window.theme, "dark, light or projector")
       ->check(CLI::IsMember({"dark", "light", "projector"}));
   app.add_flag("--lock", window.is_locked, "Without controls, for a class: keys and mouse look and change nothing");
+  app.add_flag("--portable", window.is_portable,
+               "Keep the settings in a folder beside the program, as where a file `portable` lies there");
   app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
   app.add_option("--size", window.size, "Window size, 1600x1000");
 }
@@ -424,6 +442,7 @@ struct Arguments {
   ExportOptions exported;
   TableOptions table;
   SweepOptions sweep;
+  std::string shell;
 
   void add_to(CLI::App& app) {
     app.fallthrough();
@@ -441,6 +460,7 @@ struct Arguments {
     add_export(app, exported);
     add_table(app, table);
     add_sweep(app, sweep);
+    add_shell_texts(app, shell);
     for (CLI::App* command : app.get_subcommands({})) add_common(*command, common, output);
     app.require_subcommand(0, 1);
   }
@@ -459,7 +479,15 @@ struct Arguments {
     if (app.got_subcommand("export")) return export_model(exported, common, output);
     if (app.got_subcommand("table")) return afterglow::table(table, common, output);
     if (app.got_subcommand("sweep")) return afterglow::sweep(sweep, common, output);
+    if (app.got_subcommand("completion")) return print(completion_script(app, shell));
+    if (app.got_subcommand("manual")) return print(manual_page(app, version_line()));
     return open_window(app, files, start, window, common);
+  }
+
+ private:
+  json print(const std::string& text) const {
+    if (!output.json) std::fputs(text.c_str(), stdout);
+    return {{"text", text}};
   }
 };
 
@@ -479,6 +507,7 @@ void run_arguments(int argc, char** argv, Output& asked) {
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::usage, unknown_word_advice(app, error.what(), argc, argv));
   }
+  for (const std::filesystem::path& folder : asset_folders()) add_page_fonts(folder / "fonts");
   json result = arguments.run(app);
   asked.json = arguments.output.json;
   if (!asked.json || !result.is_object()) return;

@@ -17,6 +17,8 @@ std::string pdf_bytes(const Figure&, const PageSize&, const Theme&, const Figure
 
 std::string png_bytes(const Figure&, const PageSize&, const Theme&, const FigureView&, double) { throw_missing("PNG"); }
 
+void add_page_fonts(const std::filesystem::path&) {}
+
 bool has_page_writer() { return false; }
 
 }  // namespace afterglow
