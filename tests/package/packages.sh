@@ -25,14 +25,19 @@ starts() {
   [ -s "$out/a.svg" ] && [ -s "$out/a.pdf" ] || fail "$program draws nothing"
 }
 
-# opens PROGRAM SETTINGS: a window that is closed by hand leaves its settings there. Needs a display and xdotool.
+# opens PROGRAM SETTINGS: a window that is closed by its key leaves its settings there. Needs a display and xdotool.
 opens() {
-  local program=$1 settings=$2 process
+  local program=$1 settings=$2 process window
   [ -n "${DISPLAY:-}" ] && command -v xdotool >/dev/null || { echo "no display: the window was not opened"; return 0; }
   "$program" --preset tiny --size 900x600 >/dev/null 2>"$folder/said" &
   process=$!
-  timeout 120 xdotool search --sync --onlyvisible --pid "$process" windowquit >/dev/null 2>&1 ||
-    timeout 20 xdotool search --sync --onlyvisible --name '^Afterglow' windowquit || fail "no window opened: $(cat "$folder/said")"
+  for _ in $(seq 240); do
+    sleep 0.5
+    kill -0 "$process" 2>/dev/null || break
+    window=$(xdotool search --onlyvisible --name '^Afterglow' 2>/dev/null | head -n 1) || true
+    [ -z "$window" ] || xdotool windowfocus --sync "$window" key ctrl+q 2>/dev/null || true
+  done
+  ! kill "$process" 2>/dev/null || fail "the window did not close: $(cat "$folder/said")"
   wait "$process" || fail "the window ended badly: $(cat "$folder/said")"
   [ "$settings" = none ] || [ -s "$settings" ] || fail "no settings in $settings"
 }
