@@ -1,8 +1,8 @@
 // Echo, sections 4.1 and 4.2: models trained on the very task that they are asked.
 #include <nlohmann/json.hpp>
 
+#include "core/engine/observation/run_numbers.h"
 #include "core/engine/studies/echo_tables.h"
-#include "core/engine/studies/sweep.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {
@@ -21,9 +21,9 @@ std::vector<RunMetric> recall_metrics() {
 std::vector<double> recall_of(TrainingRun& run) {
   const double last = run.trainer().evaluate(asked_examples);
   double best = last;
-  const Values held_out = run.curves().held_out_accuracy;
-  for (const double accuracy : held_out.span()) best = std::max(best, accuracy);
-  return {last, best, steps_to_ninety_percent(run)};
+  const RunCurves curves = run.curves();
+  for (const double accuracy : curves.held_out_accuracy.span()) best = std::max(best, accuracy);
+  return {last, best, steps_to_ninety_percent(curves)};
 }
 
 /// One of appendix G.4.
