@@ -159,7 +159,7 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, 
 double fitting_units(Frame& frame, Canvas& canvas, const Rect& area) {
   constexpr std::array sizes{17.0, 16.0, 15.0, 14.0, 13.0};
   const auto fits = [&](double units) { return draw_parts(frame, canvas, area, units, false) <= area.height; };
-  const auto found = std::ranges::find_if(sizes, fits);
+  const auto found = frame.state.presenting ? sizes.end() : std::ranges::find_if(sizes, fits);
   return found == sizes.end() ? sizes.back() : *found;
 }
 
@@ -199,7 +199,7 @@ void draw_foot(Frame& frame, const Rect& area) {
 FigureCanvas measuring_canvas(const Frame& frame) { return {*ImGui::GetForegroundDrawList(), *frame.look.fonts}; }
 
 Rect inside_of(const Frame& frame, const Rect& area) {
-  const double margin = frame.px(frame.state.presenting ? 12 : 18);
+  const double margin = frame.px(frame.state.presenting ? 8 : 18);
   return {area.x + margin, area.y + margin, area.width - 2 * margin, area.height - 2 * margin};
 }
 
@@ -223,9 +223,9 @@ double lesson_strip_height(Frame& frame, double width) {
   if (!frame.state.lesson.lesson) return 0;
   FigureCanvas canvas = measuring_canvas(frame);
   const Rect inside = inside_of(frame, {0, 0, width, 1e6});
-  constexpr double units = 15;
+  constexpr double units = 13;
   const double most = largest_strip * window_bounds().height;
-  return std::min(most, draw_parts(frame, canvas, inside, units, false) + frame.px(20));
+  return std::min(most, draw_parts(frame, canvas, inside, units, false) + frame.px(16));
 }
 
 void draw_lesson(Frame& frame, const Rect& area) {

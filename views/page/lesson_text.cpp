@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "core/engine/recipe/lesson_plan.h"
 #include "core/figure/axis.h"
 #include "views/sliders.h"
 #include "views/widgets.h"
@@ -17,16 +15,12 @@ namespace {
 constexpr double whole_range = 240;  ///< layout units of a drag from one end of the range to the other
 const std::string slider_prefix = "lesson ";
 
-/// Sends the number on its way, or as it settles.
+/// Sends the number on its way, or as it settles. By the lesson, so that who may not touch the controls may do this.
 void send_number(Frame& frame, const LessonNumber& number, double value, bool is_live) {
-  Command command = command_of(number.name, value);
-  if (is_live && command.name != "select") {
-    nlohmann::json fields = nlohmann::json::parse(command.value);
-    fields["live"] = true;
-    command.value = fields.dump();
-  }
   frame.state.lesson.values[number.name] = value;
-  frame.commands.send(std::move(command));
+  std::vector<CommandField> fields{{"number", number.name}, {"to", value}};
+  if (is_live) fields.emplace_back("live", true);
+  frame.commands.send("lesson", fields);
 }
 
 /// What the arrow keys do where this number is the chosen slider.

@@ -101,11 +101,31 @@ bool may_hold(const PlotKind& kind, std::string_view figure) {
   return first_word(kind.id.substr(0, kind.id.find('_'))) == figure.substr(0, figure.find('_'));
 }
 
+/// Figures with a name of their own may be of any plot.
+bool is_known_figure(std::string_view figure) {
+  return std::ranges::any_of(plot_kinds(), [&](const PlotKind& kind) { return may_hold(kind, figure); });
+}
+
 const NumberFamily* family_of(std::string_view name) {
   for (const NumberFamily& family : number_families()) {
     if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return &family;
   }
   return nullptr;
+}
+
+std::optional<Quantity> find_in_figures(const std::string& name, const Observation& observation,
+                                        const Selection& selection, CurveStore& curves) {
+  const std::string_view id = first_word(name);
+  const bool is_known = is_known_figure(id);
+  for (const PlotKind& kind : plot_kinds()) {
+    if (!kind.needs_model || !fits(kind, observation.model) || (is_known && !may_hold(kind, id))) continue;
+    for (const Figure& figure : kind.prepare(observation, selection, curves)) {
+      if (figure.id != id) continue;
+      const std::optional<Quantity> found = find_in(numbers_of(figure), name);
+      return found ? found : value_at(figure, name);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -128,22 +148,13 @@ std::vector<NamedNumber> numbers_of(const Figure& figure) {
 
 std::optional<Quantity> find_number(const std::string& name, const Observation& observation, const Selection& selection,
                                     CurveStore& curves) {
-  std::optional<Quantity> found;
-  std::vector<NamedNumber> numbers;
   const NumberFamily* family = family_of(name);
+  std::vector<NamedNumber> numbers;
   (family ? *family : number_families().back()).list(observation, numbers);
-  found = find_in(numbers, name);
-  const std::string_view figure_id = first_word(name);
-  for (const PlotKind& kind : plot_kinds()) {
-    if (found || !may_hold(kind, figure_id) || !kind.needs_model || !fits(kind, observation.model)) continue;
-    for (const Figure& figure : kind.prepare(observation, selection, curves)) {
-      if (figure.id != figure_id || found) continue;
-      found = find_in(numbers_of(figure), name);
-      if (!found) found = value_at(figure, name);
-    }
-  }
-  if (found && found->word.empty() && std::isnan(found->number)) return std::nullopt;
-  return found;
+  std::optional<Quantity> found = find_in(numbers, name);
+  if (!found && name.find('.') != std::string::npos) found = find_in_figures(name, observation, selection, curves);
+  const bool is_none = found && found->word.empty() && std::isnan(found->number);
+  return is_none ? std::nullopt : found;
 }
 
 std::vector<NamedNumber> all_numbers(const Observation& observation, const Selection& selection, CurveStore& curves) {
@@ -163,7 +174,7 @@ AnalysisSet analyses_of_number(const std::string& name) {
   for (const PlotKind& kind : plot_kinds()) {
     if (may_hold(kind, first_word(name))) analyses |= kind.analyses & all_analyses;
   }
-  return analyses;
+  return is_known_figure(first_word(name)) ? analyses : all_analyses;
 }
 
 }  // namespace afterglow

@@ -306,7 +306,7 @@ std::span<const NumberFamily> number_families() {
        set_of(Analysis::trace),
        list_traced},
       {{"theory", "depth"}, "Theorems of one head; gradients by depth", set_of(Analysis::theory), list_theory},
-      {{}, "The run, and its settings under their keys", 0, list_run},
+      {{"layers", "state_bytes", "earlier"}, "The run, and its settings under their keys", 0, list_run},
   };
   return families;
 }

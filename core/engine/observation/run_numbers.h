@@ -23,7 +23,7 @@ struct NumberFamily {
   AnalysisSet analyses;
   void (*list)(const Observation& observation, std::vector<NamedNumber>& numbers);
 };
-/// The last family holds what is of every run; its names may begin with anything else.
+/// The last family holds what is of every run; its names without a dot may begin with anything else.
 std::span<const NumberFamily> number_families();
 
 /// What the observation has now, family by family.

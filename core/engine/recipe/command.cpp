@@ -44,11 +44,12 @@ constexpr std::array table{
                 "Takes the last change of a hyperparameter or of the probe back.", control},
     CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again.",
                 control},
-    CommandSpec{"load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
-                "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...}); what a figure shows is "
-                "rebuilt from its recipe. {\"recipe\": {..}} goes to the moment that it shows, with {\"alone\": true} in "
-                "the place of all runs.",
-                control},
+    CommandSpec{
+        "load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
+        "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...}); what a figure shows is "
+        "rebuilt from its recipe. {\"recipe\": {..}} goes to the moment that it shows, with {\"alone\": true} in "
+        "the place of all runs.",
+        control},
     CommandSpec{"compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
                 "Trains presets to their ends, one after the other; their curves lie over each other.", control},
     CommandSpec{"gka_figure6", engine, "Adaptive or constant λ (Gated KalmaNet, figure 6)", "", R"({})",
@@ -155,9 +156,11 @@ constexpr std::array table{
                 "Goes to the page, panel, selection and zoom that an exported figure carries; opening one does it."},
     CommandSpec{"page", window, "More panels", "PageDown PageUp", R"({"by": 1})",
                 "Shows the panels of the workspace that a small window has no room for."},
-    CommandSpec{"lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
-                "Opens a lesson ({\"open\": \"tour\"}, or a file); goes on or back in it, {\"again\": true} this step from "
-                "its start, exactly; {\"answer\": 2} answers its question, {\"close\": true} ends it."},
+    CommandSpec{
+        "lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
+        "Opens a lesson ({\"open\": \"tour\"}, or a file); goes on or back in it, {\"again\": true} this step from "
+        "its start, exactly; {\"answer\": 2} answers its question, {\"number\": \"power\", \"to\": 4} drags one of its "
+        "numbers, {\"close\": true} ends it."},
     CommandSpec{"layout", window, "Layouts of your own", "", R"({"save": "mine"})",
                 "Keeps the arrangement of the page by a name, takes a kept one ({\"choose\": ..}) or forgets it "
                 "({\"forget\": ..}).",
