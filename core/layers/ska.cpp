@@ -237,6 +237,7 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   RidgeSaved saved;
   const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
   capture_statistics(tape, saved, false);
+  tape.capture("readout", heads.value);
   return join_heads(tape, heads);
 }
 

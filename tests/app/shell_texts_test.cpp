@@ -20,7 +20,7 @@ class ShellTexts : public ProgramTest {
               words +
               ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
               "_afterglow\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n");
-    const ProgramResult result = run_line("bash ask.sh", folder_.path());
+    const ProgramResult result = run_line("export AFTERGLOW; bash ask.sh", folder_.path());
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.err, "");
     return result.out;

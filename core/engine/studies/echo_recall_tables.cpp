@@ -45,45 +45,51 @@ constexpr Experiment small_experiments[] = {
     {"tool calls", R"({"kind": "toolcall", "bindings": "2..4", "length": 32})", 3, 3, 30},
     {"specific recall", R"({"kind": "specific_recall", "bindings": 2, "gap": "4..8", "length": 32})", 4, 4, 30}};
 
-/// What stands in the last two layers (appendix G.2); the others are Mamba-2, or all Mamba-3.
+/// What stands in the last two layers (appendix G.2), as a preset has it: the second of its blocks, or its only one.
 struct Mixer {
-  const char *series, *kind;
-  const char* mode = "";  ///< of ska: masked, where action tokens alone count, or prefix
-  double eta = 1.5;
+  const char *series, *preset;
+  std::vector<std::string> changes = {};  ///< of its fields
+  bool is_hybrid = true;                  ///< below them are Mamba-2 layers
 };
-constexpr Mixer mixers[] = {{"SKA, action mask", "ska", "masked"},
-                            {"SKA, action mask, η 2.5", "ska", "masked", 2.5},
-                            {"SKA, every token", "ska", "prefix"},
-                            {"SKA, every token, η 2.5", "ska", "prefix", 2.5},
-                            {"Mamba-2", "mamba2"},
-                            {"Mamba-3", "mamba3"},
-                            {"attention", "attention"}};
-
-json mixer_json(const Mixer& mixer, const std::string& kind, int heads, int head_width) {
-  if (kind == "ska")
-    return {{"kind", kind}, {"H", heads},         {"r", 24},         {"P", head_width},
-            {"K", 2},       {"mode", mixer.mode}, {"eta", mixer.eta}};
-  if (kind == "attention") return {{"kind", kind}, {"n_heads", heads}};
-  return {{"kind", kind}, {"d_state", 16}, {"expand", 2}, {"headdim", 64}};
+const std::vector<Mixer>& mixers() {
+  static const std::vector<Mixer> all{{"SKA, action mask", "ssm-ska", {"mode=masked"}},
+                                      {"SKA, action mask, η 2.5", "ssm-ska", {"mode=masked", "eta=2.5"}},
+                                      {"SKA, every token", "ssm-ska"},
+                                      {"SKA, every token, η 2.5", "ssm-ska", {"eta=2.5"}},
+                                      {"Mamba-2", "ssm", {}, false},
+                                      {"Mamba-3", "ssm3", {}, false},
+                                      {"attention", "ssm-attn"}};
+  return all;
 }
 
-/// Width 96, 128 tokens, SwiGLU of 256 (table 5).
-json recall_model(const Mixer& mixer, const Experiment& experiment) {
-  constexpr int width = 96, vocab = 128, mlp_width = 256, last_layers = 2;
-  const std::string kind = mixer.kind, below = kind == "mamba3" ? "mamba3" : "mamba2";
-  json blocks = json::array();
-  for (int layer = 0; layer < experiment.layers; ++layer) {
-    const bool is_last = layer >= experiment.layers - last_layers;
-    blocks.push_back({{"mixer", mixer_json(mixer, is_last ? kind : below, experiment.heads, width / experiment.heads)},
-                      {"mlp", {{"kind", "swiglu"}, {"d_ff", mlp_width}}}});
+/// Width 96, SwiGLU of 256 (table 5); r 24, K 2 and the state of 16 are the presets' own.
+std::vector<std::string> model_changes(const Mixer& mixer, const Experiment& experiment) {
+  constexpr int width = 96, mlp_width = 256, last_layers = 2;
+  const auto block = [](int number, const std::string& change) {
+    return "model.blocks." + std::to_string(number) + "." + change;
+  };
+  const std::string heads = std::to_string(experiment.heads), mlp = "mlp.d_ff=" + std::to_string(mlp_width);
+  std::vector<std::string> changes{"model.d_model=" + std::to_string(width), block(0, mlp)};
+  if (!mixer.is_hybrid) {
+    changes.push_back(block(0, "repeat=" + std::to_string(experiment.layers)));
+    return changes;
   }
-  return {{"d_model", width}, {"vocab", vocab}, {"blocks", blocks}};
+  changes.push_back(block(0, "repeat=" + std::to_string(experiment.layers - last_layers)));
+  changes.push_back(block(1, mlp));
+  const bool is_attention = std::string_view(mixer.preset) == "ssm-attn";
+  changes.push_back(block(1, (is_attention ? "mixer.n_heads=" : "mixer.H=") + heads));
+  if (!is_attention) changes.push_back(block(1, "mixer.P=" + std::to_string(width / experiment.heads)));
+  for (const std::string& change : mixer.changes) changes.push_back(block(1, "mixer." + change));
+  return changes;
 }
 
 /// The paper's training (table 6) of one model on one experiment.
 std::vector<std::string> recall_changes(const Mixer& mixer, const Experiment& experiment) {
-  return {"model=" + recall_model(mixer, experiment).dump(), std::string("task=") + experiment.task,
-          "steps=" + std::to_string(experiment.steps), "evaluate_every=" + std::to_string(experiment.steps / 10)};
+  std::vector<std::string> changes = model_changes(mixer, experiment);
+  for (const std::string& change : {std::string("task=") + experiment.task, "steps=" + std::to_string(experiment.steps),
+                                    "evaluate_every=" + std::to_string(experiment.steps / 10)})
+    changes.push_back(change);
+  return changes;
 }
 
 }  // namespace
@@ -96,9 +102,9 @@ Table echo_recall_table(bool is_small) {
   table.about = "layers of width 96, each task trained by itself; the last two layers are of the series' kind";
   table.x_label = "task";
   for (const Experiment& experiment : all) table.x_names.emplace_back(experiment.name);
-  for (const Mixer& mixer : mixers) {
+  for (const Mixer& mixer : mixers()) {
     for (std::size_t place = 0; place < all.size(); ++place)
-      table.rows.push_back({mixer.series, static_cast<double>(place), "ssm", recall_changes(mixer, all[place])});
+      table.rows.push_back({mixer.series, static_cast<double>(place), mixer.preset, recall_changes(mixer, all[place])});
   }
   table.metrics = recall_metrics();
   table.measure = recall_of;
