@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "app/cli/examples.h"
+#include "app/cli/shell_texts.h"
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/lessons/lesson_options.h"
@@ -19,7 +20,9 @@
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/training/saved_run.h"
+#include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -28,7 +31,7 @@ namespace {
 
 using nlohmann::json;
 constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
-                                          "--screenshot", "--frames", "--theme", "--scale", "--size"};
+                                          "--screenshot", "--frames", "--theme", "--scale", "--size", "--portable"};
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* meaning, const char* its_examples) {
   CLI::App* command = app.add_subcommand(name, meaning);
@@ -211,6 +214,12 @@ void add_handout(CLI::App& app, HandoutOptions& options) {
   command->add_option("--html", options.html, "File to write");
 }
 
+void add_shell_texts(CLI::App& app, std::string& shell) {
+  CLI::App* command = add_command(app, "completion", "Script by which a shell completes words", completion_examples);
+  command->add_option("shell", shell, "The shell")->required()->check(CLI::IsMember(known_shells()));
+  add_command(app, "manual", "This help as a page for `man`", manual_examples);
+}
+
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
   std::vector<CLI::Option*> options{
       app.add_flag("--json", output.json, "One JSON object on stdout"),
@@ -232,6 +241,8 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
   app.add_option("--theme", window.theme, "dark, light or projector")
       ->check(CLI::IsMember({"dark", "light", "projector"}));
   app.add_flag("--lock", window.is_locked, "Without controls, for a class: keys and mouse look and change nothing");
+  app.add_flag("--portable", window.is_portable,
+               "Keep the settings in a folder beside the program, as where a file `portable` lies there");
   app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
   app.add_option("--size", window.size, "Window size, 1600x1000");
 }
@@ -382,6 +393,7 @@ struct Arguments {
   CheckOptions check;
   GradeOptions grade;
   HandoutOptions handout;
+  std::string shell;
 
   void add_to(CLI::App& app) {
     app.fallthrough();
@@ -402,6 +414,7 @@ struct Arguments {
     add_check(app, check);
     add_grade(app, grade);
     add_handout(app, handout);
+    add_shell_texts(app, shell);
     for (CLI::App* command : app.get_subcommands({})) add_common(*command, common, output);
     app.require_subcommand(0, 1);
   }
@@ -423,7 +436,15 @@ struct Arguments {
     if (app.got_subcommand("check")) return afterglow::check(check, common, output);
     if (app.got_subcommand("grade")) return afterglow::grade(grade, common, output);
     if (app.got_subcommand("handout")) return afterglow::handout(handout, common, output);
+    if (app.got_subcommand("completion")) return print(completion_script(app, shell));
+    if (app.got_subcommand("manual")) return print(manual_page(app, version_line()));
     return open_window(app, files, start, window, common);
+  }
+
+ private:
+  json print(const std::string& text) const {
+    if (!output.json) std::fputs(text.c_str(), stdout);
+    return {{"text", text}};
   }
 };
 
@@ -443,6 +464,7 @@ void run_arguments(int argc, char** argv, Output& asked) {
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::usage, unknown_word_advice(app, error.what(), argc, argv));
   }
+  for (const std::filesystem::path& folder : asset_folders()) add_page_fonts(folder / "fonts");
   json result = arguments.run(app);
   asked.json = arguments.output.json;
   if (!asked.json || !result.is_object()) return;

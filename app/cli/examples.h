@@ -91,6 +91,13 @@ inline constexpr const char* handout_examples =
     "Examples:\n"
     "  afterglow handout mine.md --html mine.html\n"
     "  afterglow handout mine.md --pdf mine.pdf\n";
+inline constexpr const char* completion_examples =
+    "Examples:\n"
+    "  eval \"$(afterglow completion bash)\"    in ~/.bashrc; an installed package brings it along\n"
+    "  afterglow completion fish > ~/.config/fish/completions/afterglow.fish\n";
+inline constexpr const char* manual_examples =
+    "Examples:\n"
+    "  afterglow manual | man -l -\n";
 inline constexpr const char* exit_codes =
     "Exit codes: 0 done, 1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU,\n"
     "5 out of memory, 6 non-finite numbers, 7 check failed, 130 interrupted";

@@ -10,6 +10,7 @@
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "app/cli/train_results.h"
+#include "core/backend/level/cpu_level.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/io/error.h"
@@ -119,12 +120,16 @@ Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
   return outcome;
 }
 
+/// Which build of the kernels gave these bits, where the program holds several; empty elsewhere.
+std::string level_of(const Backend& backend) { return std::string(backend.name() == "cpu" ? cpu_level() : ""); }
+
 void print_outcome(const Outcome& outcome, const TrainResults& results, std::int64_t step, double steps_per_second,
-                   Output& output) {
+                   const Backend& backend, Output& output) {
   char text[200];
+  const std::string level = level_of(backend), checksum = outcome.checksum + (level.empty() ? "" : " (" + level + ")");
   std::snprintf(text, sizeof text, "step %lld  loss %.4f  held-out %s %.4f  checksum %s  %.1f steps/s",
-                static_cast<long long>(step), outcome.loss, outcome.quality.c_str(), outcome.accuracy,
-                outcome.checksum.c_str(), steps_per_second);
+                static_cast<long long>(step), outcome.loss, outcome.quality.c_str(), outcome.accuracy, checksum.c_str(),
+                steps_per_second);
   output.line(text);
   const ForecastScore& score = outcome.score;
   if (score.windows > 0) {
@@ -164,7 +169,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   };
   if (interruption.is_urgent()) require_end();
   const Outcome outcome = outcome_of(run, ending.curves);
-  print_outcome(outcome, results, run.step(), ending.steps_per_second, output);
+  print_outcome(outcome, results, run.step(), ending.steps_per_second, *backend, output);
   if (ending.interrupted) require_end();
   nlohmann::json result = {{"steps", run.step()},
                            {"loss", json_number(outcome.loss)},
@@ -178,6 +183,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
                            {"recipe", results.recipe.string()},
                            {"parameters", parameters},
                            {"figures", results.figures}};
+  if (const std::string level = level_of(*backend); !level.empty()) result["cpu_level"] = level;
   if (outcome.score.windows > 0) {
     result["mse"] = outcome.score.mse;
     result["mae"] = outcome.score.mae;

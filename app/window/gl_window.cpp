@@ -1,7 +1,6 @@
 // GLFW, OpenGL and Dear ImGui's back ends.
 #include "app/window/gl_window.h"
 
-#include <GLFW/glfw3.h>
 #include <backends/imgui_impl_glfw.h>
 #include <backends/imgui_impl_opengl3.h>
 #include <imgui.h>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "app/window/gl_function.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -113,7 +113,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetWindowRefreshCallback(window_, Callbacks::refresh);
   glfwSetCursorEnterCallback(window_, Callbacks::enter);
   glfwMakeContextCurrent(window_);
-  const auto* renderer = reinterpret_cast<const char*>(glGetString(GL_RENDERER));
+  const auto* renderer = reinterpret_cast<const char*>(gl_function<decltype(glGetString)>("glGetString")(GL_RENDERER));
   const std::string_view name = renderer ? renderer : "";
   is_software_ =
       name.find("llvmpipe") != name.npos || name.find("softpipe") != name.npos || name.find("SwiftShader") != name.npos;
@@ -161,10 +161,10 @@ void GlWindow::end_frame(Color ground, const std::function<void()>& before_swap)
   pressed_.clear();
   for (const Release& late : std::exchange(late_releases_, {}))
     ImGui_ImplGlfw_KeyCallback(window_, late.code, late.scancode, GLFW_RELEASE, late.mods);
-  glViewport(0, 0, pixel_width(), pixel_height());
+  gl_function<decltype(glViewport)>("glViewport")(0, 0, pixel_width(), pixel_height());
   const auto part = [](std::uint8_t v) { return static_cast<float>(v) / 255; };
-  glClearColor(part(ground.r), part(ground.g), part(ground.b), 1);
-  glClear(GL_COLOR_BUFFER_BIT);
+  gl_function<decltype(glClearColor)>("glClearColor")(part(ground.r), part(ground.g), part(ground.b), 1);
+  gl_function<decltype(glClear)>("glClear")(GL_COLOR_BUFFER_BIT);
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
   before_swap();
   glfwSwapBuffers(window_);

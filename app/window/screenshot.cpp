@@ -1,7 +1,6 @@
 // From the back buffer to a PNG file.
 #include "app/window/screenshot.h"
 
-#include <GL/gl.h>
 #include <stb_image_write.h>
 
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/window/gl_function.h"
 #include "core/io/atomic_file.h"
 
 namespace afterglow {
@@ -17,8 +17,8 @@ std::string save_screenshot(const std::string& path, int width, int height) {
   if (width <= 0 || height <= 0) return "the window has no size";
   const std::size_t stride = static_cast<std::size_t>(width) * 3;
   std::vector<unsigned char> rows(stride * static_cast<std::size_t>(height)), picture(rows.size());
-  glPixelStorei(GL_PACK_ALIGNMENT, 1);
-  glReadPixels(0, 0, width, height, GL_RGB, GL_UNSIGNED_BYTE, rows.data());
+  gl_function<decltype(glPixelStorei)>("glPixelStorei")(GL_PACK_ALIGNMENT, 1);
+  gl_function<decltype(glReadPixels)>("glReadPixels")(0, 0, width, height, GL_RGB, GL_UNSIGNED_BYTE, rows.data());
   // OpenGL counts rows from below.
   for (int y = 0; y < height; ++y) {
     std::memcpy(picture.data() + static_cast<std::size_t>(height - 1 - y) * stride,

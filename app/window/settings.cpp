@@ -88,7 +88,7 @@ json to_json(const std::map<std::string, Layout>& layouts) {
 
 }  // namespace
 
-std::filesystem::path settings_path() { return user_folders().config / "settings.json"; }
+std::filesystem::path settings_path(bool is_portable) { return settings_folder(is_portable) / "settings.json"; }
 
 WindowSettings read_settings(const std::filesystem::path& path, std::vector<std::string>& warnings) {
   WindowSettings settings;

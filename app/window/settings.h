@@ -21,7 +21,7 @@ struct WindowSettings {
 };
 
 /// Where the settings live: settings.json in the folder for configuration.
-std::filesystem::path settings_path();
+std::filesystem::path settings_path(bool is_portable);
 
 /// Reads what can be used; what is missing, unknown or out of range takes its default. A damaged file gives the
 /// defaults and a sentence in `warnings`; a file that is not there gives the defaults silently. Never throws.

@@ -18,6 +18,7 @@ struct WindowOptions {
   std::string script;         ///< JSON file with commands and when to give them, see script.h
   std::string screenshot;     ///< PNG file that the last frame is written to
   int exit_after_frames = 0;  ///< closes by itself; 0: when the user does
+  bool is_portable = false;   ///< keeps its settings beside the program
   bool is_locked = false;     ///< without controls, and nothing brings them back
 };
 

@@ -15,6 +15,7 @@
 #include "app/window/screenshot.h"
 #include "core/backend/parallel.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/io/terminal_text.h"
 #include "views/page/page.h"
 #include "views/plots/plot_kinds.h"
@@ -84,7 +85,8 @@ void follow_opening(PageState& page, const Observation& observation, CommandQueu
 WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
     : options_(options),
       source_(source),
-      settings_(is_automatic(options) ? plain_settings() : read_settings(settings_path(), warnings_)),
+      settings_(is_automatic(options) ? plain_settings()
+                                      : read_settings(settings_path(options.is_portable), warnings_)),
       keeps_settings_(!is_automatic(options)),
       window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
       observation_(source.observe()) {
@@ -101,7 +103,9 @@ void WindowLoop::start_page() {
     add_note(page_, Severity::warning, warning, 0);
     std::fprintf(stderr, "afterglow: %s\n", terminal_text(warning).c_str());
   }
-  font_files_ = find_fonts(font_folders());
+  std::vector<std::filesystem::path> folders = font_folders();
+  for (const std::filesystem::path& folder : asset_folders()) folders.push_back(folder / "fonts");
+  font_files_ = find_fonts(folders);
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
@@ -270,7 +274,8 @@ void WindowLoop::run() {
   }
   if (!lost_picture_.empty()) throw Error(ExitCode::failure, "--screenshot: " + lost_picture_);
   if (!keeps_settings_) return;
-  const std::string problem = write_settings(settings_path(), settings_of(page_, window_.width(), window_.height()));
+  const std::string problem =
+      write_settings(settings_path(options_.is_portable), settings_of(page_, window_.width(), window_.height()));
   if (!problem.empty()) std::fprintf(stderr, "afterglow: %s\n", terminal_text(problem).c_str());
 }
 

@@ -68,6 +68,22 @@ Folders user_folders(const Environment& environment) {
   return folders;
 }
 
+fs::path program_folder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::current_path(error) : program.parent_path();
+}
+
+fs::path settings_folder(bool is_portable, const fs::path& program) {
+  std::error_code ignored;
+  if (is_portable || fs::exists(program / "portable", ignored)) return program / "afterglow-settings";
+  return user_folders().config;
+}
+
+std::vector<fs::path> asset_folders(const fs::path& program) {
+  return {program / "share/afterglow", program.parent_path() / "share/afterglow"};
+}
+
 void ensure_folder(const fs::path& folder) {
   fs::path so_far;
   for (const fs::path& part : folder) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace afterglow {
 
@@ -22,6 +23,17 @@ Environment process_environment();
 
 /// By the XDG base directory rules: unset, empty and relative variables do not count. Creates nothing.
 Folders user_folders(const Environment& environment = process_environment());
+
+/// The folder of the running program.
+std::filesystem::path program_folder();
+
+/// Where the settings are kept: in `afterglow-settings` beside the program if that is asked for or a file `portable`
+/// lies there, otherwise in the user's folder for configuration.
+std::filesystem::path settings_folder(bool is_portable, const std::filesystem::path& program = program_folder());
+
+/// Where the files may lie that come with the program, in the order in which they are looked for: share/afterglow below
+/// its folder and beside it. Nothing is read from the source tree: presets are compiled in.
+std::vector<std::filesystem::path> asset_folders(const std::filesystem::path& program = program_folder());
 
 /// Creates a folder and its parents, for the owner only. Error(bad_input) says why it cannot be, and that the program
 /// runs on without.

@@ -13,6 +13,7 @@
 #include "core/layers/capture_reader.h"
 #include "core/layers/head_gate.h"
 #include "core/layers/layer.h"
+#include "core/layers/step_picture.h"
 
 namespace afterglow {
 
@@ -60,6 +61,9 @@ struct LayerReaders {
   /// Eigenvalues of what a token leaves of one head's memory, in the mean over the captured sequence: those of the
   /// product of its tokens' transitions, to the power 1/T. One stands for as many as are equal.
   std::vector<std::complex<double>> (*state_modes)(const CapturedLayer& layer, int head) = nullptr;
+  /// What one head did with the token of a capturing `step` (tokens = 1), at most eight pictures; empty where numbers
+  /// are missing or unsound.
+  std::vector<StepPicture> (*step_pictures)(const CapturedLayer& layer, int head) = nullptr;
 };
 
 /// Gates of a layer that captures `log_decay` [1,T,H] or, a gate for each channel, [1,T,H,channels].

@@ -159,6 +159,7 @@ Var Gka::step(Tape& tape, const Var& x, LayerState& state) {
   const ChebyshevVars in = core_inputs(tape, x, &state);
   ChebyshevSaved saved;
   const Var heads = chebyshev_step(tape, core_config(), in, {state.get("H"), state.get("S")}, &saved);
+  for (const char* name : {"H", "S"}) tape.capture(name, state.get(name));
   return finish(tape, x, heads, in, saved);
 }
 

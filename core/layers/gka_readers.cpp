@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/analysis/solver_steps.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/gka.h"
 
@@ -67,6 +68,34 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
   return core.fixed_lambda > 0 ? 0 : core.ridge;
 }
 
+/// From the key to the answer: the memory, some of the iterates, and what is read with the last (Gated KalmaNet 4.1).
+std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
+  const int iterations = layer.as<Gka>().config().core.iterations;
+  const std::vector<double> k = layer.row("keys", 0, head), q = layer.row("queries", 0, head),
+                            H = layer.block("H", head), S = layer.block("S", head), y = layer.row("readout", 0, head),
+                            lambda = layer.row("lambda", 0, head);
+  const auto width = static_cast<int>(k.size());
+  if (k.empty() || lambda.empty() || H.size() != k.size() * k.size()) return {};
+  const RidgeProblem problem = bounded_problem(H, q, lambda[0]);
+  if (!is_solvable(problem)) return {};
+  std::vector<std::vector<double>> iterates;
+  steps::chebyshev(steps::Matrix<double>(problem, Arithmetic::fp64), problem, iterations,
+                   [&](const std::vector<double>& x) { iterates.push_back(x); });
+  std::vector<StepPicture> pictures{
+      step_picture("k", "the key of this token", k), step_picture("q", "its query", q),
+      step_picture("H", "H = γ H + k kᵀ: which keys are remembered; λ = " + caption_number(lambda[0]), H, width)};
+  for (const int at : {0, iterations / 4, iterations}) {
+    const std::string symbol = "x_" + std::to_string(at);
+    const bool is_new = std::ranges::none_of(pictures, [&](const StepPicture& p) { return p.symbol == symbol; });
+    if (is_new)
+      pictures.push_back(step_picture(symbol, "(H + λI) x = q after " + std::to_string(at) + " iterations",
+                                      iterates[static_cast<std::size_t>(at)]));
+  }
+  pictures.push_back(step_picture("S", "S = γ S + v kᵀ: which value belongs to which key", S, width));
+  pictures.push_back(step_picture("y", "S read with x: the answer", y));
+  return pictures;
+}
+
 std::vector<HeadGate> gates(const CapturedLayer& layer) {
   std::vector<HeadGate> all;
   for (int head = 0; head < layer.heads(); ++head) all.push_back({head, log_decay_of(layer, head)});
@@ -81,7 +110,11 @@ std::vector<std::complex<double>> state_modes(const CapturedLayer& layer, int he
 }  // namespace
 
 LayerReaders gka_readers() {
-  return {.token_weights = token_weights, .systems = systems, .gates = gates, .state_modes = state_modes};
+  return {.token_weights = token_weights,
+          .systems = systems,
+          .gates = gates,
+          .state_modes = state_modes,
+          .step_pictures = step_pictures};
 }
 
 }  // namespace afterglow

@@ -165,6 +165,8 @@ Var Sessa::step(Tape& tape, const Var& x, LayerState& state) {
   heads.v = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
   const Var f = read(tape, heads);
   const Var s = config_.feedback ? step_solution(tape, feedback, f, state) : f;
+  tape.capture("f", f.value);
+  tape.capture("s", s.value);
   return leave(tape, x, s, branches.gate);
 }
 
@@ -187,6 +189,8 @@ Var Sessa::step_solution(Tape& tape, const Feedback& feedback, const Var& f, Lay
     const Tensor ones = tape.scratch({width, 1}, f.value.dtype);
     tape.backend().fill(ones, 1.0);
     const Var gamma = linear(tape, feedback.gamma, tape.constant(ones));  // the same for all features
+    tape.capture("gamma", feedback.gamma.value);
+    tape.capture("routed", routed.value);
     s = add(tape, f, multiply(tape, gamma, tape.reshape(routed, f.shape())));
   }
   append_token(tape, state.get("solution"), s.value.reshaped({batch, 1, 1, width}), past + 1);
@@ -236,6 +240,18 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return weights;
 }
 
+/// One line of the forward substitution (Sessa eq. 12): every head sees the same.
+std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int) {
+  const std::vector<double>&f = layer.values("f"), &s = layer.values("s"), &gamma = layer.values("gamma");
+  if (f.empty() || s.size() != f.size()) return {};
+  const std::string gain = gamma.empty() ? "0: there is no past yet" : caption_number(gamma[0]);
+  std::vector<double> routed = layer.values("routed");
+  if (routed.size() != f.size()) routed.assign(f.size(), 0.0);
+  return {step_picture("f_t", "what the forward attention reads", f),
+          step_picture("B s", "Σ_{j<t} α_{tj} s_j: the past solutions, as the feedback attention weighs them", routed),
+          step_picture("s_t", "s_t = f_t + γ_t B s, γ_t = " + gain, s)};
+}
+
 }  // namespace
 
 LayerKind sessa_kind() {
@@ -252,7 +268,7 @@ LayerKind sessa_kind() {
           .width_field = "D",
           .ink = 4,
           .race_place = 2,
-          .readers = {.token_weights = token_weights},
+          .readers = {.token_weights = token_weights, .step_pictures = step_pictures},
           .shows = LayerTrait::feedback,
           .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
                          {R"({"D":256,"n_heads":4})", 8, 1024},

@@ -49,12 +49,14 @@ RidgeConfig::Norm norm_of(const nlohmann::json& config, const std::string& mode)
 }
 
 SkaConfig read_config(const nlohmann::json& config) {
-  refuse_unknown_keys(config, {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope"}, "ska");
+  refuse_unknown_keys(config, {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope", "eta"},
+                      "ska");
   SkaConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, "ska");
   c.heads = get_integer(config, "H", std::nullopt, 1, 4096, "ska");
   c.rank = get_integer(config, "r", std::nullopt, 1, 4096, "ska");
   c.value_width = get_integer(config, "P", std::nullopt, 1, 65536, "ska");
+  c.first_eta = get_number(config, "eta", 1.5, -1e6, 1e6, "ska");
   c.core.power = static_cast<int>(get_integer(config, "K", 2, 0, 64, "ska"));
   c.core.ridge = get_number(config, "ridge", 1e-3, 0.0, 1e6, "ska");
   c.core.chunk = static_cast<int>(get_integer(config, "chunk", 64, 1, 1 << 20, "ska"));
@@ -73,7 +75,7 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
       q_proj_(parameters.add("q_proj.weight", {config.heads * config.rank, config.width}, orthogonal())),
       v_proj_(parameters.add("v_proj.weight", {config.heads * config.value_width, config.width}, fan_in_uniform())),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.heads * config.value_width}, zeros())),
-      eta_(parameters.add("eta", {config.heads}, constant(1.5))),
+      eta_(parameters.add("eta", {config.heads}, constant(config.first_eta))),
       gamma_raw_(parameters.add("gamma_raw", {config.heads}, zeros())) {}
 
 RidgeVars Ska::project(Tape& tape, const Var& x) const {
@@ -235,6 +237,7 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   RidgeSaved saved;
   const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
   capture_statistics(tape, saved, false);
+  tape.capture("readout", heads.value);
   return join_heads(tape, heads);
 }
 

@@ -15,6 +15,7 @@ struct SkaConfig {
   std::int64_t heads = 1;        ///< H
   std::int64_t rank = 16;        ///< r
   std::int64_t value_width = 0;  ///< P
+  double first_eta = 1.5;        ///< where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5)
   RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
 };
 

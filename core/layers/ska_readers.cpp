@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/ska_head.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/ska.h"
 
@@ -10,6 +11,11 @@ namespace afterglow {
 namespace {
 
 using Mode = RidgeConfig::Mode;
+
+double gain_of(const CapturedLayer& layer, const Ska& ska, int head) {
+  const std::vector<double> gamma_raw = layer.read.download(ska.gamma_raw().value);
+  return 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[static_cast<std::size_t>(head)]));
+}
 
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   const Ska& ska = layer.as<Ska>();
@@ -22,8 +28,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   of.exclusive = mode == Mode::chunk;
   of.power = config.core.power;
   if (mode == Mode::masked) of.mask = layer.context;
-  const std::vector<double> gamma_raw = layer.read.download(ska.gamma_raw().value);
-  of.gamma = 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[static_cast<std::size_t>(head)]));
+  of.gamma = gain_of(layer, ska, head);
   const auto groups = static_cast<std::size_t>((of.tokens + of.piece - 1) / of.piece);
   const std::size_t square = static_cast<std::size_t>(config.rank * config.rank);
   const auto statistics = [&](const char* capture, std::size_t size) {
@@ -93,8 +98,81 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
   return 0;
 }
 
+std::vector<double> times(std::span<const double> A, std::span<const double> x) {
+  std::vector<double> y(A.size() / x.size(), 0.0);
+  for (std::size_t i = 0; i < A.size(); ++i) y[i / x.size()] += A[i] * x[i % x.size()];
+  return y;
+}
+
+/// A^K, row-major.
+std::vector<double> matrix_power(std::span<const double> A, std::size_t n, int power) {
+  std::vector<double> result(n * n, 0.0);
+  for (std::size_t i = 0; i < n; ++i) result[i * n + i] = 1;
+  for (int k = 0; k < power; ++k) {
+    std::vector<double> next(n * n, 0.0);
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t l = 0; l < n; ++l) {
+        for (std::size_t j = 0; j < n; ++j) next[i * n + j] += A[i * n + l] * result[l * n + j];
+      }
+    }
+    result = std::move(next);
+  }
+  return result;
+}
+
+/// x with L x = b.
+std::vector<double> solved_below(std::span<const double> L, std::vector<double> b) {
+  const std::size_t n = b.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) b[i] -= L[i * n + j] * b[j];
+    b[i] /= L[i * n + i];
+  }
+  return b;
+}
+
+/// From the key to the answer (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
+std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
+  const Ska& ska = layer.as<Ska>();
+  const SkaConfig& config = ska.config();
+  const auto rank = static_cast<std::size_t>(config.rank);
+  const std::vector<double> M = layer.block("M", head), C = layer.block("Cv", head), m = layer.block("m", head),
+                            sigma = layer.block("sigma", head), jitter = layer.block("jitter", head);
+  if (M.size() != rank * rank || m.empty() || m[0] <= 0 || sigma.empty() || jitter.empty()) return {};
+  const std::vector<double> G = symmetrised(layer.block("G", head), rank);
+  SkaHead of;
+  of.rank = static_cast<int>(config.rank);
+  of.value_width = static_cast<int>(config.value_width);
+  of.G = G;
+  of.M = M;
+  of.C = C;
+  of.ridge = config.core.ridge + ska_jitter_step * jitter[0];
+  of.gamma = gain_of(layer, ska, head);
+  of.eta = layer.read.download(ska.eta().value)[static_cast<std::size_t>(head)];
+  of.power = config.core.power;
+  of.sigma = sigma[0];
+  const SkaOperators operators = ska_operators(of);
+  if (operators.empty()) return {};
+  std::vector<double> z = layer.row("keys", 0, head), q = layer.row("queries", 0, head);
+  for (double& value : z) value /= m[0];
+  for (double& value : q) value /= m[0];
+  const std::vector<double> filter = matrix_power(operators.A, rank, of.power);
+  std::vector<double> y = times(operators.readout, times(filter, solved_below(operators.L, q)));
+  for (double& value : y) value *= of.eta;
+  const int r = of.rank;
+  return {step_picture("z", "the key of this token, normalised", z),
+          step_picture("G", "Σ z zᵀ: which keys were seen", G, r),
+          step_picture("M", "Σ z₊ zᵀ: which key follows which", M, r),
+          step_picture("C", "Σ v zᵀ: which value belongs to which key", C, r),
+          step_picture("L", "G + εI = L Lᵀ", operators.L, r),
+          step_picture("A_w", "L⁻¹ M L⁻ᵀ: the whitened operator", operators.A_w, r),
+          step_picture("A^K", "A = γ A_w / max(σ, 1), K = " + std::to_string(of.power) + " times", filter, r),
+          step_picture("y", "η C L⁻ᵀ A^K L⁻¹ q: the answer", y)};
+}
+
 }  // namespace
 
-LayerReaders ska_readers() { return {.token_weights = token_weights, .systems = systems}; }
+LayerReaders ska_readers() {
+  return {.token_weights = token_weights, .systems = systems, .step_pictures = step_pictures};
+}
 
 }  // namespace afterglow

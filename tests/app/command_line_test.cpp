@@ -89,6 +89,14 @@ TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
   EXPECT_EQ(run("table mqar --set size=small").code, 2) << "it has one size";
 }
 
+TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
+  const std::string options = " --json --quiet --device cpu --threads 1 --set size=small --set steps=2 --out ";
+  const json recall = parsed(run("table echo_recall" + options + "recall"));
+  ASSERT_EQ(recall["runs"].size(), 14u) << "seven kinds on two tasks";
+  EXPECT_EQ(recall["runs"][0]["parameters"], recall["runs"][2]["parameters"]) << "the gain alone differs";
+  EXPECT_EQ(parsed(run("table echo_mqar" + options + "mqar"))["runs"].size(), 6u);
+}
+
 TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {
   write(folder_ / "quick.json", quickly_measured_recipe_json().dump());
   const json result = parsed(run("soak --recipe quick.json --seconds 8 --json --device cpu --threads 1"));

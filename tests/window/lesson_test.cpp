@@ -10,6 +10,7 @@
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
 #include "app/window/window_commands.h"
+#include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/session/session.h"
 #include "core/io/error.h"
 #include "tests/support/folders.h"

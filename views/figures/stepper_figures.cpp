@@ -119,6 +119,33 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
   return figure;
 }
 
+/// The pictures of a head at the chosen token; nullptr without any.
+const std::vector<StepPicture>* chosen_pictures(const Observation& observation, const Selection& selection) {
+  const int token = selected_token(observation, selection);
+  if (token < 0) return nullptr;
+  const auto& all = observation.trace->steps[static_cast<std::size_t>(token)].pictures;
+  if (all.empty()) return nullptr;
+  return &all[static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(all.size()) - 1))];
+}
+
+Figure picture_figure(const StepPicture& picture, std::size_t number) {
+  constexpr int most_numbers = 8;  // columns of a picture whose numbers are written into its cells
+  Figure figure =
+      matrix_figure({std::to_string(number), picture.symbol, picture.about, "", "", picture.rows, picture.columns},
+                    picture.cells, {}, max_magnitude(picture.cells));
+  figure.id = "inside_" + std::to_string(number);
+  if (picture.rows == 1) figure.y.ticks = {{0, ""}};
+  if (picture.columns > most_numbers || picture.rows > most_numbers) return figure;
+  for (int row = 0; row < picture.rows; ++row) {
+    for (int column = 0; column < picture.columns; ++column)
+      figure.text_labels.push_back(
+          {static_cast<double>(column), static_cast<double>(row),
+           number_text(picture.cells[static_cast<std::size_t>(row * picture.columns + column)], 2), Role::text,
+           Anchor::middle});
+  }
+  return figure;
+}
+
 }  // namespace
 
 std::string stepper_subtitle(const Observation& observation, const Selection& selection) {
@@ -147,6 +174,27 @@ std::vector<Figure> stepper_figures(const Observation& observation, const Select
     add_generic_state(figures, observation, token, selection.change);
   }
   figures.push_back(answer_figure(trace, token));
+  return figures;
+}
+
+std::string inside_subtitle(const Observation& observation, const Selection& selection) {
+  const int token = selected_token(observation, selection);
+  if (token < 0) return why_not_yet(observation, "the first sequence is traced within seconds of the start");
+  const Trace& trace = *observation.trace;
+  const std::string layer = layer_name(observation, trace.layer);
+  const std::vector<StepPicture>* pictures = chosen_pictures(observation, selection);
+  if (!pictures && trace.steps.back().pictures.empty()) return layer + " has no such steps; choose another layer";
+  if (!pictures) return layer + " is large: choose its last token";
+  return layer + " · head " + std::to_string(std::max(0, selection.head)) + " · token " + std::to_string(token) + " " +
+         trace.tokens[static_cast<std::size_t>(token)].label + " · in " + std::to_string(pictures->size()) +
+         " pictures";
+}
+
+std::vector<Figure> inside_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  std::vector<Figure> figures;
+  const std::vector<StepPicture>* pictures = chosen_pictures(observation, selection);
+  if (!pictures) return figures;
+  for (const StepPicture& picture : *pictures) figures.push_back(picture_figure(picture, figures.size() + 1));
   return figures;
 }
 

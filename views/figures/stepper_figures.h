@@ -12,4 +12,8 @@ namespace afterglow {
 std::string stepper_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> stepper_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
+/// What one head does with one token, a picture for each step of the computation, in its order.
+std::string inside_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> inside_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
 }  // namespace afterglow

@@ -135,11 +135,21 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
   return figure;
 }
 
-/// How the runs at one place of the axis were trained, mean and spread over their seeds.
-Figure training_of(const TableView& table, const std::vector<RunResult>& results, const AxisTick& place) {
+/// The same runs with their held-out evaluations where the losses of training are.
+std::vector<RunResult> held_out_curves(std::vector<RunResult> results) {
+  for (RunResult& result : results) {
+    result.sketch.step = result.sketch.held_out_step;
+    result.sketch.loss = result.sketch.held_out_accuracy;
+  }
+  return results;
+}
+
+/// How the runs at one place of the axis were trained, mean and spread over their seeds. `about`: "training".
+Figure training_of(const TableView& table, const std::vector<RunResult>& results, const AxisTick& place,
+                   const std::string& about) {
   const std::string where = table.x_label + " " + place.label + (table.x_unit.empty() ? "" : " " + table.x_unit);
   Figure figure =
-      training_figure("table_" + table.name + "_training_" +
+      training_figure("table_" + table.name + "_" + about + "_" +
                           (table.x_names.empty() ? place.label : std::to_string(std::lround(place.at))),
                       where + (has_several_seeds(results) ? " · mean and one standard deviation" : ""), {"loss", ""});
   const std::vector<std::string> names = series_of(table);
@@ -183,9 +193,16 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
       if (!figure.series.empty()) figures.push_back(std::move(figure));
     }
   }
+  // Held-out evaluations are accuracies where the table's own numbers are shares.
+  const bool has_accuracy = std::ranges::any_of(table.metrics, &RunMetric::is_share);
+  const std::vector<RunResult> held_out = has_accuracy ? held_out_curves(results) : std::vector<RunResult>{};
   for (const AxisTick& place : ticks_of(table)) {
-    Figure training = training_of(table, results, place);
+    Figure training = training_of(table, results, place, "training");
     if (!training.series.empty()) figures.push_back(std::move(training));
+    Figure learning = training_of(table, held_out, place, "accuracy");
+    learning.title = "Learning";
+    learning.y = {"held-out accuracy", "", Scale::linear, Range{0, 1.02}};
+    if (!learning.series.empty()) figures.push_back(std::move(learning));
   }
   return figures;
 }

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "core/backend/host_memory.h"
+#include "core/backend/level/cpu_level.h"
 
 namespace afterglow {
 
@@ -26,23 +27,13 @@ class RepeatedCall final : public Program {
 
 }  // namespace
 
-const char* name_of(Precision precision) {
-  switch (precision) {
-    case Precision::tf32:
-      return "tf32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp32:
-      break;
-  }
-  return "fp32";
-}
-
-std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
+std::unique_ptr<Backend> make_compiled_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
 
 std::string CpuBackend::name() const { return "cpu"; }
 std::string CpuBackend::description() const {
-  return "CPU, " + std::to_string(pool_.threads()) + (pool_.threads() == 1 ? " thread" : " threads");
+  const std::string level(cpu_level());
+  return "CPU" + (level.empty() ? "" : " " + level) + ", " + std::to_string(pool_.threads()) +
+         (pool_.threads() == 1 ? " thread" : " threads");
 }
 bool CpuBackend::supports(DType) const { return true; }
 

@@ -11,6 +11,7 @@
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/curve.h"
 #include "core/layers/layer_traits.h"
+#include "core/layers/step_picture.h"
 #include "core/tasks/token_role.h"
 
 namespace afterglow {
@@ -117,6 +118,9 @@ struct TokenStep {
   std::vector<double> state_norm, state_rank;
   std::vector<int> top_tokens;  ///< the five most probable next tokens
   std::vector<double> top_probabilities;
+  /// What each head did with this token, in the order in which it is computed; empty where the layer has no such
+  /// pictures, and, of a large layer, for all tokens but the last.
+  std::vector<std::vector<StepPicture>> pictures;
 };
 
 /// One sequence through the recurrent form of the whole model, token by token.

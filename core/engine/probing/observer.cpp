@@ -20,6 +20,8 @@ namespace afterglow {
 
 namespace {
 
+constexpr std::size_t max_picture_cells = std::size_t{4} << 20;  ///< of all heads and tokens of a trace, 16 MiB
+
 const HeadSpectrum* find_head(const Spectra& spectra, int layer, int head) {
   for (const HeadSpectrum& spectrum : spectra.heads) {
     if (spectrum.layer == layer && spectrum.head == head) return &spectrum;
@@ -283,10 +285,28 @@ std::shared_ptr<const Trace> Observer::trace(int part) {
     backend.synchronize();
     const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
     result->steps.push_back(token_step(part, logits.value, traced, *result));
+    if (traced) result->steps.back().pictures = step_pictures(part, t, *result);
   }
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
   return result;
+}
+
+std::vector<std::vector<StepPicture>> Observer::step_pictures(int part, std::size_t t, const Trace& trace) const {
+  const auto reader = readers_of(trainer_->parts()[part].kind).step_pictures;
+  if (!reader) return {};
+  const bool is_last = t + 1 == example_.tokens.size();
+  std::size_t cells = 0;  // of the first token's pictures: those of the others are as large
+  for (const auto& head : trace.steps.front().pictures) {
+    for (const StepPicture& picture : head) cells += picture.cells.size();
+  }
+  const bool has_room = t == 0 || (cells > 0 && cells * example_.tokens.size() <= max_picture_cells);
+  if (!has_room && !is_last) return {};
+  const CaptureReader read(tape_, trainer_->backend());
+  const CapturedLayer layer = captured_layer(*trainer_, part, read, 1);
+  std::vector<std::vector<StepPicture>> pictures;
+  for (int head = 0; head < layer.heads(); ++head) pictures.push_back(reader(layer, head));
+  return pictures;
 }
 
 TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState* state, Trace& trace) const {

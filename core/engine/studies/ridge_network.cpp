@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/backend.h"
 #include "core/ops/ops.h"
 #include "core/random/random.h"
 

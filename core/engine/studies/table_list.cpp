@@ -50,7 +50,8 @@ Table mqar_table() {
     table.metrics.push_back({"accuracy at " + std::to_string(pairs) + " pairs", "", true});
   table.metrics.push_back({"steps to 90 %", "steps"});
   table.measure = [](TrainingRun& run) {
-    return std::vector{accuracy_at(4, run), accuracy_at(8, run), accuracy_at(16, run), steps_to_ninety_percent(run.curves())};
+    return std::vector{accuracy_at(4, run), accuracy_at(8, run), accuracy_at(16, run),
+                       steps_to_ninety_percent(run.curves())};
   };
   return table;
 }
@@ -135,7 +136,8 @@ Table etth1_table() {
 }  // namespace
 
 const std::vector<Table>& tables() {
-  static const std::vector<Table> all{mqar_table(), sessa_table(), etth1_table(), echo_transfer_table()};
+  static const std::vector<Table> all{mqar_table(),          sessa_table(),       etth1_table(),
+                                      echo_transfer_table(), echo_recall_table(), echo_mqar_table()};
   return all;
 }
 

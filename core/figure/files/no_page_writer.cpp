@@ -22,6 +22,8 @@ std::string pdf_document(const PageSize&, const std::string&,
 
 std::string png_bytes(const Figure&, const PageSize&, const Theme&, const FigureView&, double) { throw_missing("PNG"); }
 
+void add_page_fonts(const std::filesystem::path&) {}
+
 bool has_page_writer() { return false; }
 
 }  // namespace afterglow

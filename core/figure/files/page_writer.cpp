@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numbers>
 #include <vector>
 
@@ -46,6 +47,20 @@ cairo_status_t append_bytes(void* closure, const unsigned char* data, unsigned i
   return CAIRO_STATUS_SUCCESS;
 }
 
+std::vector<std::filesystem::path>& added_folders() {
+  static std::vector<std::filesystem::path> folders;
+  return folders;
+}
+
+/// Fontconfig reads its files when it is first asked, which a start without figures does without.
+void offer_added_fonts() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const std::filesystem::path& folder : added_folders())
+      FcConfigAppFontAddDir(nullptr, reinterpret_cast<const FcChar8*>(folder.c_str()));
+  });
+}
+
 // Asked by pattern, because cairo's own selection takes Inter Medium for normal text. Fontconfig answers with what is
 // there.
 Face font_face(FontFace face, bool is_fallback) {
@@ -60,6 +75,7 @@ Face font_face(FontFace face, bool is_fallback) {
   add_family(fallback);
   FcPatternAddInteger(wanted.get(), FC_WEIGHT, face == FontFace::semibold ? FC_WEIGHT_SEMIBOLD : FC_WEIGHT_REGULAR);
   FcPatternAddInteger(wanted.get(), FC_SLANT, FC_SLANT_ROMAN);
+  offer_added_fonts();
   FcConfigSubstitute(nullptr, wanted.get(), FcMatchPattern);
   FcDefaultSubstitute(wanted.get());
   FcResult result = FcResultMatch;
@@ -341,6 +357,8 @@ std::string png_bytes(const Figure& figure, const PageSize& wanted, const Theme&
   check(cairo_surface_write_to_png_stream(surface.get(), append_bytes, &bytes), "PNG");
   return png_with_recipe(bytes, dots_per_inch, figure.recipe, printable(figure.provenance));
 }
+
+void add_page_fonts(const std::filesystem::path& folder) { added_folders().push_back(folder); }
 
 bool has_page_writer() { return true; }
 

@@ -1,5 +1,6 @@
 // PDF and PNG of a figure. Built with cairo; without it every call says what to install.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -21,6 +22,9 @@ std::string pdf_document(const PageSize& page, const std::string& title,
 /// 16,000 pixels a side.
 std::string png_bytes(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
                       const FigureView& view = {}, double dots_per_inch = 300);
+
+/// Fonts in this folder serve where the system has no such. To be said before the first page.
+void add_page_fonts(const std::filesystem::path& folder);
 
 /// Whether this build writes PDF and PNG.
 bool has_page_writer();

@@ -78,5 +78,20 @@ TEST_F(UserFolders, AFolderThatCannotBeIsNoReasonToStop) {
   EXPECT_THAT(message_of(ExitCode::bad_input, [&] { ensure_folder(file("file")); }), HasSubstr("is a file"));
 }
 
+TEST_F(UserFolders, SettingsStayBesideAProgramThatIsCarriedAbout) {
+  fs::create_directories(file("stick/bin"));
+  const fs::path bin = file("stick/bin");
+  EXPECT_EQ(settings_folder(false, bin), user_folders().config);
+  EXPECT_EQ(settings_folder(true, bin), bin / "afterglow-settings");
+  put("stick/bin/portable", "");
+  EXPECT_EQ(settings_folder(false, bin), bin / "afterglow-settings");
+}
+
+TEST_F(UserFolders, WhatComesWithTheProgramLiesBelowOrBesideItsFolder) {
+  EXPECT_THAT(asset_folders("/opt/afterglow/bin"),
+              testing::ElementsAre("/opt/afterglow/bin/share/afterglow", "/opt/afterglow/share/afterglow"));
+  EXPECT_TRUE(program_folder().is_absolute());
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -134,11 +134,14 @@ TEST(TableFigures, ShowTheTrainingOfEachSeriesAtEachPlace) {
   table.x_label = "width";
   table.rows = {{"one", 16, "", {}}, {"two", 16, "", {}}, {"one", 32, "", {}}};
   table.metrics = {{"accuracy", "", true}};
-  std::vector<RunResult> results{{0, 7, 1, "", {0.5}, {{5, 10}, {3, 1}, {}, {}}},
+  std::vector<RunResult> results{{0, 7, 1, "", {0.5}, {{5, 10}, {3, 1}, {10}, {0.75}}},
                                  {1, 7, 1, "", {0.6}, {{5, 10}, {4, 2}, {}, {}}},
                                  {2, 7, 1, "", {0.7}, {}}};
   const std::vector<Figure> figures = table_figures(table, results);
-  ASSERT_THAT(figures, SizeIs(2)) << "a result of an earlier version has no curve";
+  ASSERT_THAT(figures, SizeIs(3)) << "a result of an earlier version has no curve";
+  EXPECT_EQ(figures[2].id, "table_small_accuracy_16");
+  ASSERT_THAT(figures[2].series, SizeIs(1)) << "one run was evaluated";
+  EXPECT_THAT(heights(figures[2].series[0]), ElementsAre(0.75));
   EXPECT_EQ(figures[1].id, "table_small_training_16");
   EXPECT_THAT(heights(figures[1].series[1]), ElementsAre(4, 2));
 }

@@ -1,0 +1,85 @@
+// Reads commands, options and their values off the parser.
+#include <CLI/CLI.hpp>
+
+#include "app/cli/paper_plots.h"
+#include "app/cli/shell_texts.h"
+#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/studies/table.h"
+#include "views/plots/plot_kinds.h"
+
+namespace afterglow {
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+template <class List, class Name>
+Texts names_of(const List& list, const Name& name) {
+  Texts names;
+  for (const auto& one : list) names.emplace_back(name(one));
+  return names;
+}
+
+Texts plot_names() {
+  Texts names = names_of(plot_kinds(), [](const PlotKind& kind) { return kind.id; });
+  for (const PaperPlot& plot : paper_plots()) names.emplace_back(plot.id);
+  return names;
+}
+
+/// The values of "TEXT:{auto,cpu,cuda}", which is how the parser names an option's type.
+Texts listed_choices(const std::string& type) {
+  const std::size_t open = type.find('{'), close = type.find('}');
+  Texts choices;
+  if (open == std::string::npos || close == std::string::npos) return choices;
+  std::string rest = type.substr(open + 1, close - open - 1);
+  for (std::size_t end = 0; end != std::string::npos; rest = end == std::string::npos ? "" : rest.substr(end + 1)) {
+    end = rest.find(',');
+    choices.push_back(rest.substr(0, end));
+  }
+  return choices;
+}
+
+/// Names that are not in the parser, as what they name knows them.
+Texts choices_of(const std::string& command, const CLI::Option& option) {
+  const std::string name = option.get_name();
+  if (name == "--preset") return names_of(presets(), [](const Preset& preset) { return preset.name; });
+  if (command == "plot" && name == "kind") return plot_names();
+  if (command == "table" && name == "name") return names_of(tables(), [](const Table& table) { return table.name; });
+  return listed_choices(option.get_type_name());
+}
+
+WordOption word_option(const std::string& command, const CLI::Option& option) {
+  WordOption word;
+  for (const std::string& name : option.get_snames()) word.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) word.names.push_back("--" + name);
+  word.meaning = option.get_description();
+  if (option.get_items_expected_max() > 0) {
+    const std::string type = option.get_type_name();
+    word.value = type.substr(0, type.find(':'));
+  }
+  word.choices = choices_of(command, option);
+  return word;
+}
+
+WordCommand word_command(const CLI::App& app) {
+  WordCommand word{app.get_parent() == nullptr ? "" : app.get_name(), app.get_description(), app.get_footer(), {}, {}};
+  word.examples.resize(std::min(word.examples.size(), word.examples.find("Exit codes:")));
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->nonpositional()) {
+      word.options.push_back(word_option(word.name, *option));
+    } else {
+      word.choices = choices_of(word.name, *option);
+    }
+  }
+  return word;
+}
+
+}  // namespace
+
+std::vector<WordCommand> words_of(const CLI::App& app) {
+  std::vector<WordCommand> words{word_command(app)};
+  for (const CLI::App* command : app.get_subcommands({})) words.push_back(word_command(*command));
+  return words;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,33 @@
+# Copies the libraries that the program needs beyond those of every Linux system, each with its licence, so that
+# the program runs where none of them is installed. What belongs to the system stays the system's: the C and C++ run time,
+# and drivers (OpenGL, CUDA), which the program opens only when it needs them.
+set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
+file(REMOVE_RECURSE "${root}/${library_folder}")  # of an earlier installation
+file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${program_file}" RESOLVED_DEPENDENCIES_VAR found
+  UNRESOLVED_DEPENDENCIES_VAR missing
+  POST_EXCLUDE_REGEXES "/lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so" "/ld-linux" "/lib(cuda|cublas|cusolver|cusparse|nvJitLink)")
+foreach(library ${missing})
+  if(NOT library MATCHES "^lib(cuda|cublas|cusolver|cusparse|nvJitLink)")
+    message(FATAL_ERROR "${library} is not on this machine, so it cannot be packed")
+  endif()
+endforeach()
+foreach(library ${found})
+  get_filename_component(name "${library}" NAME)
+  file(REAL_PATH "${library}" real)
+  file(INSTALL "${real}" DESTINATION "${root}/${library_folder}" RENAME "${name}")
+  # They find each other where they lie together.
+  execute_process(COMMAND patchelf --set-rpath [[$ORIGIN]] "${root}/${library_folder}/${name}" COMMAND_ERROR_IS_FATAL ANY)
+  foreach(path "${real}" "${library}")
+    # Paths are known to dpkg with or without the /usr before them.
+    string(REGEX REPLACE "^/usr" "" short "${path}")
+    execute_process(COMMAND dpkg -S "${path}" "${short}" "/usr${short}" OUTPUT_VARIABLE owner ERROR_QUIET)
+    if(owner MATCHES "^([^:,]+)")
+      set(package "${CMAKE_MATCH_1}")
+      file(INSTALL "/usr/share/doc/${package}/copyright" DESTINATION "${root}/${licence_folder}" RENAME "${package}.txt")
+      break()
+    endif()
+  endforeach()
+  if(NOT EXISTS "${root}/${licence_folder}/${package}.txt")
+    message(FATAL_ERROR "no licence text was found for ${library}")
+  endif()
+endforeach()

@@ -1,0 +1,31 @@
+// The choice among builds of the CPU kernels.
+#include <string>
+
+#include "core/backend/level/cpu_level.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+const CpuLevel& choose_level(std::span<const CpuLevel> levels, std::string_view wanted) {
+  const CpuLevel* best = nullptr;
+  std::string names;
+  for (const CpuLevel& level : levels) {
+    if (level.is_supported) best = &level;
+    names += (names.empty() ? "" : ", ") + std::string(level.name);
+  }
+  if (best == nullptr) {
+    throw Error(ExitCode::failure, "this processor is older than " + std::string(levels.front().name) +
+                                       ", for which the program was built; build it from source on this machine");
+  }
+  if (wanted.empty()) return *best;
+  for (const CpuLevel& level : levels) {
+    if (level.name != wanted && !level.name.ends_with("-" + std::string(wanted))) continue;
+    if (level.is_supported) return level;
+    throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for " + std::string(level.name) +
+                                     ", whose instructions this processor lacks; it can run " +
+                                     std::string(best->name));
+  }
+  throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for \"" + std::string(wanted) + "\"; there are " + names);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,151 @@
+// Echo, sections 4.1 and 4.2: models trained on the very task that they are asked.
+#include <nlohmann/json.hpp>
+
+#include "core/engine/observation/run_numbers.h"
+#include "core/engine/studies/echo_tables.h"
+#include "core/engine/training/training_run.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int asked_examples = 512;
+
+/// Accuracy at the end, the best on the way, and how soon the task was learned.
+std::vector<RunMetric> recall_metrics() {
+  return {{"accuracy", "", true}, {"best accuracy", "", true}, {"steps to 90 %", "steps"}};
+}
+
+std::vector<double> recall_of(TrainingRun& run) {
+  const double last = run.trainer().evaluate(asked_examples);
+  double best = last;
+  const RunCurves curves = run.curves();
+  for (const double accuracy : curves.held_out_accuracy.span()) best = std::max(best, accuracy);
+  return {last, best, steps_to_ninety_percent(curves)};
+}
+
+/// One of appendix G.4.
+struct Experiment {
+  const char *name, *task;
+  int layers = 3, heads = 3;  ///< table 5
+  std::int64_t steps = 2500;
+};
+constexpr Experiment experiments[] = {
+    {"tool calls, easy", R"({"kind": "toolcall"})"},
+    {"tool calls, hard", R"({"kind": "toolcall", "difficulty": "hard"})"},
+    {"economy, easy", R"({"kind": "economy"})"},
+    {"economy, hard", R"({"kind": "economy", "difficulty": "hard"})"},
+    {"chain of thought, easy", R"({"kind": "cot_recall"})", 4, 4, 6000},
+    {"chain of thought, hard", R"({"kind": "cot_recall", "difficulty": "hard"})", 4, 4, 6000},
+    {"specific recall, easy", R"({"kind": "specific_recall"})", 4, 4, 6000},
+    {"specific recall, hard", R"({"kind": "specific_recall", "difficulty": "hard"})", 4, 4, 6000}};
+constexpr Experiment small_experiments[] = {
+    {"tool calls", R"({"kind": "toolcall", "bindings": "2..4", "length": 32})", 3, 3, 30},
+    {"specific recall", R"({"kind": "specific_recall", "bindings": 2, "gap": "4..8", "length": 32})", 4, 4, 30}};
+
+/// What stands in the last two layers (appendix G.2), as a preset has it: the second of its blocks, or its only one.
+struct Mixer {
+  const char *series, *preset;
+  std::vector<std::string> changes = {};  ///< of its fields
+  bool is_hybrid = true;                  ///< below them are Mamba-2 layers
+};
+const std::vector<Mixer>& mixers() {
+  static const std::vector<Mixer> all{{"SKA, action mask", "ssm-ska", {"mode=masked"}},
+                                      {"SKA, action mask, η 2.5", "ssm-ska", {"mode=masked", "eta=2.5"}},
+                                      {"SKA, every token", "ssm-ska"},
+                                      {"SKA, every token, η 2.5", "ssm-ska", {"eta=2.5"}},
+                                      {"Mamba-2", "ssm", {}, false},
+                                      {"Mamba-3", "ssm3", {}, false},
+                                      {"attention", "ssm-attn"}};
+  return all;
+}
+
+/// Width 96, SwiGLU of 256 (table 5); r 24, K 2 and the state of 16 are the presets' own.
+std::vector<std::string> model_changes(const Mixer& mixer, const Experiment& experiment) {
+  constexpr int width = 96, mlp_width = 256, last_layers = 2;
+  const auto block = [](int number, const std::string& change) {
+    return "model.blocks." + std::to_string(number) + "." + change;
+  };
+  const std::string heads = std::to_string(experiment.heads), mlp = "mlp.d_ff=" + std::to_string(mlp_width);
+  std::vector<std::string> changes{"model.d_model=" + std::to_string(width), block(0, mlp)};
+  if (!mixer.is_hybrid) {
+    changes.push_back(block(0, "repeat=" + std::to_string(experiment.layers)));
+    return changes;
+  }
+  changes.push_back(block(0, "repeat=" + std::to_string(experiment.layers - last_layers)));
+  changes.push_back(block(1, mlp));
+  const bool is_attention = std::string_view(mixer.preset) == "ssm-attn";
+  changes.push_back(block(1, (is_attention ? "mixer.n_heads=" : "mixer.H=") + heads));
+  if (!is_attention) changes.push_back(block(1, "mixer.P=" + std::to_string(width / experiment.heads)));
+  for (const std::string& change : mixer.changes) changes.push_back(block(1, "mixer." + change));
+  return changes;
+}
+
+/// The paper's training (table 6) of one model on one experiment.
+std::vector<std::string> recall_changes(const Mixer& mixer, const Experiment& experiment) {
+  std::vector<std::string> changes = model_changes(mixer, experiment);
+  for (const std::string& change : {std::string("task=") + experiment.task, "steps=" + std::to_string(experiment.steps),
+                                    "evaluate_every=" + std::to_string(experiment.steps / 10)})
+    changes.push_back(change);
+  return changes;
+}
+
+}  // namespace
+
+Table echo_recall_table(bool is_small) {
+  const std::span<const Experiment> all = is_small ? std::span<const Experiment>(small_experiments) : experiments;
+  Table table;
+  table.name = is_small ? "echo_recall_small" : "echo_recall";
+  table.title = "Echo's recall tasks";
+  table.about = "layers of width 96, each task trained by itself; the last two layers are of the series' kind";
+  table.x_label = "task";
+  for (const Experiment& experiment : all) table.x_names.emplace_back(experiment.name);
+  for (const Mixer& mixer : mixers()) {
+    for (std::size_t place = 0; place < all.size(); ++place)
+      table.rows.push_back({mixer.series, static_cast<double>(place), mixer.preset, recall_changes(mixer, all[place])});
+  }
+  table.metrics = recall_metrics();
+  table.measure = recall_of;
+  table.seeds = is_small ? 1 : 3;
+  if (!is_small) table.small = [] { return echo_recall_table(true); };
+  return table;
+}
+
+Table echo_mqar_table(bool is_small) {
+  const std::vector<int> pairs = is_small ? std::vector{2} : std::vector{4, 8, 16, 32};
+  const std::vector<int> gaps = is_small ? std::vector{16, 32} : std::vector{64, 128, 256, 512, 1024, 2048, 4096};
+  Table table;
+  table.name = is_small ? "echo_mqar_small" : "echo_mqar";
+  table.title = "Echo's associative recall";
+  table.about =
+      "a million weights; each number of pairs and each gap trained by itself, batch 64, rate 1e-3, 2,500 steps";
+  table.x_label = "gap";
+  table.x_unit = "tokens";
+  table.x_logarithmic = true;
+  struct Series {
+    const char *name, *preset;
+  };
+  for (const Series& series :
+       {Series{"Mamba-2", "ssm"}, {"Mamba-2 + attention", "ssm-attn"}, {"Mamba-2 + SKA", "ssm-ska"}}) {
+    for (const int count : pairs) {
+      for (const int gap : gaps) {
+        const json task{{"kind", "mqar"}, {"bindings", count}, {"length", 4 * count + gap}, {"power", 1}};
+        std::vector<std::string> changes{"task=" + task.dump(), "learning_rate=1e-3"};
+        for (const char* change : is_small ? std::vector{"steps=20", "batch=4", "warmup=5", "evaluate_every=10"}
+                                           : std::vector{"steps=2500", "batch=64", "evaluate_every=250"})
+          changes.emplace_back(change);
+        table.rows.push_back({std::string(series.name) + ", " + std::to_string(count) + " pairs",
+                              static_cast<double>(gap), series.preset, changes});
+      }
+    }
+  }
+  table.metrics = recall_metrics();
+  table.measure = recall_of;
+  table.seeds = 1;
+  if (!is_small) table.small = [] { return echo_mqar_table(true); };
+  return table;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,23 @@
+"""Afterglow from Python: train small sequence models, look at what they remember, take the numbers along.
+
+    import afterglow
+    run = afterglow.train("tiny", steps=200, learning_rate=1e-3)
+    run.curves["loss"]                  # NumPy arrays
+    run.spectrum()                      # complex eigenvalues of the Koopman operator
+    run.figure("spectrum")              # shown as SVG in a notebook
+    afterglow.open("mamba2-130m").forward([[1, 2, 3]])
+
+Everything is computed by the program `afterglow`, which is inside this package; its JSON and safetensors files are what
+is read here, so the numbers are those that the window and the command line show.
+"""
+
+from ._layer import LayerResult, layer
+from ._model import Figure, Model, open
+from ._program import AfterglowError, program
+from ._run import Run, train
+from ._tensors import load_tensors, save_tensors
+
+__all__ = [
+    "AfterglowError", "Figure", "LayerResult", "Model", "Run",
+    "layer", "load_tensors", "open", "program", "save_tensors", "train",
+]

@@ -1,0 +1,46 @@
+"""One layer alone, forward and backward."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._program import call
+from ._tensors import load_tensors, save_tensors
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """What a layer answers; `gradients` by parameter and `x`, `probes` such as operators and eigenvalues."""
+
+    y: np.ndarray
+    gradients: dict[str, np.ndarray]
+    probes: dict[str, np.ndarray]
+
+
+def layer(kind: str, params: Mapping[str, Any], x: Any, *, grad_y: Any = None, float64: bool = False,
+          device: str = "cpu", **config: Any) -> LayerResult:
+    """Runs a layer on x [batch, tokens, width].
+
+    kind: "ska", "gka", "mamba2", ... (`afterglow info` lists them). params: its weights by name, arrays or torch tensors,
+    such as a state_dict. config: its sizes, as in a recipe. grad_y: gradient of the loss by y; ones if it is left out.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answered = Path(folder, "layer.safetensors"), Path(folder, "result.safetensors")
+        x = np.asarray(x, np.float32)
+        tensors: dict[str, Any] = {f"param.{name}": value for name, value in params.items()}
+        tensors |= {"x": x, "grad_y": np.ones_like(x) if grad_y is None else np.asarray(grad_y, np.float32)}
+        save_tensors(asked, tensors, {"layer": kind, "config": json.dumps(config)})
+        call("layer", asked, "--out", answered, "--device", device, *(["--float64"] if float64 else []))
+        results = dict(load_tensors(answered))
+    return LayerResult(results["y"], _below(results, "grad."), _below(results, "probe."))
+
+
+def _below(tensors: Mapping[str, np.ndarray], start: str) -> dict[str, np.ndarray]:
+    return {name[len(start):]: value for name, value in tensors.items() if name.startswith(start)}

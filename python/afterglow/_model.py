@@ -1,0 +1,142 @@
+"""A model that can be looked at: a snapshot, or a folder as transformers and flash-linear-attention save it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._program import AfterglowError, call, option, program
+from ._tensors import Tensors, load_tensors, save_tensors
+
+
+class Figure:
+    """A figure as the window shows it. A notebook draws it; `svg` is the file's text, `data` the numbers drawn."""
+
+    def __init__(self, name: str, svg: str, table: str) -> None:
+        self.name = name
+        self.svg = svg
+        self._table = table
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"<afterglow.Figure {self.name}>"
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """Columns of the figure's table; a column of texts stays texts, an empty field becomes nan."""
+        rows = [row for row in csv.reader(self._table.splitlines()) if row and not row[0].startswith("#")]
+        return {name: _column([row[place] for row in rows[1:]]) for place, name in enumerate(rows[0])}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the SVG file, or with the ending .csv the numbers."""
+        is_table = Path(path).suffix == ".csv"
+        Path(path).write_text(self._table if is_table else self.svg, encoding="utf-8")
+
+
+class Model:
+    """Weights on disk, and what the program answers about them."""
+
+    def __init__(self, path: str | os.PathLike[str], kept: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        self.path = Path(path)
+        self._kept = kept  # a folder of our own, removed with the last model that lies in it
+
+    def __repr__(self) -> str:
+        return f"<afterglow.{type(self).__name__} {self.path}>"
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the file or folder holds: recipe, tensors, metadata."""
+        return call("info", self.path)
+
+    @property
+    def snapshot(self) -> Tensors:
+        """The tensors by name, as NumPy arrays; those of the optimiser begin with `optim.`."""
+        if self.path.is_dir():
+            raise AfterglowError(f"{self.path} is a folder of another library; load_tensors reads its files", 2)
+        return load_tensors(self.path)
+
+    def figure(self, name: str, *, number: int | None = None, layer: int | str | None = None, head: int | None = None,
+               token: int | None = None, **options: Any) -> Figure:
+        """A plot by its name (`afterglow info` lists them); further options as those of `afterglow plot`."""
+        return self._plot(name, ["--snapshot", os.fspath(self.path)],
+                          number=number, layer=layer, head=head, token=token, **options)
+
+    def spectrum(self, *, layer: int | str | None = None, head: int | None = None) -> np.ndarray:
+        """Eigenvalues of a head's Koopman operator, complex."""
+        return _eigenvalues(self.figure("spectrum", layer=layer, head=head))
+
+    def forward(self, tokens: Any, *, device: str = "auto") -> np.ndarray:
+        """Logits [sequences, tokens, vocabulary] for token numbers [sequences, tokens]."""
+        with tempfile.TemporaryDirectory() as folder:
+            asked, answered = Path(folder, "tokens.npy"), Path(folder, "logits.safetensors")
+            np.save(asked, np.atleast_2d(np.asarray(tokens, np.int64)))
+            call("forward", self.path, "--tokens", asked, "--out", answered, "--device", device)
+            return load_tensors(answered)["logits"]
+
+    def window(self) -> subprocess.Popen[bytes]:
+        """Opens the window on this model; the program runs beside Python until it is closed."""
+        return subprocess.Popen([program(), os.fspath(self.path)])
+
+    @staticmethod
+    def _plot(name: str, start: list[str], **options: Any) -> Figure:
+        words = [word for key, value in options.items() for word in option("--" + key.replace("_", "-"), value)]
+        with tempfile.TemporaryDirectory() as folder:
+            svg, table = Path(folder, "figure.svg"), Path(folder, "figure.csv")
+            answer = call("plot", name, *start, *words, "--svg", svg, "--csv", table)
+            return Figure(answer.get("figure", name), svg.read_text("utf-8"), table.read_text("utf-8"))
+
+
+def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
+    """Opens a model.
+
+    model: a snapshot, recipe or figure of afterglow; a folder with config.json and safetensors; a model of transformers or
+    flash-linear-attention (anything with save_pretrained); or a state_dict, with `config` as its config.json.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        if not path.exists():
+            raise AfterglowError(f"there is no file or folder {path}", 3)
+        return Model(path)
+    kept = tempfile.TemporaryDirectory(prefix="afterglow_")
+    if hasattr(model, "save_pretrained"):
+        model.save_pretrained(kept.name, safe_serialization=True)
+    else:
+        _save_state(model, config, Path(kept.name))
+    return Model(kept.name, kept)
+
+
+def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> None:
+    if config is None:
+        config = getattr(model, "config", None)
+    if hasattr(config, "to_dict"):
+        config = config.to_dict()
+    if config is None:
+        raise AfterglowError("weights alone do not say what model they belong to: give `config`, as its config.json", 2)
+    state = model.state_dict() if hasattr(model, "state_dict") else model
+    (folder / "config.json").write_text(json.dumps(dict(config), default=str), encoding="utf-8")
+    save_tensors(folder / "model.safetensors", state, {"format": "pt"})
+
+
+def _column(fields: list[str]) -> np.ndarray:
+    try:
+        return np.array([float(field) if field else np.nan for field in fields])
+    except ValueError:
+        return np.array(fields)
+
+
+def _eigenvalues(figure: Figure) -> np.ndarray:
+    data = figure.data
+    here = data["series"] == "eigenvalues"
+    real, imaginary = (data[name][here] for name in data if re.match(r"(Re|Im)\b", name))
+    return real + 1j * imaginary

@@ -1,0 +1,75 @@
+"""Finds the program and speaks with it: arguments in, one JSON object out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+class AfterglowError(RuntimeError):
+    """What the program says when it fails; `code` is its exit code (2 wrong usage, 3 bad input, 5 no memory, ...)."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def program() -> str:
+    """The path of the program: `AFTERGLOW_PROGRAM` if it is set, then that of this package, then the PATH's."""
+    named = os.environ.get("AFTERGLOW_PROGRAM")
+    if named:
+        return named
+    inside = Path(__file__).parent / "bin" / "afterglow"
+    if inside.is_file():
+        return str(inside)
+    found = shutil.which("afterglow")
+    if found is None:
+        raise AfterglowError("the program afterglow is neither in this package nor on the PATH; "
+                             "set AFTERGLOW_PROGRAM to where it is", 1)
+    return found
+
+
+def call(*arguments: str | os.PathLike[str]) -> dict[str, Any]:
+    """Runs a command and answers with its JSON object. Ctrl C reaches the program, too, which saves and ends."""
+    words = [program(), *map(os.fspath, arguments), "--json", "--quiet"]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            out, err = process.communicate()
+        except KeyboardInterrupt:
+            process.communicate()
+            raise
+    return _result(out, err, process.returncode)
+
+
+def _result(out: str, err: str, code: int) -> dict[str, Any]:
+    lines = out.splitlines()
+    try:
+        answer = json.loads(lines[-1]) if lines else {}
+    except ValueError:
+        answer = {}
+    if code == 0 and isinstance(answer, dict) and answer.get("ok"):
+        return answer
+    raise AfterglowError(answer.get("error") or err.strip() or f"the program ended with code {code}", code)
+
+
+def assignments(settings: Mapping[str, Any], above: str = "") -> list[str]:
+    """Settings as the program's --set takes them: {"task": {"bindings": 8}} becomes task.bindings=8."""
+    words: list[str] = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            words += assignments(value, f"{above}{name}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value)
+            words += ["--set", f"{above}{name}={text}"]
+    return words
+
+
+def option(name: str, value: object) -> Sequence[str]:
+    """`--name value`, or nothing where there is no value."""
+    return () if value is None else (name, str(value))

@@ -1,0 +1,129 @@
+"""The package as a person uses it: a few steps of the smallest preset, its numbers, its figure, one layer, a folder."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+import afterglow
+import numpy as np
+import pytest
+
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def run() -> afterglow.Run:
+    return afterglow.train("tiny", until=STEPS, device="cpu", learning_rate=2e-3)
+
+
+def test_a_training_leaves_curves_recipe_and_checksum(run: afterglow.Run) -> None:
+    assert run.step == STEPS
+    assert run.curves["step"].tolist() == list(range(1, STEPS + 1))
+    assert run.curves["loss"][-1] == pytest.approx(run.loss)
+    assert run.recipe["training"]["learning_rate"] == 2e-3
+    assert len(run.checksum) == 16
+
+
+def test_the_same_recipe_gives_the_same_bits(run: afterglow.Run, tmp_path: Path) -> None:
+    again = afterglow.train(run.recipe, until=STEPS, device="cpu", out=tmp_path)
+    assert again.checksum == run.checksum
+    for name, tensor in run.snapshot.items():
+        np.testing.assert_array_equal(tensor, again.snapshot[name], err_msg=name)
+
+
+def test_nested_settings_change_the_recipe() -> None:
+    one = afterglow.train("tiny", until=1, device="cpu", task={"bindings": 2}, seed=5)
+    assert one.recipe["task"]["bindings"] == 2
+    assert one.recipe["seed"] == 5
+
+
+def test_the_spectrum_is_that_of_a_real_operator(run: afterglow.Run) -> None:
+    now, before = run.spectrum(), run.spectrum(step=2)
+    assert now.dtype == complex and now.size == 16
+    np.testing.assert_allclose(np.sort_complex(now), np.sort_complex(now.conj()))
+    assert not np.array_equal(now, before)
+
+
+def test_a_notebook_draws_the_figure(run: afterglow.Run, tmp_path: Path) -> None:
+    figure = run.figure("spectrum", layer="1.ska", head=2)
+    assert xml.fromstring(figure._repr_svg_()).tag.endswith("svg")
+    assert set(figure.data["series"]) >= {"eigenvalues"}
+    figure.save(tmp_path / "spectrum.svg")
+    figure.save(tmp_path / "spectrum.csv")
+    assert (tmp_path / "spectrum.svg").read_text("utf-8") == figure.svg
+    assert (tmp_path / "spectrum.csv").read_text("utf-8").startswith("series")
+
+
+def test_snapshots_open_again(run: afterglow.Run) -> None:
+    model = afterglow.open(run.path)
+    np.testing.assert_array_equal(model.snapshot["head.weight"], run.snapshot["head.weight"])
+    assert model.snapshot.metadata["checksum"] == run.checksum
+    logits = model.forward([[1, 2, 3, 4], [5, 6, 7, 8]], device="cpu")
+    assert logits.shape == (2, 4, 128) and np.isfinite(logits).all()
+
+
+def test_a_layer_answers_with_gradients() -> None:
+    golden = Path(__file__).parents[2] / "tests/golden"
+    files = sorted(golden.glob("**/*attention*.safetensors"))
+    if not files:
+        pytest.skip("the golden files are not here")
+    file = afterglow.load_tensors(files[0])
+    params = {name[6:]: value for name, value in file.items() if name.startswith("param.")}
+    config = json.loads(file.metadata["config"])
+    result = afterglow.layer(file.metadata["layer"], params, file["x"], grad_y=file["grad_y"], float64=True, **config)
+    np.testing.assert_allclose(result.y, file["y"], rtol=1e-9, atol=1e-12)
+    for name in params:
+        np.testing.assert_allclose(result.gradients[name], file[f"grad.{name}"], rtol=1e-7, atol=1e-10, err_msg=name)
+    with pytest.raises(afterglow.AfterglowError, match="nonsense"):
+        afterglow.layer("nonsense", params, np.zeros((1, 4, 8)))
+
+
+def test_weights_as_a_dict_are_a_model(tmp_path: Path) -> None:
+    shared = os.environ.get("AFTERGLOW_CHECKPOINTS")
+    if not shared:
+        pytest.skip("AFTERGLOW_CHECKPOINTS names no folder with models of other libraries")
+    for folder in sorted(Path(shared).iterdir()):
+        if not (folder / "model.safetensors").is_file():
+            continue
+        weights = dict(afterglow.load_tensors(folder / "model.safetensors"))
+        config = json.loads((folder / "config.json").read_text())
+        tokens = np.arange(8)[None] % config["vocab_size"]
+        given = afterglow.open(weights, config=config).forward(tokens, device="cpu")
+        np.testing.assert_array_equal(given, afterglow.open(folder).forward(tokens, device="cpu"), err_msg=folder.name)
+
+
+def test_weights_without_a_configuration_are_refused() -> None:
+    with pytest.raises(afterglow.AfterglowError, match="config"):
+        afterglow.open({"a": np.zeros(3)})
+    with pytest.raises(afterglow.AfterglowError) as missing:
+        afterglow.open("no/such/file")
+    assert missing.value.code == 3
+
+
+def test_errors_of_the_program_keep_their_sentence_and_code() -> None:
+    with pytest.raises(afterglow.AfterglowError, match="no preset") as error:
+        afterglow.train("no-such-preset")
+    assert error.value.code == 2
+
+
+def test_tensors_come_back_as_they_were(tmp_path: Path) -> None:
+    tensors = {"a": np.arange(6, dtype=np.float64).reshape(2, 3), "b": np.array(3, np.int32), "c": np.zeros((0, 4), np.float16)}
+    afterglow.save_tensors(tmp_path / "t.safetensors", tensors, {"of": "a test"})
+    read = afterglow.load_tensors(tmp_path / "t.safetensors")
+    assert read.metadata == {"of": "a test"} and list(read) == list(tensors)
+    for name, tensor in tensors.items():
+        assert read[name].dtype == tensor.dtype
+        np.testing.assert_array_equal(read[name], tensor)
+    (tmp_path / "bad").write_bytes(b"\xff" * 20)
+    with pytest.raises(ValueError, match="no safetensors"):
+        afterglow.load_tensors(tmp_path / "bad")
+    others = pytest.importorskip("safetensors.numpy").load_file(tmp_path / "t.safetensors")
+    np.testing.assert_array_equal(others["a"], tensors["a"])
+
+
+def test_the_package_is_a_command_too() -> None:
+    answer = subprocess.run([sys.executable, "-m", "afterglow", "--version"], capture_output=True, text=True, check=True)
+    assert answer.stdout.startswith("afterglow ")
