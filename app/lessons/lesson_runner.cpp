@@ -80,14 +80,14 @@ void require_known_panels(const Lesson& lesson, const std::vector<std::string>& 
   for (const PlotKind& kind : plot_kinds()) known.emplace_back(kind.id);
   const auto require = [](const LessonLine& line, const std::string& name, const std::vector<std::string>& names,
                           const std::string& what) {
-    if (std::ranges::find(names, std::string(present_id(name))) != names.end()) return;
+    if (std::ranges::find(names, name) != names.end()) return;
     throw Error(ExitCode::bad_input, line.place + ": there is no " + what + " " + in_quotes(name) +
                                          did_you_mean(name, names) + "; `afterglow info` lists them");
   };
   for (const LessonStep& step : lesson.steps) {
     for (const LessonLine& line : step.lines) {
       if (line.word == LessonWord::focus || line.word == LessonWord::highlight) {
-        for (const std::string& name : read_names(line)) require(line, name, known, "panel");
+        for (const std::string& name : read_names(line)) require(line, std::string(present_id(name)), known, "panel");
       }
       if (line.word != LessonWord::set || pages.empty()) continue;
       for (const LessonAssignment& one : read_assignments(line)) {

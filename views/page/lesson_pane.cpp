@@ -72,14 +72,54 @@ class Column {
   bool is_drawn_;
 };
 
-void draw_text(const Frame& frame, Column& column, const LessonStep& step) {
+/// How far the question of the step has come.
+enum class Asked { nothing, not_yet, now, answered, decided };
+Asked asked(const LessonPane& pane, const LessonStep& step) {
+  if (!find_line(step.lines, LessonWord::ask)) return Asked::nothing;
+  if (pane.asks) return Asked::now;
+  if (pane.answered == 0) return Asked::not_yet;
+  return is_over(pane) ? Asked::decided : Asked::answered;
+}
+
+/// The text above the question, or what stands behind it and would tell the answer.
+std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step, bool is_behind_question) {
+  std::vector<LessonParagraph> text;
+  bool is_behind = false;
   for (const LessonLine& line : step.lines) {
-    if (line.word != LessonWord::say) continue;
-    for (const LessonParagraph& paragraph : lesson_paragraphs(frame, line)) {
-      column.text(paragraph, 1, frame.look.theme->text);
-      column.gap(8);
-    }
+    is_behind = is_behind || line.word == LessonWord::ask;
+    if (line.word != LessonWord::say || is_behind != is_behind_question) continue;
+    std::ranges::move(lesson_paragraphs(frame, line), std::back_inserter(text));
   }
+  return text;
+}
+
+void draw_text(const Frame& frame, Column& column, const std::vector<LessonParagraph>& text, double gap) {
+  for (const LessonParagraph& paragraph : text) {
+    column.text(paragraph, 1, frame.look.theme->text);
+    column.gap(gap);
+  }
+}
+
+/// The number of the right choice, when it may be told; else 0.
+int told_answer(const LessonPane& pane, const LessonStep& step) {
+  const LessonLine* right = find_line(step.lines, LessonWord::answer);
+  return right && asked(pane, step) == Asked::decided ? read_answer(*right) : 0;
+}
+
+std::string hint_of(const LessonPane& pane, std::size_t choices, int answer, Asked asked) {
+  switch (asked) {
+    case Asked::nothing:
+      return "";
+    case Asked::not_yet:
+      return "the question comes in a moment";
+    case Asked::now:
+      return std::string(choices == 2 ? "press 1 or 2" : "press 1, 2 or 3") + "; the run decides";
+    case Asked::answered:
+      return "the run decides …";
+    case Asked::decided:
+      return answer == pane.answered ? "you were right" : "you said " + std::to_string(pane.answered);
+  }
+  return "";
 }
 
 /// The question, its choices and, when the run has decided, which one was right.
@@ -89,30 +129,40 @@ void draw_question(Frame& frame, Column& column, const LessonStep& step) {
   const Theme& theme = *frame.look.theme;
   const LessonPane& pane = frame.state.lesson;
   const LessonQuestion question = read_question(*line);
-  const LessonLine* right = find_line(step.lines, LessonWord::answer);
-  const int answer = right && pane.answered > 0 && is_over(pane) ? read_answer(*right) : 0;
+  const int answer = told_answer(pane, step);
   column.gap(4);
   column.text(lesson_words(question.question, FontFace::semibold), 1, theme.text);
   for (std::size_t i = 0; i < question.choices.size(); ++i) {
     const int number = static_cast<int>(i) + 1;
     const bool is_chosen = pane.answered == number;
     const Color color = answer == number ? theme.accent : is_chosen || pane.asks ? theme.text : theme.dim;
-    const std::string words = question.choices[i] + (answer == number ? "  — so it is" : "");
-    const std::array ids{"choice 1", "choice 2", "choice 3"};
-    if (column.choice(ids[i], std::to_string(number), words, color,
-                      is_chosen || answer == number ? FontFace::semibold : FontFace::regular) &&
-        pane.asks)
+    const std::string words = question.choices[i] + (answer == number ? " — so it is" : "");
+    constexpr std::array ids{"choice 1", "choice 2", "choice 3"};
+    const FontFace face = is_chosen || answer == number ? FontFace::semibold : FontFace::regular;
+    if (column.choice(ids[i], std::to_string(number), words, color, face) && pane.asks)
       frame.commands.send("lesson", {{"answer", std::int64_t{number}}});
   }
-  const std::string last = std::to_string(question.choices.size());
-  const std::string hint = pane.asks
-                               ? (last == "2" ? "press 1 or 2" : "press 1, 2 or 3") + std::string("; the run decides")
-                           : pane.answered == 0      ? "the question comes in a moment"
-                           : answer == 0             ? "the run decides …"
-                           : answer == pane.answered ? "you were right"
-                                                     : "you said " + std::to_string(pane.answered);
-  column.text(lesson_words(hint, FontFace::regular), 0.75, theme.dim);
+  column.text(lesson_words(hint_of(pane, question.choices.size(), answer, asked(pane, step)), FontFace::regular), 0.75,
+              theme.dim);
   column.gap(8);
+}
+
+/// While presenting the text makes room for the question, and both for what came out.
+void draw_presented(Frame& frame, Column& column, const LessonStep& step) {
+  const LessonPane& pane = frame.state.lesson;
+  const Asked question = asked(pane, step);
+  constexpr double gap = 2;
+  if (question == Asked::nothing || question == Asked::not_yet)
+    draw_text(frame, column, text_of(frame, step, false), gap);
+  if (question == Asked::now || question == Asked::answered) draw_question(frame, column, step);
+  if (question != Asked::decided) return;
+  if (const int answer = told_answer(pane, step); answer > 0) {
+    const std::string words =
+        read_question(*find_line(step.lines, LessonWord::ask)).choices[static_cast<std::size_t>(answer) - 1];
+    column.text(lesson_words(std::to_string(answer) + " · " + words + " — so it is", FontFace::semibold), 1,
+                frame.look.theme->accent);
+  }
+  draw_text(frame, column, text_of(frame, step, true), gap);
 }
 
 void draw_goals(const Frame& frame, Column& column, const LessonStep& step) {
@@ -136,18 +186,18 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, 
   const PageState& state = frame.state;
   const LessonStep& step = step_of(state);
   Column column(frame, canvas, area, units, is_drawn);
+  constexpr double gap = 8;
   if (state.presenting) {
     column.text(lesson_words(step.title + " · " + place_of(state), FontFace::semibold), 1, theme.text);
-    const bool has_question = state.lesson.asks || (state.lesson.answered > 0 && !is_over(state.lesson));
-    if (!has_question) draw_text(frame, column, step);
-    draw_question(frame, column, step);
+    draw_presented(frame, column, step);
   } else {
     column.text(lesson_words(state.lesson.lesson->title + " · " + place_of(state), FontFace::regular), 0.72, theme.dim);
     column.gap(6);
     column.text(lesson_words(step.title, FontFace::semibold), 1.25, theme.text);
     column.gap(10);
-    draw_text(frame, column, step);
+    draw_text(frame, column, text_of(frame, step, false), gap);
     draw_question(frame, column, step);
+    if (asked(state.lesson, step) == Asked::decided) draw_text(frame, column, text_of(frame, step, true), gap);
   }
   draw_goals(frame, column, step);
   if (!state.lesson.problem.empty())

@@ -186,9 +186,11 @@ void draw_side_column(Frame& frame, const Rect& area) {
   }
   if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);
   if (const double used = has_sliders ? draw_interference(frame, rest()) : 0; used > 0) y += used + frame.px(14);
-  if (!o.settings.empty()) y += section_head(frame, rest(), has_sliders ? "Training" : "In this lesson");
+  const auto is_shown = [&](const Setting& one) { return has_sliders || shows_control(frame.state, one.key); };
+  if (std::ranges::any_of(o.settings, is_shown))
+    y += section_head(frame, rest(), has_sliders ? "Training" : "In this lesson");
   for (const Setting& setting : o.settings) {
-    if (has_sliders || shows_control(frame.state, setting.key)) y += setting_slider(frame, setting, rest());
+    if (is_shown(setting)) y += setting_slider(frame, setting, rest());
   }
   // Tells Dear ImGui how long the column is, so that it scrolls when it has to.
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(y)});

@@ -29,15 +29,18 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::vector<std::string_view> split(std::string_view text, char sign) {
+std::vector<std::string_view> split(std::string_view text, std::string_view sign) {
   std::vector<std::string_view> parts;
   for (;;) {
     const std::size_t end = text.find(sign);
     parts.push_back(trimmed(text.substr(0, end)));
     if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
+    text.remove_prefix(end + sign.size());
   }
 }
+
+/// Between choices and before sentences; a bar without spaces belongs to |λ|.
+constexpr std::string_view bar = " | ";
 
 /// A dotted name of a field or setting.
 bool is_field_name(std::string_view text) {
@@ -131,7 +134,7 @@ class PieceReader {
 
 std::vector<LessonAssignment> read_assignments(const LessonLine& line) {
   std::vector<LessonAssignment> assignments;
-  for (const std::string_view part : split(line.text, ';')) {
+  for (const std::string_view part : split(line.text, ";")) {
     const std::size_t equals = part.find('=');
     LessonAssignment one{std::string(trimmed(part.substr(0, equals))), ""};
     if (equals != std::string_view::npos) one.value = trimmed(part.substr(equals + 1));
@@ -189,7 +192,7 @@ std::vector<std::string> read_names(const LessonLine& line) {
 }
 
 LessonQuestion read_question(const LessonLine& line) {
-  const std::vector<std::string_view> parts = split(line.text, '|');
+  const std::vector<std::string_view> parts = split(line.text, bar);
   const bool is_whole =
       (parts.size() == 3 || parts.size() == 4) && std::ranges::none_of(parts, &std::string_view::empty);
   if (!is_whole)
@@ -205,12 +208,12 @@ int read_answer(const LessonLine& line) {
 }
 
 LessonGoal read_goal(const LessonLine& line) {
-  const std::size_t bar = line.text.find('|');
+  const std::size_t end = line.text.find(bar);
   LessonGoal goal;
-  if (bar != std::string::npos) goal.sentence = trimmed(std::string_view(line.text).substr(bar + 1));
+  if (end != std::string::npos) goal.sentence = trimmed(std::string_view(line.text).substr(end + bar.size()));
   if (goal.sentence.empty())
     refuse(line, "a goal has a sentence behind it, as `goal: loss < 0.5 | The loss is below one half`");
-  goal.condition = parse_condition(std::string_view(line.text).substr(0, bar), line.place);
+  goal.condition = parse_condition(std::string_view(line.text).substr(0, end), line.place);
   for (const Comparison& comparison : goal.condition.comparisons) {
     for (const ConditionSide* side : {&comparison.left, &comparison.right}) {
       if (!side->at.empty() && side->at != "start")

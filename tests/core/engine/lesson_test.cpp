@@ -99,6 +99,13 @@ TEST(Lessons, TextHasFormulasEmphasisAndNumbers) {
   EXPECT_EQ(pieces[7].kind, LessonPiece::Kind::paragraph_end);
 }
 
+TEST(Lessons, BarsWithoutSpacesBelongToTheText) {
+  const Lesson lesson =
+      read("ask: What is |λ|^2 for |λ| = 0.9? | 0.81 | |λ| + |λ|\nanswer: 1\ngoal: loss < 9 | |λ| has grown\n");
+  EXPECT_THAT(read_question(lesson.steps[0].lines[0]).choices, ElementsAre("0.81", "|λ| + |λ|"));
+  EXPECT_EQ(read_goal(lesson.steps[0].lines[2]).sentence, "|λ| has grown");
+}
+
 TEST(Lessons, ConditionsCompareNumbersAndWordsOfAnyMoment) {
   const QuantityFinder find = [](const std::string& name, const std::string& at) -> std::optional<Quantity> {
     if (name == "loss") return Quantity{at == "start" ? 4.0 : 1.0};
