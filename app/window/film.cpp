@@ -40,7 +40,7 @@ std::filesystem::path write_film(std::span<const Pixels> frames, const std::file
   if (!std::filesystem::create_directories(folder, failed))
     throw Error(ExitCode::bad_input, folder.string() + ": cannot make this folder for the pictures");
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    char file[16];
+    char file[32];
     std::snprintf(file, sizeof file, "%03zu.png", i + 1);
     write_file_atomically(folder / file, std::string_view(png_of(frames[i])));
   }
