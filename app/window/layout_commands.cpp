@@ -48,9 +48,9 @@ const Layout& known_layout(const PageState& page, const std::string& name) {
 }  // namespace
 
 void turn_page(CommandContext& context, const json& value) {
-  if (context.page.lesson.lesson && value.contains("by")) return run_lesson(context, {{"by", value["by"]}});
   PageState& page = context.page;
   const auto by = static_cast<int>(get_integer(value, "by", 1, -1000, 1000, where));
+  if (page.lesson.lesson) return run_lesson(context, {{"by", by}});
   const int pages = std::max(1, page.panel_pages);
   page.panel_page = ((page.panel_page + by) % pages + pages) % pages;
 }

@@ -43,7 +43,7 @@ TEST_F(Lessons, AnExpectationThatIsNotMetIsCode7WithItsPlaceAndNumbers) {
   const ProgramResult result = run("check small.md" + where_);
   EXPECT_EQ(result.code, 7);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("small.md:16"), HasSubstr("spectral_radius is "), HasSubstr("expected > 100")));
+              AllOf(HasSubstr("small.md:15"), HasSubstr("spectral_radius is "), HasSubstr("expected > 100")));
   EXPECT_THAT(result.out, AllOf(HasSubstr("WRONG"), HasSubstr("ok")));
 }
 
@@ -58,7 +58,7 @@ TEST_F(Lessons, WhatIsNoLessonIsCode3BeforeAnythingIsTrained) {
   replace("focus: spectrum", "focus: spectrom");
   const ProgramResult result = run("check small.md" + where_);
   EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("small.md:23"), HasSubstr("did you mean 'spectrum'")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("small.md:22"), HasSubstr("did you mean 'spectrum'")));
   EXPECT_THAT(result.out, Not(HasSubstr("ok")));
   EXPECT_EQ(run("check missing.md").code, 3);
 }
