@@ -1,11 +1,22 @@
 // A picture of what the window shows.
 #pragma once
 #include <string>
+#include <vector>
 
 namespace afterglow {
 
-/// Reads the back buffer of the current OpenGL context and writes it as PNG. Returns why it could not, or an empty
-/// text.
+struct Pixels {
+  int width = 0, height = 0;
+  std::vector<unsigned char> rgb;  ///< [height*width*3], the top row first
+};
+
+/// Reads the back buffer of the current OpenGL context; at most `max_width` wide, else each pixel is the mean of a
+/// square.
+Pixels read_back_buffer(int width, int height, int max_width);
+/// As a PNG file; throws Error(failure) where it cannot be packed.
+std::string png_of(const Pixels& pixels);
+
+/// Writes the back buffer as PNG. Returns why it could not, or an empty text.
 std::string save_screenshot(const std::string& path, int width, int height);
 
 }  // namespace afterglow

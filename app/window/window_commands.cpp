@@ -559,6 +559,7 @@ void full_screen(CommandContext& context, const json&) { context.actions.toggle_
 void screenshot(CommandContext& context, const json& value) {
   context.actions.save_picture(word(value, "path", "window.png"));
 }
+void film(CommandContext& context, const json&) { context.actions.save_film(); }
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
 
@@ -623,6 +624,7 @@ constexpr std::array handlers{
     Handler{"blank", blank_screen},
     Handler{"fullscreen", full_screen},
     Handler{"screenshot", screenshot},
+    Handler{"film", film},
     Handler{"quit", quit},
 };
 

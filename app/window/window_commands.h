@@ -16,6 +16,7 @@ namespace afterglow {
 struct WindowActions {
   std::function<void()> toggle_full_screen = [] {};
   std::function<void(const std::string& path)> save_picture = [](const std::string&) {};
+  std::function<void()> save_film = [] {};
   std::function<void()> close = [] {};
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
   std::function<void(const std::string& png)> copy_picture = [](const std::string&) {};

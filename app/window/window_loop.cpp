@@ -109,6 +109,7 @@ void WindowLoop::start_page() {
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
+  actions_.save_film = [this] { save_film(); };
   actions_.close = [this] { window_.close(); };
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   actions_.copy_picture = [](const std::string& png) { copy_picture(png); };
@@ -155,7 +156,8 @@ void WindowLoop::wait_for_reason() {
     const double fastest = window_.is_software() ? 0.5 * software_interval : 0.0;
     const bool is_counted = options_.exit_after_frames > 0 || !script_.is_done();
     double due = 1e300;
-    if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty()) due = last_frame_ + fastest;
+    if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty() || written_film_.valid())
+      due = last_frame_ + fastest;
     if (source_.revision() != revision_) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
     due = std::min(due, std::max(page_.wake_at, last_frame_ + display_interval));
     if (due <= now) return;
@@ -229,6 +231,33 @@ void WindowLoop::give_all() {
   }
 }
 
+/// Pictures are written beside the window's work, which waits for nothing.
+void WindowLoop::save_film() {
+  if (film_.is_on()) {
+    if (written_film_.valid()) return;
+    written_film_ =
+        std::async(std::launch::async, [frames = film_.frames(window_time()), folder = actions_.export_folder] {
+          const std::string written = write_film(frames, std::filesystem::path(folder) / "film").string();
+          return "The last ten seconds lie in " + written + ", five pictures a second: " + "ffmpeg -framerate 5 -i " +
+                 written + "/%03d.png film.mp4 makes a film of them.";
+        });
+  }
+  add_note(page_, Severity::info,
+           film_.is_on() ? "Saving the last ten seconds." : "From now on the last ten seconds are kept; F9 saves them.",
+           window_time());
+  film_.keep(true);
+}
+
+void WindowLoop::follow_film() {
+  if (!film_.is_on() && (page_.lesson.lesson || page_.theme == "projector")) film_.keep(true);
+  if (!written_film_.valid() || written_film_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  try {
+    add_note(page_, Severity::info, written_film_.get(), window_time());
+  } catch (const Error& error) {
+    add_note(page_, Severity::warning, error.what(), window_time());
+  }
+}
+
 void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
@@ -256,7 +285,10 @@ void WindowLoop::draw() {
       if (path == options_.screenshot) lost_picture_ = problem;
     }
     pictures_.clear();
+    if (film_.wants(start))
+      film_.add(start, read_back_buffer(window_.pixel_width(), window_.pixel_height(), Film::max_width));
   });
+  follow_film();
   give_all();
   is_opened ? history_.accept(page_) : history_.watch(page_, ImGui::IsAnyMouseDown(), start);
   ++frames_;

@@ -1,7 +1,10 @@
 // The life of the window: waits, draws when there is something new, hands commands on.
 #pragma once
+#include <future>
 #include <optional>
+#include <string>
 
+#include "app/window/film.h"
 #include "app/window/gl_window.h"
 #include "app/window/observation_source.h"
 #include "app/window/script.h"
@@ -33,6 +36,8 @@ class WindowLoop {
   double returns_at() const;
   void open_dropped(const std::string& path);
   double shortest_frame() const;
+  void save_film();
+  void follow_film();
 
   WindowOptions options_;
   ObservationSource& source_;
@@ -56,9 +61,11 @@ class WindowLoop {
   std::int64_t frames_ = 0;
   int frames_owed_ = 3;  ///< input needs a few frames until everything has reacted
   double last_frame_ = -1, frame_cost_ = 0, last_input_ = -1;
-  bool is_touched_ = false;  ///< since the lesson began
+  bool is_touched_ = false;            ///< since the lesson began
   std::vector<std::string> pictures_;  ///< to be written with the next frame
-  std::string lost_picture_;           ///< why the one of --screenshot could not be written
+  Film film_;
+  std::future<std::string> written_film_;  ///< what is to be said when its pictures are there
+  std::string lost_picture_;               ///< why the one of --screenshot could not be written
 };
 
 }  // namespace afterglow

@@ -176,6 +176,16 @@ HeadStep head_step(int head, int rank, int width, int t) {
   return step;
 }
 
+/// Of the very state that the step shows.
+std::vector<StepPicture> pictures_of(const HeadStep& step, int rank) {
+  const auto square = [&](const char* symbol, const char* about, const std::vector<float>& cells) {
+    return StepPicture{symbol, about, rank, rank, cells};
+  };
+  return {{"z", "the key of this token, normalised", 1, rank, {step.G.begin(), step.G.begin() + rank}},
+          square("G", "Σ z zᵀ: which keys were seen", step.G),
+          square("M", "Σ z₊ zᵀ: which key follows which", step.M)};
+}
+
 std::shared_ptr<Trace> trace_of(std::int64_t training_step, int length, int heads, int rank, int width) {
   auto trace = std::make_shared<Trace>();
   trace->step = training_step;
@@ -192,7 +202,10 @@ std::shared_ptr<Trace> trace_of(std::int64_t training_step, int length, int head
   }
   for (int t = 0; t < length; ++t) {
     TokenStep step;
-    for (int h = 0; h < heads; ++h) step.heads.push_back(head_step(h, rank, width, t));
+    for (int h = 0; h < heads; ++h) {
+      step.heads.push_back(head_step(h, rank, width, t));
+      step.pictures.push_back(pictures_of(step.heads.back(), rank));
+    }
     const bool asked = trace->tokens[static_cast<std::size_t>(t)].target >= 0;
     const double sure = asked ? 0.05 + 0.941 * accuracy_at(static_cast<double>(training_step)) : 0.2;
     step.top_tokens = {50, 57, 52, 56, 83};

@@ -7,17 +7,6 @@
 
 namespace afterglow {
 
-std::int64_t RidgeConfig::groups(std::int64_t length) const {
-  switch (mode) {
-    case Mode::chunk:
-      return (length + chunk - 1) / chunk;
-    case Mode::recurrent:
-      return length;
-    default:
-      return 1;
-  }
-}
-
 namespace ridge {
 
 Sizes::Sizes(const RidgeConfig& config, const RidgeInputs& in)

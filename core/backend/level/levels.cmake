@@ -18,10 +18,11 @@ foreach(level v2 v3 v4)
   target_compile_options(${kernels} PRIVATE -march=x86-64-${level} -fno-gnu-unique -Wno-maybe-uninitialized -Wno-uninitialized)
   target_precompile_headers(${kernels} PRIVATE ${CMAKE_SOURCE_DIR}/core/precompiled.h)
   string(REPLACE "21make_compiled_backend" "24make_compiled_backend_${level}" renamed ${made})
+  set(objects $<FILTER:$<TARGET_OBJECTS:${kernels}>,INCLUDE,[.]o$>)  # without the precompiled header
   set(whole ${CMAKE_CURRENT_BINARY_DIR}/kernels_${level}.o)
   add_custom_command(OUTPUT ${whole} VERBATIM COMMAND_EXPAND_LISTS
-    DEPENDS ${kernels} $<TARGET_OBJECTS:${kernels}>
-    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${whole} $<TARGET_OBJECTS:${kernels}>
+    DEPENDS ${kernels} ${objects}
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${whole} ${objects}
     COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=${made} ${whole}
     COMMAND ${CMAKE_OBJCOPY} --redefine-sym ${made}=${renamed} ${whole})
   set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)

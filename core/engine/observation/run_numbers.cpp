@@ -133,6 +133,17 @@ void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
   names.add("kappa", largest_kappa(*o.spectra));
 }
 
+/// The most probable next token in words, and the probability of each that is shown.
+void list_answer(const ProbeView& probe, const ProbeAnswer& answer, const Names& names) {
+  const std::vector<double>& shares = probe.is_edited() ? answer.after : answer.before;
+  if (!probe.labels || shares.empty()) return;
+  const auto label = [&](std::size_t i) {
+    return name_word((*probe.labels)[static_cast<std::size_t>(answer.tokens[i])]);
+  };
+  names.add("answer", label(static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin())));
+  for (std::size_t i = 0; i < shares.size(); ++i) names.in("answer").add(label(i), shares[i]);
+}
+
 void list_probe(const Observation& o, std::vector<NamedNumber>& numbers) {
   if (!o.probe) return;
   const Names names = Names(numbers).in("probe");
@@ -144,6 +155,7 @@ void list_probe(const Observation& o, std::vector<NamedNumber>& numbers) {
     names.add("probability", o.probe->is_edited() ? answer.target_after : answer.target_before);
     names.in("probability").add("plain", answer.target_before);
     names.add("token", static_cast<double>(i));
+    list_answer(*o.probe, answer, names);
     break;
   }
   for (const ProbedHead& head : o.probe->heads)

@@ -58,7 +58,7 @@ const std::vector<Mixer>& mixers() {
                                       {"SKA, every token, η 2.5", "ssm-ska", {"eta=2.5"}},
                                       {"Mamba-2", "ssm", {}, false},
                                       {"Mamba-3", "ssm3", {}, false},
-                                      {"attention", "ssm-attn"}};
+                                      {"softmax attention", "ssm-attn"}};
   return all;
 }
 
