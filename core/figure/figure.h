@@ -135,6 +135,7 @@ struct HeatMap {
   Axis value{};                           ///< label, unit, scale of the colour bar; a fixed range locks the colours
   std::vector<std::string> row_labels{};  ///< empty, or one for each row
   std::vector<std::string> col_labels{};  ///< empty, or one for each column
+  bool shows_numbers = false;             ///< written into the cells where all of them fit
   bool nan_is_blank = false;              ///< NaN means "nothing here" (a causal mask): left empty instead of marked
 };
 

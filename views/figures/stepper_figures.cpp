@@ -129,20 +129,15 @@ const std::vector<StepPicture>* chosen_pictures(const Observation& observation, 
 }
 
 Figure picture_figure(const StepPicture& picture, std::size_t number) {
-  constexpr int most_numbers = 8;  // columns of a picture whose numbers are written into its cells
-  Figure figure =
-      matrix_figure({std::to_string(number), picture.symbol, picture.about, "", "", picture.rows, picture.columns},
-                    picture.cells, {}, max_magnitude(picture.cells));
+  constexpr int most_numbers = 16;  // columns of a picture whose numbers are worth being written into its cells
+  Figure figure = matrix_figure(
+      {std::to_string(number), picture.symbol, picture.about, "row", "column", picture.rows, picture.columns},
+      picture.cells, {}, max_magnitude(picture.cells));
   figure.id = "inside_" + std::to_string(number);
   if (picture.rows == 1) figure.y.ticks = {{0, ""}};
-  if (picture.columns > most_numbers || picture.rows > most_numbers) return figure;
-  for (int row = 0; row < picture.rows; ++row) {
-    for (int column = 0; column < picture.columns; ++column)
-      figure.text_labels.push_back(
-          {static_cast<double>(column), static_cast<double>(row),
-           number_text(picture.cells[static_cast<std::size_t>(row * picture.columns + column)], 2), Role::text,
-           Anchor::middle});
-  }
+  auto& map = std::get<HeatMap>(figure.series.front());
+  map.name = picture.symbol;
+  map.shows_numbers = picture.columns <= most_numbers;
   return figure;
 }
 

@@ -45,12 +45,36 @@ class HeatPainter {
     const double top = p_.layout.y.to_canvas(first_row - 0.5),
                  bottom = p_.layout.y.to_canvas(first_row + rows * row_step - 0.5);
     p_.canvas.color_grid({left, top, right - left, bottom - top}, rows, cols, cells);
+    if (map_.shows_numbers && row_step == 1 && col_step == 1) draw_numbers(first_row, last_row, first_col, last_col);
   }
 
  private:
   static std::pair<int, int> visible(Range range, int count) {
     const auto cell = [count](double at) { return static_cast<int>(std::clamp(at, 0.0, static_cast<double>(count))); };
     return {cell(std::floor(range.low + 0.5)), cell(std::ceil(range.high + 0.5))};
+  }
+
+  /// Into every cell, or into none where one of them is too wide.
+  void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
+    const double size = p_.m.small, width = p_.layout.x.to_canvas(1) - p_.layout.x.to_canvas(0),
+                 height = std::abs(p_.layout.y.to_canvas(1) - p_.layout.y.to_canvas(0));
+    std::vector<std::string> texts;
+    for (int row = first_row; row < last_row; ++row) {
+      for (int col = first_col; col < last_col; ++col)
+        texts.push_back(number_text(map_.cells[static_cast<std::size_t>(row) * map_.cols + col], 2));
+    }
+    const bool fit = height >= 1.4 * size && std::ranges::all_of(texts, [&](const std::string& text) {
+                       return p_.width(text, size) <= 0.9 * width;
+                     });
+    if (!fit) return;
+    auto text = texts.begin();
+    for (int row = first_row; row < last_row; ++row) {
+      for (int col = first_col; col < last_col; ++col, ++text) {
+        const Point baseline{p_.layout.x.to_canvas(col),
+                             p_.layout.y.to_canvas(row) + (ascent_of_font - descent_of_font) * size / 2};
+        p_.text(baseline, *text, p_.theme.text, size, Anchor::middle);
+      }
+    }
   }
 
   Color block_color(int first_row, int last_row, int first_col, int last_col) const {
