@@ -129,18 +129,18 @@ struct LessonPane {
   std::shared_ptr<const std::vector<LessonStepPlan>> plans;
   std::string source;  ///< name or path that it was opened by
   std::size_t step = 0;
-  std::size_t deed = 0;                        ///< of the step's plan: what is to be done next
-  std::optional<std::uint64_t> waits_for;      ///< so many commands to be carried out, and training to rest
-  bool asks = false;                           ///< the question waits for an answer
-  int answered = 0;                            ///< choice of the question, counted from 1; 0: none yet
-  std::vector<bool> reached;                   ///< goal by goal, in the order of its lines
-  std::map<std::string, Quantity> at_start;    ///< numbers that its goals compare with
-  std::map<std::string, double> values;        ///< of numbers in its text that were dragged
-  std::string dragged;                         ///< the number that is held; empty: none
-  double grabbed = 0;                          ///< its share of its range when it was taken
-  std::string problem;                         ///< why the file cannot be read as it is now; empty: it can
-  std::int64_t written = 0, looked_at = 0;     ///< when the file was written last; when it was looked at, in half seconds
-  double width = 380;                          ///< of the pane, in layout units
+  std::size_t deed = 0;                      ///< of the step's plan: what is to be done next
+  std::optional<std::uint64_t> waits_for;    ///< so many commands to be carried out, and training to rest
+  bool asks = false;                         ///< the question waits for an answer
+  int answered = 0;                          ///< choice of the question, counted from 1; 0: none yet
+  std::vector<bool> reached;                 ///< goal by goal, in the order of its lines
+  std::map<std::string, Quantity> at_start;  ///< numbers that its goals compare with
+  std::map<std::string, double> values;      ///< of numbers in its text that were dragged
+  std::string dragged;                       ///< the number that is held; empty: none
+  double grabbed = 0;                        ///< its share of its range when it was taken
+  std::string problem;                       ///< why the file cannot be read as it is now; empty: it can
+  std::int64_t written = 0, looked_at = 0;   ///< when the file was written last; when it was looked at, in half seconds
+  double width = 380;                        ///< of the pane, in layout units
 };
 
 /// The two hints of a first start; each goes once its deed is done and does not come back by itself.

@@ -9,7 +9,8 @@ namespace afterglow {
 Table echo_recall_table(bool is_small = false);
 /// Section 4.2: associative recall of 4 to 32 pairs over gaps of 64 to 4,096 tokens, each cell trained by itself.
 Table echo_mqar_table(bool is_small = false);
-/// Section 5.1, tables 2 and 3 and figure 1; the small one ends within two minutes on two cores and shows only that all of it works.
+/// Section 5.1, tables 2 and 3 and figure 1; the small one ends within two minutes on two cores and shows only that all
+/// of it works.
 Table echo_transfer_table(bool is_small = false);
 
 }  // namespace afterglow
