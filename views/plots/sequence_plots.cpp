@@ -54,7 +54,7 @@ constexpr std::array cards{
         "stepper", "Recurrent state", "G = Σ z zᵀ,  M = Σ z₊ zᵀ,  C = Σ v zᵀ",
         "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets.",
         "Echo, eqs. 4 to 6 and section 3.5", nullptr},
-    FormulaCard{"inside", "Inside one step", "z → G, M, C → L → A_w → A^K → y",
+    FormulaCard{"inside", "Inside one step", "y = η C L⁻ᵀ A^K L⁻¹ q,  G+εI = L Lᵀ,  A_w = L⁻¹ M L⁻ᵀ",
                 "The token's key is added to the sums; their Cholesky factor whitens the operator, which acts K times "
                 "before the answer is read. Of Gated KalmaNet the iterates, of Sessa one line of the substitution.",
                 "Echo, eqs. 4 to 7; Gated KalmaNet 4.1; Sessa 3.2", nullptr},

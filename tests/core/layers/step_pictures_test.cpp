@@ -20,10 +20,10 @@ struct WalkedLayer {
         arena(*backend),
         tape(*backend, arena),
         layer(kind.make(small_layer_config(kind, width), ParameterScope(store, "layer"))),
+        state(layer->make_state(*backend, DType::f64, 1)),
         read(tape, *backend) {
     store.allocate_values(*backend, DType::f64);
     store.initialise(5);
-    LayerState state = layer->make_state(*backend, DType::f64, 1);
     Random random(3);
     for (int t = 0; t < tokens; ++t) {
       std::vector<double> x;
@@ -48,6 +48,7 @@ struct WalkedLayer {
   Arena arena;
   Tape tape;
   std::unique_ptr<Layer> layer;
+  LayerState state;  // captures point into it
   CaptureReader read;
 };
 
