@@ -54,27 +54,43 @@ class HeatPainter {
     return {cell(std::floor(range.low + 0.5)), cell(std::ceil(range.high + 0.5))};
   }
 
-  /// Into every cell, or into none where one of them is too wide.
+  /// Into every cell, somewhat smaller where one of them is wide, or into none.
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
-    const double size = p_.m.small, width = p_.layout.x.to_canvas(1) - p_.layout.x.to_canvas(0),
+    constexpr double least = 0.7;  // of the size of ticks
+    const double width = p_.layout.x.to_canvas(1) - p_.layout.x.to_canvas(0),
                  height = std::abs(p_.layout.y.to_canvas(1) - p_.layout.y.to_canvas(0));
+    double largest = 0;
+    for (const double value : map_.cells.span())
+      largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0.0);
+    const double unit =
+        largest > 0 ? std::pow(10.0, std::floor(std::log10(largest)) - 1) : 1;  // two digits of the largest
     std::vector<std::string> texts;
+    double widest = 0;
     for (int row = first_row; row < last_row; ++row) {
-      for (int col = first_col; col < last_col; ++col)
-        texts.push_back(number_text(map_.cells[static_cast<std::size_t>(row) * map_.cols + col], 2));
+      for (int col = first_col; col < last_col; ++col) {
+        const double value = map_.cells[static_cast<std::size_t>(row) * map_.cols + col];
+        texts.push_back(number_text(std::round(value / unit) * unit, 2));
+        widest = std::max(widest, p_.width(texts.back(), p_.m.small));
+      }
     }
-    const bool fit = height >= 1.4 * size && std::ranges::all_of(texts, [&](const std::string& text) {
-                       return p_.width(text, size) <= 0.9 * width;
-                     });
-    if (!fit) return;
+    const double size = p_.m.small * std::min(1.0, 0.9 * width / widest);
+    if (size < least * p_.m.small || height < 1.4 * size) return;
     auto text = texts.begin();
     for (int row = first_row; row < last_row; ++row) {
       for (int col = first_col; col < last_col; ++col, ++text) {
         const Point baseline{p_.layout.x.to_canvas(col),
                              p_.layout.y.to_canvas(row) + (ascent_of_font - descent_of_font) * size / 2};
-        p_.text(baseline, *text, p_.theme.text, size, Anchor::middle);
+        p_.text(baseline, *text, ink_over(block_color(row, row + 1, col, col + 1)), size, Anchor::middle);
       }
     }
+  }
+
+  /// The theme's ink or its ground, whichever stands out more.
+  Color ink_over(const Color& cell) const {
+    const auto lightness = [](const Color& c) { return 0.299 * c.r + 0.587 * c.g + 0.114 * c.b; };
+    const auto distance = [&](const Color& ink) { return std::abs(lightness(ink) - lightness(cell)); };
+    const bool is_blank = cell.a == 0;
+    return is_blank || distance(p_.theme.text) >= distance(p_.theme.ground) ? p_.theme.text : p_.theme.ground;
   }
 
   Color block_color(int first_row, int last_row, int first_col, int last_col) const {

@@ -46,17 +46,17 @@ TEST(RenderFigure, NumbersStandInAllCellsOrInNone) {
   map.name = "G";
   map.rows = 1;
   map.cols = 8;
-  map.cells = std::vector<double>{0.123, 2, -3, 1, 1, 1, 1, 0.456};
+  map.cells = std::vector<double>{0.123, 2, -3.3, 1, 1, 1, 1, 0.456};
   map.shows_numbers = true;
   Figure figure;
   figure.series.emplace_back(map);
   const auto shown = [&](double width) {
     RecordingCanvas canvas;
     render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, width, 300}, canvas);
-    return std::pair{canvas.shows("0.12"), canvas.shows("0.46")};
+    return std::pair{canvas.shows("0.1"), canvas.shows("0.5")};
   };
   EXPECT_EQ(shown(400), std::pair(true, true));
-  EXPECT_EQ(shown(160), std::pair(false, false)) << "the widest has no room";
+  EXPECT_EQ(shown(90), std::pair(false, false)) << "the widest has no room";
 }
 
 TEST(RenderFigure, TickLabelsDoNotTouch) {
