@@ -12,10 +12,10 @@
 #include <string_view>
 
 #include "app/cli/examples.h"
-#include "app/cli/shell_texts.h"
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/lessons/lesson_options.h"
+#include "app/shell/shell_texts.h"
 #include "app/window/window.h"
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/recipe_text.h"

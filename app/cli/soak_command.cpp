@@ -2,14 +2,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/engine/session/session.h"
+#include "core/backend/host_memory.h"
 #include "core/engine/session/soak.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
@@ -21,15 +20,6 @@ namespace {
 
 constexpr double longest_interval = 60;  // seconds between samples
 constexpr int fewest_intervals = 5;
-
-/// Resident memory of this program, from the kernel's own account; 0 where there is none.
-std::int64_t resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmRSS:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
-  }
-  return 0;
-}
 
 /// The least of some readings: what is being copied just now, a state to keep for example, is no growth.
 std::int64_t settled_bytes() {
@@ -69,13 +59,10 @@ nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Out
   using Clock = std::chrono::steady_clock;
   Recipe recipe = starting_run(options.start, common, "tiny").recipe;
   recipe.training.steps = endless_steps;
-  // Made once before, so that a missing GPU is told as every command tells it.
-  const bool is_on_gpu = make_backend(common.device, common.threads)->name() == "cuda";
-  SessionOptions session_options;
-  session_options.device = common.device;
-  session_options.threads = common.threads;
+  const SessionOptions started = session_options(common);
+  const bool is_on_gpu = started.device == "cuda";
   const Interruption interruption;
-  Session session(to_json(recipe).dump(), session_options);
+  Session session(to_json(recipe).dump(), started);
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const double interval = std::min(longest_interval, options.seconds / fewest_intervals);

@@ -70,6 +70,13 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   return moment;
 }
 
+SessionOptions session_options(const CommonOptions& common) {
+  SessionOptions options;
+  options.device = make_backend(common.device, common.threads)->name();
+  options.threads = common.threads;
+  return options;
+}
+
 void take_data(nlohmann::json& task, const std::string& file) {
   constexpr std::size_t largest_data = std::size_t{256} << 20;
   const std::string kind = task.is_object() ? task.value("kind", nlohmann::json()).dump() : task.dump();

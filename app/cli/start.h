@@ -1,6 +1,7 @@
 // Turns --preset, --recipe, --resume, --set, --seed and --steps into the moment a command starts from.
 #pragma once
 #include "app/cli/command_line.h"
+#include "core/engine/session/session.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/atomic_file.h"
 
@@ -8,6 +9,10 @@ namespace afterglow {
 
 /// `fallback` is the preset when nothing is named.
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
+
+/// A session on --device with --threads, its device chosen already ("cpu" or "cuda"): a missing GPU is told here, as
+/// every command tells it.
+SessionOptions session_options(const CommonOptions& common);
 
 /// What --data says of a task: where the file lies, and the hash by which it is known again wherever it lies then.
 /// Throws Error(usage) for a task that reads no file.

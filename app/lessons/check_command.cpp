@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
+#include "app/cli/start.h"
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
 #include "app/window/window.h"
@@ -17,14 +18,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int steps_of_a_preset = 20;  // trained before its numbers are listed
-
-SessionOptions session_options(const CommonOptions& common) {
-  SessionOptions options;
-  options.device = common.device;
-  options.threads = common.threads;
-  make_backend(common.device, common.threads);  // a missing GPU is told as every command tells it
-  return options;
-}
 
 std::string text_of(const Verdict& verdict, const LessonLine& line) { return line.place + ": " + verdict.why; }
 

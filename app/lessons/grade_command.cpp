@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
+#include "app/cli/start.h"
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
 #include "core/engine/recipe/lesson_lines.h"
@@ -46,9 +47,7 @@ bool looks_back(const LessonStep& step) {
 json grade(const GradeOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   const Recipe recipe = at_its_moment(open_saved_run(options.recipe).recipe);
-  SessionOptions session;
-  session.device = common.device;
-  session.threads = common.threads;
+  const SessionOptions session = session_options(common);
   LessonRunner runner(open_lesson(options.lesson), session, [] { Interruption::check("before all goals were held"); });
   const std::size_t changes = changes_in(recipe);
   json goals = json::array();

@@ -264,9 +264,7 @@ json handout(const HandoutOptions& options, const CommonOptions& common, Output&
   if (!options.pdf.empty() && !has_page_writer()) pdf_document(Paper::page, "", {});  // tells what is missing
   Lesson lesson = open_lesson(options.lesson);
   require_known_panels(lesson, workspace_names());
-  SessionOptions session;
-  session.device = common.device;
-  session.threads = common.threads;
+  const SessionOptions session = session_options(common);
   LessonRunner runner(std::move(lesson), session, [] { Interruption::check("before the handout was written"); });
   const std::vector<PrintedStep> steps = printed_steps(runner, output);
   json files = json::array();

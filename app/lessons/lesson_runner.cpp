@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "app/lessons/look_commands.h"
+#include "core/backend/host_memory.h"
 #include "core/engine/recipe/lesson_lines.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
@@ -48,15 +48,6 @@ std::set<std::string> names_at(const Lesson& lesson, const std::string& at) {
     }
   }
   return names;
-}
-
-/// Resident memory of this program; 0 where the system does not tell.
-std::int64_t memory_now() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stoll(line.substr(6)) * 1024;
-  }
-  return 0;
 }
 
 template <class Work>
@@ -108,7 +99,7 @@ LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::fu
 }
 
 void LessonRunner::send(const Command& command) {
-  if (command.name == "speed") return;  // nobody watches
+  if (command.name == "speed") return;  // without a window all goes as fast as it can
   if (find_command(command.name)->target == CommandTarget::engine) return worker_.apply(command);
   const json value = json::parse(command.value);
   std::vector<Command> following;
@@ -191,7 +182,7 @@ LessonStepResult LessonRunner::run_step(std::size_t index) {
   keep_moment(std::to_string(index + 1));
   result.at = worker_.run().step();
   result.checksum = worker_.run().trainer().checksum();
-  result.resident_bytes = memory_now();
+  result.resident_bytes = resident_bytes();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return result;
 }

@@ -183,7 +183,7 @@ void WindowLoop::send_to_engine(Command command) {
   source_.send(std::move(command));
 }
 
-/// An exhibition goes back to the start of its lesson when nobody has touched it for a while.
+/// An exhibition goes back to the start of its lesson when keys and mouse have rested for a while.
 double WindowLoop::returns_at() const {
   const bool returns = page_.is_locked && page_.lesson.lesson && is_touched_;
   return returns ? last_input_ + quiet_before_return : std::numeric_limits<double>::infinity();

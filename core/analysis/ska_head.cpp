@@ -50,4 +50,13 @@ SkaOperators ska_operators(const SkaHead& head) {
   return result;
 }
 
+SkaReading ska_reading(const SkaHead& head, const SkaOperators& operators, std::span<const double> query) {
+  const int r = head.rank;
+  const View A(operators.A.data(), r, r), F(operators.readout.data(), head.value_width, r), L(operators.L.data(), r, r);
+  RowMajor filter = RowMajor::Identity(r, r);
+  for (int k = 0; k < head.power; ++k) filter = A * filter;
+  const Eigen::Map<const Eigen::VectorXd> q(query.data(), r);
+  return {stored(filter), stored(head.eta * (F * (filter * L.triangularView<Eigen::Lower>().solve(q))))};
+}
+
 }  // namespace afterglow

@@ -32,4 +32,12 @@ struct SkaOperators {
 };
 SkaOperators ska_operators(const SkaHead& head);
 
+/// How a query is answered (Echo eqs. 5 to 7).
+struct SkaReading {
+  std::vector<double> filter;  ///< A^K [r*r]
+  std::vector<double> y;       ///< [P] = eta F A^K (L^-1 q)
+};
+/// `operators` are those of `head`, not empty; `query` is [r] and normalised as the keys are.
+SkaReading ska_reading(const SkaHead& head, const SkaOperators& operators, std::span<const double> query);
+
 }  // namespace afterglow

@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t smallest_looked_at = std::uint64_t{32} << 20;
+constexpr std::uint64_t kibi = 1024;  // the unit of /proc
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 /// The number behind `key` in a file of lines "key number"; with an empty key the first number.
@@ -38,7 +39,6 @@ void lower(HostMemory& memory, std::uint64_t free, const char* limit) {
 }
 
 std::uint64_t free_of_machine() {
-  constexpr std::uint64_t kibi = 1024;
   const auto available = number_in("/proc/meminfo", "MemAvailable:"), swap = number_in("/proc/meminfo", "SwapFree:");
   return available ? (*available + swap.value_or(0)) * kibi : unlimited;
 }
@@ -80,6 +80,10 @@ HostMemory free_host_memory() {
   lower(memory, free_of_groups(), "in its control group");
   lower(memory, free_of_process(), "under its limit (ulimit -v)");
   return memory;
+}
+
+std::int64_t resident_bytes() {
+  return static_cast<std::int64_t>(number_in("/proc/self/status", "VmRSS:").value_or(0) * kibi);
 }
 
 void require_host_memory(std::uint64_t bytes) {

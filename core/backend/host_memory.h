@@ -14,6 +14,9 @@ struct HostMemory {
 /// The least of what the machine has free, and what the limits of control groups and of the process leave.
 HostMemory free_host_memory();
 
+/// Resident memory of this program, from the kernel's own account; 0 where there is none.
+std::int64_t resident_bytes();
+
 /// Throws Error(out_of_memory) with both numbers where less than `bytes` is free. Small requests are not looked at.
 void require_host_memory(std::uint64_t bytes);
 

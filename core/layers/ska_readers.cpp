@@ -98,38 +98,6 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
   return 0;
 }
 
-std::vector<double> times(std::span<const double> A, std::span<const double> x) {
-  std::vector<double> y(A.size() / x.size(), 0.0);
-  for (std::size_t i = 0; i < A.size(); ++i) y[i / x.size()] += A[i] * x[i % x.size()];
-  return y;
-}
-
-/// A^K, row-major.
-std::vector<double> matrix_power(std::span<const double> A, std::size_t n, int power) {
-  std::vector<double> result(n * n, 0.0);
-  for (std::size_t i = 0; i < n; ++i) result[i * n + i] = 1;
-  for (int k = 0; k < power; ++k) {
-    std::vector<double> next(n * n, 0.0);
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t l = 0; l < n; ++l) {
-        for (std::size_t j = 0; j < n; ++j) next[i * n + j] += A[i * n + l] * result[l * n + j];
-      }
-    }
-    result = std::move(next);
-  }
-  return result;
-}
-
-/// x with L x = b.
-std::vector<double> solved_below(std::span<const double> L, std::vector<double> b) {
-  const std::size_t n = b.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < i; ++j) b[i] -= L[i * n + j] * b[j];
-    b[i] /= L[i * n + i];
-  }
-  return b;
-}
-
 /// From the key to the answer (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
 std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   const Ska& ska = layer.as<Ska>();
@@ -155,9 +123,7 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   std::vector<double> z = layer.row("keys", 0, head), q = layer.row("queries", 0, head);
   for (double& value : z) value /= m[0];
   for (double& value : q) value /= m[0];
-  const std::vector<double> filter = matrix_power(operators.A, rank, of.power);
-  std::vector<double> y = times(operators.readout, times(filter, solved_below(operators.L, q)));
-  for (double& value : y) value *= of.eta;
+  const SkaReading reading = ska_reading(of, operators, q);
   const int r = of.rank;
   return {step_picture("z", "the key of this token, normalised", z),
           step_picture("G", "Σ z zᵀ: which keys were seen", G, r),
@@ -165,8 +131,8 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
           step_picture("C", "Σ v zᵀ: which value belongs to which key", C, r),
           step_picture("L", "G + εI = L Lᵀ", operators.L, r),
           step_picture("A_w", "L⁻¹ M L⁻ᵀ: the whitened operator", operators.A_w, r),
-          step_picture("A^K", "A = γ A_w / max(σ, 1), K = " + std::to_string(of.power) + " times", filter, r),
-          step_picture("y", "η C L⁻ᵀ A^K L⁻¹ q: the answer", y)};
+          step_picture("A^K", "A = γ A_w / max(σ, 1), K = " + std::to_string(of.power) + " times", reading.filter, r),
+          step_picture("y", "η C L⁻ᵀ A^K L⁻¹ q: the answer", reading.y)};
 }
 
 }  // namespace

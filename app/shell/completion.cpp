@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "app/cli/shell_texts.h"
+#include "app/shell/shell_texts.h"
 #include "core/io/error.h"
 
 namespace afterglow {

@@ -1,14 +1,14 @@
 // The page for `man`, in the language of its macros.
 #include <sstream>
 
-#include "app/cli/shell_texts.h"
+#include "app/shell/shell_texts.h"
 
 namespace afterglow {
 
 namespace {
 
 /// A dot or quote at the start of a line would be an order, a backslash anywhere, and a plain "-" becomes a hyphen that
-/// nobody can copy.
+/// cannot be copied into a shell.
 std::string roff(const std::string& text) {
   std::string line;
   bool is_start = true;
