@@ -241,6 +241,7 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
   app.add_option("--theme", window.theme, "dark, light or projector")
       ->check(CLI::IsMember({"dark", "light", "projector"}));
   app.add_flag("--lock", window.is_locked, "Without controls, for a class: keys and mouse look and change nothing");
+  app.add_flag("--presenter", window.has_presenter, "A second window with the notes of the lesson");
   app.add_flag("--portable", window.is_portable,
                "Keep the settings in a folder beside the program, as where a file `portable` lies there");
   app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
