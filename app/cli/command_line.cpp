@@ -167,7 +167,9 @@ void add_forward(CLI::App& app, ForwardOptions& options) {
 void add_export(CLI::App& app, ExportOptions& options) {
   CLI::App* command = add_command(app, "export", "Write a model's weights for other programs", export_examples);
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
-  command->add_option("--format", options.format, "transformers, fla (flash-linear-attention) or npz (NumPy)")
+  command
+      ->add_option("--format", options.format,
+                   "transformers, fla (flash-linear-attention), sessa, spectral_memory or npz (NumPy)")
       ->required()
       ->check(CLI::IsMember(export_formats()));
   command->add_option("--out", options.out, "Folder to write into")->required();

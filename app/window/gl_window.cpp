@@ -43,8 +43,6 @@ std::string name_of_key(int key, int scancode) {
   return name;
 }
 
-constexpr const char* shader_version = "#version 330 core";
-
 std::string last_problem;
 void keep_problem(int, const char* text) { last_problem = text; }
 

@@ -15,7 +15,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr const char* shader_version = "#version 330 core";
 constexpr int usual_width = 760, usual_height = 480;
 
 struct Place {

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-const char* const where = "the command's value";
+const char* const the_moment = "the command's value";
 constexpr std::int64_t most_steps = 1'000'000'000;
 
 void move_token(CommandContext& context, std::int64_t by) {
@@ -83,12 +83,12 @@ bool leave_picture(CommandContext& context) {
 void go_to_token(CommandContext& context, const json& value) {
   constexpr std::int64_t most = 1 << 24;
   const int now = selected_token(*context.observation, context.page.selection);
-  move_token(context,
-             get_integer(value, "to", now, 0, most, where) - now + get_integer(value, "by", 0, -most, most, where));
+  move_token(context, get_integer(value, "to", now, 0, most, the_moment) - now +
+                          get_integer(value, "by", 0, -most, most, the_moment));
 }
 
 void go_left(CommandContext& context, const json& value) {
-  const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, where);
+  const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, the_moment);
   if (const Pictures pictures = pictures_looked_at(context); pictures.count > 0)
     return move_picture(context, pictures, -count);
   if (moves_tokens(context)) return move_token(context, -count);
@@ -97,7 +97,7 @@ void go_left(CommandContext& context, const json& value) {
 }
 
 void go_right(CommandContext& context, const json& value) {
-  const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, where);
+  const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, the_moment);
   if (const Pictures pictures = pictures_looked_at(context); pictures.count > 0)
     return move_picture(context, pictures, count);
   if (moves_tokens(context)) return move_token(context, count);
@@ -131,7 +131,7 @@ void go_to_end(CommandContext& context, const json&) {
 void play(CommandContext& context, const json& value) {
   constexpr int fastest = 64;
   int& speed = context.page.shuttle;
-  const auto direction = static_cast<int>(get_integer(value, "direction", 0, -1, 1, where));
+  const auto direction = static_cast<int>(get_integer(value, "direction", 0, -1, 1, the_moment));
   speed = direction == 0 ? 0 : direction * speed > 0 ? std::clamp(2 * speed, -fastest, fastest) : direction;
   const bool is_of_tokens = moves_tokens(context);
   if (speed < 0) return go_left(context, {{"count", -speed}});

@@ -26,6 +26,14 @@ program=$root/bin/afterglow
 "$program" --version | grep -q '^afterglow [0-9]' || fail "it does not start from $root"
 "$program" train --recipe "$root/share/afterglow/presets/tiny.json" --until 1 --no-figures --device cpu --quiet --out out >/dev/null
 [ -s out/tiny_seed7_step1.safetensors ] || fail "an installed preset does not train"
+# The CUDA plugin lies where it is looked for; the program itself needs nothing of NVIDIA's.
+! ldd "$program" | grep -E 'lib(cuda|cublas|cusolver)' || fail "the program needs libraries of NVIDIA's to start"
+if [ -e "$build/lib/afterglow/libafterglow-cuda.so" ]; then
+  plugin=$root/lib/afterglow/libafterglow-cuda.so
+  [ -s "$plugin" ] || fail "the CUDA plugin is not installed"
+  ! readelf --dynamic "$plugin" | grep -E 'R(UN)?PATH' || fail "the CUDA plugin looks for libraries where it was built"
+  [ "$(nm --dynamic --defined-only "$plugin" | grep -c ' T ')" = 2 ] || fail "the CUDA plugin exports more than its two functions"
+fi
 # Named by the files of desktop and shell is what is installed.
 grep -q '^Exec=afterglow ' "$root/share/applications/afterglow.desktop" || fail "the desktop entry starts something else"
 bash -n "$root/share/bash-completion/completions/afterglow"
