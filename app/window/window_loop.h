@@ -38,6 +38,7 @@ class WindowLoop {
   double shortest_frame() const;
   void save_film();
   void follow_film();
+  void tell_problems(double since) const;
 
   WindowOptions options_;
   ObservationSource& source_;
