@@ -277,16 +277,16 @@ void WindowLoop::follow_status() {
   }
 }
 
-/// Pictures are written beside the window's work, which waits for nothing.
+/// Pictures are written beside the window's work, which waits for nothing; where no thread is granted, in its place.
 void WindowLoop::save_film() {
   if (film_.is_on()) {
     if (written_film_.valid()) return;
-    written_film_ =
-        std::async(std::launch::async, [frames = film_.frames(window_time()), folder = actions_.export_folder] {
-          const std::string written = write_film(frames, std::filesystem::path(folder) / "film").string();
-          return "The last ten seconds lie in " + written + ", five pictures a second: " + "ffmpeg -framerate 5 -i " +
-                 written + "/%03d.png film.mp4 makes a film of them.";
-        });
+    written_film_ = std::async(std::launch::async | std::launch::deferred, [frames = film_.frames(window_time()),
+                                                                            folder = actions_.export_folder] {
+      const std::string written = write_film(frames, std::filesystem::path(folder) / "film").string();
+      return "The last ten seconds lie in " + written + ", five pictures a second: " + "ffmpeg -framerate 5 -i " +
+             written + "/%03d.png film.mp4 makes a film of them.";
+    });
   }
   add_note(page_, Severity::info,
            film_.is_on() ? "Saving the last ten seconds." : "From now on the last ten seconds are kept; F9 saves them.",
@@ -296,11 +296,19 @@ void WindowLoop::save_film() {
 
 void WindowLoop::follow_film() {
   if (!film_.is_on() && (page_.lesson.lesson || page_.theme == "projector")) film_.keep(true);
-  if (!written_film_.valid() || written_film_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  if (!written_film_.valid() || written_film_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
   try {
     add_note(page_, Severity::info, written_film_.get(), window_time());
   } catch (const Error& error) {
     add_note(page_, Severity::warning, error.what(), window_time());
+  }
+}
+
+/// The notes of a script may be on screen for a moment only: what went wrong since then is told where it was started.
+void WindowLoop::tell_problems(double since) const {
+  for (const Note& note : page_.notes) {
+    if (note.severity != Severity::info && note.born >= since)
+      std::fprintf(stderr, "afterglow: %s\n", terminal_text(note.text).c_str());
   }
 }
 
@@ -337,6 +345,7 @@ void WindowLoop::draw() {
   follow_film();
   give_all();
   follow_status();
+  if (!options_.script.empty()) tell_problems(start);
   is_opened ? history_.accept(page_) : history_.watch(page_, ImGui::IsAnyMouseDown(), start);
   ++frames_;
   if (frames_owed_ > 0) --frames_owed_;

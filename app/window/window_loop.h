@@ -41,6 +41,7 @@ class WindowLoop {
   void follow_status();
   void save_film();
   void follow_film();
+  void tell_problems(double since) const;
 
   WindowOptions options_;
   ObservationSource& source_;
