@@ -559,7 +559,9 @@ void full_screen(CommandContext& context, const json&) { context.actions.toggle_
 void screenshot(CommandContext& context, const json& value) {
   context.actions.save_picture(word(value, "path", "window.png"));
 }
-void film(CommandContext& context, const json&) { context.actions.save_film(); }
+void film(CommandContext& context, const json& value) {
+  context.actions.save_film(film_form_of(word(value, "as", "film")));
+}
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
 

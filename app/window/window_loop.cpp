@@ -2,7 +2,9 @@
 // training.
 #include "app/window/window_loop.h"
 
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -33,6 +35,7 @@ constexpr double touched_poll_interval = 1.0 / 250;  ///< while the user drags, 
 constexpr double touched_time = 0.5;                 ///< seconds after input that count as such
 constexpr int frames_after_input = 3;
 constexpr double quiet_before_return = 60;  ///< seconds; of a lesson that is locked
+constexpr int film_niceness = 10;
 
 /// Processor seconds of this thread, which also draws when OpenGL is software.
 double processor_time() {
@@ -89,7 +92,10 @@ WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
                                       : read_settings(settings_path(options.is_portable), warnings_)),
       keeps_settings_(!is_automatic(options)),
       window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
-      observation_(source.observe()) {
+      observation_(source.observe()),
+      film_(processors()) {
+  // Where the graphics card draws, a picture costs the processor a few milliseconds: F9 then finds ten seconds at once.
+  film_.keep(!window_.is_software() && keeps_settings_);
   if (!options.script.empty()) script_ = Script(options.script);
   start_page();
 }
@@ -109,7 +115,7 @@ void WindowLoop::start_page() {
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
-  actions_.save_film = [this] { save_film(); };
+  actions_.save_film = [this](FilmForm form) { save_film(form); };
   actions_.close = [this] { window_.close(); };
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   actions_.copy_picture = [](const std::string& png) { copy_picture(png); };
@@ -231,21 +237,29 @@ void WindowLoop::give_all() {
   }
 }
 
-/// Pictures are written beside the window's work, which waits for nothing.
-void WindowLoop::save_film() {
+/// Films are made beside the window's work, which waits for nothing, and give way to training.
+void WindowLoop::save_film(FilmForm form) {
   if (film_.is_on()) {
     if (written_film_.valid()) return;
     written_film_ =
-        std::async(std::launch::async, [frames = film_.frames(window_time()), folder = actions_.export_folder] {
-          const std::string written = write_film(frames, std::filesystem::path(folder) / "film").string();
-          return "The last ten seconds lie in " + written + ", five pictures a second: " + "ffmpeg -framerate 5 -i " +
-                 written + "/%03d.png film.mp4 makes a film of them.";
+        std::async(std::launch::async, [frames = film_.frames(window_time()), folder = actions_.export_folder, form] {
+          setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), film_niceness);
+          return write_film(frames, folder, form);
         });
   }
   add_note(page_, Severity::info,
            film_.is_on() ? "Saving the last ten seconds." : "From now on the last ten seconds are kept; F9 saves them.",
            window_time());
   film_.keep(true);
+}
+
+/// Takes a picture of the frame that has been drawn, where the film wants one.
+void WindowLoop::film_frame(double start) {
+  if (!film_.wants(start) || window_.pixel_width() <= 0 || window_.pixel_height() <= 0) return;
+  finish_drawing();
+  const double begin = processor_time();
+  Pixels pixels = read_back_buffer(window_.pixel_width(), window_.pixel_height(), Film::max_width, Film::max_height);
+  film_.add(start, std::move(pixels), processor_time() - begin);
 }
 
 void WindowLoop::follow_film() {
@@ -285,8 +299,7 @@ void WindowLoop::draw() {
       if (path == options_.screenshot) lost_picture_ = problem;
     }
     pictures_.clear();
-    if (film_.wants(start))
-      film_.add(start, read_back_buffer(window_.pixel_width(), window_.pixel_height(), Film::max_width));
+    film_frame(start);
   });
   follow_film();
   give_all();

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "app/window/film.h"
+#include "app/window/film/film_files.h"
 #include "app/window/gl_window.h"
 #include "app/window/observation_source.h"
 #include "app/window/script.h"
@@ -36,7 +36,8 @@ class WindowLoop {
   double returns_at() const;
   void open_dropped(const std::string& path);
   double shortest_frame() const;
-  void save_film();
+  void save_film(FilmForm form);
+  void film_frame(double start);
   void follow_film();
 
   WindowOptions options_;
@@ -64,7 +65,7 @@ class WindowLoop {
   bool is_touched_ = false;            ///< since the lesson began
   std::vector<std::string> pictures_;  ///< to be written with the next frame
   Film film_;
-  std::future<std::string> written_film_;  ///< what is to be said when its pictures are there
+  std::future<std::string> written_film_;  ///< what is to be said when it is there
   std::string lost_picture_;               ///< why the one of --screenshot could not be written
 };
 
