@@ -9,6 +9,7 @@
 #include <set>
 
 #include "app/lessons/look_commands.h"
+#include "app/window/film/film_files.h"
 #include "core/engine/observation/probe_view.h"
 #include "core/figure/readout.h"
 #include "core/io/error.h"

@@ -11,6 +11,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "app/window/accessibility/spoken_page.h"
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
 #include "app/window/picture_clipboard.h"
@@ -36,6 +37,7 @@ constexpr double touched_time = 0.5;                 ///< seconds after input th
 constexpr int frames_after_input = 3;
 constexpr double quiet_before_return = 60;  ///< seconds; of a lesson that is locked
 constexpr int film_niceness = 10;
+constexpr double time_between_summaries = 1;  ///< seconds; for screen readers
 
 /// Processor seconds of this thread, which also draws when OpenGL is software.
 double processor_time() {
@@ -152,6 +154,7 @@ double WindowLoop::shortest_frame() const {
 /// Returns when a frame is due: after input, for a new observation, or because something asked for one.
 void WindowLoop::wait_for_reason() {
   while (!window_.wants_to_close()) {
+    accessible_.serve();
     const double now = window_time();
     if (window_.take_input()) {
       frames_owed_ = frames_after_input;
@@ -272,6 +275,20 @@ void WindowLoop::follow_film() {
   }
 }
 
+/// Tells screen readers what is shown, once a second at most, and notes as they come.
+void WindowLoop::speak(double now) {
+  if (!accessible_.is_heard()) return;
+  if (now - spoken_at_ >= time_between_summaries) {
+    accessible_.show(spoken_panels(page_, observation_, figures_));
+    spoken_at_ = now;
+  }
+  accessible_.focus(page_.focused_panel);
+  for (const Note& note : page_.notes) {
+    if (note.born > announced_) accessible_.announce(note.text);
+  }
+  if (!page_.notes.empty()) announced_ = std::max(announced_, page_.notes.back().born);
+}
+
 void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
@@ -302,6 +319,7 @@ void WindowLoop::draw() {
     film_frame(start);
   });
   follow_film();
+  speak(start);
   give_all();
   is_opened ? history_.accept(page_) : history_.watch(page_, ImGui::IsAnyMouseDown(), start);
   ++frames_;

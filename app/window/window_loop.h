@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "app/window/accessibility/accessible_window.h"
 #include "app/window/film/film_files.h"
 #include "app/window/gl_window.h"
 #include "app/window/observation_source.h"
@@ -39,6 +40,7 @@ class WindowLoop {
   void save_film(FilmForm form);
   void film_frame(double start);
   void follow_film();
+  void speak(double now);
 
   WindowOptions options_;
   ObservationSource& source_;
@@ -66,7 +68,9 @@ class WindowLoop {
   std::vector<std::string> pictures_;  ///< to be written with the next frame
   Film film_;
   std::future<std::string> written_film_;  ///< what is to be said when it is there
-  std::string lost_picture_;               ///< why the one of --screenshot could not be written
+  AccessibleWindow accessible_{"Afterglow"};
+  double spoken_at_ = -1, announced_ = -1;  ///< when summaries were made last; when the last spoken note was born
+  std::string lost_picture_;                ///< why the one of --screenshot could not be written
 };
 
 }  // namespace afterglow

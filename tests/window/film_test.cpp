@@ -231,6 +231,11 @@ TEST_F(FilmFiles, PicturesLieInAFolderOfTheirOwn) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(file("")), {}), 2) << "nothing else is left";
 }
 
+TEST_F(FilmFiles, MakeTheirFolder) {
+  write_film(pages({1}), file("Documents/films"), FilmForm::pictures);
+  EXPECT_TRUE(std::filesystem::exists(file("Documents/films/film/001.png")));
+}
+
 TEST_F(FilmFiles, AreNeverWrittenOverOthers) {
   if (!has_gif()) GTEST_SKIP() << "this build makes no GIFs";
   search_only(file("nothing"));

@@ -77,6 +77,8 @@ FilmForm film_form_of(const std::string& word) {
 
 std::string write_film(const FilmFrames& frames, const std::filesystem::path& folder, FilmForm form) {
   if (frames.empty()) throw Error(ExitCode::failure, "there is no picture to be saved yet");
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);  // where it cannot be, writing says so
   std::string said;
   const bool as_pictures = form == FilmForm::pictures || !has_gif();
   if (as_pictures) {
