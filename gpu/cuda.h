@@ -1,5 +1,5 @@
-// The door to the CUDA back end. It is the same in builds without the CUDA toolkit, where every answer is "none" with
-// the reason, so that nothing above needs to know how it was built.
+// The door to the CUDA back end, which is a plugin (gpu/plugin): where it, the driver or a library is missing, every
+// answer is "none" with the reason, so that nothing above needs to know what is installed.
 #pragma once
 #include <complex>
 #include <cstddef>
@@ -25,16 +25,11 @@ struct CudaSystem {
   std::string why_none;         ///< a sentence when `devices` is empty
 };
 
-/// What this machine and this build offer; never throws.
+/// What this machine offers; never throws.
 CudaSystem cuda_devices();
 
-/// A back end on GPU `device`, or null with the reason in `why_not` (no toolkit, no driver, no such GPU).
+/// A back end on GPU `device`, or null with the reason in `why_not` (no driver, no plugin, no such GPU).
 std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
-
-/// Lets kernels multiply by warp groups where the GPU has them, as they do from the start, or run what other GPUs run:
-/// so that tests reach both on one GPU. For all back ends of this process, and what is queued from now on; programs
-/// captured before keep theirs. Answers whether the GPU has warp groups.
-bool cuda_use_warpgroups(bool wanted);
 
 /// Eigenvalues and vectors of a large symmetric matrix in float64 (see core/analysis/symmetric_eigen.h); false where
 /// there is no usable GPU or not enough memory on it.
@@ -45,12 +40,9 @@ bool cuda_symmetric_eigen(int n, double* matrix, double* values);
 bool cuda_general_eigenvalues(int n, const double* matrix, std::complex<double>* values);
 
 struct CudaMemory {
-  std::size_t held = 0;             ///< bytes this back end has allocated
-  std::size_t free = 0, total = 0;  ///< of the whole GPU
+  std::size_t free = 0, total = 0;  ///< bytes
 };
-/// Zeros for other back ends.
-CudaMemory cuda_memory(const Backend& backend);
-/// Of GPU `device`, counting every process on it, with nothing held; zeros where there is none.
+/// Of GPU `device`, counting every process on it; zeros where there is none.
 CudaMemory cuda_device_memory(int device);
 
 }  // namespace afterglow

@@ -193,14 +193,6 @@ bool CudaBackend::give_back_operands() {
   return any;
 }
 
-CudaMemory CudaBackend::memory() const {
-  CudaMemory memory;
-  memory.held = held_;
-  stream();
-  check_cuda(cudaMemGetInfo(&memory.free, &memory.total), "asking for free memory");
-  return memory;
-}
-
 std::string CudaBackend::name() const { return "cuda"; }
 std::string CudaBackend::description() const { return description_; }
 bool CudaBackend::supports(DType dtype) const { return dtype != DType::f64; }
@@ -314,10 +306,9 @@ CudaSystem cuda_devices() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
   if (status != cudaSuccess || count == 0) {
-    system.why_none = system.driver.empty()
-                          ? "no NVIDIA driver is installed here; install one, or use --device cpu"
-                          : std::string("the driver shows no usable GPU (") + cudaGetErrorString(status) +
-                                "); check with nvidia-smi, or use --device cpu";
+    system.why_none = system.driver.empty() ? "no NVIDIA driver answers here"
+                                            : std::string("the driver shows no usable GPU (") +
+                                                  cudaGetErrorString(status) + "); check with nvidia-smi";
     return system;
   }
   for (int index = 0; index < count; ++index) {
@@ -346,11 +337,6 @@ std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not) {
   }
   if (why_not != nullptr) *why_not = reason;
   return nullptr;
-}
-
-CudaMemory cuda_memory(const Backend& backend) {
-  const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
-  return cuda != nullptr ? cuda->memory() : CudaMemory{};
 }
 
 CudaMemory cuda_device_memory(int device) {

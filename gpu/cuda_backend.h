@@ -34,7 +34,6 @@ class CudaBackend final : public Backend {
     return true;
   }
   std::size_t held_bytes() const override { return held_; }
-  CudaMemory memory() const;
 
   std::string name() const override;
   std::string description() const override;

@@ -1,7 +1,9 @@
 # Switches CUDA on for the whole build: executables that link the CUDA back end need the language too.
 # One architecture is enough while developing, and nvcc takes its time for each: the GPU that is here, or compute
-# capability 9.0. A release names all-major.
-if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+# capability 9.0. A package is for all; the environment variable CUDAARCHS chooses fewer.
+if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS} AND NOT AFTERGLOW_NATIVE)
+  set(CMAKE_CUDA_ARCHITECTURES all-major)
+elseif(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE no_gpu OUTPUT_QUIET ERROR_QUIET)
   if(no_gpu)
     set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "CUDA architectures; all-major for a release")
@@ -11,11 +13,12 @@ if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
 endif()
 enable_language(CUDA)
 if(CMAKE_CUDA_ARCHITECTURES STREQUAL "all-major")
-  # Those of the toolkit that have what the kernels use: asynchronous copies came with 8.0.
+  # Those of the toolkit that have what the kernels use: asynchronous copies came with 8.0. Boards of 11.0 have ARM
+  # processors.
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[0-9]+0\n" known "${known}")
   string(REPLACE "\n" "" known "${known}")
-  list(FILTER known EXCLUDE REGEX "^[5-7]0$")
+  list(FILTER known EXCLUDE REGEX "^([5-7]0|110)$")
   list(TRANSFORM known APPEND "-real")
   list(POP_BACK known newest)
   string(REPLACE "-real" "" newest "${newest}")  # with its instructions for GPUs to come

@@ -1,4 +1,5 @@
-// `afterglow export MODEL --format transformers|fla|npz --out FOLDER`: a model's weights for other programs.
+// `afterglow export MODEL --format transformers|fla|sessa|spectral_memory|npz --out FOLDER`: a model's weights for
+// other programs.
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -53,8 +54,8 @@ std::vector<std::string> write_arrays(const TrainingRun& run, const ExportOption
 std::vector<std::string> write_folder(const TrainingRun& run, const CheckpointLibrary& library,
                                       const ExportOptions& options, const CommonOptions& common, Output& output) {
   const Recipe recipe = run.recipe();
-  const WrittenModel written =
-      write_model(library, recipe.model, recipe.checkpoint, run.trainer().parameters(), weights_of(run.trainer()));
+  const WrittenModel written = write_model(library, recipe.model, recipe.task, recipe.checkpoint,
+                                           run.trainer().parameters(), weights_of(run.trainer()));
   for (const std::string& note : written.notes) output.message(note);
   const std::filesystem::path weights = options.out / "model.safetensors", config = options.out / "config.json";
   require_free_name(weights, common);

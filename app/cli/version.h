@@ -4,7 +4,7 @@
 
 namespace afterglow {
 
-/// "afterglow 0.1.0 (CUDA 13.0)" or "(no CUDA)".
+/// "afterglow 0.1.0".
 std::string version_line();
 
 }  // namespace afterglow

@@ -31,6 +31,14 @@ std::string examples_text(const std::string& examples) {
   return examples.empty() ? "" : ".PP\n.nf\n" + roff(examples) + ".fi\n";
 }
 
+constexpr struct {
+  const char *name, *meaning;
+} variables[] = {
+    {"AFTERGLOW_PLUGIN_PATH", "Folders, with colons between them, in which alone the CUDA back end is looked for."},
+    {"AFTERGLOW_CPU_LEVEL",
+     "v2, v3 or v4: kernels for that generation of processors instead of the best that this one runs."},
+    {"XDG_CONFIG_HOME, XDG_STATE_HOME", "Where settings and automatic snapshots are kept."}};
+
 }  // namespace
 
 std::string manual_page(const CLI::App& app, const std::string& version) {
@@ -53,6 +61,8 @@ std::string manual_page(const CLI::App& app, const std::string& version) {
     for (const WordOption& option : command.options) page << option_text(option);
     page << examples_text(command.examples);
   }
+  page << ".SH ENVIRONMENT\n";
+  for (const auto& [name, meaning] : variables) page << ".TP\n.B " << roff(name) << "\n" << roff(meaning) << "\n";
   const std::string footer = app.get_footer();
   const std::size_t codes = footer.find("Exit codes:");
   if (codes != std::string::npos) page << ".SH EXIT STATUS\n" << roff(footer.substr(codes)) << "\n";

@@ -1,15 +1,15 @@
 # Copies the libraries that the program needs beyond those of every Linux system, each with its licence, so that
 # the program runs where none of them is installed. What belongs to the system stays the system's: the C and C++ run time,
-# and drivers (OpenGL, CUDA), which the program opens only when it needs them.
+# and drivers (OpenGL, CUDA), which the program opens only when it needs them. NVIDIA's libraries are the CUDA plugin's affair.
 set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
-file(REMOVE_RECURSE "${root}/${library_folder}")  # of an earlier installation
+file(GLOB earlier "${root}/${library_folder}/*")  # of an earlier installation
+list(FILTER earlier EXCLUDE REGEX "/libafterglow-")
+file(REMOVE_RECURSE ${earlier})
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${program_file}" RESOLVED_DEPENDENCIES_VAR found
   UNRESOLVED_DEPENDENCIES_VAR missing
-  POST_EXCLUDE_REGEXES "/lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so" "/ld-linux" "/lib(cuda|cublas|cusolver|cusparse|nvJitLink)")
+  POST_EXCLUDE_REGEXES "/lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so" "/ld-linux")
 foreach(library ${missing})
-  if(NOT library MATCHES "^lib(cuda|cublas|cusolver|cusparse|nvJitLink)")
-    message(FATAL_ERROR "${library} is not on this machine, so it cannot be packed")
-  endif()
+  message(FATAL_ERROR "${library} is not on this machine, so it cannot be packed")
 endforeach()
 foreach(library ${found})
   get_filename_component(name "${library}" NAME)

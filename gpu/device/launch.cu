@@ -1,8 +1,8 @@
 // What this GPU and the code built for it can do.
 #include <atomic>
 
-#include "gpu/cuda.h"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/warpgroup_switch.h"
 
 namespace afterglow::device {
 

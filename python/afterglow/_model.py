@@ -84,9 +84,12 @@ class Model:
             call("forward", self.path, "--tokens", asked, "--out", answered, "--device", device)
             return load_tensors(answered)["logits"]
 
-    def window(self) -> subprocess.Popen[bytes]:
-        """Opens the window on this model; the program runs beside Python until it is closed."""
-        return subprocess.Popen([program(), os.fspath(self.path)])
+    def window(self, *options: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
+        """Opens the window on this model; the program runs beside Python until it is closed.
+
+        options: further words for the program, such as "--theme", "light", or "--script" and a file of commands.
+        """
+        return subprocess.Popen([program(), os.fspath(self.path), *(os.fspath(option) for option in options)])
 
     @staticmethod
     def _plot(name: str, start: list[str], **options: Any) -> Figure:
@@ -117,14 +120,13 @@ def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
 
 
 def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> None:
-    if config is None:
-        config = getattr(model, "config", None)
-    if hasattr(config, "to_dict"):
-        config = config.to_dict()
-    if config is None:
+    given: Any = config if config is not None else getattr(model, "config", None)
+    if hasattr(given, "to_dict"):
+        given = given.to_dict()
+    if given is None:
         raise AfterglowError("weights alone do not say what model they belong to: give `config`, as its config.json", 2)
     state = model.state_dict() if hasattr(model, "state_dict") else model
-    (folder / "config.json").write_text(json.dumps(dict(config), default=str), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(dict(given), default=str), encoding="utf-8")
     save_tensors(folder / "model.safetensors", state, {"format": "pt"})
 
 
@@ -139,4 +141,4 @@ def _eigenvalues(figure: Figure) -> np.ndarray:
     data = figure.data
     here = data["series"] == "eigenvalues"
     real, imaginary = (data[name][here] for name in data if re.match(r"(Re|Im)\b", name))
-    return real + 1j * imaginary
+    return np.asarray(real + 1j * imaginary)

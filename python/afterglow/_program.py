@@ -36,7 +36,7 @@ def program() -> str:
 
 def call(*arguments: str | os.PathLike[str]) -> dict[str, Any]:
     """Runs a command and answers with its JSON object. Ctrl C reaches the program, too, which saves and ends."""
-    words = [program(), *map(os.fspath, arguments), "--json", "--quiet"]
+    words = [program(), *(os.fspath(argument) for argument in arguments), "--json", "--quiet"]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
         try:

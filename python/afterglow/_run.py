@@ -33,7 +33,7 @@ class Run(Model):
     @property
     def recipe(self) -> dict[str, Any]:
         """Configuration, seed and commands: all that the run follows from."""
-        return json.loads(Path(self.result["recipe"]).read_text("utf-8"))
+        return dict(json.loads(Path(self.result["recipe"]).read_text("utf-8")))
 
     @property
     def curves(self) -> dict[str, np.ndarray]:
@@ -64,8 +64,11 @@ def train(recipe: str | os.PathLike[str] | Mapping[str, Any] = "tiny", *, steps:
     learning_rate=1e-3, task={"bindings": 8}. Snapshot, curves and recipe go to the folder `out`, or to a temporary one
     that goes with the run.
     """
-    kept = None if out is not None else tempfile.TemporaryDirectory(prefix="afterglow_")
-    folder = Path(out if kept is None else kept.name)
+    kept: tempfile.TemporaryDirectory[str] | None = None
+    if out is None:
+        kept = tempfile.TemporaryDirectory(prefix="afterglow_")
+        out = kept.name
+    folder = Path(out)
     if isinstance(recipe, Mapping):
         folder.mkdir(parents=True, exist_ok=True)
         start = ["--recipe", os.fspath(folder / "given_recipe.json")]

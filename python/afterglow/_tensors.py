@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def load_tensors(path: str | os.PathLike[str]) -> Tensors:
     return Tensors(path)
 
 
-def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, object],
+def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any],
                  metadata: Mapping[str, str] | None = None) -> None:
     """Writes arrays, or what NumPy can make arrays of (torch tensors, lists), as a safetensors file."""
     entries: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
@@ -67,7 +68,7 @@ def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, object],
         file.writelines(blocks)
 
 
-def as_array(value: object) -> np.ndarray:
+def as_array(value: Any) -> np.ndarray:
     """An array of a type that a file can hold. Tensors of torch come from their device; bfloat16 becomes float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()

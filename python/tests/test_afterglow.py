@@ -1,5 +1,6 @@
 """The package as a person uses it: a few steps of the smallest preset, its numbers, its figure, one layer, a folder."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -110,7 +111,7 @@ def test_errors_of_the_program_keep_their_sentence_and_code() -> None:
 
 
 def test_tensors_come_back_as_they_were(tmp_path: Path) -> None:
-    tensors = {"a": np.arange(6, dtype=np.float64).reshape(2, 3), "b": np.array(3, np.int32), "c": np.zeros((0, 4), np.float16)}
+    tensors: dict[str, np.ndarray] = {"a": np.arange(6, dtype=np.float64).reshape(2, 3), "b": np.array(3, np.int32), "c": np.zeros((0, 4), np.float16)}
     afterglow.save_tensors(tmp_path / "t.safetensors", tensors, {"of": "a test"})
     read = afterglow.load_tensors(tmp_path / "t.safetensors")
     assert read.metadata == {"of": "a test"} and list(read) == list(tensors)
@@ -122,6 +123,34 @@ def test_tensors_come_back_as_they_were(tmp_path: Path) -> None:
         afterglow.load_tensors(tmp_path / "bad")
     others = pytest.importorskip("safetensors.numpy").load_file(tmp_path / "t.safetensors")
     np.testing.assert_array_equal(others["a"], tensors["a"])
+
+
+@pytest.mark.skipif(not os.environ.get("DISPLAY"), reason="no display")
+def test_the_window_opens_on_a_run_and_draws_it(run: afterglow.Run, tmp_path: Path) -> None:
+    picture, script = tmp_path / "window.png", tmp_path / "script.json"
+    commands = [{"name": "screenshot", "value": {"path": os.fspath(picture)}, "time": 3}, {"name": "quit", "value": {}, "time": 4}]
+    script.write_text(json.dumps({"commands": [{**command, "step": STEPS} for command in commands]}))
+    with run.window("--size", "900x600", "--script", script) as window:
+        assert window.wait(timeout=300) == 0
+    header = picture.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (int.from_bytes(header[16:20], "big"), int.from_bytes(header[20:24], "big")) == (900, 600)
+
+
+def test_everything_public_is_described_and_typed() -> None:
+    for name in afterglow.__all__:
+        thing = getattr(afterglow, name)
+        assert inspect.getdoc(thing), name
+        parts = [thing] if inspect.isfunction(thing) else [part for part in vars(thing).values() if inspect.isfunction(part)]
+        for part in parts:
+            if part.__name__.startswith("_"):
+                continue
+            assert inspect.getdoc(part), f"{name}.{part.__name__}"
+            signature = inspect.signature(part)
+            assert signature.return_annotation is not inspect.Signature.empty, f"{name}.{part.__name__}"
+            for parameter in list(signature.parameters.values())[0 if part is thing else 1:]:
+                assert parameter.annotation is not inspect.Parameter.empty, f"{name}.{part.__name__}: {parameter}"
+    assert (Path(afterglow.__file__).parent / "py.typed").is_file()
 
 
 def test_the_package_is_a_command_too() -> None:

@@ -42,6 +42,7 @@ TEST_F(ShellTexts, BashCompletesCommandsOptionsAndValues) {
 
 TEST_F(ShellTexts, EveryShellAndTheManualKnowEveryOption) {
   const std::string manual = run("manual").out;
+  EXPECT_THAT(manual, HasSubstr(".SH ENVIRONMENT\n.TP\n.B AFTERGLOW_PLUGIN_PATH\n"));
   const std::string zsh = run("completion zsh").out, fish = run("completion fish").out;
   for (const std::string command : {"train", "sweep", "export"}) {
     EXPECT_THAT(manual, HasSubstr(".SS " + command + "\n"));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gpu/cuda.h"
+#include "gpu/device/warpgroup_switch.h"
 
 namespace afterglow::testing {
 

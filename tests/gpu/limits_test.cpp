@@ -23,7 +23,7 @@ TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
   apply_assignment(json, "batch=1024");
   apply_assignment(json, "task.length=4096");  // a gigabyte for each channel-wide tensor, of which a block has dozens
   apply_assignment(json, "model.blocks.0.repeat=40");
-  const std::size_t before = cuda_memory(*cuda_).held;
+  const std::size_t before = cuda_->held_bytes();
   try {
     Trainer trainer(parse_recipe(json, "too large"), *cuda_);
     trainer.step();
@@ -33,7 +33,7 @@ TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
     EXPECT_THAT(error.what(), HasSubstr("the GPU has too little memory"));
     EXPECT_THAT(error.what(), HasSubstr("take a smaller batch"));
   }
-  EXPECT_EQ(cuda_memory(*cuda_).held, before) << "what was allocated until then went back";
+  EXPECT_EQ(cuda_->held_bytes(), before) << "what was allocated until then went back";
   TrainingRun small(small_recipe(), *cuda_);
   EXPECT_TRUE(small.train_step());
 }

@@ -13,12 +13,19 @@ export LD_LIBRARY_PATH='' HOME=$folder/home
 unset XDG_CONFIG_HOME XDG_DATA_HOME
 mkdir "$HOME"
 
+# has_plugin LIBRARIES: the CUDA plugin is there where it was built, and says by itself why there is no GPU.
+if [ -e "$packages/../lib/afterglow/libafterglow-cuda.so" ]; then built_plugin=yes; else built_plugin=no; fi
+has_plugin() {
+  [ $built_plugin = no ] || [ -s "$1/libafterglow-cuda.so" ] || fail "no CUDA plugin in $1"
+}
+
 # starts PROGRAM: it finds its libraries, names itself, trains, and draws a PDF with a font of its own.
 starts() {
   local program=$1 out
   out=$(mktemp -d "$folder/out.XXXX")
   ! ldd "$program" | grep 'not found' || fail "$program lacks libraries"
   "$program" --version | grep '^afterglow [0-9]' || fail "$program does not start"
+  ! ldd "$program" | grep -E 'lib(cuda|cublas|cusolver)' || fail "$program needs libraries of NVIDIA's to start"
   "$program" info | grep -E '^  (cpu|cuda)' || fail "$program has no devices"
   "$program" train --preset tiny --until 2 --no-figures --device cpu --quiet --out "$out" >/dev/null
   "$program" plot spectrum --snapshot "$out/tiny_seed7_step2.safetensors" --svg "$out/a.svg" --pdf "$out/a.pdf" --quiet >/dev/null
@@ -50,6 +57,8 @@ for library in libc6 libstdc++6 libcairo2 libglfw3; do
 done
 [ -s "$folder/deb/usr/share/applications/afterglow.desktop" ] || fail "the .deb has no desktop entry"
 [ ! -e "$folder/deb/usr/bin/portable" ] || fail "the .deb keeps settings in /usr/bin"
+[[ $depends != *cublas* && $depends != *cuda* ]] || fail "the .deb depends on NVIDIA's libraries: $depends"
+has_plugin "$folder/deb/usr/lib/afterglow"
 starts "$folder/deb/usr/bin/afterglow"
 opens "$folder/deb/usr/bin/afterglow" "$HOME/.config/afterglow/settings.json"
 echo "deb: fine"
@@ -59,7 +68,9 @@ tar --extract --zstd --file "$(ls "$packages"/afterglow-*.tar.zst)" --directory 
 mv "$folder"/stick/afterglow-* "$folder/carried about"
 program="$folder/carried about/bin/afterglow"
 ldd "$program" | grep -q "carried about/.*libcairo" || fail "the archive takes the system's cairo"
+has_plugin "$folder/carried about/lib/afterglow"
 for library in "$folder/carried about"/lib/afterglow/*; do
+  [ "$(basename "$library")" != libafterglow-cuda.so ] || continue
   ! ldd "$library" | grep 'not found' || fail "$library lacks libraries"
 done
 starts "$program"
@@ -81,6 +92,7 @@ wheel=$(ls "$packages"/afterglow-*.whl 2>/dev/null) || { echo "no wheel was made
 python3 -m venv "$folder/python"
 "$folder/python/bin/pip" install --quiet "$wheel" pytest
 [ "$("$folder/python/bin/afterglow" --version)" = "$("$program" --version)" ] || fail "the wheel's program is another one"
+has_plugin "$(echo "$folder"/python/lib/python3*/site-packages/afterglow/lib/afterglow)"
 cd "$folder"
 "$folder/python/bin/python" -m pytest -q -p no:cacheprovider "$here/../../python/tests"
 opens "$folder/python/bin/afterglow" none

@@ -12,7 +12,7 @@ namespace {
 
 std::string probe_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
 
-constexpr std::array plots{
+constexpr std::array sequence_rows{
     PlotKind{.id = "stepper",
              .title = "Stepper",
              .about = "The recurrent state token by token, and what it answers.",
@@ -31,6 +31,7 @@ constexpr std::array plots{
              .needs = LayerTrait::ridge_systems | LayerTrait::feedback,
              .smallest = {150, 120},
              .moves_tokens = true,
+             .steps_figures = true,
              .workspace = "stepper"},
     PlotKind{.id = "token_weights",
              .title = "Token weights",
@@ -49,7 +50,7 @@ constexpr std::array plots{
              .smallest = {240, 150}},
 };
 
-constexpr std::array cards{
+constexpr std::array sequence_cards{
     FormulaCard{
         "stepper", "Recurrent state", "G = Σ z zᵀ,  M = Σ z₊ zᵀ,  C = Σ v zᵀ",
         "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets.",
@@ -137,6 +138,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily sequence_plots() { return {plots, cards}; }
+PlotFamily sequence_plots() { return {sequence_rows, sequence_cards}; }
 
 }  // namespace afterglow

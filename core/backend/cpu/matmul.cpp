@@ -110,18 +110,6 @@ void CpuBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor
   }
 }
 
-void linear_backward_by_parts(Backend& backend, const LinearBackward& projections) {
-  const auto& [dresults, weights, x, kept, dweights, dbiases, dx] = projections;
-  {
-    const SideStream beside(backend);
-    backend.linear_gradients(dresults, x, dweights, dbiases);
-  }
-  if (dresults.size() > 1) return backend.gemm_sum(dresults, weights, dx);
-  if (dx.wanted()) {
-    backend.gemm(false, false, 1.0, dresults[0], weights[0], dx.accumulate ? 1.0 : 0.0, dx.tensor);
-  }
-}
-
 void CpuBackend::linear_backward(const LinearBackward& projections) { linear_backward_by_parts(*this, projections); }
 std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
 

@@ -29,12 +29,15 @@ Recipe checkpoint_recipe(const Checkpoint& checkpoint) {
   Recipe recipe;
   recipe.name = file_name_of(checkpoint.folder_name());
   recipe.checkpoint = checkpoint.origin();
-  recipe.title =
-      checkpoint.library() + " " + recipe.checkpoint["config"].value("model_type", "model") + " · " + recipe.name;
+  const std::string type = recipe.checkpoint["config"].value("model_type", checkpoint.library());
+  recipe.title = checkpoint.library() + (type == checkpoint.library() ? "" : " " + type) + " · " + recipe.name;
   recipe.about = "A model that " + checkpoint.library() + " saved, with its weights.";
   recipe.model = checkpoint.model();
-  recipe.task = {{"kind", "ids"}, {"vocab", recipe.model["vocab"]}, {"length", 64}};
-  if (const std::filesystem::path labels = checkpoint.tokenizer(); !labels.empty() && is_utf8(labels.string()))
+  recipe.task = checkpoint.task().is_null()
+                    ? nlohmann::json{{"kind", "ids"}, {"vocab", recipe.model["vocab"]}, {"length", 64}}
+                    : checkpoint.task();
+  if (const std::filesystem::path labels = checkpoint.tokenizer();
+      checkpoint.task().is_null() && !labels.empty() && is_utf8(labels.string()))
     recipe.task["labels"] = labels.string();
   recipe.shown_step = 0;
   // Gentle: the weights are trained already.

@@ -41,6 +41,12 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
     Recipe recipe = snapshot.recipe;
     return {std::move(recipe), std::move(snapshot)};
   }
+  if (extension == ".npz")
+    throw Error(ExitCode::bad_input,
+                path.string() +
+                    ": arrays of NumPy are not opened; write them as model.safetensors into a folder with "
+                    "the model's config.json (in Python: afterglow.save_tensors(file, "
+                    "dict(numpy.load(npz))))");
   if (extension == ".json") return read_run(read_json(path), path.string());
   if (format_of(extension)) {
     const std::optional<std::string> recipe = read_recipe(path);

@@ -9,6 +9,8 @@
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/wording.h"
+#include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
 
@@ -207,11 +209,16 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   Snapshot snapshot;
   snapshot.where = path.string();
   snapshot.file = read_safetensors(path);
-  if (metadata_of(snapshot, "format") != "afterglow") {
-    throw Error(ExitCode::bad_input, snapshot.where + ": the metadata \"format\" is \"" +
-                                         metadata_of(snapshot, "format") +
-                                         "\", not \"afterglow\"; give a snapshot that Afterglow wrote, or of another "
-                                         "library's model the folder with its config.json");
+  if (const auto format = snapshot.file.metadata.find("format");
+      format == snapshot.file.metadata.end() || format->second != "afterglow") {
+    std::vector<std::string> names;
+    for (const HostTensor& tensor : snapshot.file.tensors) names.push_back(tensor.name);
+    throw Error(ExitCode::bad_input,
+                snapshot.where + ": the metadata \"format\" is " +
+                    (format == snapshot.file.metadata.end() ? "missing" : in_quotes(format->second)) +
+                    ", not \"afterglow\"; give a snapshot that Afterglow wrote, or of another library's model the "
+                    "folder with its config.json" +
+                    config_to_write(names));
   }
   snapshot.recipe = parse_recipe(metadata_of(snapshot, "afterglow.recipe"), snapshot.where + ": afterglow.recipe");
   snapshot.checksum = metadata_of(snapshot, "checksum");

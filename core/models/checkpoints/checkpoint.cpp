@@ -127,7 +127,7 @@ const TensorView* Checkpoint::find(const WeightMatch& match) const {
 void Checkpoint::untie_head() {
   const TensorView* head = folder_.find(head_tensor);
   const TensorView* embedding = find(plan_.weights.front());
-  if (!plan_.model["tie_embedding"].get<bool>() || head == nullptr || embedding == nullptr) return;
+  if (!plan_.model.value("tie_embedding", false) || head == nullptr || embedding == nullptr) return;
   if (head->type == embedding->type && std::ranges::equal(head->bytes, embedding->bytes)) return;
   plan_.model["tie_embedding"] = false;
   plan_.add_head();
@@ -139,9 +139,18 @@ void Checkpoint::note_unused() {
   std::set<std::string> used;
   for (const WeightMatch& match : plan_.weights) used.insert(match.names.begin(), match.names.end());
   used.insert(head_tensor);
+  for (const TensorNote& note : plan_.left_out) {
+    const TensorView* tensor = folder_.find(note.tensor);
+    if (tensor != nullptr && !tensor->bytes.empty()) notes_.push_back(note.text);
+    used.insert(note.tensor);
+  }
+  const auto holds_weights = [&](const std::string& name) {
+    return std::ranges::none_of(plan_.without_weights,
+                                [&](const std::string& start) { return name.starts_with(start); });
+  };
   std::vector<std::string> unused;
   for (const std::string& name : folder_.names()) {
-    if (!used.contains(name)) unused.push_back(name);
+    if (!used.contains(name) && holds_weights(name)) unused.push_back(name);
   }
   if (unused.empty()) return;
   notes_.push_back(std::to_string(unused.size()) + " tensors are not part of this model and are not read: " +
@@ -156,6 +165,10 @@ void Checkpoint::check(const ParameterStore& declared) const {
     const Parameter& parameter = parameter_of(declared, match.parameter);
     if (tensor == nullptr) {
       if (match.left_out_by != nullptr) continue;
+      if (is_one_layer())
+        throw Error(ExitCode::bad_input, where + "these are the weights of one layer without a model around it; " +
+                                             "compare it with `afterglow layer`, or name its tensors layers.0. and so "
+                                             "on and add an embedding, a norm and a head");
       throw Error(ExitCode::bad_input, where + "the tensor " + in_quotes(match.names.front()) + " is missing" +
                                            did_you_mean(match.names.front(), folder_.names()) +
                                            "; save the whole model (ForCausalLM) again");
@@ -168,6 +181,13 @@ void Checkpoint::check(const ParameterStore& declared) const {
       throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " holds " + name_of(tensor->type) +
                                            " where weights should be; save the model in float32 or bfloat16");
   }
+}
+
+bool Checkpoint::is_one_layer() const {
+  if (library_->mark == nullptr || folder_.find(library_->mark) == nullptr) return false;
+  return std::ranges::none_of(plan_.weights, [&](const WeightMatch& match) {
+    return std::ranges::find(match.names, library_->mark) != match.names.end();
+  });
 }
 
 void Checkpoint::load(ParameterStore& store) const {
@@ -201,10 +221,10 @@ Checkpoint open_origin(const json& origin) {
                                        found + ", not " + wanted + "; put those there again");
 }
 
-WrittenModel write_model(const CheckpointLibrary& library, const json& model, const json& origin,
+WrittenModel write_model(const CheckpointLibrary& library, const json& model, const json& task, const json& origin,
                          const ParameterStore& store, std::span<const float> values) {
   WrittenModel written;
-  const json described = library.config_of(model, written.notes);
+  const json described = library.config_of(model, task, written.notes);
   const bool is_at_home = origin.is_object() && origin.value("library", "") == library.name;
   if (is_at_home) written.config = origin["config"];
   for (const auto& [key, value] : described.items()) {

@@ -15,6 +15,8 @@ class Checkpoint {
 
   /// The stack of layers, as in a recipe.
   const nlohmann::json& model() const { return plan_.model; }
+  /// What the model is for, as in a recipe; null: the next token of a sequence.
+  const nlohmann::json& task() const { return plan_.task; }
   /// What a recipe keeps of it: {"path", "hash", "library", "config"}.
   nlohmann::json origin() const;
   const std::string& library() const { return library_->name; }
@@ -34,6 +36,8 @@ class Checkpoint {
   const TensorView* find(const WeightMatch& match) const;
   void untie_head();
   void note_unused();
+  /// Whether the file holds a layer's weights where a model's should be.
+  bool is_one_layer() const;
   CheckpointFolder folder_;
   const CheckpointLibrary* library_;
   ModelPlan plan_;
@@ -50,10 +54,10 @@ struct WrittenModel {
   TensorFile weights;
   std::vector<std::string> notes;
 };
-/// `model` is a recipe's stack; `origin` is what the recipe keeps of a folder, or null: then fields that do not concern
-/// the model stay as they were there. `values` is the flat buffer of the parameters. Throws Error(bad_input) that names
-/// what the library's models do not have.
-WrittenModel write_model(const CheckpointLibrary& library, const nlohmann::json& model, const nlohmann::json& origin,
-                         const ParameterStore& store, std::span<const float> values);
+/// `model` and `task` are a recipe's; `origin` is what the recipe keeps of a folder, or null: then fields that do not
+/// concern the model stay as they were there. `values` is the flat buffer of the parameters. Throws Error(bad_input)
+/// that names what the library's models do not have.
+WrittenModel write_model(const CheckpointLibrary& library, const nlohmann::json& model, const nlohmann::json& task,
+                         const nlohmann::json& origin, const ParameterStore& store, std::span<const float> values);
 
 }  // namespace afterglow

@@ -72,9 +72,11 @@ CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder))
   if (!fs::is_directory(folder_, failed)) refuse(folder_, "there is no such folder; check the name");
   if (!fs::exists(folder_ / config_file, failed)) {
     const std::string pickle = pickle_in(folder_);
+    if (pickle.empty() && fs::exists(folder_ / single_file, failed)) map(folder_ / single_file);
     refuse(folder_, std::string("there is no ") + config_file + " in this folder" +
                         (pickle.empty() ? "" : " (and " + pickle + " is a pickle, which is not opened)") +
-                        "; give one that save_pretrained of transformers or flash-linear-attention wrote");
+                        "; give one that save_pretrained of transformers or flash-linear-attention wrote" +
+                        config_to_write(names()));
   }
   config_ = read_config_json(folder_ / config_file);
   // As the libraries do: one file counts before an index.

@@ -147,7 +147,7 @@ json attn_of(const std::vector<json>& blocks) {
   return found.size() == 1 ? found.front() : json(found);
 }
 
-json config_of(const json& model, std::vector<std::string>& notes) {
+json config_of(const json& model, const json&, std::vector<std::string>& notes) {
   if (model.contains("memory")) refuse_model("with a memory of training");
   const std::vector<json> blocks = blocks_of(model);
   json own;

@@ -10,6 +10,8 @@ namespace afterglow {
 // Each stands at the end of its own file.
 CheckpointLibrary transformers_library();
 CheckpointLibrary fla_library();
+CheckpointLibrary sessa_library();
+CheckpointLibrary spectral_memory_library();
 
 using nlohmann::json;
 
@@ -76,8 +78,21 @@ json outer_config(const json& model, std::int64_t blocks) {
 }
 
 const std::vector<CheckpointLibrary>& checkpoint_libraries() {
-  static const std::vector<CheckpointLibrary> all{transformers_library(), fla_library()};
+  static const std::vector<CheckpointLibrary> all{transformers_library(), fla_library(), sessa_library(),
+                                                  spectral_memory_library()};
   return all;
+}
+
+std::string config_to_write(const std::vector<std::string>& tensors) {
+  for (const CheckpointLibrary& library : checkpoint_libraries()) {
+    const auto is_its = [&](const std::string& name) {
+      return library.mark != nullptr && name.ends_with(library.mark);
+    };
+    if (std::ranges::any_of(tensors, is_its))
+      return "; by their names the weights are those of " + library.about + ": lay a config.json beside " +
+             "model.safetensors with the sizes of " + library.needed_config;
+  }
+  return "";
 }
 
 const CheckpointLibrary& library_of(const json& config, const std::string& where) {

@@ -22,7 +22,7 @@ ModelPlan plan(const ConfigFields& config) {
   return plan;
 }
 
-json config_of(const json& model, std::vector<std::string>&) {
+json config_of(const json& model, const json&, std::vector<std::string>&) {
   const json mixer = common_mamba2_mixer(model, "transformers");
   if (!mixer.value("rmsnorm", true) || mixer.value("norm_per_group", false))
     throw Error(ExitCode::bad_input,

@@ -35,7 +35,7 @@ std::map<std::string, Texts> made_folders() {
       {"core/layers", layers},
       {"core/models", models},
       {"core/tasks", {"core/random", "core/io"}},
-      {"gpu", {"core/backend", "core/tensor", "core/random"}},
+      {"gpu", {"core/backend", "core/tensor", "core/random", "core/io"}},
       {"views", {"core/figure", "core/engine/recipe", "core/engine/observation"}},
   };
   Texts engine = below_engine;
@@ -61,11 +61,8 @@ bool is_for_everyone(const std::string& include, const std::string& folder) {
          (include == "core/io/atomic_file.h" && folder == "core/figure");
 }
 
-/// Where the platform must decide what is compiled: without the CUDA toolkit, and for every version of Dear ImGui that
-/// distributions ship.
-bool may_compile_conditionally(const std::string& path) {
-  return path == "gpu/no_cuda.cpp" || path == "views/imgui_compat.h";
-}
+/// Where the platform must decide what is compiled: for every version of Dear ImGui that distributions ship.
+bool may_compile_conditionally(const std::string& path) { return path == "views/imgui_compat.h"; }
 
 constexpr std::array<std::string_view, 9> window_and_gpu = {"imgui",    "GLFW/",  "GL/",  "cuda", "cublas",
                                                             "cusolver", "curand", "cub/", "nccl"};

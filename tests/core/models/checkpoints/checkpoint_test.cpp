@@ -133,7 +133,7 @@ TEST_P(Variations, GoBackToTheBit) {
   std::vector<float> values(static_cast<std::size_t>(opened.store.values().elements()));
   opened.backend->download(values.data(), opened.store.values());
   const auto written =
-      write_model(library, opened.checkpoint.model(), opened.checkpoint.origin(), opened.store, values);
+      write_model(library, opened.checkpoint.model(), nullptr, opened.checkpoint.origin(), opened.store, values);
   std::vector<HostTensor> got = written.weights.tensors;
   std::ranges::sort(got, {}, &HostTensor::name);
   const std::vector<HostTensor> want = model.tensors();
@@ -157,8 +157,8 @@ TEST_P(Variations, AreDescribedByTheirModelAlone) {
   Opened opened(folder.path());
   std::vector<float> values(static_cast<std::size_t>(opened.store.values().elements()));
   opened.backend->download(values.data(), opened.store.values());
-  const auto written =
-      write_model(library_of(model.config, "config"), opened.checkpoint.model(), nullptr, opened.store, values);
+  const auto written = write_model(library_of(model.config, "config"), opened.checkpoint.model(), nullptr, nullptr,
+                                   opened.store, values);
   back.write("config.json", written.config.dump());
   write_safetensors(back.path() / "model.safetensors", written.weights);
   EXPECT_LE(error_between(Opened(back.path()).logits(tokens), opened.logits(tokens)), 1e-7);
@@ -219,7 +219,7 @@ TEST(Checkpoint, AttentionInSomeLayersTurnsHalvesOfAHead) {
   std::vector<float> values(static_cast<std::size_t>(opened.store.values().elements()));
   opened.backend->download(values.data(), opened.store.values());
   const auto written =
-      write_model(library_of(model.config, ""), opened.checkpoint.model(), nullptr, opened.store, values);
+      write_model(library_of(model.config, ""), opened.checkpoint.model(), nullptr, nullptr, opened.store, values);
   for (const HostTensor& tensor : model.tensors())
     EXPECT_EQ(written.weights.find(tensor.name)->bytes, tensor.bytes) << tensor.name;
 }

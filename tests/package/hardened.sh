@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What packages check at run time is compiled in, and the memory that a defect could turn against the program is closed.
+# Argument: a build folder with AFTERGLOW_HARDENED.
+set -euo pipefail
+build=$(realpath "$1")
+fail() { printf 'failed: %s\n' "$*" >&2; exit 1; }
+
+# closed FILE: tables of the loader are read-only after the start and the stack holds no code.
+closed() {
+  local headers dynamic
+  headers=$(readelf --program-headers --wide "$1") dynamic=$(readelf --dynamic --wide "$1")
+  [[ $headers == *GNU_RELRO* ]] || fail "$1: no RELRO"
+  [[ $dynamic == *BIND_NOW* || $dynamic == *"Flags: NOW"* ]] || fail "$1: the loader binds late, so its tables stay open"
+  ! grep -E 'GNU_STACK.*RWE' <<<"$headers" || fail "$1: the stack may hold code"
+  ! grep -E 'LOAD.*RWE' <<<"$headers" || fail "$1: memory that is written to may hold code"
+}
+
+program=$build/bin/afterglow
+closed "$program"
+readelf --file-header "$program" | grep -q 'DYN' || fail "the program lies at a fixed address"
+imported=$(nm --dynamic --undefined-only "$program")
+for checked in __stack_chk_fail __memcpy_chk __snprintf_chk; do
+  [[ $imported == *"$checked"* ]] || fail "no call of $checked: it was compiled without the checks"
+done
+# The condition of std::vector's operator[], as the library's assertion prints it.
+grep --quiet --text --fixed-strings '__n < this->size()' "$program" || fail "containers of the library are not checked"
+plugin=$build/lib/afterglow/libafterglow-cuda.so
+[ ! -e "$plugin" ] || closed "$plugin"
+echo "hardened: fine"
