@@ -28,11 +28,12 @@ json lesson_of(const LessonPane& pane) {
 
 }  // namespace
 
-std::string status_of(const PageState& page, const Observation& now) {
+std::string status_of(const PageState& page, const Observation& now, bool is_settled) {
   const json recipe = json::parse(now.recipe, nullptr, false);
   const json status = {{"lesson", lesson_of(page.lesson)},
                        {"run",
-                        {{"step", now.step},
+                        {{"settled", is_settled},
+                         {"step", now.step},
                          {"running", now.running},
                          {"checksum", now.checksum},
                          {"checksum_step", now.checksum_step},

@@ -14,6 +14,7 @@
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/session/session.h"
 #include "core/io/error.h"
+#include "tests/core/figure/recording_canvas.h"
 #include "tests/support/folders.h"
 #include "tests/views/drawing/null_window.h"
 #include "tests/window/virtual_display.h"
@@ -227,6 +228,9 @@ TEST_F(LessonWindow, QuestionsChoicesAndGoalsAreSetAsFormulas) {
   EXPECT_EQ(words, (std::vector<std::string>{"What", "is", ",", "with", "?"}));
   EXPECT_FALSE(phrase.tokens[3].follows_space) << "a comma stands at its formula";
   EXPECT_EQ(lesson_phrase("costs 3 $", FontFace::regular).tokens.size(), 3u) << "a single sign is a sign";
+  const RecordingCanvas canvas;
+  const TextFlow choice = flow_text(lesson_phrase("$K = 0$", FontFace::regular).tokens, 600, 20, canvas);
+  EXPECT_EQ(choice.tokens.front().place.x, 0) << "a choice stands behind its number, not in the middle";
 }
 
 TEST_F(LessonWindow, ANumberIsDraggedWithTheMouse) {

@@ -90,7 +90,7 @@ class Window:
 
 def is_at_rest(status):
     run = status["run"]
-    return not run["running"] and run["checksum_step"] == run["step"]
+    return run["settled"] and not run["running"] and run["checksum_step"] == run["step"]
 
 
 def comes_to_question(status):
