@@ -17,6 +17,7 @@ json lesson_of(const LessonPane& pane) {
   return {{"name", pane.lesson->name},
           {"step", pane.step + 1},
           {"steps", pane.lesson->steps.size()},
+          {"begun", pane.begun},
           {"done", pane.deed >= plan.deeds.size()},
           {"asks", pane.asks},
           {"choices", plan.question ? plan.question->choices.size() : 0},
