@@ -158,6 +158,17 @@ TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew
   EXPECT_EQ(pane().step, 0u);
 }
 
+TEST_F(LessonWindow, PanelsTurnTheirPageWithoutTheLesson) {
+  open();
+  comes([&] { return pane().asks; });
+  page().panel_pages = 2;
+  give({"page", R"({"by": 1, "of": "panels"})"});
+  EXPECT_EQ(pane().step, 0u);
+  EXPECT_EQ(page().panel_page, 1);
+  give({"page", R"({"by": 1})"});
+  EXPECT_EQ(pane().step, 1u);
+}
+
 TEST_F(LessonWindow, ShowsOnlyTheControlsThatItLists) {
   EXPECT_TRUE(shows_control(page(), "palette"));
   open();
