@@ -243,10 +243,16 @@ std::string step_html(const PrintedStep& printed, std::size_t number) {
     if (line.word == LessonWord::goal)
       html += "<p>&#9744;&#160; " + tokens_html(tokens_of(read_goal(line).sentence)) + "</p>\n";
   }
+  std::size_t place = 0;
   for (const Figure& figure : printed.figures) {
     std::string svg = svg_text(figure, page_size(SizePreset::two_columns, figure));
     svg.erase(0, std::min(svg.find("<svg"), svg.size()));
-    html += "<figure>\n" + svg + "<figcaption>" + xml_escaped(summary_of(figure)) + "</figcaption>\n</figure>\n";
+    // The picture's text for who does not see it is its caption, by name, so that it is not read twice.
+    const std::string caption = "step" + std::to_string(number) + "-figure" + std::to_string(++place);
+    svg.insert(std::min(std::string_view("<svg").size(), svg.size()),
+               " role=\"img\" aria-labelledby=\"" + caption + "\"");
+    html += "<figure>\n" + svg + "<figcaption id=\"" + caption + "\">" + xml_escaped(summary_of(figure)) +
+            "</figcaption>\n</figure>\n";
   }
   return html + "</section>\n";
 }

@@ -10,9 +10,11 @@ struct Pixels {
   std::vector<unsigned char> rgb;  ///< [height*width*3], the top row first
 };
 
-/// Reads the back buffer of the current OpenGL context; at most `max_width` wide, else each pixel is the mean of a
-/// square.
-Pixels read_back_buffer(int width, int height, int max_width);
+/// Waits until everything is drawn, so that the time of what follows is its own.
+void finish_drawing();
+/// Reads the back buffer of the current OpenGL context; where it is wider or higher than asked for, each pixel is the
+/// mean of a square.
+Pixels read_back_buffer(int width, int height, int max_width, int max_height);
 /// As a PNG file; throws Error(failure) where it cannot be packed.
 std::string png_of(const Pixels& pixels);
 

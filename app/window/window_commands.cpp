@@ -9,6 +9,7 @@
 #include <set>
 
 #include "app/lessons/look_commands.h"
+#include "app/window/film/film_files.h"
 #include "core/engine/observation/probe_view.h"
 #include "core/figure/readout.h"
 #include "core/io/error.h"
@@ -500,7 +501,9 @@ void status(CommandContext& context, const json& value) { context.actions.keep_s
 void presenter(CommandContext& context, const json& value) {
   context.page.has_presenter = truth(value, "on", !context.page.has_presenter);
 }
-void film(CommandContext& context, const json&) { context.actions.save_film(); }
+void film(CommandContext& context, const json& value) {
+  context.actions.save_film(film_form_of(word(value, "as", "film")));
+}
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
 

@@ -12,11 +12,13 @@
 
 namespace afterglow {
 
+enum class FilmForm;  // app/window/film/film_files.h
+
 /// What only the window system can do.
 struct WindowActions {
   std::function<void()> toggle_full_screen = [] {};
   std::function<void(const std::string& path)> save_picture = [](const std::string&) {};
-  std::function<void()> save_film = [] {};
+  std::function<void(FilmForm form)> save_film = [](FilmForm) {};
   std::function<void(const std::string& path)> keep_status = [](const std::string&) {};
   std::function<void()> close = [] {};
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};

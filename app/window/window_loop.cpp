@@ -2,13 +2,17 @@
 // training.
 #include "app/window/window_loop.h"
 
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "app/window/accessibility/spoken_page.h"
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
 #include "app/window/picture_clipboard.h"
@@ -34,6 +38,8 @@ constexpr double poll_interval = 1.0 / 60;
 constexpr double touched_poll_interval = 1.0 / 250;  ///< while the user drags, the window waits for the answer
 constexpr double touched_time = 0.5;                 ///< seconds after input that count as such
 constexpr int frames_after_input = 3;
+constexpr int film_niceness = 10;
+constexpr double time_between_summaries = 1;  ///< seconds; for screen readers
 
 /// Processor seconds of this thread, which also draws when OpenGL is software.
 double processor_time() {
@@ -100,7 +106,10 @@ WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
                                       : read_settings(settings_path(options.is_portable), warnings_)),
       keeps_settings_(!is_automatic(options)),
       window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
-      observation_(source.observe()) {
+      observation_(source.observe()),
+      film_(processors()) {
+  // Where the graphics card draws, a picture costs the processor a few milliseconds: F9 then finds ten seconds at once.
+  film_.keep(!window_.is_software() && keeps_settings_);
   if (!options.script.empty()) script_ = Script(options.script);
   start_page();
 }
@@ -120,7 +129,7 @@ void WindowLoop::start_page() {
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
-  actions_.save_film = [this] { save_film(); };
+  actions_.save_film = [this](FilmForm form) { save_film(form); };
   actions_.keep_status = [this](const std::string& path) {
     status_path_ = path;
     status_.clear();
@@ -162,6 +171,7 @@ double WindowLoop::shortest_frame() const {
 /// Returns when a frame is due: after input, for a new observation, or because something asked for one.
 void WindowLoop::wait_for_reason() {
   while (!window_.wants_to_close()) {
+    accessible_.serve();
     const double now = window_time();
     if (window_.take_input()) {
       frames_owed_ = frames_after_input;
@@ -277,16 +287,18 @@ void WindowLoop::follow_status() {
   }
 }
 
-/// Pictures are written beside the window's work, which waits for nothing.
-void WindowLoop::save_film() {
+/// Films are made beside the window's work, which waits for nothing, and give way to training; where no thread is
+/// granted, in its place.
+void WindowLoop::save_film(FilmForm form) {
   if (film_.is_on()) {
     if (written_film_.valid()) return;
-    written_film_ =
-        std::async(std::launch::async, [frames = film_.frames(window_time()), folder = actions_.export_folder] {
-          const std::string written = write_film(frames, std::filesystem::path(folder) / "film").string();
-          return "The last ten seconds lie in " + written + ", five pictures a second: " + "ffmpeg -framerate 5 -i " +
-                 written + "/%03d.png film.mp4 makes a film of them.";
-        });
+    written_film_ = std::async(std::launch::async | std::launch::deferred,
+                               [frames = film_.frames(window_time()), folder = actions_.export_folder, form,
+                                window = std::this_thread::get_id()] {
+                                 if (std::this_thread::get_id() != window)
+                                   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), film_niceness);
+                                 return write_film(frames, folder, form);
+                               });
   }
   add_note(page_, Severity::info,
            film_.is_on() ? "Saving the last ten seconds." : "From now on the last ten seconds are kept; F9 saves them.",
@@ -294,13 +306,44 @@ void WindowLoop::save_film() {
   film_.keep(true);
 }
 
+/// Takes a picture of the frame that has been drawn, where the film wants one.
+void WindowLoop::film_frame(double start) {
+  if (!film_.wants(start) || window_.pixel_width() <= 0 || window_.pixel_height() <= 0) return;
+  finish_drawing();
+  const double begin = processor_time();
+  Pixels pixels = read_back_buffer(window_.pixel_width(), window_.pixel_height(), Film::max_width, Film::max_height);
+  film_.add(start, std::move(pixels), processor_time() - begin);
+}
+
 void WindowLoop::follow_film() {
   if (!film_.is_on() && (page_.lesson.lesson || page_.theme == "projector")) film_.keep(true);
-  if (!written_film_.valid() || written_film_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  if (!written_film_.valid() || written_film_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
   try {
     add_note(page_, Severity::info, written_film_.get(), window_time());
   } catch (const Error& error) {
     add_note(page_, Severity::warning, error.what(), window_time());
+  }
+}
+
+/// Tells screen readers what is shown, once a second at most, and notes as they come.
+void WindowLoop::speak(double now) {
+  if (!accessible_.is_heard()) return;
+  if (now - spoken_at_ >= time_between_summaries) {
+    accessible_.show(spoken_panels(page_, observation_, figures_));
+    spoken_at_ = now;
+  }
+  accessible_.focus(page_.focused_panel);
+  for (const Note& note : page_.notes) {
+    if (note.born > announced_) accessible_.announce(note.text);
+  }
+  if (!page_.notes.empty()) announced_ = std::max(announced_, page_.notes.back().born);
+}
+
+/// The notes of a script may be on screen for a moment only: what went wrong since then is told where it was started.
+void WindowLoop::tell_problems(double since) const {
+  for (const Note& note : page_.notes) {
+    if (note.severity != Severity::info && note.born >= since)
+      std::fprintf(stderr, "afterglow: %s\n", terminal_text(note.text).c_str());
   }
 }
 
@@ -331,12 +374,13 @@ void WindowLoop::draw() {
       if (path == options_.screenshot) lost_picture_ = problem;
     }
     pictures_.clear();
-    if (film_.wants(start))
-      film_.add(start, read_back_buffer(window_.pixel_width(), window_.pixel_height(), Film::max_width));
+    film_frame(start);
   });
   follow_film();
+  speak(start);
   give_all();
   follow_status();
+  if (!options_.script.empty()) tell_problems(start);
   is_opened ? history_.accept(page_) : history_.watch(page_, ImGui::IsAnyMouseDown(), start);
   ++frames_;
   if (frames_owed_ > 0) --frames_owed_;

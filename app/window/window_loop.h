@@ -4,7 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "app/window/film.h"
+#include "app/window/accessibility/accessible_window.h"
+#include "app/window/film/film_files.h"
 #include "app/window/gl_window.h"
 #include "app/window/observation_source.h"
 #include "app/window/script.h"
@@ -39,8 +40,11 @@ class WindowLoop {
   double shortest_frame() const;
   void follow_presenter();
   void follow_status();
-  void save_film();
+  void save_film(FilmForm form);
+  void film_frame(double start);
   void follow_film();
+  void speak(double now);
+  void tell_problems(double since) const;
 
   WindowOptions options_;
   ObservationSource& source_;
@@ -69,8 +73,10 @@ class WindowLoop {
   std::vector<std::string> pictures_;  ///< to be written with the next frame
   std::string status_path_, status_;   ///< of the status file, empty: none is kept; what it says
   Film film_;
-  std::future<std::string> written_film_;  ///< what is to be said when its pictures are there
-  std::string lost_picture_;               ///< why the one of --screenshot could not be written
+  std::future<std::string> written_film_;  ///< what is to be said when it is there
+  AccessibleWindow accessible_{"Afterglow"};
+  double spoken_at_ = -1, announced_ = -1;  ///< when summaries were made last; when the last spoken note was born
+  std::string lost_picture_;                ///< why the one of --screenshot could not be written
 };
 
 }  // namespace afterglow

@@ -6,10 +6,10 @@
 
 namespace afterglow {
 
-/// A sentence for the figure and one for each of its first eight series: "Loss, tiny. loss: falls from 4.85 at step 1
-/// to 0.33 at step 1000; most of it between 600 and 640." Curves: ends, extremes inside, where most of the change
-/// happens. Bars: the largest. Dots: how many and where. Maps: size, range, place of the largest. Numbers that are not
-/// finite are counted, not described.
+/// What of what and when; then a sentence for each of its first eight series, and the marked lines and events: "Loss,
+/// tiny. Over step from 1 to 1000: loss: falls from 4.85 to 0.33; a jump at 612." Curves: ends, where most of the change
+/// happens, extremes inside. Bars: the largest. Dots: how many, where, the chosen one, and how far out where there is a
+/// circle. Maps: size, smallest and largest with their places. Numbers that are not finite are counted, not described.
 std::string summary_of(const Figure& figure);
 
 }  // namespace afterglow

@@ -92,8 +92,13 @@ TEST_F(Lessons, HandoutHasTextFormulasAndFigures) {
   const ProgramResult result = run("handout small.md --html out.html" + where_);
   ASSERT_EQ(result.code, 0) << result.err;
   const std::string html = text_of(folder_ / "out.html");
-  EXPECT_THAT(html, AllOf(HasSubstr("A small lesson"), HasSubstr("What does the loss do?"),
-                          HasSubstr("aria-label=\"λ^K\""), HasSubstr("<figcaption>"), HasSubstr("<svg")));
+  EXPECT_THAT(html,
+              AllOf(HasSubstr("A small lesson"), HasSubstr("What does the loss do?"), HasSubstr("aria-label=\"λ^K\""),
+                    HasSubstr("<svg role=\"img\" aria-labelledby=\"step1-figure1\""),
+                    HasSubstr("<figcaption id=\"step1-figure1\">")));
+  const std::size_t caption = html.find("<figcaption id=");
+  EXPECT_THAT(html.substr(caption, html.find("</figcaption>", caption) - caption), HasSubstr(" from "))
+      << "it says what the figure shows";
   EXPECT_THAT(html, Not(HasSubstr("Let them guess"))) << "notes are the presenter's";
   EXPECT_EQ(run("handout small.md" + where_).code, 2);
   if (!has_page_writer()) return;

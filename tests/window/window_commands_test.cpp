@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/window/film/film_files.h"
 #include "core/engine/training/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
@@ -52,6 +53,17 @@ TEST_F(WindowCommandsTest, EveryExampleOfTheTableRunsWithoutComplaint) {
     for (const Note& note : page.notes) EXPECT_EQ(note.severity, Severity::info) << spec.name << ": " << note.text;
     page.notes.clear();
   }
+}
+
+TEST_F(WindowCommandsTest, FilmsArePicturesOnlyWhereAskedFor) {
+  std::vector<FilmForm> saved;
+  actions.save_film = [&](FilmForm form) { saved.push_back(form); };
+  run("film");
+  run("film", R"({"as": "pictures"})");
+  run("film", R"({"as": "webm"})");
+  EXPECT_EQ(saved, (std::vector{FilmForm::film, FilmForm::pictures}));
+  ASSERT_EQ(page.notes.size(), 1u);
+  EXPECT_EQ(page.notes[0].severity, Severity::warning);
 }
 
 TEST_F(WindowCommandsTest, SelectKeepsWhatIsNotNamed) {
@@ -364,7 +376,7 @@ TEST_F(WindowCommandsTest, APlotIsCopiedInWords) {
   std::string text;
   actions.copy_text = [&](const std::string& copied) { text = copied; };
   run("copy", R"({"what": "words", "plot": "training_loss"})");
-  EXPECT_TRUE(text.starts_with("Loss")) << text;
+  EXPECT_TRUE(text.starts_with("Training, Loss, tiny, step 428")) << text;
   EXPECT_NE(text.find(" falls from "), std::string::npos) << text;
 }
 

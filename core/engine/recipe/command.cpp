@@ -226,9 +226,11 @@ constexpr std::array table{
                 "Writes where run, page and lesson are as JSON, and again whenever that changes; without a path no "
                 "longer.",
                 control},
-    CommandSpec{"film", window, "Save the last ten seconds", "F9", R"({})",
-                "Writes the last ten seconds of the window as numbered pictures, five a second. They are kept while a "
-                "lesson is open or the theme is projector; otherwise the first press begins to keep them."},
+    CommandSpec{
+        "film", window, "Save the last ten seconds", "F9", R"({"as": "pictures"})",
+        "Writes the last ten seconds of the window as a GIF, and as an MP4 where ffmpeg is installed; as=pictures: "
+        "numbered PNG files. Where the processor draws they are kept while a lesson is open or the theme is "
+        "projector; otherwise the first press begins to keep them."},
     CommandSpec{"quit", window, "Quit", "Ctrl+Q", R"({})", "Closes the window."},
 };
 

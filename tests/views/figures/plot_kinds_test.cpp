@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/figure/files/svg_writer.h"
+#include "core/figure/summary.h"
 #include "tests/support/sample_observations.h"
 #include "views/plots/formula_card.h"
 
@@ -31,6 +33,33 @@ TEST(PlotKinds, NeedNothingButTheirAnalyses) {
     }
   }
   for (const PlotKind& kind : plot_kinds()) EXPECT_TRUE(shown.contains(kind.id)) << kind.id << " was empty everywhere";
+}
+
+/// What a summary says beyond the figure's names: the words after the first sentence.
+std::string said_of(const Figure& figure) {
+  std::string text = summary_of(figure);
+  for (const std::string& name : {figure.heading, figure.title, figure.subject, figure.subtitle}) {
+    for (std::size_t at; !name.empty() && (at = text.find(name)) != text.npos;) text.erase(at, name.size());
+  }
+  const std::size_t end = text.find(". ");
+  return end == text.npos ? "" : text.substr(end);
+}
+
+TEST(PlotKinds, AreSummedUpByWhatTheyShow) {
+  std::set<std::string_view> summed_up;
+  for (const Observation& o : {samples::mid_training(), samples::forecast(), samples::attention_trace()}) {
+    for (const PlotKind& kind : plot_kinds()) {
+      CurveStore curves;
+      for (const Figure& figure : prepared_figures(kind, o, {}, curves)) {
+        const std::string said = said_of(figure);
+        const bool has_number = std::ranges::any_of(said, [](char c) { return c >= '0' && c <= '9'; });
+        EXPECT_TRUE(has_number) << kind.id << ": " << summary_of(figure);
+        EXPECT_EQ(said.find("nan"), said.npos) << kind.id << ": " << said;
+        summed_up.insert(kind.id);
+      }
+    }
+  }
+  EXPECT_EQ(summed_up.size(), plot_kinds().size());
 }
 
 TEST(PlotKinds, ShowLessWhereNothingIsAnalysed) {

@@ -1,0 +1,209 @@
+// Boxes of colours are divided where that takes the most error away (Heckbert's median cut with the variance as its
+// measure); then each colour goes to its nearest, and each of the table to the middle of its own (Lloyd).
+#include "app/window/film/colour_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace afterglow {
+
+namespace {
+
+using Rgb = std::array<double, 3>;
+
+struct WeightedColour {
+  std::uint32_t key = 0;
+  Rgb rgb{};
+  double weight = 0;
+};
+
+constexpr std::uint32_t key_of(const unsigned char* rgb) {
+  return static_cast<std::uint32_t>(rgb[0]) << 16 | static_cast<std::uint32_t>(rgb[1]) << 8 | rgb[2];
+}
+
+double squared_distance(const Rgb& a, const Rgb& b) {
+  const double r = a[0] - b[0], g = a[1] - b[1], blue = a[2] - b[2];
+  return r * r + g * g + blue * blue;
+}
+
+/// Small things count for more than their area: a dot of a rare colour must not take that of its neighbours.
+double weight_of(std::uint64_t pixels) { return std::pow(static_cast<double>(pixels), 0.75); }
+
+std::vector<WeightedColour> colours_of(const FilmFrames& frames) {
+  std::unordered_map<std::uint32_t, std::uint64_t> counts;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (i > 0 && frames[i] == frames[i - 1]) continue;
+    const std::vector<unsigned char>& rgb = frames[i]->rgb;
+    for (std::size_t at = 0; at + 2 < rgb.size();) {
+      const std::uint32_t key = key_of(&rgb[at]);
+      std::size_t end = at + 3;  // most pixels have the colour of their neighbour
+      while (end + 2 < rgb.size() && key_of(&rgb[end]) == key) end += 3;
+      counts[key] += (end - at) / 3;
+      at = end;
+    }
+  }
+  std::vector<WeightedColour> colours;
+  for (const auto& [key, count] : counts)
+    colours.push_back(
+        {key,
+         {static_cast<double>(key >> 16), static_cast<double>(key >> 8 & 255), static_cast<double>(key & 255)},
+         weight_of(count)});
+  // The order of a hash table is no order.
+  std::ranges::sort(colours, {}, &WeightedColour::key);
+  return colours;
+}
+
+struct Sums {
+  double weight = 0, squares = 0;
+  Rgb first{};
+  void add(const WeightedColour& colour) {
+    weight += colour.weight;
+    for (std::size_t c = 0; c < 3; ++c) {
+      first[c] += colour.weight * colour.rgb[c];
+      squares += colour.weight * colour.rgb[c] * colour.rgb[c];
+    }
+  }
+  Rgb mean() const { return {first[0] / weight, first[1] / weight, first[2] / weight}; }
+  /// Sum of the squared distances from the mean.
+  double error() const {
+    return weight > 0 ? squares - (first[0] * first[0] + first[1] * first[1] + first[2] * first[2]) / weight : 0;
+  }
+};
+
+struct Box {
+  std::span<WeightedColour> colours;
+  Sums sums;
+  explicit Box(std::span<WeightedColour> all) : colours(all) {
+    for (const WeightedColour& colour : all) sums.add(colour);
+  }
+};
+
+/// How many of the box's colours, sorted along its longest axis, go into the first part.
+std::size_t best_cut(Box& box) {
+  const Rgb mean = box.sums.mean();
+  Rgb spread{};
+  for (const WeightedColour& colour : box.colours) {
+    for (std::size_t c = 0; c < 3; ++c)
+      spread[c] += colour.weight * (colour.rgb[c] - mean[c]) * (colour.rgb[c] - mean[c]);
+  }
+  const auto axis = static_cast<std::size_t>(std::ranges::max_element(spread) - spread.begin());
+  std::ranges::stable_sort(box.colours, {}, [&](const WeightedColour& colour) { return colour.rgb[axis]; });
+  Sums left;
+  std::size_t cut = 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i + 1 < box.colours.size(); ++i) {
+    left.add(box.colours[i]);
+    Sums right = box.sums;
+    right.weight -= left.weight;
+    right.squares -= left.squares;
+    for (std::size_t c = 0; c < 3; ++c) right.first[c] -= left.first[c];
+    const double error = left.error() + right.error();
+    if (error < least) {
+      least = error;
+      cut = i + 1;
+    }
+  }
+  return cut;
+}
+
+std::vector<Rgb> divided(std::vector<WeightedColour>& colours) {
+  std::vector<Box> boxes{Box(colours)};
+  while (boxes.size() < std::min(ColourTable::most, colours.size())) {
+    const auto worst = std::ranges::max_element(boxes, {}, [](const Box& box) {
+      return box.colours.size() > 1 ? box.sums.error() : -std::numeric_limits<double>::infinity();
+    });
+    const std::size_t cut = best_cut(*worst);
+    const Box rest(worst->colours.subspan(cut));
+    *worst = Box(worst->colours.first(cut));
+    boxes.push_back(rest);
+  }
+  std::vector<Rgb> means;
+  for (const Box& box : boxes) means.push_back(box.sums.mean());
+  return means;
+}
+
+std::size_t nearest(const std::vector<Rgb>& table, const Rgb& colour) {
+  std::size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const double distance = squared_distance(table[i], colour);
+    if (distance < least) {
+      least = distance;
+      best = i;
+    }
+  }
+  return best;
+}
+
+void move_to_the_middle(std::vector<Rgb>& table, const std::vector<WeightedColour>& colours) {
+  std::vector<Sums> own(table.size());
+  for (const WeightedColour& colour : colours) own[nearest(table, colour.rgb)].add(colour);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (own[i].weight > 0) table[i] = own[i].mean();
+  }
+}
+
+/// A colour whose nearest is off by less than `exact` levels is that one; another is mixed of it and of the one that
+/// lies on its other side.
+ColourTable::Mix mix_of(const std::vector<Rgb>& table, const Rgb& colour) {
+  constexpr double exact = 1.0, places = 64;
+  const std::size_t near = nearest(table, colour);
+  const Rgb& at = table[near];
+  const auto first = static_cast<std::uint8_t>(near);
+  if (squared_distance(at, colour) <= exact * exact) return {first, first, 0};
+  const Rgb beyond{2 * colour[0] - at[0], 2 * colour[1] - at[1], 2 * colour[2] - at[2]};
+  const std::size_t far = nearest(table, beyond);
+  double along = 0;
+  for (std::size_t c = 0; c < 3; ++c) along += (colour[c] - at[c]) * (table[far][c] - at[c]);
+  const double length = squared_distance(table[far], at);
+  const double part = length > 0 ? std::clamp(along / length, 0.0, 1.0) : 0;
+  return {first, static_cast<std::uint8_t>(far), static_cast<std::uint8_t>(std::lround(places * part))};
+}
+
+/// The pattern of 8 by 8 places that Bayer gave: filled in this order, any number of them is spread evenly.
+constexpr auto pattern = [] {
+  std::array<std::uint8_t, 64> places{};
+  for (unsigned y = 0; y < 8; ++y) {
+    for (unsigned x = 0; x < 8; ++x) {
+      unsigned place = 0;
+      for (unsigned bit = 0; bit < 3; ++bit)
+        place |= ((x ^ y) >> bit & 1) << (5 - 2 * bit) | (y >> bit & 1) << (4 - 2 * bit);
+      places[8 * y + x] = static_cast<std::uint8_t>(place);
+    }
+  }
+  return places;
+}();
+
+}  // namespace
+
+ColourTable colour_table_of(const FilmFrames& frames) {
+  constexpr int rounds = 2;
+  std::vector<WeightedColour> colours = colours_of(frames);
+  std::vector<Rgb> means = divided(colours);
+  for (int round = 0; round < rounds; ++round) move_to_the_middle(means, colours);
+  ColourTable table;
+  for (Rgb& mean : means) {
+    for (double& part : mean) table.rgb.push_back(static_cast<std::uint8_t>(part = std::round(part)));
+  }
+  for (const WeightedColour& colour : colours) table.mixes.emplace(colour.key, mix_of(means, colour.rgb));
+  return table;
+}
+
+std::vector<std::uint8_t> ColourTable::indices_of(const Pixels& pixels) const {
+  const auto width = static_cast<std::size_t>(pixels.width);
+  std::vector<std::uint8_t> indices(width * static_cast<std::size_t>(pixels.height));
+  std::uint32_t key = key_of(pixels.rgb.data());
+  Mix mix = mixes.at(key);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::uint32_t next = key_of(&pixels.rgb[3 * i]);
+    if (next != key) mix = mixes.at(key = next);
+    const std::size_t place = (i / width) % 8 * 8 + i % width % 8;
+    indices[i] = pattern[place] < mix.places_of_far ? mix.far : mix.near;
+  }
+  return indices;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,22 @@
+// The pictures of a film as files.
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "app/window/film/film.h"
+
+namespace afterglow {
+
+enum class FilmForm {
+  film,     ///< a GIF, and an MP4 where ffmpeg is there; numbered pictures where this build makes no GIFs
+  pictures  ///< "001.png", "002.png" and so on in a folder of their own
+};
+
+/// "film" or "pictures"; throws Error for another word.
+FilmForm film_form_of(const std::string& word);
+
+/// Writes "film.gif" and so on into `folder`, each as a whole or not at all and never over a file that is there, and
+/// returns the sentence that says where they are. May take seconds. Throws Error.
+std::string write_film(const FilmFrames& frames, const std::filesystem::path& folder, FilmForm form);
+
+}  // namespace afterglow

@@ -1,0 +1,137 @@
+// The pictures go to ffmpeg through a socket; the file and what ffmpeg has to say come back in memory.
+#include "app/window/film/video.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <thread>
+
+#include "core/io/temporary_file.h"
+
+extern char** environ;
+
+namespace afterglow {
+
+namespace {
+
+constexpr int patience = 60;  ///< seconds
+constexpr int result_in_child = 3;
+
+std::vector<std::string> arguments_for(const Pixels& first, double interval) {
+  const std::string size = std::to_string(first.width) + "x" + std::to_string(first.height);
+  const std::string rate = std::to_string(std::lround(1 / interval));
+  // Players want sides of even length and colours at half the resolution.
+  return {"ffmpeg",
+          "-nostdin",
+          "-hide_banner",
+          "-loglevel",
+          "error",
+          "-f",
+          "rawvideo",
+          "-pixel_format",
+          "rgb24",
+          "-video_size",
+          size,
+          "-framerate",
+          rate,
+          "-i",
+          "pipe:0",
+          "-vf",
+          "crop=trunc(iw/2)*2:trunc(ih/2)*2:0:0",
+          "-pix_fmt",
+          "yuv420p",
+          "-crf",
+          "18",
+          "-movflags",
+          "+faststart",
+          "-f",
+          "mp4",
+          "-y",
+          "/proc/self/fd/" + std::to_string(result_in_child)};
+}
+
+/// -1 where there is no such program.
+pid_t start(const std::vector<std::string>& words, int input, int said, int result) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, result, result_in_child);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = -1;
+  if (posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ) != 0) child = -1;
+  posix_spawn_file_actions_destroy(&actions);
+  return child;
+}
+
+/// Until all is sent, or the other side is gone or takes nothing for too long.
+bool send_all(int socket, const std::vector<unsigned char>& bytes) {
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    const ssize_t now = send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (now < 0) return false;
+    sent += static_cast<std::size_t>(now);
+  }
+  return true;
+}
+
+/// Whether it ended well by itself; one that does not end is ended.
+bool ends_well(pid_t child) {
+  int status = 0;
+  for (int i = 0; i < 100 * patience; ++i) {
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended != 0) return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return false;
+}
+
+std::string content_of(int file) {
+  std::string bytes(static_cast<std::size_t>(std::max<off_t>(0, lseek(file, 0, SEEK_END))), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t now = pread(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (now <= 0) return "";
+    done += static_cast<std::size_t>(now);
+  }
+  return bytes;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, std::min(text.find('\n'), std::size_t{200})); }
+
+}  // namespace
+
+Video video_of(const FilmFrames& frames, double interval) {
+  // Close-on-exec, so that the child has of them only what it is given: it sees the end of the pictures.
+  const Descriptor result(memfd_create("film.mp4", MFD_CLOEXEC)), said(memfd_create("ffmpeg", MFD_CLOEXEC));
+  int ends[2] = {-1, -1};
+  const bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
+  Descriptor ours(ends[0]), theirs(ends[1]);
+  if (!result.valid() || !said.valid() || !has_pair) return {"", "the system gave no memory for it."};
+  const timeval limit{patience, 0};
+  setsockopt(ours.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  const pid_t child = start(arguments_for(*frames.front(), interval), theirs.get(), said.get(), result.get());
+  if (child < 0) return {};
+  theirs.close();
+  for (const std::shared_ptr<const Pixels>& frame : frames) {
+    if (!send_all(ours.get(), frame->rgb)) break;
+  }
+  ours.close();
+  if (!ends_well(child)) return {"", "ffmpeg failed: " + first_line(content_of(said.get()))};
+  return {content_of(result.get()), ""};
+}
+
+}  // namespace afterglow
