@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr std::size_t longest_name = 60, most_layouts = 50;
 
-const char* const where = "the command's value";
+const char* const the_value = "the command's value";
 
 Layout layout_of(const PageState& page) { return {page.workspace, page.splits, page.shown_figure}; }
 
@@ -49,17 +49,17 @@ const Layout& known_layout(const PageState& page, const std::string& name) {
 
 void turn_page(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  const auto by = static_cast<int>(get_integer(value, "by", 1, -1000, 1000, where));
+  const auto by = static_cast<int>(get_integer(value, "by", 1, -1000, 1000, the_value));
   if (page.lesson.lesson) return run_lesson(context, {{"by", by}});
   const int pages = std::max(1, page.panel_pages);
   page.panel_page = ((page.panel_page + by) % pages + pages) % pages;
 }
 
 void change_layout(CommandContext& context, const json& value) {
-  refuse_unknown_keys(value, {"save", "choose", "forget"}, where);
+  refuse_unknown_keys(value, {"save", "choose", "forget"}, the_value);
   if (value.size() != 1)
     throw Error(ExitCode::bad_input, "layout takes one of save, choose and forget, each with a layout's name");
-  const std::string deed = value.begin().key(), name = get_string(value, deed.c_str(), std::nullopt, where);
+  const std::string deed = value.begin().key(), name = get_string(value, deed.c_str(), std::nullopt, the_value);
   if (deed == "save") return save_layout(context, name);
   const Layout known = known_layout(context.page, name);
   if (deed == "choose") return take_layout(context.page, known);
@@ -71,13 +71,13 @@ void reset_layout(CommandContext& context, const json&) { take_layout(context.pa
 void show_controls(CommandContext& context, const json& value) {
   PageState& page = context.page;
   if (page.is_locked) return;
-  page.hides_controls = !get_bool(value, "shown", page.hides_controls, where);
+  page.hides_controls = !get_bool(value, "shown", page.hides_controls, the_value);
   if (page.hides_controls) add_note(page, Severity::info, "F10 or Esc brings the controls back.", context.time);
 }
 
 void blank_screen(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  page.is_blank = page.presenting && get_bool(value, "on", !page.is_blank, where);
+  page.is_blank = page.presenting && get_bool(value, "on", !page.is_blank, the_value);
 }
 
 }  // namespace afterglow

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string where = "the value of view";
+const std::string the_view = "the value of view";
 const std::vector<std::string> scales{"linear", "log", "symlog"};  // in the order of Scale
 
 json pair_of(const Range& range) { return json::array({range.low, range.high}); }
@@ -23,13 +23,13 @@ std::optional<Range> range_in(const json& view, const char* key) {
   if (!view.contains(key)) return std::nullopt;
   const json& pair = view[key];
   if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number())
-    throw Error(ExitCode::bad_input, where + "." + key + ": expected two numbers, got " + pair.dump().substr(0, 40));
+    throw Error(ExitCode::bad_input, the_view + "." + key + ": expected two numbers, got " + pair.dump().substr(0, 40));
   return Range{pair[0].get<double>(), pair[1].get<double>()};
 }
 
 std::optional<Scale> scale_in(const json& view, const char* key) {
   if (!view.contains(key)) return std::nullopt;
-  const std::string name = get_choice(view, key, scales, "linear", where);
+  const std::string name = get_choice(view, key, scales, "linear", the_view);
   return static_cast<Scale>(std::ranges::find(scales, name) - scales.begin());
 }
 
@@ -68,20 +68,22 @@ std::string recipe_with_view(const Figure& figure, const PageState& page) {
 }
 
 void run_view(CommandContext& context, const Command& command) {
-  const json view = parse_json(command.value, where);
+  const json view = parse_json(command.value, the_view);
   refuse_unknown_keys(
       view, {"page", "panel", "plot", "selection", "enlarged", "figure", "x", "y", "x_scale", "y_scale", "hidden"},
-      where);
-  const std::string panel = get_string(view, "panel", std::nullopt, where), plot = get_string(view, "plot", "", where);
+      the_view);
+  const std::string panel = get_string(view, "panel", std::nullopt, the_view),
+                    plot = get_string(view, "plot", "", the_view);
   if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
   PageState& page = context.page;
   PlotState zoomed;
   zoom_to(zoomed, view);  // refuses what makes no sense before anything has changed
   if (!plot.empty()) zoom_to(page.plots[plot], view);
   run_window_command(
-      context, {"workspace", json{{"name", get_string(view, "page", std::string(home_of(panel).id), where)}}.dump()});
-  page.maximised = get_bool(view, "enlarged", false, where) ? panel : "";
-  page.shown_figure[panel] = static_cast<int>(get_integer(view, "figure", -1, -1, 63, where));
+      context,
+      {"workspace", json{{"name", get_string(view, "page", std::string(home_of(panel).id), the_view)}}.dump()});
+  page.maximised = get_bool(view, "enlarged", false, the_view) ? panel : "";
+  page.shown_figure[panel] = static_cast<int>(get_integer(view, "figure", -1, -1, 63, the_view));
   page.focused_panel = panel;
   page.focused_plot = plot;
   page.selection = Selection{};

@@ -135,21 +135,17 @@ class PreparedFile {
 };
 
 [[noreturn]] void throw_too_large(const fs::path& path, std::size_t max_bytes) {
-  throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": it holds more than the " +
-                                       bytes_text(max_bytes) + " that are read here; choose a smaller file");
+  refuse_file(path, "it holds more than the " + bytes_text(max_bytes) + " that are read here; choose a smaller file");
 }
 
 Descriptor open_for_reading(const fs::path& path, struct stat& info) {
-  const std::string head = "cannot read " + path.string() + ": ";
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a pipe would wait for its writer
-  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) {
-    throw Error(ExitCode::bad_input, head + "there is no such file; check the name and the folder");
-  }
-  if (!file.valid()) throw Error(ExitCode::bad_input, head + system_text(errno) + "; check its permissions");
-  if (::fstat(file.get(), &info) != 0) throw Error(ExitCode::bad_input, head + system_text(errno) + "; check the disk");
-  if (S_ISDIR(info.st_mode)) throw Error(ExitCode::bad_input, head + "it is a folder; give the name of a file");
-  if (S_ISFIFO(info.st_mode))
-    throw Error(ExitCode::bad_input, head + "it is a pipe, which need not end; write it to a file and give that");
+  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR))
+    refuse_file(path, "there is no such file; check the name and the folder");
+  if (!file.valid()) refuse_file(path, system_text(errno) + "; check its permissions");
+  if (::fstat(file.get(), &info) != 0) refuse_file(path, system_text(errno) + "; check the disk");
+  if (S_ISDIR(info.st_mode)) refuse_file(path, "it is a folder; give the name of a file");
+  if (S_ISFIFO(info.st_mode)) refuse_file(path, "it is a pipe, which need not end; write it to a file and give that");
   ::fcntl(file.get(), F_SETFL, 0);
   return file;
 }
@@ -236,6 +232,10 @@ fs::path write_file_atomically(const fs::path& path, ByteSpan bytes, Existing ex
 
 fs::path write_file_atomically(const fs::path& path, std::string_view bytes, Existing existing) {
   return write_file_atomically(path, std::as_bytes(std::span(bytes.data(), bytes.size())), existing);
+}
+
+void refuse_file(const fs::path& path, const std::string& what) {
+  throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + what);
 }
 
 std::string read_file(const fs::path& path, std::size_t max_bytes) {

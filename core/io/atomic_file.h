@@ -36,6 +36,9 @@ bool create_file_atomically(const std::filesystem::path& path, std::string_view 
 /// `max_bytes`. Devices, which have no size, are read to their end or to `max_bytes`, whichever comes first.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
+/// Throws Error(bad_input) "cannot read FILE: what".
+[[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& what);
+
 /// Throws Error(bad_input) for a path that holds a NUL: the system would cut it there and write another file.
 void refuse_nul(const std::filesystem::path& path);
 

@@ -29,6 +29,20 @@ std::size_t typing_errors(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), lower);
+  return result;
+}
+
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 80;
   std::size_t length = std::min(text.size(), longest);

@@ -21,7 +21,7 @@ class ToolCall final : public AgentTask {
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(calls_, turn);
-    Tape tape(out, length() - tokens_of(count));
+    ExampleWriter tape(out, length() - tokens_of(count));
     tape.put(suite::start);
     const int first = tape.at();
     std::vector<int> pairs;
@@ -42,7 +42,7 @@ class ToolCall final : public AgentTask {
   }
 
  private:
-  static void put_pair(Tape& tape, int pair, bool fact) {
+  static void put_pair(ExampleWriter& tape, int pair, bool fact) {
     for (const int token :
          {suite::first_agent + pair / suite::tools, suite::colon, suite::first_tool + pair % suite::tools})
       fact ? tape.put_fact(token) : tape.put(token);
@@ -73,7 +73,7 @@ class Economy final : public AgentTask {
     World world;
     for (int i = 0; i < count; ++i) step(random, world);
     const auto [agent, resource] = draw_entry_touched(random, world);
-    Tape tape(out, length() - 6 - static_cast<int>(world.tokens.size()) - gap);
+    ExampleWriter tape(out, length() - 6 - static_cast<int>(world.tokens.size()) - gap);
     tape.put(suite::start);
     for (std::size_t i = 0; i < world.tokens.size(); ++i) {
       const std::vector<Holding>& touched = world.touched[i];

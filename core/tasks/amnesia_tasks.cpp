@@ -31,7 +31,7 @@ class Amnesia final : public SuiteTask {
     const std::vector<int> keys =
         draw_distinct(random, suite::keys, suite::first_key, suite::keys);  // the rest distract
     const int asked = draw_from(random, 0, count);
-    Tape tape(out, length() - static_cast<int>(tokens_of(count, gap)));
+    ExampleWriter tape(out, length() - static_cast<int>(tokens_of(count, gap)));
     tape.put(suite::start);
     const int place = tape.at() + 2 * asked;
     for (int i = 0; i < count; ++i) {
@@ -51,7 +51,7 @@ class Amnesia final : public SuiteTask {
 
  private:
   // Thoughts that mention values: every fourth token on average is one, the others are filler.
-  void put_scratchpad(Random& random, Tape& tape) const {
+  void put_scratchpad(Random& random, ExampleWriter& tape) const {
     while (tape.at() < length() - 2)
       if (draw_from(random, 0, 4) == 0)
         tape.put(draw_value(random));
@@ -60,7 +60,7 @@ class Amnesia final : public SuiteTask {
   }
 
   // Pairs in the form of the bindings, of keys that are not bound.
-  void put_distractors(Random& random, Tape& tape, const std::vector<int>& keys, int bound) const {
+  void put_distractors(Random& random, ExampleWriter& tape, const std::vector<int>& keys, int bound) const {
     while (tape.at() + 1 < length() - 2) {
       tape.put(keys[static_cast<std::size_t>(draw_from(random, bound, suite::keys - bound))]);
       tape.put(draw_value(random));

@@ -21,7 +21,7 @@ class Copying final : public SuiteTask {
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(items_, turn);
-    Tape tape(out);
+    ExampleWriter tape(out);
     tape.put(suite::start);
     tape.fill(random, count);
     std::vector<int> places = span_of(1, count);
@@ -58,7 +58,7 @@ class Induction final : public SuiteTask {
 
   void generate(Random& random, std::uint64_t, Split, Example& out) const override {
     const int repeated = draw_value(random);
-    Tape tape(out);
+    ExampleWriter tape(out);
     tape.put(suite::start);
     while (tape.at() < length() - 1) {
       const int other = draw_from(random, suite::first_value, suite::values - 1);

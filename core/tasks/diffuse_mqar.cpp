@@ -35,7 +35,7 @@ class DiffuseMqar final : public SuiteTask {
     const int block = count * (key_length_ + 1);
     const int lag = lags_.empty() ? length() - 2 - 2 * block : draw_entry(random, lags_);
     const std::vector<Key> keys = draw_keys(random, count);
-    Tape tape(out, length() - 2 - 2 * block - lag);
+    ExampleWriter tape(out, length() - 2 - 2 * block - lag);
     tape.put(suite::start);
     const int first = tape.at();
     for (const Key& key : keys) {
@@ -65,7 +65,7 @@ class DiffuseMqar final : public SuiteTask {
   }
 
   // Noise until position `end`, half of the places filler, half of them beginnings of distractors.
-  void put_noise(Random& random, Tape& tape, const std::vector<Key>& keys, int end) const {
+  void put_noise(Random& random, ExampleWriter& tape, const std::vector<Key>& keys, int end) const {
     while (tape.at() < end) {
       if (end - tape.at() <= key_length_ || draw_from(random, 0, 2) == 0) {
         tape.put(draw_from(random, suite::first_filler, suite::fillers));

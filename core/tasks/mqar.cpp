@@ -23,7 +23,7 @@ class Mqar final : public Task {
     const int count = entry_at(bindings_, turn);
     const std::vector<int> keys = draw_distinct(random, count, 1, first_value() - 1);
     const std::vector<int> values = draw_distinct(random, count, first_value(), vocab() - first_value());
-    Tape tape(out);
+    ExampleWriter tape(out);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       tape.put_fact(keys[i]);
       tape.put_fact(values[i]);

@@ -11,7 +11,7 @@ int slots_of(int length) { return (length - 3) / 2; }
 
 // Start, filler, and the query with its key; returns the first positions of `count` random slots for pairs.
 std::vector<int> scatter(Random& random, Example& out, int length, int count, int asked_key) {
-  Tape tape(out);
+  ExampleWriter tape(out);
   tape.put(suite::start);
   tape.fill(random, 2);
   tape.put(suite::query);
@@ -95,7 +95,7 @@ class CommonWord final : public SuiteTask {
     std::vector<int> words(static_cast<std::size_t>(repeats_), distinct[0]);
     for (std::size_t i = 1; i < distinct.size(); ++i)
       words.insert(words.end(), static_cast<std::size_t>(draw_from(random, 1, repeats_ - 1)), distinct[i]);
-    Tape tape(out);
+    ExampleWriter tape(out);
     tape.put(suite::start);
     tape.fill(random, 1);
     tape.put(suite::query);

@@ -20,7 +20,7 @@ class SystemPrompt final : public SuiteTask {
     const std::vector<int> keys = draw_distinct(random, count, suite::first_key, suite::keys);
     const auto asked = static_cast<std::size_t>(draw_from(random, 0, count));
     int answer = -1;
-    Tape tape(out);
+    ExampleWriter tape(out);
     tape.put(suite::start);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const int value = draw_value(random);
@@ -57,7 +57,7 @@ class ToolTrace final : public AgentTask {
     const std::vector<int> pairs = draw_distinct(random, count, 0, suite::agents * suite::tools);
     const auto asked = static_cast<std::size_t>(draw_from(random, 0, count));
     int answer = -1;
-    Tape tape(out);
+    ExampleWriter tape(out);
     tape.put(suite::start);
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       const int result = draw_value(random);

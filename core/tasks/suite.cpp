@@ -83,7 +83,7 @@ std::string spread(const std::vector<int>& list) {
 
 int largest(const std::vector<int>& list) { return *std::max_element(list.begin(), list.end()); }
 
-void Tape::fill(Random& random, int remaining) {
+void ExampleWriter::fill(Random& random, int remaining) {
   const int end = static_cast<int>(example_.tokens.size()) - remaining;
   while (at_ < end) put(draw_from(random, suite::first_filler, suite::fillers));
 }

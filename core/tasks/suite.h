@@ -55,10 +55,10 @@ std::string spread(const std::vector<int>& list);
 int largest(const std::vector<int>& list);
 
 /// Writes an example from the front to the back.
-class Tape {
+class ExampleWriter {
  public:
   /// Begins behind `blanks` blank tokens: examples shorter than the task's length end at the last position.
-  explicit Tape(Example& example, int blanks = 0) : example_(example), at_(blanks) {}
+  explicit ExampleWriter(Example& example, int blanks = 0) : example_(example), at_(blanks) {}
   int at() const { return at_; }
   void put(int token) { example_.tokens[static_cast<std::size_t>(at_++)] = token; }
   /// A token that bears a fact.

@@ -62,7 +62,7 @@ class SymbolSoup final : public Task {
     const int noise = length() - 5 - 2 * part_;
     std::vector<int> cuts = draw_distinct(random, 2, 1, noise - 1);
     std::sort(cuts.begin(), cuts.end());
-    Tape tape(out);
+    ExampleWriter tape(out);
     put_noise(random, tape, cuts[0]);
     put_part(random, tape, out, swapped ? first_family + second : first);
     put_noise(random, tape, cuts[1] - cuts[0]);
@@ -89,12 +89,12 @@ class SymbolSoup final : public Task {
   }
 
  private:
-  static void put_noise(Random& random, Tape& tape, int count) {
+  static void put_noise(Random& random, ExampleWriter& tape, int count) {
     for (int i = 0; i < count; ++i) tape.put(draw_from(random, first_letter, letters));
   }
 
   // In a hundred letters: 5 are noise, 7 begin a motif, 43 follow the letter before, 45 are favourites.
-  void put_part(Random& random, Tape& tape, Example& out, int style_number) const {
+  void put_part(Random& random, ExampleWriter& tape, Example& out, int style_number) const {
     const Style& style = styles()[static_cast<std::size_t>(style_number)];
     tape.put(part_begins);
     const int end = tape.at() + part_;

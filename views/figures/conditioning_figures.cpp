@@ -25,8 +25,6 @@ std::vector<ReferenceLine> precision_lines(const Observation& observation, const
   return lines;
 }
 
-constexpr std::size_t max_named_heads = 8;
-
 std::size_t head_count(const Trace& trace) { return trace.steps.empty() ? 0 : trace.steps.front().heads.size(); }
 
 Figure token_figure(const Observation& observation, std::string id, std::string title, std::string label) {
@@ -68,8 +66,6 @@ void name_probed_ridge(Figure& figure, const Observation& observation, double sh
 void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
                const std::function<double(const HeadStep&)>& value) {
   const int chosen = selected_trace_head(trace, selection);
-  // More names than colours are too long a list: then only the selected head stands out, and the pointer names the
-  // others.
   const bool are_many = head_count(trace) > max_named_heads;
   if (are_many) figure.labels = LabelPlacement::none;
   for (std::size_t h = 0; h < head_count(trace); ++h) {

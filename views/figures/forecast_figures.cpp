@@ -12,12 +12,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
-
-std::string age_text(const Observation& observation, std::int64_t step) {
-  return step == observation.step ? "" : " · as of step " + grouped_number(step);
-}
-
 Line time_line(const std::string& name, const std::vector<double>& values, double first, Ink ink) {
   std::vector<double> x;
   for (std::size_t t = 0; t < values.size(); ++t) x.push_back(first + static_cast<double>(t));
@@ -212,7 +206,7 @@ Figure switched_off_figure(const ForecastView& view) {
   for (std::size_t w = 0; w < view.windows.size(); ++w) {
     const ForecastWindow& window = view.windows[w];
     const auto x = static_cast<double>(w);
-    bars.bars.push_back({x, 100 * (window.mse_without_memory / window.mse - 1), no_ghost, Ink(1)});
+    bars.bars.push_back({x, 100 * (window.mse_without_memory / window.mse - 1), std::nan(""), Ink(1)});
     figure.x.ticks.push_back({x, w == 0 ? "this" : std::to_string(window.index)});
   }
   figure.x.range = Range{-0.6, static_cast<double>(view.windows.size()) - 0.4};

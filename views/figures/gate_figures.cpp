@@ -10,8 +10,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t max_named_heads = 8;
-
 const std::vector<HeadGate>* gates_of(const Observation& observation) {
   return observation.solvers && !observation.solvers->gates.empty() ? &observation.solvers->gates : nullptr;
 }

@@ -11,8 +11,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr double floor_of_axis = 1e-17;
-
 const std::vector<GradientLine>& gradients_of(const SolverView& view) {
   return view.made ? view.made_gradients : view.gradients;
 }

@@ -18,10 +18,6 @@ constexpr double anchor_lag = 4;       ///< theory curves meet the measured one 
 constexpr Marker markers[] = {Marker::none,        Marker::circle,        Marker::square, Marker::diamond,
                               Marker::triangle_up, Marker::triangle_down, Marker::hexagon};
 
-std::string age_text(const Observation& observation, std::int64_t step) {
-  return step == observation.step ? "" : " · as of step " + grouped_number(step);
-}
-
 Figure tail_figure(const std::string& id, const std::string& title, const std::string& quantity) {
   Figure figure;
   figure.id = id;

@@ -80,6 +80,10 @@ double colour_reach(double largest) {
   return largest;
 }
 
+std::string age_text(const Observation& observation, std::int64_t step) {
+  return step == observation.step ? "" : " · as of step " + grouped_number(step);
+}
+
 std::string grouped_number(std::int64_t number) {
   std::string digits = std::to_string(number);
   const std::size_t sign = number < 0 ? 1 : 0;

@@ -54,6 +54,12 @@ std::string place_name(const Observation& observation, int layer, int head = -1)
 /// positive and finite.
 double colour_reach(double largest);
 
+/// Behind a subtitle: " · as of step 1,200" where what is shown is older than the observation.
+std::string age_text(const Observation& observation, std::int64_t step);
+/// More names than colours are too long a list: then only the selected head stands out, and the pointer names the
+/// others.
+constexpr std::size_t max_named_heads = 8;
+
 /// "1,234,567" with thin groups, for counts.
 std::string grouped_number(std::int64_t number);
 

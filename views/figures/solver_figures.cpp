@@ -12,8 +12,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr double floor_of_axis = 1e-17;  ///< residuals of exact answers
-
 std::size_t index_of(Arithmetic arithmetic) {
   return static_cast<std::size_t>(std::find(all_arithmetics.begin(), all_arithmetics.end(), arithmetic) -
                                   all_arithmetics.begin());

@@ -1,9 +1,11 @@
-// One colour for each solver, the same in every figure.
+// One colour for each solver, the same in every figure, and where their logarithmic axes end.
 #pragma once
 #include "core/engine/observation/solver_view.h"
 #include "core/figure/figure.h"
 
 namespace afterglow {
+
+constexpr double floor_of_axis = 1e-17;  ///< residuals of exact answers
 
 inline Ink solver_ink(SolverKind kind) {
   switch (kind) {

@@ -12,8 +12,8 @@ namespace afterglow {
 
 namespace {
 
-constexpr double lowest_share = 1e-9;  ///< of the largest eigenvalue: below it stands rounding, not training
-constexpr double lowest_error = 1e-4;  ///< a relative error that no picture shows any more
+constexpr double rounding_share = 1e-9;  ///< of the largest eigenvalue: below it stands rounding, not training
+constexpr double lowest_error = 1e-4;    ///< a relative error that no picture shows any more
 constexpr std::size_t max_modes = 4;
 constexpr std::string_view step_prefix = "step ";
 
@@ -22,7 +22,7 @@ const TrajectoryView* recorded(const Observation& observation) {
   return view && view->steps.size() >= 2 && !view->empirical.eigenvalues.empty() ? view : nullptr;
 }
 
-std::string age_text(const Observation& observation, const TrajectoryView& view) {
+std::string reach_text(const Observation& observation, const TrajectoryView& view) {
   return view.step == observation.step ? "" : " · up to step " + grouped_number(view.step);
 }
 
@@ -118,15 +118,15 @@ std::vector<double> kept_variance(const std::vector<double>& errors) {
 std::size_t modes_shown(const TrajectoryView& view) {
   const std::vector<double> shares = shares_of_largest(view.empirical.eigenvalues);
   return static_cast<std::size_t>(
-      std::count_if(shares.begin(), shares.end(), [](double share) { return !(share < lowest_share); }));
+      std::count_if(shares.begin(), shares.end(), [](double share) { return !(share < rounding_share); }));
 }
 
 Figure eigenvalue_figure(const TrajectoryView& view) {
   Figure figure = modes_axis("kl_eigenvalues", "Eigenvalues", "λ_k / λ_1", 1, modes_shown(view));
   figure.y.scale = Scale::log;
-  figure.series.emplace_back(over_modes("A", shares_of_largest(view.empirical.eigenvalues), 1, lowest_share, 0));
+  figure.series.emplace_back(over_modes("A", shares_of_largest(view.empirical.eigenvalues), 1, rounding_share, 0));
   if (!view.kernel.eigenvalues.empty())
-    figure.series.emplace_back(over_modes("B", shares_of_largest(view.kernel.eigenvalues), 1, lowest_share, 1));
+    figure.series.emplace_back(over_modes("B", shares_of_largest(view.kernel.eigenvalues), 1, rounding_share, 1));
   return figure;
 }
 
@@ -199,7 +199,7 @@ double loss_at(const Observation& observation, std::int64_t step) {
 std::string trajectory_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
   if (!view) return "the path of training in its first three modes, from the second recorded step on";
-  return view->summary + " · pale is early · click: go back" + age_text(observation, *view);
+  return view->summary + " · pale is early · click: go back" + reach_text(observation, *view);
 }
 
 std::vector<Figure> trajectory_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -215,7 +215,7 @@ std::string kl_spectrum_subtitle(const Observation& observation, const Selection
   if (!view) return "eigenvalues of the path of training, from the second recorded step on";
   const std::string needed = needed_text(*view);
   return (needed.empty() ? "" : needed + " · ") + "A: covariance, B: kernel · " + std::to_string(view->steps.size()) +
-         " rows of " + std::to_string(view->width) + age_text(observation, *view);
+         " rows of " + std::to_string(view->width) + reach_text(observation, *view);
 }
 
 std::vector<Figure> kl_spectrum_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -227,7 +227,7 @@ std::vector<Figure> kl_spectrum_figures(const Observation& observation, const Se
 std::string temporal_modes_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
   if (!view) return "the first modes over the training steps, from the second recorded step on";
-  return "unit norm over " + std::to_string(view->steps.size()) + " recorded steps" + age_text(observation, *view);
+  return "unit norm over " + std::to_string(view->steps.size()) + " recorded steps" + reach_text(observation, *view);
 }
 
 std::vector<Figure> temporal_modes_figures(const Observation& observation, const Selection&, CurveStore&) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/io/wording.h"
 #include "views/page/page.h"
 #include "views/plots/plot_kinds.h"
 #include "views/text_field.h"
@@ -18,12 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t shown_lines = 9;
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 /// What was typed, split where the value begins: "step count=5", or as scripts write it "step {"count": 5}".
 struct Typed {

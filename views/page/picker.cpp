@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "core/io/wording.h"
 #include "views/page/page.h"
 #include "views/page/picture.h"
 #include "views/text_field.h"
@@ -14,12 +15,6 @@ namespace afterglow {
 namespace {
 
 constexpr double card_width = 250, card_height = 230, plain_card_height = 92, card_gap = 12;  // layout units
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 bool has_words(const PickerEntry& entry, const std::string& text) {
   const std::string all = lower_case(entry.name + " " + entry.sentence + " " + entry.words);

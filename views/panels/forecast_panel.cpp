@@ -33,10 +33,11 @@ double draw_forecast_controls(Frame& frame, const Rect& row) {
   return row.width < frame.px(220) ? chip.left : draw_runs_chip(frame, *view, chip.left - frame.px(6), row);
 }
 
-constexpr std::array drawings{PanelDrawing{"forecast", draw_figure_grid, draw_forecast_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> forecast_drawings() { return drawings; }
+std::span<const PanelDrawing> forecast_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"forecast", draw_figure_grid, draw_forecast_controls}};
+  return drawings;
+}
 
 }  // namespace afterglow

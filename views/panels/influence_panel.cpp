@@ -255,12 +255,13 @@ double draw_routing_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, row.right(), row, heads, std::min(frame.state.selection.head, heads - 1));
 }
 
-constexpr std::array drawings{PanelDrawing{"influence", draw_figure_grid, draw_influence_controls},
-                              PanelDrawing{"race", draw_race, draw_race_controls},
-                              PanelDrawing{"routing", draw_figure_grid, draw_routing_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> influence_drawings() { return drawings; }
+std::span<const PanelDrawing> influence_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"influence", draw_figure_grid, draw_influence_controls},
+                                       PanelDrawing{"race", draw_race, draw_race_controls},
+                                       PanelDrawing{"routing", draw_figure_grid, draw_routing_controls}};
+  return drawings;
+}
 
 }  // namespace afterglow

@@ -54,10 +54,11 @@ double draw_phase_map_controls(Frame& frame, const Rect& row) {
   return axes.left;
 }
 
-constexpr std::array drawings{PanelDrawing{"phase_map", draw_phase_map, draw_phase_map_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> phase_map_drawings() { return drawings; }
+std::span<const PanelDrawing> phase_map_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"phase_map", draw_phase_map, draw_phase_map_controls}};
+  return drawings;
+}
 
 }  // namespace afterglow

@@ -38,10 +38,11 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
   frame.commands.send("override", fields);
 }
 
-constexpr std::array drawings{PanelDrawing{"power_filter", draw_power_filter}};
-
 }  // namespace
 
-std::span<const PanelDrawing> power_filter_drawings() { return drawings; }
+std::span<const PanelDrawing> power_filter_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"power_filter", draw_power_filter}};
+  return drawings;
+}
 
 }  // namespace afterglow

@@ -120,10 +120,11 @@ double draw_probe_controls(Frame& frame, const Rect& row) {
   return edited.left;
 }
 
-constexpr std::array drawings{PanelDrawing{"probe", draw_probe, draw_probe_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> probe_drawings() { return drawings; }
+std::span<const PanelDrawing> probe_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"probe", draw_probe, draw_probe_controls}};
+  return drawings;
+}
 
 }  // namespace afterglow

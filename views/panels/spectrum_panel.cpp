@@ -119,11 +119,12 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, right, row, heads, selection.all_heads ? -1 : head->head);
 }
 
-constexpr std::array drawings{PanelDrawing{"spectrum", draw_spectrum, draw_spectrum_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> spectrum_drawings() { return drawings; }
+std::span<const PanelDrawing> spectrum_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"spectrum", draw_spectrum, draw_spectrum_controls}};
+  return drawings;
+}
 
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {
   constexpr int max_chips = 8;

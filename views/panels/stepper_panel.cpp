@@ -36,10 +36,11 @@ double draw_stepper_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, chip.left, row, heads, selected_trace_head(*trace, frame.state.selection));
 }
 
-constexpr std::array drawings{PanelDrawing{"stepper", draw_stepper, draw_stepper_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> stepper_drawings() { return drawings; }
+std::span<const PanelDrawing> stepper_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"stepper", draw_stepper, draw_stepper_controls}};
+  return drawings;
+}
 
 }  // namespace afterglow

@@ -14,10 +14,11 @@ double draw_token_weights_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, row.right(), row, frame.seen().token_weights->heads, head);
 }
 
-constexpr std::array drawings{PanelDrawing{"token_weights", draw_figure_grid, draw_token_weights_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> token_weights_drawings() { return drawings; }
+std::span<const PanelDrawing> token_weights_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"token_weights", draw_figure_grid, draw_token_weights_controls}};
+  return drawings;
+}
 
 }  // namespace afterglow

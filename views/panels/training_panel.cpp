@@ -50,10 +50,11 @@ double draw_training_controls(Frame& frame, const Rect& row) {
   return draw_earlier_runs(frame, chip.left, {row.x, row.y, chip.left - row.x, row.height});
 }
 
-constexpr std::array drawings{PanelDrawing{"training", draw_figure_grid, draw_training_controls}};
-
 }  // namespace
 
-std::span<const PanelDrawing> training_drawings() { return drawings; }
+std::span<const PanelDrawing> training_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"training", draw_figure_grid, draw_training_controls}};
+  return drawings;
+}
 
 }  // namespace afterglow

@@ -8,7 +8,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::array plots{
+constexpr std::array influence_rows{
     PlotKind{.id = "influence",
              .title = "Influence tail",
              .about = "How the influence of a token fades with the lag, beside theory.",
@@ -50,7 +50,7 @@ constexpr std::array plots{
              .needs_model = false},
 };
 
-constexpr std::array cards{
+constexpr std::array influence_cards{
     FormulaCard{
         "influence",
         "Influence tail",
@@ -148,6 +148,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily influence_plots() { return {plots, cards}; }
+PlotFamily influence_plots() { return {influence_rows, influence_cards}; }
 
 }  // namespace afterglow

@@ -12,7 +12,7 @@ namespace {
 
 std::string probe_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
 
-constexpr std::array plots{
+constexpr std::array sequence_rows{
     PlotKind{.id = "stepper",
              .title = "Stepper",
              .about = "The recurrent state token by token, and what it answers.",
@@ -49,7 +49,7 @@ constexpr std::array plots{
              .smallest = {240, 150}},
 };
 
-constexpr std::array cards{
+constexpr std::array sequence_cards{
     FormulaCard{
         "stepper", "Recurrent state", "G = Σ z zᵀ,  M = Σ z₊ zᵀ,  C = Σ v zᵀ",
         "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets.",
@@ -137,6 +137,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily sequence_plots() { return {plots, cards}; }
+PlotFamily sequence_plots() { return {sequence_rows, sequence_cards}; }
 
 }  // namespace afterglow

@@ -16,7 +16,7 @@ std::string rate_numbers(const Observation& o, const Selection&) {
   return "now η = " + number_text(o.runs.back().learning_rate.back(), 3);
 }
 
-constexpr std::array cards{
+constexpr std::array setting_cards{
     FormulaCard{"setting_learning_rate", "Learning rate", "θ ← θ − η {m}/{√{v} + ε}",
                 "The largest step size η of the schedule, reached after warm-up; a cosine lowers it from there.", adamw,
                 rate_numbers},
@@ -89,6 +89,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily setting_plots() { return {{}, cards}; }
+PlotFamily setting_plots() { return {{}, setting_cards}; }
 
 }  // namespace afterglow

@@ -19,7 +19,7 @@ std::string race_numbers(const Observation& o, const Selection& s) {
              : "";
 }
 
-constexpr std::array plots{
+constexpr std::array solver_rows{
     PlotKind{.id = "conditioning",
              .title = "Conditioning",
              .about = "How close the Gram matrix comes to what each precision can solve.",
@@ -54,7 +54,7 @@ constexpr std::array plots{
              .smallest = {250, 150}},
 };
 
-constexpr std::array cards{
+constexpr std::array solver_cards{
     FormulaCard{"conditioning",
                 "Conditioning",
                 "κ(G + εI) = λ_max / λ_min",
@@ -111,6 +111,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily solver_plots() { return {plots, cards}; }
+PlotFamily solver_plots() { return {solver_rows, solver_cards}; }
 
 }  // namespace afterglow

@@ -33,7 +33,7 @@ std::string memory_token_numbers(const Observation& o, const Selection&) {
   return "M = " + std::to_string(o.memory->tokens) + ", " + grouped_number(o.memory->history_rows) + " rows of history";
 }
 
-constexpr std::array plots{
+constexpr std::array spectral_memory_rows{
     PlotKind{.id = "trajectory",
              .title = "Trajectory",
              .about = "The path of training in its first three modes; a click goes back there.",
@@ -74,7 +74,7 @@ constexpr std::array plots{
              .workspace = "memory"},
 };
 
-constexpr std::array cards{
+constexpr std::array spectral_memory_cards{
     FormulaCard{"trajectory", "Trajectory", "Hc = H − mean,  path_k = √(T λ_k) φ_k",
                 "Every recorded step leaves one vector, a row of H: what the model made of that batch. Seen along the "
                 "directions in which training moved most, it is a path. A click on it goes back to that step.",
@@ -161,6 +161,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily spectral_memory_plots() { return {plots, cards}; }
+PlotFamily spectral_memory_plots() { return {spectral_memory_rows, spectral_memory_cards}; }
 
 }  // namespace afterglow

@@ -56,7 +56,7 @@ std::string gain_numbers(const Observation& o, const Selection& s) {
          std::to_string(power) + " = " + number_text(mode_gain(*head, i, power), 4);
 }
 
-constexpr std::array plots{
+constexpr std::array spectrum_rows{
     PlotKind{.id = "spectrum",
              .title = "Koopman spectrum",
              .about = "Eigenvalues of the layer's memory in the complex plane, with trails.",
@@ -92,7 +92,7 @@ constexpr std::array plots{
              .moves_tokens = true},
 };
 
-constexpr std::array cards{
+constexpr std::array spectrum_cards{
     FormulaCard{"spectrum", "Koopman spectrum", "A_w = L⁻¹ M L⁻ᵀ,  G + εI = L Lᵀ",
                 "Each dot is one mode of the layer's memory: nearer the circle, longer it lasts. Only γ amplifies "
                 "modes: for keys of one sequence σ(A_w) < 1, so dividing by max(σ, 1) has no effect.",
@@ -161,6 +161,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily spectrum_plots() { return {plots, cards}; }
+PlotFamily spectrum_plots() { return {spectrum_rows, spectrum_cards}; }
 
 }  // namespace afterglow

@@ -37,7 +37,7 @@ std::string state_size_numbers(const Observation& o, const Selection&) {
 // Theory is shown of the model that is being probed.
 constexpr AnalysisSet theory = Analysis::probe | Analysis::spectra | Analysis::theory;
 
-constexpr std::array plots{
+constexpr std::array theory_rows{
     PlotKind{.id = "perturbation",
              .title = "Perturbation",
              .about = "What noise in the statistics does to operator and eigenvalues, with bounds.",
@@ -89,7 +89,7 @@ constexpr std::array plots{
              .former_id = "memory"},
 };
 
-constexpr std::array cards{
+constexpr std::array theory_cards{
     FormulaCard{"perturbation", "Perturbation", "|Â − A| ≤ |E_M|/σ + |A| κ |E_G|/σ",
                 "Noise is added to G and M; solid is the worst of three draws, dashed what the theorems allow.",
                 "Echo, theorems C.1 and C.3", vector_numbers},
@@ -166,6 +166,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily theory_plots() { return {plots, cards}; }
+PlotFamily theory_plots() { return {theory_rows, theory_cards}; }
 
 }  // namespace afterglow

@@ -28,7 +28,7 @@ std::string phase_map_numbers(const Observation& o, const Selection&) {
          " runs";
 }
 
-constexpr std::array plots{
+constexpr std::array training_rows{
     PlotKind{.id = "training",
              .title = "Training",
              .about = "Accuracy, loss, gradient norms and learning rate of every run.",
@@ -44,7 +44,7 @@ constexpr std::array plots{
              .smallest = {260, 200}},
 };
 
-constexpr std::array cards{
+constexpr std::array training_cards{
     FormulaCard{
         "training", "Training", "L = −mean log p(target)",
         "Loss and accuracy are taken at the answers only; a forecast has its mean squared error and the variance "
@@ -86,6 +86,6 @@ constexpr std::array cards{
 
 }  // namespace
 
-PlotFamily training_plots() { return {plots, cards}; }
+PlotFamily training_plots() { return {training_rows, training_cards}; }
 
 }  // namespace afterglow

@@ -13,7 +13,7 @@ namespace afterglow {
 namespace {
 
 constexpr int lags_in_a_decade = 8, far_lags_in_a_decade = 12;
-constexpr double first_fitted_lag = 128, first_far_fitted_lag = 1e4;  // before, a stack has not come to its law
+constexpr double first_deep_lag = 128, first_far_lag = 1e4;  // before, a stack has not come to its law
 constexpr int tokens_in_a_deep_pass = 2048;
 
 /// What arrives over at least one hop of a feedback with uniform routing, of the profile times x [1,T,1].
@@ -81,7 +81,7 @@ void DeepExperiment::finish_stack() {
     profile.lags.push_back(stack_->blocks[i].query);
     profile.values.push_back(norms[i].value);
   }
-  profile.fit = fit_influence(profile.lags, profile.values, first_fitted_lag);
+  profile.fit = fit_influence(profile.lags, profile.values, first_deep_lag);
   const InfluenceProfile far = spread_profile(
       uniform_stack_profile(profile.blocks, 1 - profile.beta, 0, config_.recursion_tokens), far_lags_in_a_decade);
   for (std::size_t i = 0; i < far.lags.size(); ++i) {
@@ -89,7 +89,7 @@ void DeepExperiment::finish_stack() {
     profile.far_lags.push_back(far.lags[i]);
     profile.far_values.push_back(far.values[i]);
   }
-  profile.far_fit = fit_influence(profile.far_lags, profile.far_values, first_far_fitted_lag);
+  profile.far_fit = fit_influence(profile.far_lags, profile.far_values, first_far_lag);
   done_.push_back(std::move(profile));
   stack_.reset();
 }

@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1} << 20, most_steps = 64;
+constexpr std::size_t most_bytes = std::size_t{1} << 20, most_lesson_steps = 64;
 
 struct WordInfo {
   LessonWord word;
@@ -47,13 +47,6 @@ constexpr std::array words{
 };
 
 const WordInfo& info_of(LessonWord word) { return *std::ranges::find(words, word, &WordInfo::word); }
-
-std::string_view trimmed(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 /// One space between words.
 std::string plain(std::string_view text) {
@@ -126,8 +119,8 @@ class LessonReader {
     if (lesson_.title.empty()) refuse("the lesson's own title comes first, as `# Forgetting is a circle`");
     if (title.empty() || title.starts_with('#')) refuse("the step's title is missing, as `## Two tails`");
     end_line();
-    if (lesson_.steps.size() == most_steps)
-      refuse("a lesson has at most " + std::to_string(most_steps) + " steps; begin another file");
+    if (lesson_.steps.size() == most_lesson_steps)
+      refuse("a lesson has at most " + std::to_string(most_lesson_steps) + " steps; begin another file");
     lesson_.steps.push_back({std::move(title), {}, place_});
   }
 

@@ -26,21 +26,13 @@ constexpr std::array relations{RelationInfo{Relation::less_equal, "<="}, Relatio
 constexpr const char* grammar =
     "; a condition is NAME < NUMBER, as `accuracy > 0.9 and loss < 0.5 * loss@start`, with < <= > >= == !=";
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 /// Parts between ";" and the word "and".
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool is_and = text.substr(i).starts_with("and") && i > 0 && is_space(text[i - 1]) && i + 3 < text.size() &&
-                        is_space(text[i + 3]);
+    const bool is_and = text.substr(i).starts_with("and") && i > 0 && is_blank(text[i - 1]) && i + 3 < text.size() &&
+                        is_blank(text[i + 3]);
     if (!is_and && text[i] != ';') continue;
     parts.push_back(text.substr(begin, i - begin));
     begin = i + (is_and ? 3 : 1);
@@ -52,7 +44,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
 /// What a name may not hold.
 bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::none_of(text, [](char c) {
-    return is_space(c) || std::string_view("<>=!*@|;{}\"").find(c) != std::string_view::npos;
+    return is_blank(c) || std::string_view("<>=!*@|;{}\"").find(c) != std::string_view::npos;
   });
 }
 

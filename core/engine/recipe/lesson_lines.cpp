@@ -21,14 +21,6 @@ constexpr std::int64_t most_steps = 1'000'000'000;
   throw Error(ExitCode::bad_input, line.place + ": " + what);
 }
 
-bool is_space(char c) { return c == ' ' || c == '\n'; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string_view> split(std::string_view text, std::string_view sign) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -179,7 +171,7 @@ Command read_command(const LessonLine& line) {
 std::vector<std::string> read_names(const LessonLine& line) {
   std::vector<std::string> names(1);
   for (const char c : line.text) {
-    if (!is_space(c) && c != ',') {
+    if (!is_blank(c) && c != ',') {
       names.back() += c;
     } else if (!names.back().empty()) {
       names.emplace_back();

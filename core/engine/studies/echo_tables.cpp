@@ -13,7 +13,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double papers_recipe = 1, better_recipe = 2;  // places on the table's axis; 0 is published
 constexpr double few_steps = 1;                         // the same of the small table
 constexpr std::array tasks{"sysprompt", "tooltrace", "niah", "multihop", "commonword", "mqar"};

@@ -20,8 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t sketch_points = 64;
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
 json numbers_json(const std::vector<double>& numbers) {
   json list = json::array();
   for (const double number : numbers) list.push_back(json_number(number));

@@ -17,6 +17,9 @@ namespace afterglow {
 
 class TrainingRun;
 
+/// What stands where there is no answer.
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
 /// What is asked of every run.
 struct Inquiry {
   std::string table;  ///< whose results they are; empty: a sweep's

@@ -10,7 +10,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t held_out_examples = 256;
 
 std::vector<double> measured(TrainingRun& run) {

@@ -14,8 +14,6 @@ namespace afterglow {
 
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
 /// "Gated DeltaNet" as part of a file name: "gated_deltanet".
 std::string file_word(const std::string& text) {
   std::string word;

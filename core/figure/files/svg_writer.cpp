@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* sans = "Inter, 'DejaVu Sans', Helvetica, Arial, sans-serif";
 constexpr const char* mono = "'JetBrains Mono', 'DejaVu Sans Mono', monospace";
-constexpr int max_cells = 160;  // per side of a heat map: keeps the file under 300 KB
+constexpr int max_map_cells = 160;  // per side of a heat map: keeps the file under 300 KB
 
 // Shortest decimal within half of 10^-decimals; no locale, no exponent, no "-0".
 std::string decimal(double value, int decimals) {
@@ -151,7 +151,7 @@ class SvgCanvas : public Canvas {
   }
 
   double pixel() const override { return pixel_; }
-  int grid_limit() const override { return max_cells; }
+  int grid_limit() const override { return max_map_cells; }
   void begin_group(std::string_view name) override {
     out_ += "<g" + attribute("id", id_ + "-" + safe_id(std::string(name))) + ">\n";
   }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"
 #include "core/io/temporary_file.h"
@@ -17,21 +18,17 @@ namespace afterglow {
 
 namespace {
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-  throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + what);
-}
-
 std::span<const std::byte> mapped(const std::filesystem::path& path) {
   // Without waiting, so that a pipe without a writer is refused at once.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) refuse(path, std::string(std::strerror(errno)) + "; check the name and its permissions");
+  if (!file.valid()) refuse_file(path, std::string(std::strerror(errno)) + "; check the name and its permissions");
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    refuse(path, "it is a folder or a device; give the name of a safetensors file");
+    refuse_file(path, "it is a folder or a device; give the name of a safetensors file");
   const auto size = static_cast<std::size_t>(status.st_size);
-  if (size == 0) refuse(path, "it is empty; get or write it again");
+  if (size == 0) refuse_file(path, "it is empty; get or write it again");
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (address == MAP_FAILED) refuse(path, std::string(std::strerror(errno)) + "; copy it to a local disk");
+  if (address == MAP_FAILED) refuse_file(path, std::string(std::strerror(errno)) + "; copy it to a local disk");
   return {static_cast<const std::byte*>(address), size};
 }
 

@@ -18,14 +18,11 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t largest_npy = std::size_t{1} << 30;
 constexpr std::size_t most_axes = 32;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-  throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + what);
-}
-
 /// What stands behind 'key': in the header's dictionary, without spaces in front.
 std::string_view field(std::string_view header, const std::string& key, const std::filesystem::path& path) {
   const std::size_t at = header.find("'" + key + "':");
-  if (at == std::string_view::npos) refuse(path, "its header has no '" + key + "'; write it again with numpy.save");
+  if (at == std::string_view::npos)
+    refuse_file(path, "its header has no '" + key + "'; write it again with numpy.save");
   std::string_view rest = header.substr(at + key.size() + 3);
   while (rest.starts_with(' ')) rest.remove_prefix(1);
   return rest;
@@ -35,13 +32,13 @@ std::vector<std::int64_t> shape_of(std::string_view text, const std::filesystem:
   std::vector<std::int64_t> shape;
   const std::size_t end = text.find(')');
   if (!text.starts_with('(') || end == std::string_view::npos)
-    refuse(path, "its header has no shape; write it again with numpy.save");
+    refuse_file(path, "its header has no shape; write it again with numpy.save");
   text = text.substr(1, end - 1);
   while (!text.empty()) {
     std::int64_t extent = -1;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
     if (error != std::errc() || extent < 0 || shape.size() == most_axes)
-      refuse(path, "its shape cannot be read; write it again with numpy.save");
+      refuse_file(path, "its shape cannot be read; write it again with numpy.save");
     shape.push_back(extent);
     text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
     while (text.starts_with(',') || text.starts_with(' ')) text.remove_prefix(1);
@@ -60,8 +57,8 @@ NumberType type_of(std::string_view text, const std::filesystem::path& path) {
   const bool is_known = word.size() == 3 && (word[0] == '<' || word[0] == '|') && (word[1] == 'i' || word[1] == 'u') &&
                         (word[2] == '1' || word[2] == '2' || word[2] == '4' || word[2] == '8');
   if (!is_known)
-    refuse(path, "it holds " + in_quotes(word.empty() ? text.substr(0, 8) : std::string_view(word)) +
-                     " where whole numbers should be; save it with .astype('int64')");
+    refuse_file(path, "it holds " + in_quotes(word.empty() ? text.substr(0, 8) : std::string_view(word)) +
+                          " where whole numbers should be; save it with .astype('int64')");
   return {word[1] == 'i', static_cast<std::size_t>(word[2] - '0')};
 }
 
@@ -78,26 +75,27 @@ std::int64_t number_at(const char* from, const NumberType& type) {
 WholeNumbers read_npy_integers(const std::filesystem::path& path) {
   const std::string content = read_file(path, largest_npy);
   constexpr std::size_t before_length = 8;
-  if (!content.starts_with(magic) || content.size() < 12) refuse(path, "it is no .npy file; write it with numpy.save");
+  if (!content.starts_with(magic) || content.size() < 12)
+    refuse_file(path, "it is no .npy file; write it with numpy.save");
   const bool is_long = content[6] >= 2;
   std::uint32_t length = 0;
   std::memcpy(&length, content.data() + before_length, is_long ? 4 : 2);
   const std::size_t begin = before_length + (is_long ? 4 : 2);
-  if (length > content.size() - begin) refuse(path, "it ends inside its header; get or write it again");
+  if (length > content.size() - begin) refuse_file(path, "it ends inside its header; get or write it again");
   const std::string_view header(content.data() + begin, length);
   if (field(header, "fortran_order", path).starts_with("True"))
-    refuse(path, "its order is Fortran's; save it with numpy.ascontiguousarray");
+    refuse_file(path, "its order is Fortran's; save it with numpy.ascontiguousarray");
   const NumberType type = type_of(field(header, "descr", path), path);
   WholeNumbers result{shape_of(field(header, "shape", path), path), {}};
   std::uint64_t count = 1;
   for (const std::int64_t extent : result.shape) {
     if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count) || count > largest_npy)
-      refuse(path, "its shape is larger than any memory");
+      refuse_file(path, "its shape is larger than any memory");
   }
   const std::size_t data = begin + length;
   if (content.size() - data != count * type.size)
-    refuse(path, "its shape takes " + std::to_string(count * type.size) + " bytes, and " +
-                     std::to_string(content.size() - data) + " follow its header; get or write it again");
+    refuse_file(path, "its shape takes " + std::to_string(count * type.size) + " bytes, and " +
+                          std::to_string(content.size() - data) + " follow its header; get or write it again");
   result.values.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
     result.values.push_back(number_at(content.data() + data + i * type.size, type));

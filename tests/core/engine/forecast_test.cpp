@@ -8,6 +8,7 @@
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/error.h"
+#include "tests/core/engine/train_to.h"
 
 namespace afterglow {
 namespace {
@@ -19,10 +20,6 @@ Recipe small_forecast(const std::string& model = R"({"kind": "spectral_memory", 
                           "training": {"steps": 60, "batch": 4, "learning_rate": 0.003, "warmup": 5,
                           "evaluate_every": 20, "evaluate_examples": 8}})",
                       "test");
-}
-
-void train_to(TrainingRun& run, std::int64_t step) {
-  while (run.step() < step) ASSERT_TRUE(run.train_step()) << run.failure();
 }
 
 TEST(Forecast, SameRecipeSameBitsForAnyNumberOfThreads) {

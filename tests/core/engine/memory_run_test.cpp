@@ -7,6 +7,7 @@
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/tasks/prefixed_task.h"
+#include "tests/core/engine/train_to.h"
 
 namespace afterglow {
 namespace {
@@ -26,10 +27,6 @@ Recipe with_memory() {
        {"task", {{"kind", "sysprompt"}, {"bindings", 2}, {"length", 12}}},
        {"training", {{"steps", 60}, {"batch", 8}, {"learning_rate", 0.003}, {"warmup", 5}, {"evaluate_every", 20}}}},
       "test");
-}
-
-void train_to(TrainingRun& run, std::int64_t step) {
-  while (run.step() < step) ASSERT_TRUE(run.train_step()) << run.failure();
 }
 
 TEST(PrefixedTask, MovesEverySequenceBehindItsPlaces) {

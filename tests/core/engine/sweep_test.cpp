@@ -24,7 +24,7 @@ const Inquiry& inquiry() {
   return all;
 }
 
-std::string refusal(const std::string& axis) {
+std::string axis_refusal(const std::string& axis) {
   return message_of(ExitCode::usage, [&] { runs_of(small_recipe(), {parse_axis(axis)}, inquiry()); });
 }
 
@@ -52,9 +52,9 @@ TEST(SweepAxis, SaysWhatIsWrongWithIt) {
 }
 
 TEST(Sweep, UnknownFieldsAreAnsweredWithTheNearest) {
-  EXPECT_THAT(refusal("learning_rat=1,2"), HasSubstr("'learning_rate'"));
-  EXPECT_THAT(refusal("layers.1.ska.rigde=1"), HasSubstr("'layers.1.ska.ridge'"));
-  EXPECT_THAT(refusal("qqqqqqqq=1"), AllOf(HasSubstr("there are"), HasSubstr("model.blocks.0.mixer.d_state")));
+  EXPECT_THAT(axis_refusal("learning_rat=1,2"), HasSubstr("'learning_rate'"));
+  EXPECT_THAT(axis_refusal("layers.1.ska.rigde=1"), HasSubstr("'layers.1.ska.ridge'"));
+  EXPECT_THAT(axis_refusal("qqqqqqqq=1"), AllOf(HasSubstr("there are"), HasSubstr("model.blocks.0.mixer.d_state")));
 }
 
 TEST(Sweep, ValuesOutOfRangeAreToldBeforeAnythingIsTrained) {

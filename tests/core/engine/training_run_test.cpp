@@ -1,26 +1,14 @@
 // Runs: the same recipe gives the same bits, forwards, backwards, resumed, with any number of threads.
 #include "core/engine/training/training_run.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <limits>
-#include <map>
-#include <new>
-
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
+#include "tests/core/engine/train_to.h"
 
 namespace afterglow {
 namespace {
-
-void train_to(TrainingRun& run, std::int64_t step) {
-  while (run.step() < step) ASSERT_TRUE(run.train_step()) << run.failure();
-}
 
 std::string checksum_at(const Recipe& recipe, std::int64_t step, int threads) {
   const auto backend = make_cpu_backend(threads);

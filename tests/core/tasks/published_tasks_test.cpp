@@ -11,10 +11,6 @@
 namespace afterglow {
 namespace {
 
-bool is_key(int token) { return token >= 16 && token < 48; }
-bool is_value(int token) { return token >= 48 && token < 80; }
-bool is_filler(int token) { return token >= 80 && token < 128; }
-
 // Skips the blanks in front; returns the position behind the start token.
 int begin_of(const Example& example) {
   int t = 0;

@@ -15,10 +15,6 @@
 namespace afterglow {
 namespace {
 
-bool is_key(int token) { return token >= 16 && token < 48; }
-bool is_value(int token) { return token >= 48 && token < 80; }
-bool is_filler(int token) { return token >= 80 && token < 128; }
-
 // What all five share: only the last position is answered, with a value; the context is what `facts` marks.
 void expect_one_answer(const Task& task, const Example& example) {
   ASSERT_EQ(static_cast<int>(example.tokens.size()), task.length());

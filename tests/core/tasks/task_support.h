@@ -13,6 +13,11 @@ namespace afterglow {
 
 inline std::unique_ptr<Task> task_of(const std::string& json) { return make_task(nlohmann::json::parse(json)); }
 
+/// By the suite's table of tokens.
+inline bool is_key(int token) { return token >= 16 && token < 48; }
+inline bool is_value(int token) { return token >= 48 && token < 80; }
+inline bool is_filler(int token) { return token >= 80 && token < 128; }
+
 /// Calls `check` with examples 0 .. count - 1 of both splits.
 inline void for_examples(const Task& task, int count,
                          const std::function<void(const Example&, std::uint64_t index)>& check) {
