@@ -70,6 +70,15 @@ inline bool has_glyph(ImFont* font, ImWchar character) {
 #endif
 }
 
+/// The glyphs of a font at the one height of its own; none in versions that bake every height on demand.
+inline ImVector<ImFontGlyph> baked_glyphs([[maybe_unused]] const ImFont* font) {
+#if IMGUI_VERSION_NUM >= 19200
+  return {};
+#else
+  return font->Glyphs;
+#endif
+}
+
 /// Fonts baked for dense screens are drawn smaller by the widgets that use their own size.
 inline void scale_font([[maybe_unused]] ImFont* font, [[maybe_unused]] float scale) {
 #if IMGUI_VERSION_NUM < 19200

@@ -18,7 +18,7 @@ float look_scale(const Theme& theme, double content_scale, double zoom) {
 }
 
 float presenting_scale(double window_height) {
-  constexpr double smallest_text = 11, lines = 40;
+  constexpr double smallest_text = 10.5, lines = 40;  // of labels at marks in figures
   return static_cast<float>(std::clamp(window_height / (lines * smallest_text), 0.5, 8.0));
 }
 

@@ -127,7 +127,8 @@ struct LessonStepPlan;
 struct LessonPane {
   std::shared_ptr<const Lesson> lesson;  ///< null: none
   std::shared_ptr<const std::vector<LessonStepPlan>> plans;
-  std::string source;  ///< name or path that it was opened by
+  std::string source;           ///< name or path that it was opened by
+  std::optional<double> began;  ///< when it was opened, or began anew by itself; seconds since the window opened
   std::size_t step = 0;
   std::size_t deed = 0;                      ///< of the step's plan: what is to be done next
   std::optional<std::uint64_t> waits_for;    ///< so many commands to be carried out, and training to rest
@@ -217,6 +218,7 @@ struct PageState {
   std::uint64_t opened = 0;      ///< Observation::opened whose view the page has taken
   bool presenting = false;       ///< no controls, large type
   bool is_blank = false;         ///< while presenting: nothing at all
+  bool has_presenter = false;    ///< a second window shows the notes of the lesson
   bool hides_controls = false;
   bool is_locked = false;    ///< controls stay hidden, and keys and mouse change nothing of the run
   std::string theme_before;  ///< to go back to afterwards

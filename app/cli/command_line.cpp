@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "app/cli/examples.h"
 #include "app/cli/start.h"
@@ -243,6 +244,7 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
   app.add_option("--theme", window.theme, "dark, light or projector")
       ->check(CLI::IsMember({"dark", "light", "projector"}));
   app.add_flag("--lock", window.is_locked, "Without controls, for a class: keys and mouse look and change nothing");
+  app.add_flag("--presenter", window.has_presenter, "A second window with the notes of the lesson");
   app.add_flag("--portable", window.is_portable,
                "Keep the settings in a folder beside the program, as where a file `portable` lies there");
   app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
@@ -253,6 +255,18 @@ std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return names;
+}
+
+/// Names the file and what is wrong with it, as the library's own text is for programmers.
+std::string sentence_of(const std::filesystem::filesystem_error& error) {
+  const std::string file = error.path1().string();
+  return (file.empty() ? "a folder" : file) + ": " + error.code().message() + "; check the disk and the permissions";
+}
+
+/// Threads are asked for in this way alone.
+std::string sentence_of(const std::system_error& error) {
+  return "the system grants no thread: " + error.code().message() +
+         "; close other programs, or raise the limit (ulimit -u)";
 }
 
 /// The exit code of what `work` does or throws. Says a failure, also where no memory is left.
@@ -273,7 +287,9 @@ int run_guarded(const Output& output, const std::function<void()>& work) {
                        "a value in what was read is of another kind than it should be, such as a text where a number "
                        "is expected; compare it with `afterglow info --json`");
   } catch (const std::filesystem::filesystem_error& error) {
-    return say_failure(output, ExitCode::bad_input, error.what());
+    return say_failure(output, ExitCode::bad_input, sentence_of(error).c_str());
+  } catch (const std::system_error& error) {
+    return say_failure(output, ExitCode::failure, sentence_of(error).c_str());
   } catch (const std::exception& error) {
     return say_failure(output, ExitCode::failure, error.what());
   }

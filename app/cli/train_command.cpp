@@ -39,14 +39,17 @@ void print_step(const TrainingRun& run) {
   std::fflush(stdout);
 }
 
-/// Trains to the step `last`, an interruption or a step that was not finite.
+/// Trains to the step `last`, an interruption or a step that was not finite. The last step is saved as a result.
 void train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption, SavesOnTheWay& saves,
                  bool follow, const std::function<void()>& show) {
-  while (analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted()) {
+  const auto goes_on = [&] {
+    return analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted();
+  };
+  while (goes_on()) {
     const bool finite = analysed.train_step();
     show();
     if (!finite) return;
-    saves.after_step(analysed.run());
+    if (goes_on()) saves.after_step(analysed.run());
     if (follow) print_step(analysed.run());
   }
 }

@@ -80,6 +80,13 @@ std::string choice_text(const LessonQuestion& question, std::size_t i) {
   return std::to_string(i + 1) + "  " + question.choices[i];
 }
 
+/// A question, a choice or a goal's sentence.
+std::vector<FlowToken> tokens_of(std::string_view text, FontFace face = FontFace::regular) {
+  std::vector<FlowToken> tokens;
+  add_text(text, face, tokens);
+  return tokens;
+}
+
 // On paper.
 
 /// Fills A4 pages from the top down.
@@ -106,7 +113,7 @@ class Paper {
   void goal(std::string_view sentence) {
     need(2 * body);
     canvas_->stroke_rect({margin + 1, y_ + 0.25 * body, 0.9 * body, 0.9 * body}, 1.5, {ink(), 0.8, Dash::solid});
-    words(sentence, body, FontFace::regular, 1.7 * body);
+    text(tokens_of(sentence), body, 1.7 * body);
   }
   void figure(const Figure& drawn) {
     const double height = std::min(0.62 * width(), 0.4 * page.height_pt());
@@ -149,9 +156,9 @@ void print_step(Paper& paper, const PrintedStep& printed, std::size_t number) {
     }
     if (line.word == LessonWord::ask) {
       const LessonQuestion question = read_question(line);
-      paper.words(question.question, Paper::body, FontFace::semibold);
+      paper.text(tokens_of(question.question, FontFace::semibold), Paper::body);
       for (std::size_t i = 0; i < question.choices.size(); ++i)
-        paper.words(choice_text(question, i), Paper::body, FontFace::regular, Paper::body);
+        paper.text(tokens_of(choice_text(question, i)), Paper::body, Paper::body);
     }
     if (line.word == LessonWord::goal) paper.goal(read_goal(line).sentence);
   }
@@ -205,15 +212,19 @@ std::string formula_html(const std::string& markup) {
   return html + "</svg>";
 }
 
-std::string paragraph_html(const std::vector<FlowToken>& tokens) {
-  const bool is_display = tokens.size() == 1 && tokens.front().is_math;
-  std::string html = is_display ? "<p class=\"formula\">" : "<p>";
+std::string tokens_html(const std::vector<FlowToken>& tokens) {
+  std::string html;
   for (const FlowToken& token : tokens) {
     if (token.follows_space) html += ' ';
     const std::string text = token.is_math ? formula_html(token.text) : xml_escaped(token.text);
     html += token.face == FontFace::semibold ? "<em>" + text + "</em>" : text;
   }
-  return html + "</p>\n";
+  return html;
+}
+
+std::string paragraph_html(const std::vector<FlowToken>& tokens) {
+  const bool is_display = tokens.size() == 1 && tokens.front().is_math;
+  return (is_display ? "<p class=\"formula\">" : "<p>") + tokens_html(tokens) + "</p>\n";
 }
 
 std::string step_html(const PrintedStep& printed, std::size_t number) {
@@ -225,11 +236,12 @@ std::string step_html(const PrintedStep& printed, std::size_t number) {
     }
     if (line.word == LessonWord::ask) {
       const LessonQuestion question = read_question(line);
-      html += "<p><em>" + xml_escaped(question.question) + "</em></p>\n<ol>\n";
-      for (const std::string& choice : question.choices) html += "<li>" + xml_escaped(choice) + "</li>\n";
+      html += "<p>" + tokens_html(tokens_of(question.question, FontFace::semibold)) + "</p>\n<ol>\n";
+      for (const std::string& choice : question.choices) html += "<li>" + tokens_html(tokens_of(choice)) + "</li>\n";
       html += "</ol>\n";
     }
-    if (line.word == LessonWord::goal) html += "<p>&#9744;&#160; " + xml_escaped(read_goal(line).sentence) + "</p>\n";
+    if (line.word == LessonWord::goal)
+      html += "<p>&#9744;&#160; " + tokens_html(tokens_of(read_goal(line).sentence)) + "</p>\n";
   }
   for (const Figure& figure : printed.figures) {
     std::string svg = svg_text(figure, page_size(SizePreset::two_columns, figure));

@@ -77,7 +77,9 @@ void require_known_panels(const Lesson& lesson, const std::vector<std::string>& 
   };
   for (const LessonStep& step : lesson.steps) {
     for (const LessonLine& line : step.lines) {
-      if (line.word == LessonWord::focus || line.word == LessonWord::highlight) {
+      if (line.word == LessonWord::focus)
+        require(line, std::string(present_id(read_focus(line).panel)), known, "panel");
+      if (line.word == LessonWord::highlight) {
         for (const std::string& name : read_names(line)) require(line, std::string(present_id(name)), known, "panel");
       }
       if (line.word != LessonWord::set || pages.empty()) continue;
@@ -192,7 +194,7 @@ std::vector<std::string> LessonRunner::panels_of(std::size_t index) const {
   for (const LessonWord word : {LessonWord::focus, LessonWord::highlight}) {
     const LessonLine* line = find_line(lines, word);
     if (!line) continue;
-    std::vector<std::string> names = read_names(*line);
+    std::vector<std::string> names = read_names(*line);  // a figure's number among them is no panel either
     std::erase_if(names, [](const std::string& name) { return !find_plot_kind(name); });
     if (!names.empty()) return names;
   }

@@ -5,6 +5,9 @@
 
 namespace afterglow {
 
+/// What Dear ImGui's shaders are written for; OpenGL 3.3 has it.
+inline constexpr const char* shader_version = "#version 330 core";
+
 /// To be called while a window's context is current.
 template <class Function>
 Function* gl_function(const char* name) {

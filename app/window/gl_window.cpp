@@ -31,7 +31,6 @@ constexpr KeyName key_names[] = {
     {GLFW_KEY_KP_0, "0"},        {GLFW_KEY_PAGE_UP, "PageUp"}, {GLFW_KEY_PAGE_DOWN, "PageDown"},
     {GLFW_KEY_MENU, "Menu"}};
 
-/// Letters and signs by what the keyboard's layout makes of them, so that Ctrl+Z is where it is written.
 std::string name_of_key(int key, int scancode) {
   for (const KeyName& known : key_names) {
     if (known.key == key) return known.name;
@@ -44,12 +43,17 @@ std::string name_of_key(int key, int scancode) {
   return name;
 }
 
-constexpr const char* shader_version = "#version 330 core";
-
 std::string last_problem;
 void keep_problem(int, const char* text) { last_problem = text; }
 
 }  // namespace
+
+Chord chord_of_key(int code, int scancode, int mods) {
+  Chord chord{(mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0, (mods & GLFW_MOD_ALT) != 0,
+              name_of_key(code, scancode)};
+  if (chord.key == "+") chord.shift = false;  // many layouts need Shift to write it
+  return chord;
+}
 
 struct GlWindow::Callbacks {
   static GlWindow& self(GLFWwindow* window) { return *static_cast<GlWindow*>(glfwGetWindowUserPointer(window)); }
@@ -57,9 +61,7 @@ struct GlWindow::Callbacks {
   static void key(GLFWwindow* window, int code, int scancode, int action, int mods) {
     self(window).had_input_ = true;
     if (action == GLFW_RELEASE) return;
-    Chord chord{(mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0, (mods & GLFW_MOD_ALT) != 0,
-                name_of_key(code, scancode)};
-    if (chord.key == "+") chord.shift = false;  // many layouts need Shift to write it
+    const Chord chord = chord_of_key(code, scancode, mods);
     if (!chord.key.empty()) self(window).on_key(chord);
   }
   /// A key that is pressed and let go between two frames is down for one of them; earlier versions of Dear ImGui would

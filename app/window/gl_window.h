@@ -46,6 +46,7 @@ class GlWindow {
   double content_scale() const;
   /// Pixels per window unit: 1 on X11, 2 on a Wayland screen of scale 2.
   double density() const;
+  GLFWwindow* handle() const { return window_; }
   /// True when the processor draws: then frames are dear.
   bool is_software() const { return is_software_; }
 
@@ -60,6 +61,9 @@ class GlWindow {
   std::vector<Release> late_releases_;  ///< of those, to be told after the frame
   int restored_[4] = {0, 0, 0, 0};      ///< place and size before full screen
 };
+
+/// A key by what the keyboard's layout makes of it, so that Ctrl+Z is where it is written; without a name for others.
+Chord chord_of_key(int code, int scancode, int mods);
 
 /// Seconds since the program started its window.
 double window_time();

@@ -50,7 +50,8 @@ const Layout& known_layout(const PageState& page, const std::string& name) {
 void turn_page(CommandContext& context, const json& value) {
   PageState& page = context.page;
   const auto by = static_cast<int>(get_integer(value, "by", 1, -1000, 1000, the_value));
-  if (page.lesson.lesson) return run_lesson(context, {{"by", by}});
+  const bool is_of_panels = get_choice(value, "of", {"all", "panels"}, "all", the_value) == "panels";
+  if (page.lesson.lesson && !is_of_panels) return run_lesson(context, {{"by", by}});
   const int pages = std::max(1, page.panel_pages);
   page.panel_page = ((page.panel_page + by) % pages + pages) % pages;
 }

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "app/lessons/lesson_runner.h"
 #include "app/window/window_commands.h"
-#include "core/engine/recipe/lesson_lines.h"
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/io/error.h"
 #include "views/page/page.h"
@@ -45,15 +45,7 @@ void show(LessonPane& pane, const std::shared_ptr<const OpenLesson>& opened) {
   pane.problem.clear();
 }
 
-const LessonStep& step_of(const LessonPane& pane) { return pane.lesson->steps[pane.step]; }
-
-std::vector<LessonGoal> goals_of(const LessonPane& pane) {
-  std::vector<LessonGoal> goals;
-  for (const LessonLine& line : step_of(pane).lines) {
-    if (line.word == LessonWord::goal) goals.push_back(read_goal(line));
-  }
-  return goals;
-}
+const LessonStepPlan& plan_of(const LessonPane& pane) { return (*pane.plans)[pane.step]; }
 
 template <class Visit>
 void each_side(const std::vector<LessonGoal>& goals, const Visit& visit) {
@@ -70,7 +62,7 @@ bool keep_start(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
   bool is_whole = true;
   CurveStore curves;
-  each_side(goals_of(pane), [&](const ConditionSide& side) {
+  each_side(plan_of(pane).goals, [&](const ConditionSide& side) {
     if (side.at != "start" || pane.at_start.contains(side.name)) return;
     const AnalysisSet needed = analyses_of_number(side.name);
     if ((now.current & needed) != needed) {
@@ -90,7 +82,7 @@ void tick_goals(PageState& page, const Observation& now) {
     const auto kept = pane.at_start.find(name);
     return kept == pane.at_start.end() ? std::nullopt : std::optional(kept->second);
   };
-  const std::vector<LessonGoal> goals = goals_of(pane);
+  const std::vector<LessonGoal>& goals = plan_of(pane).goals;
   pane.reached.resize(goals.size());
   for (std::size_t i = 0; i < goals.size(); ++i) {
     if (!pane.reached[i] && judge(goals[i].condition, find).holds) pane.reached[i] = true;
@@ -119,6 +111,13 @@ bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& 
       return true;
   }
   return true;
+}
+
+/// The page that a step begins with depends on the lesson and its model alone, not on what was open before.
+void choose_workspace(PageState& page, const ModelSummary& model) {
+  page.workspace_is_chosen = false;
+  page.followed_model.clear();
+  follow_model(page, model);
 }
 
 /// A file that was saved is read again; while it cannot be, the lesson stays as it was and the pane says why.
@@ -161,10 +160,11 @@ void begin_lesson_step(PageState& page, std::int64_t step) {
   pane.waits_for.reset();
   pane.asks = false;
   pane.answered = 0;
-  pane.reached.assign(goals_of(pane).size(), false);
+  pane.reached.assign(plan_of(pane).goals.size(), false);
   pane.at_start.clear();
   pane.values.clear();
   pane.dragged.clear();
+  page.workspace = PageState().workspace;  // until the lesson names one
   page.selection = Selection();
   page.plots.clear();
   page.shown_figure.clear();
@@ -178,8 +178,7 @@ void begin_lesson_step(PageState& page, std::int64_t step) {
 bool answer_lesson(PageState& page, int choice) {
   LessonPane& pane = page.lesson;
   if (!pane.lesson || !pane.asks) return false;
-  const LessonLine* question = find_line(step_of(pane).lines, LessonWord::ask);
-  const auto choices = static_cast<int>(read_question(*question).choices.size());
+  const auto choices = static_cast<int>(plan_of(pane).question->choices.size());
   if (choice < 1 || choice > choices) return false;
   pane.answered = choice;
   pane.asks = false;
@@ -190,19 +189,32 @@ void follow_lesson(PageState& page, const LessonSurroundings& around) {
   LessonPane& pane = page.lesson;
   if (!pane.lesson) return;
   read_again_when_saved(page, around.time);
-  const LessonStepPlan& plan = (*pane.plans)[pane.step];
+  if (!pane.began) pane.began = around.time;
+  if (around.time >= lesson_returns_at(page, around.last_input)) {
+    pane.began = around.time;
+    page.is_blank = false;
+    begin_lesson_step(page, 0);
+  }
+  const LessonStepPlan& plan = plan_of(pane);
   while (pane.deed < plan.deeds.size()) {
     if (pane.deed == plan.start && !keep_start(page, around.now)) return;
     if (!is_done(page, plan.deeds[pane.deed], around)) break;
     ++pane.deed;
+    if (pane.deed == plan.start) choose_workspace(page, around.now.model);
   }
   if (pane.deed >= plan.start && keep_start(page, around.now)) tick_goals(page, around.now);
+}
+
+double lesson_returns_at(const PageState& page, double last_input) {
+  constexpr double quiet = 60;
+  const bool is_touched = page.lesson.lesson && page.lesson.began && last_input > *page.lesson.began;
+  return page.is_locked && is_touched ? last_input + quiet : std::numeric_limits<double>::infinity();
 }
 
 AnalysisSet analyses_of_lesson(const PageState& page) {
   AnalysisSet analyses = 0;
   if (!page.lesson.lesson) return analyses;
-  each_side(goals_of(page.lesson), [&](const ConditionSide& side) {
+  each_side(plan_of(page.lesson).goals, [&](const ConditionSide& side) {
     if (!side.name.empty()) analyses |= analyses_of_number(side.name);
   });
   return analyses;

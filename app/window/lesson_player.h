@@ -21,10 +21,15 @@ struct LessonSurroundings {
   std::function<void(const Command&)> give;  ///< at once, as a key would
   std::function<std::uint64_t()> sent;       ///< how many commands have gone to the engine
   std::uint64_t taken = 0;                   ///< of how many of them `now` shows what they did
-  double time = 0;                           ///< seconds
+  double time = 0;                           ///< seconds since the window opened, as all times here
+  double last_input = -1;                    ///< when a key or the mouse was used last; -1: not yet
 };
 /// Does what is due, and ticks the goals that are reached.
 void follow_lesson(PageState& page, const LessonSurroundings& around);
+
+/// When a locked lesson goes back to its first step, as an exhibition needs it: a minute after the last visitor's last
+/// input; infinity while nothing has been touched since it began.
+double lesson_returns_at(const PageState& page, double last_input);
 
 /// What its goals have to have measured.
 AnalysisSet analyses_of_lesson(const PageState& page);

@@ -8,21 +8,28 @@
 
 namespace afterglow {
 
-Script::Script(const std::string& path) {
-  const nlohmann::json file = read_json(path);
-  const nlohmann::json list = file.is_object() && file.contains("commands") ? file["commands"] : file;
+namespace {
+
+ScriptLine read_line(const nlohmann::json& value, const std::string& where) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;
+  ScriptLine line;
+  line.command = parse_command(value);
+  line.frame = get_integer(value, "frame", 0, 0, most, where);
+  line.time = get_number(value, "time", 0, 0, 1e9, where);
+  line.step = get_integer(value, "step", 0, 0, most, where);
+  return line;
+}
+
+}  // namespace
+
+Script::Script(const std::string& path) : Script(read_json(path), path) {}
+
+Script::Script(const nlohmann::json& file, const std::string& where) {
+  const nlohmann::json& list = file.is_object() && file.contains("commands") ? file["commands"] : file;
   if (!list.is_array())
-    throw Error(ExitCode::bad_input, path + ": a script is a list of commands, or an object with \"commands\"");
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string where = path + ", command " + std::to_string(i);
-    constexpr std::int64_t most = std::int64_t{1} << 53;
-    ScriptLine line;
-    line.command = parse_command(list[i]);
-    line.frame = get_integer(list[i], "frame", 0, 0, most, where);
-    line.time = get_number(list[i], "time", 0, 0, 1e9, where);
-    line.step = get_integer(list[i], "step", 0, 0, most, where);
-    lines_.push_back(std::move(line));
-  }
+    throw Error(ExitCode::bad_input, where + ": a script is a list of commands, or an object with \"commands\"");
+  for (const nlohmann::json& value : list)
+    lines_.push_back(read_line(value, where + ", command " + std::to_string(lines_.size())));
 }
 
 std::vector<Command> Script::due(std::int64_t frame, double time, std::int64_t step) {

@@ -1,6 +1,7 @@
 // A script: commands with the moments at which they are given, for demonstrations, pictures and tests.
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ class Script {
   /// {"commands": [{"name": "select", "value": {"head": 2}, "step": 20}, ..]} or only the list. Throws
   /// Error(bad_input).
   explicit Script(const std::string& path);
+  /// The same of what was read; `where` names it in messages.
+  Script(const nlohmann::json& file, const std::string& where);
   /// The commands that are due now, in order.
   std::vector<Command> due(std::int64_t frame, double time, std::int64_t step);
   bool is_done() const { return next_ == lines_.size(); }

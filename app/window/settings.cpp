@@ -50,7 +50,7 @@ void take_arrangement(const json& object, std::map<std::string, std::vector<doub
   if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
     for (const auto& [panel, index] : field->items()) {
       if (index.is_number_integer())
-        shown_figure[std::string(present_id(panel))] = std::clamp(index.get<int>(), -1, 63);
+        shown_figure[std::string(present_id(panel))] = static_cast<int>(std::clamp(index.get<double>(), -1.0, 63.0));
     }
   }
 }

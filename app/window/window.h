@@ -12,14 +12,15 @@ struct WindowOptions {
   std::string open_path;  ///< file that is loaded right after the start; empty: none
   std::string lesson;     ///< name or file of a lesson that is opened at the start; empty: none
   SessionOptions session;
-  std::string theme;          ///< dark, light or projector; empty: as it was left
-  double scale = 0;           ///< size of everything; 0: as it was left, 1 at first
-  std::string size;           ///< "1600x1000"; empty: as it was left
-  std::string script;         ///< JSON file with commands and when to give them, see script.h
-  std::string screenshot;     ///< PNG file that the last frame is written to
-  int exit_after_frames = 0;  ///< closes by itself; 0: when the user does
-  bool is_portable = false;   ///< keeps its settings beside the program
-  bool is_locked = false;     ///< without controls, and nothing brings them back
+  std::string theme;           ///< dark, light or projector; empty: as it was left
+  double scale = 0;            ///< size of everything; 0: as it was left, 1 at first
+  std::string size;            ///< "1600x1000"; empty: as it was left
+  std::string script;          ///< JSON file with commands and when to give them, see script.h
+  std::string screenshot;      ///< PNG file that the last frame is written to
+  int exit_after_frames = 0;   ///< closes by itself; 0: when the user does
+  bool is_portable = false;    ///< keeps its settings beside the program
+  bool is_locked = false;      ///< without controls, and nothing brings them back
+  bool has_presenter = false;  ///< with the notes of the lesson in a second window
 };
 
 /// Runs until the window is closed. Throws Error where it cannot open, and where the picture that was asked for could

@@ -68,58 +68,6 @@ void select(CommandContext& context, const json& value) {
   for (Command& command : change_selection(context.page.selection, value)) context.engine.send(std::move(command));
 }
 
-void move_token(CommandContext& context, std::int64_t by) {
-  const int last = context.observation->trace ? static_cast<int>(context.observation->trace->steps.size()) - 1 : -1;
-  if (last < 0) return;
-  const int now = selected_token(*context.observation, context.page.selection);
-  context.page.selection.token = static_cast<int>(std::clamp<std::int64_t>(now + by, 0, last));
-  context.page.time_focus = TimeFocus::tokens;
-}
-
-void token(CommandContext& context, const json& value) {
-  constexpr std::int64_t most = 1 << 24;
-  const int now = selected_token(*context.observation, context.page.selection);
-  move_token(context, integer(value, "to", now, 0, most) - now + integer(value, "by", 0, -most, most));
-}
-
-bool moves_tokens(const CommandContext& context) {
-  if (!context.observation->trace) return false;
-  const auto moves = [](const std::string& panel) {
-    const PlotKind* kind = find_plot_kind(panel);
-    return kind && kind->moves_tokens;
-  };
-  return context.page.time_focus == TimeFocus::tokens || moves(context.page.maximised) ||
-         moves(context.page.hovered_panel);
-}
-
-void time_left(CommandContext& context, const json& value) {
-  const std::int64_t count = integer(value, "count", 1, 1, 1'000'000'000);
-  if (moves_tokens(context)) return move_token(context, -count);
-  // Counted by the engine: keys may come faster than observations.
-  context.engine.send("rewind", {{"by", count}});
-}
-
-void time_right(CommandContext& context, const json& value) {
-  const std::int64_t count = integer(value, "count", 1, 1, 1'000'000'000);
-  if (moves_tokens(context)) return move_token(context, count);
-  context.engine.send("step", {{"count", count}});
-}
-
-void time_home(CommandContext& context, const json&) {
-  if (moves_tokens(context)) return move_token(context, -(1 << 24));
-  context.engine.send("rewind", {{"step", context.observation->oldest_step}});
-}
-
-void time_end(CommandContext& context, const json&) {
-  if (moves_tokens(context)) {
-    context.page.selection.token = -1;
-    return;
-  }
-  for (auto& [name, plot] : context.page.plots) plot.fit();
-  const Observation& now = *context.observation;
-  if (now.latest_step > now.step) context.engine.send("run_to", {{"step", now.latest_step}});
-}
-
 void maximise(CommandContext& context, const json& value) {
   // While a question of a lesson is open, the number keys answer it.
   const bool is_answer = value.contains("number") && context.page.lesson.asks;
@@ -161,6 +109,8 @@ void restore(CommandContext& context, const json&) {
     page.card.pinned.clear();
   } else if (had_hints) {
     page.hints.is_drag_due = page.hints.is_time_due = false;
+  } else if (leave_picture(context)) {
+    return;
   } else if (!page.maximised.empty()) {
     page.maximised.clear();
   } else if (page.presenting) {
@@ -508,19 +458,6 @@ void view(CommandContext& context, const json& value) { run_view(context, {"view
 
 void copy(CommandContext& context, const json& value) { run_copy(context, {"copy", value.dump()}); }
 
-/// Training runs forward, each press at the next higher speed; everything else moves by steps that double.
-void shuttle(CommandContext& context, const json& value) {
-  constexpr int fastest = 64;
-  int& speed = context.page.shuttle;
-  const auto direction = static_cast<int>(integer(value, "direction", 0, -1, 1));
-  speed = direction == 0 ? 0 : direction * speed > 0 ? std::clamp(2 * speed, -fastest, fastest) : direction;
-  const bool is_of_tokens = moves_tokens(context);
-  if (speed < 0) return time_left(context, {{"count", -speed}});
-  if (speed > 0 && is_of_tokens) return time_right(context, {{"count", speed}});
-  if (speed > 1) context.engine.send("speed", {{"by", std::int64_t{1}}});
-  context.engine.send(speed > 0 ? "run" : "pause");
-}
-
 void present(CommandContext& context, const json& value) {
   PageState& page = context.page;
   const bool on = truth(value, "on", !page.presenting);
@@ -559,6 +496,10 @@ void full_screen(CommandContext& context, const json&) { context.actions.toggle_
 void screenshot(CommandContext& context, const json& value) {
   context.actions.save_picture(word(value, "path", "window.png"));
 }
+void status(CommandContext& context, const json& value) { context.actions.keep_status(word(value, "path", "")); }
+void presenter(CommandContext& context, const json& value) {
+  context.page.has_presenter = truth(value, "on", !context.page.has_presenter);
+}
 void film(CommandContext& context, const json&) { context.actions.save_film(); }
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
@@ -577,11 +518,11 @@ struct Handler {
 
 constexpr std::array handlers{
     Handler{"select", select},
-    Handler{"token", token},
-    Handler{"time_left", time_left},
-    Handler{"time_right", time_right},
-    Handler{"time_home", time_home},
-    Handler{"time_end", time_end},
+    Handler{"token", go_to_token},
+    Handler{"time_left", go_left},
+    Handler{"time_right", go_right},
+    Handler{"time_home", go_home},
+    Handler{"time_end", go_to_end},
     Handler{"export", export_figures},
     Handler{"maximise", maximise},
     Handler{"race", race},
@@ -604,6 +545,8 @@ constexpr std::array handlers{
     Handler{"nudge", nudge},
     Handler{"show", show},
     Handler{"lesson", run_lesson},
+    Handler{"presenter", presenter},
+    Handler{"status", status},
     Handler{"view", view},
     Handler{"workspace", workspace},
     Handler{"theme", theme},
@@ -613,7 +556,7 @@ constexpr std::array handlers{
     Handler{"help", help},
     Handler{"hints", hints},
     Handler{"copy", copy},
-    Handler{"shuttle", shuttle},
+    Handler{"shuttle", play},
     Handler{"present", present},
     Handler{"focus", focus},
     Handler{"page", turn_page},

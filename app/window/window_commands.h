@@ -17,6 +17,7 @@ struct WindowActions {
   std::function<void()> toggle_full_screen = [] {};
   std::function<void(const std::string& path)> save_picture = [](const std::string&) {};
   std::function<void()> save_film = [] {};
+  std::function<void(const std::string& path)> keep_status = [](const std::string&) {};
   std::function<void()> close = [] {};
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
   std::function<void(const std::string& png)> copy_picture = [](const std::string&) {};
@@ -48,6 +49,14 @@ void reset_layout(CommandContext& context, const nlohmann::json& value);
 void show_controls(CommandContext& context, const nlohmann::json& value);
 void blank_screen(CommandContext& context, const nlohmann::json& value);
 void run_lesson(CommandContext& context, const nlohmann::json& value);
+void go_to_token(CommandContext& context, const nlohmann::json& value);
+void go_left(CommandContext& context, const nlohmann::json& value);
+void go_right(CommandContext& context, const nlohmann::json& value);
+void go_home(CommandContext& context, const nlohmann::json& value);
+void go_to_end(CommandContext& context, const nlohmann::json& value);
+void play(CommandContext& context, const nlohmann::json& value);
+/// Shows all pictures inside a step again where one of them is shown alone; false where none is.
+bool leave_picture(CommandContext& context);
 
 /// A file or preset was opened: it comes first in the list of recent ones.
 void note_recent(PageState& page, const Command& load);

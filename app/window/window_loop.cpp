@@ -6,14 +6,16 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
 #include "app/window/picture_clipboard.h"
 #include "app/window/screenshot.h"
+#include "app/window/status.h"
 #include "core/backend/parallel.h"
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/terminal_text.h"
@@ -32,13 +34,22 @@ constexpr double poll_interval = 1.0 / 60;
 constexpr double touched_poll_interval = 1.0 / 250;  ///< while the user drags, the window waits for the answer
 constexpr double touched_time = 0.5;                 ///< seconds after input that count as such
 constexpr int frames_after_input = 3;
-constexpr double quiet_before_return = 60;  ///< seconds; of a lesson that is locked
 
 /// Processor seconds of this thread, which also draws when OpenGL is software.
 double processor_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// "14:05", where the user is.
+std::string wall_clock() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[16] = {};
+  std::strftime(text, sizeof text, "%H:%M", &local);
+  return text;
 }
 
 struct WindowSize {
@@ -110,12 +121,17 @@ void WindowLoop::start_page() {
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
   actions_.save_film = [this] { save_film(); };
+  actions_.keep_status = [this](const std::string& path) {
+    status_path_ = path;
+    status_.clear();
+  };
   actions_.close = [this] { window_.close(); };
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   actions_.copy_picture = [](const std::string& png) { copy_picture(png); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
   window_.on_drop = [this](const std::string& path) { open_dropped(path); };
   if (!options_.lesson.empty()) commands_.send("lesson", {{"open", options_.lesson}});
+  page_.has_presenter = options_.has_presenter;
 }
 
 void WindowLoop::handle_key(const Chord& chord) { route_key(page_, commands_, chord, ImGui::GetIO().WantTextInput); }
@@ -150,7 +166,6 @@ void WindowLoop::wait_for_reason() {
     if (window_.take_input()) {
       frames_owed_ = frames_after_input;
       last_input_ = now;
-      is_touched_ = true;
     }
     const bool is_touched = now - last_input_ < touched_time;
     const double fastest = window_.is_software() ? 0.5 * software_interval : 0.0;
@@ -160,6 +175,7 @@ void WindowLoop::wait_for_reason() {
       due = last_frame_ + fastest;
     if (source_.revision() != revision_) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
     due = std::min(due, std::max(page_.wake_at, last_frame_ + display_interval));
+    follow_presenter();
     if (due <= now) return;
     window_.wait_events(std::clamp(due - now, 0.001, is_touched ? touched_poll_interval : poll_interval));
   }
@@ -183,20 +199,9 @@ void WindowLoop::send_to_engine(Command command) {
   source_.send(std::move(command));
 }
 
-/// An exhibition goes back to the start of its lesson when keys and mouse have rested for a while.
-double WindowLoop::returns_at() const {
-  const bool returns = page_.is_locked && page_.lesson.lesson && is_touched_;
-  return returns ? last_input_ + quiet_before_return : std::numeric_limits<double>::infinity();
-}
-
 void WindowLoop::follow_open_lesson() {
-  const double now = window_time();
-  if (now >= returns_at()) {
-    is_touched_ = false;
-    begin_lesson_step(page_, 0);
-  }
-  follow_lesson(
-      page_, {*observation_, [this](const Command& command) { give(command); }, [this] { return sent_; }, taken_, now});
+  follow_lesson(page_, {*observation_, [this](const Command& command) { give(command); }, [this] { return sent_; },
+                        taken_, window_time(), last_input_});
 }
 
 /// A lesson, or anything else that opens.
@@ -231,16 +236,57 @@ void WindowLoop::give_all() {
   }
 }
 
-/// Pictures are written beside the window's work, which waits for nothing.
+/// The second window is drawn when what it says has changed, once a second, whatever the main one does meanwhile.
+void WindowLoop::follow_presenter() {
+  if (presenter_ && presenter_->wants_to_close()) page_.has_presenter = false;
+  if (!page_.has_presenter) return presenter_.reset();
+  if (!presenter_) {
+    try {
+      presenter_.emplace("Afterglow notes", window_.handle());
+    } catch (const Error& error) {
+      page_.has_presenter = false;
+      return add_note(page_, Severity::warning, error.what(), window_time());
+    }
+    presenter_->on_key = [this](const Chord& chord) {
+      if (chord == Chord{.key = "Escape"}) {
+        page_.has_presenter = false;
+      } else {
+        handle_key(chord);
+      }
+    };
+  }
+  LessonNotes notes = lesson_notes(page_, window_time(), wall_clock());
+  if (!presenter_->take_damage() && notes == shown_notes_) return;
+  presenter_->draw(dark_theme(), font_files_, page_.zoom, [&](const Look& look, Canvas& canvas, const Rect& area) {
+    draw_lesson_notes(look, canvas, notes, area);
+  });
+  shown_notes_ = std::move(notes);
+}
+
+/// A file that cannot be written is told once and kept no longer.
+void WindowLoop::follow_status() {
+  if (status_path_.empty()) return;
+  std::string status = status_of(page_, *observation_);
+  if (status == status_) return;
+  status_ = std::move(status);
+  try {
+    write_file_atomically(status_path_, status_);
+  } catch (const Error& error) {
+    add_note(page_, Severity::warning, error.what(), window_time());
+    status_path_.clear();
+  }
+}
+
+/// Pictures are written beside the window's work, which waits for nothing; where no thread is granted, in its place.
 void WindowLoop::save_film() {
   if (film_.is_on()) {
     if (written_film_.valid()) return;
-    written_film_ =
-        std::async(std::launch::async, [frames = film_.frames(window_time()), folder = actions_.export_folder] {
-          const std::string written = write_film(frames, std::filesystem::path(folder) / "film").string();
-          return "The last ten seconds lie in " + written + ", five pictures a second: " + "ffmpeg -framerate 5 -i " +
-                 written + "/%03d.png film.mp4 makes a film of them.";
-        });
+    written_film_ = std::async(std::launch::async | std::launch::deferred, [frames = film_.frames(window_time()),
+                                                                            folder = actions_.export_folder] {
+      const std::string written = write_film(frames, std::filesystem::path(folder) / "film").string();
+      return "The last ten seconds lie in " + written + ", five pictures a second: " + "ffmpeg -framerate 5 -i " +
+             written + "/%03d.png film.mp4 makes a film of them.";
+    });
   }
   add_note(page_, Severity::info,
            film_.is_on() ? "Saving the last ten seconds." : "From now on the last ten seconds are kept; F9 saves them.",
@@ -250,11 +296,19 @@ void WindowLoop::save_film() {
 
 void WindowLoop::follow_film() {
   if (!film_.is_on() && (page_.lesson.lesson || page_.theme == "projector")) film_.keep(true);
-  if (!written_film_.valid() || written_film_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  if (!written_film_.valid() || written_film_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
   try {
     add_note(page_, Severity::info, written_film_.get(), window_time());
   } catch (const Error& error) {
     add_note(page_, Severity::warning, error.what(), window_time());
+  }
+}
+
+/// The notes of a script may be on screen for a moment only: what went wrong since then is told where it was started.
+void WindowLoop::tell_problems(double since) const {
+  for (const Note& note : page_.notes) {
+    if (note.severity != Severity::info && note.born >= since)
+      std::fprintf(stderr, "afterglow: %s\n", terminal_text(note.text).c_str());
   }
 }
 
@@ -273,7 +327,7 @@ void WindowLoop::draw() {
   window_.begin_frame();
   Frame frame{observation_, look_, page_, commands_, figures_, start};
   draw_page(frame);
-  ask_frame(page_, returns_at());
+  ask_frame(page_, lesson_returns_at(page_, last_input_));
   if (page_.is_locked) commands_.drop_controls();
   source_.ask(analyses_of(page_));
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;
@@ -290,6 +344,8 @@ void WindowLoop::draw() {
   });
   follow_film();
   give_all();
+  follow_status();
+  if (!options_.script.empty()) tell_problems(start);
   is_opened ? history_.accept(page_) : history_.watch(page_, ImGui::IsAnyMouseDown(), start);
   ++frames_;
   if (frames_owed_ > 0) --frames_owed_;

@@ -8,11 +8,13 @@
 #include "app/window/gl_window.h"
 #include "app/window/observation_source.h"
 #include "app/window/script.h"
+#include "app/window/second_window.h"
 #include "app/window/settings.h"
 #include "app/window/view_history.h"
 #include "app/window/window.h"
 #include "app/window/window_commands.h"
 #include "views/frame.h"
+#include "views/page/lesson_notes.h"
 
 namespace afterglow {
 
@@ -33,11 +35,13 @@ class WindowLoop {
   void give_all();
   void send_to_engine(Command command);
   void follow_open_lesson();
-  double returns_at() const;
   void open_dropped(const std::string& path);
   double shortest_frame() const;
+  void follow_presenter();
+  void follow_status();
   void save_film();
   void follow_film();
+  void tell_problems(double since) const;
 
   WindowOptions options_;
   ObservationSource& source_;
@@ -45,6 +49,8 @@ class WindowLoop {
   WindowSettings settings_;
   bool keeps_settings_ = true;
   GlWindow window_;
+  std::optional<SecondWindow> presenter_;
+  LessonNotes shown_notes_;  ///< in it
   FontFiles font_files_;
   FontSet fonts_;
   Look look_;
@@ -61,8 +67,8 @@ class WindowLoop {
   std::int64_t frames_ = 0;
   int frames_owed_ = 3;  ///< input needs a few frames until everything has reacted
   double last_frame_ = -1, frame_cost_ = 0, last_input_ = -1;
-  bool is_touched_ = false;            ///< since the lesson began
   std::vector<std::string> pictures_;  ///< to be written with the next frame
+  std::string status_path_, status_;   ///< of the status file, empty: none is kept; what it says
   Film film_;
   std::future<std::string> written_film_;  ///< what is to be said when its pictures are there
   std::string lost_picture_;               ///< why the one of --screenshot could not be written

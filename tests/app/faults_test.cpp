@@ -18,12 +18,13 @@ class Faults : public ProgramTest {
  protected:
   /// `fault` as tests/preload/faults.cpp reads it.
   FaultResult run_with(const std::string& fault, const std::string& arguments) {
-    const fs::path fired = folder_ / "fired", library = build_folder() / "lib/libafterglow_faults.so";
-    fs::remove(fired);
+    const fs::path library = build_folder() / "lib/libafterglow_faults.so";
     const ProgramResult result =
-        run(arguments, "HOME=$PWD TMPDIR=$PWD AFTERGLOW_FAULT='" + fault +
-                           "' AFTERGLOW_FAULT_FIRED=fired LD_PRELOAD='" + library.string() + "'");
-    return {result, fs::exists(fired)};
+        run(arguments, "HOME=$PWD TMPDIR=$PWD AFTERGLOW_FAULT='" + fault + "' AFTERGLOW_FAULT_SEEN=seen LD_PRELOAD='" +
+                           library.string() + "'");
+    std::int64_t calls = 0;
+    std::ifstream(folder_ / "seen", std::ios::binary).read(reinterpret_cast<char*>(&calls), sizeof calls);
+    return {result, calls >= std::stoll(fault.substr(fault.find(' ')))};
   }
 
   void expect_order(const FaultResult& result, const std::string& fault, std::initializer_list<int> codes) {
@@ -82,6 +83,29 @@ TEST_F(Faults, ThreadsMayBeMissing) {
   const FaultResult result = run_with("thread 1 on", training);
   EXPECT_TRUE(result.has_happened);
   EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(Faults, RunsSideBySideShareTheThreadsThereAre) {
+  const std::string sweep =
+      "sweep --recipe small.json --set steps=2 --axis learning_rate=0.001,0.003,0.01 --jobs 3 --device cpu --threads 3";
+  EXPECT_EQ(run(sweep + " --out peace").code, 0);
+  // Back ends and the second run get theirs, the third run does not.
+  for (const std::string number : {"1", "2", "3", "4"}) {
+    const FaultResult result = run_with("thread " + number + " on", sweep + " --out on" + number);
+    EXPECT_EQ(result.code, 0) << number << ": " << result.err;
+    EXPECT_EQ(text_of(folder_ / ("on" + number) / "sweep.csv"), text_of(folder_ / "peace" / "sweep.csv"));
+  }
+}
+
+TEST_F(Faults, AFolderThatCannotBeListedIsNamedInASentence) {
+  std::filesystem::create_directory(folder_ / "out");
+  for (int number = 1; number < 8; ++number) {
+    const FaultResult result =
+        run_with("open " + std::to_string(number) + " on",
+                 "table mqar --only attention_16 --seeds 1 --set steps=1 --set batch=1 --device cpu --out out");
+    EXPECT_THAT(result.err, testing::Not(testing::HasSubstr("filesystem error"))) << number;
+    EXPECT_THAT(result.err, testing::HasSubstr("afterglow: ")) << number;
+  }
 }
 
 TEST_F(Faults, AllocationsMayFailOnceOrFromThenOn) {

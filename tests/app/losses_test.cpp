@@ -51,6 +51,13 @@ TEST_F(Losses, AKilledTrainingGoesOnFromItsLastSnapshot) {
       << "what the killed process left is gone, a person's file is not";
 }
 
+TEST_F(Losses, TheLastStepIsWrittenOnce) {
+  const ProgramResult result = train("--until 4 --save-steps 2");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(files("out", ".safetensors"), testing::ElementsAre("small_seed3_step4.safetensors"))
+      << "under its own name: no snapshot on the way had it";
+}
+
 TEST_F(Losses, SignalsThatWereIgnoredStayIgnored) {
   const ProgramResult result = run_line(
       "trap '' HUP INT; $AFTERGLOW train --recipe small.json --set steps=2000 --device cpu --threads 1 --no-figures "

@@ -1,76 +1,150 @@
 // Loaded before the C library: lets chosen calls fail, so that tests see what the program makes of it. The variable
-// AFTERGLOW_FAULT says which: "malloc 120" fails the 120th allocation, "malloc 120 on" that one and all after it; the
-// other names are open, write, fsync, rename and thread. A file named by AFTERGLOW_FAULT_FIRED is made when it
-// happened.
+// AFTERGLOW_FAULT says which: "malloc 120" fails the 120th allocation, "malloc 120 on" that one and all after it,
+// "malloc 0" none; `names` below lists the kinds of calls. With AFTERGLOW_FAULT_OWN only calls out of the program's own
+// code count, not those of the libraries that draw. How many calls of the kind there were stands, as eight bytes, in
+// the file that AFTERGLOW_FAULT_SEEN names, however the program ends.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+
+extern "C" {
+// The C library's own, which need not be looked up: looking up allocates.
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+}
 
 namespace {
 
-struct Fault {
-  char name[16] = "";
-  long number = 0;
-  bool goes_on = false;
-};
-
-Fault read_fault() {
-  Fault fault;
-  char on[4] = "";
-  const char* text = std::getenv("AFTERGLOW_FAULT");
-  if (text == nullptr || std::sscanf(text, "%15s %ld %3s", fault.name, &fault.number, on) < 2) fault.number = 0;
-  fault.goes_on = std::strcmp(on, "on") == 0;
-  return fault;
-}
+enum class Call { none, memory, thread, open, read, write, fsync, close, rename, mkdir, mmap };
+constexpr const char* names[] = {"",      "malloc", "thread", "open",  "read", "write",
+                                 "fsync", "close",  "rename", "mkdir", "mmap"};
 
 template <class Function>
 Function next(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
-std::atomic<long> calls = 0;
+/// Addresses of a program or library in memory.
+struct Range {
+  std::uintptr_t begin = UINTPTR_MAX, end = 0;
+  bool holds(const void* address) const {
+    const auto value = reinterpret_cast<std::uintptr_t>(address);
+    return value >= begin && value < end;
+  }
+};
+
+Call fault_call = Call::none;
+long fault_number = 0;
+bool goes_on = false, is_own_only = false;
+Range program, standard_library;
+std::atomic<long> unseen_calls = 0;
+std::atomic<long>* calls = &unseen_calls;
 std::atomic<bool> has_begun = false;  // main: what CUDA's libraries do before it crashes without memory
 int (*real_main)(int, char**, char**) = nullptr;
 
+Range range_of(const dl_phdr_info& info) {
+  Range range;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = info.dlpi_phdr[i];
+    if (part.p_type != PT_LOAD) continue;
+    range.begin = std::min<std::uintptr_t>(range.begin, info.dlpi_addr + part.p_vaddr);
+    range.end = std::max<std::uintptr_t>(range.end, info.dlpi_addr + part.p_vaddr + part.p_memsz);
+  }
+  return range;
+}
+
+/// The first that is told is the program.
+int note_range(dl_phdr_info* info, std::size_t, void*) {
+  if (program.end == 0) program = range_of(*info);
+  if (std::strstr(info->dlpi_name, "/libstdc++.so") != nullptr) standard_library = range_of(*info);
+  return 0;
+}
+
+void share_calls(const char* path) {
+  const long file = ::syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0 || ::syscall(SYS_ftruncate, file, sizeof(long)) != 0) return;
+  const long memory = ::syscall(SYS_mmap, nullptr, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0L);
+  if (memory != -1) calls = reinterpret_cast<std::atomic<long>*>(memory);
+  ::syscall(SYS_close, file);
+}
+
+void read_fault() {
+  char name[16] = "", on[4] = "";
+  const char* text = std::getenv("AFTERGLOW_FAULT");
+  if (text == nullptr || std::sscanf(text, "%15s %ld %3s", name, &fault_number, on) < 2) return;
+  for (std::size_t i = 0; i < std::size(names); ++i) {
+    if (std::strcmp(name, names[i]) == 0) fault_call = static_cast<Call>(i);
+  }
+  goes_on = std::strcmp(on, "on") == 0;
+  is_own_only = std::getenv("AFTERGLOW_FAULT_OWN") != nullptr;
+  ::dl_iterate_phdr(note_range, nullptr);
+  if (const char* path = std::getenv("AFTERGLOW_FAULT_SEEN")) share_calls(path);
+}
+
 int counted_main(int argc, char** argv, char** environment) {
+  read_fault();
   has_begun = true;
   return real_main(argc, argv, environment);
 }
 
-void note_that_it_happened() {
-  const char* path = std::getenv("AFTERGLOW_FAULT_FIRED");
-  if (path == nullptr) return;
-  static const auto real_open = next<int (*)(const char*, int, ...)>("open");
-  const int file = real_open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (file >= 0) ::close(file);
+/// Whether this call is one that has to fail. Threads and files are asked for through the standard library.
+bool must_fail(Call call, const void* caller) {
+  if (!has_begun || call != fault_call) return false;
+  if (is_own_only && !program.holds(caller) && (call == Call::memory || !standard_library.holds(caller))) return false;
+  const long number = ++*calls;
+  return fault_number > 0 && (number == fault_number || (goes_on && number > fault_number));
 }
 
-/// Whether this call is one that has to fail.
-bool must_fail(const char* name) {
-  static const Fault fault = read_fault();
-  if (!has_begun || fault.number == 0 || std::strcmp(fault.name, name) != 0) return false;
-  const long call = ++calls;
-  if (call != fault.number && !(fault.goes_on && call > fault.number)) return false;
-  if (call == fault.number) note_that_it_happened();
-  return true;
-}
-
-bool fails_with(const char* name, int error) {
-  if (!must_fail(name)) return false;
+bool fails_with(Call call, const void* caller, int error) {
+  if (!must_fail(call, caller)) return false;
   errno = error;
   return true;
 }
 
+/// As the language wants it: the handler that was set throws, or memory is there after it.
+void* allocate(std::size_t alignment, std::size_t size, const void* caller) {
+  for (;;) {
+    const bool fails = must_fail(Call::memory, caller);
+    void* memory = fails ? nullptr : alignment == 0 ? __libc_malloc(size) : __libc_memalign(alignment, size);
+    if (memory != nullptr) return memory;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
+}
+
 }  // namespace
+
+// What an inlined container asks for counts as the program's own, which a call through the standard library would not.
+void* operator new(std::size_t size) { return allocate(0, size, __builtin_return_address(0)); }
+void* operator new[](std::size_t size) { return allocate(0, size, __builtin_return_address(0)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate(static_cast<std::size_t>(alignment), size, __builtin_return_address(0));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 extern "C" {
 
@@ -83,13 +157,25 @@ int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, v
 }
 
 void* malloc(std::size_t size) {
-  static const auto real = next<void* (*)(std::size_t)>("malloc");
-  return fails_with("malloc", ENOMEM) ? nullptr : real(size);
+  return fails_with(Call::memory, __builtin_return_address(0), ENOMEM) ? nullptr : __libc_malloc(size);
+}
+
+void* calloc(std::size_t count, std::size_t size) {
+  return fails_with(Call::memory, __builtin_return_address(0), ENOMEM) ? nullptr : __libc_calloc(count, size);
+}
+
+void* realloc(void* memory, std::size_t size) {
+  return fails_with(Call::memory, __builtin_return_address(0), ENOMEM) ? nullptr : __libc_realloc(memory, size);
 }
 
 void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  static const auto real = next<void* (*)(std::size_t, std::size_t)>("aligned_alloc");
-  return fails_with("malloc", ENOMEM) ? nullptr : real(alignment, size);
+  return fails_with(Call::memory, __builtin_return_address(0), ENOMEM) ? nullptr : __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
+  if (must_fail(Call::memory, __builtin_return_address(0))) return ENOMEM;
+  *memory = __libc_memalign(alignment, size);
+  return *memory == nullptr ? ENOMEM : 0;
 }
 
 int open(const char* path, int flags, ...) {
@@ -98,33 +184,72 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  const bool writes = (flags & (O_WRONLY | O_RDWR)) != 0;
-  return writes && fails_with("open", EMFILE) ? -1 : real(path, flags, mode);
+  return fails_with(Call::open, __builtin_return_address(0), EMFILE) ? -1 : real(path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  static const auto real = next<int (*)(int, const char*, int, ...)>("openat");
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return fails_with(Call::open, __builtin_return_address(0), EMFILE) ? -1 : real(folder, path, flags, mode);
+}
+
+FILE* fopen(const char* path, const char* mode) {
+  static const auto real = next<FILE* (*)(const char*, const char*)>("fopen");
+  return fails_with(Call::open, __builtin_return_address(0), EMFILE) ? nullptr : real(path, mode);
+}
+
+ssize_t read(int file, void* data, std::size_t size) {
+  static const auto real = next<ssize_t (*)(int, void*, std::size_t)>("read");
+  return fails_with(Call::read, __builtin_return_address(0), EIO) ? -1 : real(file, data, size);
 }
 
 ssize_t write(int file, const void* data, std::size_t size) {
   static const auto real = next<ssize_t (*)(int, const void*, std::size_t)>("write");
-  return file > STDERR_FILENO && fails_with("write", ENOSPC) ? -1 : real(file, data, size);
+  const bool is_message = file <= STDERR_FILENO;
+  return !is_message && fails_with(Call::write, __builtin_return_address(0), ENOSPC) ? -1 : real(file, data, size);
 }
 
 int fsync(int file) {
   static const auto real = next<int (*)(int)>("fsync");
-  return fails_with("fsync", EIO) ? -1 : real(file);
+  return fails_with(Call::fsync, __builtin_return_address(0), EIO) ? -1 : real(file);
+}
+
+// Network file systems report a full disk only here; the descriptor is gone all the same.
+int close(int file) {
+  static const auto real = next<int (*)(int)>("close");
+  const int result = real(file);
+  return fails_with(Call::close, __builtin_return_address(0), EIO) ? -1 : result;
 }
 
 int rename(const char* from, const char* to) {
   static const auto real = next<int (*)(const char*, const char*)>("rename");
-  return fails_with("rename", EACCES) ? -1 : real(from, to);
+  return fails_with(Call::rename, __builtin_return_address(0), EACCES) ? -1 : real(from, to);
 }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
   static const auto real = next<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
-  return fails_with("rename", EACCES) ? -1 : real(from_folder, from, to_folder, to, flags);
+  return fails_with(Call::rename, __builtin_return_address(0), EACCES) ? -1
+                                                                       : real(from_folder, from, to_folder, to, flags);
+}
+
+int mkdir(const char* path, mode_t mode) {
+  static const auto real = next<int (*)(const char*, mode_t)>("mkdir");
+  return fails_with(Call::mkdir, __builtin_return_address(0), ENOSPC) ? -1 : real(path, mode);
+}
+
+void* mmap(void* address, std::size_t size, int protection, int flags, int file, off_t offset) {
+  static const auto real = next<void* (*)(void*, std::size_t, int, int, int, off_t)>("mmap");
+  return fails_with(Call::mmap, __builtin_return_address(0), ENOMEM)
+             ? MAP_FAILED
+             : real(address, size, protection, flags, file, offset);
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
   static const auto real = next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
-  return must_fail("thread") ? EAGAIN : real(thread, attributes, body, argument);
+  return must_fail(Call::thread, __builtin_return_address(0)) ? EAGAIN : real(thread, attributes, body, argument);
 }
 
 }  // extern "C"

@@ -4,11 +4,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "app/window/script.h"
+#include "app/window/settings.h"
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/training/checkpoint_recipe.h"
@@ -151,6 +154,45 @@ void open_tokenizer(const std::string& bytes) {
   hold(read_token_labels(file.path(), 64).size() == 64, "not every token has a label");
 }
 
+std::vector<Command> commands_of(Script script) {
+  constexpr double end_of_time = 1e10;
+  constexpr std::int64_t end = INT64_MAX;
+  std::vector<Command> commands;
+  while (!script.is_done()) {
+    for (Command& command : script.due(end, end_of_time, end)) commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+void open_script(const std::string& bytes) {
+  const std::vector<Command> commands = commands_of(Script(parse_json(bytes, "script"), "script"));
+  nlohmann::json written = nlohmann::json::array();
+  for (const Command& command : commands)
+    written.push_back({{"name", command.name}, {"value", nlohmann::json::parse(command.value)}});
+  const std::vector<Command> again = commands_of(Script(written, "script"));
+  hold(std::ranges::equal(commands, again,
+                          [](const Command& a, const Command& b) { return a.name == b.name && a.value == b.value; }),
+       "a script changes when it is written and read again");
+}
+
+bool same_settings(const WindowSettings& a, const WindowSettings& b) {
+  return a.theme == b.theme && a.zoom == b.zoom && a.width == b.width && a.height == b.height &&
+         a.workspace == b.workspace && a.splits == b.splits && a.shown_figure == b.shown_figure &&
+         a.layouts == b.layouts && a.recent == b.recent;
+}
+
+/// Reading them never throws, as the window opens whatever they hold.
+void open_settings(const std::string& bytes) {
+  const FileOf file(bytes, ".json");
+  std::vector<std::string> warnings;
+  const WindowSettings settings = read_settings(file.path(), warnings);
+  if (!warnings.empty()) throw Error(ExitCode::bad_input, warnings.front());
+  const OwnName place(".again.json");
+  hold(write_settings(place.path(), settings).empty(), "settings cannot be written");
+  hold(same_settings(settings, read_settings(place.path(), warnings)) && warnings.empty(),
+       "settings change when they are written and read again");
+}
+
 void open_snapshot(const std::string& bytes) { open_run(bytes, ".safetensors"); }
 void open_svg(const std::string& bytes) { open_run(bytes, ".svg"); }
 void open_pdf(const std::string& bytes) { open_run(bytes, ".pdf"); }
@@ -171,6 +213,8 @@ constexpr std::array targets{
     FuzzTarget{"npy", open_npy},
     FuzzTarget{"tokenizer", open_tokenizer},
     FuzzTarget{"lesson", open_lesson_text},
+    FuzzTarget{"script", open_script},
+    FuzzTarget{"settings", open_settings},
 };
 
 }  // namespace

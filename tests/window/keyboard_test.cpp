@@ -98,6 +98,15 @@ TEST_F(Keyboard, ReachesEveryCommandThroughThePalette) {
   }
 }
 
+TEST_F(Keyboard, TheSetUpLineIsFoundByItsName) {
+  const std::vector<PaletteLine> found = palette_matches("set-up line");
+  ASSERT_FALSE(found.empty());
+  EXPECT_TRUE(found.front().is_ready);
+  carry_out({found.front().name, found.front().value});
+  ASSERT_FALSE(page().notes.empty());
+  EXPECT_EQ(page().notes.back().text, "Command copied; it reproduces this step.");
+}
+
 TEST_F(Keyboard, TabGoesThroughThePanelsThatAreThere) {
   std::vector<std::string> visited;
   for (std::size_t i = 0; i < page().shown_panels.size(); ++i) {

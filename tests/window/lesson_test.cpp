@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "app/window/key_routing.h"
@@ -16,6 +17,7 @@
 #include "tests/support/folders.h"
 #include "tests/views/drawing/null_window.h"
 #include "tests/window/virtual_display.h"
+#include "views/page/lesson_text.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -130,6 +132,8 @@ TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew
   give({"clear_overrides", "{}"});
   give({"step", R"({"count": 4})"});
   give({"select", R"({"head": 1, "power": 7})"});
+  give({"race", "{}"});
+  EXPECT_EQ(page().workspace, "influence");
   ASSERT_TRUE(comes([&] { return seen->step == 34 && !seen->running; }));
   EXPECT_TRUE(pane().reached[0]) << "the rate was raised";
   std::string start;
@@ -144,6 +148,7 @@ TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew
   EXPECT_EQ(page().selection.head, 0);
   EXPECT_EQ(page().selection.power, 2);
   EXPECT_EQ(page().maximised, "spectrum");
+  EXPECT_EQ(page().workspace, "koopman");
   EXPECT_EQ(seen->runs.size(), 1u);
   EXPECT_FALSE(pane().reached[0]);
   key("PageDown");
@@ -181,7 +186,73 @@ TEST_F(LessonWindow, ReadsItsFileAgainWhenItIsSaved) {
   EXPECT_TRUE(pane().problem.empty());
 }
 
-TEST_F(LessonWindow, ANumberIsDraggedWithTheMouseAndMovedByKeys) {
+TEST_F(LessonWindow, AnExhibitionGoesBackToItsStartAMinuteAfterTheLastTouch) {
+  open();
+  comes([&] { return pane().asks; });
+  double now = 100, touched = -1;
+  const auto look = [&](double time) {
+    now = time;
+    follow_lesson(page(), {*seen, [this](const Command& c) { give(c); }, [this] { return sent; }, 0, now, touched});
+  };
+  page().is_locked = true;
+  pane().began = 100;
+  begin_lesson_step(page(), 1);
+  look(500);
+  EXPECT_EQ(pane().step, 1u) << "without a touch nothing is disturbed";
+  EXPECT_EQ(lesson_returns_at(page(), touched), std::numeric_limits<double>::infinity());
+  touched = 510;
+  page().is_blank = true;
+  EXPECT_EQ(lesson_returns_at(page(), touched), 570);
+  look(569.9);
+  EXPECT_EQ(pane().step, 1u);
+  look(570);
+  EXPECT_EQ(pane().step, 0u);
+  EXPECT_FALSE(page().is_blank);
+  EXPECT_EQ(pane().answered, 0);
+  EXPECT_EQ(pane().began, 570) << "the next visitor's time begins";
+  begin_lesson_step(page(), 1);
+  look(2000);
+  EXPECT_EQ(pane().step, 1u) << "once for each visitor";
+  page().is_locked = false;
+  touched = 2001;
+  look(9000);
+  EXPECT_EQ(pane().step, 1u) << "a class takes its time";
+}
+
+TEST_F(LessonWindow, QuestionsChoicesAndGoalsAreSetAsFormulas) {
+  const LessonParagraph phrase = lesson_phrase("What is $|λ|^2$, with $λ_1$?", FontFace::semibold);
+  std::vector<std::string> formulas, words;
+  for (const FlowToken& token : phrase.tokens) (token.is_math ? formulas : words).push_back(token.text);
+  EXPECT_EQ(formulas, (std::vector<std::string>{"|λ|^2", "λ_1"}));
+  EXPECT_EQ(words, (std::vector<std::string>{"What", "is", ",", "with", "?"}));
+  EXPECT_FALSE(phrase.tokens[3].follows_space) << "a comma stands at its formula";
+  EXPECT_EQ(lesson_phrase("costs 3 $", FontFace::regular).tokens.size(), 3u) << "a single sign is a sign";
+}
+
+TEST_F(LessonWindow, ANumberIsDraggedWithTheMouse) {
+  open();
+  ASSERT_TRUE(comes([&] { return pane().asks; }));
+  // Where the pointer says that something can be dragged sideways, apart from the pane's edge.
+  double x = 0, y = 0;
+  for (double row = 60; row < 700 && x == 0; row += 8) {
+    for (double column = 920; column < 1270 && x == 0; column += 4) {
+      window.mouse(column, row);
+      turn();
+      if (ImGui::GetMouseCursor() == ImGuiMouseCursor_ResizeEW) x = column, y = row;
+    }
+  }
+  ASSERT_GT(x, 0) << "the number in the text is found";
+  window.button(true);
+  turn();
+  for (int moved = 0; moved <= 60; moved += 10) {
+    window.mouse(x + moved, y);
+    turn();
+  }
+  window.button(false);
+  EXPECT_TRUE(comes([&] { return page().selection.power == 4; })) << page().selection.power;
+}
+
+TEST_F(LessonWindow, ANumberIsMovedByKeys) {
   open();
   ASSERT_TRUE(comes([&] { return pane().asks; }));
   key("S");

@@ -62,6 +62,12 @@ TEST_F(SettingsTest, DamagedLayoutsLoseWhatMakesNoSense) {
   EXPECT_TRUE(read(R"({"layouts": [1, 2], "recent": {"a": 1}})").layouts.empty());
 }
 
+TEST_F(SettingsTest, NumbersBeyondAnIntAreNotTakenForSmallOnes) {
+  const WindowSettings settings =
+      read(R"({"shown_figure": {"a": 4294967297, "b": 18446744073709551615, "c": -4294967294, "d": 1}})");
+  EXPECT_EQ(settings.shown_figure, (std::map<std::string, int>{{"a", 63}, {"b", 63}, {"c", -1}, {"d", 1}}));
+}
+
 TEST_F(SettingsTest, AMissingFileIsTheFirstStart) {
   EXPECT_EQ(read_settings(path, warnings).theme, "dark");
   EXPECT_TRUE(warnings.empty());

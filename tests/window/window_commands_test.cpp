@@ -96,6 +96,39 @@ TEST_F(WindowCommandsTest, ArrowsMoveTokensInTheStepperAndStepsElsewhere) {
   EXPECT_EQ(followed(), "");
 }
 
+TEST_F(WindowCommandsTest, KeysOfTimeGoThroughThePicturesInsideOneStep) {
+  page.maximised = "inside";
+  const int token = selected_token(*observation, page.selection);
+  const auto count = static_cast<int>(observation->trace->steps.back().pictures.front().size());
+  ASSERT_GT(count, 2);
+  const auto shown = [&] { return page.shown_figure.contains("inside") ? page.shown_figure["inside"] : -1; };
+  run("time_right");
+  EXPECT_EQ(shown(), 0) << "one at a time, from the first";
+  run("time_right");
+  EXPECT_EQ(shown(), 1);
+  run("time_end");
+  EXPECT_EQ(shown(), count - 1);
+  run("time_right");
+  EXPECT_EQ(shown(), count - 1) << "behind the last token there is none";
+  EXPECT_EQ(selected_token(*observation, page.selection), token);
+  run("time_home");
+  run("time_left");
+  EXPECT_EQ(shown(), count - 1) << "before the first picture comes the last one of the token before";
+  EXPECT_EQ(selected_token(*observation, page.selection), token - 1);
+  run("time_right");
+  EXPECT_EQ(shown(), 0);
+  EXPECT_EQ(selected_token(*observation, page.selection), token);
+  EXPECT_EQ(followed(), "") << "training rests";
+  run("restore");
+  EXPECT_EQ(shown(), -1) << "Esc: all pictures, then all panels";
+  EXPECT_EQ(page.maximised, "inside");
+  run("restore");
+  EXPECT_TRUE(page.maximised.empty());
+  page.time_focus = TimeFocus::steps;
+  run("time_left");
+  EXPECT_EQ(followed(), "rewind {\"by\":1}\n") << "elsewhere the keys do what they always do";
+}
+
 TEST_F(WindowCommandsTest, ScriptsMayNamePlotsByFormerIds) {
   run("maximise", R"({"panel": "memory"})");
   EXPECT_EQ(page.maximised, "state_size");

@@ -129,7 +129,7 @@ const std::vector<StepPicture>* chosen_pictures(const Observation& observation, 
 }
 
 Figure picture_figure(const StepPicture& picture, std::size_t number) {
-  constexpr int most_numbers = 16;  // columns of a picture whose numbers are worth being written into its cells
+  constexpr int most_numbers = 32;  // columns of a picture whose numbers are worth being written into its cells
   Figure figure = matrix_figure(
       {std::to_string(number), picture.symbol, picture.about, "row", "column", picture.rows, picture.columns},
       picture.cells, {}, max_magnitude(picture.cells));

@@ -86,6 +86,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
     if (shown.panel == menu.panel && (menu.plot.empty() ? !plot : shown.plot == menu.plot)) plot = &shown;
   }
   items.push_back(item("Copy as command", "Ctrl+Shift+C", "copy", {{"what", "command"}, {"panel", menu.panel}}));
+  items.push_back(item("Copy set-up line", "", "copy", {{"what", "setup"}}));
   if (plot) {
     items.push_back(item("Copy picture", "Ctrl+C", "copy", {{"what", "picture"}, {"plot", plot->plot}}));
     items.push_back(item("Export this plot", "Ctrl+E", "export", {{"plot", plot->plot}}));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
-#include "core/engine/recipe/lesson_lines.h"
 #include "core/engine/recipe/lesson_plan.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"
@@ -15,12 +15,15 @@ namespace afterglow {
 namespace {
 
 constexpr double narrowest = 280, widest = 640;  ///< layout units
-constexpr double largest_strip = 0.5;            ///< of the window's height
+constexpr std::array usual_sizes{17.0, 16.0, 15.0, 14.0, 13.0};
+/// In a hall nothing is smaller than the smallest text (presenting_scale); most of the room is the panels'.
+constexpr std::array hall_sizes{13.0, 12.0, tiny_size};
 
 const LessonStep& step_of(const PageState& state) { return state.lesson.lesson->steps[state.lesson.step]; }
+const LessonStepPlan& plan_of(const LessonPane& pane) { return (*pane.plans)[pane.step]; }
 
 /// Whether everything of the step has been done.
-bool is_over(const LessonPane& pane) { return pane.deed >= (*pane.plans)[pane.step].deeds.size(); }
+bool is_over(const LessonPane& pane) { return pane.deed >= plan_of(pane).deeds.size(); }
 
 /// A column of text parts from the top down; measured first, then drawn.
 class Column {
@@ -29,7 +32,13 @@ class Column {
       : frame_(&frame), canvas_(&canvas), area_(area), y_(area.y), units_(text_units), is_drawn_(is_drawn) {}
 
   double height() const { return y_ - area_.y; }
-  double size(double times = 1) const { return frame_->px(units_ * times); }
+  /// Of text; in a hall none is smaller than the smallest.
+  double size(double times = 1) const {
+    const double smallest = frame_->state.presenting ? tiny_size : 0;
+    return frame_->px(std::max(smallest, units_ * times));
+  }
+  /// A length in sizes of the text.
+  double em(double times) const { return frame_->px(units_ * times); }
   Rect rest() const { return {area_.x, y_, area_.width, 1e6}; }
   void gap(double units) { y_ += frame_->px(units); }
 
@@ -40,10 +49,10 @@ class Column {
 
   /// A row that can be pressed, with a sign in front.
   bool choice(const char* id, const std::string& sign, std::string_view words, Color color, FontFace face) {
-    const double top = y_, indent = size(1.7);
-    text(lesson_words(words, face), 1, color, indent);
+    const double top = y_, indent = em(1.7);
+    text(lesson_phrase(words, face), 1, color, indent);
     if (!is_drawn_) return false;
-    canvas_->text({area_.x + size(0.2), top + 0.75 * size() + 0.355 * size()}, sign,
+    canvas_->text({area_.x + em(0.2), top + 0.75 * size() + 0.355 * size()}, sign,
                   {size(), FontFace::semibold, color, Anchor::start, 0});
     return press_area(id, {area_.x, top, area_.width, y_ - top}).clicked;
   }
@@ -51,10 +60,10 @@ class Column {
   /// A goal's box, with its tick.
   void goal(std::string_view sentence, bool is_reached) {
     const Theme& theme = *frame_->look.theme;
-    const double top = y_, indent = size(1.7), side = size(0.95);
-    text(lesson_words(sentence, FontFace::regular), 1, is_reached ? theme.text : theme.dim, indent);
+    const double top = y_, indent = em(1.7), side = em(0.95);
+    text(lesson_phrase(sentence, FontFace::regular), 1, is_reached ? theme.text : theme.dim, indent);
     if (!is_drawn_) return;
-    const Rect box{area_.x + size(0.1), top + 0.75 * size() - side / 2, side, side};
+    const Rect box{area_.x + em(0.1), top + 0.75 * size() - side / 2, side, side};
     const double width = std::max(1.0, frame_->px(1.5));
     canvas_->stroke_rect(box, frame_->px(3), {is_reached ? theme.accent : theme.dim, width, Dash::solid});
     if (!is_reached) return;
@@ -74,8 +83,8 @@ class Column {
 
 /// How far the question of the step has come.
 enum class Asked { nothing, not_yet, now, answered, decided };
-Asked asked(const LessonPane& pane, const LessonStep& step) {
-  if (!find_line(step.lines, LessonWord::ask)) return Asked::nothing;
+Asked asked(const LessonPane& pane) {
+  if (!plan_of(pane).question) return Asked::nothing;
   if (pane.asks) return Asked::now;
   if (pane.answered == 0) return Asked::not_yet;
   return is_over(pane) ? Asked::decided : Asked::answered;
@@ -101,10 +110,7 @@ void draw_text(const Frame& frame, Column& column, const std::vector<LessonParag
 }
 
 /// The number of the right choice, when it may be told; else 0.
-int told_answer(const LessonPane& pane, const LessonStep& step) {
-  const LessonLine* right = find_line(step.lines, LessonWord::answer);
-  return right && asked(pane, step) == Asked::decided ? read_answer(*right) : 0;
-}
+int told_answer(const LessonPane& pane) { return asked(pane) == Asked::decided ? plan_of(pane).answer : 0; }
 
 std::string hint_of(const LessonPane& pane, std::size_t choices, int answer, Asked asked) {
   switch (asked) {
@@ -123,15 +129,14 @@ std::string hint_of(const LessonPane& pane, std::size_t choices, int answer, Ask
 }
 
 /// The question, its choices and, when the run has decided, which one was right.
-void draw_question(Frame& frame, Column& column, const LessonStep& step) {
-  const LessonLine* line = find_line(step.lines, LessonWord::ask);
-  if (!line) return;
+void draw_question(Frame& frame, Column& column) {
   const Theme& theme = *frame.look.theme;
   const LessonPane& pane = frame.state.lesson;
-  const LessonQuestion question = read_question(*line);
-  const int answer = told_answer(pane, step);
+  if (!plan_of(pane).question) return;
+  const LessonQuestion& question = *plan_of(pane).question;
+  const int answer = told_answer(pane);
   column.gap(4);
-  column.text(lesson_words(question.question, FontFace::semibold), 1, theme.text);
+  column.text(lesson_phrase(question.question, FontFace::semibold), 1, theme.text);
   for (std::size_t i = 0; i < question.choices.size(); ++i) {
     const int number = static_cast<int>(i) + 1;
     const bool is_chosen = pane.answered == number;
@@ -142,7 +147,7 @@ void draw_question(Frame& frame, Column& column, const LessonStep& step) {
     if (column.choice(ids[i], std::to_string(number), words, color, face) && pane.asks)
       frame.commands.send("lesson", {{"answer", std::int64_t{number}}});
   }
-  column.text(lesson_words(hint_of(pane, question.choices.size(), answer, asked(pane, step)), FontFace::regular), 0.75,
+  column.text(lesson_words(hint_of(pane, question.choices.size(), answer, asked(pane)), FontFace::regular), 0.75,
               theme.dim);
   column.gap(8);
 }
@@ -150,29 +155,26 @@ void draw_question(Frame& frame, Column& column, const LessonStep& step) {
 /// While presenting the text makes room for the question, and both for what came out.
 void draw_presented(Frame& frame, Column& column, const LessonStep& step) {
   const LessonPane& pane = frame.state.lesson;
-  const Asked question = asked(pane, step);
+  const Asked question = asked(pane);
   constexpr double gap = 2;
   if (question == Asked::nothing || question == Asked::not_yet)
     draw_text(frame, column, text_of(frame, step, false), gap);
-  if (question == Asked::now || question == Asked::answered) draw_question(frame, column, step);
+  if (question == Asked::now || question == Asked::answered) draw_question(frame, column);
   if (question != Asked::decided) return;
-  if (const int answer = told_answer(pane, step); answer > 0) {
-    const std::string words =
-        read_question(*find_line(step.lines, LessonWord::ask)).choices[static_cast<std::size_t>(answer) - 1];
-    column.text(lesson_words(std::to_string(answer) + " · " + words + " — so it is", FontFace::semibold), 1,
+  if (const int answer = told_answer(pane); answer > 0) {
+    const std::string& words = plan_of(pane).question->choices[static_cast<std::size_t>(answer) - 1];
+    column.text(lesson_phrase(std::to_string(answer) + " · " + words + " — so it is", FontFace::semibold), 1,
                 frame.look.theme->accent);
   }
   draw_text(frame, column, text_of(frame, step, true), gap);
 }
 
-void draw_goals(const Frame& frame, Column& column, const LessonStep& step) {
-  std::size_t i = 0;
-  for (const LessonLine& line : step.lines) {
-    if (line.word != LessonWord::goal) continue;
-    const std::vector<bool>& reached = frame.state.lesson.reached;
-    column.goal(read_goal(line).sentence, i < reached.size() && reached[i]);
+void draw_goals(const Frame& frame, Column& column) {
+  const std::vector<LessonGoal>& goals = plan_of(frame.state.lesson).goals;
+  const std::vector<bool>& reached = frame.state.lesson.reached;
+  for (std::size_t i = 0; i < goals.size(); ++i) {
+    column.goal(goals[i].sentence, i < reached.size() && reached[i]);
     column.gap(4);
-    ++i;
   }
 }
 
@@ -196,10 +198,10 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, 
     column.text(lesson_words(step.title, FontFace::semibold), 1.25, theme.text);
     column.gap(10);
     draw_text(frame, column, text_of(frame, step, false), gap);
-    draw_question(frame, column, step);
-    if (asked(state.lesson, step) == Asked::decided) draw_text(frame, column, text_of(frame, step, true), gap);
+    draw_question(frame, column);
+    if (asked(state.lesson) == Asked::decided) draw_text(frame, column, text_of(frame, step, true), gap);
   }
-  draw_goals(frame, column, step);
+  draw_goals(frame, column);
   if (!state.lesson.problem.empty())
     column.text(lesson_words(state.lesson.problem, FontFace::regular), 0.8, theme.failure);
   return column.height();
@@ -207,9 +209,9 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, 
 
 /// The largest text with which everything has room.
 double fitting_units(Frame& frame, Canvas& canvas, const Rect& area) {
-  constexpr std::array sizes{17.0, 16.0, 15.0, 14.0, 13.0};
+  const std::span<const double> sizes = frame.state.presenting ? std::span<const double>(hall_sizes) : usual_sizes;
   const auto fits = [&](double units) { return draw_parts(frame, canvas, area, units, false) <= area.height; };
-  const auto found = frame.state.presenting ? sizes.end() : std::ranges::find_if(sizes, fits);
+  const auto found = std::ranges::find_if(sizes, fits);
   return found == sizes.end() ? sizes.back() : *found;
 }
 
@@ -272,10 +274,10 @@ bool is_stressed(const PageState& state, std::string_view panel) {
 double lesson_strip_height(Frame& frame, double width) {
   if (!frame.state.lesson.lesson) return 0;
   FigureCanvas canvas = measuring_canvas(frame);
-  const Rect inside = inside_of(frame, {0, 0, width, 1e6});
-  constexpr double units = 13;
-  const double most = largest_strip * window_bounds().height;
-  return std::min(most, draw_parts(frame, canvas, inside, units, false) + frame.px(16));
+  const Rect most{0, 0, width, largest_lesson_strip * window_bounds().height};
+  const Rect inside = inside_of(frame, most);
+  const double height = draw_parts(frame, canvas, inside, fitting_units(frame, canvas, inside), false);
+  return std::min(most.height, height + most.height - inside.height);
 }
 
 void draw_lesson(Frame& frame, const Rect& area) {
@@ -298,7 +300,9 @@ void draw_lesson(Frame& frame, const Rect& area) {
                     ImGuiWindowFlags_NoNav);
   FigureCanvas canvas = frame.look.canvas();
   Rect inside = inside_of(frame, body);
-  const double units = fitting_units(frame, canvas, inside);
+  // The strip is as high as its text; that was chosen for the room that it might have.
+  const double most = presents ? largest_lesson_strip * window_bounds().height : body.height;
+  const double units = fitting_units(frame, canvas, inside_of(frame, {body.x, body.y, body.width, most}));
   inside.y -= static_cast<double>(ImGui::GetScrollY());
   const double height = draw_parts(frame, canvas, inside, units, true);
   ImGui::SetCursorScreenPos({static_cast<float>(inside.x), static_cast<float>(inside.y + height)});

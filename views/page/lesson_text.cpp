@@ -78,6 +78,12 @@ LessonParagraph lesson_words(std::string_view text, FontFace face) {
   return paragraph;
 }
 
+LessonParagraph lesson_phrase(std::string_view text, FontFace face) {
+  LessonParagraph paragraph;
+  add_text(text, face, paragraph.tokens);
+  return paragraph;
+}
+
 Setting setting_of(const Frame& frame, const LessonNumber& number) {
   const auto held = frame.state.lesson.values.find(number.name);
   for (const Setting& known : frame.seen().settings) {

@@ -20,6 +20,8 @@ struct LessonParagraph {
 std::vector<LessonParagraph> lesson_paragraphs(const Frame& frame, const LessonLine& line);
 /// Plain words.
 LessonParagraph lesson_words(std::string_view text, FontFace face);
+/// Words with formulas between `$`: a question, a choice, the sentence of a goal.
+LessonParagraph lesson_phrase(std::string_view text, FontFace face);
 
 /// Draws a paragraph from the top of `area` in text of this size (pixels) and returns the height that it takes; with
 /// `is_drawn` false it is only measured.

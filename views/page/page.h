@@ -23,6 +23,8 @@ void draw_time_bar(Frame& frame, const Rect& area);
 void draw_status_bar(Frame& frame, const Rect& area);
 /// The open lesson: a pane beside the panels, or below them while presenting.
 void draw_lesson(Frame& frame, const Rect& area);
+/// What it may take of the window's height below the panels.
+inline constexpr double largest_lesson_strip = 0.5;
 /// How high it stands below the panels; 0 without a lesson.
 double lesson_strip_height(Frame& frame, double width);
 /// Whether a part of the page is there for who does the lesson that is open: all, unless it lists its `controls`.

@@ -157,6 +157,8 @@ const std::vector<PaletteLine>& ready_lines() {
       made.push_back(ready_line("zoom", {{"to", percent / 100.0}}, "Size " + std::to_string(percent) + " %",
                                 "Scales text, plots and controls."));
     }
+    made.push_back(ready_line("copy", {{"what", "setup"}}, "Copy set-up line",
+                              "The command that makes this moment again, for a course page."));
     return made;
   }();
   return lines;

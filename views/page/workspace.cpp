@@ -110,6 +110,23 @@ std::vector<WorkspaceRow> rows_of(std::vector<WorkspaceRow> rows, std::size_t co
   return narrow;
 }
 
+/// A hall sees the panels that its lesson points at, as large as they can be; without such all of them.
+std::vector<WorkspaceRow> rows_for_audience(const PageState& state, std::vector<WorkspaceRow> rows) {
+  WorkspaceRow stressed{1, {}};
+  bool is_any_left_out = false;
+  for (const WorkspaceRow& row : rows) {
+    for (const WorkspacePanel& panel : row.panels) {
+      if (is_stressed(state, panel.id)) {
+        stressed.panels.push_back(panel);
+      } else {
+        is_any_left_out = true;
+      }
+    }
+  }
+  const bool is_chosen = state.presenting && is_any_left_out && !stressed.panels.empty();
+  return is_chosen ? std::vector{std::move(stressed)} : rows;
+}
+
 std::size_t count_panels(std::span<const WorkspaceRow> rows) {
   return std::accumulate(rows.begin(), rows.end(), std::size_t{0},
                          [](std::size_t sum, const WorkspaceRow& row) { return sum + row.panels.size(); });
@@ -118,15 +135,17 @@ std::size_t count_panels(std::span<const WorkspaceRow> rows) {
 /// "+3 panels  1 / 2" with arrows that turn the pages; returns its left edge.
 double draw_pager(Frame& frame, const Rect& row, std::size_t elsewhere) {
   const PageState& state = frame.state;
+  const std::string keys = state.lesson.lesson ? "" : "  Page Down";  // which go through the lesson that is open
+  const auto turn = [&](std::int64_t by) { frame.commands.send("page", {{"by", by}, {"of", "panels"}}); };
   const ChipResult on =
-      header_chip(frame, "next page", row.right(), row, "→", false, "The panels that have no room here  Page Down");
-  if (on.clicked) frame.commands.send("page", {{"by", std::int64_t{1}}});
-  const ChipResult back = header_chip(frame, "page before", on.left, row, "←", false, "Back  Page Up");
-  if (back.clicked) frame.commands.send("page", {{"by", std::int64_t{-1}}});
+      header_chip(frame, "next page", row.right(), row, "→", false, "The panels that have no room here" + keys);
+  if (on.clicked) turn(1);
+  const ChipResult back = header_chip(frame, "page before", on.left, row, "←", false, "Back");
+  if (back.clicked) turn(-1);
   const std::string text = "+" + std::to_string(elsewhere) + (elsewhere == 1 ? " panel" : " panels") + " · page " +
                            std::to_string(state.panel_page + 1) + " of " + std::to_string(state.panel_pages);
-  const ChipResult count = header_chip(frame, "pages", back.left, row, text, true, "Page Down shows the next panels");
-  if (count.clicked) frame.commands.send("page", {{"by", std::int64_t{1}}});
+  const ChipResult count = header_chip(frame, "pages", back.left, row, text, true, "Shows the next panels" + keys);
+  if (count.clicked) turn(1);
   return count.left;
 }
 
@@ -185,7 +204,7 @@ void draw_workspace(Frame& frame, const Rect& area) {
   if (const std::string why = why_not(workspace, model); !why.empty())
     return draw_missing(frame, inside, why, preset_for(workspace));
 
-  const std::vector<WorkspaceRow> fitting = fitting_rows(workspace, model);
+  const std::vector<WorkspaceRow> fitting = rows_for_audience(state, fitting_rows(workspace, model));
   const std::size_t columns = parts_that_fit(inside.width, frame.px(min_panel_width));
   const std::vector<WorkspaceRow> rows = rows_of(fitting, columns);
   const std::vector<std::string_view> missing =

@@ -29,9 +29,10 @@ struct PlotKind {
                                  CurveStore& curves);  ///< `curves` only saves work
   LayerTraits needs = {};  ///< it says something of a model that has one of these; none: of every model
   FigureSize smallest = {};
-  bool moves_points = false;  ///< dots of its figures can be dragged
-  bool moves_tokens = false;  ///< arrow keys over it move the token instead of the step
-  bool needs_model = true;    ///< false: a fixed experiment, which asks for no model and no training
+  bool moves_points = false;   ///< dots of its figures can be dragged
+  bool moves_tokens = false;   ///< arrow keys over it move the token instead of the step
+  bool steps_figures = false;  ///< its figures follow one another: while it is looked at, keys of time go through them
+  bool needs_model = true;     ///< false: a fixed experiment, which asks for no model and no training
   /// The workspace whose last row it joins; empty: it has a place of its own in page/workspaces.cpp.
   std::string_view workspace = {};
   std::string_view former_id = {};  ///< an earlier name, still read in files, scripts and arguments

@@ -31,6 +31,7 @@ constexpr std::array sequence_rows{
              .needs = LayerTrait::ridge_systems | LayerTrait::feedback,
              .smallest = {150, 120},
              .moves_tokens = true,
+             .steps_figures = true,
              .workspace = "stepper"},
     PlotKind{.id = "token_weights",
              .title = "Token weights",

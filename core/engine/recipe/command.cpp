@@ -109,9 +109,9 @@ constexpr std::array table{
     CommandSpec{"token", window, "Go to a token", "", R"({"to": 5})",
                 "Moves the stepper to a token ({\"by\": 1} moves it on)."},
     CommandSpec{"time_left", window, "One step back", "Left Shift+Left", R"({"count": 1})",
-                "Steps back in time: a token in the stepper, else a training step."},
+                "Steps back in time: a picture inside one step, a token in the stepper, else a training step."},
     CommandSpec{"time_right", window, "One step on", "Right Shift+Right", R"({"count": 1})",
-                "Steps on in time: a token in the stepper, else a training step."},
+                "Steps on in time: a picture inside one step, a token in the stepper, else a training step."},
     CommandSpec{"time_home", window, "First step", "Home", R"({})", "Goes to the first token or training step."},
     CommandSpec{"time_end", window, "Newest step", "End", R"({})",
                 "Goes to the newest token, or on to the last step that was trained, and follows."},
@@ -154,13 +154,19 @@ constexpr std::array table{
     CommandSpec{"view", window, "Look as a figure did", "",
                 R"({"panel": "training", "plot": "training_loss", "selection": {"smoothing": 0.9}})",
                 "Goes to the page, panel, selection and zoom that an exported figure carries; opening one does it."},
-    CommandSpec{"page", window, "More panels", "PageDown PageUp", R"({"by": 1})",
-                "Shows the panels of the workspace that a small window has no room for."},
+    CommandSpec{
+        "page", window, "More panels", "PageDown PageUp", R"({"by": 1})",
+        "Shows the panels of the workspace that a small window has no room for; with a lesson open its next step, "
+        "unless {\"of\": \"panels\"} is given."},
     CommandSpec{
         "lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
         "Opens a lesson ({\"open\": \"tour\"}, or a file); goes on or back in it, {\"again\": true} this step from "
         "its start, exactly; {\"answer\": 2} answers its question, {\"number\": \"power\", \"to\": 4} drags one of its "
         "numbers, {\"close\": true} ends it."},
+    CommandSpec{"presenter", window, "Presenter window", "F6", R"({"on": true})",
+                "A second window with the notes of the lesson's step, the next step, a clock and the time since the "
+                "lesson began; on a second screen where there is one. Again, or Esc in it: closed.",
+                control},
     CommandSpec{"layout", window, "Layouts of your own", "", R"({"save": "mine"})",
                 "Keeps the arrangement of the page by a name, takes a kept one ({\"choose\": ..}) or forgets it "
                 "({\"forget\": ..}).",
@@ -216,6 +222,10 @@ constexpr std::array table{
     CommandSpec{"fullscreen", window, "Full screen", "F11", R"({})", "Switches full screen on and off."},
     CommandSpec{"screenshot", window, "Save a picture of the window", "", R"({"path": "window.png"})",
                 "Writes what the window shows."},
+    CommandSpec{"status", window, "Keep a status file", "", R"({"path": "status.json"})",
+                "Writes where run, page and lesson are as JSON, and again whenever that changes; without a path no "
+                "longer.",
+                control},
     CommandSpec{"film", window, "Save the last ten seconds", "F9", R"({})",
                 "Writes the last ten seconds of the window as numbered pictures, five a second. They are kept while a "
                 "lesson is open or the theme is projector; otherwise the first press begins to keep them."},

@@ -37,7 +37,7 @@ constexpr std::array words{
     WordInfo{LessonWord::set, "set", false, [](const LessonLine& line) { read_assignments(line); }},
     WordInfo{LessonWord::run, "run", false, [](const LessonLine& line) { read_stretch(line); }},
     WordInfo{LessonWord::command, "command", false, [](const LessonLine& line) { read_command(line); }},
-    WordInfo{LessonWord::focus, "focus", false, [](const LessonLine& line) { read_names(line); }},
+    WordInfo{LessonWord::focus, "focus", false, [](const LessonLine& line) { read_focus(line); }},
     WordInfo{LessonWord::highlight, "highlight", false, [](const LessonLine& line) { read_names(line); }},
     WordInfo{LessonWord::ask, "ask", false, [](const LessonLine& line) { read_question(line); }},
     WordInfo{LessonWord::answer, "answer", false, [](const LessonLine& line) { read_answer(line); }},

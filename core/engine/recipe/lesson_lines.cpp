@@ -73,6 +73,13 @@ LessonNumber parse_number_in_text(std::string_view text, const LessonLine& line)
   return number;
 }
 
+/// Words with formulas between `$`, as in a question: each formula has its end.
+void require_whole_formulas(std::string_view text, const LessonLine& line) {
+  if (std::ranges::count(text, '$') % 2 != 0)
+    refuse(line, "a formula begins and ends with $: " + in_quotes(text.substr(text.rfind('$'), 20)));
+  if (text.find("$$") != std::string_view::npos) refuse(line, "between $ and $ stands a formula");
+}
+
 /// Reads the text of a `say` line piece by piece.
 class PieceReader {
  public:
@@ -183,6 +190,19 @@ std::vector<std::string> read_names(const LessonLine& line) {
   return names;
 }
 
+LessonFocus read_focus(const LessonLine& line) {
+  const std::vector<std::string> names = read_names(line);
+  LessonFocus focus{names.front()};
+  if (names.size() == 1) return focus;
+  const std::optional<std::int64_t> number = whole_number(names[1]);
+  constexpr std::int64_t most_figures = 64;
+  if (names.size() > 2 || !number || *number < 1 || *number > most_figures)
+    refuse(line,
+           in_quotes(line.text) + " names no panel; write `focus: inside`, or `focus: inside 3` for its third figure");
+  focus.figure = static_cast<int>(*number);
+  return focus;
+}
+
 LessonQuestion read_question(const LessonLine& line) {
   const std::vector<std::string_view> parts = split(line.text, bar);
   const bool is_whole =
@@ -190,6 +210,7 @@ LessonQuestion read_question(const LessonLine& line) {
   if (!is_whole)
     refuse(line,
            "a question has two or three choices behind it, as `ask: Which lasts longer? | the first | the second`");
+  for (const std::string_view part : parts) require_whole_formulas(part, line);
   return {std::string(parts.front()), {parts.begin() + 1, parts.end()}};
 }
 
@@ -205,6 +226,7 @@ LessonGoal read_goal(const LessonLine& line) {
   if (end != std::string::npos) goal.sentence = trimmed(std::string_view(line.text).substr(end + bar.size()));
   if (goal.sentence.empty())
     refuse(line, "a goal has a sentence behind it, as `goal: loss < 0.5 | The loss is below one half`");
+  require_whole_formulas(goal.sentence, line);
   goal.condition = parse_condition(std::string_view(line.text).substr(0, end), line.place);
   for (const Comparison& comparison : goal.condition.comparisons) {
     for (const ConditionSide* side : {&comparison.left, &comparison.right}) {

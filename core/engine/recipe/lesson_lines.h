@@ -28,10 +28,17 @@ LessonStretch read_stretch(const LessonLine& line);
 /// `NAME JSON` of a `command` line.
 Command read_command(const LessonLine& line);
 
-/// Names with commas or spaces between them, of `highlight`, `focus` and `controls`.
+/// Names with commas or spaces between them, of `highlight` and `controls`.
 std::vector<std::string> read_names(const LessonLine& line);
 
-/// "Question? | a | b".
+/// "inside 3": a panel, or one of its figures alone.
+struct LessonFocus {
+  std::string panel;
+  int figure = 0;  ///< counted from 1; 0: as many as fit
+};
+LessonFocus read_focus(const LessonLine& line);
+
+/// "Question? | a | b"; formulas stand between `$`, also in the sentence of a goal.
 struct LessonQuestion {
   std::string question;
   std::vector<std::string> choices;  ///< two or three

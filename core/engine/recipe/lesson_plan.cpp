@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/engine/recipe/lesson_lines.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -42,9 +41,12 @@ class LessonState {
   std::vector<LessonDeed> begin(const LessonStep& next) {
     std::vector<LessonDeed> deeds{{LessonDeed::Kind::send, {"speed", R"({"to": 0})"}}};
     is_alone_ = opens_preset(next);
-    if (is_alone_ || !recipe_) return deeds;
-    deeds.push_back(load(true));
-    deeds.push_back(reach());
+    if (!is_alone_ && recipe_) {
+      deeds.push_back(load(true));
+      deeds.push_back(reach());
+    } else {
+      forget_looks();
+    }
     for (const Command& look : looks_) deeds.push_back({LessonDeed::Kind::send, look});
     return deeds;
   }
@@ -73,7 +75,7 @@ class LessonState {
       case LessonWord::command:
         return command(read_command(line));
       case LessonWord::focus:
-        return focus(read_names(line).front());
+        return focus(read_focus(line));
       case LessonWord::say:
         return set_numbers(numbers_in(line));
       case LessonWord::ask:
@@ -96,6 +98,11 @@ class LessonState {
 
   void require_run() const {
     if (!recipe_) throw Error(ExitCode::bad_input, "nothing is open yet; begin with `set: preset = tiny`");
+  }
+
+  /// Another model is looked at anew; the page stays.
+  void forget_looks() {
+    std::erase_if(looks_, [](const Command& look) { return look.name != "workspace"; });
   }
 
   void look(Command command) {
@@ -154,7 +161,7 @@ class LessonState {
     if (one.name == "preset") {
       recipe_ = parse_recipe(find_preset(one.value).text, one.value);
       step_ = 0;
-      looks_.clear();
+      forget_looks();
       return true;
     }
     if (!is_of_recipe(one.name)) return false;
@@ -234,16 +241,17 @@ class LessonState {
     look(std::move(command));
   }
 
-  void focus(const std::string& panel) {
-    if (panel == "page") return look({"maximise", R"({"on": false})"});
-    look({"maximise", json{{"panel", panel}, {"on", true}}.dump()});
+  void focus(const LessonFocus& wanted) {
+    if (wanted.panel == "page") return look({"maximise", R"({"on": false})"});
+    look({"maximise", json{{"panel", wanted.panel}, {"on", true}}.dump()});
+    look({"show", json{{"panel", wanted.panel}, {"figure", wanted.figure - 1}}.dump()});
   }
 
   static bool opens_preset(const LessonStep& step) {
-    const auto acts = [](const LessonLine& line) {
-      return line.word == LessonWord::set || line.word == LessonWord::run || line.word == LessonWord::command ||
-             line.word == LessonWord::expect;
-    };
+    // What stands before a question is seen while it waits.
+    constexpr std::array acting{LessonWord::set, LessonWord::run, LessonWord::command, LessonWord::expect,
+                                LessonWord::ask};
+    const auto acts = [&](const LessonLine& line) { return std::ranges::find(acting, line.word) != acting.end(); };
     const auto first = std::ranges::find_if(step.lines, acts);
     if (first == step.lines.end() || first->word != LessonWord::set) return false;
     const std::vector<LessonAssignment> assignments = read_assignments(*first);
@@ -263,13 +271,24 @@ bool makes_scene(const LessonLine* line) {
   return line == nullptr || std::ranges::find(acting, line->word) == acting.end();
 }
 
+/// What is only read and shown.
+LessonStepPlan read_step(const LessonStep& step) {
+  LessonStepPlan plan;
+  for (const LessonLine& line : step.lines) {
+    if (line.word == LessonWord::ask) plan.question = read_question(line);
+    if (line.word == LessonWord::answer) plan.answer = read_answer(line);
+    if (line.word == LessonWord::goal) plan.goals.push_back(read_goal(line));
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::vector<LessonStepPlan> plan_lesson(const Lesson& lesson) {
   LessonState state;
   std::vector<LessonStepPlan> plans;
   for (const LessonStep& step : lesson.steps) {
-    LessonStepPlan plan;
+    LessonStepPlan plan = read_step(step);
     plan.deeds = state.begin(step);
     plan.first_step = state.step();
     // Numbers of the text belong to the scene, whose `set` lines may stand below it.

@@ -2,11 +2,13 @@
 // plan is a pure function of the lesson; nothing is trained for it.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/engine/recipe/command.h"
 #include "core/engine/recipe/lesson.h"
+#include "core/engine/recipe/lesson_lines.h"
 #include "core/engine/recipe/recipe.h"
 
 namespace afterglow {
@@ -28,6 +30,9 @@ struct LessonStepPlan {
   std::vector<LessonDeed> deeds;
   std::size_t start = 0;  ///< the first deed that is not of the step's start: `@start` is the moment before it
   std::int64_t first_step = 0, last_step = 0;  ///< of training, at its start and end
+  std::optional<LessonQuestion> question{};
+  int answer = 0;                   ///< the right choice of the question, counted from 1; 0: the lesson does not say
+  std::vector<LessonGoal> goals{};  ///< in the order of their lines
 };
 
 /// Plans for every step. The lesson must outlive them. Throws Error(bad_input) with the place of a line that cannot be

@@ -2,6 +2,7 @@
 #include "core/engine/studies/recipe_runner.h"
 
 #include <chrono>
+#include <exception>
 #include <thread>
 
 #include "core/io/error.h"
@@ -27,11 +28,16 @@ RecipeRunner::RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs,
 }
 
 void RecipeRunner::train(std::span<const std::unique_ptr<Backend>> backends) {
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < std::min(backends.size(), missing_.size()); ++i)
-    threads.emplace_back([this, &backend = *backends[i]] { work(backend); });
+  const std::size_t side_by_side = std::min(backends.size(), missing_.size());
+  std::vector<std::jthread> threads;
+  try {
+    for (std::size_t i = 1; i < side_by_side; ++i)
+      threads.emplace_back([this, &backend = *backends[i]] { work(backend); });
+  } catch (const std::exception&) {
+    // The system grants no more threads, or no memory for them; those there are share the runs.
+  }
   work(*backends.front());
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();  // joined
   if (failure_) std::rethrow_exception(failure_);
   if (!missing_.empty())
     throw Error(ExitCode::interrupted, "interrupted, " + std::to_string(missing_.size()) + " of " +

@@ -37,6 +37,21 @@ void add_words(std::string_view text, FontFace face, bool follows_space, std::ve
   }
 }
 
+void add_text(std::string_view text, FontFace face, std::vector<FlowToken>& tokens) {
+  bool follows_space = false;
+  for (;;) {
+    const std::size_t begin = text.find('$');
+    const std::size_t end = begin == std::string_view::npos ? begin : text.find('$', begin + 1);
+    if (end == std::string_view::npos) return add_words(text, face, follows_space, tokens);
+    const std::string_view words = text.substr(0, begin);
+    add_words(words, face, follows_space, tokens);
+    follows_space = words.empty() ? follows_space : words.ends_with(' ');
+    tokens.push_back({std::string(text.substr(begin + 1, end - begin - 1)), face, true, follows_space});
+    follows_space = false;
+    text.remove_prefix(end + 1);
+  }
+}
+
 TextFlow flow_text(std::span<const FlowToken> tokens, double width, double size, const Canvas& canvas) {
   if (tokens.size() == 1 && tokens.front().is_math) return flow_formula(tokens.front(), width, size, canvas);
   const double space = canvas.text_width(" ", size, FontFace::regular), row = line_height * size;

@@ -31,6 +31,8 @@ struct TextFlow {
 
 /// Adds the words of a text, the first one behind a space or not.
 void add_words(std::string_view text, FontFace face, bool follows_space, std::vector<FlowToken>& tokens);
+/// The same for words with formulas between `$`; a sign that has no partner stays a sign.
+void add_text(std::string_view text, FontFace face, std::vector<FlowToken>& tokens);
 TextFlow flow_text(std::span<const FlowToken> tokens, double width, double size, const Canvas& canvas);
 void draw_token(Canvas& canvas, const FlowToken& token, Point place, double size, Color color);
 

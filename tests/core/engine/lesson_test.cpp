@@ -81,6 +81,11 @@ TEST(Lessons, RefuseWhatIsWrongWithItsPlaceAndWhatToWrite) {
   EXPECT_THAT(refusal("goal: loss < 3\n"), HasSubstr("sentence behind it"));
   EXPECT_THAT(refusal("goal: loss < loss@2 | Done\n"), HasSubstr("@start"));
   EXPECT_THAT(refusal("say: a formula $x without an end\n"), HasSubstr("begins and ends with $"));
+  EXPECT_THAT(refusal("ask: Is $λ^2 large? | yes | no\n"), HasSubstr("begins and ends with $"));
+  EXPECT_THAT(refusal("ask: Is it large? | $λ | no\n"), HasSubstr("begins and ends with $"));
+  EXPECT_THAT(refusal("goal: loss < 3 | $λ has grown\n"), HasSubstr("begins and ends with $"));
+  EXPECT_THAT(refusal("focus: inside three\n"), HasSubstr("focus: inside 3"));
+  EXPECT_THAT(refusal("focus: inside 0\n"), HasSubstr("focus: inside 3"));
   EXPECT_THAT(refusal("say: a number {power}\n"), HasSubstr("{power=2}"));
   EXPECT_THAT(refusal("say: a number {power=9 0..8}\n"), HasSubstr("no range around"));
   EXPECT_THAT(refusal("say: \xff\n"), HasSubstr("UTF-8"));
@@ -142,6 +147,12 @@ TEST(Lessons, StepsBeginWhereTheOneBeforeEndedAsWritten) {
   EXPECT_THAT(deeds_of(plans[2]), ElementsAre("speed", "load", "reach 0")) << "a preset needs nothing of before";
 }
 
+TEST(Lessons, AQuestionBeforeThePresetIsAskedWhereTheStepBeforeEnded) {
+  const std::vector<LessonStepPlan> plans = plan_lesson(parse_lesson(
+      "# T\n## One\nset: preset = tiny\nrun: to 20\n## Two\nask: Which? | a | b\nset: preset = tiny-ssm\n", "x.md"));
+  EXPECT_THAT(deeds_of(plans[1]), ElementsAre("speed", "load", "reach 20", "ask", "load", "reach 0"));
+}
+
 TEST(Lessons, WhatCannotChangeOnTheWayBeginsTheRunAgain) {
   const std::vector<LessonStepPlan> plans = plan_lesson(parse_lesson(
       "# T\n## One\nset: preset = tiny ; learning_rate = 0.002\nrun: 20 steps\nset: batch = 8\nset: seed = 9\n",
@@ -164,6 +175,45 @@ TEST(Lessons, ANumberInTheTextIsSetWhereItIsNotSo) {
   EXPECT_EQ(command_of("learning_rate", 0.1).name, "set");
   EXPECT_EQ(command_of("override.K", 4).value, R"({"key":"K","to":4.0})");
   EXPECT_EQ(command_of("power", 4).value, R"({"power":4})");
+}
+
+TEST(Lessons, AWorkspaceStaysUntilAnotherIsNamedAlsoForOtherPresets) {
+  const std::vector<LessonStepPlan> plans =
+      plan_lesson(parse_lesson("# T\n## One\nset: preset = tiny ; workspace = probe ; head = 1\n## Two\nset: preset = "
+                               "tiny-ssm\n## Three\nsay: x\n",
+                               "x.md"));
+  EXPECT_THAT(deeds_of(plans[1]), ElementsAre("speed", "workspace", "load", "reach 0"));
+  EXPECT_THAT(deeds_of(plans[2]), ElementsAre("speed", "load", "reach 0", "workspace"));
+}
+
+TEST(Lessons, AFocusMayNameOneFigureOfAPanel) {
+  const std::vector<LessonStepPlan> plans =
+      plan_lesson(parse_lesson("# T\n## One\nset: preset = tiny\nfocus: inside 3\n## Two\nfocus: inside\n", "x.md"));
+  const auto shown = [](const LessonStepPlan& plan) {
+    std::vector<std::string> values;
+    for (const LessonDeed& deed : plan.deeds) {
+      if (deed.command.name == "show") values.push_back(deed.command.value);
+    }
+    return values;
+  };
+  EXPECT_THAT(shown(plans[0]), ElementsAre(R"({"figure":2,"panel":"inside"})"));
+  EXPECT_THAT(shown(plans[1]), ElementsAre(R"({"figure":2,"panel":"inside"})", R"({"figure":-1,"panel":"inside"})"))
+      << "the step begins as the one before ended, then all pictures are back";
+}
+
+TEST(Lessons, ThePlanHoldsQuestionAnswerAndGoalsOfEachStep) {
+  const std::vector<LessonStepPlan> plans = plan_lesson(parse_lesson(
+      "# T\n## One\nset: preset = tiny\nask: What is $λ^2$? | $0.9^2$ | 1\nanswer: 2\n"
+      "goal: loss < 2 | $λ$ has grown\ngoal: step > 3 and loss < 0.5 * loss@start | Trained\n## Two\nsay: x\n",
+      "x.md"));
+  ASSERT_TRUE(plans[0].question);
+  EXPECT_THAT(plans[0].question->choices, ElementsAre("$0.9^2$", "1"));
+  EXPECT_EQ(plans[0].answer, 2);
+  ASSERT_EQ(plans[0].goals.size(), 2u);
+  EXPECT_EQ(plans[0].goals[0].sentence, "$λ$ has grown");
+  EXPECT_EQ(plans[0].goals[1].condition.comparisons.size(), 2u);
+  EXPECT_FALSE(plans[1].question);
+  EXPECT_TRUE(plans[1].goals.empty());
 }
 
 TEST(Lessons, ThatAreShippedCanBePlanned) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "views/frame.h"
 #include "views/imgui_compat.h"
@@ -37,6 +38,14 @@ class NullWindow {
   void show(Observation observation) { observation_ = std::make_shared<const Observation>(std::move(observation)); }
   void show(std::shared_ptr<const Observation> observation) { observation_ = std::move(observation); }
   int vertices() const { return vertices_; }
+  /// A sign of the last frame: the size of its text, and where it stands.
+  struct Sign {
+    double size;
+    Rect box;
+    ImWchar character;
+  };
+  /// Every sign that was drawn and is not covered by a clip; none where the fonts cannot be asked (imgui_compat.h).
+  std::vector<Sign> signs() const;
   /// Vertices of the last frame that lie inside a rectangle.
   int vertices_in(const Rect& area) const;
 

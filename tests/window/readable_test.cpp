@@ -1,0 +1,130 @@
+// What a hall can read: while presenting, no text of the lesson, and none of a panel that it points at, is smaller than
+// a fortieth of the window's height. Measured on what was drawn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/window/lesson_player.h"
+#include "core/engine/recipe/lesson_plan.h"
+#include "tests/support/sample_observations.h"
+#include "tests/views/drawing/null_window.h"
+#include "views/page/page.h"
+#include "views/panel.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+namespace {
+
+struct HallSize {
+  int width, height;
+};
+
+/// The window as it is while presenting at a size.
+struct Hall {
+  explicit Hall(HallSize size)
+      : window(size.width, size.height, "projector", presenting_scale(size.height) / projector_theme().text_scale),
+        limit(size.height / 40.0) {
+    window.state.presenting = true;
+    window.show(samples::mid_training());
+  }
+  /// Signs that are too small. A script or a part of a fraction is smaller than the text that it belongs to, which
+  /// stands right beside it and is large enough.
+  std::vector<NullWindow::Sign> too_small(const Rect& area) const {
+    const std::vector<NullWindow::Sign> all = window.signs();
+    const auto is_large = [&](const NullWindow::Sign& sign) { return sign.size > 0.98 * limit; };
+    std::vector<NullWindow::Sign> small;
+    for (const NullWindow::Sign& sign : all) {
+      const Point middle{sign.box.x + sign.box.width / 2, sign.box.y + sign.box.height / 2};
+      if (is_large(sign) || !area.contains(middle)) continue;
+      const bool has_base = std::ranges::any_of(all, [&](const NullWindow::Sign& base) {
+        return is_large(base) && sign.size > 0.49 * base.size && std::abs(base.box.x - sign.box.x) < 4 * limit &&
+               std::abs(base.box.y - sign.box.y) < 1.2 * limit;
+      });
+      if (!has_base) small.push_back(sign);
+    }
+    return small;
+  }
+  /// The lesson and the bars, which stand below the panels.
+  Rect below_panels() const {
+    double top = 0;
+    for (const ShownPanel& panel : window.state.shown_panels) top = std::max(top, panel.area.bottom());
+    return {0, top, 1e6, 1e6};
+  }
+  /// Whether the lesson takes all the room that it may have.
+  bool is_lesson_cut() {
+    bool is_cut = false;
+    window.draw([&](Frame& frame) {
+      const Rect all = window_bounds();
+      is_cut = lesson_strip_height(frame, all.width) >= largest_lesson_strip * all.height;
+    });
+    return is_cut;
+  }
+  NullWindow window;
+  double limit;
+};
+
+std::string text_of(const std::vector<NullWindow::Sign>& signs) {
+  std::string text;
+  for (const NullWindow::Sign& sign : signs)
+    text += (sign.character < 128 ? std::string(1, static_cast<char>(sign.character)) : "?") + " " +
+            std::to_string(sign.size) + " at " + std::to_string(static_cast<int>(sign.box.x)) + "," +
+            std::to_string(static_cast<int>(sign.box.y)) + "; ";
+  return text;
+}
+
+struct ReadableInAHall : testing::TestWithParam<HallSize> {};
+
+TEST_P(ReadableInAHall, EveryStepOfEveryLesson) {
+  Hall hall(GetParam());
+  PageState& page = hall.window.state;
+  for (const ShippedLesson& shipped : shipped_lessons()) {
+    open_lesson_on(page, shipped.name);
+    for (std::size_t step = 0; step < page.lesson.plans->size(); ++step) {
+      begin_lesson_step(page, static_cast<std::int64_t>(step));
+      const LessonStepPlan& plan = (*page.lesson.plans)[step];
+      for (const int said : {0, 1, 2}) {  // before the question, while it is open, when it is decided
+        if (said > 0 && !plan.question) continue;
+        page.lesson.asks = said == 1;
+        page.lesson.answered = said == 2 ? 1 : 0;
+        page.lesson.deed = said == 2 ? plan.deeds.size() : 0;
+        hall.window.draw_page(2);
+        ASSERT_FALSE(hall.window.signs().empty());
+        const auto where = shipped.name + " step " + std::to_string(step + 1) + ", " + std::to_string(said);
+        const Rect below = hall.below_panels();
+        EXPECT_EQ(text_of(hall.too_small(below)), "") << where;
+        EXPECT_FALSE(hall.is_lesson_cut()) << where;
+      }
+    }
+  }
+}
+
+TEST_P(ReadableInAHall, EveryPanelThatALessonPointsAt) {
+  Hall hall(GetParam());
+  PageState& page = hall.window.state;
+  for (const ShippedLesson& shipped : shipped_lessons()) {
+    open_lesson_on(page, shipped.name);
+    for (const LessonStep& step : page.lesson.lesson->steps) {
+      for (const LessonLine& line : step.lines) {
+        if (line.word != LessonWord::focus && line.word != LessonWord::highlight) continue;
+        for (const std::string& name : read_names(line)) {
+          const Panel* panel = find_panel(name);
+          if (!panel) continue;
+          page.maximised = panel->kind->id;
+          hall.window.draw_page(2);
+          ASSERT_EQ(page.shown_panels.size(), 1u);
+          EXPECT_EQ(text_of(hall.too_small(page.shown_panels.front().area)), "") << line.place << " " << name;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ReadableInAHall,
+                         testing::Values(HallSize{1280, 720}, HallSize{1920, 1080}, HallSize{1024, 768}),
+                         [](const auto& size) {
+                           return std::to_string(size.param.width) + "x" + std::to_string(size.param.height);
+                         });
+
+}  // namespace
+}  // namespace afterglow
