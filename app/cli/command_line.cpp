@@ -287,7 +287,8 @@ int run_guarded(const Output& output, const std::function<void()>& work) {
                        "a value in what was read is of another kind than it should be, such as a text where a number "
                        "is expected; compare it with `afterglow info --json`");
   } catch (const std::filesystem::filesystem_error& error) {
-    return say_failure(output, ExitCode::bad_input, sentence_of(error).c_str());
+    const bool is_memory = error.code() == std::errc::not_enough_memory;
+    return say_failure(output, is_memory ? ExitCode::out_of_memory : ExitCode::bad_input, sentence_of(error).c_str());
   } catch (const std::system_error& error) {
     return say_failure(output, ExitCode::failure, sentence_of(error).c_str());
   } catch (const std::exception& error) {

@@ -97,7 +97,7 @@ LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::fu
       worker_(presets().front().text, at_rest(options), mailbox_) {
   mailbox_.request(0);
   worker_.begin();
-  if (!worker_.is_open()) throw Error(ExitCode::failure, worker_.last_report());
+  if (!worker_.is_open()) throw Error(worker_.last_failure(), worker_.last_report());
 }
 
 void LessonRunner::send(const Command& command) {
@@ -118,8 +118,8 @@ void LessonRunner::wait_for(std::int64_t step) {
   const TrainingRun& run = worker_.run();
   if (!run.failure().empty()) throw Error(ExitCode::non_finite, run.failure());
   if (run.step() != step)
-    throw Error(ExitCode::failure, "training stopped at step " + std::to_string(run.step()) + " instead of " +
-                                       std::to_string(step) + ": " + worker_.last_report());
+    throw Error(worker_.last_failure(), "training stopped at step " + std::to_string(run.step()) + " instead of " +
+                                            std::to_string(step) + ": " + worker_.last_report());
 }
 
 Observation LessonRunner::observe(AnalysisSet analyses) { return *worker_.look(analyses); }

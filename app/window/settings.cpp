@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/json_file.h"
@@ -17,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int version = 1;
+constexpr std::size_t longest_file = std::size_t{1} << 20;
 
 template <class T>
 void take_number(const json& object, const char* key, double low, double high, T& value) {
@@ -90,43 +92,53 @@ json to_json(const std::map<std::string, Layout>& layouts) {
 
 std::filesystem::path settings_path(bool is_portable) { return settings_folder(is_portable) / "settings.json"; }
 
-WindowSettings read_settings(const std::filesystem::path& path, std::vector<std::string>& warnings) {
+WindowSettings parse_settings(std::string_view text, const std::string& where) {
+  constexpr JsonLimits limits{longest_file, 16};
+  const json object = parse_json(text, where, limits);
+  if (!object.is_object()) throw Error(ExitCode::bad_input, where + " holds no object");
   WindowSettings settings;
+  take_word(object, "theme", {"dark", "light", "projector"}, settings.theme);
+  take_number(object, "zoom", 0.5, 3, settings.zoom);
+  take_number(object, "width", 640, 16384, settings.width);
+  take_number(object, "height", 400, 16384, settings.height);
+  if (const auto field = object.find("workspace"); field != object.end() && field->is_string())
+    settings.workspace = *field;
+  take_arrangement(object, settings.splits, settings.shown_figure);
+  take_layouts(object, settings.layouts);
+  take_recent(object, settings.recent);
+  settings.is_first_start = false;
+  return settings;
+}
+
+json to_json(const WindowSettings& settings) {
+  return {{"version", version},
+          {"theme", settings.theme},
+          {"zoom", settings.zoom},
+          {"width", settings.width},
+          {"height", settings.height},
+          {"workspace", settings.workspace},
+          {"splits", settings.splits},
+          {"shown_figure", settings.shown_figure},
+          {"layouts", to_json(settings.layouts)},
+          {"recent", settings.recent}};
+}
+
+WindowSettings read_settings(const std::filesystem::path& path, std::vector<std::string>& warnings) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return settings;
+  if (!std::filesystem::exists(path, error)) return {};
   try {
-    const json object = read_json(path, {std::size_t{1} << 20, 16});
-    if (!object.is_object()) throw Error(ExitCode::bad_input, path.string() + " holds no object");
-    take_word(object, "theme", {"dark", "light", "projector"}, settings.theme);
-    take_number(object, "zoom", 0.5, 3, settings.zoom);
-    take_number(object, "width", 640, 16384, settings.width);
-    take_number(object, "height", 400, 16384, settings.height);
-    if (const auto field = object.find("workspace"); field != object.end() && field->is_string())
-      settings.workspace = *field;
-    take_arrangement(object, settings.splits, settings.shown_figure);
-    take_layouts(object, settings.layouts);
-    take_recent(object, settings.recent);
-    settings.is_first_start = false;
+    return parse_settings(read_file(path, longest_file), path.string());
   } catch (const std::exception& problem) {
     warnings.push_back("the settings could not be read, so the window looks as at first: " +
                        std::string(problem.what()));
+    return {};
   }
-  return settings;
 }
 
 std::string write_settings(const std::filesystem::path& path, const WindowSettings& settings) {
   try {
     ensure_folder(path.parent_path());
-    write_json(path, json{{"version", version},
-                          {"theme", settings.theme},
-                          {"zoom", settings.zoom},
-                          {"width", settings.width},
-                          {"height", settings.height},
-                          {"workspace", settings.workspace},
-                          {"splits", settings.splits},
-                          {"shown_figure", settings.shown_figure},
-                          {"layouts", to_json(settings.layouts)},
-                          {"recent", settings.recent}});
+    write_json(path, to_json(settings));
     return "";
   } catch (const std::exception& problem) {
     return "the settings are not kept: " + std::string(problem.what());

@@ -1,7 +1,9 @@
 // What the window remembers from start to start: one JSON file with a version in the user's configuration folder.
 #pragma once
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "views/page_state.h"
@@ -22,6 +24,10 @@ struct WindowSettings {
 
 /// Where the settings live: settings.json in the folder for configuration.
 std::filesystem::path settings_path(bool is_portable);
+
+/// What can be used of a text; Error(bad_input) for one that is no JSON object.
+WindowSettings parse_settings(std::string_view text, const std::string& where);
+nlohmann::json to_json(const WindowSettings& settings);
 
 /// Reads what can be used; what is missing, unknown or out of range takes its default. A damaged file gives the
 /// defaults and a sentence in `warnings`; a file that is not there gives the defaults silently. Never throws.

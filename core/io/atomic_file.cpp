@@ -52,7 +52,8 @@ std::string system_text(int error) { return std::generic_category().message(erro
 }
 
 [[noreturn]] void throw_disk_error(int error, const fs::path& path, std::size_t total) {
-  const std::string head = "cannot write " + bytes_text(total) + " to " + path.string() + ": ";
+  const std::string head =
+      "cannot write " + bytes_text(static_cast<std::int64_t>(total)) + " to " + path.string() + ": ";
   const std::string kept = " (what was there before is unchanged)";
   switch (error) {
     case ENOSPC:
@@ -135,7 +136,8 @@ class PreparedFile {
 };
 
 [[noreturn]] void throw_too_large(const fs::path& path, std::size_t max_bytes) {
-  refuse_file(path, "it holds more than the " + bytes_text(max_bytes) + " that are read here; choose a smaller file");
+  refuse_file(path, "it holds more than the " + bytes_text(static_cast<std::int64_t>(max_bytes)) +
+                        " that are read here; choose a smaller file");
 }
 
 Descriptor open_for_reading(const fs::path& path, struct stat& info) {

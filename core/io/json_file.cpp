@@ -78,7 +78,8 @@ class DuplicateFinder {
 
 Json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
-    throw Error(ExitCode::bad_input, where + " holds more than the " + bytes_text(limits.bytes) +
+    throw Error(ExitCode::bad_input, where + " holds more than the " +
+                                         bytes_text(static_cast<std::int64_t>(limits.bytes)) +
                                          " that are read here; choose a smaller file");
   }
   check_depth(text, where, limits.depth);

@@ -2,12 +2,12 @@
 #include "core/io/safetensors_header.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
+#include "core/io/byte_parts.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"
@@ -219,7 +219,7 @@ void check_names(const std::vector<HeaderEntry>& entries, const std::string& whe
 
 void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const std::string& where) {
   if (file_bytes < header_length_bytes)
-    refuse(where, "with " + bytes_text(file_bytes) + " it is too short for a header");
+    refuse(where, "with " + bytes_text(static_cast<std::int64_t>(file_bytes)) + " it is too short for a header");
   if (length > file_bytes - header_length_bytes) {
     refuse(where, "the header's length of " + std::to_string(length) + " bytes does not fit into the " +
                       std::to_string(file_bytes) +
@@ -229,10 +229,10 @@ void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const s
 }
 
 std::string_view header_text(std::span<const std::byte> file, const std::string& where) {
-  std::uint64_t length = 0;
-  if (file.size() >= header_length_bytes) std::memcpy(&length, file.data(), header_length_bytes);
+  const std::uint64_t length = little_endian(file.first(std::min<std::size_t>(file.size(), header_length_bytes)));
   check_header_length(length, file.size(), where);
-  return {reinterpret_cast<const char*>(file.data()) + header_length_bytes, static_cast<std::size_t>(length)};
+  const Bytes text = part_of(file, header_length_bytes, length, where);
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& where) {

@@ -369,6 +369,23 @@ TEST_F(CommandLine, AChangedSnapshotIsRefusedBeforeMemoryIsTaken) {
       "NaN");
 }
 
+// Of weights and moments alike: a training that goes on from others would be another one.
+TEST_F(CommandLine, ABitThatChangedOnTheDiskIsFoundByItsChecksum) {
+  const std::string name = train("--until 2")["snapshot"];
+  const TensorFile whole = read_safetensors(folder_ / name);
+  for (std::size_t i = 0; i < whole.tensors.size(); i += 4) {
+    TensorFile file = whole;
+    HostTensor& tensor = file.tensors[i];
+    if (tensor.type != StoredType::f32 || tensor.bytes.empty() || tensor.name.starts_with("curves")) continue;
+    tensor.bytes.front() ^= std::byte{1};  // the last bit of a number
+    write_safetensors(folder_ / "changed.safetensors", file);
+    const ProgramResult result =
+        run("train --device cpu --threads 1 --no-figures --until 3 --resume changed.safetensors --out changed");
+    EXPECT_EQ(result.code, 3) << tensor.name << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr("checksum")) << tensor.name;
+  }
+}
+
 TEST_F(CommandLine, AFullDiskOrReadOnlyFolderLosesNothing) {
   const std::string before = train("--until 2")["snapshot"];
   const std::string content = text_of(folder_ / before);

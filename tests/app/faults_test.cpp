@@ -108,6 +108,38 @@ TEST_F(Faults, AFolderThatCannotBeListedIsNamedInASentence) {
   }
 }
 
+// The library for fonts asked again without end. Where memory ends in the midst of its own reading it dies (139), for
+// which the program can do no more than ask for enough before.
+TEST_F(Faults, APageEndsWhereMemoryStaysMissing) {
+  bool has_happened = true;
+  for (long number = 2000; has_happened && number < 10'000'000; number += number / 8) {
+    const std::string fault = "malloc " + std::to_string(number) + " on";
+    const FaultResult result = run_with(
+        fault, "plot training --recipe small.json --steps 1 --device cpu --threads 1 --pdf a.pdf --png a.png --force");
+    has_happened = result.has_happened;
+    EXPECT_THAT((std::vector{0, 5, 139}), testing::Contains(result.code)) << fault << ": " << result.err;
+    EXPECT_THAT(files(".", ".tmp"), testing::IsEmpty()) << fault;
+  }
+  EXPECT_FALSE(has_happened);
+}
+
+// What a worker thread or the file system library makes of missing memory is told by the same exit code.
+TEST_F(Faults, MissingMemoryIsFiveWhereverItIsMet) {
+  EXPECT_EQ(train("--until 1").code, 0);
+  write("lesson.md",
+        "# Small\nabout: Two steps.\n\n## It learns\nset: preset = tiny ; seed = 7\nrun: 2 steps\nexpect: step == 2\n");
+  for (const std::string& work : {std::string("check lesson.md --device cpu --threads 1"),
+                                  std::string("info out/small_seed3_step1.safetensors")}) {
+    bool has_happened = true;
+    for (long number = 400; has_happened && number < 10'000'000; number += number / 12) {
+      const FaultResult result = run_with("malloc " + std::to_string(number), work);
+      has_happened = result.has_happened;
+      expect_order(result, work + ", malloc " + std::to_string(number), {0, 5});
+    }
+    EXPECT_FALSE(has_happened);
+  }
+}
+
 TEST_F(Faults, AllocationsMayFailOnceOrFromThenOn) {
   for (const char* how : {"", " on"}) {
     bool has_happened = true;

@@ -5,8 +5,8 @@
 
 For each work (a training, a table, a plot, a window, ..) and each kind of call (tests/preload/faults.cpp is LIBRARY) the
 n-th call fails, once and from then on, for one n after the other: every n up to 300, from there on each n a seventh
-larger than the last, and 40 at random. --quick takes a few of each. The window needs a display and counts calls of the
-program's own code alone, as graphics drivers do not live through missing memory.
+larger than the last, and 40 at random. --quick takes a few of each. Works that draw count calls of the program's own code
+alone, as libraries for fonts and graphics drivers do not live through missing memory; the window needs a display.
 
 The program has to end with a documented code and a sentence that names what failed, leave whole files and no rests, make
 the same files as in peace wherever it says that all went well, and go on when the command is given again. Ends with
@@ -59,6 +59,7 @@ works = {
     "handout": ["handout", "../in/lesson.md", "--pdf", "lesson.pdf", "--html", "lesson.html"],
     "window": ["--recipe", "../in/short.json", "--size", "640x480", "--script", "../in/script.json"],
 }
+drawing = {"window", "plot", "figures", "handout"}
 pictures = {"window.png"}  # of a page in motion, never twice the same
 quick_works = ["train", "sweep", "plot", "forward", "handout"]
 
@@ -69,7 +70,7 @@ def run(options, work, folder, fault="malloc 0"):
     """The work in an empty folder beside `in`."""
     environment = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), "AFTERGLOW_FAULT": fault,
                    "AFTERGLOW_FAULT_SEEN": str(folder.parent / (folder.name + ".seen")), "LD_PRELOAD": options.library}
-    if work == "window":
+    if work in drawing:
         environment["AFTERGLOW_FAULT_OWN"] = "1"
     line = [options.program, *works[work], "--device", "cpu", "--threads", "2"]
     try:

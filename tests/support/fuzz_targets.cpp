@@ -181,15 +181,9 @@ bool same_settings(const WindowSettings& a, const WindowSettings& b) {
          a.layouts == b.layouts && a.recent == b.recent;
 }
 
-/// Reading them never throws, as the window opens whatever they hold.
 void open_settings(const std::string& bytes) {
-  const FileOf file(bytes, ".json");
-  std::vector<std::string> warnings;
-  const WindowSettings settings = read_settings(file.path(), warnings);
-  if (!warnings.empty()) throw Error(ExitCode::bad_input, warnings.front());
-  const OwnName place(".again.json");
-  hold(write_settings(place.path(), settings).empty(), "settings cannot be written");
-  hold(same_settings(settings, read_settings(place.path(), warnings)) && warnings.empty(),
+  const WindowSettings settings = parse_settings(bytes, "settings");
+  hold(same_settings(settings, parse_settings(to_json(settings).dump(), "settings")),
        "settings change when they are written and read again");
 }
 

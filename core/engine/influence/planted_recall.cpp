@@ -145,7 +145,7 @@ bool PlantedRecall::advance() {
   outputs_.insert(outputs_.end(), found.begin(), found.end());
   next_context_ += contexts;
   if (next_context_ < recall_contexts) return true;
-  shares_.push_back(decoded_share(outputs_, recall_contexts, planted_tokens, width));
+  shares_.push_back(decoded_share(outputs_, recall_contexts, planted_tokens, static_cast<int>(width)));
   outputs_.clear();
   next_context_ = 0;
   return ++next_lag_ < plan_.lags.size();

@@ -13,7 +13,7 @@ constexpr std::size_t first_capacity = 256;
 constexpr std::size_t long_capacity = std::size_t{1} << 20;
 
 std::shared_ptr<double[]> copy_of(const double* values, std::size_t size, std::size_t capacity) {
-  std::shared_ptr<double[]> copy(new double[capacity]);
+  std::shared_ptr<double[]> copy = std::make_shared_for_overwrite<double[]>(capacity);
   std::copy(values, values + size, copy.get());
   return copy;
 }

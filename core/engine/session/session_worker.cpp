@@ -94,19 +94,21 @@ void SessionWorker::take_commands() {
 
 // An error of the work becomes an event to show; the worker lives on.
 void SessionWorker::guarded(const std::function<void()>& work) {
+  const auto fail = [this](ExitCode code, const std::string& text) {
+    control_.pause();
+    last_failure_ = code;
+    report(Severity::failure, text);
+  };
   try {
     work();
   } catch (const Error& error) {
-    control_.pause();
     const bool has_lost_gpu = error.code() == ExitCode::no_gpu && analysed_ && backend_ && backend_->name() != "cpu";
     device_is_lost_ = device_is_lost_ || has_lost_gpu;
-    report(Severity::failure, error.what() + std::string(has_lost_gpu ? "; the command device cpu goes on here" : ""));
+    fail(error.code(), error.what() + std::string(has_lost_gpu ? "; the command device cpu goes on here" : ""));
   } catch (const std::bad_alloc&) {
-    control_.pause();
-    report(Severity::failure, "not enough memory for this model; choose a smaller preset or batch");
+    fail(ExitCode::out_of_memory, "not enough memory for this model; choose a smaller preset or batch");
   } catch (const std::exception& error) {
-    control_.pause();
-    report(Severity::failure, error.what());
+    fail(ExitCode::failure, error.what());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "core/engine/session/run_control.h"
 #include "core/engine/session/session.h"
 #include "core/io/atomic_file.h"
+#include "core/io/error.h"
 
 namespace afterglow {
 
@@ -41,6 +42,8 @@ class SessionWorker {
   void report(Severity severity, const std::string& text);
   /// What was reported last; empty: nothing.
   std::string last_report() const { return events_.empty() ? "" : events_.back().text; }
+  /// With which exit code a program ends that cannot go on after what failed last.
+  ExitCode last_failure() const { return last_failure_; }
   /// The moment with these analyses made for it, whatever the window asks for.
   std::shared_ptr<const Observation> look(AnalysisSet analyses);
   /// What is asked of the model has changed: every analysis is due at once.
@@ -109,11 +112,12 @@ class SessionWorker {
   std::uint64_t announced_ = 0;      // of them
   std::uint64_t taken_ = 0;          // commands from the mailbox
   std::int64_t checksum_step_ = -1;  // -1: unknown
-  bool device_is_lost_ = false;      // nothing is asked of it until the run has moved
-  bool is_stale_ = true;             // something has changed since the last observation
-  bool is_over_ = false;             // the session ends
-  double last_taken_ = -1e9;         // seconds; when the window had looked last
-  double last_publication_ = -1e9;   // seconds
+  ExitCode last_failure_ = ExitCode::failure;
+  bool device_is_lost_ = false;     // nothing is asked of it until the run has moved
+  bool is_stale_ = true;            // something has changed since the last observation
+  bool is_over_ = false;            // the session ends
+  double last_taken_ = -1e9;        // seconds; when the window had looked last
+  double last_publication_ = -1e9;  // seconds
 };
 
 }  // namespace afterglow

@@ -147,8 +147,9 @@ TrainerState read_state(const Snapshot& snapshot, const std::string& prefix, std
     buffers[group]->assign(store.values().bytes(), std::byte{0});
     for (const Parameter& parameter : store.all()) {
       const HostTensor& tensor = require_tensor(snapshot.file, prefix + groups[group] + parameter.name, snapshot.where);
-      std::memcpy(buffers[group]->data() + static_cast<std::size_t>(parameter.offset) * sizeof(float),
-                  tensor.bytes.data(), tensor.bytes.size());
+      const std::size_t begin = static_cast<std::size_t>(parameter.offset) * sizeof(float);
+      if (tensor.bytes.size() > buffers[group]->size() - begin) refuse(snapshot, tensor.name + " is too long");
+      std::ranges::copy(tensor.bytes, buffers[group]->begin() + static_cast<std::ptrdiff_t>(begin));
     }
   }
   const std::string appended = prefix + "memory.appended";

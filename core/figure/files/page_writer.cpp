@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <numbers>
 #include <vector>
 
@@ -52,18 +53,27 @@ std::vector<std::filesystem::path>& added_folders() {
   return folders;
 }
 
-/// Fontconfig reads its files when it is first asked, which a start without figures does without.
-void offer_added_fonts() {
+/// Fontconfig reads its files when it is first asked, which a start without figures does without. It is asked here, as
+/// where it has no memory for them its other functions ask for them again without end. It does not live through missing
+/// memory while it reads, so that more than it takes is asked for before.
+void load_fonts() {
+  constexpr std::size_t enough = std::size_t{32} << 20;
   static std::once_flag once;
   std::call_once(once, [] {
+    std::make_unique_for_overwrite<std::byte[]>(enough).reset();
+    FcConfig* config = FcInitLoadConfigAndFonts();
+    if (config == nullptr) throw std::bad_alloc();
+    FcConfigSetCurrent(config);
+    FcConfigDestroy(config);  // the current one keeps it
     for (const std::filesystem::path& folder : added_folders())
-      FcConfigAppFontAddDir(nullptr, reinterpret_cast<const FcChar8*>(folder.c_str()));
+      FcConfigAppFontAddDir(config, reinterpret_cast<const FcChar8*>(folder.c_str()));
   });
 }
 
 // Asked by pattern, because cairo's own selection takes Inter Medium for normal text. Fontconfig answers with what is
 // there.
 Face font_face(FontFace face, bool is_fallback) {
+  load_fonts();
   const bool is_mono = face == FontFace::mono;
   const char* preferred = is_mono ? "JetBrains Mono" : "Inter";
   const char* fallback = is_mono ? "DejaVu Sans Mono" : "DejaVu Sans";
@@ -75,7 +85,6 @@ Face font_face(FontFace face, bool is_fallback) {
   add_family(fallback);
   FcPatternAddInteger(wanted.get(), FC_WEIGHT, face == FontFace::semibold ? FC_WEIGHT_SEMIBOLD : FC_WEIGHT_REGULAR);
   FcPatternAddInteger(wanted.get(), FC_SLANT, FC_SLANT_ROMAN);
-  offer_added_fonts();
   FcConfigSubstitute(nullptr, wanted.get(), FcMatchPattern);
   FcDefaultSubstitute(wanted.get());
   FcResult result = FcResultMatch;

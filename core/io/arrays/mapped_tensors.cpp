@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/io/atomic_file.h"
+#include "core/io/byte_parts.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"
 #include "core/io/temporary_file.h"
@@ -41,11 +42,12 @@ void unmap(std::span<const std::byte> bytes) {
 MappedTensors::MappedTensors(const std::filesystem::path& path) : bytes_(mapped(path)) {
   try {
     const std::string_view text = header_text(bytes_, path.string());
-    const std::span<const std::byte> data = bytes_.subspan(header_length_bytes + text.size());
+    const std::size_t begin = header_length_bytes + text.size();
+    const Bytes data = part_of(bytes_, begin, bytes_.size() - begin, path.string());
     Header header = parse_header(text, data.size(), path.string());
     for (HeaderEntry& entry : header.entries) {
       tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.shape),
-                          data.subspan(entry.begin, entry.end - entry.begin)});
+                          part_of(data, entry.begin, entry.end - entry.begin, path.string())});
     }
   } catch (...) {
     unmap(bytes_);

@@ -3,10 +3,10 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <string>
 #include <string_view>
 
+#include "core/io/byte_parts.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
 
@@ -62,9 +62,8 @@ NumberType type_of(std::string_view text, const std::filesystem::path& path) {
   return {word[1] == 'i', static_cast<std::size_t>(word[2] - '0')};
 }
 
-std::int64_t number_at(const char* from, const NumberType& type) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, from, type.size);  // little-endian, as the machine
+std::int64_t number_of(Bytes bytes, const NumberType& type) {
+  const std::uint64_t bits = little_endian(bytes);
   const auto unused = static_cast<int>(64 - 8 * type.size);
   if (!type.is_signed) return static_cast<std::int64_t>(bits);
   return static_cast<std::int64_t>(bits << unused) >> unused;
@@ -78,11 +77,12 @@ WholeNumbers read_npy_integers(const std::filesystem::path& path) {
   if (!content.starts_with(magic) || content.size() < 12)
     refuse_file(path, "it is no .npy file; write it with numpy.save");
   const bool is_long = content[6] >= 2;
-  std::uint32_t length = 0;
-  std::memcpy(&length, content.data() + before_length, is_long ? 4 : 2);
-  const std::size_t begin = before_length + (is_long ? 4 : 2);
+  const Bytes bytes = std::as_bytes(std::span(content));
+  const std::string where = path.string();
+  const std::size_t digits = is_long ? 4 : 2, begin = before_length + digits;
+  const auto length = static_cast<std::size_t>(little_endian(part_of(bytes, before_length, digits, where)));
   if (length > content.size() - begin) refuse_file(path, "it ends inside its header; get or write it again");
-  const std::string_view header(content.data() + begin, length);
+  const std::string_view header = std::string_view(content).substr(begin, length);
   if (field(header, "fortran_order", path).starts_with("True"))
     refuse_file(path, "its order is Fortran's; save it with numpy.ascontiguousarray");
   const NumberType type = type_of(field(header, "descr", path), path);
@@ -98,7 +98,7 @@ WholeNumbers read_npy_integers(const std::filesystem::path& path) {
                           std::to_string(content.size() - data) + " follow its header; get or write it again");
   result.values.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
-    result.values.push_back(number_at(content.data() + data + i * type.size, type));
+    result.values.push_back(number_of(part_of(bytes, data + i * type.size, type.size, where), type));
   return result;
 }
 

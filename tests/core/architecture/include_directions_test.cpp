@@ -46,6 +46,24 @@ TEST(Architecture, KindsOfLayersAreFoundWhereTheyAreNamed) {
               IsEmpty());
 }
 
+TEST(Architecture, NothingIsOwnedByARawPointer) {
+  for (const Source& source : all_sources()) {
+    for (const std::string& violation : owning_pointers(source)) ADD_FAILURE() << violation;
+  }
+}
+
+TEST(Architecture, RawPointersAreFoundWhereTheyAreMade) {
+  const auto found = [](const std::string& text) {
+    return owning_pointers({"core/io/a.cpp", "// A new test.\n" + text});
+  };
+  EXPECT_THAT(found("auto* a = new int[3];\ndelete[] a;"),
+              ElementsAre(HasSubstr("core/io/a.cpp:2: `new`"), HasSubstr("core/io/a.cpp:3: `delete`")));
+  EXPECT_THAT(found("std::shared_ptr<A> a(new A);"), ElementsAre(HasSubstr("a.cpp:2")));
+  EXPECT_THAT(found("A(const A&) = delete;\nvoid* p = ::operator new(3);\n::operator delete(p);"), IsEmpty());
+  EXPECT_THAT(found("#include <new>\nauto* a = new (arena) A;"), IsEmpty());
+  EXPECT_THAT(found("f(\"a new one\", R\"(new A)\", 'n');  /* new A */\nint renew = 1'000, new_one = 2;"), IsEmpty());
+}
+
 std::vector<std::string> planted(const std::string& path, const std::string& line) {
   return broken_rules({path, "// For a test.\n#pragma once\n" + line + "\n"});
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -166,40 +167,45 @@ std::vector<std::string> broken_rules(const Source& source) {
 
 namespace {
 
-/// Walks C++ and calls see(line, content) for every string literal that is not raw; comments do not count.
+enum class Piece { comment, raw_literal, literal, character };
+
+/// Walks C++ and calls see(piece, begin, end) for all that is no code.
 template <class See>
-void for_each_literal(const std::string& text, const See& see) {
-  int line = 1;
-  const auto skip_to = [&](std::size_t from, std::size_t end) {
-    end = std::min(end, text.size());
-    line += static_cast<int>(std::count(text.begin() + static_cast<std::ptrdiff_t>(from),
-                                        text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
-    return end;
+void for_each_piece(const std::string& text, const See& see) {
+  const auto after = [&](std::string_view closing, std::size_t from) {
+    const std::size_t at = text.find(closing, from);
+    return at == std::string::npos ? text.size() : at + closing.size();
   };
-  const auto closing_quote = [&](std::size_t open) {
+  const auto after_quote = [&](std::size_t open) {
     std::size_t at = open + 1;
     while (at < text.size() && text[at] != text[open]) at += text[at] == '\\' ? 2 : 1;
-    return at;
+    return std::min(at + 1, text.size());
   };
   for (std::size_t at = 0; at < text.size();) {
-    if (text.compare(at, 2, "//") == 0) {
-      at = text.find('\n', at);
-    } else if (text.compare(at, 2, "/*") == 0) {
-      at = skip_to(at, text.find("*/", at + 2));
-    } else if (text.compare(at, 2, "R\"") == 0) {
-      const std::size_t open = text.find('(', at);
-      const std::string closing = ")" + text.substr(at + 2, open - at - 2) + "\"";
-      at = skip_to(at, text.find(closing, open) + closing.size());
-    } else if (text[at] == '"') {
-      const std::size_t close = closing_quote(at);
-      see(line, text.substr(at + 1, close - at - 1));
-      at = close + 1;
-    } else if (text[at] == '\'' && (at == 0 || !std::isalnum(static_cast<unsigned char>(text[at - 1])))) {
-      at = closing_quote(at) + 1;  // a character; behind a digit it would part thousands
-    } else {
-      at = skip_to(at, at + 1);
+    const std::size_t begin = at++;
+    if (text.compare(begin, 2, "//") == 0) {
+      at = std::min(text.find('\n', begin), text.size());
+      see(Piece::comment, begin, at);
+    } else if (text.compare(begin, 2, "/*") == 0) {
+      at = after("*/", begin + 2);
+      see(Piece::comment, begin, at);
+    } else if (text.compare(begin, 2, "R\"") == 0) {
+      const std::size_t open = std::min(text.find('(', begin), text.size());
+      at = after(")" + text.substr(begin + 2, open - begin - 2) + "\"", open);
+      see(Piece::raw_literal, begin, at);
+    } else if (text[begin] == '"') {
+      at = after_quote(begin);
+      see(Piece::literal, begin, at);
+    } else if (text[begin] == '\'' && (begin == 0 || !std::isalnum(static_cast<unsigned char>(text[begin - 1])))) {
+      at = after_quote(begin);  // behind a digit it would part thousands
+      see(Piece::character, begin, at);
     }
   }
+}
+
+std::string line_of(const Source& source, std::size_t at) {
+  const auto end = source.text.begin() + static_cast<std::ptrdiff_t>(at);
+  return source.path + ":" + std::to_string(1 + std::count(source.text.begin(), end, '\n'));
 }
 
 /// The layers themselves, what tests them, kernels, which know no layers and name their operations, and the tables of
@@ -214,12 +220,30 @@ Texts named_kinds(const Source& source, const Texts& kinds) {
                        std::any_of(std::begin(free_folders), std::end(free_folders),
                                    [&](const char* folder) { return source.path.starts_with(folder); });
   if (is_free) return result;
-  for_each_literal(source.text, [&](int line, const std::string& literal) {
-    if (contains(kinds, literal)) {
-      result.push_back(source.path + ":" + std::to_string(line) + ": names the kind \"" + literal +
+  for_each_piece(source.text, [&](Piece piece, std::size_t begin, std::size_t end) {
+    const std::string literal = source.text.substr(begin + 1, end - begin - 2);
+    if (piece == Piece::literal && contains(kinds, literal)) {
+      result.push_back(line_of(source, begin) + ": names the kind \"" + literal +
                        "\"; a descriptor in core/layers says what there is to see of it");
     }
   });
+  return result;
+}
+
+Texts owning_pointers(const Source& source) {
+  Texts result;
+  if (folder_of(source.path).empty()) return result;
+  std::string code = source.text;
+  for_each_piece(source.text, [&](Piece, std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) code[i] = code[i] == '\n' ? '\n' : ' ';
+  });
+  // Neither `= delete`, nor an allocator's own `operator new`, nor an object in the memory of an arena, nor the header.
+  static const std::regex word(R"(operator\s+(new|delete)\b|=\s*delete\b|\bnew\s*\(|<new>|\b(new|delete)\b)");
+  for (std::sregex_iterator found(code.begin(), code.end(), word); found != std::sregex_iterator(); ++found) {
+    if (!(*found)[2].matched) continue;
+    result.push_back(line_of(source, static_cast<std::size_t>(found->position())) + ": `" + (*found)[2].str() +
+                     "` by hand; std::make_unique, std::make_shared or a container frees what it holds");
+  }
   return result;
 }
 

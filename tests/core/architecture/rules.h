@@ -24,4 +24,7 @@ std::vector<std::string> broken_rules(const Source& source);
 /// sentence, and JSON are free; so is the table of comparisons, whose rows are recipes.
 std::vector<std::string> named_kinds(const Source& source, const std::vector<std::string>& kinds);
 
+/// "path:line: .." for every `new` and `delete` of product code but those of allocators.
+std::vector<std::string> owning_pointers(const Source& source);
+
 }  // namespace afterglow

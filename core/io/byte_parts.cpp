@@ -1,0 +1,26 @@
+// Compares before it takes.
+#include "core/io/byte_parts.h"
+
+#include <algorithm>
+
+#include "core/io/error.h"
+
+namespace afterglow {
+
+Bytes part_of(Bytes bytes, std::uint64_t offset, std::uint64_t count, const std::string& where) {
+  if (offset > bytes.size() || count > bytes.size() - offset) {
+    throw Error(ExitCode::bad_input, where + ": " + std::to_string(count) + " bytes are named from " +
+                                         std::to_string(offset) + " on, and there are " + std::to_string(bytes.size()) +
+                                         "; get or write the file again");
+  }
+  return bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(count));
+}
+
+std::uint64_t little_endian(Bytes bytes) {
+  std::uint64_t number = 0;
+  for (std::size_t i = std::min<std::size_t>(bytes.size(), 8); i-- > 0;)
+    number = number << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  return number;
+}
+
+}  // namespace afterglow
