@@ -130,6 +130,7 @@ struct LessonPane {
   std::string source;           ///< name or path that it was opened by
   std::optional<double> began;  ///< when it was opened, or began anew by itself; seconds since the window opened
   std::size_t step = 0;
+  int begun = 0;                             ///< how often a step was begun
   std::size_t deed = 0;                      ///< of the step's plan: what is to be done next
   std::optional<std::uint64_t> waits_for;    ///< so many commands to be carried out, and training to rest
   bool asks = false;                         ///< the question waits for an answer

@@ -62,7 +62,7 @@ double draw_sentence(const Frame& frame, std::string_view text, const Rect& area
 
 void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
   if (const std::string why = why_no_model(frame.seen()); !why.empty()) return void(draw_sentence(frame, why, area, 0));
-  if (!fits(*panel.kind, frame.seen().model))
+  if (panel.kind->needs_model && !fits(*panel.kind, frame.seen().model))
     return draw_missing(frame, area, why_not(*panel.kind), first_preset_that_shows(panel.kind->needs));
   draw_sentence(frame, panel.kind->subtitle(frame.seen(), frame.state.selection), area, 0);
 }

@@ -161,14 +161,17 @@ void SavesOnTheWay::remove(const TrainingRun& run) const {
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
                            const CommonOptions& common, const Interruption& interruption) {
   TrainingRun& run = analysed.run();
-  const std::string stem = snapshot_stem(run.recipe(), run.step());
   const Existing existing = existing_files(common);
   TrainResults results;
-  const auto write = [&] { return write_or_rescue(run.snapshot(), options.out, common); };
+  std::string stem;
+  const auto write_snapshot = [&] {
+    stem = snapshot_stem(run.recipe(), run.step());
+    results.snapshot = write_or_rescue(run.snapshot(), options.out, common);
+  };
   try {
-    results.snapshot = write();
+    write_snapshot();
   } catch (const std::bad_alloc&) {
-    results.snapshot = write();  // what the first attempt took is free again, and more may be by now
+    write_snapshot();  // what the first attempt took is free again, and more may be by now
   }
   if (!run.failure().empty())
     throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());

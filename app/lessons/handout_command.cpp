@@ -212,14 +212,19 @@ std::string formula_html(const std::string& markup) {
   return html + "</svg>";
 }
 
+/// Words that are emphasised one after the other are read as one.
 std::string tokens_html(const std::vector<FlowToken>& tokens) {
   std::string html;
+  bool is_open = false;
   for (const FlowToken& token : tokens) {
+    const bool is_emphasised = token.face == FontFace::semibold;
+    if (is_open && !is_emphasised) html += "</em>";
     if (token.follows_space) html += ' ';
-    const std::string text = token.is_math ? formula_html(token.text) : xml_escaped(token.text);
-    html += token.face == FontFace::semibold ? "<em>" + text + "</em>" : text;
+    if (is_emphasised && !is_open) html += "<em>";
+    html += token.is_math ? formula_html(token.text) : xml_escaped(token.text);
+    is_open = is_emphasised;
   }
-  return html;
+  return is_open ? html + "</em>" : html;
 }
 
 std::string paragraph_html(const std::vector<FlowToken>& tokens) {

@@ -192,8 +192,9 @@ LessonStepResult LessonRunner::run_step(std::size_t index) {
 std::vector<std::string> LessonRunner::panels_of(std::size_t index) const {
   const std::vector<LessonLine>& lines = lesson_.steps[index].lines;
   for (const LessonWord word : {LessonWord::focus, LessonWord::highlight}) {
-    const LessonLine* line = find_line(lines, word);
-    if (!line) continue;
+    const auto line =
+        std::find_if(lines.rbegin(), lines.rend(), [&](const LessonLine& one) { return one.word == word; });
+    if (line == lines.rend()) continue;
     std::vector<std::string> names = read_names(*line);  // a figure's number among them is no panel either
     std::erase_if(names, [](const std::string& name) { return !find_plot_kind(name); });
     if (!names.empty()) return names;

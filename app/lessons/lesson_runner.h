@@ -47,7 +47,7 @@ class LessonRunner {
   /// The moment as it is, with these analyses.
   Observation observe(AnalysisSet analyses);
   const Selection& selection() const { return selection_; }
-  /// Panels that the step enlarges or highlights, else none.
+  /// Panels that the step enlarges or highlights at its end, else none.
   std::vector<std::string> panels_of(std::size_t step) const;
   /// Goes to a run of its own, to be held against the conditions of the lesson.
   void open(const Recipe& recipe);

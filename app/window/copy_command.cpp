@@ -1,5 +1,6 @@
 // Ctrl+C: a plot as a picture; Ctrl+Alt+C: in words; Ctrl+Shift+C: the present moment as a line for a shell, a panel as
 // the command that writes it. A formula for LaTeX.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/window/window_commands.h"
@@ -23,6 +24,28 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
+/// Whether both are made of the same parts, so that single ones of them can be set.
+bool have_same_parts(const json& one, const json& other) {
+  if (one.type() != other.type() || one.size() != other.size() || !one.is_structured()) return false;
+  if (one.is_array()) return std::ranges::all_of(one, [](const json& part) { return part.is_structured(); });
+  for (const auto& item : one.items()) {
+    if (!other.contains(item.key())) return false;
+  }
+  return true;
+}
+
+/// One --set for each number that differs, or for the whole where its parts are others.
+std::string changes_of(const std::string& path, const json& now, const json& before) {
+  if (now == before) return "";
+  if (!have_same_parts(now, before)) return " --set " + quoted(path + "=" + now.dump());
+  std::string text;
+  for (const auto& [key, value] : now.items()) {
+    const json& was = now.is_array() ? before[std::stoul(key)] : before[key];
+    text += changes_of(path + "." + key, value, was);
+  }
+  return text;
+}
+
 /// What the recipe has and its preset has not, as --set arguments.
 std::string start_arguments(const json& recipe) {
   const std::string name = recipe.value("name", "");
@@ -36,9 +59,8 @@ std::string start_arguments(const json& recipe) {
   const std::uint64_t seed = recipe.value("seed", std::uint64_t{7});
   if (seed != preset.value("seed", std::uint64_t{7})) text += " --seed " + std::to_string(seed);
   for (const char* part : {"model", "task", "training", "commands", "precision", "probe"}) {
-    if (!recipe.contains(part) || recipe[part] == preset.value(part, json())) continue;
-    if (recipe[part].empty()) continue;
-    text += " --set " + quoted(std::string(part) + "=" + recipe[part].dump());
+    if (recipe.contains(part) && !recipe[part].empty())
+      text += changes_of(part, recipe[part], preset.value(part, json()));
   }
   return text;
 }

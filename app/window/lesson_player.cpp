@@ -156,6 +156,7 @@ void begin_lesson_step(PageState& page, std::int64_t step) {
   if (!pane.lesson) return;
   const auto last = static_cast<std::int64_t>(pane.lesson->steps.size()) - 1;
   pane.step = static_cast<std::size_t>(std::clamp<std::int64_t>(step, 0, last));
+  ++pane.begun;
   pane.deed = 0;
   pane.waits_for.reset();
   pane.asks = false;

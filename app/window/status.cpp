@@ -17,6 +17,7 @@ json lesson_of(const LessonPane& pane) {
   return {{"name", pane.lesson->name},
           {"step", pane.step + 1},
           {"steps", pane.lesson->steps.size()},
+          {"begun", pane.begun},
           {"done", pane.deed >= plan.deeds.size()},
           {"asks", pane.asks},
           {"choices", plan.question ? plan.question->choices.size() : 0},
@@ -28,11 +29,12 @@ json lesson_of(const LessonPane& pane) {
 
 }  // namespace
 
-std::string status_of(const PageState& page, const Observation& now) {
+std::string status_of(const PageState& page, const Observation& now, bool is_settled) {
   const json recipe = json::parse(now.recipe, nullptr, false);
   const json status = {{"lesson", lesson_of(page.lesson)},
                        {"run",
-                        {{"step", now.step},
+                        {{"settled", is_settled},
+                         {"step", now.step},
                          {"running", now.running},
                          {"checksum", now.checksum},
                          {"checksum_step", now.checksum_step},

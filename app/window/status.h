@@ -6,6 +6,7 @@
 
 namespace afterglow {
 
-std::string status_of(const PageState& page, const Observation& now);
+/// `is_settled`: the observation shows what all commands did.
+std::string status_of(const PageState& page, const Observation& now, bool is_settled);
 
 }  // namespace afterglow

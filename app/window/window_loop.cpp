@@ -276,7 +276,7 @@ void WindowLoop::follow_presenter() {
 /// A file that cannot be written is told once and kept no longer.
 void WindowLoop::follow_status() {
   if (status_path_.empty()) return;
-  std::string status = status_of(page_, *observation_);
+  std::string status = status_of(page_, *observation_, taken_ >= sent_);
   if (status == status_) return;
   status_ = std::move(status);
   try {

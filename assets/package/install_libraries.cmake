@@ -4,7 +4,9 @@
 set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 file(GLOB earlier "${root}/${library_folder}/*")  # of an earlier installation
 list(FILTER earlier EXCLUDE REGEX "/libafterglow-")
-file(REMOVE_RECURSE ${earlier})
+if(earlier)
+  file(REMOVE_RECURSE ${earlier})
+endif()
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${program_file}" RESOLVED_DEPENDENCIES_VAR found
   UNRESOLVED_DEPENDENCIES_VAR missing
   POST_EXCLUDE_REGEXES "/lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so" "/ld-linux")

@@ -37,12 +37,6 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), lower);
-  return result;
-}
-
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 80;
   std::size_t length = std::min(text.size(), longest);

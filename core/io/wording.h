@@ -10,8 +10,6 @@ namespace afterglow {
 bool is_blank(char c);
 /// Without blanks in front and behind.
 std::string_view trimmed(std::string_view text);
-/// Of ASCII letters; others stay.
-std::string lower_case(std::string_view text);
 
 /// Text from a file as a message shows it: in quotes, control characters as '?', cut after 80 bytes.
 std::string in_quotes(std::string_view text);

@@ -126,6 +126,13 @@ TEST(PluginOfTheProgram, FindsTheLibrariesOfThePythonEnvironmentThatIsSwitchedOn
   EXPECT_THAT(info(fake("lacking"), variable), HasSubstr("  cuda  A made-up GPU"));
 }
 
+// The real one, whose libraries are here where it was built. The driver is made up, so it finds no GPU.
+TEST(PluginOfTheProgram, ThatWasBuiltHereIsLoadedAndAsked) {
+  const std::filesystem::path folder = build_folder() / "lib/afterglow";
+  if (!std::filesystem::exists(folder / plugin_file)) GTEST_SKIP() << "no CUDA plugin was built here";
+  EXPECT_THAT(info(folder), HasSubstr("  cuda  none: no NVIDIA driver answers here"));
+}
+
 TEST(PluginOfTheProgram, ItsReasonIsTheErrorOfDeviceCuda) {
   const ScratchFolder folder("plugin_error");
   const ProgramResult result =

@@ -14,6 +14,7 @@
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/session/session.h"
 #include "core/io/error.h"
+#include "tests/core/figure/recording_canvas.h"
 #include "tests/support/folders.h"
 #include "tests/views/drawing/null_window.h"
 #include "tests/window/virtual_display.h"
@@ -157,6 +158,17 @@ TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew
   EXPECT_EQ(pane().step, 0u);
 }
 
+TEST_F(LessonWindow, PanelsTurnTheirPageWithoutTheLesson) {
+  open();
+  comes([&] { return pane().asks; });
+  page().panel_pages = 2;
+  give({"page", R"({"by": 1, "of": "panels"})"});
+  EXPECT_EQ(pane().step, 0u);
+  EXPECT_EQ(page().panel_page, 1);
+  give({"page", R"({"by": 1})"});
+  EXPECT_EQ(pane().step, 1u);
+}
+
 TEST_F(LessonWindow, ShowsOnlyTheControlsThatItLists) {
   EXPECT_TRUE(shows_control(page(), "palette"));
   open();
@@ -227,6 +239,9 @@ TEST_F(LessonWindow, QuestionsChoicesAndGoalsAreSetAsFormulas) {
   EXPECT_EQ(words, (std::vector<std::string>{"What", "is", ",", "with", "?"}));
   EXPECT_FALSE(phrase.tokens[3].follows_space) << "a comma stands at its formula";
   EXPECT_EQ(lesson_phrase("costs 3 $", FontFace::regular).tokens.size(), 3u) << "a single sign is a sign";
+  const RecordingCanvas canvas;
+  const TextFlow choice = flow_text(lesson_phrase("$K = 0$", FontFace::regular).tokens, 600, 20, canvas);
+  EXPECT_EQ(choice.tokens.front().place.x, 0) << "a choice stands behind its number, not in the middle";
 }
 
 TEST_F(LessonWindow, ANumberIsDraggedWithTheMouse) {

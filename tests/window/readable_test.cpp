@@ -120,6 +120,45 @@ TEST_P(ReadableInAHall, EveryPanelThatALessonPointsAt) {
   }
 }
 
+/// What is written in an area, sign by sign.
+std::string text_in(const NullWindow& window, const Rect& area) {
+  std::string text;
+  for (const NullWindow::Sign& sign : window.signs()) {
+    if (area.contains({sign.box.x, sign.box.y}) && sign.character < 128) text += static_cast<char>(sign.character);
+  }
+  return text;
+}
+
+TEST(Hall, SeesThePanelsThatTheLessonPointsAtAlone) {
+  Hall hall({1280, 720});
+  PageState& page = hall.window.state;
+  open_lesson_on(page, "tour");
+  begin_lesson_step(page, 1);  // highlights two of the page's panels
+  hall.window.draw_page(2);
+  std::vector<std::string> shown;
+  for (const ShownPanel& panel : page.shown_panels) shown.push_back(panel.panel);
+  EXPECT_EQ(shown, (std::vector<std::string>{"spectrum", "power_filter"}));
+  page.presenting = false;
+  hall.window.draw_page(2);
+  EXPECT_GT(page.shown_panels.size(), 2u) << "at a desk the others stay beside them";
+}
+
+TEST(Hall, AFixedExperimentIsAwaitedForAnyModel) {
+  Hall hall({1280, 720});
+  Observation o = samples::mid_training();
+  o.influence = nullptr;
+  hall.window.show(o);
+  hall.window.state.maximised = "deep_profiles";
+  hall.window.draw_page(2);
+  const std::string text = text_in(hall.window, hall.window.state.shown_panels.front().area);
+  EXPECT_EQ(text.find("Needs"), std::string::npos) << text;
+}
+
+TEST(Hall, TheFirstSystemsAreAwaitedWithoutAClick) {
+  const std::string text = find_plot_kind("conditioning")->subtitle(Observation(), Selection());
+  EXPECT_EQ(text.find("click"), std::string::npos) << text;
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, ReadableInAHall,
                          testing::Values(HallSize{1280, 720}, HallSize{1920, 1080}, HallSize{1024, 768}),
                          [](const auto& size) {

@@ -90,7 +90,7 @@ class Window:
 
 def is_at_rest(status):
     run = status["run"]
-    return not run["running"] and run["checksum_step"] == run["step"]
+    return run["settled"] and not run["running"] and run["checksum_step"] == run["step"]
 
 
 def comes_to_question(status):
@@ -114,9 +114,11 @@ def differences(first, second, name=""):
     return [] if first == second else [f"{name[1:]}: {json.dumps(first)[:120]}, then {json.dumps(second)[:120]}"]
 
 
-def do_step(window, answer, picture):
-    """Waits for the step's question and answers it; the moments of its question (None without one) and its end."""
-    status = window.wait_for(lambda status: comes_to_question(status) or is_done(status))
+def do_step(window, begun, answer, picture):
+    """Waits until a step was begun so often, then for its question, and answers it; the moments of its question (None
+    without one) and its end."""
+    status = window.wait_for(
+        lambda status: status["lesson"]["begun"] >= begun and (comes_to_question(status) or is_done(status)))
     asked = None
     if status["lesson"]["asks"]:
         asked = moment(status)
@@ -135,18 +137,16 @@ def walk(window, folder, chosen):
     steps = window.wait_for(lambda status: True)["lesson"]["steps"]
     window.key("F5")
     for step in range(1, steps + 1):
-        window.wait_for(lambda status: status["lesson"]["step"] == step and status["page"]["presenting"])
+        status = window.wait_for(lambda status: status["lesson"]["step"] == step and status["page"]["presenting"])
+        begun = status["lesson"]["begun"]
         if not chosen or step in chosen:
             began = time.monotonic()
             wrong = lambda lesson: lesson["answer"] % lesson["choices"] + 1
-            asked, ended = do_step(window, wrong, None)
+            asked, ended = do_step(window, begun, wrong, None)
             window.key(*wrong_keys)
-            time.sleep(0.5)
-            spoilt = moment(window.status())
-            if not differences(ended, spoilt):
-                problems.append(f"step {step}: the wrong keys changed nothing")
+            window.wait_for(lambda status: differences(ended, moment(status)))
             window.key("shift+Prior")
-            again = do_step(window, lambda lesson: lesson["answer"] or 1, folder / f"{step}.png")
+            again = do_step(window, begun + 1, lambda lesson: lesson["answer"] or 1, folder / f"{step}.png")
             for name, first, second in (("question", asked, again[0]), ("end", ended, again[1])):
                 problems += [f"step {step}, at its {name}: {line}" for line in differences(first, second)]
             print(f"  step {step} of {steps}: {time.monotonic() - began:.1f} s", flush=True)

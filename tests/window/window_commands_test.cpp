@@ -310,6 +310,26 @@ TEST_F(WindowCommandsTest, AnotherHeadIsAnotherTheory) {
   EXPECT_EQ(followed(), "");
 }
 
+TEST_F(WindowCommandsTest, TheSetUpLineIsShortAndNamesWhatDiffersAlone) {
+  std::string text;
+  actions.copy_text = [&](const std::string& copied) { text = copied; };
+  nlohmann::json recipe = to_json(parse_recipe(find_preset("small-prompt").text, "preset"));
+  apply_assignment(recipe, "steps=900");
+  apply_assignment(recipe, "layers.1.ska.K=4");
+  recipe = to_json(parse_recipe(recipe, "changed"));
+  Observation o = samples::mid_training();
+  o.recipe = recipe.dump();
+  observation = std::make_shared<const Observation>(o);
+  run("copy", R"({"what": "setup"})");
+  EXPECT_NE(text.find("--set 'training.steps=900'"), std::string::npos) << text;
+  EXPECT_EQ(text.find("learning_rate"), std::string::npos) << text;
+  EXPECT_LT(text.size(), 200u) << text;
+  nlohmann::json again = to_json(parse_recipe(find_preset("small-prompt").text, "preset"));
+  for (std::size_t at = text.find("--set '"); at != std::string::npos; at = text.find("--set '", at + 1))
+    apply_assignment(again, text.substr(at + 7, text.find('\'', at + 7) - at - 7));
+  EXPECT_EQ(to_json(parse_recipe(again, "again")), recipe) << "the line makes the same recipe";
+}
+
 TEST_F(WindowCommandsTest, CopyWritesWhatAShellUnderstands) {
   std::string text;
   actions.copy_text = [&](const std::string& copied) { text = copied; };

@@ -232,6 +232,8 @@ Figure regularisation_figure(const Observation& observation, const Selection& se
 
 std::string conditioning_subtitle(const Observation& observation, const Selection&) {
   if (!observation.trace || head_count(*observation.trace) == 0) {
+    if (!observation.solvers)
+      return why_not_yet(observation, "the first systems are solved within seconds of the start");
     if (!has_systems(observation)) return "click a layer that solves ridge systems in the list on the left";
     const std::int64_t step = observation.solvers->step;
     return layer_name(observation, observation.solvers->layer) + " · " +

@@ -56,8 +56,9 @@ struct Places {
     const bool hidden = state.hides_controls, presenting = state.presenting || hidden;
     const bool has_status = !hidden && shows_control(state, "status"),
                has_time = !hidden && shows_control(state, "time");
+    const bool has_tokens = !state.presenting || selected_token(frame.seen(), state.selection) >= 0;
     const double top = presenting ? 0 : std::round(frame.px(44)), status = has_status ? std::round(frame.px(26)) : 0,
-                 time = has_time ? std::round(frame.px(84)) : 0;
+                 time = has_time ? std::round(frame.px(has_tokens ? 84 : 40)) : 0;
     const bool has_pane = state.lesson.lesson && !state.presenting;
     const double pane = has_pane ? std::round(std::min(frame.px(state.lesson.width), all.width / 2)) : 0;
     // A small or enlarged window keeps its room for what the model does.

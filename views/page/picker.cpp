@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "core/io/wording.h"
+#include "views/page/lower_case.h"
 #include "views/page/page.h"
 #include "views/page/picture.h"
 #include "views/text_field.h"

@@ -55,7 +55,8 @@ void draw_status_bar(Frame& frame, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   FigureCanvas canvas = frame.look.canvas();
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
-  const char* keys = "Space run · ← → step · Ctrl E export · F1 keys";
+  // A hall sees where the run is; who presents knows the keys.
+  const char* keys = frame.state.presenting ? "" : "Space run · ← → step · Ctrl E export · F1 keys";
   const double keys_width = canvas.text_width(keys, frame.px(small_size), FontFace::regular);
   double x = row.x;
   const auto add = [&](const std::string& text, FontFace face, Color color) {

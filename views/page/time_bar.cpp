@@ -268,7 +268,8 @@ void draw_time_bar(Frame& frame, const Rect& area) {
   ImGui::PushID("time");
   const Rect inside{area.x + frame.px(14), area.y + frame.px(11), area.width - frame.px(28),
                     area.height - frame.px(22)};
-  draw_tokens(frame, {inside.x, inside.y, inside.width, frame.px(26)});
+  // A hall, which has no room for the sentence that stands there without tokens, gives a lower bar.
+  if (inside.height > frame.px(46)) draw_tokens(frame, {inside.x, inside.y, inside.width, frame.px(26)});
   draw_steps(frame, {inside.x, inside.bottom() - frame.px(20), inside.width, frame.px(18)});
   ImGui::PopID();
 }

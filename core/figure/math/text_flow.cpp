@@ -46,14 +46,15 @@ void add_text(std::string_view text, FontFace face, std::vector<FlowToken>& toke
     const std::string_view words = text.substr(0, begin);
     add_words(words, face, follows_space, tokens);
     follows_space = words.empty() ? follows_space : words.ends_with(' ');
-    tokens.push_back({std::string(text.substr(begin + 1, end - begin - 1)), face, true, follows_space});
+    tokens.push_back({std::string(text.substr(begin + 1, end - begin - 1)), face, true, follows_space, true});
     follows_space = false;
     text.remove_prefix(end + 1);
   }
 }
 
 TextFlow flow_text(std::span<const FlowToken> tokens, double width, double size, const Canvas& canvas) {
-  if (tokens.size() == 1 && tokens.front().is_math) return flow_formula(tokens.front(), width, size, canvas);
+  if (tokens.size() == 1 && tokens.front().is_math && !tokens.front().is_inline)
+    return flow_formula(tokens.front(), width, size, canvas);
   const double space = canvas.text_width(" ", size, FontFace::regular), row = line_height * size;
   TextFlow flow{{}, size, row};
   double x = 0, y = 0;

@@ -15,6 +15,7 @@ struct FlowToken {
   FontFace face = FontFace::regular;
   bool is_math = false;
   bool follows_space = false;
+  bool is_inline = false;  ///< a formula that stands in the line, also where it is alone
 };
 
 struct PlacedToken {

@@ -1,0 +1,17 @@
+// Letters as a search compares them.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace afterglow {
+
+/// Of ASCII letters; others stay.
+inline std::string lower_case(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return result;
+}
+
+}  // namespace afterglow
