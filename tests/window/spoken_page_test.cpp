@@ -48,7 +48,7 @@ TEST_F(SpokenPage, BeginsWithTheLesson) {
 
 say: Words with a {power=2 0..8} number.
 
-ask: Which one lasts? | the near one | the far one
+ask: Which $λ$ lasts? | the near one | the far one
 answer: 1
 goal: loss < 100 | The loss is small.
 )",
@@ -57,10 +57,9 @@ goal: loss < 100 | The loss is small.
   page.lesson.values["power"] = 5;
   const SpokenPanel lesson = spoken()[0];
   EXPECT_EQ(lesson.name, "Lesson: Fading, step 1 of 1");
-  EXPECT_EQ(
-      lesson.description,
-      "First step. Words with a 5 number. Which one lasts? 1: the near one. 2: the far one. Goal reached: The loss "
-      "is small.");
+  EXPECT_EQ(lesson.description,
+            "First step. Words with a 5 number. Which λ lasts? 1: the near one. 2: the far one. Goal reached: The loss "
+            "is small.");
   EXPECT_EQ(spoken()[1].id, "training");
 }
 

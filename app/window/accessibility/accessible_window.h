@@ -1,11 +1,12 @@
 // The window as screen readers find it on the desktop's accessibility bus (AT-SPI): the application, its frame, and in
 // that a child for each panel.
 #pragma once
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace afterglow {
+
+struct AccessibilityPlugin;
 
 /// A panel in words.
 struct SpokenPanel {
@@ -13,9 +14,10 @@ struct SpokenPanel {
   bool operator==(const SpokenPanel&) const = default;
 };
 
+/// Does nothing where there is no session bus, or no plugin that speaks to AT-SPI.
 class AccessibleWindow {
  public:
-  explicit AccessibleWindow(const std::string& title);
+  explicit AccessibleWindow(const char* title);
   ~AccessibleWindow();
   AccessibleWindow(const AccessibleWindow&) = delete;
   AccessibleWindow& operator=(const AccessibleWindow&) = delete;
@@ -32,8 +34,8 @@ class AccessibleWindow {
   void announce(const std::string& text);
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;  ///< null where there is no bus to ask
+  const AccessibilityPlugin* plugin_ = nullptr;
+  void* self_ = nullptr;
 };
 
 }  // namespace afterglow

@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::size_t most_figures = 4;  // of a panel
 
-std::string sentence_of(const std::string& text) {
-  const bool is_ended = text.ends_with('.') || text.ends_with('?') || text.ends_with('!');
-  return is_ended ? text : text + ".";
-}
-
 std::string plain_text(const LessonLine& line, const std::map<std::string, double>& dragged) {
   std::string text;
   for (const LessonPiece& piece : read_pieces(line)) {
@@ -30,8 +25,15 @@ std::string plain_text(const LessonLine& line, const std::map<std::string, doubl
   return text;
 }
 
+/// Words and formulas of a question, a choice or a goal.
+std::string sentence_of(const std::string& text) {
+  const std::string plain = plain_text({LessonWord::say, text, ""}, {});
+  const bool is_ended = plain.ends_with('.') || plain.ends_with('?') || plain.ends_with('!');
+  return is_ended ? plain : plain + ".";
+}
+
 std::string question_text(const LessonQuestion& question) {
-  std::string text = question.question;
+  std::string text = sentence_of(question.question);
   for (std::size_t i = 0; i < question.choices.size(); ++i)
     text += " " + std::to_string(i + 1) + ": " + sentence_of(question.choices[i]);
   return text;

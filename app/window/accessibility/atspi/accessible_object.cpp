@@ -1,5 +1,5 @@
 // A class of GObject, registered by hand: name, description and role are ATK's own, children and states are here.
-#include "app/window/accessibility/accessible_object.h"
+#include "app/window/accessibility/atspi/accessible_object.h"
 
 namespace afterglow {
 
