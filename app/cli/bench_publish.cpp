@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "app/cli/interruption.h"
 #include "core/engine/session/soak.h"
 #include "core/io/error.h"
 
@@ -71,6 +72,7 @@ PublishBench::Stretch PublishBench::watched(double seconds) {
 }
 
 PublishBench::Stretch PublishBench::alone(double seconds) {
+  Interruption::check("in the midst of what being watched costs");
   require_training(*session_.observe());
   std::this_thread::sleep_for(settling);
   return stretch(seconds);

@@ -94,8 +94,8 @@ TEST_F(Lessons, HandoutHasTextFormulasAndFigures) {
   const std::string html = text_of(folder_ / "out.html");
   EXPECT_THAT(html,
               AllOf(HasSubstr("A small lesson"), HasSubstr("What does the loss do?"), HasSubstr("aria-label=\"λ^K\""),
-                    HasSubstr("<svg role=\"img\" aria-labelledby=\"step1-figure1\""),
-                    HasSubstr("<figcaption id=\"step1-figure1\">")));
+                    HasSubstr("<svg role=\"img\" aria-labelledby=\"step2-figure1\""),
+                    HasSubstr("<figcaption id=\"step2-figure1\">")));
   const std::size_t caption = html.find("<figcaption id=");
   EXPECT_THAT(html.substr(caption, html.find("</figcaption>", caption) - caption), HasSubstr(" from "))
       << "it says what the figure shows";

@@ -86,7 +86,6 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
     if (shown.panel == menu.panel && (menu.plot.empty() ? !plot : shown.plot == menu.plot)) plot = &shown;
   }
   items.push_back(item("Copy as command", "Ctrl+Shift+C", "copy", {{"what", "command"}, {"panel", menu.panel}}));
-  items.push_back(item("Copy set-up line", "", "copy", {{"what", "setup"}}));
   if (plot) {
     items.push_back(item("Copy picture", "Ctrl+C", "copy", {{"what", "picture"}, {"plot", plot->plot}}));
     items.push_back(item("Export this plot", "Ctrl+E", "export", {{"plot", plot->plot}}));
@@ -95,6 +94,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
     items.push_back(item("Copy in words", "Ctrl+Alt+C", "copy", {{"what", "words"}, {"plot", plot->plot}}));
     add_plot_items(frame, menu, *plot, items);
   }
+  items.push_back(item("Copy set-up line", "", "copy", {{"what", "setup"}}));
   const std::vector<Figure>& figures = frame.figures.figures(*panel->kind, frame.observation, frame.state.selection);
   for (std::size_t i = 0; i < figures.size(); ++i) {
     if (figures[i].id != menu.plot) continue;

@@ -1,6 +1,8 @@
 // A class of GObject, registered by hand: name, description and role are ATK's own, children and states are here.
 #include "app/window/accessibility/atspi/accessible_object.h"
 
+#include <memory>
+
 namespace afterglow {
 
 namespace {
@@ -48,7 +50,7 @@ void finish(GObject* object) {
     atk_object_set_parent(child, nullptr);
     g_object_unref(child);
   }
-  delete own(object).children;
+  const std::unique_ptr<std::vector<AtkObject*>> ended(own(object).children);
   G_OBJECT_CLASS(parent_class)->finalize(object);
 }
 
@@ -62,7 +64,9 @@ void begin_class(void* data, void*) {
   static_cast<GObjectClass*>(data)->finalize = finish;
 }
 
-void begin_object(GTypeInstance* object, void*) { own(object).children = new std::vector<AtkObject*>; }
+void begin_object(GTypeInstance* object, void*) {
+  own(object).children = std::make_unique<std::vector<AtkObject*>>().release();
+}
 
 GType accessible_type() {
   static const GType type =

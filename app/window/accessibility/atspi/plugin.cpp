@@ -6,6 +6,7 @@
 #include <gio/gio.h>
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -192,8 +193,8 @@ void Tree::focus(const std::string& id) {
 Tree& tree(void* self) { return *static_cast<Tree*>(self); }
 
 constexpr AccessibilityPlugin functions{
-    .open = [](const char* title) -> void* { return new Tree(title); },
-    .close = [](void* self) { delete static_cast<Tree*>(self); },
+    .open = [](const char* title) -> void* { return std::make_unique<Tree>(title).release(); },
+    .close = [](void* self) { const std::unique_ptr<Tree> ended(static_cast<Tree*>(self)); },
     .serve = [](void* self) { tree(self).serve(); },
     .is_heard = [](const void* self) { return static_cast<const Tree*>(self)->is_heard(); },
     .show =
