@@ -80,6 +80,10 @@ fs::path settings_folder(bool is_portable, const fs::path& program) {
   return user_folders().config;
 }
 
+std::vector<fs::path> plugin_folders(const fs::path& program) {
+  return {program, program.parent_path() / "lib/afterglow"};
+}
+
 std::vector<fs::path> asset_folders(const fs::path& program) {
   return {program / "share/afterglow", program.parent_path() / "share/afterglow"};
 }

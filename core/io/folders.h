@@ -35,6 +35,10 @@ std::filesystem::path settings_folder(bool is_portable, const std::filesystem::p
 /// its folder and beside it. Nothing is read from the source tree: presets are compiled in.
 std::vector<std::filesystem::path> asset_folders(const std::filesystem::path& program = program_folder());
 
+/// Where the libraries may lie that the program loads when it needs them: beside it, and in ../lib/afterglow from
+/// there.
+std::vector<std::filesystem::path> plugin_folders(const std::filesystem::path& program = program_folder());
+
 /// Creates a folder and its parents, for the owner only. Error(bad_input) says why it cannot be, and that the program
 /// runs on without.
 void ensure_folder(const std::filesystem::path& folder);

@@ -48,7 +48,7 @@ void add_environment(const fs::path& prefix, std::vector<fs::path>& folders) {
 PluginPlaces plugin_places(const Environment& environment, const fs::path& program) {
   PluginPlaces places;
   places.plugin = folders_in(environment("AFTERGLOW_PLUGIN_PATH"));
-  if (places.plugin.empty()) places.plugin = {program, program.parent_path() / "lib/afterglow"};
+  if (places.plugin.empty()) places.plugin = plugin_folders(program);
 
   std::vector<fs::path> found;
   add_packages(program.parent_path().parent_path(),

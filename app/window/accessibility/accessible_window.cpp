@@ -21,10 +21,9 @@ bool has_session_bus() {
   return (address && *address) || (runtime && std::filesystem::exists(std::filesystem::path(runtime) / "bus", unknown));
 }
 
-/// It lies beside the program or in ../lib/afterglow from there, and stays loaded: its classes cannot be taken back.
+/// It stays loaded: its classes cannot be taken back.
 const AccessibilityPlugin* load() {
-  const std::filesystem::path program = program_folder();
-  for (const std::filesystem::path& folder : {program, program.parent_path() / "lib/afterglow"}) {
+  for (const std::filesystem::path& folder : plugin_folders()) {
     void* library = dlopen((folder / accessibility_file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) continue;
     using Function = decltype(afterglow_accessibility_1);

@@ -1,28 +1,24 @@
 // The pictures go to ffmpeg through a socket; the file and what ffmpeg has to say come back in memory.
 #include "app/window/film/video.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <chrono>
 #include <cmath>
-#include <thread>
 
+#include "app/window/child_process.h"
 #include "core/io/temporary_file.h"
-
-extern char** environ;
 
 namespace afterglow {
 
 namespace {
 
-constexpr int patience = 60;  ///< seconds
+constexpr std::chrono::seconds patience{60};
 constexpr int result_in_child = 3;
 
 std::vector<std::string> arguments_for(const Pixels& first, double interval) {
@@ -58,23 +54,6 @@ std::vector<std::string> arguments_for(const Pixels& first, double interval) {
           "/proc/self/fd/" + std::to_string(result_in_child)};
 }
 
-/// -1 where there is no such program.
-pid_t start(const std::vector<std::string>& words, int input, int said, int result) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, result, result_in_child);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t child = -1;
-  if (posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ) != 0) child = -1;
-  posix_spawn_file_actions_destroy(&actions);
-  return child;
-}
-
 /// Until all is sent, or the other side is gone or takes nothing for too long.
 bool send_all(int socket, const std::vector<unsigned char>& bytes) {
   std::size_t sent = 0;
@@ -87,15 +66,10 @@ bool send_all(int socket, const std::vector<unsigned char>& bytes) {
 }
 
 /// Whether it ended well by itself; one that does not end is ended.
-bool ends_well(pid_t child) {
-  int status = 0;
-  for (int i = 0; i < 100 * patience; ++i) {
-    const pid_t ended = waitpid(child, &status, WNOHANG);
-    if (ended != 0) return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+bool has_ended_well(pid_t child) {
+  if (const std::optional<bool> result = ends_well(child, patience)) return *result;
   kill(child, SIGKILL);
-  waitpid(child, &status, 0);
+  waitpid(child, nullptr, 0);
   return false;
 }
 
@@ -121,16 +95,18 @@ Video video_of(const FilmFrames& frames, double interval) {
   const bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
   Descriptor ours(ends[0]), theirs(ends[1]);
   if (!result.valid() || !said.valid() || !has_pair) return {"", "the system gave no memory for it."};
-  const timeval limit{patience, 0};
+  const timeval limit{patience.count(), 0};
   setsockopt(ours.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  const pid_t child = start(arguments_for(*frames.front(), interval), theirs.get(), said.get(), result.get());
+  const pid_t child =
+      start_program(arguments_for(*frames.front(), interval),
+                    {{theirs.get(), STDIN_FILENO}, {said.get(), STDERR_FILENO}, {result.get(), result_in_child}});
   if (child < 0) return {};
   theirs.close();
   for (const std::shared_ptr<const Pixels>& frame : frames) {
     if (!send_all(ours.get(), frame->rgb)) break;
   }
   ours.close();
-  if (!ends_well(child)) return {"", "ffmpeg failed: " + first_line(content_of(said.get()))};
+  if (!has_ended_well(child)) return {"", "ffmpeg failed: " + first_line(content_of(said.get()))};
   return {content_of(result.get()), ""};
 }
 
