@@ -40,6 +40,10 @@ constexpr std::array table{
                 "Starts again with another seed (without a value: the next one).", control},
     CommandSpec{"set", engine, "Change a hyperparameter", "", R"({"key": "learning_rate", "to": 0.001})",
                 "Changes a hyperparameter from the next step on; leaves a mark on the curve.", control},
+    CommandSpec{"skip", engine, "Leave a batch out", "", R"({"step": 118})",
+                "Goes to just before this step (without a value: stays here) and trains on without learning from its "
+                "batch; what was trained with it stays as an earlier run.",
+                control},
     CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
                 "Takes the last change of a hyperparameter or of the probe back.", control},
     CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again.",

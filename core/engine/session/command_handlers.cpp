@@ -87,6 +87,10 @@ void set(SessionWorker& worker, const Command&, const json& value) {
                 value.contains("live") && value["live"] == true);
 }
 
+void skip(SessionWorker& worker, const Command&, const json& value) {
+  worker.leave_out_batch(integer_in(value, "step", worker.run().step() + 1));
+}
+
 void undo(SessionWorker& worker, const Command&, const json&) {
   if (!worker.analysed().undo()) return worker.report(Severity::info, "there is nothing to undo");
   worker.analyse_afresh();
@@ -179,6 +183,7 @@ CommandHandler find_handler(std::string_view name) {
       {"reseed", reseed},
       {"branch", [](SessionWorker& worker, const Command&, const json&) { worker.branch(); }},
       {"set", set},
+      {"skip", skip},
       {"undo", undo},
       {"redo", redo},
       {"load", load},
