@@ -22,6 +22,7 @@ std::vector<Workspace> layouts() {
        "Probe",
        {{1.25, {{"probe", 1.5}, {"spectrum", 1, "state_spectrum"}}},
         {1, {{"power_filter"}, {"token_weights"}, {"training"}}}}},
+      {"causes", "Causes", {{1.45, {{"patch", 1.9}, {"transplant"}}}, {1, {{"logit_lens"}, {"ablation"}}}}},
       {"theory",
        "Theory",
        {{1, {{"perturbation", 1.6, "state_spectrum"}, {"query_jacobian", 0.8}, {"gradient_depth", 0.8}}},
