@@ -89,6 +89,23 @@ std::shared_ptr<LogitLensView> lens_of(const Observation& o) {
   return view;
 }
 
+std::shared_ptr<ReadoutView> readout_of(const Observation& o) {
+  auto view = std::make_shared<ReadoutView>();
+  view->step = o.step;
+  view->layer = 3;
+  view->tokens = o.trace->tokens;
+  view->keys = {"k17", "k1"};
+  view->places = {2, 4};
+  view->examples = 256;
+  view->choices = 8;
+  for (std::size_t key = 0; key < 2; ++key) {
+    for (std::size_t t = 0; t < view->tokens.size(); ++t)
+      view->accuracy.push_back(t + 4 > view->tokens.size() ? nan : t < 2 + 2 * key ? 0.125 : 0.97);
+  }
+  view->shuffled.assign(view->tokens.size(), 0.125);
+  return view;
+}
+
 std::shared_ptr<TransplantView> transplant_of(const Observation& o) {
   auto view = std::make_shared<TransplantView>();
   view->step = o.step;
@@ -121,6 +138,7 @@ void add_causes(Observation& o) {
   o.ablation = ablation_of(o);
   o.logit_lens = lens_of(o);
   o.transplant = transplant_of(o);
+  o.readout = readout_of(o);
 }
 
 }  // namespace afterglow::samples

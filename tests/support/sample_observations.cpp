@@ -560,6 +560,7 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::ablation)) o.ablation = nullptr;
   if (!has(analyses, Analysis::logit_lens)) o.logit_lens = nullptr;
   if (!has(analyses, Analysis::transplant)) o.transplant = nullptr;
+  if (!has(analyses, Analysis::readout)) o.readout = nullptr;
   return o;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
@@ -11,22 +12,24 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t shown_parts = 14;
+constexpr std::size_t shown_parts = 12;
 
 /// A bar to the right: a thick line from 0, with a dot of no size that names it.
 void add_bar(Figure& figure, Scatter& ends, double row, double value, const std::string& name, Ink ink) {
   Line bar;
+  bar.name = name;
   bar.curve.x = std::vector<double>{0, value};
   bar.curve.y = std::vector<double>{row, row};
   bar.ink = ink;
   bar.dash = Dash::solid;
   bar.width = 9;
   bar.is_quiet = true;
-  figure.series.emplace_back(std::move(bar));
+  if (value != 0) figure.series.emplace_back(std::move(bar));
   ScatterPoint end;
   end.x = value;
   end.y = row;
   end.radius = 1;
+  end.presence = 0;
   end.ink = ink;
   end.id = name;
   ends.points.push_back(std::move(end));
@@ -76,7 +79,7 @@ Figure lens_bars(const LogitLensView& view) {
     const bool is_right = view.best[cell] == view.pair.clean_answer;
     add_bar(figure, ends, row, view.answer[cell], view.depths[d], is_right ? Ink(0) : Ink(2));
     figure.y.ticks.push_back({row, view.depths[d]});
-    figure.text_labels.push_back({view.answer[cell] + 0.03, row,
+    figure.text_labels.push_back({view.answer[cell] + 0.03, row - 0.13,
                                   view.best_labels[d] + " " + number_text(view.best_probability[cell], 2),
                                   is_right ? Role::text : Role::dim, Anchor::start});
   }
@@ -90,7 +93,7 @@ Figure lens_map(const LogitLensView& view) {
   figure.title = "Answer by depth and token";
   figure.subtitle = "probability of " + view.pair.clean_label + " after every token";
   figure.x.label = "token";
-  figure.x.integer_ticks = true;
+  figure.x.ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed);
   figure.y.label = "depth";
   HeatMap map;
   map.name = "probability";
@@ -122,6 +125,57 @@ Figure lens_map(const LogitLensView& view) {
                   {"probability", view.answer},
                   {"likeliest", best},
                   {"its probability", view.best_probability}};
+  return figure;
+}
+
+bool is_whole(const ReadoutView& view) {
+  const std::size_t keys = view.keys.size(), tokens = view.tokens.size();
+  const auto is_place = [&](int t) { return t >= 0 && static_cast<std::size_t>(t) < tokens; };
+  return keys > 0 && view.places.size() == keys && std::ranges::all_of(view.places, is_place) && view.accuracy.size() == keys * tokens &&
+         view.shuffled.size() == tokens;
+}
+
+/// The last row is the control.
+Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
+  Figure figure;
+  figure.id = "readout";
+  figure.title = "What the state holds";
+  figure.subtitle = subtitle;
+  figure.x.label = "token";
+  figure.x.ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1, view.places);
+  figure.y.label = "value behind the key";
+  HeatMap map;
+  map.name = "held-out accuracy";
+  map.rows = static_cast<int>(view.keys.size()) + 1;
+  map.cols = static_cast<int>(view.tokens.size());
+  std::vector<double> cells = view.accuracy;
+  cells.insert(cells.end(), view.shuffled.begin(), view.shuffled.end());
+  map.cells = std::move(cells);
+  map.row_labels = view.keys;
+  map.row_labels.emplace_back("shuffled");
+  for (std::size_t r = 0; r < map.row_labels.size(); ++r)
+    figure.y.ticks.push_back({static_cast<double>(r), map.row_labels[r]});
+  for (const TokenView& token : view.tokens) map.col_labels.push_back(token.label);
+  map.value.label = "held-out accuracy";
+  map.value.range = Range{0, 1};
+  map.nan_is_blank = true;
+  figure.series.emplace_back(std::move(map));
+  std::vector<std::string> keys, tokens;
+  std::vector<double> positions, accuracy, shuffled;
+  for (std::size_t key = 0; key < view.keys.size(); ++key) {
+    for (std::size_t t = 0; t < view.tokens.size(); ++t) {
+      keys.push_back(view.keys[key]);
+      positions.push_back(static_cast<double>(t));
+      tokens.push_back(view.tokens[t].label);
+      accuracy.push_back(view.accuracy[key * view.tokens.size() + t]);
+      shuffled.push_back(view.shuffled[t]);
+    }
+  }
+  figure.table = {{"key", keys},
+                  {"position", positions},
+                  {"token", tokens},
+                  {"accuracy", accuracy},
+                  {"shuffled, mean of all keys", shuffled}};
   return figure;
 }
 
@@ -217,7 +271,7 @@ std::vector<Figure> ablation_figures(const Observation& observation, const Selec
     add_bar(figure, ends, row, lost, part.name, Ink(1));
     figure.y.ticks.push_back({row, part.name});
     figure.text_labels.push_back(
-        {std::max(lost, 0.0) + 0.03 * most, row, number_text(lost, 3), Role::dim, Anchor::start});
+        {std::max(lost, 0.0) + 0.03 * most, row - 0.15, number_text(lost, 3), Role::dim, Anchor::start});
   }
   figure.series.emplace_back(std::move(ends));
   figure.table = table_of(view);
@@ -234,6 +288,20 @@ std::string logit_lens_subtitle(const Observation& observation, const Selection&
 std::vector<Figure> logit_lens_figures(const Observation& observation, const Selection&, CurveStore&) {
   if (!observation.logit_lens || !is_whole(*observation.logit_lens)) return {};
   return {lens_bars(*observation.logit_lens), lens_map(*observation.logit_lens)};
+}
+
+std::string readout_subtitle(const Observation& observation, const Selection&) {
+  if (!observation.readout) return why_not_yet(observation, "the first token is read within seconds");
+  const ReadoutView& view = *observation.readout;
+  if (view.layer < 0) return "this model keeps no memory from token to token";
+  if (!is_whole(view)) return "the probe sequence has no values that stand behind keys";
+  return "ridge read-out of " + layer_name(observation, view.layer) + " · one of " + std::to_string(view.choices) +
+         " values, by chance " + number_text(1.0 / view.choices, 3) + age_text(observation, view.step);
+}
+
+std::vector<Figure> readout_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  if (!observation.readout || !is_whole(*observation.readout)) return {};
+  return {readout_map(*observation.readout, readout_subtitle(observation, selection))};
 }
 
 std::string transplant_subtitle(const Observation& observation, const Selection&) {

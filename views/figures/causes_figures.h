@@ -10,6 +10,9 @@
 
 namespace afterglow {
 
+/// Every eighth place of a sequence, and with their tokens those that are named and the one whose answer counts.
+std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named = {});
+
 std::string patch_subtitle(const Observation& observation, const Selection& selection);
 /// Three grids: stream and outputs, what is inside the mixers, memories.
 std::vector<Figure> patch_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
@@ -25,6 +28,9 @@ std::vector<Figure> ablation_figures(const Observation& observation, const Selec
 
 std::string logit_lens_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> logit_lens_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string readout_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> readout_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
 std::string transplant_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> transplant_figures(const Observation& observation, const Selection& selection, CurveStore& curves);

@@ -39,14 +39,15 @@ std::vector<int> rows_of(const PatchView& view, PatchGroup group) {
 bool is_whole(const PatchView& view) {
   const std::size_t cells = view.rows.size() * static_cast<std::size_t>(std::max(0, view.tokens));
   return view.tokens > 0 && view.attributed.size() == cells && view.exact.size() == cells &&
-         static_cast<int>(view.pair.clean.size()) == view.tokens;
+         static_cast<int>(view.pair.clean.size()) == view.tokens &&
+         view.pair.corrupted.size() == view.pair.clean.size() && view.pair.asked >= 0 && view.pair.asked < view.tokens;
 }
 
-/// Cells whose value is exact and was not known before: where both runs are the same a dot would say nothing.
+/// While the grid is not complete: cells whose value is exact. Where both runs are the same a dot would say nothing.
 Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
   Scatter dots;
   dots.name = "exact";
-  for (std::size_t r = 0; r < rows.size(); ++r) {
+  for (std::size_t r = 0; !view.is_complete && r < rows.size(); ++r) {
     for (int t = 0; t < view.tokens; ++t) {
       const double exact = view.exact[view.cell(static_cast<std::size_t>(rows[r]), t)];
       if (!std::isfinite(exact) || exact == 0) continue;
@@ -90,7 +91,7 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
   figure.subtitle = subtitle;
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
   figure.x.label = grid.position;
-  figure.x.integer_ticks = true;
+  figure.x.ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed);
   figure.y.label = "place";
   HeatMap map;
   map.name = "share restored";
@@ -117,10 +118,16 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
   return figure;
 }
 
-std::string percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
+std::string percent(double share) {
+  const auto number = std::lround(100 * share);
+  return (number < 0 ? "−" : "") + std::to_string(std::abs(number)) + " %";
+}
 
+/// "token 8 v16"; noise has no name.
 std::string token_name(const PatchView& view, int token) {
-  return "token " + std::to_string(token) + " " + view.pair.clean[static_cast<std::size_t>(token)].label;
+  const TokenView& of = view.pair.clean[static_cast<std::size_t>(token)];
+  const bool is_quiet = token_ink(of.role).role == Role::faint;
+  return "token " + std::to_string(token) + (is_quiet ? "" : " " + of.label);
 }
 
 struct Best {
@@ -139,8 +146,18 @@ Best best_of(const PatchView& view, const std::vector<int>& rows) {
   return best;
 }
 
+/// The first token at which the row restores about as much as at its best.
+int first_as_good(const PatchView& view, const Best& best) {
+  constexpr double about = 0.02;
+  for (int t = 0; t < best.token; ++t) {
+    if (shown_share(view, view.cell(static_cast<std::size_t>(best.row), t)) > best.share - about) return t;
+  }
+  return best.token;
+}
+
 std::string memory_sentence(const PatchView& view, const std::vector<int>& rows) {
-  const Best best = best_of(view, rows);
+  Best best = best_of(view, rows);
+  if (best.row >= 0) best.token = first_as_good(view, best);
   if (best.row < 0 || best.share < 0.05)
     return "No memory restores the answer so far: it passes elsewhere, or the cells are still to come.";
   const PatchRow& row = view.rows[static_cast<std::size_t>(best.row)];
@@ -159,6 +176,22 @@ std::string memory_sentence(const PatchView& view, const std::vector<int>& rows)
 }
 
 }  // namespace
+
+std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named) {
+  const int distance = std::max(8, static_cast<int>(tokens.size()) / 64 * 8);
+  named.push_back(asked);
+  std::vector<AxisTick> ticks;
+  for (int t = 0; t < static_cast<int>(tokens.size()); t += distance) {
+    if (std::ranges::none_of(named, [&](int other) { return std::abs(other - t) < distance * 5 / 8; }))
+      ticks.push_back({static_cast<double>(t), std::to_string(t)});
+  }
+  std::ranges::sort(named);
+  for (const int t : named) {
+    ticks.push_back({static_cast<double>(t), std::to_string(t) + " " + tokens[static_cast<std::size_t>(t)].label});
+  }
+  std::ranges::sort(ticks, {}, &AxisTick::at);
+  return ticks;
+}
 
 int patch_row(const PatchView& view, PatchGroup group, int row) {
   const std::vector<int> rows = rows_of(view, group);
