@@ -12,7 +12,7 @@ using Causes = ProgramTest;
 TEST_F(Causes, PatchPrintsEveryCellWithItsHook) {
   const ProgramResult result =
       run("plot patch --recipe small.json --steps 8 --device cpu --threads 1 --json --csv patch.csv");
-  ASSERT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(result.code, 0) << result.out.substr(0, 500) << result.err;
   const nlohmann::json found = parsed(result), &table = found["table"];
   ASSERT_EQ(found["figure"], "patch_stream");
   const std::size_t cells = table["hook"].size();

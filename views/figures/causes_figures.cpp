@@ -106,6 +106,7 @@ Figure lens_map(const LogitLensView& view) {
   for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
   map.value.label = "probability";
   map.value.range = Range{0, 1};
+  map.nan_is_blank = true;
   figure.series.emplace_back(std::move(map));
   std::vector<std::string> depths, hooks, tokens;
   std::vector<double> positions;

@@ -43,7 +43,8 @@ std::vector<double> chip_ends(const Frame& frame, const PairView& pair, double r
   return ends;
 }
 
-/// One sequence; chips that differ from the other one are outlined. A click chooses the token.
+/// One sequence; chips that differ from the other one are outlined. A click chooses a clean token, or asks for another
+/// corrupted one.
 void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& row) {
   const std::vector<TokenView>& tokens = is_clean ? pair.clean : pair.corrupted;
   FigureCanvas canvas = frame.look.canvas();
@@ -62,8 +63,11 @@ void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& r
     draw_token_chip(frame, canvas, tokens[t], chip, {false, press.hovered});
     if (std::ranges::find(pair.changed, static_cast<int>(t)) != pair.changed.end())
       canvas.stroke_rect(chip, frame.px(3), {theme.warning, std::max(1.0, frame.px(1.5)), Dash::solid});
-    if (press.hovered) hint_box(frame, chip, "Token " + std::to_string(t) + " " + tokens[t].label);
-    if (press.clicked) frame.commands.send("select", {{"token", static_cast<std::int64_t>(t)}});
+    const std::string name = "Token " + std::to_string(t) + " " + tokens[t].label;
+    if (press.hovered) hint_box(frame, chip, is_clean ? name : name + ": click puts another one here");
+    if (press.clicked && is_clean) frame.commands.send("select", {{"token", static_cast<std::int64_t>(t)}});
+    if (press.clicked && !is_clean)
+      frame.commands.send("palette", {{"text", "pair at=" + std::to_string(t) + " label="}});
   }
   const double end = left + (ends.empty() ? 0 : ends.back()) + frame.px(8);
   const Rect answer{end, row.y, std::max(0.0, row.right() - end), row.height};
@@ -301,7 +305,13 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
     if (chip.clicked) frame.commands.send("transplant", {{"part", std::string(part)}});
     right = chip.left;
   }
-  return right;
+  if (view->heads < 2 || right - row.x < frame.px(80)) return right;
+  const int next = view->choice.head + 1 < view->heads ? view->choice.head + 1 : -1;
+  const std::string name = view->choice.head < 0 ? "all heads" : "head " + std::to_string(view->choice.head);
+  const ChipResult head = header_chip(frame, "head", right, row, name, view->choice.head >= 0,
+                                      next < 0 ? "Next: all heads" : "Next: head " + std::to_string(next) + " alone");
+  if (head.clicked) frame.commands.send("transplant", {{"head", std::int64_t{next}}});
+  return head.left;
 }
 
 }  // namespace

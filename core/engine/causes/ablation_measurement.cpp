@@ -15,7 +15,8 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t most_tokens = 4096, most_examples = 64;
-constexpr std::int64_t most_modes = 64;  ///< of a layer: the largest of each head
+constexpr std::int64_t many_parameters = 60'000'000;  ///< a model with more is asked a quarter
+constexpr std::int64_t most_modes = 64;               ///< of a layer: the largest of each head
 
 void clear_columns(Tape& tape, const Tensor& columns) {
   const Tensor zeros = tape.scratch(columns.shape, columns.dtype);
@@ -65,7 +66,8 @@ void AblationMeasurement::plan() {
 void AblationMeasurement::fill() {
   const Trainer& trainer = copy_.trainer();
   length_ = trainer.task().length();
-  examples_ = std::clamp<std::int64_t>(most_tokens / length_, 1, most_examples);
+  const std::int64_t tokens = trainer.parameters().count() > many_parameters ? most_tokens / 4 : most_tokens;
+  examples_ = std::clamp<std::int64_t>(tokens / length_, 1, most_examples);
   const auto size = static_cast<std::size_t>(examples_ * length_);
   tokens_.resize(size);
   targets_.resize(size);

@@ -2,6 +2,7 @@
 #include "core/engine/causes/logit_lens.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/analysis/softmax.h"
 #include "core/engine/causes/pair_view.h"
@@ -12,6 +13,8 @@
 namespace afterglow {
 
 namespace {
+
+constexpr std::int64_t most_logits = std::int64_t{4} << 20;  ///< of one depth; further from the asked token none
 
 /// "0 mamba2 in" or "out", and the name of TransformerLens.
 void name_depths(const Trainer& trainer, const std::vector<std::string>& places, LogitLensView& view) {
@@ -28,9 +31,17 @@ void name_depths(const Trainer& trainer, const std::vector<std::string>& places,
 }
 
 /// One row of the lens: for each token the probability of the answer, and the likeliest token.
-void read_depth(std::vector<double> logits, std::size_t vocab, int answer, LogitLensView& view) {
-  for (std::size_t t = 0; t * vocab < logits.size(); ++t) {
-    const std::span<double> row(logits.data() + t * vocab, vocab);
+void read_depth(Backend& backend, const Tensor& logits, int answer, LogitLensView& view) {
+  const std::int64_t vocab = logits.shape.last(), most = std::max<std::int64_t>(1, most_logits / vocab);
+  for (std::int64_t t = 0; t < logits.shape[1]; ++t) {
+    const bool is_far = t > view.pair.asked || t <= view.pair.asked - most;
+    if (is_far && vocab * logits.shape[1] > most_logits) {
+      view.answer.push_back(std::numeric_limits<double>::quiet_NaN());
+      view.best.push_back(-1);
+      view.best_probability.push_back(std::numeric_limits<double>::quiet_NaN());
+      continue;
+    }
+    std::vector<double> row = to_host(backend, tokens_at(logits, 0, t, 1));
     softmax_in_place(row);
     const auto best = std::ranges::max_element(row) - row.begin();
     view.answer.push_back(row[static_cast<std::size_t>(answer)]);
@@ -60,7 +71,7 @@ LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
     const Tensor stream = to_device(tape, {1, view.tokens, model.width()}, trainer.dtype(), place.clean);
     const Var logits = model.forward_with(tape, tape.constant(stream), model.branches().size(),
                                           [](std::size_t, const Var& in) { return in; });
-    read_depth(to_host(tape.backend(), logits.value), static_cast<std::size_t>(model.vocab()), pair.clean_answer, view);
+    read_depth(tape.backend(), logits.value, pair.clean_answer, view);
     const auto asked = static_cast<std::size_t>((static_cast<int>(names.size()) - 1) * view.tokens + pair.asked);
     view.best_labels.push_back(trainer.task().token_label(view.best[asked]));
   }

@@ -110,7 +110,7 @@ void PatchMeasurement::attribute() {
   for (std::size_t p = 0; p < row_of_place_.size(); ++p) {
     for (int t = 0; t < now_.tokens; ++t) {
       const double change = places_.places()[p].attributed(t);
-      now_.attributed[now_.cell(row_of_place_[p], t)] = reach == 0 ? not_yet : change / reach;
+      now_.attributed[now_.cell(row_of_place_[p], t)] = reach == 0 ? not_yet : change / reach + 0.0;  // no -0 in files
     }
   }
 }
@@ -145,7 +145,7 @@ void PatchMeasurement::plan() {
 }
 
 void PatchMeasurement::set_exact(std::size_t row, int token, double share) {
-  now_.exact[now_.cell(row, token)] = share;
+  now_.exact[now_.cell(row, token)] = share + 0.0;
   ++now_.exact_cells;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/io/error.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
@@ -37,6 +38,10 @@ std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits
 }
 
 namespace {
+
+constexpr std::int64_t most_numbers = std::int64_t{24} << 20;  ///< at all places; three times as many are kept
+
+bool is_of_stream(const std::string& place) { return place.ends_with(".stream") || place.ends_with(".output"); }
 
 /// The branch whose scope the place's name begins with; behind the last one for the head.
 std::size_t branch_of(const Model& model, const std::string& name) {
@@ -75,41 +80,56 @@ Var PlacePasses::forward(const Example& example, Var x, std::size_t branch, std:
   });
 }
 
-/// Logits at every place of one run; notes the numbers of all places.
-std::vector<double> PlacePasses::run_whole(const Example& example, bool is_clean) {
+/// Of a large model the stream and the outputs alone, and of one that is too large even for that none.
+void PlacePasses::choose_places(std::span<const std::pair<std::string, Tensor>> seen) {
+  places_.clear();
+  const auto count = [&](bool streams_only) {
+    std::int64_t numbers = 0;
+    for (const auto& [name, value] : seen) numbers += streams_only && !is_of_stream(name) ? 0 : value.elements();
+    return numbers;
+  };
+  const bool streams_only = count(false) > most_numbers;
+  if (streams_only && count(true) > most_numbers)
+    throw Error(ExitCode::bad_input, "the residual streams of this model hold " + std::to_string(count(true)) +
+                                         " numbers for one sequence, more than are kept (" +
+                                         std::to_string(most_numbers) + "); choose a shorter sequence");
+  for (const auto& [name, value] : seen) {
+    if (streams_only && !is_of_stream(name)) continue;
+    const auto columns = static_cast<std::size_t>(value.elements() / value.shape[1]);
+    places_.push_back({name, branch_of(*model_, name), columns, {}, {}, {}});
+  }
+}
+
+/// Logits at the asked token of one run; notes the numbers of all places.
+std::vector<double> PlacePasses::run_whole(const Example& example, int asked, bool is_clean) {
   tape_->begin(false);
   std::vector<std::pair<std::string, Tensor>> seen;
   const Visit visit(*tape_, [&](const std::string& name, const Var& value) { seen.emplace_back(name, value.value); });
   const Var x = model_->embed(*tape_, upload(*tape_, DType::i32, example, example.tokens.data()));
   const Var logits = forward(example, x, 0, 1);
-  if (is_clean) places_.clear();
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    std::vector<double> numbers = numbers_at(*tape_, seen[i].second);
-    if (is_clean) {
-      const std::size_t columns = numbers.size() / example.tokens.size();
-      places_.push_back({seen[i].first, branch_of(*model_, seen[i].first), columns, std::move(numbers), {}, {}});
-    } else {
-      places_[i].corrupted = std::move(numbers);
-    }
+  if (is_clean) choose_places(seen);
+  std::size_t next = 0;
+  for (const auto& [name, value] : seen) {
+    if (next == places_.size() || places_[next].name != name) continue;
+    (is_clean ? places_[next].clean : places_[next].corrupted) = numbers_at(*tape_, value);
+    ++next;
   }
-  return to_host(tape_->backend(), logits.value);
+  return rows_of_logits(*tape_, logits.value, asked).front();
 }
 
 void PlacePasses::read(SequencePair& pair) {
   const auto vocab = static_cast<std::size_t>(model_->vocab());
-  const auto at_asked = [&](const std::vector<double>& logits) {
-    const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(pair.asked) * vocab);
-    return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(vocab));
-  };
-  clean_logits_ = at_asked(run_whole(pair.clean, true));
-  corrupted_logits_ = at_asked(run_whole(pair.corrupted, false));
+  clean_logits_ = run_whole(pair.clean, pair.asked, true);
+  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, false);
   take_answers(pair, clean_logits_, corrupted_logits_);
 
   tape_->begin(true);
   tape_->set_frozen(true);
   std::vector<Var> seen;
   {
-    const Visit visit(*tape_, [&](const std::string&, const Var& value) { seen.push_back(value); });
+    const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
+      if (seen.size() < places_.size() && places_[seen.size()].name == name) seen.push_back(value);
+    });
     const Var embedded =
         model_->embed(*tape_, upload(*tape_, DType::i32, pair.corrupted, pair.corrupted.tokens.data()));
     const Var logits = forward(pair.corrupted, tape_->input(embedded.value), 0, 1);

@@ -68,7 +68,8 @@ class PlacePasses {
                                           std::span<const Placed> cells);
   Tensor repeated_context(const Example& example, std::size_t rows);
   Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
-  std::vector<double> run_whole(const Example& example, bool is_clean);
+  void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
+  std::vector<double> run_whole(const Example& example, int asked, bool is_clean);
 
   Model* model_;
   Tape* tape_;

@@ -8,6 +8,7 @@
 #include "core/analysis/linear_readout.h"
 #include "core/engine/causes/state_passes.h"
 #include "core/engine/probing/sequence_pair.h"
+#include "core/io/error.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
 
@@ -16,8 +17,10 @@ namespace afterglow {
 namespace {
 
 constexpr int read_sequences = 256, fitted_sequences = 192;
-constexpr std::size_t most_choices = 8;
+constexpr std::size_t most_choices = 8, most_free_places = 4;
+constexpr const char* free_place = "token ";
 constexpr double read_ridge = 1e-3;
+constexpr std::int64_t most_bytes = std::int64_t{256} << 20;  ///< of the states that are read at once
 
 /// The values that stand in for each other: the first of the vocabulary with this role, the sequence's own among them.
 std::vector<int> choices_of(const Task& task, TokenRole role) {
@@ -35,21 +38,30 @@ int below(Random& random, std::size_t count) { return static_cast<int>(random.un
 ReadoutMeasurement::ReadoutMeasurement(const nlohmann::json& model, Trainer& trainer)
     : copy_(model, trainer), tape_(trainer.looking_tape()) {}
 
-/// Values that stand behind a key, each key once.
+void ReadoutMeasurement::add_place(std::size_t place, std::string name) {
+  if (std::ranges::find(now_.keys, name) != now_.keys.end()) return;
+  now_.keys.push_back(std::move(name));
+  now_.places.push_back(static_cast<int>(place));
+}
+
+/// Values that stand behind a key, each key once; where there are none, some of the first tokens.
 void ReadoutMeasurement::find_keys(const Example& clean) {
   const Task& task = copy_.trainer().task();
   for (std::size_t t = 1; t < clean.tokens.size(); ++t) {
-    const std::string key = task.token_label(clean.tokens[t - 1]);
-    if (task.token_role(clean.tokens[t]) != TokenRole::value || task.token_role(clean.tokens[t - 1]) != TokenRole::key)
-      continue;
-    if (std::ranges::find(now_.keys, key) != now_.keys.end()) continue;
-    now_.keys.push_back(key);
-    now_.places.push_back(static_cast<int>(t));
+    const bool is_bound =
+        task.token_role(clean.tokens[t]) == TokenRole::value && task.token_role(clean.tokens[t - 1]) == TokenRole::key;
+    if (is_bound) add_place(t, task.token_label(clean.tokens[t - 1]));
+  }
+  const bool has_keys = !now_.keys.empty();
+  const std::size_t first = static_cast<std::size_t>(copy_.model().places()), rest = clean.tokens.size() - first;
+  for (std::size_t i = 0; !has_keys && i < most_free_places; ++i) {
+    const std::size_t place = first + i * rest / (2 * most_free_places);
+    add_place(place, free_place + std::to_string(place));
   }
 }
 
 void ReadoutMeasurement::draw_sequences(const Example& clean) {
-  const std::vector<int> choices = choices_of(copy_.trainer().task(), TokenRole::value);
+  const Task& task = copy_.trainer().task();
   Random random(copy_.trainer().seed(), readout_stream, 0);
   const std::size_t keys = now_.keys.size();
   labels_.assign(2 * keys, {});
@@ -57,11 +69,14 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
   for (int i = 0; i < read_sequences; ++i) {
     std::vector<std::int32_t> tokens = clean.tokens;
     for (std::size_t key = 0; key < keys; ++key) {
-      const int label = below(random, choices.size());
       const auto place = static_cast<std::size_t>(now_.places[key]);
+      const std::vector<int> choices = choices_of(task, task.token_role(clean.tokens[place]));
+      const int label = below(random, choices.size());
+      now_.choices = std::max(now_.choices, static_cast<int>(choices.size()));
       labels_[key].push_back(label);
       // Where the sequence gives the same value once more it gives the drawn one.
-      for (std::size_t t = place; t < tokens.size(); ++t) {
+      const bool is_value = task.token_role(clean.tokens[place]) == TokenRole::value;
+      for (std::size_t t = place; t < (is_value ? tokens.size() : place + 1); ++t) {
         if (clean.tokens[t] == clean.tokens[place]) tokens[t] = choices[static_cast<std::size_t>(label)];
       }
     }
@@ -73,7 +88,6 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
       std::swap(shuffled[i], shuffled[static_cast<std::size_t>(below(random, i + 1))]);
   }
   now_.examples = read_sequences;
-  now_.choices = static_cast<int>(choices.size());
 }
 
 void ReadoutMeasurement::begin(const ProbeSetup& setup, int layer) {
@@ -95,6 +109,12 @@ void ReadoutMeasurement::begin(const ProbeSetup& setup, int layer) {
   if (working_) {
     branch_ = static_cast<std::size_t>(trainer.parts()[static_cast<std::size_t>(now_.layer)].branch);
     draw_sequences(clean);
+    const std::int64_t bytes = copy_.model().branches()[branch_].layer->state_bytes(
+        trainer.dtype(), static_cast<std::int64_t>(clean.tokens.size()));
+    if (bytes * read_sequences > most_bytes)
+      throw Error(ExitCode::bad_input, "the state of one sequence takes " + std::to_string(bytes) +
+                                           " bytes, too many to read out of " + std::to_string(read_sequences) +
+                                           " sequences; choose a layer with a smaller one");
     state_ = std::make_unique<ModelState>(copy_.model().make_state(trainer.backend(), trainer.dtype(), read_sequences));
     now_.accuracy.assign(now_.keys.size() * now_.tokens.size(), std::numeric_limits<double>::quiet_NaN());
     now_.shuffled.assign(now_.tokens.size(), std::numeric_limits<double>::quiet_NaN());

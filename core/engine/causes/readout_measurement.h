@@ -26,6 +26,7 @@ class ReadoutMeasurement {
 
  private:
   void find_keys(const Example& clean);
+  void add_place(std::size_t place, std::string name);
   void draw_sequences(const Example& clean);
   std::vector<double> memory() const;
   void publish();
