@@ -15,6 +15,7 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/engine/probing/solver_problems.h"
+#include "tests/support/sample_causes.h"
 #include "tests/support/sample_influence.h"
 
 namespace afterglow::samples {
@@ -524,6 +525,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.depth = depth_of(o.step);
   o.trajectory = trajectory_of(step);
   o.phase_map = phase_map_of(step);
+  add_causes(o);
   o.made_at.fill(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
@@ -554,6 +556,11 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::influence)) o.influence = nullptr;
   if (!has(analyses, Analysis::race)) o.race = nullptr;
   if (!has(analyses, Analysis::phase_map)) o.phase_map = nullptr;
+  if (!has(analyses, Analysis::patch)) o.patch = nullptr;
+  if (!has(analyses, Analysis::ablation)) o.ablation = nullptr;
+  if (!has(analyses, Analysis::logit_lens)) o.logit_lens = nullptr;
+  if (!has(analyses, Analysis::transplant)) o.transplant = nullptr;
+  if (!has(analyses, Analysis::readout)) o.readout = nullptr;
   return o;
 }
 

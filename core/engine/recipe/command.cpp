@@ -81,6 +81,16 @@ constexpr std::array table{
                 "Probes with an eigenvalue of the operator moved; its conjugate partner moves along.", control},
     CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again.",
                 control},
+    CommandSpec{
+        "pair", engine, "Choose the corrupted sequence", "", R"({"next": true})",
+        "Lays another sequence beside the probe's, one token apart: the next one, or {\"at\": 4, \"label\": "
+        "\"v9\"} for one token and {\"tokens\": [..]} for all of it; {\"asked\": 12} chooses whose answer counts, "
+        "{\"measure\": \"logit difference\"} (probability, loss) what of it.",
+        control},
+    CommandSpec{"transplant", engine, "Transplant a memory", "", R"({"part": "C", "token": 9})",
+                "Puts the clean sequence's memory after a token into the corrupted one: all of it or a tensor of the "
+                "layer's state, of one head or all ({\"layer\": 3, \"head\": 0}); {\"part\": \"none\"} takes it out.",
+                control},
     CommandSpec{"compare_runs", engine, "Runs laid over a forecast", "", R"({"paths": []})",
                 "{\"path\": \"other_seed.safetensors\"} lays the forecasts of a snapshot over this run's, as mean and "
                 "spread; {\"paths\": [..]} names all of them anew.",

@@ -191,6 +191,10 @@ void AnalysedRun::take_probe(const ProbeSetup& before) {
     forget_results();
   }
   ask_again(Analysis::probe);
+  if (now.pair != before.pair) {
+    for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) ask_again(analysis);
+  }
+  if (now.pair != before.pair || now.transplant != before.transplant) ask_again(Analysis::transplant);
   run_->note_probe(to_json(now));
 }
 
@@ -218,7 +222,8 @@ bool AnalysedRun::redo() {
 
 void AnalysedRun::choose_trace(int part) {
   subject_.traced_part = part;
-  for (const Analysis analysis : {Analysis::trace, Analysis::probe, Analysis::solvers}) ask_again(analysis);
+  for (const Analysis analysis : {Analysis::trace, Analysis::probe, Analysis::solvers, Analysis::readout})
+    ask_again(analysis);
 }
 
 void AnalysedRun::choose_theory(int part, int head) {

@@ -10,6 +10,7 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/probing/forecast_observer.h"
+#include "core/engine/session/causes_analyses.h"
 
 namespace afterglow {
 
@@ -330,10 +331,15 @@ constexpr std::array table{
     AnalysisInfo{Analysis::spectra, "spectra", AnalysisCost::quick, 1.0 / 30, 1, make<SpectraAnalysis>},
     AnalysisInfo{Analysis::trace, "trace", AnalysisCost::quick, 0.25, 1, make_trace},
     AnalysisInfo{Analysis::probe, "probe", AnalysisCost::interactive, 0.25, 1, make<ProbeAnalysis>},
+    AnalysisInfo{Analysis::transplant, "transplant", AnalysisCost::interactive, 0.5, 1, make_transplant},
     AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, make<SolverAnalysis>},
     AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, make<TheoryAnalysis>},
+    AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, make_logit_lens},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
     AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, make<RaceAnalysis>},
+    AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, make_patch},
+    AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, make_ablation},
+    AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, make_readout},
     AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_map},
 };
 

@@ -206,6 +206,8 @@ CommandHandler find_handler(std::string_view name) {
       {"mode_off", edit_probe},
       {"drag_mode", edit_probe},
       {"clear_overrides", edit_probe},
+      {"pair", edit_probe},
+      {"transplant", edit_probe},
       {"trace", choose_trace},
       {"influence", choose_influence},
       {"compare_runs", compare_runs},
