@@ -14,6 +14,7 @@
 #include "core/engine/observation/probe_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
+#include "core/engine/probing/filter_runs.h"
 #include "core/engine/probing/solver_problems.h"
 #include "tests/support/sample_causes.h"
 #include "tests/support/sample_influence.h"
@@ -254,11 +255,29 @@ std::vector<Setting> settings() {
 }
 
 /// Systems of two tokens for each head, λ_t = 0.02 |H_t|_F, and gates of different strength.
+/// A few pairs of a head whose channels fade apart.
+PairSequence pairs_of(int head, int tokens) {
+  PairSequence pairs;
+  pairs.tokens = tokens;
+  for (int t = 0; t < tokens; ++t) {
+    const auto at = static_cast<std::uint64_t>(16 * t + head);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      pairs.keys.push_back(0.2 + noise(7, at + i));
+      pairs.queries.push_back(noise(8, at + i));
+      pairs.values.push_back(noise(9, at + i));
+      pairs.log_decay.push_back(-0.02 * static_cast<double>(i + 1));
+    }
+    pairs.noise.push_back(0.5);
+  }
+  return pairs;
+}
+
 std::shared_ptr<const SolverView> solvers_of(std::int64_t step, int heads, int length) {
   auto view = std::make_shared<SolverView>();
   view->step = step;
   view->layer = 3;
-  view->gate_layer = 1;
+  view->gate_layer = view->pair_layer = 1;
+  view->own_iterations = 8;
   view->strength = 0.02;
   view->iterations = 12;
   for (int h = 0; h < heads; ++h) {
@@ -281,6 +300,7 @@ std::shared_ptr<const SolverView> solvers_of(std::int64_t step, int heads, int l
     }
     view->conditioning.push_back(std::move(conditioning));
     view->gates.push_back({h, std::vector<double>(static_cast<std::size_t>(length), -0.2 / (h + 1))});
+    view->filters.push_back(filters_of(h, pairs_of(h, std::min(length, 32))));
   }
   return view;
 }
@@ -613,6 +633,7 @@ Observation non_finite() {
   for (std::vector<double>& residuals : solvers->problems[1].races[0]) residuals.assign(residuals.size(), nan);
   solvers->conditioning[0].smallest[0] = nan;
   solvers->gates[0].log_decay[3] = nan;
+  solvers->filters[0].runs[0].recall[2] = nan;
   solvers->gradients[0].checks[0].implicit = {nan, infinity};
   o.solvers = solvers;
   o.running = false;
