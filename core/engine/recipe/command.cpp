@@ -104,6 +104,10 @@ constexpr std::array table{
                 "Axes, steps and colour of the phase map: {\"x\": \"learning_rate=log:1e-4:1e-1:16\", \"y\": "
                 "\"batch=4,8,16\", \"steps\": 200}; {\"open\": 37} opens a finished run of it at its end.",
                 control},
+    CommandSpec{"blame", engine, "Which batch did it?", "", R"({"from": 100, "to": 200, "until": 220})",
+                "Repeats the training to step `until` (without a value: now) without each batch from `from` to `to`; "
+                "{\"result\": \"accuracy\"} compares another number, {\"batch\": 118} shows a batch.",
+                control},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},
     CommandSpec{"solver_problem", engine, "Make a ridge system", "", R"({"shape": "geometric", "kappa": 51})",

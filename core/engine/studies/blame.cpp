@@ -137,12 +137,6 @@ ShownBatch Blame::batch_of(std::int64_t step) const {
   return batch;
 }
 
-std::int64_t Blame::planned_steps() const {
-  std::int64_t steps = config_.last - start_.step + config_.until - config_.first + 1;
-  for (std::int64_t batch = config_.first; batch <= config_.last; ++batch) steps += config_.until - batch + 1;
-  return steps;
-}
-
 /// From just before the batch that is left out; the first repetition leaves none out.
 void Blame::begin_next(Backend& backend) {
   Snapshot from = whole_->snapshot();
@@ -173,14 +167,10 @@ bool Blame::advance(Backend& backend) {
   const std::int64_t wanted = std::max(next_, config_.first) - 1;
   if (whole_->step() < wanted && !now_) {
     if (!whole_->train_step()) throw Error(ExitCode::non_finite, "blame: " + whole_->failure());
-    ++made_;
     return true;
   }
   if (!now_) begin_next(backend);
-  if (now_->step() < config_.until && now_->train_step()) {
-    ++made_;
-    return true;
-  }
+  if (now_->step() < config_.until && now_->train_step()) return true;
   take_result();
   return !is_complete();
 }

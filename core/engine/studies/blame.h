@@ -41,9 +41,6 @@ class Blame {
   bool advance(Backend& backend);
   bool is_complete() const { return next_ > config_.last; }
   std::shared_ptr<const BlameView> view() const { return view_; }
-  /// How many training steps there are in all, and how many of them are made.
-  std::int64_t planned_steps() const;
-  std::int64_t made_steps() const { return made_; }
 
  private:
   void begin_next(Backend& backend);
@@ -56,7 +53,6 @@ class Blame {
   std::unique_ptr<TrainingRun> whole_;  // walks from batch to batch, learning from each
   std::unique_ptr<RecipeRun> now_;      // goes on from there to `until`, without the next batch
   std::int64_t next_ = 0;               // the batch that is left out next; 0: none, for comparison
-  std::int64_t made_ = 0;
   std::shared_ptr<const BlameView> view_;
 };
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "core/engine/observation/run_numbers.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "core/tasks/task.h"
@@ -83,7 +84,6 @@ TEST(Blame, RepetitionsAreTheTrainingWithoutABatchToTheBit) {
   EXPECT_EQ(view.whole[0], mean_of_last(run.curves().loss, loss_steps));
   ASSERT_EQ(view.loss.size(), 7u) << "steps 8 to 14";
   EXPECT_EQ(view.loss[6], run.curves().loss[13]);
-  EXPECT_EQ(blame.made_steps(), blame.planned_steps());
 }
 
 TEST(Blame, TheLastBatchCannotChangeTheLossOfItsOwnStep) {
@@ -121,6 +121,29 @@ TEST(Blame, BelongsToARunUntilItsPastChanges) {
   run.go_to(7);
   run.set("learning_rate", 1e-2);
   EXPECT_FALSE(blame.is_of(run.recipe()));
+}
+
+TEST(Blame, IsMadeWhenItIsAskedForAndOnlyThen) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  EXPECT_FALSE(analysed.has_work(Analysis::blame));
+  EXPECT_THROW(analysed.choose_blame(nlohmann::json::object()), Error) << "nothing is trained";
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(analysed.train_step());
+  EXPECT_FALSE(analysed.has_work(Analysis::blame));
+  analysed.choose_blame({{"from", 4}});
+  EXPECT_TRUE(analysed.has_work(Analysis::blame));
+  const Observation found = analysed.observe(set_of(Analysis::blame));
+  ASSERT_TRUE(found.blame);
+  EXPECT_EQ(found.blame->without.size(), 3u);
+  EXPECT_TRUE(analysed.is_current(Analysis::blame));
+  analysed.choose_blame({{"result", "accuracy"}, {"batch", 5}});
+  EXPECT_EQ(analysed.describe().blame->without.size(), 3u) << "only shown otherwise";
+  EXPECT_EQ(analysed.describe().blame->batch.step, 5);
+  // Its recipe asks for the same again.
+  AnalysedRun again({analysed.run().recipe(), std::nullopt}, *backend);
+  EXPECT_FALSE(again.has_work(Analysis::blame)) << "before its steps are trained";
+  again.go_to(6);
+  EXPECT_EQ(again.observe(set_of(Analysis::blame)).blame->without[2].checksum, found.blame->without[2].checksum);
 }
 
 TEST(Blame, ShowsTheSequencesThatTheStepHasSeen) {
