@@ -81,7 +81,19 @@ Figure strip_figure(const BlameView& view) {
   return figure;
 }
 
-Figure loss_figure(const BlameView& view) {
+/// The batches that can be asked about, before any was: the last steps of the run.
+BlameView last_steps(const RunCurves& run, const MeasureNames& names) {
+  constexpr std::size_t usual = 100;
+  BlameView view;
+  const std::size_t shown = std::min(usual, run.loss.size()), before = run.loss.size() - shown;
+  view.first = run.first_step + static_cast<std::int64_t>(before);
+  view.last = view.until = view.first + static_cast<std::int64_t>(shown) - 1;
+  view.metrics = {{names.loss, names.loss_unit}};
+  for (std::size_t i = before; i < run.loss.size(); ++i) view.loss.push_back(run.loss[i]);
+  return view;
+}
+
+Figure batch_loss_figure(const BlameView& view) {
   Figure figure;
   figure.id = "blame_loss";
   figure.title = "Loss with every batch";
@@ -135,11 +147,14 @@ std::string blame_subtitle(const Observation& observation, const Selection&) {
 
 std::vector<Figure> blame_figures(const Observation& observation, const Selection&, CurveStore&) {
   const BlameView* view = observation.blame.get();
-  if (!view) return {};
+  if (!view) {
+    if (observation.runs.empty() || observation.runs.back().loss.empty()) return {};
+    return {batch_loss_figure(last_steps(observation.runs.back(), observation.measures))};
+  }
   std::vector<Figure> figures{strip_figure(*view)};
   figures[0].subtitle = blame_subtitle(observation, {});
   figures[0].subject = view->name;
-  if (!view->loss.empty()) figures.push_back(loss_figure(*view));
+  if (!view->loss.empty()) figures.push_back(batch_loss_figure(*view));
   return figures;
 }
 

@@ -37,7 +37,7 @@ std::vector<Workspace> layouts() {
       {"solvers",
        "Solvers",
        {{1.25, {{"solver_race", 2.1, "state_spectrum"}, {"conditioning", 1, "state_growth"}}},
-        {1, {{"gradient_check", 1.2}, {"kalman", 1.6}, {"gate"}}}},
+        {1, {{"gradient_check", 1.2}, {"kalman_filter", 1.6}, {"gate"}}}},
        LayerTrait::ridge_systems,
        false},
       {"influence",

@@ -163,6 +163,8 @@ void phase_map(SessionWorker& worker, const Command&, const json& value) {
 }
 
 void blame(SessionWorker& worker, const Command&, const json& value) {
+  if (worker.run().latest_step() <= worker.run().oldest_step())
+    return worker.report(Severity::info, "train some steps first; then every batch can be asked what it did");
   worker.scheduler().retry();
   worker.analysed().choose_blame(value.is_object() ? value : json::object());
 }
