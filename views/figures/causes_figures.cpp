@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t shown_parts = 12;
+constexpr std::size_t shown_parts = 10;
 
 /// A bar to the right: a thick line from 0, with a dot of no size that names it.
 void add_bar(Figure& figure, Scatter& ends, double row, double value, const std::string& name, Ink ink) {
@@ -132,8 +132,8 @@ Figure lens_map(const LogitLensView& view) {
 bool is_whole(const ReadoutView& view) {
   const std::size_t keys = view.keys.size(), tokens = view.tokens.size();
   const auto is_place = [&](int t) { return t >= 0 && static_cast<std::size_t>(t) < tokens; };
-  return keys > 0 && view.places.size() == keys && std::ranges::all_of(view.places, is_place) && view.accuracy.size() == keys * tokens &&
-         view.shuffled.size() == tokens;
+  return keys > 0 && view.places.size() == keys && std::ranges::all_of(view.places, is_place) &&
+         view.accuracy.size() == keys * tokens && view.shuffled.size() == tokens;
 }
 
 /// The last row is the control.
@@ -143,7 +143,7 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
   figure.title = "What the state holds";
   figure.subtitle = subtitle;
   figure.x.label = "token";
-  figure.x.ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1, view.places);
+  figure.x.ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1);
   figure.y.label = "value behind the key";
   HeatMap map;
   map.name = "held-out accuracy";

@@ -108,11 +108,21 @@ std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figur
   for (std::size_t i = figures.size(); i-- > 0;) shown.push_back(i);
   std::ranges::stable_sort(shown, std::less<>(), [&](std::size_t i) {
     const PatchGroup group = group_of(figures[i]);
+    if (figures[i].id == patch_path_id) return 3;
     return group == PatchGroup::memory ? 0 : group == PatchGroup::stream ? 1 : 2;
   });
   shown.resize(std::min(shown.size(), room));
   std::ranges::sort(shown);
   return shown;
+}
+
+/// Of a memory where one is shown: it says most.
+std::string grid_sentence(const PatchView& view, const std::vector<Figure>& figures,
+                          const std::vector<std::size_t>& shown) {
+  const auto is_memory = [&](std::size_t i) { return group_of(figures[i]) == PatchGroup::memory; };
+  const auto best = std::ranges::find_if(shown, is_memory);
+  const Figure& figure = figures[best == shown.end() ? shown.front() : *best];
+  return figure.id == patch_path_id ? patch_path_sentence(view) : patch_sentence(view, group_of(figure));
 }
 
 /// A cell of a grid chooses its part and token; one of a memory is put into the corrupted run.
@@ -144,6 +154,11 @@ std::string draw_grids(Frame& frame, const std::vector<Figure>& figures, const R
     const PlotResponse response = plot_widget(frame, figure, cell, options);
     handle_response(frame, response);
     if (!response.hovered || !response.place) continue;
+    if (figure.id == patch_path_id) {
+      said = patch_path_text(view, static_cast<int>(std::lround(response.place->y)),
+                             static_cast<int>(std::lround(response.place->x)) + 1);
+      continue;
+    }
     const int row = patch_row(view, group_of(figure), static_cast<int>(std::lround(response.place->y)));
     const auto token = static_cast<int>(std::lround(response.place->x));
     if (row < 0 || token < 0 || token >= view.tokens) continue;
@@ -170,12 +185,8 @@ void draw_patch(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
   if (has_sentence) y += 2 * frame.px(sentence_line) + frame.px(4);
   const std::string said = draw_grids(frame, figures, {area.x, y, area.width, area.bottom() - y});
   if (!has_sentence) return;
-  const std::vector<std::size_t> shown = shown_grids(frame, figures, area);
-  const auto best =
-      std::ranges::find_if(shown, [&](std::size_t i) { return group_of(figures[i]) == PatchGroup::memory; });
-  const PatchGroup group = group_of(figures[best == shown.end() ? shown.front() : *best]);
-  draw_patch_sentence(frame, said.empty() ? patch_sentence(view, group) : said,
-                      {inside.x, sentence, inside.width, inside.height});
+  const std::string own = grid_sentence(view, figures, shown_grids(frame, figures, area));
+  draw_patch_sentence(frame, said.empty() ? own : said, {inside.x, sentence, inside.width, inside.height});
 }
 
 /// A chip for each grid; the lit one is drawn alone, and lets the panel choose when it is clicked again.
