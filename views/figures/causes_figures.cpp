@@ -296,8 +296,11 @@ std::string readout_subtitle(const Observation& observation, const Selection&) {
   const ReadoutView& view = *observation.readout;
   if (view.layer < 0) return "this model keeps no memory from token to token";
   if (!is_whole(view)) return "the probe sequence has no values that stand behind keys";
+  const auto read = std::ranges::count_if(view.shuffled, [](double share) { return std::isfinite(share); });
+  const bool is_cut = view.is_complete && static_cast<std::size_t>(read) < view.tokens.size();
   return "ridge read-out of " + layer_name(observation, view.layer) + " · one of " + std::to_string(view.choices) +
-         " values, by chance " + number_text(1.0 / view.choices, 3) + age_text(observation, view.step);
+         " values, by chance " + number_text(1.0 / view.choices, 3) +
+         (is_cut ? " · the first " + std::to_string(read) + " tokens" : "") + age_text(observation, view.step);
 }
 
 std::vector<Figure> readout_figures(const Observation& observation, const Selection& selection, CurveStore&) {

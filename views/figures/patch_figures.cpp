@@ -112,7 +112,7 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
   map.value.range = Range{-1, 1};
   map.nan_is_blank = true;
   figure.series.emplace_back(std::move(map));
-  figure.series.emplace_back(exact_dots(view, rows));
+  if (Scatter dots = exact_dots(view, rows); !dots.points.empty()) figure.series.emplace_back(std::move(dots));
   figure.labels = LabelPlacement::none;
   figure.table = table_of(view, rows);
   return figure;

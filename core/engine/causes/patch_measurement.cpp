@@ -17,7 +17,7 @@ namespace afterglow {
 namespace {
 
 constexpr double not_yet = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t least_cells = 14, most_cells = 256;
+constexpr std::int64_t most_cells = 256;
 
 /// What a row is called behind its part.
 std::string word_of(const std::string& place) {
@@ -153,10 +153,14 @@ void PatchMeasurement::set_exact(std::size_t row, int token, double share) {
   ++now_.exact_cells;
 }
 
+/// As many as a pass bears, and of a large model fewer, so that a command is soon heard.
 std::size_t PatchMeasurement::cells_in_a_piece() const {
-  const auto room =
-      static_cast<std::size_t>(2 * tokens_in_a_pass(copy_.trainer().backend()) / std::max(1, now_.tokens));
-  return std::clamp(room, least_cells, most_cells);
+  constexpr std::int64_t operations_of_a_token = 10'000'000;
+  const Trainer& trainer = copy_.trainer();
+  const std::int64_t tokens = std::max(1, now_.tokens), in_a_pass = tokens_in_a_pass(trainer.backend());
+  const std::int64_t bearable = 2 * in_a_pass / tokens,
+                     soon = in_a_pass * operations_of_a_token / (2 * trainer.parameters().count() * tokens + 1);
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(std::min(bearable, soon), 1, most_cells));
 }
 
 bool PatchMeasurement::advance() {
