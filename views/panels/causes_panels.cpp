@@ -28,18 +28,32 @@ void draw_pair_answer(const Frame& frame, const Rect& row, const std::string& ke
            answer + " " + number_text(probability, 3), {small_size, FontFace::mono, ink, Anchor::start});
 }
 
-/// Where chips end: those of noise are narrow, so that the others can be read.
+/// Where chips end: those of noise are narrow, so that the others can be read; where those are too many all are but the
+/// changed ones with the token before, and the asked one.
 std::vector<double> chip_ends(const Frame& frame, const PairView& pair, double room) {
-  std::vector<double> ends;
   const auto is_quiet = [&](std::size_t t) {
     return token_ink(pair.clean[t].role).role == Role::faint && token_ink(pair.corrupted[t].role).role == Role::faint;
   };
-  double loud = 0;
-  for (std::size_t t = 0; t < pair.clean.size(); ++t) loud += is_quiet(t) ? 0 : 1;
-  const double quiet = static_cast<double>(pair.clean.size()) - loud, wide = std::min(frame.px(26), room / (loud + 1));
-  const double narrow = quiet > 0 ? std::min(frame.px(26), (room - loud * wide) / quiet) : 0;
+  const auto is_changed = [&](std::size_t t) {
+    return std::ranges::find(pair.changed, static_cast<int>(t)) != pair.changed.end();
+  };
+  const auto is_named = [&](std::size_t t) {
+    return is_changed(t) || is_changed(t + 1) || static_cast<int>(t) == pair.asked;
+  };
+  const std::size_t count = pair.clean.size();
+  double loud = 0, named = 0;
+  for (std::size_t t = 0; t < count; ++t) {
+    loud += is_quiet(t) ? 0 : 1;
+    named += is_named(t) ? 1 : 0;
+  }
+  const bool is_crowded = loud * frame.px(20) > room;
+  const double wide_ones = is_crowded ? named : loud, narrow_ones = static_cast<double>(count) - wide_ones;
+  const double wide = std::min(frame.px(26), room / (wide_ones + 1));
+  const double narrow = narrow_ones > 0 ? std::min(frame.px(26), (room - wide_ones * wide) / narrow_ones) : 0;
+  std::vector<double> ends;
   double end = 0;
-  for (std::size_t t = 0; t < pair.clean.size(); ++t) ends.push_back(end += is_quiet(t) ? narrow : wide);
+  for (std::size_t t = 0; t < count; ++t)
+    ends.push_back(end += (is_crowded ? is_named(t) : !is_quiet(t)) ? wide : narrow);
   return ends;
 }
 
