@@ -261,8 +261,10 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
   if (layer >= 0) analysed.choose_trace(layer);
   if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
   if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
+  if (!options.blame.empty() || options.kind == "blame")
+    analysed.choose_blame(parse_json(options.blame.empty() ? "{}" : options.blame, "--blame"));
   analysed.choose_theory(layer, std::max(0, options.head));
-  return analysed.observe(analyses_for(options.kind));
+  return analysed.observe(analyses_for(options.kind), [] { Interruption::check("in the midst of the plot"); });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/kalman.h"
 #include "core/analysis/solvers.h"
 #include "core/analysis/token_weights.h"
 #include "core/layers/capture_reader.h"
@@ -56,11 +57,15 @@ struct LayerReaders {
   /// Calls see(head, token, problem) for the ascending `tokens` of every head, head by head. The bounds are those of
   /// Gated KalmaNet, [λ, |H|_F + λ]. Returns a where λ_t = a |H_t|_F, 0 where λ is fixed.
   double (*systems)(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) = nullptr;
+  /// How many steps the layer's own solver takes; null where its solution is exact.
+  int (*iterations)(const CapturedLayer& layer) = nullptr;
   /// One for each head, over the whole captured sequence.
   std::vector<HeadGate> (*gates)(const CapturedLayer& layer) = nullptr;
   /// Eigenvalues of what a token leaves of one head's memory, in the mean over the captured sequence: those of the
   /// product of its tokens' transitions, to the power 1/T. One stands for as many as are equal.
   std::vector<std::complex<double>> (*state_modes)(const CapturedLayer& layer, int head) = nullptr;
+  /// What one head stores, in the terms of the model that a Kalman filter knows (core/analysis/kalman.h).
+  PairSequence (*pairs)(const CapturedLayer& layer, int head) = nullptr;
   /// What one head did with the token of a capturing `step` (tokens = 1), at most eight pictures; empty where numbers
   /// are missing or unsound.
   std::vector<StepPicture> (*step_pictures)(const CapturedLayer& layer, int head) = nullptr;

@@ -1,8 +1,10 @@
-// DeltaNet, gated DeltaNet, gated linear attention and the Kalman recursion.
+// DeltaNet, gated DeltaNet, Kimi Delta Attention, gated linear attention and the Kalman recursion.
 #include "core/layers/delta_net.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/analysis/spectrum.h"
 #include "core/io/error.h"
@@ -23,6 +25,8 @@ const char* name_of(MemoryRule rule) {
       return "deltanet";
     case MemoryRule::gated_deltanet:
       return "gated_deltanet";
+    case MemoryRule::kda:
+      return "kda";
     case MemoryRule::gla:
       return "gla";
     default:
@@ -66,7 +70,8 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   std::vector<std::string> known{"d",           "H",         "Dk",          "Dv",      "conv_size",
                                  "use_gate",    "norm_eps",  "query_heads", "qk_norm", "use_short_conv",
                                  "value_heads", "key_heads", "feature_map", "qk_silu", "v_silu"};
-  if (rule == MemoryRule::gla) known.insert(known.end(), {"gate_rank", "clamp_min"});
+  if (rule == MemoryRule::gla || rule == MemoryRule::kda) known.emplace_back("gate_rank");
+  if (rule == MemoryRule::gla) known.emplace_back("clamp_min");
   if (rule != MemoryRule::gla) known.insert(known.end(), {"use_beta", "allow_neg_eigval"});
   if (rule == MemoryRule::kalman) known.emplace_back("ridge");
   refuse_unknown_keys(config, known, where);
@@ -79,7 +84,7 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   c.convolution = get_integer(config, "conv_size", 4, 1, 64, where);
   c.output_gate = get_bool(config, "use_gate", true, where);
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
-  c.gate_rank = get_integer(config, "gate_rank", 16, 1, 65536, where);
+  c.gate_rank = get_integer(config, "gate_rank", rule == MemoryRule::kda ? c.value : 16, 1, 65536, where);
   c.ridge = get_number(config, "ridge", 0.1, 1e-6, 1e6, where);
   c.query_heads = get_sharing_heads(config, "query_heads", c.heads, where);
   c.key_heads = get_sharing_heads(config, "key_heads", c.heads, where);
@@ -128,10 +133,16 @@ DeltaNet::Gates DeltaNet::add_gates(const DeltaNetConfig& config, const Paramete
     gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
     gates.dt_bias = &parameters.add("dt_bias", {config.heads}, time_step_bias(1e-3, 1e-1));
   }
+  if (config.rule == MemoryRule::kda) {
+    gates.down = matrix("f_proj.0.weight", config.gate_rank, config.width);
+    gates.up = matrix("f_proj.1.weight", config.heads * config.keys, config.gate_rank);
+    gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
+    gates.dt_bias = &parameters.add("dt_bias", {config.heads * config.keys}, time_step_bias(1e-3, 1e-1));
+  }
   if (config.rule == MemoryRule::gla) {
     const double bound = 1.0 / std::sqrt(static_cast<double>(config.gate_rank));
-    gates.gk_down = matrix("gk_proj.0.weight", config.gate_rank, config.width);
-    gates.gk_up = matrix("gk_proj.1.weight", config.key_columns(), config.gate_rank);
+    gates.down = matrix("gk_proj.0.weight", config.gate_rank, config.width);
+    gates.up = matrix("gk_proj.1.weight", config.key_columns(), config.gate_rank);
     gates.gk_bias = &parameters.add("gk_proj.1.bias", {config.key_columns()}, uniform(-bound, bound));
   }
   if (config.output_gate) gates.g_proj = matrix("g_proj.weight", config.value_columns(), config.width);
@@ -215,12 +226,21 @@ Var DeltaNet::log_gate(Tape& tape, const Var& x) const {
     return log_decay(tape, linear(tape, x, tape.parameter(*gates_.a_proj)), tape.parameter(*gates_.A_log),
                      tape.parameter(*gates_.dt_bias));
   }
-  const Var low = linear(tape, x, tape.parameter(*gates_.gk_down));
-  const Var gate = linear(tape, low, tape.parameter(*gates_.gk_up), tape.parameter(*gates_.gk_bias));
+  const Var low = linear(tape, x, tape.parameter(*gates_.down));
+  const std::int64_t batch = x.shape()[0], tokens = x.shape()[1];
+  if (config_.rule == MemoryRule::kda) {
+    // A rate for each head, the same for all of its channels.
+    const Var of_heads = tape.reshape(tape.parameter(*gates_.A_log), {1, 1, config_.heads, 1});
+    const Var rates = tape.reshape(repeat_heads(tape, of_heads, config_.keys), {config_.heads * config_.keys});
+    const Var step = linear(tape, low, tape.parameter(*gates_.up));
+    return tape.reshape(log_decay(tape, step, rates, tape.parameter(*gates_.dt_bias)),
+                        {batch, tokens, config_.heads, config_.keys});
+  }
+  const Var gate = linear(tape, low, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
   // log sigmoid(z) = -softplus(-z)
   Var logarithm = scale(tape, unary(tape, Unary::softplus, scale(tape, gate, -1.0)), -1.0 / gla_temperature);
   if (config_.clamps) logarithm = at_least(tape, logarithm, config_.least_log_decay);
-  const Var keys = tape.reshape(logarithm, {x.shape()[0], x.shape()[1], config_.key_heads, config_.keys});
+  const Var keys = tape.reshape(logarithm, {batch, tokens, config_.key_heads, config_.keys});
   return repeat_heads(tape, keys, config_.heads / config_.key_heads);
 }
 
@@ -353,7 +373,16 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return delta_token_weights(of);
 }
 
-/// Of the product of all (I - β k k^T), whose decay is a factor of its own so that long products do not vanish.
+/// Multiplies the rows by what the channels' decays differ from their mean; returns the logarithm of the mean.
+double fade_channels(const std::vector<double>& log_decay, std::vector<double>& product) {
+  const double mean = std::accumulate(log_decay.begin(), log_decay.end(), 0.0) / static_cast<double>(log_decay.size());
+  if (log_decay.size() == 1) return mean;
+  const std::size_t width = log_decay.size();
+  for (std::size_t i = 0; i < product.size(); ++i) product[i] *= std::exp(log_decay[i / width] - mean);
+  return mean;
+}
+
+/// Of the product of all (I - β k k^T) D, whose mean decay is a factor of its own so that long products do not vanish.
 std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int head) {
   const std::vector<double> keys = layer.of_head("keys", head), beta = layer.of_head("beta", head);
   const auto tokens = static_cast<std::size_t>(layer.tokens), width = keys.size() / tokens;
@@ -363,6 +392,7 @@ std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int he
   const bool fades = layer.as<DeltaNet>().config().fades();
   for (std::size_t t = 0; t < tokens; ++t) {
     const double* k = keys.data() + t * width;
+    if (fades) decay += fade_channels(layer.row("log_decay", static_cast<int>(t), head), product);
     std::vector<double> read(width, 0.0);
     for (std::size_t i = 0; i < width; ++i) {
       for (std::size_t j = 0; j < width; ++j) read[j] += k[i] * product[i * width + j];
@@ -370,7 +400,6 @@ std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int he
     for (std::size_t i = 0; i < width; ++i) {
       for (std::size_t j = 0; j < width; ++j) product[i * width + j] -= beta[t] * k[i] * read[j];
     }
-    if (fades) decay += layer.row("log_decay", static_cast<int>(t), head).front();
   }
   std::vector<std::complex<double>> modes = eigenvalues(product, static_cast<int>(width));
   const double once = 1.0 / layer.tokens;
@@ -379,7 +408,32 @@ std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int he
   return modes;
 }
 
-/// What the four rules have in common.
+/// A delta rule is the filter that holds Σ_t = I: β_t says which r_t it believes in (Gated KalmaNet, eqs. 17, 19, 20).
+/// The recursion's β_t is η_t = 1/r_t itself (eq. 3).
+PairSequence pairs(const CapturedLayer& layer, int head) {
+  constexpr double least_noise = 1e-3, most_noise = 1e6;  // of β_t = 1, whose r_t is 0, and of β_t = 0
+  const DeltaNetConfig& config = layer.as<DeltaNet>().config();
+  PairSequence of;
+  of.tokens = layer.tokens;
+  of.keys = layer.of_head("keys", head);
+  of.queries = layer.of_head("queries", head);
+  of.values = layer.of_head("values", head);
+  if (config.fades()) of.log_decay = layer.of_head("log_decay", head);
+  if (config.rule == MemoryRule::kalman) of.ridge = config.ridge;
+  const std::size_t gates = of.log_decay.size() / static_cast<std::size_t>(layer.tokens);
+  std::size_t t = 0;
+  for (const double beta : layer.of_head("beta", head)) {
+    double variance = 1;  // of the prediction along the key
+    for (std::size_t i = 0; i < gates; ++i)
+      variance += std::exp(2 * of.log_decay[t * gates + i]) / static_cast<double>(gates);
+    const double noise = config.rule == MemoryRule::kalman ? 1 / beta : variance * (1 / beta - 1);
+    of.noise.push_back(std::clamp(noise, least_noise, most_noise));
+    ++t;
+  }
+  return of;
+}
+
+/// What the five rules have in common.
 template <MemoryRule rule>
 LayerKind kind_of(const char* description, const char* source) {
   LayerKind kind{.name = name_of(rule), .description = description, .source = source};
@@ -402,6 +456,7 @@ LayerKind deltanet_kind() {
   kind.readers.state_modes = delta_modes;
   kind.race_place = 5;
   kind.benchmarks = {long_benchmark};
+  kind.readers.pairs = pairs;
   return kind;
 }
 
@@ -412,6 +467,19 @@ LayerKind gated_deltanet_kind() {
   kind.readers.gates = gates_of_log_decay;
   kind.readers.state_modes = delta_modes;
   kind.benchmarks = {long_benchmark, short_benchmark};
+  kind.readers.pairs = pairs;
+  return kind;
+}
+
+LayerKind kda_kind() {
+  LayerKind kind =
+      kind_of<MemoryRule::kda>("Kimi Delta Attention: the delta rule on a memory whose channels fade apart",
+                               "flash-linear-attention KimiDeltaAttention");
+  kind.ink = 5;
+  kind.readers.gates = gates_of_log_decay;
+  kind.readers.state_modes = delta_modes;
+  kind.readers.pairs = pairs;
+  kind.benchmarks = {long_benchmark};
   return kind;
 }
 
@@ -431,6 +499,7 @@ LayerKind kalman_kind() {
       "exact recursive least squares, token by token: what the delta rules approximate", "Gated KalmaNet, eq. 3");
   kind.ink = 3;
   kind.benchmarks = {short_benchmark};
+  kind.readers.pairs = pairs;
   return kind;
 }
 

@@ -1,11 +1,11 @@
-// DeltaNet, gated DeltaNet, gated linear attention and the exact Kalman recursion: four rules by which the same layer
-// writes keys and values into a matrix and reads it.
+// DeltaNet, gated DeltaNet, Kimi Delta Attention, gated linear attention and the exact Kalman recursion: five rules by
+// which the same layer writes keys and values into a matrix and reads it.
 #pragma once
 #include "core/layers/layer.h"
 
 namespace afterglow {
 
-enum class MemoryRule { deltanet, gated_deltanet, gla, kalman };
+enum class MemoryRule { deltanet, gated_deltanet, kda, gla, kalman };
 /// How queries and keys are made of length 1: x / (|x| + eps), x / sqrt(|x|^2 + eps), or not at all.
 enum class KeyNorm { unit, l2, none };
 /// What queries and keys go through behind their projection and convolution.
@@ -28,14 +28,15 @@ struct DeltaNetConfig {
   bool negative_modes = false;       ///< allow_neg_eigval: beta times 2
   double least_log_decay = 0;        ///< clamp_min of gla, where `clamps`
   bool clamps = false;
-  std::int64_t gate_rank = 16;  ///< of gla's gate
+  std::int64_t gate_rank = 16;  ///< of the gates of gla and kda
   bool output_gate = true;      ///< use_gate
   double norm_eps = 1e-5;
   double ridge = 0.1;  ///< lambda of kalman
   // Changed live.
   double beta_factor = 1.0;  ///< on beta; 0 writes nothing
   double fade = 1.0;         ///< on the logarithm of the decay; 0 never forgets
-  bool fades() const { return rule == MemoryRule::gated_deltanet || rule == MemoryRule::gla; }
+  bool fades() const { return rule == MemoryRule::gated_deltanet || fades_by_channel(); }
+  bool fades_by_channel() const { return rule == MemoryRule::kda || rule == MemoryRule::gla; }
   bool has_beta() const { return rule != MemoryRule::gla; }
   std::int64_t query_columns() const { return query_heads * keys; }
   std::int64_t key_columns() const { return key_heads * keys; }
@@ -45,10 +46,11 @@ struct DeltaNetConfig {
 
 /// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x), as
 /// far as the configuration does not say otherwise; log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head
-/// (gated_deltanet) or logsigmoid(gk_proj x) / 16 a channel (gla). The core is core/backend/delta.h with scale Dk^-0.5;
-/// in `kalman` it is recursive least squares, S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and
-/// KF), y_t = S_t^T q_t. Then RMSNorm a head, times silu(g_proj x), o_proj. Captures: `queries`, `keys`, `values` as
-/// they enter the core, `beta`, `log_decay`, `readout`, `final_state` [B,H,Dk,Dv].
+/// (gated_deltanet), -exp(A_log) softplus(f_proj x + dt_bias) a channel (kda; A_log a head) or logsigmoid(gk_proj x) /
+/// 16 a channel (gla). The core is core/backend/delta.h with scale Dk^-0.5; in `kalman` it is recursive least squares,
+/// S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and KF), y_t = S_t^T q_t. Then RMSNorm a head,
+/// times silu(g_proj x), o_proj. Captures: `queries`, `keys`, `values` as they enter the core, `beta`, `log_decay`,
+/// `readout`, `final_state` [B,H,Dk,Dv].
 class DeltaNet final : public Layer {
  public:
   DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters);
@@ -65,8 +67,8 @@ class DeltaNet final : public Layer {
 
  private:
   struct Gates {  // absent where the rule has none
-    const Parameter *b_proj = nullptr, *a_proj = nullptr, *A_log = nullptr, *dt_bias = nullptr, *gk_down = nullptr,
-                    *gk_up = nullptr, *gk_bias = nullptr, *g_proj = nullptr;
+    const Parameter *b_proj = nullptr, *a_proj = nullptr, *A_log = nullptr, *dt_bias = nullptr, *down = nullptr,
+                    *up = nullptr, *gk_bias = nullptr, *g_proj = nullptr;
   };
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
   struct Stream;  // of queries, keys or values

@@ -68,31 +68,79 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
   return core.fixed_lambda > 0 ? 0 : core.ridge;
 }
 
-/// From the key to the answer: the memory, some of the iterates, and what is read with the last (Gated KalmaNet 4.1).
+/// Keys and values carry β already, so every measurement has the noise 1.
+PairSequence pairs(const CapturedLayer& layer, int head) {
+  const ChebyshevConfig& core = layer.as<Gka>().config().core;
+  PairSequence of;
+  of.tokens = layer.tokens;
+  of.keys = layer.of_head("keys", head);
+  of.queries = layer.of_head("queries", head);
+  of.values = layer.of_head("values", head);
+  of.noise.assign(static_cast<std::size_t>(layer.tokens), 1.0);
+  of.log_decay = log_decay_of(layer, head);
+  of.strength = core.ridge;
+  of.ridge = core.fixed_lambda;
+  return of;
+}
+
+double distance_to(const std::vector<double>& read, const std::vector<double>& q) {
+  double square = 0, length = 0;
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    square += (read[i] - q[i]) * (read[i] - q[i]);
+    length += q[i] * q[i];
+  }
+  return std::sqrt(square / length);
+}
+
+/// All iterates as the rows of one picture, and what each of them misses: of the system that is solved, and of H x = q,
+/// from which the ridge keeps even its solution away.
+std::vector<StepPicture> iteration_pictures(const RidgeProblem& problem, int iterations) {
+  const steps::Matrix<double> solved(problem, Arithmetic::fp64);
+  std::vector<double> iterates, residuals, true_residuals;
+  steps::chebyshev(solved, problem, iterations, [&](const std::vector<double>& x) {
+    iterates.insert(iterates.end(), x.begin(), x.end());
+    std::vector<double> read = solved.times(x);
+    residuals.push_back(distance_to(read, problem.q));
+    for (std::size_t i = 0; i < x.size(); ++i) read[i] -= problem.ridge * x[i];
+    true_residuals.push_back(distance_to(read, problem.q));
+  });
+  const std::string last = std::to_string(iterations);
+  StepPicture missed =
+      step_picture("|r_i| / |q|",
+                   "after " + last + " iterations: " + caption_number(residuals.back()) + " of the ridge system, " +
+                       caption_number(true_residuals.back()) + " of H x = q",
+                   residuals, iterations + 1);
+  missed.cells.insert(missed.cells.end(), true_residuals.begin(), true_residuals.end());
+  missed.rows = 2;
+  missed.across = "iteration";
+  missed.curves = {"|(H + λI) x_i − q|", "|H x_i − q|"};
+  return {
+      step_picture("x_i", "(H + λI) x = q: x_0 in the first row, x_" + last + " in the last", iterates, problem.size()),
+      std::move(missed)};
+}
+
+/// From the key to the answer: the memory, the iterates, and what is read with the last (Gated KalmaNet 4.1).
 std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
-  const int iterations = layer.as<Gka>().config().core.iterations;
+  const GkaConfig& config = layer.as<Gka>().config();
   const std::vector<double> k = layer.row("keys", 0, head), q = layer.row("queries", 0, head),
-                            H = layer.block("H", head), S = layer.block("S", head), y = layer.row("readout", 0, head),
+                            H = layer.block("H", head), U = layer.block("S", head), y = layer.row("readout", 0, head),
                             lambda = layer.row("lambda", 0, head);
   const auto width = static_cast<int>(k.size());
   if (k.empty() || lambda.empty() || H.size() != k.size() * k.size()) return {};
   const RidgeProblem problem = bounded_problem(H, q, lambda[0]);
   if (!is_solvable(problem)) return {};
-  std::vector<std::vector<double>> iterates;
-  steps::chebyshev(steps::Matrix<double>(problem, Arithmetic::fp64), problem, iterations,
-                   [&](const std::vector<double>& x) { iterates.push_back(x); });
   std::vector<StepPicture> pictures{
       step_picture("k", "the key of this token", k), step_picture("q", "its query", q),
       step_picture("H", "H = γ H + k kᵀ: which keys are remembered; λ = " + caption_number(lambda[0]), H, width)};
-  for (const int at : {0, iterations / 4, iterations}) {
-    const std::string symbol = "x_" + std::to_string(at);
-    const bool is_new = std::ranges::none_of(pictures, [&](const StepPicture& p) { return p.symbol == symbol; });
-    if (is_new)
-      pictures.push_back(step_picture(symbol, "(H + λI) x = q after " + std::to_string(at) + " iterations",
-                                      iterates[static_cast<std::size_t>(at)]));
-  }
-  pictures.push_back(step_picture("S", "S = γ S + v kᵀ: which value belongs to which key", S, width));
-  pictures.push_back(step_picture("y", "S read with x: the answer", y));
+  for (StepPicture& picture : iteration_pictures(problem, config.core.iterations))
+    pictures.push_back(std::move(picture));
+  double alpha = config.alpha_override >= 0 ? config.alpha_override : config.core.alpha;
+  if (config.alpha && config.alpha_override < 0) alpha = layer.row("alpha", 0, head).front();
+  std::vector<double> reader = layer.row("xhat", 0, head);
+  for (std::size_t i = 0; i < reader.size(); ++i) reader[i] = q[i] + alpha * (reader[i] - q[i]);
+  pictures.push_back(step_picture("q'", "q + α (x − q), α = " + caption_number(alpha) + ": what reads U", reader));
+  pictures.push_back(step_picture("Uᵀ", "U = γ U + v kᵀ: which value, across, belongs to which key", U, width));
+  pictures.push_back(step_picture("y", "U read with q': the answer", y));
   return pictures;
 }
 
@@ -112,8 +160,10 @@ std::vector<std::complex<double>> state_modes(const CapturedLayer& layer, int he
 LayerReaders gka_readers() {
   return {.token_weights = token_weights,
           .systems = systems,
+          .iterations = [](const CapturedLayer& layer) { return layer.as<Gka>().config().core.iterations; },
           .gates = gates,
           .state_modes = state_modes,
+          .pairs = pairs,
           .step_pictures = step_pictures};
 }
 

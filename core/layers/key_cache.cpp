@@ -2,8 +2,10 @@
 #include "core/layers/key_cache.h"
 
 #include <limits>
+#include <span>
 #include <vector>
 
+#include "core/analysis/softmax.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
@@ -66,6 +68,24 @@ Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double sc
   const Shape rows{batch * heads * length, length};
   backend.cross_entropy(scores.reshaped(rows), targets, weights.reshaped(rows), tape.scratch({1}, dtype), one, one);
   return weights;
+}
+
+// One query needs no mask, so the host does it: a few numbers, and only while it captures.
+Tensor newest_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale) {
+  const std::int64_t batch = q.shape[0], heads = q.shape[2], width = q.shape[3], length = k.shape[1],
+                     key_heads = k.shape[2];
+  const std::vector<double> queries = to_host(tape.backend(), q), keys = to_host(tape.backend(), k);
+  std::vector<double> weights(static_cast<std::size_t>(batch * heads * length), 0.0);
+  for (std::int64_t row = 0; row < batch * heads; ++row) {
+    const std::int64_t b = row / heads, key_head = row % heads / (heads / key_heads);
+    const std::span of(weights.data() + row * length, static_cast<std::size_t>(length));
+    for (std::int64_t j = 0; j < length; ++j) {
+      const double* key = keys.data() + ((b * length + j) * key_heads + key_head) * width;
+      for (std::int64_t i = 0; i < width; ++i) of[j] += scale * queries[row * width + i] * key[i];
+    }
+    softmax_in_place(of);
+  }
+  return to_device(tape, {batch, heads, length}, q.dtype, weights);
 }
 
 }  // namespace afterglow

@@ -17,5 +17,7 @@ Tensor append_token(Tape& tape, const Tensor& cache, const Tensor& newest, std::
 Tensor tokens_before(Tape& tape, const Tensor& cache, std::int64_t length);
 /// The causal softmax weights [B, H, T, T] of q [B, T, H, D] and k [B, T, Hkv, D], which the operation never holds.
 Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale);
+/// The softmax weights [B, H, T] of one query q [B, 1, H, D] on keys k [B, T, Hkv, D].
+Tensor newest_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale);
 
 }  // namespace afterglow

@@ -15,7 +15,8 @@ enum class LayerTrait : unsigned {
   training_memory = 64,  ///< keeps a history of training; no layer of a stack but a part of a model
   series = 128,          ///< reads rows of a series in the place of tokens; a part of a forecaster
   state_modes = 256,     ///< what a token leaves of its memory has known eigenvalues; its readers say which
-  tokens = 512           ///< reads tokens; of a model as a whole, which is no forecaster
+  tokens = 512,          ///< reads tokens; of a model as a whole, which is no forecaster
+  pairs = 1024           ///< stores pairs of a key and a value, which filters can be compared on; its readers say which
 };
 
 /// A set of traits: LayerTrait::gate | LayerTrait::feedback.

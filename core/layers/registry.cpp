@@ -18,6 +18,7 @@ LayerKind linear_attention_kind();
 LayerKind gka_kind();
 LayerKind gated_deltanet_kind();
 LayerKind deltanet_kind();
+LayerKind kda_kind();
 LayerKind gla_kind();
 LayerKind kalman_kind();
 LayerKind attention_kind();
@@ -31,6 +32,7 @@ LayerTraits all_traits(const LayerKind& kind) {
   if (kind.readers.systems) traits = traits | LayerTrait::ridge_systems;
   if (kind.readers.gates) traits = traits | LayerTrait::gate;
   if (kind.readers.state_modes) traits = traits | LayerTrait::state_modes;
+  if (kind.readers.pairs) traits = traits | LayerTrait::pairs;
   return traits;
 }
 
@@ -41,7 +43,7 @@ const std::vector<LayerKind>& layer_kinds() {
     std::vector<LayerKind> all;
     for (const auto& described :
          {ska_kind, koopman_mlp_kind, mamba2_kind, mamba3_kind, linear_attention_kind, gka_kind, gated_deltanet_kind,
-          deltanet_kind, gla_kind, kalman_kind, attention_kind, swiglu_kind, sessa_kind}) {
+          deltanet_kind, kda_kind, gla_kind, kalman_kind, attention_kind, swiglu_kind, sessa_kind}) {
       all.push_back(described());
       all.back().shows = all_traits(all.back());
     }
@@ -90,7 +92,8 @@ std::string words_for(LayerTraits any) {
       {LayerTrait::token_shares, "a layer with softmax attention"},
       {LayerTrait::training_memory, "a memory of training"},
       {LayerTrait::series, "a model that forecasts a series"},
-      {LayerTrait::tokens, "a model that reads tokens"}};
+      {LayerTrait::tokens, "a model that reads tokens"},
+      {LayerTrait::pairs, "a layer that stores keys with values"}};
   std::vector<std::string> named;
   for (const auto& [trait, word] : words) {
     if (any.overlaps(trait)) named.push_back(word);

@@ -169,6 +169,7 @@ Var Sessa::step(Tape& tape, const Var& x, LayerState& state) {
   heads.k = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
   heads.v = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
   const Var f = read(tape, heads);
+  if (tape.capturing()) tape.capture("attn", newest_weights(tape, heads.q.value, heads.k.value, scale()));
   const Var s = config_.feedback ? step_solution(tape, feedback, f, state) : f;
   tape.capture("f", f.value);
   tape.capture("s", s.value);
@@ -194,6 +195,10 @@ Var Sessa::step_solution(Tape& tape, const Feedback& feedback, const Var& f, Lay
     const Tensor ones = tape.scratch({width, 1}, f.value.dtype);
     tape.backend().fill(ones, 1.0);
     const Var gamma = linear(tape, feedback.gamma, tape.constant(ones));  // the same for all features
+    if (tape.capturing()) {
+      const Tensor query = whole(feedback.q.value);
+      tape.capture("alpha_fb", newest_weights(tape, query, seen_keys.value, feedback_scale()));
+    }
     tape.capture("gamma", feedback.gamma.value);
     tape.capture("routed", routed.value);
     s = add(tape, f, multiply(tape, gamma, tape.reshape(routed, f.shape())));
@@ -245,16 +250,32 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return weights;
 }
 
-/// One line of the forward substitution (Sessa eq. 12): every head sees the same.
-std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int) {
+/// One line of the forward substitution (Sessa eq. 12): every head sees the same but its own forward read.
+std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   const std::vector<double>&f = layer.values("f"), &s = layer.values("s"), &gamma = layer.values("gamma");
   if (f.empty() || s.size() != f.size()) return {};
-  const std::string gain = gamma.empty() ? "0: there is no past yet" : caption_number(gamma[0]);
-  std::vector<double> routed = layer.values("routed");
-  if (routed.size() != f.size()) routed.assign(f.size(), 0.0);
-  return {step_picture("f_t", "what the forward attention reads", f),
-          step_picture("B s", "Σ_{j<t} α_{tj} s_j: the past solutions, as the feedback attention weighs them", routed),
-          step_picture("s_t", "s_t = f_t + γ_t B s, γ_t = " + gain, s)};
+  const auto shares = [](StepPicture picture) {
+    picture.across = "token";
+    picture.curves = {picture.symbol};
+    return picture;
+  };
+  std::vector<StepPicture> pictures{
+      shares(step_picture("α", "forward read: what share of each token so far this head reads",
+                          layer.block("attn", head))),
+      step_picture("f_t", "Σ_{j≤t} α_{tj} v_j of all heads: what the forward attention reads", f)};
+  const std::vector<double>&feedback = layer.values("alpha_fb"), &routed = layer.values("routed");
+  if (gamma.empty() || routed.size() != f.size()) {
+    pictures.push_back(step_picture("s_t", "s_t = f_t: there is no past yet, or no feedback", s));
+    return pictures;
+  }
+  const std::string gain = caption_number(gamma[0]);
+  pictures.push_back(
+      shares(step_picture("α_fb", "feedback row: the share of each token before; row t of B is γ_t α_fb", feedback)));
+  pictures.push_back(
+      step_picture("r_t", "Σ_{j<t} α_fb,j s_j: the past solutions, as the feedback row weighs them", routed));
+  pictures.push_back(step_picture("γ_t", "γ_max tanh(γ_b + γ_c u_t): the gain of this token", {gamma[0]}));
+  pictures.push_back(step_picture("s_t", "s_t = f_t + γ_t r_t, γ_t = " + gain, s));
+  return pictures;
 }
 
 }  // namespace

@@ -8,12 +8,15 @@
 
 namespace afterglow {
 
-/// A matrix, or a vector as a single row.
+/// A matrix, or a vector as a single row; with `curves` each row is a positive quantity along the columns, which are
+/// counted from 0, on a scale of decades.
 struct StepPicture {
   std::string symbol;  ///< "A_w"; unique within a layer
   std::string about;   ///< how it comes about: "L⁻¹ M L⁻ᵀ"
   int rows = 0, columns = 0;
-  std::vector<float> cells;  ///< [rows*columns], row-major
+  std::vector<float> cells;              ///< [rows*columns], row-major
+  std::vector<std::string> curves = {};  ///< a name for each row; empty: a heat map
+  std::string across = "column";         ///< what the columns count
 };
 
 /// A number in a picture's caption, with three digits.

@@ -116,6 +116,10 @@ Figure residual_figure(const Observation& observation, const Selection& selectio
   figure.y.range = Range{lowest[index_of(arithmetic)], 10};
   for (std::size_t solver = 0; solver < all_solvers.size(); ++solver)
     add_solver(figure, problems, index_of(arithmetic), solver);
+  const int own = observation.solvers->own_iterations;
+  if (own >= 0 && own <= observation.solvers->iterations && !observation.solvers->made)
+    figure.reference_lines = {
+        {Orientation::vertical, static_cast<double>(own), "the layer's r", Role::dim, Dash::dotted}};
   return figure;
 }
 

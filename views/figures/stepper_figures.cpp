@@ -128,10 +128,42 @@ const std::vector<StepPicture>* chosen_pictures(const Observation& observation, 
   return &all[static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(all.size()) - 1))];
 }
 
+/// Positive quantities on a scale of decades, a line for each row.
+Figure curves_figure(const StepPicture& picture) {
+  constexpr double lowest = 1e-17;  // what stands for 0
+  Figure figure;
+  figure.title = picture.symbol;
+  figure.subtitle = picture.about;
+  figure.x.label = picture.across;
+  figure.x.integer_ticks = true;
+  figure.y.label = picture.symbol;
+  figure.y.scale = Scale::log;
+  const auto columns = static_cast<std::size_t>(picture.columns);
+  for (std::size_t row = 0; row < picture.curves.size(); ++row) {
+    Line line;
+    line.name = picture.curves[row];
+    line.ink = static_cast<int>(row);
+    std::vector<double> x, y;
+    for (std::size_t i = 0; i < columns; ++i) {
+      x.push_back(static_cast<double>(i));
+      y.push_back(std::max(lowest, static_cast<double>(picture.cells[row * columns + i])));
+    }
+    line.curve.x = std::move(x);
+    line.curve.y = std::move(y);
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
 Figure picture_figure(const StepPicture& picture, std::size_t number) {
+  if (!picture.curves.empty()) {
+    Figure figure = curves_figure(picture);
+    figure.id = "inside_" + std::to_string(number);
+    return figure;
+  }
   constexpr int most_numbers = 32;  // columns of a picture whose numbers are worth being written into its cells
   Figure figure = matrix_figure(
-      {std::to_string(number), picture.symbol, picture.about, "row", "column", picture.rows, picture.columns},
+      {std::to_string(number), picture.symbol, picture.about, "row", picture.across, picture.rows, picture.columns},
       picture.cells, {}, max_magnitude(picture.cells));
   figure.id = "inside_" + std::to_string(number);
   if (picture.rows == 1) figure.y.ticks = {{0, ""}};

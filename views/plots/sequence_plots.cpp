@@ -55,10 +55,17 @@ constexpr std::array sequence_cards{
         "stepper", "Recurrent state", "G = Σ z zᵀ,  M = Σ z₊ zᵀ,  C = Σ v zᵀ",
         "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets.",
         "Echo, eqs. 4 to 6 and section 3.5", nullptr},
-    FormulaCard{"inside", "Inside one step", "y = η C L⁻ᵀ A^K L⁻¹ q,  G+εI = L Lᵀ,  A_w = L⁻¹ M L⁻ᵀ",
-                "The token's key is added to the sums; their Cholesky factor whitens the operator, which acts K times "
-                "before the answer is read. Of Gated KalmaNet the iterates, of Sessa one line of the substitution.",
-                "Echo, eqs. 4 to 7; Gated KalmaNet 4.1; Sessa 3.2", nullptr},
+    FormulaCard{
+        "inside",
+        "Inside one step",
+        "y = η C L⁻ᵀ A^K L⁻¹ q,  G+εI = L Lᵀ,  A_w = L⁻¹ M L⁻ᵀ",
+        "The token's key is added to the sums; their Cholesky factor whitens the operator, which acts K times "
+        "before the answer is read. Of Gated KalmaNet H, U, every Chebyshev iterate x_i and what it misses: of the "
+        "ridge system, and of H x = q, which the ridge never lets it reach. Of Sessa one line of the "
+        "substitution: forward read, feedback row, gain, s_t.",
+        "Echo, eqs. 4 to 7; Gated KalmaNet 4.1; Sessa 3.2",
+        nullptr,
+        {"|r_i| / |q|", "α", "α_fb"}},
     FormulaCard{"matrix_entry",
                 "Entry of the state",
                 "G, M: r × r, C: P × r",

@@ -3,6 +3,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/conditioning_figures.h"
+#include "views/figures/kalman_figures.h"
 #include "views/figures/solver_figures.h"
 #include "views/plots/families.h"
 #include "views/plots/shared_numbers.h"
@@ -51,6 +52,14 @@ constexpr std::array solver_rows{
              .subtitle = gradient_check_subtitle,
              .prepare = gradient_check_figures,
              .needs = LayerTrait::ridge_systems,
+             .smallest = {250, 150}},
+    PlotKind{.id = "kalman",
+             .title = "Kalman filter",
+             .about = "The layer's pairs as the exact Kalman filter, delta rules and Gated KalmaNet write them.",
+             .analyses = set_of(Analysis::solvers),
+             .subtitle = kalman_subtitle,
+             .prepare = kalman_figures,
+             .needs = LayerTrait::pairs,
              .smallest = {250, 150}},
 };
 
@@ -107,7 +116,61 @@ constexpr std::array solver_cards{
         "For q Chebyshev gives the same by both (lemma 2), for H only when it has converged.",
         "Gated KalmaNet, section 4.2.2 and appendix C",
         nullptr,
-        {"iterate i", "iterations", "relative difference", "relative error"}}};
+        {"iterate i", "iterations", "relative difference", "relative error"}},
+    FormulaCard{"kalman",
+                "Kalman filter",
+                "S_t = A_t S_{t−1} + G_t (v_t − k_tᵀ A_t S_{t−1})ᵀ",
+                "One head's keys and values, written by six filters. Exact: Kalman (a state that stands still, "
+                "Σ_0 = I/λ) and Kalman, fading (the head's own decays, process noise I). Gated KalmaNet solves the "
+                "ridge system of fading keys. DeltaNet, gated DeltaNet and KDA hold Σ_t = I. r_t follows from β_t; it "
+                "is 1 for Gated KalmaNet, whose keys carry β. KDA is shown where channels fade apart.",
+                "Gated KalmaNet, section 6, eqs. 12 to 20",
+                nullptr,
+                {"age"}},
+    FormulaCard{"kalman_written",
+                "Share written",
+                "k_tᵀ G_t = 1 − {error of v_t after}/{error before}",
+                "How much of the innovation v_t − Sᵀk_t the key answers with at once. Kalman's falls as Σ_t shrinks "
+                "along keys that were seen; a delta rule's follows β_t alone, whatever was seen.",
+                "Gated KalmaNet, eqs. 13, 17, 19",
+                nullptr,
+                {"k_t · G_t"}},
+    FormulaCard{"kalman_recall",
+                "Recall at the end",
+                "|v_s − S_Tᵀ k_s| / |v_s|",
+                "What is left of each pair after the last token, by its age. Small is good only where pairs should be "
+                "kept: a filter that fades is right to forget, and keys that are alike with different values leave an "
+                "error in every filter.",
+                "Gated KalmaNet, section 3.1",
+                nullptr,
+                {"error |v − Sᵀk| / |v|"}},
+    FormulaCard{"kalman_alignment",
+                "Direction of the gain",
+                "cos(G_t, k_t)",
+                "1 writes along the key. The exact gain Σ k turns away from directions that are known already, so "
+                "that older pairs are disturbed less; with Σ = I it cannot.",
+                "Gated KalmaNet, section 6.4",
+                nullptr,
+                {"cos(G_t, k_t)"}},
+    FormulaCard{"kalman_sigma",
+                "Uncertainty Σ_t",
+                "Σ_t = (I − G_t k_tᵀ)(A_t Σ_{t−1} A_tᵀ + Q_t)",
+                "It starts at I/λ and shrinks along keys that are seen, never grows where nothing fades. With decay "
+                "and process noise it settles. The delta rules hold it at I (dotted). It belongs to the model of "
+                "eq. 15, not to the true error: that is Recall at the end.",
+                "Gated KalmaNet, eq. 14",
+                nullptr,
+                {"λ(Σ_t)"}},
+    FormulaCard{
+        "kalman_drift",
+        "Recursion against solve",
+        "Φ_t = Φ_{t−1} − {Φ_{t−1} k kᵀ Φ_{t−1}}/{r_t + kᵀ Φ_{t−1} k}",
+        "Two ways to x = (H_t + λI)⁻¹ q_t in the same arithmetic, without decay, against Cholesky in fp64. "
+        "The recursion keeps the errors of its worst token; the solve begins anew, so that its error follows "
+        "the present κ. With a large λ both stay near the rounding unit: the recursion drifts where λ is small.",
+        "Gated KalmaNet, section 3.2",
+        nullptr,
+        {"error |Δx| / |x|"}}};
 
 }  // namespace
 

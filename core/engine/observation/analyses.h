@@ -17,13 +17,14 @@ enum class Analysis : unsigned {
   solvers = 8,
   theory = 16,  ///< with the gradient by depth
   influence = 32,
-  race = 64,       ///< all layers on one input
+  race = 64,        ///< all layers on one input
   phase_map = 128,  ///< other trainings, over two fields of the recipe: minutes or hours
   patch = 256,      ///< clean values put into a corrupted run, cell by cell: seconds to minutes
   ablation = 512,   ///< each part of the model switched off in turn
   logit_lens = 1024,
-  readout = 2048,    ///< what can be read out of the state after each token
-  transplant = 4096  ///< the state of one sequence in the other
+  readout = 2048,     ///< what can be read out of the state after each token
+  transplant = 4096,  ///< the state of one sequence in the other
+  blame = 8192        ///< the training repeated without one batch after the other
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -38,7 +39,7 @@ constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 /// Its place among all that there are, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
-constexpr std::size_t analysis_count = place_of(Analysis::transplant) + 1;
+constexpr std::size_t analysis_count = place_of(Analysis::blame) + 1;
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
@@ -57,6 +58,7 @@ struct InfluenceView;   ///< influence_view.h: influence against lag of the laye
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
 struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct BlameView;       ///< blame_view.h: what came of a training without each of its batches
 struct PhaseMapView;    ///< phase_map_view.h: what other trainings over two fields of the recipe came to
 struct PatchView;       ///< causes_view.h: which place, at which token, carries the answer
 struct AblationView;    ///< causes_view.h: what each part of the model is worth
@@ -83,6 +85,7 @@ struct AnalysisResults {
   std::shared_ptr<const ForecastView> forecast;
   std::shared_ptr<const MemoryView> memory;
   std::shared_ptr<const PhaseMapView> phase_map;
+  std::shared_ptr<const BlameView> blame;  ///< null until it is asked for
   std::shared_ptr<const PatchView> patch;
   std::shared_ptr<const AblationView> ablation;
   std::shared_ptr<const LogitLensView> logit_lens;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/analysis/gradient_check.h"
+#include "core/analysis/kalman.h"
 #include "core/analysis/solvers.h"
 #include "core/layers/head_gate.h"
 
@@ -47,11 +48,22 @@ struct MadeProblem {
   double mu = 0, L = 0;             ///< 0: the ends of the spectrum
 };
 
+constexpr double weak_share = 1e-3;  ///< of λ, for HeadFilters::weaker_drifts
+
+/// The pairs that one head stores, as six filters of Gated KalmaNet's section 6 would have written them.
+struct HeadFilters {
+  int head = 0;
+  std::vector<FilterRun> runs;
+  Uncertainty steady, fading;                   ///< of the exact filter with and without a state that stands still
+  std::vector<DriftRun> drifts, weaker_drifts;  ///< in the order of all_arithmetics, at λ and at weak_share of it
+};
+
 struct SolverView {
   std::int64_t step = 0;  ///< training step of the weights
   int layer = -1;         ///< whose systems these are, index into ModelSummary::layers; -1: no layer solves any
   double strength = 0;    ///< a where λ_t = a |H_t|_F; 0: λ is fixed
   int iterations = 0;
+  int own_iterations = -1;             ///< r, the steps that the layer itself takes; -1: it solves exactly
   std::vector<RacedProblem> problems;  ///< some tokens of every head, head by head
   std::vector<HeadConditioning> conditioning;
   std::vector<GradientLine> gradients;  ///< of the worst conditioned problem
@@ -59,6 +71,8 @@ struct SolverView {
   std::array<ChebyshevReversal, all_arithmetics.size()> reversals;
   int gate_layer = -1;  ///< the layer of `gates`: `layer` if it has one, else the first that has
   std::vector<HeadGate> gates;
+  int pair_layer = -1;  ///< the layer of `filters`, found as `gate_layer` is
+  std::vector<HeadFilters> filters;
 
   // The user's own system, if there is one.
   std::optional<MadeProblem> made_of;

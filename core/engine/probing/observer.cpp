@@ -8,6 +8,7 @@
 #include "core/analysis/mode_decomposition.h"
 #include "core/analysis/softmax.h"
 #include "core/analysis/spectrum.h"
+#include "core/engine/probing/filter_runs.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/layer_weights.h"
 #include "core/engine/probing/solver_problems.h"
@@ -247,11 +248,15 @@ std::shared_ptr<const SolverView> Observer::solvers(int layer) {
   const auto& parts = trainer_->parts();
   view->layer = first_part(parts, layer, solves_systems);
   view->gate_layer = first_part(parts, layer, has_gate);
-  if (view->layer >= 0 || view->gate_layer >= 0) probe_sequence();
+  view->pair_layer = first_part(parts, layer, has_pairs);
+  if (view->layer >= 0 || view->gate_layer >= 0 || view->pair_layer >= 0) probe_sequence();
   const CaptureReader read(tape_, trainer_->backend());
   if (view->gate_layer >= 0) view->gates = read_gates(*trainer_, view->gate_layer, read);
+  if (view->pair_layer >= 0) view->filters = compare_filters(*trainer_, view->pair_layer, read);
   RidgeProblem hardest;
   if (view->layer >= 0) {
+    const auto own = readers_of(parts[static_cast<std::size_t>(view->layer)].kind).iterations;
+    if (own) view->own_iterations = own(captured_layer(*trainer_, view->layer, read));
     const int tokens = static_cast<int>(example_.tokens.size());
     hardest = race_some(*trainer_, read, tokens, *view);
     condition_some(*trainer_, read, tokens, *view);
@@ -296,8 +301,8 @@ std::vector<std::vector<StepPicture>> Observer::step_pictures(int part, std::siz
   const auto reader = readers_of(trainer_->parts()[part].kind).step_pictures;
   if (!reader) return {};
   const bool is_last = t + 1 == example_.tokens.size();
-  std::size_t cells = 0;  // of the first token's pictures: those of the others are as large
-  for (const auto& head : trace.steps.front().pictures) {
+  std::size_t cells = 0;  // of the token before: those of the others are as large, or grow with the tokens
+  for (const auto& head : t == 0 ? trace.steps.front().pictures : trace.steps[t - 1].pictures) {
     for (const StepPicture& picture : head) cells += picture.cells.size();
   }
   const bool has_room = t == 0 || (cells > 0 && cells * example_.tokens.size() <= max_picture_cells);

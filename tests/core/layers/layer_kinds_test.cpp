@@ -37,6 +37,7 @@ TEST_P(EveryKind, MakesWhatItSays) {
   EXPECT_EQ(kind.mixes_tokens, kind.readers.token_weights != nullptr);
   EXPECT_EQ(shows(kind.name, LayerTrait::gate), kind.readers.gates != nullptr);
   EXPECT_EQ(shows(kind.name, LayerTrait::ridge_systems), kind.readers.systems != nullptr);
+  EXPECT_EQ(shows(kind.name, LayerTrait::pairs), kind.readers.pairs != nullptr);
   std::set<std::string> benchmarks;
   for (const LayerBenchmark& row : kind.benchmarks) {
     const nlohmann::json config = nlohmann::json::parse(row.config);

@@ -76,6 +76,7 @@ const std::vector<LayerCase> causal_layers{
     {"gka_no_convolution", "gka", {{"hidden_size", 4}, {"num_heads", 1}, {"head_dim", 3}, {"conv_size", 1}}, 4, 18},
     {"deltanet", "deltanet", {{"d", 12}, {"H", 2}, {"Dk", 5}, {"Dv", 7}}, 12, 2 * 35 + 3 * (10 + 10 + 14)},
     {"gated_deltanet", "gated_deltanet", {{"d", 12}, {"H", 3}}, 12, 3 * 16 + 3 * 36},
+    {"kda", "kda", {{"d", 12}, {"H", 3}, {"Dk", 5}, {"gate_rank", 3}}, 12, 3 * 25 + 3 * 45},
     {"gla", "gla", {{"d", 12}, {"H", 2}, {"Dk", 5}, {"Dv", 7}, {"gate_rank", 3}, {"conv_size", 1}}, 12, 2 * 35},
     {"mamba2_groups",
      "mamba2",

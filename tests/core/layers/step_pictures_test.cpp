@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -15,7 +16,7 @@ constexpr int width = 32, tokens = 7;
 
 /// A small layer walked token by token in float64; its captures are those of the last one.
 struct WalkedLayer {
-  explicit WalkedLayer(const LayerKind& kind)
+  explicit WalkedLayer(const LayerKind& kind, int length = tokens)
       : backend(make_cpu_backend(1)),
         arena(*backend),
         tape(*backend, arena),
@@ -25,7 +26,7 @@ struct WalkedLayer {
     store.allocate_values(*backend, DType::f64);
     store.initialise(5);
     Random random(3);
-    for (int t = 0; t < tokens; ++t) {
+    for (int t = 0; t < length; ++t) {
       std::vector<double> x;
       for (int i = 0; i < width; ++i) x.push_back(random.normal());
       tape.begin(false);
@@ -100,32 +101,74 @@ TEST(StepPictures, OfGatedKalmaNetEndAtItsSolution) {
   const LayerKind& kind = *find_layer_kind("gka");
   const WalkedLayer walked(kind);
   const auto pictures = walked.pictures(kind, 0);
-  const std::vector<double> solution = walked.captured().row("xhat", 0, 0);
-  const auto distance = [&](const std::string& symbol) {
-    double sum = 0;
-    for (std::size_t i = 0; i < solution.size(); ++i) sum += std::pow(pictures.at(symbol).cells[i] - solution[i], 2);
-    return std::sqrt(sum);
-  };
-  std::vector<std::pair<int, std::string>> iterates;
-  for (const auto& [symbol, picture] : pictures) {
-    if (symbol.starts_with("x_")) iterates.emplace_back(std::stoi(symbol.substr(2)), symbol);
+  const CapturedLayer layer = walked.captured();
+  const std::vector<double> solution = layer.row("xhat", 0, 0), q = layer.row("queries", 0, 0);
+  const StepPicture& iterates = pictures.at("x_i");
+  ASSERT_EQ(iterates.rows, 31);
+  const std::size_t n = solution.size(), last = iterates.cells.size() - n;
+  expect_near({iterates.cells.begin() + static_cast<std::ptrdiff_t>(last), iterates.cells.end()}, solution);
+
+  // Both residuals of each iterate, from H itself.
+  const std::vector<double> H = layer.block("H", 0);
+  const double lambda = layer.row("lambda", 0, 0).front();
+  const StepPicture& missed = pictures.at("|r_i| / |q|");
+  ASSERT_EQ(missed.curves.size(), 2u);
+  double length = 0;
+  for (const double x : q) length += x * x;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{6}, std::size_t{30}}) {
+    double ridged = 0, plain = 0;
+    for (std::size_t row = 0; row < n; ++row) {
+      double sum = -q[row];
+      for (std::size_t j = 0; j < n; ++j) sum += H[row * n + j] * static_cast<double>(iterates.cells[i * n + j]);
+      plain += sum * sum;
+      ridged += std::pow(sum + lambda * static_cast<double>(iterates.cells[i * n + row]), 2);
+    }
+    EXPECT_NEAR(missed.cells[i], std::sqrt(ridged / length), 1e-5) << i;
+    EXPECT_NEAR(missed.cells[31 + i], std::sqrt(plain / length), 1e-5) << i;
   }
-  std::ranges::sort(iterates);
-  ASSERT_GE(iterates.size(), 2u);
-  expect_near(pictures.at(iterates.back().second).cells, solution);
-  EXPECT_GT(distance(iterates.front().second), 10 * distance(iterates.back().second));
+  EXPECT_LT(missed.cells[30], 1e-2 * missed.cells[0]);
+  EXPECT_GT(missed.cells[61], 10 * missed.cells[30]) << "the ridge keeps the solution away from H x = q";
+
+  const double alpha = layer.row("alpha", 0, 0).front();
+  std::vector<double> reader;
+  for (std::size_t i = 0; i < n; ++i) reader.push_back(q[i] + alpha * (solution[i] - q[i]));
+  expect_near(pictures.at("q'").cells, reader);
+  expect_near(pictures.at("y").cells, layer.row("readout", 0, 0));
 }
 
 TEST(StepPictures, OfSessaAreALineOfTheSubstitution) {
   const LayerKind& kind = *find_layer_kind("sessa");
   const WalkedLayer walked(kind);
-  const auto pictures = walked.pictures(kind, 0);
-  const double gamma = walked.captured().values("gamma")[0];
+  const auto pictures = walked.pictures(kind, 1);
+  const CapturedLayer layer = walked.captured();
+  const double gamma = layer.values("gamma")[0];
   EXPECT_NE(gamma, 0);
+  EXPECT_FLOAT_EQ(pictures.at("γ_t").cells.at(0), static_cast<float>(gamma));
   std::vector<double> sum;
   for (std::size_t i = 0; i < pictures.at("f_t").cells.size(); ++i)
-    sum.push_back(pictures.at("f_t").cells[i] + gamma * pictures.at("B s").cells[i]);
+    sum.push_back(pictures.at("f_t").cells[i] + gamma * pictures.at("r_t").cells[i]);
   expect_near(pictures.at("s_t").cells, sum);
+
+  // The feedback row weighs the past solutions to r_t, the forward rows the values to f_t (before their projection).
+  const std::vector<float>&feedback = pictures.at("α_fb").cells, &forward = pictures.at("α").cells;
+  ASSERT_EQ(feedback.size(), static_cast<std::size_t>(tokens - 1));
+  ASSERT_EQ(forward.size(), static_cast<std::size_t>(tokens));
+  const std::vector<double> past = walked.read.download(walked.state.get("solution"));
+  std::vector<double> routed(static_cast<std::size_t>(width), 0.0);
+  for (std::size_t j = 0; j < feedback.size(); ++j) {
+    for (std::size_t i = 0; i < routed.size(); ++i) routed[i] += static_cast<double>(feedback[j]) * past[j * width + i];
+  }
+  expect_near(pictures.at("r_t").cells, routed);
+  EXPECT_NEAR(std::accumulate(forward.begin(), forward.end(), 0.0), 1, 1e-6);
+}
+
+TEST(StepPictures, OfSessasFirstTokenHaveNoFeedback) {
+  const LayerKind& kind = *find_layer_kind("sessa");
+  const WalkedLayer walked(kind, 1);
+  const auto pictures = walked.pictures(kind, 0);
+  EXPECT_EQ(pictures.count("α_fb"), 0u);
+  EXPECT_EQ(pictures.at("s_t").cells, pictures.at("f_t").cells);
+  EXPECT_EQ(pictures.at("α").cells, std::vector<float>{1.0f});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/conditioning_figures.h"
+#include "views/figures/kalman_figures.h"
 
 namespace afterglow {
 namespace {
@@ -131,6 +132,38 @@ TEST(ConditioningFigures, ShowSystemsWhereNoGramMatrixIsTraced) {
   EXPECT_NEAR(CurveView(head.curve).y(0), (own.largest[0] + own.ridge[0]) / (own.smallest[0] + own.ridge[0]), 1e-12);
   const Line fixed = series<Line>(figures[2], "λ = 0.25");
   EXPECT_NEAR(CurveView(fixed.curve).y(0), (own.largest[0] + 0.25) / (own.smallest[0] + 0.25), 1e-12);
+}
+
+TEST(SolverRaceFigures, MarkTheIterationsOfTheLayerItself) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  const auto lines = solver_race_figures(o, {}, curves).at(0).reference_lines;
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].at, o.solvers->own_iterations);
+  EXPECT_TRUE(solver_race_figures(with_spectrum({{1, 1e-3}, 0, 0}), {}, curves).at(0).reference_lines.empty());
+}
+
+TEST(KalmanFigures, ShowTheSelectedHeadsFiltersAndTheSelectedArithmetic) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  Selection selection;
+  selection.head = 1;
+  selection.arithmetic = 0;  // bf16
+  const HeadFilters& of = o.solvers->filters.at(1);
+  const auto figures = kalman_figures(o, selection, curves);
+  const Figure &recall = figures.at(0), &written = figures.at(1), &sigma = figures.at(2), &drifts = figures.at(3);
+  EXPECT_EQ(written.series.size(), all_filters.size());
+  const CurveView share(series<Line>(written, "KDA").curve);
+  for (std::size_t t = 0; t < share.size(); ++t) EXPECT_EQ(share.y(t), of.runs.back().written[t]);
+  // Ages 3 and 4 together, at the older.
+  const CurveView errors(series<Line>(recall, "Kalman").curve);
+  const std::vector<double>& each = of.runs.front().recall;
+  EXPECT_EQ(errors.x(2), 4);
+  EXPECT_NEAR(errors.y(2), (each[each.size() - 3] + each[each.size() - 4]) / 2, 1e-12);
+  EXPECT_EQ(CurveView(series<Line>(sigma, "mean").curve).y(5), of.steady.mean[5]);
+  EXPECT_EQ(CurveView(series<Line>(drifts, "recursion, λ/1000").curve).y(9), of.weaker_drifts[0].recursion[9]);
+  selection.head = 99;
+  EXPECT_EQ(selected_filters(o, selection), &o.solvers->filters.back());
 }
 
 }  // namespace
