@@ -54,6 +54,10 @@ std::shared_ptr<PatchView> patch_of(const Observation& o) {
       view->exact_cells += std::isfinite(view->exact.back()) ? 1 : 0;
     }
   }
+  for (const LayerSummary& layer : o.model.layers) view->parts.push_back(layer.label);
+  const std::size_t count = view->parts.size();
+  for (std::size_t i = 0; i < count * count; ++i)
+    view->paths.push_back(i / count < i % count ? std::sin(static_cast<double>(i)) : nan);
   return view;
 }
 

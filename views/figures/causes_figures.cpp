@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t shown_parts = 12;
+constexpr std::size_t shown_parts = 10;
 
 /// A bar to the right: a thick line from 0, with a dot of no size that names it.
 void add_bar(Figure& figure, Scatter& ends, double row, double value, const std::string& name, Ink ink) {
@@ -132,8 +132,8 @@ Figure lens_map(const LogitLensView& view) {
 bool is_whole(const ReadoutView& view) {
   const std::size_t keys = view.keys.size(), tokens = view.tokens.size();
   const auto is_place = [&](int t) { return t >= 0 && static_cast<std::size_t>(t) < tokens; };
-  return keys > 0 && view.places.size() == keys && std::ranges::all_of(view.places, is_place) && view.accuracy.size() == keys * tokens &&
-         view.shuffled.size() == tokens;
+  return keys > 0 && view.places.size() == keys && std::ranges::all_of(view.places, is_place) &&
+         view.accuracy.size() == keys * tokens && view.shuffled.size() == tokens;
 }
 
 /// The last row is the control.
@@ -143,7 +143,7 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
   figure.title = "What the state holds";
   figure.subtitle = subtitle;
   figure.x.label = "token";
-  figure.x.ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1, view.places);
+  figure.x.ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1);
   figure.y.label = "value behind the key";
   HeatMap map;
   map.name = "held-out accuracy";
@@ -296,8 +296,11 @@ std::string readout_subtitle(const Observation& observation, const Selection&) {
   const ReadoutView& view = *observation.readout;
   if (view.layer < 0) return "this model keeps no memory from token to token";
   if (!is_whole(view)) return "the probe sequence has no values that stand behind keys";
+  const auto read = std::ranges::count_if(view.shuffled, [](double share) { return std::isfinite(share); });
+  const bool is_cut = view.is_complete && static_cast<std::size_t>(read) < view.tokens.size();
   return "ridge read-out of " + layer_name(observation, view.layer) + " · one of " + std::to_string(view.choices) +
-         " values, by chance " + number_text(1.0 / view.choices, 3) + age_text(observation, view.step);
+         " values, by chance " + number_text(1.0 / view.choices, 3) +
+         (is_cut ? " · the first " + std::to_string(read) + " tokens" : "") + age_text(observation, view.step);
 }
 
 std::vector<Figure> readout_figures(const Observation& observation, const Selection& selection, CurveStore&) {

@@ -14,8 +14,12 @@ namespace afterglow {
 std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named = {});
 
 std::string patch_subtitle(const Observation& observation, const Selection& selection);
-/// Three grids: stream and outputs, what is inside the mixers, memories.
+/// Three grids: stream and outputs, what is inside the mixers, memories; and the paths from part to part.
 std::vector<Figure> patch_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+inline constexpr const char* patch_path_id = "patch_path";
+/// "0 mamba2 → 1 ska: 0.97 on this path alone"; empty where there is no such path.
+std::string patch_path_text(const PatchView& view, int sender, int receiver);
+std::string patch_path_sentence(const PatchView& view);
 /// What the brightest cell of one grid says, in a sentence.
 std::string patch_sentence(const PatchView& view, PatchGroup group);
 /// Number `row` of a group's grid; its index into PatchView::rows, -1 beyond them.

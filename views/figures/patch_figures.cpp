@@ -112,11 +112,14 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
   map.value.range = Range{-1, 1};
   map.nan_is_blank = true;
   figure.series.emplace_back(std::move(map));
-  figure.series.emplace_back(exact_dots(view, rows));
+  if (Scatter dots = exact_dots(view, rows); !dots.points.empty()) figure.series.emplace_back(std::move(dots));
   figure.labels = LabelPlacement::none;
   figure.table = table_of(view, rows);
   return figure;
 }
+
+/// Three digits behind the point, and 0 for what is less.
+std::string share_text(double share) { return number_text(std::abs(share) < 5e-4 ? 0 : share, 3); }
 
 std::string percent(double share) {
   const auto number = std::lround(100 * share);
@@ -175,7 +178,74 @@ std::string memory_sentence(const PatchView& view, const std::vector<int>& rows)
   return text + others + ".";
 }
 
+bool has_paths(const PatchView& view) {
+  const std::size_t count = view.parts.size();
+  return count > 0 && view.paths.size() == count * count &&
+         std::ranges::any_of(view.paths, [](double share) { return std::isfinite(share); });
+}
+
+/// Senders down, receivers to the right; the last row and the first column have no path.
+Figure path_figure(const PatchView& view, const std::string& subtitle) {
+  Figure figure;
+  figure.id = patch_path_id;
+  figure.title = "Paths from part to part";
+  figure.subtitle = subtitle;
+  figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
+  figure.x.label = "to";
+  figure.y.label = "from";
+  HeatMap map;
+  map.name = "share along the path";
+  const std::size_t count = view.parts.size();
+  map.rows = map.cols = static_cast<int>(count) - 1;
+  std::vector<double> cells;
+  std::vector<std::string> from, to;
+  std::vector<double> shares;
+  for (std::size_t sender = 0; sender + 1 < count; ++sender) {
+    map.row_labels.push_back(view.parts[sender]);
+    map.col_labels.push_back(view.parts[sender + 1]);
+    figure.y.ticks.push_back({static_cast<double>(sender), view.parts[sender]});
+    figure.x.ticks.push_back({static_cast<double>(sender), view.parts[sender + 1]});
+    for (std::size_t receiver = 1; receiver < count; ++receiver) {
+      cells.push_back(view.paths[sender * count + receiver]);
+      if (receiver <= sender) continue;
+      from.push_back(view.parts[sender]);
+      to.push_back(view.parts[receiver]);
+      shares.push_back(cells.back());
+    }
+  }
+  map.cells = std::move(cells);
+  map.map = ColourMap::diverging;
+  map.value.label = "share along the path";
+  map.value.range = Range{-1, 1};
+  map.shows_numbers = map.nan_is_blank = true;
+  figure.series.emplace_back(std::move(map));
+  figure.table = {{"from", from}, {"to", to}, {"exact", shares}};
+  return figure;
+}
+
 }  // namespace
+
+std::string patch_path_text(const PatchView& view, int sender, int receiver) {
+  const int count = static_cast<int>(view.parts.size());
+  if (!has_paths(view) || sender < 0 || receiver <= sender || receiver >= count) return "";
+  const double share = view.paths[static_cast<std::size_t>(sender * count + receiver)];
+  const std::string path =
+      view.parts[static_cast<std::size_t>(sender)] + " → " + view.parts[static_cast<std::size_t>(receiver)];
+  return path + ": " + (std::isfinite(share) ? share_text(share) + " on this path alone" : "still to come");
+}
+
+std::string patch_path_sentence(const PatchView& view) {
+  if (!has_paths(view)) return "The paths are still to come, or this model's layers have residuals of their own.";
+  const int count = static_cast<int>(view.parts.size());
+  std::size_t best = view.paths.size();
+  for (std::size_t i = 0; i < view.paths.size(); ++i) {
+    if (std::isfinite(view.paths[i]) && (best == view.paths.size() || view.paths[i] > view.paths[best])) best = i;
+  }
+  const std::size_t sender = best / static_cast<std::size_t>(count), receiver = best % static_cast<std::size_t>(count);
+  return "The strongest path leads from " + view.parts[sender] + " to " + view.parts[receiver] + ": what " +
+         view.parts[sender] + " adds, read there alone, restores " + percent(view.paths[best]) +
+         " of the clean answer.";
+}
 
 std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named) {
   const int distance = std::max(8, static_cast<int>(tokens.size()) / 64 * 8);
@@ -203,8 +273,8 @@ std::string patch_cell_text(const PatchView& view, int row, int token) {
   const std::size_t cell = view.cell(static_cast<std::size_t>(row), token);
   const double exact = view.exact[cell], attributed = view.attributed[cell];
   std::string text = of.label + (of.group == PatchGroup::memory ? " after " : " at ") + token_name(view, token) + ": ";
-  text += std::isfinite(exact) ? number_text(exact, 3) + " exact" : "exact share still to come";
-  if (std::isfinite(attributed)) text += ", " + number_text(attributed, 3) + " by one reverse pass";
+  text += std::isfinite(exact) ? share_text(exact) + " exact" : "exact share still to come";
+  if (std::isfinite(attributed)) text += ", " + share_text(attributed) + " by one reverse pass";
   return text;
 }
 
@@ -247,6 +317,8 @@ std::vector<Figure> patch_figures(const Observation& observation, const Selectio
     if (rows_of(*observation.patch, grid.group).empty()) continue;
     figures.push_back(grid_figure(*observation.patch, grid, patch_subtitle(observation, selection)));
   }
+  if (has_paths(*observation.patch))
+    figures.push_back(path_figure(*observation.patch, patch_subtitle(observation, selection)));
   return figures;
 }
 

@@ -28,18 +28,32 @@ void draw_pair_answer(const Frame& frame, const Rect& row, const std::string& ke
            answer + " " + number_text(probability, 3), {small_size, FontFace::mono, ink, Anchor::start});
 }
 
-/// Where chips end: those of noise are narrow, so that the others can be read.
+/// Where chips end: those of noise are narrow, so that the others can be read; where those are too many all are but the
+/// changed ones with the token before, and the asked one.
 std::vector<double> chip_ends(const Frame& frame, const PairView& pair, double room) {
-  std::vector<double> ends;
   const auto is_quiet = [&](std::size_t t) {
     return token_ink(pair.clean[t].role).role == Role::faint && token_ink(pair.corrupted[t].role).role == Role::faint;
   };
-  double loud = 0;
-  for (std::size_t t = 0; t < pair.clean.size(); ++t) loud += is_quiet(t) ? 0 : 1;
-  const double quiet = static_cast<double>(pair.clean.size()) - loud, wide = std::min(frame.px(26), room / (loud + 1));
-  const double narrow = quiet > 0 ? std::min(frame.px(26), (room - loud * wide) / quiet) : 0;
+  const auto is_changed = [&](std::size_t t) {
+    return std::ranges::find(pair.changed, static_cast<int>(t)) != pair.changed.end();
+  };
+  const auto is_named = [&](std::size_t t) {
+    return is_changed(t) || is_changed(t + 1) || static_cast<int>(t) == pair.asked;
+  };
+  const std::size_t count = pair.clean.size();
+  double loud = 0, named = 0;
+  for (std::size_t t = 0; t < count; ++t) {
+    loud += is_quiet(t) ? 0 : 1;
+    named += is_named(t) ? 1 : 0;
+  }
+  const bool is_crowded = loud * frame.px(20) > room;
+  const double wide_ones = is_crowded ? named : loud, narrow_ones = static_cast<double>(count) - wide_ones;
+  const double wide = std::min(frame.px(26), room / (wide_ones + 1));
+  const double narrow = narrow_ones > 0 ? std::min(frame.px(26), (room - wide_ones * wide) / narrow_ones) : 0;
+  std::vector<double> ends;
   double end = 0;
-  for (std::size_t t = 0; t < pair.clean.size(); ++t) ends.push_back(end += is_quiet(t) ? narrow : wide);
+  for (std::size_t t = 0; t < count; ++t)
+    ends.push_back(end += (is_crowded ? is_named(t) : !is_quiet(t)) ? wide : narrow);
   return ends;
 }
 
@@ -108,11 +122,21 @@ std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figur
   for (std::size_t i = figures.size(); i-- > 0;) shown.push_back(i);
   std::ranges::stable_sort(shown, std::less<>(), [&](std::size_t i) {
     const PatchGroup group = group_of(figures[i]);
+    if (figures[i].id == patch_path_id) return 3;
     return group == PatchGroup::memory ? 0 : group == PatchGroup::stream ? 1 : 2;
   });
   shown.resize(std::min(shown.size(), room));
   std::ranges::sort(shown);
   return shown;
+}
+
+/// Of a memory where one is shown: it says most.
+std::string grid_sentence(const PatchView& view, const std::vector<Figure>& figures,
+                          const std::vector<std::size_t>& shown) {
+  const auto is_memory = [&](std::size_t i) { return group_of(figures[i]) == PatchGroup::memory; };
+  const auto best = std::ranges::find_if(shown, is_memory);
+  const Figure& figure = figures[best == shown.end() ? shown.front() : *best];
+  return figure.id == patch_path_id ? patch_path_sentence(view) : patch_sentence(view, group_of(figure));
 }
 
 /// A cell of a grid chooses its part and token; one of a memory is put into the corrupted run.
@@ -144,6 +168,11 @@ std::string draw_grids(Frame& frame, const std::vector<Figure>& figures, const R
     const PlotResponse response = plot_widget(frame, figure, cell, options);
     handle_response(frame, response);
     if (!response.hovered || !response.place) continue;
+    if (figure.id == patch_path_id) {
+      said = patch_path_text(view, static_cast<int>(std::lround(response.place->y)),
+                             static_cast<int>(std::lround(response.place->x)) + 1);
+      continue;
+    }
     const int row = patch_row(view, group_of(figure), static_cast<int>(std::lround(response.place->y)));
     const auto token = static_cast<int>(std::lround(response.place->x));
     if (row < 0 || token < 0 || token >= view.tokens) continue;
@@ -170,12 +199,8 @@ void draw_patch(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
   if (has_sentence) y += 2 * frame.px(sentence_line) + frame.px(4);
   const std::string said = draw_grids(frame, figures, {area.x, y, area.width, area.bottom() - y});
   if (!has_sentence) return;
-  const std::vector<std::size_t> shown = shown_grids(frame, figures, area);
-  const auto best =
-      std::ranges::find_if(shown, [&](std::size_t i) { return group_of(figures[i]) == PatchGroup::memory; });
-  const PatchGroup group = group_of(figures[best == shown.end() ? shown.front() : *best]);
-  draw_patch_sentence(frame, said.empty() ? patch_sentence(view, group) : said,
-                      {inside.x, sentence, inside.width, inside.height});
+  const std::string own = grid_sentence(view, figures, shown_grids(frame, figures, area));
+  draw_patch_sentence(frame, said.empty() ? own : said, {inside.x, sentence, inside.width, inside.height});
 }
 
 /// A chip for each grid; the lit one is drawn alone, and lets the panel choose when it is clicked again.

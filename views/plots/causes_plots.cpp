@@ -86,6 +86,16 @@ constexpr std::array causes_cards{
                 patch_numbers,
                 {"share restored", "place"}},
     FormulaCard{
+        "patch_path",
+        "Paths from part to part",
+        "x_B + (y_A clean − y_A corrupted) read by B alone",
+        "Part B reads the stream with what part A adds in the clean run, and only B's own answer goes on; all else "
+        "stays corrupted. To the head: what A says to the answer directly. Paths over several parts are in no cell, "
+        "so the shares need not add up to 1.",
+        "path patching; Wang et al. 2022, Goldowsky-Dill et al. 2023",
+        patch_numbers,
+        {"share along the path", "from", "to"}},
+    FormulaCard{
         "patch_memory", "Memory after a token", "S_t ← S_t of the clean run",
         "The whole memory of a layer, or one tensor of its state, changes places after token t; all that "
         "follows is the corrupted run's own. In the recurrent form: an SKA layer that sees the whole sequence at "

@@ -2,6 +2,7 @@
 #include "core/engine/causes/patch_measurement.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -16,7 +17,7 @@ namespace afterglow {
 namespace {
 
 constexpr double not_yet = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t least_cells = 14, most_cells = 256;
+constexpr std::int64_t most_cells = 256;
 
 /// What a row is called behind its part.
 std::string word_of(const std::string& place) {
@@ -32,7 +33,8 @@ PatchMeasurement::PatchMeasurement(const nlohmann::json& model, Trainer& trainer
     : copy_(model, trainer),
       tape_(trainer.looking_tape()),
       places_(copy_.model(), tape_, trainer.dtype()),
-      states_(copy_.model(), tape_, trainer.dtype()) {}
+      states_(copy_.model(), tape_, trainer.dtype()),
+      paths_(copy_.model(), tape_, trainer.dtype(), places_) {}
 
 bool PatchMeasurement::is_mixer(std::size_t branch) const {
   const auto& branches = copy_.model().branches();
@@ -101,7 +103,9 @@ void PatchMeasurement::begin(const ProbeSetup& setup) {
   now_.exact.assign(cells, not_yet);
   attribute();
   plan();
-  is_turn_of_memories_ = working_ = true;
+  plan_paths();
+  turn_ = 0;
+  working_ = true;
   publish();
 }
 
@@ -149,22 +153,27 @@ void PatchMeasurement::set_exact(std::size_t row, int token, double share) {
   ++now_.exact_cells;
 }
 
+/// As many as a pass bears, and of a large model fewer, so that a command is soon heard.
 std::size_t PatchMeasurement::cells_in_a_piece() const {
-  const auto room =
-      static_cast<std::size_t>(2 * tokens_in_a_pass(copy_.trainer().backend()) / std::max(1, now_.tokens));
-  return std::clamp(room, least_cells, most_cells);
+  constexpr std::int64_t operations_of_a_token = 10'000'000;
+  const Trainer& trainer = copy_.trainer();
+  const std::int64_t tokens = std::max(1, now_.tokens), in_a_pass = tokens_in_a_pass(trainer.backend());
+  const std::int64_t bearable = 2 * in_a_pass / tokens,
+                     soon = in_a_pass * operations_of_a_token / (2 * trainer.parameters().count() * tokens + 1);
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(std::min(bearable, soon), 1, most_cells));
 }
 
 bool PatchMeasurement::advance() {
   if (!working_) return false;
-  const bool has_both = !cells_.empty() && !memory_cells_.empty();
-  if (has_both ? is_turn_of_memories_ : !memory_cells_.empty()) {
-    patch_memories();
-  } else if (!cells_.empty()) {
-    patch_places();
+  const std::array<bool, 3> is_left{!memory_cells_.empty(), !cells_.empty(), !path_pieces_.empty()};
+  for (std::size_t i = 0; i < is_left.size(); ++i, ++turn_) {
+    if (!is_left[static_cast<std::size_t>(turn_) % is_left.size()]) continue;
+    constexpr std::array sorts{&PatchMeasurement::patch_memories, &PatchMeasurement::patch_places,
+                               &PatchMeasurement::follow_paths};
+    (this->*sorts[static_cast<std::size_t>(turn_++) % sorts.size()])();
+    break;
   }
-  is_turn_of_memories_ = !is_turn_of_memories_;
-  working_ = !cells_.empty() || !memory_cells_.empty();
+  working_ = !cells_.empty() || !memory_cells_.empty() || !path_pieces_.empty();
   now_.is_complete = !working_;
   publish();
   return working_;
@@ -226,6 +235,34 @@ void PatchMeasurement::patch_memories() {
   };
   for (std::size_t i = 0; i < chosen.size(); ++i) set_exact(chosen[i].row, chosen[i].state.token, share(i));
   now_.control = std::max(now_.control, std::abs(share(chosen.size())));
+}
+
+/// From the embedding and every layer to every later layer and the head.
+void PatchMeasurement::plan_paths() {
+  path_pieces_.clear();
+  const std::size_t count = copy_.model().branches().size() + 2, most = cells_in_a_piece();
+  for (const ModelPart& part : copy_.trainer().parts()) now_.parts.push_back(part.label);
+  now_.paths.assign(count * count, not_yet);
+  for (std::size_t receiver = 1; paths_.has_paths() && now_.parts.size() == count && receiver < count; ++receiver) {
+    PathPiece piece{receiver};
+    for (std::size_t sender = 0; sender < receiver; ++sender) {
+      piece.senders.push_back(sender);
+      if (piece.senders.size() < most && sender + 1 < receiver) continue;
+      path_pieces_.push_back(piece);
+      piece.senders.clear();
+    }
+  }
+}
+
+void PatchMeasurement::follow_paths() {
+  const PathPiece piece = path_pieces_.front();
+  path_pieces_.pop_front();
+  const auto with = paths_.run(pair_, piece.senders, piece.receiver, 1.0),
+             without = paths_.run(pair_, piece.senders, piece.receiver, 0.0);
+  for (std::size_t i = 0; i < piece.senders.size(); ++i) {
+    now_.paths[piece.senders[i] * now_.parts.size() + piece.receiver] =
+        restored_share(now_.pair.clean_measure, measured(pair_, without[i]), measured(pair_, with[i])) + 0.0;
+  }
 }
 
 void PatchMeasurement::publish() { view_ = std::make_shared<const PatchView>(now_); }

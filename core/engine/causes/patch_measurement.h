@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/engine/causes/path_passes.h"
 #include "core/engine/causes/place_passes.h"
 #include "core/engine/causes/state_passes.h"
 #include "core/engine/influence/model_copy.h"
@@ -32,6 +33,11 @@ class PatchMeasurement {
     StateCell state;
     std::size_t row = 0;  ///< of the view
   };
+  /// Senders of one receiver, as PathPasses counts them.
+  struct PathPiece {
+    std::size_t receiver = 0;
+    std::vector<std::size_t> senders{};
+  };
   void add_place_rows();
   void add_memory_rows();
   void add_row(std::size_t branch, const std::string& place, PatchGroup group, std::string hook);
@@ -41,6 +47,8 @@ class PatchMeasurement {
   void plan();
   void patch_places();
   void patch_memories();
+  void follow_paths();
+  void plan_paths();
   void set_exact(std::size_t row, int token, double share);
   std::size_t cells_in_a_piece() const;
   const std::vector<double>& unpatched(std::size_t branch, std::size_t rows);
@@ -51,6 +59,7 @@ class PatchMeasurement {
   Tape& tape_;
   PlacePasses places_;
   StatePasses states_;
+  PathPasses paths_;
   SequencePair pair_;
   PatchView now_;
   std::vector<std::size_t> row_of_place_;
@@ -60,7 +69,9 @@ class PatchMeasurement {
   /// first.
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> unpatched_;
   std::map<std::size_t, std::vector<double>> unpatched_memories_;
-  bool is_turn_of_memories_ = true, working_ = false;
+  std::deque<PathPiece> path_pieces_;
+  int turn_ = 0;  // of the three sorts of pieces
+  bool working_ = false;
   std::shared_ptr<const PatchView> view_;
 };
 

@@ -19,6 +19,7 @@ namespace {
 constexpr int read_sequences = 256, fitted_sequences = 192;
 constexpr std::size_t most_choices = 8, most_free_places = 4;
 constexpr const char* free_place = "token ";
+constexpr int most_read_tokens = 256;  ///< of a longer sequence the first
 constexpr double read_ridge = 1e-3;
 constexpr std::int64_t most_bytes = std::int64_t{256} << 20;  ///< of the states that are read at once
 
@@ -161,7 +162,7 @@ bool ReadoutMeasurement::advance() {
   }
   now_.shuffled[t] = shuffled;
   ++next_;
-  working_ = next_ < static_cast<int>(now_.tokens.size());
+  working_ = next_ < std::min(static_cast<int>(now_.tokens.size()), most_read_tokens);
   now_.is_complete = !working_;
   if (!working_) state_.reset();
   publish();

@@ -49,7 +49,10 @@ struct PatchView {
   std::vector<PatchRow> rows;
   /// [rows * tokens]: to first order, by one reverse pass; NaN for memories, which have no such number.
   std::vector<double> attributed;
-  std::vector<double> exact;  ///< [rows * tokens]: by running the model on; NaN where that is still to come
+  std::vector<double> exact;       ///< [rows * tokens]: by running the model on; NaN where that is still to come
+  std::vector<std::string> parts;  ///< embedding, layers, head: those that paths lead from and to
+  /// [parts * parts], sender first: share that goes from one to the other alone; NaN where there is no such path.
+  std::vector<double> paths;
   int exact_cells = 0;
   double control = 0;  ///< the largest share that putting the corrupted run's own value in restores: 0
   bool is_complete = false;

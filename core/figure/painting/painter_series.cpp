@@ -69,7 +69,8 @@ class HeatPainter {
     for (int row = first_row; row < last_row; ++row) {
       for (int col = first_col; col < last_col; ++col) {
         const double value = map_.cells[static_cast<std::size_t>(row) * map_.cols + col];
-        texts.push_back(number_text(std::round(value / unit) * unit, 2));
+        const bool is_blank = map_.nan_is_blank && std::isnan(value);
+        texts.push_back(is_blank ? "" : number_text(std::round(value / unit) * unit, 2));
         widest = std::max(widest, p_.width(texts.back(), p_.m.small));
       }
     }

@@ -10,7 +10,9 @@
 #include "core/engine/causes/pair_view.h"
 #include "core/engine/causes/patch_measurement.h"
 #include "core/engine/causes/transplant.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/engine/training/training_run.h"
+#include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -139,6 +141,8 @@ TEST_F(Causes, TheGridIsCompleteAndItsControlIsZero) {
   const int changed = whole->pair.changed.front();
   EXPECT_EQ(whole->exact[whole->cell(0, 0)], 0.0);
   EXPECT_NEAR(whole->exact[whole->cell(0, changed)], 1.0, 1e-4);
+  const std::size_t parts = whole->parts.size();
+  for (std::size_t i = 0; i < parts * parts; ++i) EXPECT_EQ(std::isfinite(whole->paths[i]), i / parts < i % parts) << i;
   EXPECT_EQ(whole->rows[0].hook, "blocks.0.hook_resid_pre");
   const auto has_hook = [&](const char* hook) {
     return std::ranges::any_of(whole->rows, [&](const PatchRow& row) { return row.hook == hook; });
@@ -146,6 +150,32 @@ TEST_F(Causes, TheGridIsCompleteAndItsControlIsZero) {
   for (const char* hook : {"blocks.1.attn.hook_k", "blocks.1.hook_attn_out", "blocks.1.hook_resid_mid",
                            "blocks.1.hook_mlp_out", "blocks.3.hook_resid_post", "blocks.1.attn.hook_state_C"})
     EXPECT_TRUE(has_hook(hook)) << hook;
+}
+
+/// From the last layer there is one path, and from the embedding to the head nothing but the sum.
+TEST_F(Causes, APathFromTheLastLayerIsThatLayersOutput) {
+  SequencePair two = pair();
+  PlacePasses all = passes();
+  all.read(two);
+  Model& model = trainer().model();
+  const PathPasses paths(model, trainer().looking_tape(), trainer().dtype(), all);
+  ASSERT_TRUE(paths.has_paths());
+  const std::size_t last = model.branches().size(), head = last + 1;
+  const auto to_head = paths.run(two, std::vector<std::size_t>{0, last}, head, 1.0);
+  const std::size_t place = static_cast<std::size_t>(
+      std::ranges::find(all.places(), model.branches().back().scope + ".output", &PlaceValues::name) -
+      all.places().begin());
+  std::vector<PlaceCell> cells;
+  for (int t = 0; t < static_cast<int>(two.clean.tokens.size()); ++t) cells.push_back({place, t});
+  EXPECT_THAT(to_head[1], testing::Pointwise(testing::DoubleNear(1e-4), all.patched_together(two, last - 1, cells)));
+  EXPECT_THAT(to_head[0], testing::Pointwise(testing::DoubleNear(1e-4), all.corrupted_logits()))
+      << "the asked token is the same in both sequences, and its embedding says nothing of the other ones";
+  // Nothing sent is nothing changed, to the bit, whoever reads it.
+  for (std::size_t receiver = 1; receiver <= head; ++receiver) {
+    const auto none = paths.run(two, std::vector<std::size_t>{0}, receiver, 0.0);
+    EXPECT_THAT(none[0], testing::Pointwise(testing::DoubleNear(1e-4), all.corrupted_logits())) << receiver;
+    EXPECT_EQ(none, paths.run(two, std::vector<std::size_t>{0}, receiver, 0.0));
+  }
 }
 
 TEST_F(Causes, AMemoryPutWhereItIsChangesNoBit) {
@@ -215,11 +245,51 @@ TEST_F(Causes, LookingDoesNotChangeTheTraining) {
   patch.begin({});
   patch.advance();
   measure_transplant(trainer(), {});
+  measure_logit_lens(trainer(), {});
   EXPECT_EQ(trainer().checksum(), before);
   TrainingRun undisturbed(parse_recipe(recipe_json(), "causes"), *backend_);
   for (int i = 0; i < 13; ++i) undisturbed.train_step();
   run_.train_step();
   EXPECT_EQ(trainer().checksum(), undisturbed.trainer().checksum());
+}
+
+/// Window, script and recipe say it by the same commands, and take it back.
+TEST(CausesCommands, PairAndTransplantAreUndoneAndCarriedByTheRecipe) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun run({small_recipe(), std::nullopt}, *backend);
+  const auto pair = [](const Observation& o) { return o.transplant->pair.corrupted_label; };
+  const AnalysisSet asked = set_of(Analysis::transplant);
+  const std::string first = pair(run.observe(asked));
+  run.change_probe({"pair", R"({"next": true})"});
+  const Observation second = run.observe(asked);
+  EXPECT_NE(pair(second), first);
+  run.change_probe({"transplant", R"({"layer": 3, "part": "G", "token": 7})"});
+  const Observation changed = run.observe(asked);
+  EXPECT_EQ(changed.transplant->choice.part, "G");
+  EXPECT_EQ(changed.transplant->token, 7);
+  AnalysedRun again({parse_recipe(nlohmann::json::parse(changed.recipe), "again"), std::nullopt}, *backend);
+  EXPECT_EQ(again.observe(asked).transplant->transplanted, changed.transplant->transplanted);
+  ASSERT_TRUE(run.undo());
+  EXPECT_EQ(run.observe(asked).transplant->choice.part, "all");
+  ASSERT_TRUE(run.undo());
+  EXPECT_EQ(pair(run.observe(asked)), first);
+  ASSERT_TRUE(run.redo());
+  EXPECT_EQ(pair(run.observe(asked)), pair(second));
+}
+
+TEST(CausesCommands, ATokenOfTheCorruptedSequenceIsChosenByItsLabel) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun run({small_recipe(), std::nullopt}, *backend);
+  const Observation before = run.observe(set_of(Analysis::transplant));
+  const int at = before.transplant->pair.changed.front();
+  const TokenView& clean = before.transplant->pair.clean[static_cast<std::size_t>(at)];
+  run.change_probe({"pair", R"({"at": )" + std::to_string(at) + R"(, "label": ")" + clean.label + R"("})"});
+  const Observation same = run.observe(set_of(Analysis::transplant));
+  EXPECT_TRUE(same.transplant->pair.changed.empty());
+  EXPECT_TRUE(std::isnan(same.transplant->share)) << "equal sequences have nothing to restore";
+  EXPECT_THROW(run.change_probe({"pair", R"({"at": 1000, "token": 1})"}), Error);
+  EXPECT_THROW(run.change_probe({"pair", R"({"tokens": [1]})"}), Error);
+  EXPECT_THROW(run.change_probe({"pair", R"({"mesure": "loss"})"}), Error);
 }
 
 }  // namespace

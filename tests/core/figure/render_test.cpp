@@ -59,6 +59,25 @@ TEST(RenderFigure, NumbersStandInAllCellsOrInNone) {
   EXPECT_EQ(shown(90), std::pair(false, false)) << "the widest has no room";
 }
 
+TEST(RenderFigure, ABlankCellHasNoNumber) {
+  HeatMap map;
+  map.rows = 1;
+  map.cols = 2;
+  map.cells = std::vector<double>{0.5, std::numeric_limits<double>::quiet_NaN()};
+  map.shows_numbers = true;
+  const auto says_so = [&](bool is_blank) {
+    map.nan_is_blank = is_blank;
+    Figure figure;
+    figure.series.emplace_back(map);
+    RecordingCanvas canvas;
+    render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, 400, 300}, canvas);
+    EXPECT_TRUE(canvas.shows("0.5"));
+    return canvas.shows("NaN");
+  };
+  EXPECT_TRUE(says_so(false));
+  EXPECT_FALSE(says_so(true));
+}
+
 TEST(RenderFigure, TickLabelsDoNotTouch) {
   for (const Figure& figure : example_figures()) {
     RecordingCanvas canvas;

@@ -18,7 +18,7 @@ TEST(PatchFigures, ShowWhatIsExactElseWhatIsAttributed) {
   const Observation o = samples::mid_training();
   CurveStore curves;
   const std::vector<Figure> figures = patch_figures(o, {}, curves);
-  ASSERT_EQ(figures.size(), 3U);
+  ASSERT_EQ(figures.size(), 4U);
   const PatchView& view = *o.patch;
   const int row = patch_row(view, PatchGroup::stream, 0);
   const HeatMap& map = std::get<HeatMap>(figures[0].series[0]);
@@ -45,6 +45,19 @@ TEST(PatchFigures, TheSentenceNamesTheMemoryAndTheFirstTokenThatDoes) {
   view->pair.corrupted_measure = view->pair.clean_measure;
   EXPECT_THAT(patch_sentence(*view, PatchGroup::memory), testing::HasSubstr("another pair"));
   EXPECT_THAT(patch_cell_text(*view, row, 5), testing::HasSubstr("exact"));
+}
+
+TEST(PatchFigures, PathsLeadForwardsOnly) {
+  const Observation o = samples::mid_training();
+  CurveStore curves;
+  const std::vector<Figure> figures = patch_figures(o, {}, curves);
+  const Figure* paths = named(figures, patch_path_id);
+  ASSERT_NE(paths, nullptr);
+  const std::size_t count = o.patch->parts.size();
+  EXPECT_EQ(std::get<std::vector<double>>(paths->table[2].cells).size(), count * (count - 1) / 2);
+  EXPECT_EQ(patch_path_text(*o.patch, 2, 2), "");
+  EXPECT_THAT(patch_path_text(*o.patch, 1, 3), testing::HasSubstr("alone"));
+  EXPECT_THAT(patch_path_sentence(*o.patch), testing::HasSubstr("strongest path leads from"));
 }
 
 TEST(AblationFigures, TheTableHasEveryPartAndThePictureTheMostNeeded) {
