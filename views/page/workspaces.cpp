@@ -34,7 +34,7 @@ std::vector<Workspace> layouts() {
       {"solvers",
        "Solvers",
        {{1.25, {{"solver_race", 2.1, "state_spectrum"}, {"conditioning", 1, "state_growth"}}},
-        {1, {{"gradient_check", 1.2}, {"kalman", 1.6}, {"gate"}}}},
+        {1, {{"gradient_check", 1.2}, {"kalman_filter", 1.6}, {"gate"}}}},
        LayerTrait::ridge_systems,
        false},
       {"influence",
@@ -44,7 +44,8 @@ std::vector<Workspace> layouts() {
        LayerTrait::feedback},
       {"memory",
        "Training path",
-       {{1, {{"trajectory", 1.3}, {"kl_spectrum"}}}, {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
+       {{1, {{"trajectory", 1.3}, {"kl_spectrum"}, {"memory_inspector", 1.5}}},
+        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
        LayerTrait::training_memory | LayerTrait::series},
       {"phase_map", "Phase map", {{1, {{"phase_map"}}}}},
   };

@@ -124,7 +124,7 @@ std::span<const PanelDrawing> solver_drawings() {
   static constexpr std::array drawings{PanelDrawing{"conditioning", draw_conditioning, draw_arithmetic_controls},
                                        PanelDrawing{"solver_race", draw_solver_race, draw_solver_race_controls},
                                        PanelDrawing{"gradient_check", draw_figure_grid, draw_arithmetic_controls},
-                                       PanelDrawing{"kalman", draw_figure_grid, draw_arithmetic_controls}};
+                                       PanelDrawing{"kalman_filter", draw_figure_grid, draw_arithmetic_controls}};
   return drawings;
 }
 

@@ -53,7 +53,7 @@ constexpr std::array solver_rows{
              .prepare = gradient_check_figures,
              .needs = LayerTrait::ridge_systems,
              .smallest = {250, 150}},
-    PlotKind{.id = "kalman",
+    PlotKind{.id = "kalman_filter",
              .title = "Kalman filter",
              .about = "The layer's pairs as the exact Kalman filter, delta rules and Gated KalmaNet write them.",
              .analyses = set_of(Analysis::solvers),
@@ -117,7 +117,7 @@ constexpr std::array solver_cards{
         "Gated KalmaNet, section 4.2.2 and appendix C",
         nullptr,
         {"iterate i", "iterations", "relative difference", "relative error"}},
-    FormulaCard{"kalman",
+    FormulaCard{"kalman_filter",
                 "Kalman filter",
                 "S_t = A_t S_{t−1} + G_t (v_t − k_tᵀ A_t S_{t−1})ᵀ",
                 "One head's keys and values, written by six filters. Exact: Kalman (a state that stands still, "
