@@ -101,7 +101,8 @@ void card_target(Frame& frame, std::string_view id, const Rect& area) {
   }
   if (state.pinned.empty()) state.beside = area;
   const FormulaCard* card = find_card(id);
-  if (!card) return;
+  // In a hall the pointer lies somewhere while its teacher speaks: there a card opens by F1 alone.
+  if (!card || frame.state.presenting) return;
   if (frame.time - state.since < rest_before_card) {
     ask_frame(frame.state, state.since + rest_before_card + 0.01);
   } else if (state.pinned.empty()) {

@@ -42,6 +42,7 @@ struct EvalOptions {
 struct PlotOptions {
   std::string kind, svg, pdf, png, csv, size = "column";
   std::string influence;            ///< value of `influence`: length, source, cotangents, race
+  std::string blame;                ///< value of `blame`: steps whose batches are left out
   std::string problem, arithmetic;  ///< of the solver laboratory: value of `solver_problem`; bf16, tf32, fp32, fp64
   StartOptions start;
   std::vector<std::string> snapshots;  ///< the first is the moment; of a forecast the others are laid over it

@@ -155,6 +155,19 @@ nlohmann::json numbers_json(const Figure& figure) {
   return numbers;
 }
 
+/// Column by column; numbers that are none are null.
+nlohmann::json table_json(const Figure& figure) {
+  nlohmann::json table = nlohmann::json::object();
+  for (const TableColumn& column : figure.table) {
+    nlohmann::json& cells = table[column.name] = nlohmann::json::array();
+    if (const auto* texts = std::get_if<std::vector<std::string>>(&column.cells)) cells = *texts;
+    if (const auto* numbers = std::get_if<std::vector<double>>(&column.cells)) {
+      for (const double number : *numbers) cells.push_back(json_number(number));
+    }
+  }
+  return table;
+}
+
 Selection selection_of(const PlotOptions& options, int layer) {
   Selection selection;
   selection.layer = layer;
@@ -207,14 +220,16 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
   const std::vector<Figure> figures = prepared_figures(kind, observation, selection_of(options, layer), curves);
   const Figure& figure = chosen_figure(kind, figures, observation, options, layer);
   const nlohmann::json written = write_to_paths(figure, options, common, "", output);
-  return {{"plot", options.kind},
-          {"figure", figure.id},
-          {"step", observation.step},
-          {"checksum", observation.checksum},
-          {"curves", say_curves(figure, output)},
-          {"summary", summary_of(figure)},
-          {"numbers", numbers_json(figure)},
-          {"files", written}};
+  nlohmann::json result = {{"plot", options.kind},
+                           {"figure", figure.id},
+                           {"step", observation.step},
+                           {"checksum", observation.checksum},
+                           {"curves", say_curves(figure, output)},
+                           {"summary", summary_of(figure)},
+                           {"numbers", numbers_json(figure)},
+                           {"files", written}};
+  if (!figure.table.empty()) result["table"] = table_json(figure);
+  return result;
 }
 
 const PlotKind& kind_of_name(const std::string& name) {
@@ -246,8 +261,10 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
   if (layer >= 0) analysed.choose_trace(layer);
   if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
   if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
+  if (!options.blame.empty() || options.kind == "blame")
+    analysed.choose_blame(parse_json(options.blame.empty() ? "{}" : options.blame, "--blame"));
   analysed.choose_theory(layer, std::max(0, options.head));
-  return analysed.observe(analyses_for(options.kind));
+  return analysed.observe(analyses_for(options.kind), [] { Interruption::check("in the midst of the plot"); });
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ using nlohmann::json;
 /// What the pupil changed: settings on the way, and what the probe was asked with.
 std::size_t changes_in(const Recipe& recipe) {
   const auto settings =
-      std::ranges::count_if(recipe.commands, [](const TimedCommand& timed) { return timed.command.name == "set"; });
+      std::ranges::count_if(recipe.commands, [](const TimedCommand& timed) { return changes_training(timed.command); });
   const json interventions =
       recipe.probe.is_object() ? recipe.probe.value("interventions", json::array()) : json::array();
   return static_cast<std::size_t>(settings) + interventions.size();

@@ -223,6 +223,10 @@ void Tape::capture(std::string_view name, const Tensor& value) {
   captures_.push_back({scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value});
 }
 
+void Tape::visit(std::string_view name, const Var& value) {
+  visitor_(scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value);
+}
+
 void Tape::finish(const char* operation, const Var& output) {
   if (!checking_ || found_) return;
   const std::int64_t index = backend_->first_non_finite(output.value);

@@ -122,6 +122,17 @@ class Tape {
   void set_capturing(bool capturing) { capturing_ = capturing; }
   bool capturing() const { return capturing_; }
   void capture(std::string_view name, const Tensor& value);
+  /// A named place that every forward pass goes through, with the value that is there. Nothing happens without a
+  /// visitor.
+  void place(std::string_view name, const Var& value) {
+    if (visitor_) visit(name, value);
+  }
+  /// Is told every place with its scope, "layers.1.ska.keys": it may note the value to ask for its gradient after
+  /// `backward`, or, where nothing is recorded, overwrite it before it is used. Holds until it is changed; an empty one
+  /// ends it.
+  using Visitor = std::function<void(const std::string& name, const Var& value)>;
+  void set_visitor(Visitor visitor) { visitor_ = std::move(visitor); }
+  bool is_visited() const { return static_cast<bool>(visitor_); }
   const std::vector<Capture>& captures() const { return captures_; }
   /// With checking on, every recorded result is searched for NaN and infinity; slow, for finding the culprit.
   void set_checking(bool checking) { checking_ = checking; }
@@ -147,6 +158,7 @@ class Tape {
     void (*backward)(const void* closure, Tape& tape);
     const void* closure;
   };
+  void visit(std::string_view name, const Var& value);
   int new_slot(const Tensor& value, bool wanted);
   void make_buffer(int id);
   void close_split(int id);
@@ -166,6 +178,7 @@ class Tape {
   std::size_t closure_block_ = 0, closure_offset_ = 0;
   std::string scope_;
   std::vector<Capture> captures_;
+  Visitor visitor_;
   NonFinite non_finite_;
 };
 

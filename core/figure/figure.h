@@ -186,6 +186,12 @@ enum class LabelPlacement {
   none
 };
 
+/// A column of texts or of numbers.
+struct TableColumn {
+  std::string name{};
+  std::variant<std::vector<double>, std::vector<std::string>> cells{};
+};
+
 /// One plot. A pure value: drawing it twice gives the same picture.
 struct Figure {
   std::string id{};  ///< stem of file names: "loss"
@@ -200,6 +206,9 @@ struct Figure {
   std::vector<ReferenceCircle> reference_circles{};
   std::vector<TextLabel> text_labels{};
   std::vector<EventMark> events{};
+  /// Columns of one length, where a reader of files needs more than the series hold: CSV and JSON give them in the
+  /// place of the series.
+  std::vector<TableColumn> table{};
   bool equal_aspect = false;  ///< one unit of x is as long as one unit of y
   LabelPlacement labels = LabelPlacement::automatic;
   std::string recipe{};      ///< JSON that rebuilds the state that made the figure; carried into every file

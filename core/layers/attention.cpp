@@ -54,6 +54,7 @@ std::array<Var, 2> Attention::turned(Tape& tape, const Var& queries, const Var& 
 
 Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const {
   const Var heads = causal_attention(tape, q, k, v, scale());
+  tape.place("readout", heads);
   tape.capture("readout", heads.value);
   const Var joined = tape.reshape(heads, {q.shape()[0], q.shape()[1], config_.width});
   return linear(tape, joined, tape.parameter(o_proj_));
@@ -62,6 +63,9 @@ Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const 
 Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
   const auto [queries, keys, v] = project(tape, x);
   const auto [q, k] = turned(tape, queries, keys, 0);
+  tape.place("queries", q);
+  tape.place("keys", k);
+  tape.place("values", v);
   if (tape.capturing()) tape.capture("attn", attention_weights(tape, q.value, k.value, scale()));
   tape.capture("values", v.value);
   return read(tape, q, k, v);

@@ -254,13 +254,18 @@ DeltaVars DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* stat
   in.v = repeat_heads(tape, v, c.heads / c.value_heads);
   if (config_.has_beta()) {
     in.beta = beta(tape, x);
+    tape.place("beta", in.beta);
     tape.capture("beta", in.beta.value);
   }
   if (config_.fades()) {
     in.g = log_gate(tape, x);
     if (config_.fade != 1.0) in.g = scale(tape, in.g, config_.fade);
+    tape.place("decay", in.g);
     tape.capture("log_decay", in.g.value);
   }
+  tape.place("queries", in.q);
+  tape.place("keys", in.k);
+  tape.place("values", in.v);
   return in;
 }
 
@@ -273,10 +278,15 @@ Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& h
   tape.capture("queries", in.q.value);
   tape.capture("keys", in.k.value);
   tape.capture("values", in.v.value);
+  tape.place("readout", heads);
   tape.capture("readout", heads.value);
   Var y = rms_norm(tape, heads, tape.parameter(o_norm_), config_.norm_eps);
   y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.value_columns()});
-  if (config_.output_gate) y = silu_multiply(tape, linear(tape, x, tape.parameter(*gates_.g_proj)), y);
+  if (config_.output_gate) {
+    const Var gate = linear(tape, x, tape.parameter(*gates_.g_proj));
+    tape.place("gate", gate);
+    y = silu_multiply(tape, gate, y);
+  }
   return linear(tape, y, tape.parameter(o_proj_));
 }
 

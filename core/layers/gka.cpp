@@ -108,6 +108,10 @@ ChebyshevVars Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state
     in.alpha = unary(tape, Unary::sigmoid,
                      linear(tape, x, tape.parameter(*optional_.alpha_weight), tape.parameter(*optional_.alpha_bias)));
   }
+  tape.place("queries", in.q);
+  tape.place("keys", in.k);
+  tape.place("values", in.v);
+  if (in.g.defined()) tape.place("decay", in.g);
   return in;
 }
 
@@ -127,11 +131,16 @@ Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars&
   tape.capture("lambda", saved.lambda);
   tape.capture("fro", saved.fro);
   tape.capture("xhat", saved.x);
+  tape.place("readout", heads);
   tape.capture("readout", heads.value);
   Var y = rms_norm(tape, heads, tape.parameter(o_norm_), config_.norm_eps);
   const Shape flat{x.shape()[0], x.shape()[1], config_.inner()};
   y = tape.reshape(y, flat);
-  if (config_.output_gate) y = silu_multiply(tape, linear(tape, x, tape.parameter(*optional_.g_proj)), y);
+  if (config_.output_gate) {
+    const Var gate = linear(tape, x, tape.parameter(*optional_.g_proj));
+    tape.place("gate", gate);
+    y = silu_multiply(tape, gate, y);
+  }
   return linear(tape, y, tape.parameter(o_proj_));
 }
 

@@ -25,7 +25,11 @@ Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool res
   scan.C =
       scale(tape, linear(tape, x, tape.parameter(q_proj_)), 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
   scan.heads = scan.groups = config_.heads;
+  tape.place("queries", scan.C);
+  tape.place("keys", scan.B);
+  tape.place("values", scan.x);
   const Var heads = ssd_scan(tape, scan, state, resume);
+  tape.place("readout", heads);
   tape.capture("keys", scan.B.value);
   tape.capture("queries", scan.C.value);
   tape.capture("values", scan.x.value);

@@ -106,8 +106,14 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
   scan.D = tape.parameter(D_);
   scan.heads = config_.heads();
   scan.groups = config_.groups;
+  tape.place("queries", scan.C);
+  tape.place("keys", scan.B);
+  tape.place("values", scan.x);
+  tape.place("steps", scan.dt);
+  tape.place("gate", parts[0]);
   if (tape.capturing()) capture_scan(tape, scan);
   const Var heads = ssd_scan(tape, scan, state, resume);
+  tape.place("readout", heads);
   tape.capture("readout", heads.value);
   const Var y = tape.reshape(heads, {x.shape()[0], x.shape()[1], config_.inner});
   return linear(tape, gated(tape, y, parts[0]), tape.parameter(out_proj_), optional_parameter(tape, out_bias_));

@@ -115,11 +115,17 @@ Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carrie
   in.scan.lag = steps[3];
   in.scan.D = tape.parameter(D_);
   in.scan.heads = in.scan.groups = heads;
+  tape.place("queries", in.scan.C);
+  tape.place("keys", in.scan.B);
+  tape.place("values", in.scan.x);
+  tape.place("steps", in.scan.dt);
+  tape.place("gate", in.gate);
   if (tape.capturing()) capture_inputs(tape, in);
   return in;
 }
 
 Var Mamba3::finish(Tape& tape, const Projected& in, const Var& heads) const {
+  tape.place("readout", heads);
   tape.capture("readout", heads.value);
   const Var weight = norm_ ? tape.parameter(*norm_) : Var{};
   const Var gated = gated_heads(tape, heads, in.gate, weight, config_.norm_eps);

@@ -137,11 +137,16 @@ Var Sessa::solve(Tape& tape, const Feedback& feedback, const Var& f) const {
 Var Sessa::forward(Tape& tape, const Var& x, const Tensor&) {
   const Branches branches = enter(tape, x);
   const auto [heads, feedback] = project(tape, branches.u, 0);
+  tape.place("queries", heads.q);
+  tape.place("keys", heads.k);
+  tape.place("values", heads.v);
+  tape.place("gate", branches.gate);
   if (tape.capturing()) tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
   tape.capture("values", heads.v.value);
   const Var f = read(tape, heads);
   tape.capture("f", f.value);
   const Var s = config_.feedback ? solve(tape, feedback, f) : f;
+  tape.place("readout", s);
   tape.capture("s", s.value);
   return leave(tape, x, s, branches.gate);
 }

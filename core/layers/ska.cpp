@@ -91,6 +91,9 @@ RidgeVars Ska::project(Tape& tape, const Var& x) const {
   vars.v = heads(flat[2], config_.value_width);
   vars.eta = tape.parameter(eta_);
   vars.gamma_raw = tape.parameter(gamma_raw_);
+  tape.place("keys", vars.z);
+  tape.place("queries", vars.q);
+  tape.place("values", vars.v);
   tape.capture("keys", vars.z.value);
   tape.capture("queries", vars.q.value);
   tape.capture("values", vars.v.value);
@@ -117,6 +120,7 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var heads = ridge_readout(tape, config_.core, vars, &saved);
+  tape.place("readout", heads);
   tape.capture("readout", heads.value);
   capture_statistics(
       tape, saved, config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
@@ -133,6 +137,7 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaE
   const Var answers = ridge_readout(tape, core, vars, &saved);
   capture_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
   const Var edited = answer_edited(tape, core, vars, saved, answers, edit);
+  tape.place("readout", edited);
   tape.capture("readout", edited.value);
   return join_heads(tape, edited);
 }

@@ -111,6 +111,11 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
 Var Model::Stream::settle(Tape& tape) const { return answer.defined() ? add(tape, x, answer) : x; }
 
 NormedSum Model::Stream::normed(Tape& tape, const Parameter& norm, double eps) const {
+  if (tape.is_visited()) {
+    const Var sum = settle(tape);
+    tape.place("stream", sum);
+    return {sum, rms_norm(tape, sum, tape.parameter(norm), eps)};
+  }
   if (answer.defined()) return add_rms_norm(tape, x, answer, tape.parameter(norm), eps);
   return {x, rms_norm(tape, x, tape.parameter(norm), eps)};
 }
@@ -122,10 +127,14 @@ Model::Stream Model::run_branches(Tape& tape, const Var& x, std::size_t first, s
     const Tape::Scope scope(tape, branches_[i].scope);
     const Parameter* norm = branches_[i].norm;
     if (norm == nullptr) {
-      stream = {apply(i, stream.settle(tape)), {}};
+      const Var in = stream.settle(tape);
+      tape.place("stream", in);
+      stream = {apply(i, in), {}};
+      tape.place("output", stream.x);
     } else {
       const NormedSum in = stream.normed(tape, *norm, norm_eps_);
       stream = {in.sum, apply(i, in.normed)};
+      tape.place("output", stream.answer);
     }
   }
   return stream;

@@ -17,6 +17,7 @@ enum RandomStream : std::uint32_t {
   cotangent_stream = 16,    ///< directions of reverse-mode probes
   race_input_stream = 17,   ///< the one input that all layers of a race see
   recall_stream = 18,       ///< noise and tokens by which the race asks who still recalls
+  readout_stream = 19,      ///< values of the sequences that a state is read of
   dropout_stream = 7,       ///< which activations a training step drops
 };
 

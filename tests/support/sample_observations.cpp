@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "core/engine/observation/blame_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
@@ -16,6 +17,7 @@
 #include "core/engine/observation/trajectory_view.h"
 #include "core/engine/probing/filter_runs.h"
 #include "core/engine/probing/solver_problems.h"
+#include "tests/support/sample_causes.h"
 #include "tests/support/sample_influence.h"
 
 namespace afterglow::samples {
@@ -414,7 +416,25 @@ TrajectoryModes temporal_modes(const std::string& strategy, int rows, double los
   return modes;
 }
 
-/// A row every fourth step; one row only for a run of fewer than eight steps.
+/// Twelve batches, of which nine have been left out; one repetition ended without an answer.
+std::shared_ptr<BlameView> blame_of(std::int64_t step) {
+  auto view = std::make_shared<BlameView>();
+  view->name = "tiny";
+  view->last = std::max<std::int64_t>(12, step);
+  view->first = view->last - 11;
+  view->until = view->last;
+  view->metrics = {{"loss", "nats"}, {"accuracy", "", true}};
+  view->whole = {0.5, 0.8};
+  for (int i = 0; i < 12; ++i) view->loss.push_back(0.7 - 0.02 * i);
+  for (int i = 0; i < 9; ++i) {
+    const double change = i == 5 ? std::nan("") : 0.01 * std::cos(i);
+    const auto row = static_cast<std::size_t>(view->first + i);
+    view->without.push_back({row, 7, 110068, "4f2a91c1d07be355", {0.5 + change, 0.8 - change}, {}});
+  }
+  view->batch = {view->first + 2, {"^ k17 v11 k1 v23 | · · k1", "^ k2 v5 k9 v1 | · · k9"}};
+  return view;
+}
+
 /// Some runs of a small map, one of them without an answer.
 std::shared_ptr<PhaseMapView> phase_map_of(std::int64_t steps) {
   auto map = std::make_shared<PhaseMapView>();
@@ -437,6 +457,7 @@ std::shared_ptr<PhaseMapView> phase_map_of(std::int64_t steps) {
   return map;
 }
 
+/// A row every fourth step; one row only for a run of fewer than eight steps.
 std::shared_ptr<TrajectoryView> trajectory_of(std::int64_t step) {
   auto view = std::make_shared<TrajectoryView>();
   view->summary = "mean last hidden state of a batch";
@@ -554,6 +575,8 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.depth = depth_of(o.step);
   o.trajectory = trajectory_of(step);
   o.phase_map = phase_map_of(step);
+  o.blame = blame_of(step);
+  add_causes(o);
   o.made_at.fill(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
   return o;
@@ -584,6 +607,12 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::influence)) o.influence = nullptr;
   if (!has(analyses, Analysis::race)) o.race = nullptr;
   if (!has(analyses, Analysis::phase_map)) o.phase_map = nullptr;
+  if (!has(analyses, Analysis::blame)) o.blame = nullptr;
+  if (!has(analyses, Analysis::patch)) o.patch = nullptr;
+  if (!has(analyses, Analysis::ablation)) o.ablation = nullptr;
+  if (!has(analyses, Analysis::logit_lens)) o.logit_lens = nullptr;
+  if (!has(analyses, Analysis::transplant)) o.transplant = nullptr;
+  if (!has(analyses, Analysis::readout)) o.readout = nullptr;
   return o;
 }
 

@@ -68,7 +68,11 @@ TEST_P(FittingPages, HaveNoEmptyPanel) {
   AnalysedRun analysed({shortened(GetParam()), std::nullopt}, *backend);
   analysed.go_to(4);
   analysed.advance(Analysis::phase_map);  // its axes are there before its first run
-  const Observation seen = analysed.observe(all_analyses);
+  // The first pieces of what goes through many interventions.
+  for (const Analysis analysis : {Analysis::patch, Analysis::ablation, Analysis::readout}) {
+    for (int piece = 0; piece < 2; ++piece) analysed.advance(analysis);
+  }
+  const Observation seen = analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant);
   CurveStore curves;
   int pages = 0;
   for (const Workspace& workspace : workspaces()) {
@@ -126,7 +130,7 @@ TEST(MissingPages, AreThoseThatSayNothingOfTheModel) {
   EXPECT_EQ(pages_without(model_of({"embedding", "mamba2", "ska", "head"})), Pages{});
   EXPECT_EQ(pages_without(ModelSummary()), Pages{}) << "before a model has come nothing is known to be missing";
   EXPECT_EQ(pages_without(model_of({"embedding", "attention", "spectral_memory"}, true)),
-            (Pages{"koopman", "probe", "theory", "stepper", "solvers", "influence"}));
+            (Pages{"koopman", "probe", "causes", "theory", "stepper", "solvers", "influence"}));
   EXPECT_EQ(pages_without(model_of({"embedding", "sessa", "head"})), Pages{"solvers"});
   EXPECT_EQ(pages_without(model_of({"embedding", "gated_deltanet", "head"})), Pages{});
 }

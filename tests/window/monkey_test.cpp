@@ -156,9 +156,10 @@ class Play {
   }
 
  private:
-  /// Influence, race and map of a page take seconds each, which is no part of this play.
+  /// Influence, race, map and interventions of a page take seconds each, which is no part of this play.
   static AnalysisSet cheap(AnalysisSet asked) {
-    return asked & ~(Analysis::influence | Analysis::race | Analysis::phase_map);
+    return asked & ~(Analysis::influence | Analysis::race | Analysis::phase_map | Analysis::patch | Analysis::ablation |
+                     Analysis::readout);
   }
   void send(Command command) {
     ++sent_;

@@ -24,6 +24,8 @@ std::span<const PanelDrawing> influence_drawings();
 std::span<const PanelDrawing> probe_drawings();
 std::span<const PanelDrawing> forecast_drawings();
 std::span<const PanelDrawing> phase_map_drawings();
+std::span<const PanelDrawing> blame_drawings();
+std::span<const PanelDrawing> causes_drawings();
 
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen);

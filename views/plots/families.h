@@ -16,6 +16,7 @@ struct PlotFamily {
 PlotFamily training_plots();
 PlotFamily spectrum_plots();
 PlotFamily sequence_plots();
+PlotFamily causes_plots();
 PlotFamily solver_plots();
 PlotFamily influence_plots();
 PlotFamily theory_plots();
@@ -23,7 +24,8 @@ PlotFamily spectral_memory_plots();
 PlotFamily setting_plots();
 
 /// In the order in which plots are offered; the first card that explains a label is shown.
-inline constexpr std::array plot_families{training_plots,  spectrum_plots, sequence_plots,        solver_plots,
-                                          influence_plots, theory_plots,   spectral_memory_plots, setting_plots};
+inline constexpr std::array plot_families{training_plots, spectrum_plots,        sequence_plots,
+                                          causes_plots,   solver_plots,          influence_plots,
+                                          theory_plots,   spectral_memory_plots, setting_plots};
 
 }  // namespace afterglow

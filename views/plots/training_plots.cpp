@@ -1,8 +1,10 @@
 // Plots and cards of the curves of training.
 #include <array>
 
+#include "core/engine/observation/blame_view.h"
 #include "core/engine/observation/phase_map_view.h"
 #include "core/figure/axis.h"
+#include "views/figures/blame_figures.h"
 #include "views/figures/phase_map_figures.h"
 #include "views/figures/training_figures.h"
 #include "views/plots/families.h"
@@ -28,6 +30,12 @@ std::string phase_map_numbers(const Observation& o, const Selection&) {
          " runs";
 }
 
+std::string blame_numbers(const Observation& o, const Selection&) {
+  if (!o.blame) return "";
+  const std::string chosen = batch_text(*o.blame, o.blame->batch.step);
+  return chosen.empty() ? std::to_string(o.blame->without.size()) + " batches left out so far" : chosen;
+}
+
 constexpr std::array training_rows{
     PlotKind{.id = "training",
              .title = "Training",
@@ -42,6 +50,12 @@ constexpr std::array training_rows{
              .subtitle = phase_map_subtitle,
              .prepare = phase_map_figures,
              .smallest = {260, 200}},
+    PlotKind{.id = "blame",
+             .title = "Blame",
+             .about = "What each batch of a stretch of training did: the training is repeated without it, exactly.",
+             .analyses = set_of(Analysis::blame),
+             .subtitle = blame_subtitle,
+             .prepare = blame_figures},
 };
 
 constexpr std::array training_cards{
@@ -82,7 +96,18 @@ constexpr std::array training_cards{
         "The colour is what a training from the start with these two settings came to. A dot marks a run that is "
         "finished; elsewhere the colour is that of a neighbour on a coarser grid, until its own run is there. A "
         "cell without a colour has no answer. A click on a dot opens that run at its end.",
-        "Afterglow, many runs", phase_map_numbers}};
+        "Afterglow, many runs", phase_map_numbers},
+    FormulaCard{
+        "blame",
+        "Blame",
+        "L(θ without batch b) − L(θ), at one and the same later step",
+        "The training is repeated without learning from one batch; every other batch, the learning rate and the "
+        "optimiser's counter stay. A green bar: the batch helped, without it the loss is higher there (the accuracy "
+        "lower); a red one: it did harm. It misleads where many batches do the same: each alone is then hardly "
+        "missed. Differences of the size of the bars beside each other are the noise of one training.",
+        "Afterglow, the command skip",
+        blame_numbers,
+        {"step whose batch is left out", "change of the loss", "change", "batch", "compared here"}}};
 
 }  // namespace
 

@@ -17,8 +17,14 @@ enum class Analysis : unsigned {
   solvers = 8,
   theory = 16,  ///< with the gradient by depth
   influence = 32,
-  race = 64,       ///< all layers on one input
-  phase_map = 128  ///< other trainings, over two fields of the recipe: minutes or hours
+  race = 64,        ///< all layers on one input
+  phase_map = 128,  ///< other trainings, over two fields of the recipe: minutes or hours
+  patch = 256,      ///< clean values put into a corrupted run, cell by cell: seconds to minutes
+  ablation = 512,   ///< each part of the model switched off in turn
+  logit_lens = 1024,
+  readout = 2048,     ///< what can be read out of the state after each token
+  transplant = 4096,  ///< the state of one sequence in the other
+  blame = 8192        ///< the training repeated without one batch after the other
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -28,11 +34,12 @@ constexpr AnalysisSet operator|(Analysis a, Analysis b) { return set_of(a) | set
 constexpr AnalysisSet operator|(AnalysisSet a, Analysis b) { return a | set_of(b); }
 constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_of(one)) != 0; }
 
-/// Of the present moment: all but those that train runs of their own, which are made where they are asked for by name.
+/// Of the present moment: all but those that train runs of their own or go through many interventions, which are made
+/// where they are asked for by name.
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 /// Its place among all that there are, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
-constexpr std::size_t analysis_count = place_of(Analysis::phase_map) + 1;
+constexpr std::size_t analysis_count = place_of(Analysis::blame) + 1;
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
@@ -51,7 +58,13 @@ struct InfluenceView;   ///< influence_view.h: influence against lag of the laye
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
 struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct BlameView;       ///< blame_view.h: what came of a training without each of its batches
 struct PhaseMapView;    ///< phase_map_view.h: what other trainings over two fields of the recipe came to
+struct PatchView;       ///< causes_view.h: which place, at which token, carries the answer
+struct AblationView;    ///< causes_view.h: what each part of the model is worth
+struct LogitLensView;   ///< causes_view.h: what the stream would answer at each depth
+struct ReadoutView;     ///< causes_view.h: which values can be read out of the state
+struct TransplantView;  ///< causes_view.h: the state of one sequence in the other
 struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
 
 /// What they found last; null before the first time, and where the model has no such thing.
@@ -72,6 +85,12 @@ struct AnalysisResults {
   std::shared_ptr<const ForecastView> forecast;
   std::shared_ptr<const MemoryView> memory;
   std::shared_ptr<const PhaseMapView> phase_map;
+  std::shared_ptr<const BlameView> blame;  ///< null until it is asked for
+  std::shared_ptr<const PatchView> patch;
+  std::shared_ptr<const AblationView> ablation;
+  std::shared_ptr<const LogitLensView> logit_lens;
+  std::shared_ptr<const ReadoutView> readout;
+  std::shared_ptr<const TransplantView> transplant;
 };
 
 }  // namespace afterglow

@@ -9,6 +9,7 @@
 #include "core/analysis/softmax.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/probing/head_spectrum.h"
+#include "core/engine/probing/sequence_pair.h"
 #include "core/engine/probing/theory.h"
 #include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
@@ -104,19 +105,7 @@ void InterventionRunner::forget() {
 }
 
 Example InterventionRunner::sequence_of(const ProbeSetup& setup) const {
-  Example example = trainer_->task().example(trainer_->seed(), setup.index, Split::held_out);
-  if (setup.tokens.empty()) return example;
-  if (setup.tokens.size() != example.tokens.size()) {
-    throw Error(ExitCode::bad_input, "a probe sequence of this task has " + std::to_string(example.tokens.size()) +
-                                         " tokens, not " + std::to_string(setup.tokens.size()));
-  }
-  for (const int token : setup.tokens) {
-    if (token < 0 || token >= trainer_->model().vocab())
-      throw Error(ExitCode::bad_input, "token " + std::to_string(token) + " is outside the vocabulary of " +
-                                           std::to_string(trainer_->model().vocab()));
-  }
-  example.tokens.assign(setup.tokens.begin(), setup.tokens.end());
-  return example;
+  return probe_example(setup, trainer_->task(), trainer_->seed(), trainer_->model().vocab());
 }
 
 InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& interventions) const {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/probing/intervention_runner.h"
+#include "core/engine/probing/sequence_pair.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -19,6 +20,7 @@ void ProbeEditor::choose(std::uint64_t index, std::size_t mark) {
   ProbeSetup setup = now();
   setup.index = index;
   setup.tokens.clear();
+  setup.pair = {.measure = setup.pair.measure};
   take(std::move(setup), false, mark);
 }
 
@@ -29,6 +31,10 @@ void ProbeEditor::change(const Command& command, std::size_t mark) {
   ProbeSetup setup = now();
   if (command.name == "probe_sequence") {
     setup = with_tokens(command, value);
+  } else if (command.name == "pair") {
+    setup = with_pair(value);
+  } else if (command.name == "transplant") {
+    setup.transplant = parse_transplant(value, setup.transplant, command.name);
   } else {
     apply_intervention(setup.interventions, command, prober_->intervention_targets());
   }
@@ -50,6 +56,27 @@ ProbeSetup ProbeEditor::with_tokens(const Command& command, const nlohmann::json
   return setup;
 }
 
+ProbeSetup ProbeEditor::with_pair(const nlohmann::json& value) const {
+  ProbeSetup setup = now();
+  nlohmann::json choices = value.is_object() ? value : nlohmann::json::object();
+  if (get_bool(choices, "next", false, "pair")) {
+    setup.pair = {.choice = setup.pair.choice + 1, .measure = setup.pair.measure};
+    return setup;
+  }
+  choices.erase("next");
+  if (choices.contains("at")) {
+    SequencePair present = pair_of(setup, prober_->sequence_of(setup), *task_);
+    const auto last = static_cast<std::int64_t>(present.corrupted.tokens.size()) - 1;
+    refuse_unknown_keys(choices, {"at", "token", "label"}, "pair");
+    const auto at = static_cast<std::size_t>(get_integer(choices, "at", std::nullopt, 0, last, "pair"));
+    present.corrupted.tokens[at] = token_of(choices);
+    setup.pair.tokens.assign(present.corrupted.tokens.begin(), present.corrupted.tokens.end());
+    return setup;
+  }
+  setup.pair = parse_pair(choices, setup.pair, "pair");
+  return setup;
+}
+
 /// By number, or by the text on its chip.
 int ProbeEditor::token_of(const nlohmann::json& value) const {
   if (!value.contains("label"))
@@ -64,7 +91,7 @@ int ProbeEditor::token_of(const nlohmann::json& value) const {
 }
 
 void ProbeEditor::take(ProbeSetup setup, bool is_live, std::size_t mark) {
-  if (prober_ != nullptr) prober_->sequence_of(setup);  // refuses what cannot be asked
+  if (prober_ != nullptr) pair_of(setup, prober_->sequence_of(setup), *task_);  // refuses what cannot be asked
   history_.change(std::move(setup), is_live, mark);
 }
 

@@ -22,7 +22,8 @@ class ProbeEditor {
   const ProbeSetup& now() const { return history_.now(); }
   /// Another held-out example; tokens edited by hand are forgotten. `mark` as in ProbeHistory::change.
   void choose(std::uint64_t index, std::size_t mark);
-  /// Carries out `probe_sequence` and the commands of interventions.h. Throws Error(bad_input), and nothing changes.
+  /// Carries out `probe_sequence`, `pair`, `transplant` and the commands of interventions.h. Throws Error(bad_input),
+  /// and nothing changes.
   void change(const Command& command, std::size_t mark);
 
   /// True when the last change of the probe is younger than change number `mark` of the run.
@@ -33,6 +34,7 @@ class ProbeEditor {
 
  private:
   ProbeSetup with_tokens(const Command& command, const nlohmann::json& value) const;
+  ProbeSetup with_pair(const nlohmann::json& value) const;
   int token_of(const nlohmann::json& value) const;
   void take(ProbeSetup setup, bool is_live, std::size_t mark);
 

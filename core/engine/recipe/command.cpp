@@ -40,6 +40,10 @@ constexpr std::array table{
                 "Starts again with another seed (without a value: the next one).", control},
     CommandSpec{"set", engine, "Change a hyperparameter", "", R"({"key": "learning_rate", "to": 0.001})",
                 "Changes a hyperparameter from the next step on; leaves a mark on the curve.", control},
+    CommandSpec{"skip", engine, "Leave a batch out", "", R"({"step": 118})",
+                "Goes to just before this step (without a value: stays here) and trains on without learning from its "
+                "batch; what was trained with it stays as an earlier run.",
+                control},
     CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
                 "Takes the last change of a hyperparameter or of the probe back.", control},
     CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again.",
@@ -77,6 +81,16 @@ constexpr std::array table{
                 "Probes with an eigenvalue of the operator moved; its conjugate partner moves along.", control},
     CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again.",
                 control},
+    CommandSpec{
+        "pair", engine, "Choose the corrupted sequence", "", R"({"next": true})",
+        "Lays another sequence beside the probe's, one token apart: the next one, or {\"at\": 4, \"label\": "
+        "\"v9\"} for one token and {\"tokens\": [..]} for all of it; {\"asked\": 12} chooses whose answer counts, "
+        "{\"measure\": \"logit difference\"} (probability, loss) what of it.",
+        control},
+    CommandSpec{"transplant", engine, "Transplant a memory", "", R"({"part": "C", "token": 9})",
+                "Puts the clean sequence's memory after a token into the corrupted one: all of it or a tensor of the "
+                "layer's state, of one head or all ({\"layer\": 3, \"head\": 0}); {\"part\": \"none\"} takes it out.",
+                control},
     CommandSpec{"compare_runs", engine, "Runs laid over a forecast", "", R"({"paths": []})",
                 "{\"path\": \"other_seed.safetensors\"} lays the forecasts of a snapshot over this run's, as mean and "
                 "spread; {\"paths\": [..]} names all of them anew.",
@@ -89,6 +103,10 @@ constexpr std::array table{
     CommandSpec{"phase_map", engine, "Map of trainings over two settings", "", R"({"result": "loss"})",
                 "Axes, steps and colour of the phase map: {\"x\": \"learning_rate=log:1e-4:1e-1:16\", \"y\": "
                 "\"batch=4,8,16\", \"steps\": 200}; {\"open\": 37} opens a finished run of it at its end.",
+                control},
+    CommandSpec{"blame", engine, "Which batch did it?", "", R"({"from": 100, "to": 200, "until": 220})",
+                "Repeats the training to step `until` (without a value: now) without each batch from `from` to `to`; "
+                "{\"result\": \"accuracy\"} compares another number, {\"batch\": 118} shows a batch.",
                 control},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},

@@ -19,13 +19,15 @@ nlohmann::json to_json(const ProbeSetup& setup) {
   if (!setup.tokens.empty()) result["tokens"] = setup.tokens;
   for (const Command& command : commands_of(setup.interventions))
     result["overrides"].push_back({{"name", command.name}, {"value", nlohmann::json::parse(command.value)}});
+  if (setup.pair != PairChoice{}) result["pair"] = to_json(setup.pair);
+  if (setup.transplant != TransplantChoice{}) result["transplant"] = to_json(setup.transplant);
   return result;
 }
 
 ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers) {
   ProbeSetup setup;
   if (json.is_null()) return setup;
-  refuse_unknown_keys(json, {"index", "tokens", "overrides"}, "probe");
+  refuse_unknown_keys(json, {"index", "tokens", "overrides", "pair", "transplant"}, "probe");
   setup.index = static_cast<std::uint64_t>(get_integer(json, "index", 0, 0, max_examples, "probe"));
   const auto list = [&](const char* key) {
     const nlohmann::json found = json.value(key, nlohmann::json::array());
@@ -39,6 +41,8 @@ ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<Inter
   }
   for (const nlohmann::json& command : list("overrides"))
     apply_intervention(setup.interventions, parse_command(command), layers);
+  if (json.contains("pair")) setup.pair = parse_pair(json["pair"], {}, "probe.pair");
+  if (json.contains("transplant")) setup.transplant = parse_transplant(json["transplant"], {}, "probe.transplant");
   return setup;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/engine/recipe/interventions.h"
+#include "core/engine/recipe/sequence_choice.h"
 
 namespace afterglow {
 
@@ -13,6 +14,8 @@ struct ProbeSetup {
   std::uint64_t index = 0;    ///< held-out example of the run's task
   std::vector<int> tokens{};  ///< the sequence where it was edited by hand; empty: the example's own
   Interventions interventions{};
+  PairChoice pair{};              ///< the sequence that is laid beside it
+  TransplantChoice transplant{};  ///< what is put from one into the other
   bool operator==(const ProbeSetup&) const = default;
 };
 

@@ -19,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t max_steps = 100'000'000;
 constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and extension in a file's name
 
 template <class Config>
@@ -224,6 +223,8 @@ json to_json(const Recipe& recipe) {
   return result;
 }
 
+bool changes_training(const Command& command) { return command.name == "set" || command.name == "skip"; }
+
 std::int64_t common_step(const Recipe& a, const Recipe& b) {
   const auto beginning = [](Recipe recipe) {
     recipe.commands.clear();
@@ -234,12 +235,12 @@ std::int64_t common_step(const Recipe& a, const Recipe& b) {
   if (beginning(a) != beginning(b)) return -1;
   const auto changes = [](const Recipe& recipe) {
     std::vector<TimedCommand> all = recipe.commands;
-    std::erase_if(all, [](const TimedCommand& timed) { return timed.command.name != "set"; });
+    std::erase_if(all, [](const TimedCommand& timed) { return !changes_training(timed.command); });
     return all;
   };
   const std::vector<TimedCommand> of_a = changes(a), of_b = changes(b);
   const auto [first, second] = std::ranges::mismatch(of_a, of_b, [](const TimedCommand& x, const TimedCommand& y) {
-    return x.step == y.step && x.command.value == y.command.value;
+    return x.step == y.step && x.command.name == y.command.name && x.command.value == y.command.value;
   });
   std::int64_t common = std::numeric_limits<std::int64_t>::max();
   if (first != of_a.end()) common = first->step;

@@ -12,6 +12,9 @@
 
 namespace afterglow {
 
+/// The most steps that a training may have.
+constexpr std::int64_t max_steps = 100'000'000;
+
 struct TrainingConfig {
   std::int64_t steps = 1000;
   std::int64_t batch = 16;
@@ -48,6 +51,10 @@ struct TimedCommand {
   std::int64_t step = 0;  ///< acts before the training step that follows this many finished steps
   Command command;
 };
+
+/// Whether a command of a recipe changes training: `set` changes a number, `skip` leaves a batch out. All others only
+/// say how it is looked at.
+bool changes_training(const Command& command);
 
 struct Recipe {
   std::string name;   ///< of the preset; files are named after it, so it holds no slash or control character

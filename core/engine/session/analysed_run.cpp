@@ -85,6 +85,7 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
   for (const TimedCommand& timed : recipe.commands) {
     const std::string& name = timed.command.name;
     if (name == "compare_runs" && forecasts()) compare_runs(nlohmann::json::parse(timed.command.value));
+    if (name == "blame") subject_.blame_config = parse_blame(nlohmann::json::parse(timed.command.value), {});
     if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
     if (name == "influence" && !forecasts())
       subject_.influence = parse_influence(nlohmann::json::parse(timed.command.value), {});
@@ -137,6 +138,10 @@ bool AnalysedRun::is_current(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found == nullptr || found->is_current();
 }
+bool AnalysedRun::has_work(Analysis analysis) const {
+  const RunAnalysis* found = find(analysis);
+  return found != nullptr && found->has_work();
+}
 bool AnalysedRun::is_answered(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found == nullptr || found->is_answered();
@@ -165,9 +170,16 @@ void AnalysedRun::ask_again(Analysis analysis) {
   if (RunAnalysis* found = find(analysis)) found->ask_again();
 }
 
-void AnalysedRun::bring_up_to_date(AnalysisSet analyses) {
+void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece) {
   for (const AnalysisInfo& row : analysis_table()) {
-    if (has(analyses, row.analysis) && !is_current(row.analysis)) update(row.analysis);
+    while (has(analyses, row.analysis) && has_work(row.analysis)) {
+      if (row.cost == AnalysisCost::piecewise)
+        advance(row.analysis);
+      else
+        update(row.analysis);
+      if (after_piece) after_piece();
+      if (row.cost != AnalysisCost::piecewise) break;
+    }
   }
 }
 
@@ -191,6 +203,10 @@ void AnalysedRun::take_probe(const ProbeSetup& before) {
     forget_results();
   }
   ask_again(Analysis::probe);
+  if (now.pair != before.pair) {
+    for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) ask_again(analysis);
+  }
+  if (now.pair != before.pair || now.transplant != before.transplant) ask_again(Analysis::transplant);
   run_->note_probe(to_json(now));
 }
 
@@ -218,7 +234,8 @@ bool AnalysedRun::redo() {
 
 void AnalysedRun::choose_trace(int part) {
   subject_.traced_part = part;
-  for (const Analysis analysis : {Analysis::trace, Analysis::probe, Analysis::solvers}) ask_again(analysis);
+  for (const Analysis analysis : {Analysis::trace, Analysis::probe, Analysis::solvers, Analysis::readout})
+    ask_again(analysis);
 }
 
 void AnalysedRun::choose_theory(int part, int head) {
@@ -250,6 +267,17 @@ void AnalysedRun::choose_phase_map(const nlohmann::json& value) {
   }
   subject_.map_config = config;
   run_->note({"phase_map", to_json(config).dump()});
+}
+
+void AnalysedRun::choose_blame(const nlohmann::json& value) {
+  const BlameConfig config = parse_blame(value, subject_.blame_config.value_or(BlameConfig()));
+  const bool goes_on = subject_.blame && subject_.blame->is_of(run_->recipe()) && subject_.blame->has_runs_of(config);
+  if (goes_on)
+    subject_.blame->show(config);
+  else
+    subject_.blame = std::make_unique<Blame>(*run_, config);
+  subject_.blame_config = subject_.blame->config();
+  run_->note({"blame", to_json(*subject_.blame_config).dump()});
 }
 
 Recipe AnalysedRun::run_of_map(std::int64_t place) const {
@@ -312,8 +340,8 @@ Observation AnalysedRun::describe() const {
   return now;
 }
 
-Observation AnalysedRun::observe(AnalysisSet analyses) {
-  bring_up_to_date(analyses);
+Observation AnalysedRun::observe(AnalysisSet analyses, const std::function<void()>& after_piece) {
+  bring_up_to_date(analyses, after_piece);
   Observation now = describe();
   now.checksum = run_->trainer().checksum();
   now.checksum_step = run_->step();

@@ -1,5 +1,6 @@
 // A run together with the analyses of it. Window and command line share it, so that both see, and export, the same.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -29,6 +30,7 @@ class AnalysedRun {
   void choose_as(const Recipe& recipe);
 
   bool is_current(Analysis analysis) const;
+  bool has_work(Analysis analysis) const;
   /// As RunAnalysis: something of this step can be shown; the window waits for the result.
   bool is_answered(Analysis analysis) const;
   bool is_awaited(Analysis analysis) const;
@@ -38,8 +40,9 @@ class AnalysedRun {
   /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result.
   void update(Analysis analysis);
   void advance(Analysis analysis);
-  /// Makes those that are not current, in the table's order.
-  void bring_up_to_date(AnalysisSet analyses);
+  /// Makes those that are not current, in the table's order. `after_piece` is called after every piece of work, and may
+  /// end it by an exception.
+  void bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
   /// Another held-out example as the probe sequence; tokens edited by hand are forgotten.
   void choose_probe(std::uint64_t index);
@@ -61,6 +64,8 @@ class AnalysedRun {
   void choose_influence(const nlohmann::json& value);
   /// What the command `phase_map` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_phase_map(const nlohmann::json& value);
+  /// What the command `blame` asks for; written into the recipe. Throws Error(bad_input).
+  void choose_blame(const nlohmann::json& value);
   /// The recipe of a finished run of the map. Throws Error(bad_input) where there is none.
   Recipe run_of_map(std::int64_t place) const;
   /// Goes on with the map of another run where this one is a place of it.
@@ -75,7 +80,7 @@ class AnalysedRun {
   /// Everything but what only a session knows (running, speed, earlier runs, events) and the checksum.
   Observation describe() const;
   /// The same after `analyses` have been brought up to date, with the checksum of the weights.
-  Observation observe(AnalysisSet analyses);
+  Observation observe(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
  private:
   /// Null where the run has nothing of the kind.

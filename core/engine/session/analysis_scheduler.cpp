@@ -80,7 +80,7 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) co
 
 bool AnalysisScheduler::is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const {
   return row.cost == AnalysisCost::piecewise && has(wanted(run) & ~failed_, row.analysis) &&
-         !run.is_current(row.analysis);
+         run.has_work(row.analysis);
 }
 
 bool AnalysisScheduler::has_pieces(const AnalysedRun& run, bool running) const {
@@ -131,7 +131,7 @@ void AnalysisScheduler::advance_awaited(AnalysedRun& run) {
 
 /// While the user moves a control, the probe's first answer alone follows; while training, an edit comes out of turn.
 bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bool running) {
-  if (!has(wanted(run), row.analysis) || run.is_current(row.analysis)) return false;
+  if (!has(wanted(run), row.analysis) || !run.has_work(row.analysis)) return false;
   const bool is_interactive = row.cost == AnalysisCost::interactive;
   const bool moves = is_interactive && !running && clock_() - last_command_ < move_seconds;
   if (moves && run.is_answered(row.analysis)) return false;

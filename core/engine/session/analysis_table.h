@@ -17,6 +17,7 @@
 #include "core/engine/probing/observer.h"
 #include "core/engine/probing/probe_editor.h"
 #include "core/engine/probing/solver_problems.h"
+#include "core/engine/studies/blame.h"
 #include "core/engine/studies/phase_map.h"
 #include "core/engine/training/training_run.h"
 
@@ -34,7 +35,9 @@ struct AnalysisSubject {
   InfluenceConfig influence;
   ForecastEnsemble ensemble;  ///< runs laid over a forecast
   PhaseMapConfig map_config;
-  std::shared_ptr<PhaseMap> map;  ///< made when it is first asked for; one that is opened goes on with it
+  std::optional<BlameConfig> blame_config;  ///< nothing: it has not been asked for
+  std::unique_ptr<Blame> blame;             ///< of `blame_config`, made when there is time
+  std::shared_ptr<PhaseMap> map;            ///< made when it is first asked for; one that is opened goes on with it
 
   std::int64_t step() const { return run->step(); }
 };
@@ -56,6 +59,8 @@ class RunAnalysis {
   /// The subject's sequence, part, head or configuration has changed.
   virtual void ask_again() = 0;
 
+  /// Whether anything is left to be made of it; an analysis that waits to be asked for has nothing to do until then.
+  virtual bool has_work() const { return !is_current(); }
   /// Whether there is something of this step to show, though a part may be missing.
   virtual bool is_answered() const { return is_current(); }
   /// One part of the work; the whole, where it has no parts.

@@ -87,6 +87,10 @@ void set(SessionWorker& worker, const Command&, const json& value) {
                 value.contains("live") && value["live"] == true);
 }
 
+void skip(SessionWorker& worker, const Command&, const json& value) {
+  worker.leave_out_batch(integer_in(value, "step", worker.run().step() + 1));
+}
+
 void undo(SessionWorker& worker, const Command&, const json&) {
   if (!worker.analysed().undo()) return worker.report(Severity::info, "there is nothing to undo");
   worker.analyse_afresh();
@@ -158,6 +162,11 @@ void phase_map(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().choose_phase_map(fields);
 }
 
+void blame(SessionWorker& worker, const Command&, const json& value) {
+  worker.scheduler().retry();
+  worker.analysed().choose_blame(value.is_object() ? value : json::object());
+}
+
 void compare_runs(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().compare_runs(value);
   worker.analyse_afresh();
@@ -179,6 +188,7 @@ CommandHandler find_handler(std::string_view name) {
       {"reseed", reseed},
       {"branch", [](SessionWorker& worker, const Command&, const json&) { worker.branch(); }},
       {"set", set},
+      {"skip", skip},
       {"undo", undo},
       {"redo", redo},
       {"load", load},
@@ -201,10 +211,13 @@ CommandHandler find_handler(std::string_view name) {
       {"mode_off", edit_probe},
       {"drag_mode", edit_probe},
       {"clear_overrides", edit_probe},
+      {"pair", edit_probe},
+      {"transplant", edit_probe},
       {"trace", choose_trace},
       {"influence", choose_influence},
       {"compare_runs", compare_runs},
       {"phase_map", phase_map},
+      {"blame", blame},
       {"solver_problem", [](SessionWorker& worker, const Command&,
                             const json& value) { worker.analysed().choose_problem(parse_made_problem(value)); }},
       {"theory", [](SessionWorker& worker, const Command&, const json& value) {

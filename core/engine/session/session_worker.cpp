@@ -285,14 +285,30 @@ void SessionWorker::open_recipe(const Recipe& recipe, bool is_alone) {
   analysed_->choose_as(recipe);
 }
 
-void SessionWorker::change(const std::string& key, double to, bool is_live) {
-  std::optional<EarlierRun> former;  // whose future ends here
+/// Makes a change at the present step; the run whose future ends here stays as an earlier one.
+void SessionWorker::begin_other_future(const std::function<void()>& change) {
+  std::optional<EarlierRun> former;
   if (run().latest_step() > run().step()) former = EarlierRun{run().whole_curves(), run().recipe()};
-  run().set(key, to, is_live);
-  if (former) {
-    archive_.change(std::move(*former), run().step());
-    analysed_->forget_results(run().step());
-  }
+  change();
+  if (!former) return;
+  archive_.change(std::move(*former), run().step());
+  analysed_->forget_results(run().step());
+}
+
+void SessionWorker::leave_out_batch(std::int64_t step) {
+  if (step <= run().oldest_step() || step > run().latest_step() + 1)
+    throw Error(ExitCode::bad_input, "skip: step " + std::to_string(step) + " is none of those that can be left out, " +
+                                         std::to_string(run().oldest_step() + 1) + " to " +
+                                         std::to_string(run().latest_step() + 1));
+  analysed_->go_to(step - 1);
+  begin_other_future([&] { run().leave_out_batch(); });
+  control_.restart_clock(run().step(), seconds());
+  analyse_afresh();
+  report(Severity::info, "the batch of step " + std::to_string(step) + " is left out");
+}
+
+void SessionWorker::change(const std::string& key, double to, bool is_live) {
+  begin_other_future([&] { run().set(key, to, is_live); });
   // Settings of the training change nothing of what the present weights show; settings of a layer do.
   if (key.find('.') == std::string::npos) return;
   analysed_->forget_results();

@@ -65,6 +65,8 @@ class SessionWorker {
   void discard(const std::string& name);
   /// Changes a setting; `is_live` as in TrainingRun::set.
   void change(const std::string& key, double to, bool is_live);
+  /// Goes to just before step `step` and leaves its batch out of the training.
+  void leave_out_batch(std::int64_t step);
   /// Opens a run in the place of the present one, which stays when this one cannot be opened.
   void open(const SavedRun& saved);
   /// Goes to the moment that a recipe shows: from the last kept state that it shares with the present run, else by
@@ -89,6 +91,7 @@ class SessionWorker {
   void take_over(std::unique_ptr<AnalysedRun> fresh);
   void discard_present();
   void go_over_to(const Recipe& recipe);
+  void begin_other_future(const std::function<void()>& change);
   Snapshot present_snapshot();
   void move_to(std::unique_ptr<Backend> target, Precision precision);
   void take_checksum();

@@ -26,7 +26,7 @@ std::size_t values_in(const RunCurves& curves) {
 }
 
 /// Every analysis belongs to this step, at which the training rests.
-bool is_seen(const Observation& now) { return !now.running && now.current == all_analyses; }
+bool is_seen(const Observation& now) { return !now.running && (now.current & all_analyses) == all_analyses; }
 
 /// It has been trained and, where that is wanted, evaluated.
 bool is_warm(const Observation& now) {

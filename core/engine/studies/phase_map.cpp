@@ -21,12 +21,11 @@ using nlohmann::json;
 constexpr std::size_t most_cells = 4096;
 constexpr int usual_count = 16;
 constexpr std::size_t usual_metric = 1;  // the accuracy
-constexpr std::int64_t most_steps = 100'000'000;
 
 /// The recipe from which every run begins: what was set at the start belongs to it, what came later does not.
 Recipe beginning_of(Recipe recipe) {
   std::erase_if(recipe.commands,
-                [](const TimedCommand& timed) { return timed.step > 0 || timed.command.name != "set"; });
+                [](const TimedCommand& timed) { return timed.step > 0 || !changes_training(timed.command); });
   recipe.shown_step = -1;
   recipe.probe = {};
   return recipe;
@@ -64,7 +63,7 @@ PhaseMapConfig parse_phase_map(const json& value, const PhaseMapConfig& before) 
   PhaseMapConfig config = before;
   config.x = get_string(value, "x", before.x, where);
   config.y = get_string(value, "y", before.y, where);
-  config.steps = get_integer(value, "steps", before.steps, 1, most_steps, where);
+  config.steps = get_integer(value, "steps", before.steps, 1, max_steps, where);
   config.result = get_string(value, "result", before.result, where);
   return config;
 }

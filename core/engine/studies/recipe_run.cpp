@@ -103,6 +103,14 @@ std::int64_t RecipeRun::step() const { return run_->step(); }
 
 const std::string& RecipeRun::failure() const { return run_->failure(); }
 
+std::vector<double> RecipeRun::losses_from(std::int64_t step) const {
+  const RunCurves curves = run_->curves();
+  const std::span<const double> all = curves.loss.span();
+  const auto before = static_cast<std::size_t>(std::max<std::int64_t>(0, step - curves.first_step));
+  const std::span<const double> rest = all.subspan(std::min(before, all.size()));
+  return {rest.begin(), rest.end()};
+}
+
 RunResult RecipeRun::result() {
   const TrainingSketch sketch = sketch_of(run_->curves());
   if (failure().empty()) run_->go_to(run_->chosen_step());

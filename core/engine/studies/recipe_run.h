@@ -51,6 +51,8 @@ class RecipeRun {
   std::int64_t step() const;
   /// Why it ended before its time, for people; empty where all is well.
   const std::string& failure() const;
+  /// The loss of every step from this one on.
+  std::vector<double> losses_from(std::int64_t step) const;
   /// Measured where the run has ended.
   RunResult result();
   Snapshot snapshot() const;

@@ -100,8 +100,24 @@ void TrainingRun::apply_due_commands() {
   }
 }
 
-bool TrainingRun::train_step() {
+bool TrainingRun::leaves_out(std::int64_t step) const {
+  return std::ranges::any_of(
+      recipe_.commands, [&](const TimedCommand& timed) { return timed.step == step && timed.command.name == "skip"; });
+}
+
+/// The memory of training, which counts steps, has seen the batch.
+StepResult TrainingRun::step_without_learning() {
+  TrainerState state = trainer_->save();
   const StepResult result = trainer_->step();
+  if (!result.finite) return result;
+  state.step = result.step;
+  state.memory = trainer_->memory();
+  trainer_->restore(state);
+  return result;
+}
+
+bool TrainingRun::train_step() {
+  const StepResult result = leaves_out(step()) ? step_without_learning() : trainer_->step();
   const bool is_known = result.finite && result.step <= latest_step_;
   if (!is_known) record_.append(result);
   if (!result.finite) {
@@ -214,6 +230,17 @@ void TrainingRun::set(const std::string& key, double value, bool is_live) {
   is_live_ = is_live;
 }
 
+void TrainingRun::leave_out_batch() {
+  if (leaves_out(step())) return;
+  recipe_.commands.resize(next_command_);
+  recipe_.commands.push_back({step(), {"skip", "{}"}});
+  next_command_ = recipe_.commands.size();
+  forget_ahead();
+  done_.clear();
+  undone_.clear();
+  is_live_ = false;
+}
+
 // In front of all others, so that what undo takes back stays the last one.
 void TrainingRun::note(const Command& command) {
   const auto same = std::find_if(recipe_.commands.begin(), recipe_.commands.end(),
@@ -298,7 +325,7 @@ void TrainingRun::go_over_to(const Recipe& other, std::int64_t common) {
   failure_.clear();
   jump_towards(std::min(common, other.shown_step));
   forget_ahead();
-  const auto is_change = [](const TimedCommand& timed) { return timed.command.name == "set"; };
+  const auto is_change = [](const TimedCommand& timed) { return changes_training(timed.command); };
   std::erase_if(recipe_.commands, is_change);
   std::ranges::copy_if(other.commands, std::back_inserter(recipe_.commands), is_change);
   rebuild_config();
@@ -313,8 +340,8 @@ Recipe TrainingRun::recipe() const {
   return now;
 }
 
-std::optional<Snapshot> TrainingRun::kept_snapshot() const {
-  const TrainerState* kept = history_.before(step());
+std::optional<Snapshot> TrainingRun::kept_snapshot(std::int64_t at) const {
+  const TrainerState* kept = history_.before(at);
   if (kept == nullptr) return std::nullopt;
   return snapshot_of(*kept);
 }
@@ -329,7 +356,9 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
     labels[setting.key] = setting.label;
   }
   for (const TimedCommand& timed : recipe_.commands) {
-    if (timed.command.name != "set" || timed.step > std::min(until, latest_step_)) continue;
+    if (timed.step > std::min(until, latest_step_)) continue;
+    if (timed.command.name == "skip") curves.marks.push_back({timed.step + 1, "batch left out"});
+    if (timed.command.name != "set") continue;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);
     if (value.value("live", false)) continue;
     const auto key = value.at("key").get<std::string>();

@@ -42,6 +42,9 @@ class TrainingRun {
   /// A live value is one on its way (a slider that is being dragged): with those of the same key that follow, and the
   /// one that settles, it is one change and one mark.
   void set(const std::string& key, double value, bool is_live = false);
+  /// Leaves the next batch out: the step that follows is counted, and the model answers the batch, but learns nothing
+  /// from it; weights and moments stay, bit for bit. Written into the recipe; another future begins here.
+  void leave_out_batch();
   /// Takes the last change at this step back, or makes it again; false when there is none.
   bool undo();
   bool redo();
@@ -78,13 +81,17 @@ class TrainingRun {
   const History& history() const { return history_; }
   /// The last kept state at or before the present step, without asking the device: what is left when it was lost.
   /// Nothing where no state has been kept yet.
-  std::optional<Snapshot> kept_snapshot() const;
+  std::optional<Snapshot> kept_snapshot() const { return kept_snapshot(step()); }
+  /// The same of a step of the past.
+  std::optional<Snapshot> kept_snapshot(std::int64_t at) const;
   /// Where training went, as far as the curves reach.
   const Trajectory& trajectory() const { return record_.path(); }
   std::string name = "run 1";
 
  private:
   void apply(const Command& command);
+  bool leaves_out(std::int64_t step) const;
+  StepResult step_without_learning();
   void apply_due_commands();
   void rebuild_config();
   bool keeps_best() const;

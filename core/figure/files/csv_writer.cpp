@@ -160,11 +160,33 @@ std::string matrix(const Figure& figure, const HeatMap& map) {
   return out;
 }
 
+std::string whole_table(const std::vector<TableColumn>& columns) {
+  const auto size = [](const TableColumn& column) {
+    return std::visit([](const auto& cells) { return cells.size(); }, column.cells);
+  };
+  const auto field = [](const TableColumn& column, std::size_t row) {
+    const auto* numbers = std::get_if<std::vector<double>>(&column.cells);
+    if (!numbers) return csv_field(std::get<std::vector<std::string>>(column.cells)[row]);
+    return std::isnan((*numbers)[row]) ? std::string() : shortest((*numbers)[row]);
+  };
+  std::string out;
+  const auto add_row = [&](const auto& text) {
+    for (std::size_t c = 0; c < columns.size(); ++c) out += (c == 0 ? "" : ",") + text(columns[c]);
+    out += "\r\n";
+  };
+  add_row([](const TableColumn& column) { return csv_field(column.name); });
+  std::size_t rows = size(columns.front());
+  for (const TableColumn& column : columns) rows = std::min(rows, size(column));
+  for (std::size_t row = 0; row < rows; ++row) add_row([&](const TableColumn& column) { return field(column, row); });
+  return out;
+}
+
 }  // namespace
 
 std::string csv_text(const Figure& figure) { return csv_text_of_view(figure, {}); }
 
 std::string csv_text_of_view(const Figure& figure, const FigureView& view) {
+  if (!figure.table.empty()) return whole_table(figure.table);
   std::vector<const Series*> shown;
   for (const Series& series : figure.series) {
     if (is_shown(series, view)) shown.push_back(&series);

@@ -40,7 +40,8 @@ std::map<std::string, Texts> made_folders() {
       {"views", {"core/figure", "core/engine/recipe", "core/engine/observation"}},
   };
   Texts engine = below_engine;
-  for (const char* folder : {"recipe", "observation", "training", "probing", "influence", "studies", "session"}) {
+  for (const char* folder :
+       {"recipe", "observation", "training", "probing", "influence", "causes", "studies", "session"}) {
     const std::string name = std::string("core/engine/") + folder;
     table[name] = engine;
     engine.push_back(name);

@@ -352,6 +352,19 @@ TEST_F(LinkedPlots, TheCardOfAnAxisOpensThoughAnotherPlotHasTheSameAxis) {
   EXPECT_EQ(window.state.card.card, "");
 }
 
+TEST_F(LinkedPlots, ARestingPointerOpensNoCardInAHall) {
+  const auto vertices_after_a_rest = [&](bool presenting) {
+    window.state.presenting = presenting;
+    window.state.card = {};
+    window.mouse(400, 292);
+    draw_two(60);
+    EXPECT_EQ(window.state.card.card, "step") << "F1 has what it needs";
+    return window.vertices();
+  };
+  const int with_card = vertices_after_a_rest(false);
+  EXPECT_LT(vertices_after_a_rest(true), with_card);
+}
+
 TEST_F(LinkedPlots, F1ExplainsTheCurveOrThePlotUnderThePointer) {
   above.id = "training_loss";
   std::get<Line>(above.series[0]).name = "held out";

@@ -1,0 +1,162 @@
+// Switches at the model's places, and the edits of Koopman operators that probes use.
+#include "core/engine/causes/ablation_measurement.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "core/engine/causes/place_passes.h"
+#include "core/layers/host_values.h"
+#include "core/layers/layer_traits.h"
+#include "core/layers/ska.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t most_tokens = 4096, most_examples = 64;
+constexpr std::int64_t many_parameters = 60'000'000;  ///< a model with more is asked a quarter
+constexpr std::int64_t most_modes = 64;               ///< of a layer: the largest of each head
+
+void clear_columns(Tape& tape, const Tensor& columns) {
+  const Tensor zeros = tape.scratch(columns.shape, columns.dtype);
+  tape.backend().fill(zeros, 0.0);
+  tape.backend().copy(columns, zeros);
+}
+
+}  // namespace
+
+AblationMeasurement::AblationMeasurement(const nlohmann::json& model, Trainer& trainer)
+    : copy_(model, trainer), tape_(trainer.looking_tape()) {}
+
+void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& block) {
+  const Layer& layer = *copy_.model().branches()[branch].layer;
+  if (!shows(layer.kind(), LayerTrait::koopman_heads)) return;
+  const std::int64_t rank = static_cast<const Ska&>(layer).config().rank;
+  const std::int64_t modes = std::min(rank, std::max<std::int64_t>(1, most_modes / layer.heads()));
+  for (int head = 0; head < static_cast<int>(layer.heads()); ++head) {
+    for (int mode = 0; mode < static_cast<int>(modes); ++mode) {
+      planned_.push_back({block.name + " head " + std::to_string(head) + " mode " + std::to_string(mode), "mode",
+                          block.layer, head, mode});
+    }
+  }
+}
+
+/// Blocks first, then heads and memory tokens, then modes, so that what matters most comes early.
+void AblationMeasurement::plan() {
+  planned_.clear();
+  next_ = 0;
+  std::vector<AblatedPart> blocks;
+  const auto& parts = copy_.trainer().parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].branch >= 0) blocks.push_back({parts[i].label, "block", static_cast<int>(i)});
+  }
+  planned_ = blocks;
+  for (const AblatedPart& block : blocks) {
+    const int heads = parts[static_cast<std::size_t>(block.layer)].heads;
+    for (int head = 0; heads > 1 && head < heads; ++head)
+      planned_.push_back({block.name + " head " + std::to_string(head), "head", block.layer, head});
+  }
+  for (int place = 0; place < static_cast<int>(copy_.model().places()); ++place)
+    planned_.push_back({"memory token " + std::to_string(place), "memory token", 0, -1, place});
+  for (const AblatedPart& block : blocks)
+    plan_modes(static_cast<std::size_t>(parts[static_cast<std::size_t>(block.layer)].branch), block);
+}
+
+void AblationMeasurement::fill() {
+  const Trainer& trainer = copy_.trainer();
+  length_ = trainer.task().length();
+  const std::int64_t tokens = trainer.parameters().count() > many_parameters ? most_tokens / 4 : most_tokens;
+  examples_ = std::clamp<std::int64_t>(tokens / length_, 1, most_examples);
+  const auto size = static_cast<std::size_t>(examples_ * length_);
+  tokens_.resize(size);
+  targets_.resize(size);
+  context_.resize(size);
+  fill_batch(trainer.task(), trainer.seed(), 0, static_cast<int>(examples_), tokens_.data(), targets_.data(),
+             context_.data(), Split::held_out);
+}
+
+void AblationMeasurement::begin() {
+  copy_.take();
+  if (tokens_.empty()) fill();
+  plan();
+  now_ = {};
+  now_.step = copy_.step();
+  now_.examples = examples_;
+  now_.planned = static_cast<int>(planned_.size());
+  const Quality whole = ask(nullptr), again = ask(nullptr);
+  now_.accuracy = whole.accuracy;
+  now_.loss = whole.loss;
+  now_.control_accuracy = again.accuracy;
+  working_ = !planned_.empty();
+  publish();
+}
+
+bool AblationMeasurement::advance() {
+  if (!working_) return false;
+  AblatedPart part = planned_[next_++];
+  const Quality without = ask(&part);
+  part.accuracy = without.accuracy;
+  part.loss = without.loss;
+  const auto need = [](const AblatedPart& one) { return std::make_tuple(one.accuracy, -one.loss); };
+  now_.parts.insert(std::ranges::upper_bound(now_.parts, need(part), {}, need), part);
+  working_ = next_ < planned_.size();
+  now_.is_complete = !working_;
+  publish();
+  return working_;
+}
+
+/// At a place that the pass goes through, before the value there is used.
+void AblationMeasurement::switch_off(const AblatedPart& part, const std::string& place, const Tensor& value) {
+  if (place.ends_with(".stream")) stream_ = value;
+  const bool is_first = place == copy_.model().branches().front().scope + ".stream";
+  if (part.sort == "memory token" && is_first) {
+    for (std::int64_t b = 0; b < examples_; ++b) clear_columns(tape_, tokens_at(value, b, part.mode, 1));
+    return;
+  }
+  const ModelPart& layer = copy_.trainer().parts()[static_cast<std::size_t>(part.layer)];
+  if (part.sort == "block" && place == layer.scope + ".output") {
+    const bool is_whole = copy_.model().branches()[static_cast<std::size_t>(layer.branch)].norm == nullptr;
+    if (is_whole) return tape_.backend().copy(value, stream_);  // its residual is its own
+    return tape_.backend().fill(value, 0.0);
+  }
+  if (part.sort != "head" || place != layer.scope + ".readout" || value.shape.rank() != 4) return;
+  const std::int64_t width = value.shape.last(), heads = value.shape[2];
+  clear_columns(tape_, value.reshaped({value.rows() / heads, heads * width}).column_range(part.head * width, width));
+}
+
+AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without) {
+  tape_.begin(false);
+  const auto upload = [&](DType dtype, const void* values) {
+    const Tensor tensor = tape_.scratch({examples_, length_}, dtype);
+    tape_.backend().upload(tensor, values);
+    return tensor;
+  };
+  const Tensor mask = upload(DType::u8, context_.data());
+  Model& model = copy_.model();
+  const int edited = without && without->sort == "mode"
+                         ? copy_.trainer().parts()[static_cast<std::size_t>(without->layer)].branch
+                         : -1;
+  const Visit visit(tape_, [&](const std::string& place, const Var& value) {
+    if (without) switch_off(*without, place, value.value);
+  });
+  const Var x = model.embed(tape_, upload(DType::i32, tokens_.data()));
+  const Var logits = model.forward_with(tape_, x, 0, [&](std::size_t i, const Var& in) {
+    Layer& layer = *model.branches()[i].layer;
+    if (static_cast<int>(i) != edited) return layer.forward(tape_, in, mask);
+    SkaEdit edit;
+    edit.heads.resize(static_cast<std::size_t>(layer.heads()));
+    edit.heads[static_cast<std::size_t>(without->head)].modes = {{without->mode, true, {}}};
+    return static_cast<Ska&>(layer).forward_edited(tape_, in, mask, edit);
+  });
+  const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets_.data()));
+  std::int32_t correct = 0, counted = 0;
+  tape_.backend().download(&correct, found.correct);
+  tape_.backend().download(&counted, found.counted);
+  return {counted > 0 ? static_cast<double>(correct) / counted : 0.0,
+          to_host(tape_.backend(), found.loss.value).front()};
+}
+
+void AblationMeasurement::publish() { view_ = std::make_shared<const AblationView>(now_); }
+
+}  // namespace afterglow

@@ -1,0 +1,50 @@
+// What each part of a model is worth: accuracy and loss of held-out sequences with one block, head, mode or memory
+// token switched off at a time, on a copy of the weights.
+#pragma once
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "core/engine/influence/model_copy.h"
+#include "core/engine/observation/causes_view.h"
+
+namespace afterglow {
+
+class AblationMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the measurement.
+  AblationMeasurement(const nlohmann::json& model, Trainer& trainer);
+
+  /// Copies weights and settings, and asks the model with everything on.
+  void begin();
+  /// Asks it without the next part. False when there is none left.
+  bool advance();
+  bool working() const { return working_; }
+  std::int64_t step() const { return copy_.step(); }
+  std::shared_ptr<const AblationView> newest() const { return view_; }
+
+ private:
+  struct Quality {
+    double accuracy = 0, loss = 0;
+  };
+  void plan();
+  void plan_modes(std::size_t branch, const AblatedPart& block);
+  void fill();
+  Quality ask(const AblatedPart* without);
+  void switch_off(const AblatedPart& part, const std::string& place, const Tensor& value);
+  void publish();
+
+  ModelCopy copy_;
+  Tape& tape_;
+  std::int64_t examples_ = 0, length_ = 0;
+  std::vector<std::int32_t> tokens_, targets_;
+  std::vector<std::uint8_t> context_;
+  std::vector<AblatedPart> planned_;
+  std::size_t next_ = 0;
+  Tensor stream_;  // before the branch that the pass is in
+  AblationView now_;
+  bool working_ = false;
+  std::shared_ptr<const AblationView> view_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,67 @@
+// The patch grid: which place, at which token, carries the answer. It works on a copy of the weights: attribution at
+// once, exact cells piece by piece.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/engine/causes/place_passes.h"
+#include "core/engine/causes/state_passes.h"
+#include "core/engine/influence/model_copy.h"
+#include "core/engine/observation/causes_view.h"
+
+namespace afterglow {
+
+class PatchMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the measurement.
+  PatchMeasurement(const nlohmann::json& model, Trainer& trainer);
+
+  /// Copies weights and settings, and finds every cell to first order.
+  void begin(const ProbeSetup& setup);
+  /// One piece of work: some exact cells, those first that promise most. False when there is nothing left.
+  bool advance();
+  bool working() const { return working_; }
+  /// Step of the weights that are measured or were measured last; -1 before.
+  std::int64_t step() const { return copy_.step(); }
+  std::shared_ptr<const PatchView> newest() const { return view_; }
+
+ private:
+  struct MemoryCell {
+    StateCell state;
+    std::size_t row = 0;  ///< of the view
+  };
+  void add_place_rows();
+  void add_memory_rows();
+  void add_row(std::size_t branch, const std::string& place, PatchGroup group, std::string hook);
+  bool is_mixer(std::size_t branch) const;
+  int layer_of(std::size_t branch) const;
+  void attribute();
+  void plan();
+  void patch_places();
+  void patch_memories();
+  void set_exact(std::size_t row, int token, double share);
+  std::size_t cells_in_a_piece() const;
+  const std::vector<double>& unpatched(std::size_t branch, std::size_t rows);
+  const std::vector<double>& unpatched_memories(std::size_t cells);
+  void publish();
+
+  ModelCopy copy_;
+  Tape& tape_;
+  PlacePasses places_;
+  StatePasses states_;
+  SequencePair pair_;
+  PatchView now_;
+  std::vector<std::size_t> row_of_place_;
+  std::deque<PlaceCell> cells_;  // by what they promise
+  std::deque<MemoryCell> memory_cells_;
+  /// Measures of corrupted runs by branch and number of runs; of those token by token by number alone, the clean one's
+  /// first.
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> unpatched_;
+  std::map<std::size_t, std::vector<double>> unpatched_memories_;
+  bool is_turn_of_memories_ = true, working_ = false;
+  std::shared_ptr<const PatchView> view_;
+};
+
+}  // namespace afterglow

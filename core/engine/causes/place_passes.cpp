@@ -1,0 +1,201 @@
+// Notes the places of a pass, and writes clean numbers over corrupted ones.
+#include "core/engine/causes/place_passes.h"
+
+#include <algorithm>
+
+#include "core/io/error.h"
+#include "core/layers/host_values.h"
+
+namespace afterglow {
+
+bool PlaceValues::is_equal(int token) const { return std::ranges::equal(row(clean, token), row(corrupted, token)); }
+
+double PlaceValues::attributed(int token) const {
+  const auto from = row(corrupted, token), to = row(clean, token), slope = row(gradient, token);
+  double sum = 0;
+  for (std::size_t i = 0; i < columns; ++i) sum += (to[i] - from[i]) * slope[i];
+  return sum;
+}
+
+Tensor tokens_at(const Tensor& place, std::int64_t sequence, std::int64_t first, std::int64_t count) {
+  const std::int64_t length = place.shape[1], rows = place.rows() / (place.shape[0] * length);
+  const std::int64_t begin = (sequence * length + first) * rows * place.row_stride;
+  Tensor tokens(place.as<std::byte>() + begin * static_cast<std::int64_t>(size_of(place.dtype)),
+                {count * rows, place.columns()}, place.dtype);
+  tokens.row_stride = place.row_stride;
+  return tokens;
+}
+
+std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits, int token) {
+  const std::int64_t batch = logits.shape[0], vocab = logits.shape.last();
+  const Tensor rows = tape.scratch({batch, vocab}, logits.dtype);
+  for (std::int64_t b = 0; b < batch; ++b)
+    tape.backend().copy(rows.at(b).reshaped({1, vocab}), tokens_at(logits, b, token, 1));
+  const std::vector<double> all = to_host(tape.backend(), rows);
+  std::vector<std::vector<double>> result;
+  for (std::int64_t b = 0; b < batch; ++b) result.emplace_back(all.begin() + b * vocab, all.begin() + (b + 1) * vocab);
+  return result;
+}
+
+namespace {
+
+constexpr std::int64_t most_numbers = std::int64_t{24} << 20;  ///< at all places; three times as many are kept
+
+bool is_of_stream(const std::string& place) { return place.ends_with(".stream") || place.ends_with(".output"); }
+
+/// The branch whose scope the place's name begins with; behind the last one for the head.
+std::size_t branch_of(const Model& model, const std::string& name) {
+  const auto& branches = model.branches();
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    if (name.starts_with(branches[i].scope + ".")) return i;
+  }
+  return branches.size();
+}
+
+std::vector<double> numbers_at(Tape& tape, const Tensor& place) {
+  return to_host(tape.backend(), place.contiguous() ? place : gathered(tape, place));
+}
+
+Tensor upload(Tape& tape, DType dtype, const Example& example, const void* values) {
+  const Tensor tensor = tape.scratch({1, static_cast<std::int64_t>(example.tokens.size())}, dtype);
+  tape.backend().upload(tensor, values);
+  return tensor;
+}
+
+}  // namespace
+
+Tensor PlacePasses::repeated_context(const Example& example, std::size_t rows) {
+  std::vector<std::uint8_t> all;
+  for (std::size_t i = 0; i < rows; ++i) all.insert(all.end(), example.context.begin(), example.context.end());
+  const Tensor mask =
+      tape_->scratch({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(example.context.size())}, DType::u8);
+  tape_->backend().upload(mask, all.data());
+  return mask;
+}
+
+Var PlacePasses::forward(const Example& example, Var x, std::size_t branch, std::size_t rows) {
+  const Tensor mask = repeated_context(example, rows);
+  return model_->forward_with(*tape_, x, branch, [&](std::size_t i, const Var& in) {
+    return model_->branches()[i].layer->forward(*tape_, in, mask);
+  });
+}
+
+/// Of a large model the stream and the outputs alone, and of one that is too large even for that none.
+void PlacePasses::choose_places(std::span<const std::pair<std::string, Tensor>> seen) {
+  places_.clear();
+  const auto count = [&](bool streams_only) {
+    std::int64_t numbers = 0;
+    for (const auto& [name, value] : seen) numbers += streams_only && !is_of_stream(name) ? 0 : value.elements();
+    return numbers;
+  };
+  const bool streams_only = count(false) > most_numbers;
+  if (streams_only && count(true) > most_numbers)
+    throw Error(ExitCode::bad_input, "the residual streams of this model hold " + std::to_string(count(true)) +
+                                         " numbers for one sequence, more than are kept (" +
+                                         std::to_string(most_numbers) + "); choose a shorter sequence");
+  for (const auto& [name, value] : seen) {
+    if (streams_only && !is_of_stream(name)) continue;
+    const auto columns = static_cast<std::size_t>(value.elements() / value.shape[1]);
+    places_.push_back({name, branch_of(*model_, name), columns, {}, {}, {}});
+  }
+}
+
+/// Logits at the asked token of one run; notes the numbers of all places.
+std::vector<double> PlacePasses::run_whole(const Example& example, int asked, bool is_clean) {
+  tape_->begin(false);
+  std::vector<std::pair<std::string, Tensor>> seen;
+  const Visit visit(*tape_, [&](const std::string& name, const Var& value) { seen.emplace_back(name, value.value); });
+  const Var x = model_->embed(*tape_, upload(*tape_, DType::i32, example, example.tokens.data()));
+  const Var logits = forward(example, x, 0, 1);
+  if (is_clean) choose_places(seen);
+  std::size_t next = 0;
+  for (const auto& [name, value] : seen) {
+    if (next == places_.size() || places_[next].name != name) continue;
+    (is_clean ? places_[next].clean : places_[next].corrupted) = numbers_at(*tape_, value);
+    ++next;
+  }
+  return rows_of_logits(*tape_, logits.value, asked).front();
+}
+
+void PlacePasses::read(SequencePair& pair) {
+  const auto vocab = static_cast<std::size_t>(model_->vocab());
+  clean_logits_ = run_whole(pair.clean, pair.asked, true);
+  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, false);
+  take_answers(pair, clean_logits_, corrupted_logits_);
+
+  tape_->begin(true);
+  tape_->set_frozen(true);
+  std::vector<Var> seen;
+  {
+    const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
+      if (seen.size() < places_.size() && places_[seen.size()].name == name) seen.push_back(value);
+    });
+    const Var embedded =
+        model_->embed(*tape_, upload(*tape_, DType::i32, pair.corrupted, pair.corrupted.tokens.data()));
+    const Var logits = forward(pair.corrupted, tape_->input(embedded.value), 0, 1);
+    std::vector<double> slope(static_cast<std::size_t>(logits.value.elements()), 0.0);
+    const std::vector<double> asked = measure_gradient(pair, corrupted_logits_);
+    std::ranges::copy(asked, slope.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(pair.asked) * vocab));
+    tape_->backward(logits, to_device(*tape_, logits.shape(), dtype_, slope));
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i) places_[i].gradient = numbers_at(*tape_, tape_->gradient_of(seen[i]));
+  tape_->set_frozen(false);
+}
+
+std::vector<std::vector<double>> PlacePasses::run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
+                                                     std::span<const Placed> cells) {
+  tape_->begin(false);
+  const auto batch = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(pair.clean.tokens.size());
+  const auto stream = std::ranges::find_if(
+      places_, [&](const PlaceValues& place) { return place.branch == branch && place.name.ends_with(".stream"); });
+  const Tensor one = to_device(*tape_, {1, length, model_->width()}, dtype_, stream->corrupted);
+  const Tensor all = tape_->scratch({batch, length, model_->width()}, dtype_);
+  for (std::int64_t b = 0; b < batch; ++b)
+    tape_->backend().copy(tokens_at(all, b, 0, length), one.reshaped({length, model_->width()}));
+  const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
+    for (const Placed& placed : cells) {
+      const PlaceValues& place = places_[placed.cell.place];
+      if (place.name != name) continue;
+      const Tensor target = tokens_at(value.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
+      const std::vector<double> numbers = placed.cell.is_control ? numbers_at(*tape_, target) : numbers_of(placed);
+      tape_->backend().copy(target, to_device(*tape_, {target.rows(), target.columns()}, dtype_, numbers));
+    }
+  });
+  const Var logits = forward(pair.corrupted, tape_->constant(all), branch, rows);
+  return rows_of_logits(*tape_, logits.value, pair.asked);
+}
+
+std::vector<double> PlacePasses::numbers_of(const Placed& placed) const {
+  const PlaceValues& place = places_[placed.cell.place];
+  const auto from = place.row(place.corrupted, placed.cell.token), to = place.row(place.clean, placed.cell.token);
+  if (placed.share == 1) return {to.begin(), to.end()};
+  std::vector<double> between(from.begin(), from.end());
+  for (std::size_t i = 0; i < between.size(); ++i) between[i] += placed.share * (to[i] - from[i]);
+  return between;
+}
+
+std::vector<std::vector<double>> PlacePasses::patched(const SequencePair& pair, std::size_t branch,
+                                                      std::span<const PlaceCell> cells) {
+  std::vector<Placed> placed;
+  for (std::size_t i = 0; i < cells.size(); ++i) placed.push_back({i, cells[i]});
+  return run_on(pair, branch, cells.size(), placed);
+}
+
+std::vector<std::vector<double>> PlacePasses::unpatched(const SequencePair& pair, std::size_t branch,
+                                                        std::size_t rows) {
+  return run_on(pair, branch, rows, {});
+}
+
+std::vector<double> PlacePasses::patched_together(const SequencePair& pair, std::size_t branch,
+                                                  std::span<const PlaceCell> cells) {
+  std::vector<Placed> placed;
+  for (const PlaceCell& cell : cells) placed.push_back({0, cell});
+  return run_on(pair, branch, 1, placed).front();
+}
+
+std::vector<double> PlacePasses::moved(const SequencePair& pair, const PlaceCell& cell, double share) {
+  const std::vector<Placed> placed = {{0, cell, share}};
+  return run_on(pair, places_[cell.place].branch, 1, placed).front();
+}
+
+}  // namespace afterglow

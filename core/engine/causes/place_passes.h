@@ -1,0 +1,99 @@
+// Passes over two sequences with the values at the model's places (Tape::place) read, differentiated and replaced.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/engine/probing/sequence_pair.h"
+#include "core/models/model.h"
+
+namespace afterglow {
+
+/// The numbers at one place, token by token.
+struct PlaceValues {
+  std::string name;                      ///< "layers.1.ska.keys"
+  std::size_t branch;                    ///< of Model::branches; their number for what stands behind the last one
+  std::size_t columns;                   ///< for each token
+  std::vector<double> clean, corrupted;  ///< [T * columns]
+  std::vector<double> gradient;          ///< of the measure, in the corrupted run
+
+  std::span<const double> row(const std::vector<double>& of, int token) const {
+    return std::span(of).subspan(static_cast<std::size_t>(token) * columns, columns);
+  }
+  /// Whether both runs have the same numbers there.
+  bool is_equal(int token) const;
+  /// First order change of the measure when the clean numbers stand at the token.
+  double attributed(int token) const;
+};
+
+/// One place at one token; with `is_control` the run's own numbers are put where they are.
+struct PlaceCell {
+  std::size_t place = 0;  ///< index into PlacePasses::places
+  int token = 0;
+  bool is_control = false;
+};
+
+class PlacePasses {
+ public:
+  PlacePasses(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
+
+  /// Runs both sequences and the reverse pass of the measure; fills in the pair's answers.
+  void read(SequencePair& pair);
+  const std::vector<PlaceValues>& places() const { return places_; }
+  /// Logits at the asked token.
+  const std::vector<double>& clean_logits() const { return clean_logits_; }
+  const std::vector<double>& corrupted_logits() const { return corrupted_logits_; }
+
+  /// Logits at the asked token of corrupted runs, each with the clean numbers of one cell. All cells are of places in
+  /// or behind one branch, from which the runs begin.
+  std::vector<std::vector<double>> patched(const SequencePair& pair, std::size_t branch,
+                                           std::span<const PlaceCell> cells);
+  /// The same for `rows` runs without cells: a kernel may round a run by its place among others, so that a share is
+  /// taken of the difference to the run that had the same place.
+  std::vector<std::vector<double>> unpatched(const SequencePair& pair, std::size_t branch, std::size_t rows);
+  /// The same for one run with many cells.
+  std::vector<double> patched_together(const SequencePair& pair, std::size_t branch, std::span<const PlaceCell> cells);
+
+  /// The same with the corrupted numbers moved only by a share of the way to the clean ones.
+  std::vector<double> moved(const SequencePair& pair, const PlaceCell& cell, double share);
+
+ private:
+  struct Placed {
+    std::size_t row;
+    PlaceCell cell;
+    double share = 1;  ///< of the way from corrupted to clean
+  };
+  std::vector<double> numbers_of(const Placed& placed) const;
+  std::vector<std::vector<double>> run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
+                                          std::span<const Placed> cells);
+  Tensor repeated_context(const Example& example, std::size_t rows);
+  Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
+  void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
+  std::vector<double> run_whole(const Example& example, int asked, bool is_clean);
+
+  Model* model_;
+  Tape* tape_;
+  DType dtype_;
+  std::vector<PlaceValues> places_;
+  std::vector<double> clean_logits_, corrupted_logits_;
+};
+
+/// Row `token` of each sequence of logits [B,T,V], on the host.
+std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits, int token);
+
+/// For as long as it lives, a tape tells the visitor every place.
+class Visit {
+ public:
+  Visit(Tape& tape, Tape::Visitor visitor) : tape_(&tape) { tape.set_visitor(std::move(visitor)); }
+  ~Visit() { tape_->set_visitor({}); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  Tape* tape_;
+};
+
+/// Tokens [first, first + count) of sequence `sequence` at a place [B,T,..]; rows may be strided.
+Tensor tokens_at(const Tensor& place, std::int64_t sequence, std::int64_t first, std::int64_t count);
+
+}  // namespace afterglow

@@ -1,0 +1,173 @@
+// Sequences with the probe's keys and drawn values, stepped side by side.
+#include "core/engine/causes/readout_measurement.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/analysis/linear_readout.h"
+#include "core/engine/causes/state_passes.h"
+#include "core/engine/probing/sequence_pair.h"
+#include "core/io/error.h"
+#include "core/layers/host_values.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr int read_sequences = 256, fitted_sequences = 192;
+constexpr std::size_t most_choices = 8, most_free_places = 4;
+constexpr const char* free_place = "token ";
+constexpr double read_ridge = 1e-3;
+constexpr std::int64_t most_bytes = std::int64_t{256} << 20;  ///< of the states that are read at once
+
+/// The values that stand in for each other: the first of the vocabulary with this role, the sequence's own among them.
+std::vector<int> choices_of(const Task& task, TokenRole role) {
+  std::vector<int> choices;
+  for (int token = 0; token < task.vocab() && choices.size() < most_choices; ++token) {
+    if (task.token_role(token) == role) choices.push_back(token);
+  }
+  return choices;
+}
+
+int below(Random& random, std::size_t count) { return static_cast<int>(random.uniform_int(count)); }
+
+}  // namespace
+
+ReadoutMeasurement::ReadoutMeasurement(const nlohmann::json& model, Trainer& trainer)
+    : copy_(model, trainer), tape_(trainer.looking_tape()) {}
+
+void ReadoutMeasurement::add_place(std::size_t place, std::string name) {
+  if (std::ranges::find(now_.keys, name) != now_.keys.end()) return;
+  now_.keys.push_back(std::move(name));
+  now_.places.push_back(static_cast<int>(place));
+}
+
+/// Values that stand behind a key, each key once; where there are none, some of the first tokens.
+void ReadoutMeasurement::find_keys(const Example& clean) {
+  const Task& task = copy_.trainer().task();
+  for (std::size_t t = 1; t < clean.tokens.size(); ++t) {
+    const bool is_bound =
+        task.token_role(clean.tokens[t]) == TokenRole::value && task.token_role(clean.tokens[t - 1]) == TokenRole::key;
+    if (is_bound) add_place(t, task.token_label(clean.tokens[t - 1]));
+  }
+  const bool has_keys = !now_.keys.empty();
+  const std::size_t first = static_cast<std::size_t>(copy_.model().places()), rest = clean.tokens.size() - first;
+  for (std::size_t i = 0; !has_keys && i < most_free_places; ++i) {
+    const std::size_t place = first + i * rest / (2 * most_free_places);
+    add_place(place, free_place + std::to_string(place));
+  }
+}
+
+void ReadoutMeasurement::draw_sequences(const Example& clean) {
+  const Task& task = copy_.trainer().task();
+  Random random(copy_.trainer().seed(), readout_stream, 0);
+  const std::size_t keys = now_.keys.size();
+  labels_.assign(2 * keys, {});
+  sequences_.clear();
+  for (int i = 0; i < read_sequences; ++i) {
+    std::vector<std::int32_t> tokens = clean.tokens;
+    for (std::size_t key = 0; key < keys; ++key) {
+      const auto place = static_cast<std::size_t>(now_.places[key]);
+      const std::vector<int> choices = choices_of(task, task.token_role(clean.tokens[place]));
+      const int label = below(random, choices.size());
+      now_.choices = std::max(now_.choices, static_cast<int>(choices.size()));
+      labels_[key].push_back(label);
+      // Where the sequence gives the same value once more it gives the drawn one.
+      const bool is_value = task.token_role(clean.tokens[place]) == TokenRole::value;
+      for (std::size_t t = place; t < (is_value ? tokens.size() : place + 1); ++t) {
+        if (clean.tokens[t] == clean.tokens[place]) tokens[t] = choices[static_cast<std::size_t>(label)];
+      }
+    }
+    sequences_.push_back(std::move(tokens));
+  }
+  for (std::size_t key = 0; key < keys; ++key) {
+    std::vector<int>& shuffled = labels_[keys + key] = labels_[key];
+    for (std::size_t i = fitted_sequences; i-- > 1;)
+      std::swap(shuffled[i], shuffled[static_cast<std::size_t>(below(random, i + 1))]);
+  }
+  now_.examples = read_sequences;
+}
+
+void ReadoutMeasurement::begin(const ProbeSetup& setup, int layer) {
+  copy_.take();
+  Trainer& trainer = copy_.trainer();
+  const Example clean = probe_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
+  now_ = {};
+  now_.step = copy_.step();
+  now_.layer = layer_with_memory(trainer, layer);
+  for (std::size_t t = 0; t < clean.tokens.size(); ++t) {
+    const int token = clean.tokens[t];
+    now_.tokens.push_back(
+        {token, trainer.task().token_label(token), trainer.task().token_role(token), clean.targets[t]});
+  }
+  find_keys(clean);
+  next_ = 0;
+  working_ = now_.layer >= 0 && !now_.keys.empty();
+  now_.is_complete = !working_;
+  if (working_) {
+    branch_ = static_cast<std::size_t>(trainer.parts()[static_cast<std::size_t>(now_.layer)].branch);
+    draw_sequences(clean);
+    const std::int64_t bytes = copy_.model().branches()[branch_].layer->state_bytes(
+        trainer.dtype(), static_cast<std::int64_t>(clean.tokens.size()));
+    if (bytes * read_sequences > most_bytes)
+      throw Error(ExitCode::bad_input, "the state of one sequence takes " + std::to_string(bytes) +
+                                           " bytes, too many to read out of " + std::to_string(read_sequences) +
+                                           " sequences; choose a layer with a smaller one");
+    state_ = std::make_unique<ModelState>(copy_.model().make_state(trainer.backend(), trainer.dtype(), read_sequences));
+    now_.accuracy.assign(now_.keys.size() * now_.tokens.size(), std::numeric_limits<double>::quiet_NaN());
+    now_.shuffled.assign(now_.tokens.size(), std::numeric_limits<double>::quiet_NaN());
+  }
+  publish();
+}
+
+/// [sequences * numbers] of the layer's state, its convolutions among them.
+std::vector<double> ReadoutMeasurement::memory() const {
+  std::vector<std::vector<double>> tensors;
+  std::size_t width = 0;
+  for (const auto& [name, tensor] : state_->layers[branch_].tensors()) {
+    tensors.push_back(to_host(tape_.backend(), tensor));
+    width += tensors.back().size() / sequences_.size();
+  }
+  std::vector<double> features;
+  features.reserve(width * sequences_.size());
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    for (const std::vector<double>& tensor : tensors) {
+      const std::size_t own = tensor.size() / sequences_.size();
+      const auto begin = tensor.begin() + static_cast<std::ptrdiff_t>(i * own);
+      features.insert(features.end(), begin, begin + static_cast<std::ptrdiff_t>(own));
+    }
+  }
+  return features;
+}
+
+bool ReadoutMeasurement::advance() {
+  if (!working_) return false;
+  const auto t = static_cast<std::size_t>(next_);
+  std::vector<std::int32_t> tokens;
+  for (const std::vector<std::int32_t>& sequence : sequences_) tokens.push_back(sequence[t]);
+  tape_.begin(false);
+  const Tensor input = tape_.scratch({read_sequences, 1}, DType::i32);
+  tape_.backend().upload(input, tokens.data());
+  copy_.model().step(tape_, input, *state_);
+  const std::vector<double> found =
+      readout_accuracies(memory(), read_sequences, fitted_sequences, labels_, now_.choices, read_ridge);
+  const std::size_t keys = now_.keys.size();
+  double shuffled = 0;
+  for (std::size_t key = 0; key < keys && found.size() == 2 * keys; ++key) {
+    now_.accuracy[key * now_.tokens.size() + t] = found[key];
+    shuffled += found[keys + key] / static_cast<double>(keys);
+  }
+  now_.shuffled[t] = shuffled;
+  ++next_;
+  working_ = next_ < static_cast<int>(now_.tokens.size());
+  now_.is_complete = !working_;
+  if (!working_) state_.reset();
+  publish();
+  return working_;
+}
+
+void ReadoutMeasurement::publish() { view_ = std::make_shared<const ReadoutView>(now_); }
+
+}  // namespace afterglow

@@ -1,0 +1,111 @@
+// Steps a batch: the first sequence is the clean one, all others are corrupted.
+#include "core/engine/causes/state_passes.h"
+
+#include <algorithm>
+
+#include "core/engine/causes/place_passes.h"
+#include "core/layers/host_values.h"
+
+namespace afterglow {
+
+namespace {
+constexpr std::size_t matrix_rank = 4;  ///< [B, heads, rows, columns]
+
+bool is_convolution(const std::string& name) { return name.find("convolution") != std::string::npos; }
+
+/// The numbers of one sequence, or of one of its heads where the tensor has heads.
+Tensor part_of(const Tensor& tensor, std::int64_t row, int head, std::int64_t heads) {
+  const Tensor own = tensor.at(row);
+  const bool has_heads = head >= 0 && own.shape.rank() >= 2 && own.shape[0] == heads;
+  const Tensor part = has_heads ? own.at(head) : own;
+  return part.reshaped({1, part.elements()});
+}
+}  // namespace
+
+std::vector<StateParts> state_parts(const Layer& layer, Backend& backend, DType dtype) {
+  const LayerState state = layer.make_state(backend, dtype, 1);
+  StateParts all{"all", {}}, convolution{"convolution", {}};
+  std::vector<StateParts> parts;
+  for (const auto& [name, tensor] : state.tensors()) {
+    all.tensors.push_back(name);
+    if (is_convolution(name)) {
+      convolution.tensors.push_back(name);
+    } else if (tensor.shape.rank() == matrix_rank) {
+      parts.push_back({name, {name}});
+    }
+  }
+  if (all.tensors.empty()) return {};
+  if (all.tensors.size() == 1) return {all};
+  if (!convolution.tensors.empty()) parts.push_back(std::move(convolution));
+  parts.insert(parts.begin(), std::move(all));
+  return parts;
+}
+
+std::vector<StateParts> state_parts(const Trainer& trainer, int layer) {
+  const auto& parts = trainer.parts();
+  if (layer < 0 || layer >= static_cast<int>(parts.size()) || parts[static_cast<std::size_t>(layer)].branch < 0)
+    return {};
+  const auto branch = static_cast<std::size_t>(parts[static_cast<std::size_t>(layer)].branch);
+  return state_parts(*trainer.model().branches()[branch].layer, trainer.backend(), trainer.dtype());
+}
+
+int layer_with_memory(const Trainer& trainer, int wanted) {
+  if (!state_parts(trainer, wanted).empty()) return wanted;
+  for (int layer = static_cast<int>(trainer.parts().size()) - 1; layer >= 0; --layer) {
+    if (!state_parts(trainer, layer).empty()) return layer;
+  }
+  return -1;
+}
+
+Tensor StatePasses::tokens(const SequencePair& pair, std::size_t rows, int token) const {
+  std::vector<std::int32_t> all(rows, pair.corrupted.tokens[static_cast<std::size_t>(token)]);
+  all.front() = pair.clean.tokens[static_cast<std::size_t>(token)];
+  const Tensor tensor = tape_->scratch({static_cast<std::int64_t>(rows), 1}, DType::i32);
+  tape_->backend().upload(tensor, all.data());
+  return tensor;
+}
+
+void StatePasses::put(ModelState& state, const StateCell& cell, std::int64_t row) const {
+  const LayerState& own = state.layers[cell.branch];
+  const std::int64_t heads = model_->branches()[cell.branch].layer->heads();
+  for (const std::string& name : cell.tensors) {
+    const Tensor tensor = own.get(name);
+    const Tensor source = part_of(tensor, cell.is_control ? row : 0, cell.head, heads);
+    tape_->backend().copy(part_of(tensor, row, cell.head, heads), gathered(*tape_, source));
+  }
+}
+
+std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std::span<const StateCell> cells) const {
+  const std::size_t rows = cells.size() + 2;
+  ModelState state = model_->make_state(tape_->backend(), dtype_, static_cast<std::int64_t>(rows));
+  std::vector<std::vector<double>> logits;
+  for (int t = 0; t <= pair.asked; ++t) {
+    tape_->begin(false);
+    const Var answer = model_->step(*tape_, tokens(pair, rows, t), state);
+    if (t == pair.asked) logits = rows_of_logits(*tape_, answer.value, 0);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (cells[i].token == t) put(state, cells[i], static_cast<std::int64_t>(i) + 2);
+    }
+  }
+  return logits;
+}
+
+std::vector<HeldMatrix> StatePasses::matrices(const SequencePair& pair, std::size_t branch, int head, int token) const {
+  ModelState state = model_->make_state(tape_->backend(), dtype_, 2);
+  for (int t = 0; t <= token; ++t) {
+    tape_->begin(false);
+    model_->step(*tape_, tokens(pair, 2, t), state);
+  }
+  std::vector<HeldMatrix> held;
+  for (const auto& [name, tensor] : state.layers[branch].tensors()) {
+    if (tensor.shape.rank() != matrix_rank || tensor.shape[1] != model_->branches()[branch].layer->heads()) continue;
+    HeldMatrix matrix{
+        name, static_cast<std::size_t>(tensor.shape[2]), static_cast<std::size_t>(tensor.shape[3]), {}, {}};
+    matrix.clean = to_host(tape_->backend(), tensor.at(0).at(head));
+    matrix.corrupted = to_host(tape_->backend(), tensor.at(1).at(head));
+    held.push_back(std::move(matrix));
+  }
+  return held;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,108 @@
+// Interventions as analyses: short looks at once, long ones in spare time.
+#include "core/engine/session/causes_analyses.h"
+
+#include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/causes/logit_lens.h"
+#include "core/engine/causes/patch_measurement.h"
+#include "core/engine/causes/readout_measurement.h"
+#include "core/engine/causes/transplant.h"
+
+namespace afterglow {
+
+namespace {
+
+void begin_patch(PatchMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.probe->now());
+}
+void begin_ablation(AblationMeasurement& measurement, const AnalysisSubject&) { measurement.begin(); }
+void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.probe->now(), subject.traced_part);
+}
+
+/// What is measured piece by piece on a copy of the weights, and shown as it comes. Its first piece is soon made and
+/// says much; nothing but that one is waited for.
+template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+class SpareTimeAnalysis final : public RunAnalysis {
+ public:
+  /// `follows`: while training goes on the first piece is made anew rather than an old step's measurement finished.
+  SpareTimeAnalysis(AnalysisSubject& of, bool follows) : of_(&of), follows_(follows) {}
+  bool is_current() const override { return is_answered() && !measurement_->working(); }
+  bool is_answered() const override { return measurement_ && !is_stale_ && measurement_->step() == of_->step(); }
+  bool is_awaited() const override { return is_stale_; }
+  bool has_news() const override { return true; }
+  std::int64_t made_at() const override {
+    const auto found = measurement_ ? measurement_->newest() : nullptr;
+    return found ? found->step : -1;
+  }
+  void advance(const AnalysisResults&) override {
+    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
+    const bool is_of_now = measurement_->step() == of_->step();
+    if (!is_stale_ && measurement_->working() && (is_of_now || !follows_)) {
+      measurement_->advance();
+      return;
+    }
+    is_stale_ = false;
+    begin(*measurement_, *of_);
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (measurement_) results.*result = measurement_->newest();
+  }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void ask_again() override { is_stale_ = true; }
+  void await() override { is_stale_ = is_stale_ || !is_answered(); }
+
+ private:
+  AnalysisSubject* of_;
+  std::unique_ptr<Measurement> measurement_;  // made when the first one begins
+  bool is_stale_ = true;                      // weights, settings or sequences changed since it began
+  bool follows_;
+};
+
+/// A look at the pair of sequences with the model as it is.
+template <class View, View (*look)(Trainer&, const ProbeSetup&), auto result>
+class PairAnalysis final : public RunAnalysis {
+ public:
+  explicit PairAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return !is_stale_ && made_at() == of_->step(); }
+  std::int64_t made_at() const override { return view_ ? view_->step : -1; }
+  void update(const AnalysisResults&) override {
+    is_stale_ = false;
+    view_ = std::make_shared<const View>(look(of_->run->trainer(), of_->probe->now()));
+  }
+  void publish(AnalysisResults& results) const override { results.*result = view_; }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void ask_again() override { is_stale_ = true; }
+
+ private:
+  AnalysisSubject* of_;
+  std::shared_ptr<const View> view_;
+  bool is_stale_ = true;
+};
+
+template <class Kept, class... Choice>
+std::unique_ptr<RunAnalysis> of_tokens(AnalysisSubject& subject, Choice... choice) {
+  return subject.observer ? std::make_unique<Kept>(subject, choice...) : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<RunAnalysis> make_patch(AnalysisSubject& subject) {
+  return of_tokens<SpareTimeAnalysis<PatchMeasurement, begin_patch, &AnalysisResults::patch>>(subject, true);
+}
+std::unique_ptr<RunAnalysis> make_ablation(AnalysisSubject& subject) {
+  return of_tokens<SpareTimeAnalysis<AblationMeasurement, begin_ablation, &AnalysisResults::ablation>>(subject, false);
+}
+std::unique_ptr<RunAnalysis> make_logit_lens(AnalysisSubject& subject) {
+  return of_tokens<PairAnalysis<LogitLensView, measure_logit_lens, &AnalysisResults::logit_lens>>(subject);
+}
+std::unique_ptr<RunAnalysis> make_readout(AnalysisSubject& subject) {
+  return of_tokens<SpareTimeAnalysis<ReadoutMeasurement, begin_readout, &AnalysisResults::readout>>(subject, false);
+}
+std::unique_ptr<RunAnalysis> make_transplant(AnalysisSubject& subject) {
+  return of_tokens<PairAnalysis<TransplantView, measure_transplant, &AnalysisResults::transplant>>(subject);
+}
+
+}  // namespace afterglow

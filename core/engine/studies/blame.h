@@ -1,0 +1,59 @@
+// Blame: which batch made a training what it is? For each step of a window the training is repeated without that
+// step's batch, bit for bit what the command `skip` makes of it, one training step at a time.
+#pragma once
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "core/engine/observation/blame_view.h"
+#include "core/engine/studies/recipe_run.h"
+
+namespace afterglow {
+
+/// What the command `blame` chooses.
+struct BlameConfig {
+  std::int64_t first = 0, last = 0;  ///< steps whose batches are left out; 0: the hundred before `until`
+  std::int64_t until = 0;            ///< the step at which all are compared; 0: the present one
+  std::string result;                ///< the number that is compared; empty: the loss
+  std::int64_t batch = -1;           ///< step of the batch whose sequences are shown; -1: none
+  bool operator==(const BlameConfig&) const = default;
+};
+/// What the value names in place of what it was before; other steps begin anew. Throws Error(bad_input).
+BlameConfig parse_blame(const nlohmann::json& value, const BlameConfig& before);
+nlohmann::json to_json(const BlameConfig& config);
+
+class Blame {
+ public:
+  /// Of a run that has been trained at least to `until`. Throws Error(bad_input) for steps that it has not.
+  Blame(const TrainingRun& run, BlameConfig config);
+  Blame(const Blame&) = delete;  // its runs know where its inquiry lies
+  Blame& operator=(const Blame&) = delete;
+  ~Blame();
+
+  const BlameConfig& config() const { return config_; }
+  /// Whether another configuration asks for the same repetitions; it then only shows them otherwise.
+  bool has_runs_of(const BlameConfig& config) const;
+  /// Whether the recipe makes the training that is repeated here.
+  bool is_of(const Recipe& recipe) const;
+  void show(const BlameConfig& config);
+  /// One training step of the present repetition, or its result; false when all are there.
+  bool advance(Backend& backend);
+  bool is_complete() const { return next_ > config_.last; }
+  std::shared_ptr<const BlameView> view() const { return view_; }
+
+ private:
+  void begin_next(Backend& backend);
+  void take_result();
+  ShownBatch batch_of(std::int64_t step) const;
+
+  BlameConfig config_;
+  Inquiry inquiry_;
+  Snapshot start_;                      // at or before the first step
+  std::unique_ptr<TrainingRun> whole_;  // walks from batch to batch, learning from each
+  std::unique_ptr<RecipeRun> now_;      // goes on from there to `until`, without the next batch
+  std::int64_t next_ = 0;               // the batch that is left out next; 0: none, for comparison
+  std::shared_ptr<const BlameView> view_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,62 @@
+// Interventions from outside: the table of `plot patch --json`, and pairs and transplants that a recipe carries.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/app/program_test.h"
+
+namespace afterglow {
+namespace {
+
+using Causes = ProgramTest;
+
+TEST_F(Causes, PatchPrintsEveryCellWithItsHook) {
+  const ProgramResult result =
+      run("plot patch --recipe small.json --steps 8 --device cpu --threads 1 --json --csv patch.csv");
+  ASSERT_EQ(result.code, 0) << result.out.substr(0, 500) << result.err;
+  const nlohmann::json found = parsed(result), &table = found["table"];
+  ASSERT_EQ(found["figure"], "patch_stream");
+  const std::size_t cells = table["hook"].size();
+  ASSERT_GT(cells, 0U);
+  EXPECT_EQ(cells % 24, 0U);  // tokens of the task
+  double greatest = 0;
+  for (std::size_t i = 0; i < cells; ++i) {
+    ASSERT_TRUE(table["exact"][i].is_number()) << i;
+    ASSERT_TRUE(table["attributed"][i].is_number()) << i;
+    greatest = std::max(greatest, table["exact"][i].get<double>());
+  }
+  EXPECT_EQ(table["hook"][0], "blocks.0.hook_resid_pre");
+  EXPECT_EQ(table["hook"][cells - 1], "blocks.1.hook_resid_post");
+  EXPECT_GT(greatest, 0.99);  // the embedding of the changed token carries all of the difference
+  const std::string csv = text_of(folder_ / "patch.csv");
+  EXPECT_TRUE(csv.starts_with("part,place,hook,position,token,attributed,exact\r\n")) << csv.substr(0, 80);
+}
+
+TEST_F(Causes, ARecipeCarriesPairMeasureAndTransplant) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["probe"] = {{"pair", {{"choice", 1}, {"measure", "probability"}}},
+                     {"transplant", {{"layer", 3}, {"part", "C"}, {"token", 10}}}};
+  write("pair.json", recipe.dump());
+  const std::string rest = " --steps 8 --device cpu --threads 1 --json --csv out.csv --force";
+  const nlohmann::json usual = parsed(run("plot transplant --recipe small.json" + rest)),
+                       other = parsed(run("plot transplant --recipe pair.json" + rest));
+  EXPECT_NE(usual["table"]["transplanted"], other["table"]["transplanted"]);
+  EXPECT_EQ(usual["table"]["transplanted"].size(), usual["table"]["clean"].size());
+  recipe["probe"]["pair"]["measure"] = "taste";
+  write("wrong.json", recipe.dump());
+  const ProgramResult refused = run("plot patch --recipe wrong.json" + rest);
+  EXPECT_EQ(refused.code, 3) << refused.out;
+  EXPECT_THAT(refused.out + refused.err, testing::HasSubstr("logit difference"));
+}
+
+TEST_F(Causes, AblationReadoutAndLensHaveTables) {
+  for (const char* plot : {"ablation", "readout", "logit_lens --figure 1"}) {
+    const ProgramResult result =
+        run("plot " + std::string(plot) +
+            " --recipe small.json --steps 4 --device cpu --threads 1 --json --csv a.csv --force");
+    ASSERT_EQ(result.code, 0) << plot << result.err;
+    EXPECT_FALSE(parsed(result)["table"].empty()) << plot;
+  }
+}
+
+}  // namespace
+}  // namespace afterglow

@@ -1,0 +1,97 @@
+// What the figures of interventions say.
+#include "views/figures/causes_figures.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/sample_observations.h"
+
+namespace afterglow {
+namespace {
+
+const Figure* named(const std::vector<Figure>& figures, std::string_view id) {
+  const auto found = std::ranges::find(figures, id, &Figure::id);
+  return found == figures.end() ? nullptr : &*found;
+}
+
+TEST(PatchFigures, ShowWhatIsExactElseWhatIsAttributed) {
+  const Observation o = samples::mid_training();
+  CurveStore curves;
+  const std::vector<Figure> figures = patch_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 3U);
+  const PatchView& view = *o.patch;
+  const int row = patch_row(view, PatchGroup::stream, 0);
+  const HeatMap& map = std::get<HeatMap>(figures[0].series[0]);
+  for (int t = 0; t < view.tokens; ++t) {
+    const std::size_t cell = view.cell(static_cast<std::size_t>(row), t);
+    const double shown = std::isfinite(view.exact[cell]) ? view.exact[cell] : view.attributed[cell];
+    EXPECT_EQ(map.cells[static_cast<std::size_t>(t)], shown) << t;
+  }
+  EXPECT_FALSE(std::get<Scatter>(figures[0].series[1]).points.empty()) << "exact cells have dots until all are";
+  EXPECT_EQ(patch_row(view, PatchGroup::stream, 99), -1);
+}
+
+TEST(PatchFigures, TheSentenceNamesTheMemoryAndTheFirstTokenThatDoes) {
+  Observation o = samples::mid_training();
+  auto view = std::make_shared<PatchView>(*o.patch);
+  std::fill(view->exact.begin(), view->exact.end(), 0.0);
+  const int row = patch_row(*view, PatchGroup::memory, 1);
+  for (int t = 5; t < view->tokens; ++t) view->exact[view->cell(static_cast<std::size_t>(row), t)] = 0.93 + 0.0001 * t;
+  o.patch = view;
+  const std::string said = patch_sentence(*view, PatchGroup::memory);
+  EXPECT_THAT(said, testing::HasSubstr(view->rows[static_cast<std::size_t>(row)].label));
+  EXPECT_THAT(said, testing::HasSubstr("after token 5"));
+  EXPECT_THAT(said, testing::HasSubstr("9"));
+  view->pair.corrupted_measure = view->pair.clean_measure;
+  EXPECT_THAT(patch_sentence(*view, PatchGroup::memory), testing::HasSubstr("another pair"));
+  EXPECT_THAT(patch_cell_text(*view, row, 5), testing::HasSubstr("exact"));
+}
+
+TEST(AblationFigures, TheTableHasEveryPartAndThePictureTheMostNeeded) {
+  const Observation o = samples::mid_training();
+  CurveStore curves;
+  const std::vector<Figure> figures = ablation_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 1U);
+  const auto& parts = std::get<std::vector<std::string>>(figures[0].table[0].cells);
+  EXPECT_EQ(parts.size(), o.ablation->parts.size());
+  EXPECT_LT(figures[0].y.ticks.size(), parts.size());
+  EXPECT_EQ(figures[0].y.ticks[0].label, parts[0]);
+}
+
+TEST(LogitLensFigures, BarsAreThoseOfTheAskedToken) {
+  const Observation o = samples::mid_training();
+  CurveStore curves;
+  const std::vector<Figure> figures = logit_lens_figures(o, {}, curves);
+  const Figure* bars = named(figures, "logit_lens_answer");
+  ASSERT_NE(bars, nullptr);
+  const auto& ends = std::get<Scatter>(bars->series.back()).points;
+  const LogitLensView& lens = *o.logit_lens;
+  ASSERT_EQ(ends.size(), lens.depths.size());
+  EXPECT_EQ(ends.back().x, lens.answer[(lens.depths.size() - 1) * static_cast<std::size_t>(lens.tokens) +
+                                       static_cast<std::size_t>(lens.pair.asked)]);
+}
+
+TEST(TransplantFigures, TheAnswerComesWithItsGhostAndBothStates) {
+  const Observation o = samples::mid_training();
+  CurveStore curves;
+  const std::vector<Figure> figures = transplant_figures(o, {}, curves);
+  EXPECT_NE(named(figures, "transplant_C_clean"), nullptr);
+  EXPECT_NE(named(figures, "transplant_C_corrupted"), nullptr);
+  const Bar& first = std::get<Bars>(figures.front().series[0]).bars.front();
+  EXPECT_EQ(first.value, o.transplant->transplanted[0]);
+  EXPECT_EQ(first.before, o.transplant->corrupted[0]);
+  EXPECT_THAT(transplant_subtitle(o, {}), testing::HasSubstr("C after token 9"));
+}
+
+TEST(ReadoutFigures, TheControlIsTheLastRow) {
+  const Observation o = samples::mid_training();
+  CurveStore curves;
+  const std::vector<Figure> figures = readout_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 1U);
+  const HeatMap& map = std::get<HeatMap>(figures[0].series[0]);
+  EXPECT_EQ(map.row_labels.back(), "shuffled");
+  EXPECT_EQ(map.cells[map.cells.size() - 1], o.readout->shuffled.back());
+}
+
+}  // namespace
+}  // namespace afterglow

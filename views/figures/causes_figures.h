@@ -1,0 +1,38 @@
+// Interventions as figures: the patch grid, what the parts are worth, the answer by depth, memories that change places.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/causes_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/selection.h"
+
+namespace afterglow {
+
+/// Every eighth place of a sequence, and with their tokens those that are named and the one whose answer counts.
+std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named = {});
+
+std::string patch_subtitle(const Observation& observation, const Selection& selection);
+/// Three grids: stream and outputs, what is inside the mixers, memories.
+std::vector<Figure> patch_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+/// What the brightest cell of one grid says, in a sentence.
+std::string patch_sentence(const PatchView& view, PatchGroup group);
+/// Number `row` of a group's grid; its index into PatchView::rows, -1 beyond them.
+int patch_row(const PatchView& view, PatchGroup group, int row);
+/// "1 ska keys at token 4 v23: 0.931 exact, 0.902 to first order".
+std::string patch_cell_text(const PatchView& view, int row, int token);
+
+std::string ablation_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> ablation_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string logit_lens_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> logit_lens_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string readout_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> readout_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string transplant_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> transplant_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+}  // namespace afterglow

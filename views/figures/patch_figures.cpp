@@ -1,0 +1,253 @@
+// The patch grid: parts from input to output down, tokens to the right, the share of the answer as colour.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/figures/causes_figures.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+struct Grid {
+  PatchGroup group;
+  const char* id;
+  const char* title;
+  const char* position;  ///< the axis
+};
+constexpr std::array grids{
+    Grid{PatchGroup::stream, "patch_stream", "Stream and outputs", "token"},
+    Grid{PatchGroup::inside, "patch_inside", "Queries, keys, values", "token"},
+    Grid{PatchGroup::memory, "patch_memory", "Memory after a token", "token"},
+};
+
+/// Exact where it is known, else to first order.
+double shown_share(const PatchView& view, std::size_t cell) {
+  return std::isfinite(view.exact[cell]) ? view.exact[cell] : view.attributed[cell];
+}
+
+std::vector<int> rows_of(const PatchView& view, PatchGroup group) {
+  std::vector<int> rows;
+  for (std::size_t row = 0; row < view.rows.size(); ++row) {
+    if (view.rows[row].group == group) rows.push_back(static_cast<int>(row));
+  }
+  return rows;
+}
+
+bool is_whole(const PatchView& view) {
+  const std::size_t cells = view.rows.size() * static_cast<std::size_t>(std::max(0, view.tokens));
+  return view.tokens > 0 && view.attributed.size() == cells && view.exact.size() == cells &&
+         static_cast<int>(view.pair.clean.size()) == view.tokens &&
+         view.pair.corrupted.size() == view.pair.clean.size() && view.pair.asked >= 0 && view.pair.asked < view.tokens;
+}
+
+/// While the grid is not complete: cells whose value is exact. Where both runs are the same a dot would say nothing.
+Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
+  Scatter dots;
+  dots.name = "exact";
+  for (std::size_t r = 0; !view.is_complete && r < rows.size(); ++r) {
+    for (int t = 0; t < view.tokens; ++t) {
+      const double exact = view.exact[view.cell(static_cast<std::size_t>(rows[r]), t)];
+      if (!std::isfinite(exact) || exact == 0) continue;
+      ScatterPoint dot;
+      dot.x = t + 0.3;
+      dot.y = static_cast<double>(r) - 0.3;
+      dot.radius = 1.2;
+      dot.ink = Role::text;
+      dots.points.push_back(dot);
+    }
+  }
+  return dots;
+}
+
+/// All cells, also of the other grids: a reader of the file wants one list.
+std::vector<TableColumn> table_of(const PatchView& view, const std::vector<int>& rows) {
+  std::vector<std::string> parts, places, hooks, tokens;
+  std::vector<double> positions, attributed, exact;
+  for (const int row : rows) {
+    const PatchRow& of = view.rows[static_cast<std::size_t>(row)];
+    for (int t = 0; t < view.tokens; ++t) {
+      const std::size_t cell = view.cell(static_cast<std::size_t>(row), t);
+      parts.push_back(of.label);
+      places.push_back(of.place);
+      hooks.push_back(of.hook);
+      positions.push_back(t);
+      tokens.push_back(view.pair.clean[static_cast<std::size_t>(t)].label);
+      attributed.push_back(view.attributed[cell]);
+      exact.push_back(view.exact[cell]);
+    }
+  }
+  return {{"part", parts},   {"place", places},          {"hook", hooks}, {"position", positions},
+          {"token", tokens}, {"attributed", attributed}, {"exact", exact}};
+}
+
+Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& subtitle) {
+  const std::vector<int> rows = rows_of(view, grid.group);
+  Figure figure;
+  figure.id = grid.id;
+  figure.title = grid.title;
+  figure.subtitle = subtitle;
+  figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
+  figure.x.label = grid.position;
+  figure.x.ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed);
+  figure.y.label = "place";
+  HeatMap map;
+  map.name = "share restored";
+  map.rows = static_cast<int>(rows.size());
+  map.cols = view.tokens;
+  std::vector<double> cells;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const PatchRow& row = view.rows[static_cast<std::size_t>(rows[r])];
+    map.row_labels.push_back(row.label);
+    figure.y.ticks.push_back({static_cast<double>(r), row.label});
+    for (int t = 0; t < view.tokens; ++t)
+      cells.push_back(shown_share(view, view.cell(static_cast<std::size_t>(rows[r]), t)));
+  }
+  map.cells = std::move(cells);
+  for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
+  map.map = ColourMap::diverging;
+  map.value.label = "share restored";
+  map.value.range = Range{-1, 1};
+  map.nan_is_blank = true;
+  figure.series.emplace_back(std::move(map));
+  figure.series.emplace_back(exact_dots(view, rows));
+  figure.labels = LabelPlacement::none;
+  figure.table = table_of(view, rows);
+  return figure;
+}
+
+std::string percent(double share) {
+  const auto number = std::lround(100 * share);
+  return (number < 0 ? "−" : "") + std::to_string(std::abs(number)) + " %";
+}
+
+/// "token 8 v16"; noise has no name.
+std::string token_name(const PatchView& view, int token) {
+  const TokenView& of = view.pair.clean[static_cast<std::size_t>(token)];
+  const bool is_quiet = token_ink(of.role).role == Role::faint;
+  return "token " + std::to_string(token) + (is_quiet ? "" : " " + of.label);
+}
+
+struct Best {
+  int row = -1, token = -1;
+  double share = -1e300;
+};
+
+Best best_of(const PatchView& view, const std::vector<int>& rows) {
+  Best best;
+  for (const int row : rows) {
+    for (int t = 0; t < view.tokens; ++t) {
+      const double share = shown_share(view, view.cell(static_cast<std::size_t>(row), t));
+      if (std::isfinite(share) && share > best.share) best = {row, t, share};
+    }
+  }
+  return best;
+}
+
+/// The first token at which the row restores about as much as at its best.
+int first_as_good(const PatchView& view, const Best& best) {
+  constexpr double about = 0.02;
+  for (int t = 0; t < best.token; ++t) {
+    if (shown_share(view, view.cell(static_cast<std::size_t>(best.row), t)) > best.share - about) return t;
+  }
+  return best.token;
+}
+
+std::string memory_sentence(const PatchView& view, const std::vector<int>& rows) {
+  Best best = best_of(view, rows);
+  if (best.row >= 0) best.token = first_as_good(view, best);
+  if (best.row < 0 || best.share < 0.05)
+    return "No memory restores the answer so far: it passes elsewhere, or the cells are still to come.";
+  const PatchRow& row = view.rows[static_cast<std::size_t>(best.row)];
+  std::string text = "The answer passes through " + row.label + ": with that of the clean sequence after " +
+                     token_name(view, best.token) + ", the corrupted run gets " + percent(best.share) +
+                     " of the clean answer back";
+  std::string others;
+  for (const int other : rows) {
+    const PatchRow& one = view.rows[static_cast<std::size_t>(other)];
+    const double share = view.exact[view.cell(static_cast<std::size_t>(other), best.token)];
+    if (other == best.row || one.layer != row.layer || !std::isfinite(share)) continue;
+    others += (others.empty() ? "; " : ", ") + (one.place == "all" ? std::string("all of it") : one.place) + " alone " +
+              percent(share);
+  }
+  return text + others + ".";
+}
+
+}  // namespace
+
+std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named) {
+  const int distance = std::max(8, static_cast<int>(tokens.size()) / 64 * 8);
+  named.push_back(asked);
+  std::vector<AxisTick> ticks;
+  for (int t = 0; t < static_cast<int>(tokens.size()); t += distance) {
+    if (std::ranges::none_of(named, [&](int other) { return std::abs(other - t) < distance * 5 / 8; }))
+      ticks.push_back({static_cast<double>(t), std::to_string(t)});
+  }
+  std::ranges::sort(named);
+  for (const int t : named) {
+    ticks.push_back({static_cast<double>(t), std::to_string(t) + " " + tokens[static_cast<std::size_t>(t)].label});
+  }
+  std::ranges::sort(ticks, {}, &AxisTick::at);
+  return ticks;
+}
+
+int patch_row(const PatchView& view, PatchGroup group, int row) {
+  const std::vector<int> rows = rows_of(view, group);
+  return row >= 0 && row < static_cast<int>(rows.size()) ? rows[static_cast<std::size_t>(row)] : -1;
+}
+
+std::string patch_cell_text(const PatchView& view, int row, int token) {
+  const PatchRow& of = view.rows[static_cast<std::size_t>(row)];
+  const std::size_t cell = view.cell(static_cast<std::size_t>(row), token);
+  const double exact = view.exact[cell], attributed = view.attributed[cell];
+  std::string text = of.label + (of.group == PatchGroup::memory ? " after " : " at ") + token_name(view, token) + ": ";
+  text += std::isfinite(exact) ? number_text(exact, 3) + " exact" : "exact share still to come";
+  if (std::isfinite(attributed)) text += ", " + number_text(attributed, 3) + " by one reverse pass";
+  return text;
+}
+
+std::string patch_sentence(const PatchView& view, PatchGroup group) {
+  if (!is_whole(view)) return "";
+  if (view.pair.clean_measure == view.pair.corrupted_measure)
+    return "Both sequences are answered alike, so nothing can be restored: choose another pair.";
+  std::vector<int> rows = rows_of(view, group);
+  if (group == PatchGroup::memory) return memory_sentence(view, rows);
+  // The first and the last stream carry all of it by construction: at the changed token, and where the answer is read.
+  if (group == PatchGroup::stream && rows.size() > 2) {
+    rows.erase(rows.begin());
+    rows.pop_back();
+  }
+  const Best best = best_of(view, rows);
+  if (best.row < 0) return "This model has no such place.";
+  const bool is_exact = std::isfinite(view.exact[view.cell(static_cast<std::size_t>(best.row), best.token)]);
+  return "The brightest cell is " + view.rows[static_cast<std::size_t>(best.row)].label + " at " +
+         token_name(view, best.token) + ": the clean value there alone restores " + percent(best.share) +
+         " of the clean answer" + (is_exact ? "." : ", to first order.");
+}
+
+std::string patch_subtitle(const Observation& observation, const Selection&) {
+  if (!observation.patch) return why_not_yet(observation, "the pair is asked within seconds of the start");
+  const PatchView& view = *observation.patch;
+  if (!is_whole(view)) return "nothing to compare";
+  const auto cells = static_cast<std::int64_t>(view.exact.size());
+  std::string text = view.pair.clean_label + " or " + view.pair.corrupted_label + " · " +
+                     std::string(name_of(view.pair.measure)) + " · ";
+  text += view.is_complete ? "all cells exact"
+                           : grouped_number(view.exact_cells) + " of " + grouped_number(cells) + " cells exact";
+  text += " · control " + number_text(view.control, 3);
+  return text + age_text(observation, view.step);
+}
+
+std::vector<Figure> patch_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  if (!observation.patch || !is_whole(*observation.patch)) return {};
+  std::vector<Figure> figures;
+  for (const Grid& grid : grids) {
+    if (rows_of(*observation.patch, grid.group).empty()) continue;
+    figures.push_back(grid_figure(*observation.patch, grid, patch_subtitle(observation, selection)));
+  }
+  return figures;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,325 @@
+// The pair of sequences as two strips above the patch grid, and the memories of both runs beside each other: a block
+// dragged from the left to the right is put into the corrupted run.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "core/figure/palette.h"
+#include "views/figures/causes_figures.h"
+#include "views/figures/semantic_colours.h"
+#include "views/panels/panel_draws.h"
+#include "views/plot_widget.h"
+#include "views/token_chip.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double chip_line = 23, answer_width = 118, name_width = 66, sentence_line = 18;
+
+/// "k1 → v23 0.998" at the right end of a strip.
+void draw_pair_answer(const Frame& frame, const Rect& row, const std::string& key, const std::string& answer,
+                      double probability, Color ink) {
+  FigureCanvas canvas = frame.look.canvas();
+  const double used = row_text(frame.look, canvas, row, key + " → ",
+                               {small_size, FontFace::mono, frame.look.theme->dim, Anchor::start});
+  row_text(frame.look, canvas, {row.x + used, row.y, row.width - used, row.height},
+           answer + " " + number_text(probability, 3), {small_size, FontFace::mono, ink, Anchor::start});
+}
+
+/// Where chips end: those of noise are narrow, so that the others can be read.
+std::vector<double> chip_ends(const Frame& frame, const PairView& pair, double room) {
+  std::vector<double> ends;
+  const auto is_quiet = [&](std::size_t t) {
+    return token_ink(pair.clean[t].role).role == Role::faint && token_ink(pair.corrupted[t].role).role == Role::faint;
+  };
+  double loud = 0;
+  for (std::size_t t = 0; t < pair.clean.size(); ++t) loud += is_quiet(t) ? 0 : 1;
+  const double quiet = static_cast<double>(pair.clean.size()) - loud, wide = std::min(frame.px(26), room / (loud + 1));
+  const double narrow = quiet > 0 ? std::min(frame.px(26), (room - loud * wide) / quiet) : 0;
+  double end = 0;
+  for (std::size_t t = 0; t < pair.clean.size(); ++t) ends.push_back(end += is_quiet(t) ? narrow : wide);
+  return ends;
+}
+
+/// One sequence; chips that differ from the other one are outlined. A click chooses a clean token, or asks for another
+/// corrupted one.
+void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& row) {
+  const std::vector<TokenView>& tokens = is_clean ? pair.clean : pair.corrupted;
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  row_text(frame.look, canvas, row, is_clean ? "clean" : "corrupted",
+           {small_size, FontFace::regular, theme.dim, Anchor::start});
+  const double left = row.x + frame.px(name_width);
+  const std::vector<double> ends = chip_ends(frame, pair, row.width - frame.px(name_width + answer_width + 8));
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const double begin = t == 0 ? 0 : ends[t - 1], width = ends[t] - begin;
+    const Rect chip{left + begin, row.y + frame.px(1), std::max(1.0, width - frame.px(width > frame.px(8) ? 2 : 1)),
+                    row.height - frame.px(4)};
+    ImGui::PushID(static_cast<int>(t) * 2 + (is_clean ? 1 : 0));
+    const Press press = press_area("pair token", chip);
+    ImGui::PopID();
+    draw_token_chip(frame, canvas, tokens[t], chip, {false, press.hovered});
+    if (std::ranges::find(pair.changed, static_cast<int>(t)) != pair.changed.end())
+      canvas.stroke_rect(chip, frame.px(3), {theme.warning, std::max(1.0, frame.px(1.5)), Dash::solid});
+    const std::string name = "Token " + std::to_string(t) + " " + tokens[t].label;
+    if (press.hovered) hint_box(frame, chip, is_clean ? name : name + ": click puts another one here");
+    if (press.clicked && is_clean) frame.commands.send("select", {{"token", static_cast<std::int64_t>(t)}});
+    if (press.clicked && !is_clean)
+      frame.commands.send("palette", {{"text", "pair at=" + std::to_string(t) + " label="}});
+  }
+  const double end = left + (ends.empty() ? 0 : ends.back()) + frame.px(8);
+  const Rect answer{end, row.y, std::max(0.0, row.right() - end), row.height};
+  const std::string& key = tokens[static_cast<std::size_t>(pair.asked)].label;
+  if (is_clean) {
+    draw_pair_answer(frame, answer, key, pair.clean_label, pair.clean_probability, theme.series[0]);
+  } else {
+    draw_pair_answer(frame, answer, key, pair.corrupted_label, pair.corrupted_probability, theme.warning);
+  }
+}
+
+/// Above the grid: what its brightest cell says, or what the cell under the pointer holds. Returns the height used.
+double draw_patch_sentence(const Frame& frame, const std::string& text, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  double y = area.y;
+  for (const std::string& line : wrapped_text(canvas, text, area.width, frame.px(body_size), FontFace::regular, 2)) {
+    row_text(frame.look, canvas, {area.x, y, area.width, frame.px(sentence_line)}, line,
+             {body_size, FontFace::regular, frame.look.theme->text, Anchor::start});
+    y += frame.px(sentence_line);
+  }
+  return 2 * frame.px(sentence_line) + frame.px(4);
+}
+
+PatchGroup group_of(const Figure& figure) {
+  return figure.id == "patch_memory"   ? PatchGroup::memory
+         : figure.id == "patch_inside" ? PatchGroup::inside
+                                       : PatchGroup::stream;
+}
+
+/// Which grids there is room for; one that says most comes first.
+std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
+  const auto chosen = frame.state.shown_figure.find("patch");
+  if (chosen != frame.state.shown_figure.end() && chosen->second >= 0 &&
+      chosen->second < static_cast<int>(figures.size()))
+    return {static_cast<std::size_t>(chosen->second)};
+  const auto room = static_cast<std::size_t>(std::max(1.0, area.width / frame.px(430)));
+  std::vector<std::size_t> shown;
+  for (std::size_t i = figures.size(); i-- > 0;) shown.push_back(i);
+  std::ranges::stable_sort(shown, std::less<>(), [&](std::size_t i) {
+    const PatchGroup group = group_of(figures[i]);
+    return group == PatchGroup::memory ? 0 : group == PatchGroup::stream ? 1 : 2;
+  });
+  shown.resize(std::min(shown.size(), room));
+  std::ranges::sort(shown);
+  return shown;
+}
+
+/// A cell of a grid chooses its part and token; one of a memory is put into the corrupted run.
+void choose_cell(Frame& frame, const PatchView& view, int row, int token) {
+  const PatchRow& of = view.rows[static_cast<std::size_t>(row)];
+  frame.commands.send("select", {{"layer", std::int64_t{of.layer}}, {"token", std::int64_t{token}}});
+  if (of.group == PatchGroup::memory)
+    frame.commands.send("transplant",
+                        {{"layer", std::int64_t{of.layer}}, {"part", of.place}, {"token", std::int64_t{token}}});
+}
+
+bool was_clicked(const Frame& frame) {
+  const ImVec2 start = ImGui::GetIO().MouseClickedPos[0];
+  const Point mouse = mouse_place();
+  return ImGui::IsMouseReleased(0) &&
+         std::hypot(mouse.x - static_cast<double>(start.x), mouse.y - static_cast<double>(start.y)) < frame.px(3);
+}
+
+/// The grids; returns what the cell under the pointer says.
+std::string draw_grids(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
+  const PatchView& view = *frame.seen().patch;
+  const std::vector<std::size_t> shown = shown_grids(frame, figures, area);
+  const double width = area.width / static_cast<double>(shown.size());
+  std::string said;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const Figure& figure = figures[shown[i]];
+    const Rect cell{area.x + static_cast<double>(i) * width, area.y, width - frame.px(4), area.height};
+    const PlotOptions options{.shows_caption = false};
+    const PlotResponse response = plot_widget(frame, figure, cell, options);
+    handle_response(frame, response);
+    if (!response.hovered || !response.place) continue;
+    const int row = patch_row(view, group_of(figure), static_cast<int>(std::lround(response.place->y)));
+    const auto token = static_cast<int>(std::lround(response.place->x));
+    if (row < 0 || token < 0 || token >= view.tokens) continue;
+    said = patch_cell_text(view, row, token);
+    if (was_clicked(frame)) choose_cell(frame, view, row, token);
+  }
+  return said;
+}
+
+void draw_patch(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  if (figures.empty() || !frame.seen().patch) return draw_figure_grid(frame, panel, figures, area);
+  const PatchView& view = *frame.seen().patch;
+  const Rect inside{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), area.height};
+  double y = inside.y;
+  if (area.height > frame.px(210)) {
+    for (const bool is_clean : {true, false}) {
+      draw_strip(frame, view.pair, is_clean, {inside.x, y, inside.width, frame.px(chip_line)});
+      y += frame.px(chip_line);
+    }
+    y += frame.px(5);
+  }
+  const double sentence = y;
+  const bool has_sentence = area.height > frame.px(150);
+  if (has_sentence) y += 2 * frame.px(sentence_line) + frame.px(4);
+  const std::string said = draw_grids(frame, figures, {area.x, y, area.width, area.bottom() - y});
+  if (!has_sentence) return;
+  const std::vector<std::size_t> shown = shown_grids(frame, figures, area);
+  const auto best =
+      std::ranges::find_if(shown, [&](std::size_t i) { return group_of(figures[i]) == PatchGroup::memory; });
+  const PatchGroup group = group_of(figures[best == shown.end() ? shown.front() : *best]);
+  draw_patch_sentence(frame, said.empty() ? patch_sentence(view, group) : said,
+                      {inside.x, sentence, inside.width, inside.height});
+}
+
+/// A chip for each grid; the lit one is drawn alone, and lets the panel choose when it is clicked again.
+double draw_grid_chips(Frame& frame, double right, const Rect& row) {
+  const PlotKind& kind = *find_plot_kind("patch");
+  const std::vector<Figure>& figures = frame.figures.figures(kind, frame.observation, frame.state.selection);
+  const auto chosen = frame.state.shown_figure.find("patch");
+  for (std::size_t i = figures.size(); i-- > 0;) {
+    const bool is_on = chosen != frame.state.shown_figure.end() && chosen->second == static_cast<int>(i);
+    const std::string name = figures[i].id.substr(figures[i].id.find('_') + 1);
+    const ChipResult chip = header_chip(frame, name.c_str(), right, row, name, is_on, figures[i].title);
+    if (chip.clicked)
+      frame.commands.send("show",
+                          {{"panel", std::string("patch")}, {"figure", is_on ? -1 : static_cast<std::int64_t>(i)}});
+    right = chip.left;
+  }
+  return right;
+}
+
+double draw_patch_controls(Frame& frame, const Rect& row) {
+  const PatchView* view = frame.seen().patch.get();
+  if (!view || row.width < frame.px(200)) return row.right();
+  const ChipResult next =
+      header_chip(frame, "next pair", row.right(), row, "next pair", false, "Another token or another value changed");
+  if (next.clicked) frame.commands.send("pair", {{"next", true}});
+  const auto now = std::ranges::find(all_measures, view->pair.measure) - std::begin(all_measures);
+  const AnswerMeasure other = all_measures[static_cast<std::size_t>(now + 1) % std::size(all_measures)];
+  const ChipResult measure = header_chip(frame, "measure", next.left, row, std::string(name_of(view->pair.measure)),
+                                         true, "What of the answer counts; next: " + std::string(name_of(other)));
+  if (measure.clicked) frame.commands.send("pair", {{"measure", std::string(name_of(other))}});
+  return row.width < frame.px(420) ? measure.left : draw_grid_chips(frame, measure.left, row);
+}
+
+double largest_of(const StatePart& part) {
+  double most = 1e-30;
+  for (const auto* numbers : {&part.clean, &part.corrupted}) {
+    for (const float value : *numbers) {
+      if (std::isfinite(value)) most = std::max(most, static_cast<double>(std::abs(value)));
+    }
+  }
+  return most;
+}
+
+void draw_state(const Frame& frame, const StatePart& part, const std::vector<float>& numbers, const Rect& box) {
+  const double most = largest_of(part);
+  std::vector<Color> cells;
+  for (const float value : numbers)
+    cells.push_back(map_color(*frame.look.theme, ColourMap::diverging, 0.5 + 0.5 * static_cast<double>(value) / most));
+  FigureCanvas canvas = frame.look.canvas();
+  if (cells.size() == static_cast<std::size_t>(part.rows) * static_cast<std::size_t>(part.columns) && !cells.empty())
+    canvas.color_grid(box, part.rows, part.columns, cells);
+}
+
+/// One tensor of the state: the clean run's at the left, the corrupted one's at the right.
+void draw_state_pair(Frame& frame, const TransplantView& view, const StatePart& part, const Rect& row) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const double label = frame.px(18), gap = frame.px(44);
+  const double height = row.height - frame.px(8), most = (row.width - label - gap) / 2;
+  const double width = std::min(most, height * 1.6 * std::max(1.0, static_cast<double>(part.columns) / part.rows));
+  const double left = row.x + label + (row.width - label - gap - 2 * width) / 2;
+  const Rect clean{left, row.y, width, height}, corrupted{left + width + gap, row.y, width, height};
+  row_text(frame.look, canvas, {row.x, row.y, label, height}, part.name,
+           {body_size, FontFace::semibold, theme.text, Anchor::start});
+  draw_state(frame, part, part.clean, clean);
+  draw_state(frame, part, part.corrupted, corrupted);
+  ImGui::PushID(part.name.c_str());
+  const Press from = press_area("from", clean), to = press_area("to", corrupted);
+  ImGui::PopID();
+  const bool is_in = view.choice.part == part.name || view.choice.part == "all";
+  const double y = row.y + height / 2, start = clean.right() + frame.px(6);
+  const Point tip = from.held ? mouse_place() : Point{corrupted.x - frame.px(6), y};
+  const Color ink = is_in || from.held ? theme.accent : theme.hairline;
+  const std::array<Point, 2> shaft{Point{start, y}, tip};
+  canvas.polyline(shaft, {ink, frame.px(is_in || from.held ? 2 : 1), Dash::solid});
+  if (!from.held) {
+    const std::array<Point, 3> head{tip, Point{tip.x - frame.px(7), tip.y - frame.px(4)},
+                                    Point{tip.x - frame.px(7), tip.y + frame.px(4)}};
+    canvas.polygon(head, ink);
+  }
+  if (is_in) canvas.stroke_rect(corrupted, frame.px(2), {theme.accent, frame.px(2), Dash::solid});
+  if (from.hovered && !from.held)
+    hint_box(frame, clean, "Drag " + part.name + " to the right: the corrupted run goes on with it");
+  if (to.hovered && is_in) hint_box(frame, corrupted, "Click takes it out again");
+  const bool is_dropped = from.released && corrupted.contains(mouse_place());
+  if (is_dropped || from.clicked) frame.commands.send("transplant", {{"part", part.name}});
+  if (to.clicked && is_in) frame.commands.send("transplant", {{"part", std::string("none")}});
+}
+
+void draw_transplant(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const auto chosen = frame.state.shown_figure.find("transplant");
+  const bool is_one = chosen != frame.state.shown_figure.end() && chosen->second >= 0;
+  if (figures.empty() || is_one || area.height < frame.px(220)) return draw_figure_grid(frame, panel, figures, area);
+  const TransplantView& view = *frame.seen().transplant;
+  FigureCanvas canvas = frame.look.canvas();
+  const double answers = std::clamp(area.height * 0.34, frame.px(110), frame.px(190)), caption = frame.px(18);
+  const Rect states{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20),
+                    area.height - answers - caption - frame.px(4)};
+  if (view.parts.empty())
+    row_text(frame.look, canvas, states, "This layer's memory is no matrix.",
+             {small_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
+  for (std::size_t i = 0; i < view.parts.size(); ++i) {
+    const double height = states.height / static_cast<double>(view.parts.size());
+    draw_state_pair(frame, view, view.parts[i],
+                    {states.x, states.y + static_cast<double>(i) * height, states.width, height});
+  }
+  const Rect names{states.x, states.bottom(), states.width, caption};
+  const std::string after = area.width > frame.px(420) ? ", after token " + std::to_string(view.token) + ", head " +
+                                                             std::to_string(view.shown_head)
+                                                       : "";
+  const RowText quiet{tiny_size, FontFace::regular, frame.look.theme->dim, Anchor::middle};
+  row_text(frame.look, canvas, {names.x, names.y, names.width / 2, caption}, "clean", quiet);
+  row_text(frame.look, canvas, {names.x + names.width / 2, names.y, names.width / 2, caption}, "corrupted" + after,
+           quiet);
+  const PlotOptions options{.shows_caption = false};
+  handle_response(frame,
+                  plot_widget(frame, figures.front(), {area.x, area.bottom() - answers, area.width, answers}, options));
+}
+
+double draw_transplant_controls(Frame& frame, const Rect& row) {
+  const TransplantView* view = frame.seen().transplant.get();
+  if (!view || view->layer < 0 || row.width < frame.px(150)) return row.right();
+  double right = row.right();
+  for (const auto& [part, hint] :
+       {std::pair{"none", "Nothing is put in"}, {"all", "The layer's whole memory is put in"}}) {
+    const ChipResult chip = header_chip(frame, part, right, row, part, view->choice.part == part, hint);
+    if (chip.clicked) frame.commands.send("transplant", {{"part", std::string(part)}});
+    right = chip.left;
+  }
+  if (view->heads < 2 || right - row.x < frame.px(80)) return right;
+  const int next = view->choice.head + 1 < view->heads ? view->choice.head + 1 : -1;
+  const std::string name = view->choice.head < 0 ? "all heads" : "head " + std::to_string(view->choice.head);
+  const ChipResult head = header_chip(frame, "head", right, row, name, view->choice.head >= 0,
+                                      next < 0 ? "Next: all heads" : "Next: head " + std::to_string(next) + " alone");
+  if (head.clicked) frame.commands.send("transplant", {{"head", std::int64_t{next}}});
+  return head.left;
+}
+
+}  // namespace
+
+std::span<const PanelDrawing> causes_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"patch", draw_patch, draw_patch_controls},
+                                       PanelDrawing{"transplant", draw_transplant, draw_transplant_controls}};
+  return drawings;
+}
+
+}  // namespace afterglow
