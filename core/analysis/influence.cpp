@@ -162,6 +162,8 @@ double uniform_position_code(double gamma, double token) {
 
 double envelope_exponent(double gamma_max, double c2) { return 1 - gamma_max * c2; }
 
+double envelope_constant(double beta) { return (1 - beta) * std::exp(1 - beta); }
+
 double deep_exponent(int blocks, double beta) { return blocks * (1 - beta) - 1; }
 
 InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int tokens) {
@@ -176,6 +178,28 @@ InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int
       const double jump = t > 0 ? gamma * past / t : 0.0;
       past += std::pow(t + 1.0, gamma) * here + jump;
       here = jump;
+    }
+  }
+  for (int t = source; t < tokens; ++t) {
+    profile.lags.push_back(t - source);
+    profile.values.push_back(x[static_cast<std::size_t>(t)]);
+  }
+  return profile;
+}
+
+InfluenceProfile averaged_stack_profile(int blocks, double gamma, int source, int tokens) {
+  InfluenceProfile profile;
+  if (blocks < 0 || source < 0 || source >= tokens) return profile;
+  std::vector<double> x(static_cast<std::size_t>(tokens), 0.0);
+  x[static_cast<std::size_t>(source)] = 1;
+  for (int block = 0; block < blocks; ++block) {
+    double past = 0, prefix = 0;  // sums of s before this token, of p x up to it
+    for (int t = 0; t < tokens; ++t) {
+      double& here = x[static_cast<std::size_t>(t)];
+      prefix += std::pow(t + 1.0, gamma) * here;
+      const double s = prefix / (t + 1) + (t > 0 ? gamma * past / t : 0.0);
+      past += s;
+      here += s;
     }
   }
   for (int t = source; t < tokens; ++t) {

@@ -48,6 +48,9 @@ double uniform_routing_influence(double gamma, double tau, double lag);
 double uniform_position_code(double gamma, double token);
 /// beta = 1 - gamma_max c2 of the envelope lag^-beta (theorem 8); below 0 there is no envelope.
 double envelope_exponent(double gamma_max, double c2);
+/// C of |(I - B)^-1 [tau + lag, tau]| <= C lag^-beta for every tau and lag >= 1 (theorem 8, whose proof leads here):
+/// with m = 1 - beta the sum of the impulse grows by (1 + m/t) at most, so C = m e^m. 0 <= beta < 1.
+double envelope_constant(double beta);
 /// Exponent k (1 - beta) - 1 of k stacked blocks (theorem 12): negative decays, 0 is frozen, positive grows.
 double deep_exponent(int blocks, double beta);
 
@@ -56,6 +59,10 @@ double deep_exponent(int blocks, double beta);
 /// up for the age of the source. Values are those of paths that jump in every block, for lags 0 .. tokens - 1 - source;
 /// with 0 < gamma = 1 - beta < 1 they follow lag^(k (1 - beta) - 1).
 InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int tokens);
+/// The same as lemma K.22 itself builds it: each block adds to x the answer of the feedback to the uniform average over
+/// the prefix of p_t x_t, own token included, and x itself goes on (the diagonal path). Its tail has the same exponent;
+/// heights and the first lags differ.
+InfluenceProfile averaged_stack_profile(int blocks, double gamma, int source, int tokens);
 
 /// The spectral norm of a matrix J of which only m rows U J are known, U random.
 struct NormEstimate {

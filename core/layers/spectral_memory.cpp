@@ -37,6 +37,7 @@ SpectralMemory::SpectralMemory(const SpectralMemoryConfig& config, const Paramet
                                const ParameterScope& pooling)
     : config_(config),
       history_(static_cast<int>(config.width), static_cast<int>(config.depth)),
+      kept_modes_(config.kl.components),
       expand_weight_(memory.add("projection_mlp.0.weight",
                                 {2 * config.kl.components * config.width, config.kl.components * config.width},
                                 fan_in_uniform())),
@@ -65,14 +66,47 @@ bool SpectralMemory::refresh(Backend& backend, DType dtype) {
       const std::int64_t count = config_.kl.components * config_.width;
       components_ = Tensor(backend.allocate(static_cast<std::size_t>(count) * size_of(dtype)), {1, count}, dtype);
     }
-    const std::vector<double>& wide = decomposition_.components;
-    if (dtype == DType::f64) {
-      backend.upload(components_, wide.data());
-    } else {
-      backend.upload(components_, std::vector<float>(wide.begin(), wide.end()).data());
-    }
+    upload(-1);
   }
   return usable_ != was_usable;
+}
+
+void SpectralMemory::upload(int left_out) {
+  std::vector<double> wide = decomposition_.components;
+  const auto width = static_cast<std::ptrdiff_t>(config_.width);
+  for (int mode = 0; mode < decomposition_.count; ++mode) {
+    if (mode == left_out || mode >= kept_modes_) std::fill_n(wide.begin() + mode * width, width, 0.0);
+  }
+  if (components_.dtype == DType::f64) {
+    backend_->upload(components_, wide.data());
+  } else {
+    backend_->upload(components_, std::vector<float>(wide.begin(), wide.end()).data());
+  }
+}
+
+void SpectralMemory::leave_out(int mode) {
+  if (usable_) upload(mode);
+}
+
+std::vector<LayerSetting> SpectralMemory::settings() const {
+  const KlConfig& kl = config_.kl;
+  return {{"strategy", "Strategy", "0: A, the covariance of the history itself; 1: B, a kernel over time",
+           static_cast<double>(kl.strategy), 0, 1, false, true},
+          {"kernel", "Kernel", "of strategy B: 0 exponential, 1 Gaussian, 2 Matérn", static_cast<double>(kl.kernel), 0,
+           2, false, true},
+          {"tau", "Time scale τ", "of strategy B's kernel, in rows of the history", kl.tau, 0.1, 100000, true, false},
+          {"modes", "Modes kept", "the strongest of the K modes; the others are zeros for the tokens",
+           static_cast<double>(kept_modes_), 0, static_cast<double>(kl.components), false, true}};
+}
+
+// The history stays as it is, so what was made of it can be made anew at once: a rewind may set before or after it
+// brings the history back.
+void SpectralMemory::set(std::string_view key, double value) {
+  if (key == "strategy") config_.kl.strategy = static_cast<KlStrategy>(static_cast<int>(value));
+  if (key == "kernel") config_.kl.kernel = static_cast<KlKernel>(static_cast<int>(value));
+  if (key == "tau") config_.kl.tau = value;
+  if (key == "modes") kept_modes_ = static_cast<int>(value);
+  if (usable_) refresh(*backend_, components_.dtype);
 }
 
 Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
@@ -87,8 +121,10 @@ Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std:
       linear(tape, tape.constant(components_), tape.parameter(expand_weight_), tape.parameter(expand_bias_));
   const Var hidden = dropout(tape, unary(tape, Unary::gelu, expanded), dropped, site);
   const Var flat = linear(tape, hidden, tape.parameter(project_weight_), tape.parameter(project_bias_));
-  return layer_norm(tape, tape.reshape(flat, shape), tape.parameter(norm_weight_), tape.parameter(norm_bias_),
-                    norm_eps);
+  const Var tokens =
+      layer_norm(tape, tape.reshape(flat, shape), tape.parameter(norm_weight_), tape.parameter(norm_bias_), norm_eps);
+  tape.capture("tokens", tokens.value);
+  return tokens;
 }
 
 Tensor SpectralMemory::summary(Tape& tape, const Tensor& x) const {
@@ -103,6 +139,7 @@ Tensor SpectralMemory::summary(Tape& tape, const Tensor& x) const {
   const Tensor number = tape.scratch({1}, DType::i32);
   backend.fill(targets, -1);
   backend.cross_entropy(scores.reshaped({count, length}), targets, weights, tape.scratch({1}, x.dtype), number, number);
+  tape.capture("memory.pooling", weights);
   const Tensor result = tape.scratch({1, width}, x.dtype);
   backend.gemm(false, false, 1.0 / static_cast<double>(count), weights.reshaped({1, count * length}), rows, 0.0,
                result);

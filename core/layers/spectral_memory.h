@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/analysis/kl_decompose.h"
+#include "core/layers/layer.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -50,19 +51,29 @@ class SpectralMemory {
 
   /// Takes the memory out of what is computed from now on, and puts it back: its tokens are zeros, as while unusable.
   void switch_off(bool is_off) { is_off_ = is_off; }
+  /// Takes one mode, 0 .. K - 1, out of what is computed from now on: zeros in the place of its component; -1 puts all
+  /// back. For looks between two steps.
+  void leave_out(int mode);
+
+  /// Strategy, kernel, its time scale and how many of the K modes are kept; acts from the next forward pass on.
+  std::vector<LayerSetting> settings() const;
+  void set(std::string_view key, double value);
 
   /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14), zeros while unusable or switched off. Gradients end at the
-  /// components.
+  /// components. Captures `memory.tokens`.
   Var memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const;
   /// [1,d]: mean over sequences of the sums of x [N,L,d] weighted by softmax over L of the pooling layer (eq. 3 to 5).
-  /// Takes no gradient.
+  /// Takes no gradient. Captures these weights, `memory.pooling` [N,L].
   Tensor summary(Tape& tape, const Tensor& x) const;
 
  private:
+  void upload(int left_out);
+
   SpectralMemoryConfig config_;
   KlHistory history_;
   KlDecomposition decomposition_;
   bool usable_ = false, is_off_ = false;
+  int kept_modes_;
   Backend* backend_ = nullptr;
   Tensor components_;  // [1, K d] in the back end's memory
   const Parameter &expand_weight_, &expand_bias_, &project_weight_, &project_bias_, &norm_weight_, &norm_bias_;

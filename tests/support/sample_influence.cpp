@@ -85,6 +85,7 @@ DeepProfile deep_of(int blocks) {
     deep.values.push_back(std::pow(lag, deep.theory) * (1 + 0.05 * std::sin(lag)));
     deep.far_lags.push_back(10 * lag);
     deep.far_values.push_back(std::pow(10.0 * lag, deep.theory));
+    deep.built_values.push_back(1.5 * deep.far_values.back());
   }
   deep.fit = fit_influence(deep.lags, deep.values);
   deep.far_fit = fit_influence(deep.far_lags, deep.far_values);

@@ -528,6 +528,16 @@ std::shared_ptr<MemoryView> memory_of(std::int64_t step) {
       attention.is_read[t][m] = (1 + noise(m + 4, t)) / 76;
     }
   }
+  view->width = 6;
+  view->buffer_rows = 9;
+  view->buffer_columns = 6;
+  for (std::uint64_t i = 0; i < 54; ++i) view->buffer.push_back(static_cast<float>(noise(20, i)));
+  for (std::uint64_t i = 0; i < 48; ++i) view->components.push_back(static_cast<float>(noise(21, i)));
+  for (std::uint64_t i = 0; i < 24; ++i) view->token_values.push_back(static_cast<float>(noise(22, i)));
+  view->modes.assign(4, {0.5, 0.5, -0.5, -0.5});
+  view->pooling.assign(72, 1.0 / 72);
+  for (int k = 0; k < 8; ++k) view->change_without.push_back(0.1 / (k + 1));
+  view->is_of_error = true;
   return view;
 }
 
@@ -851,6 +861,8 @@ Observation broken_forecast() {
   memory->attention[0].is_read.resize(3, {nan});
   memory->attention.push_back({});
   memory->explained.resize(1, nan);
+  memory->change_without[0] = nan;
+  memory->buffer[0] = static_cast<float>(nan);
   o.memory = memory;
   return o;
 }

@@ -52,8 +52,9 @@ Line theory_line(const std::string& name, const InfluenceTail& tail, double lowe
   std::vector<double> x, y;
   std::size_t anchor = 0;
   while (anchor + 1 < tail.lags.size() && tail.lags[anchor] < anchor_lag) ++anchor;
+  const double scale = theory.is_absolute ? 1 : tail.values[anchor] / theory.at(tail.lags[anchor]);
   for (const double lag : tail.lags) {
-    const double value = tail.values[anchor] * theory.at(lag) / theory.at(tail.lags[anchor]);
+    const double value = scale * theory.at(lag);
     if (!(value >= lowest)) continue;
     x.push_back(lag);
     y.push_back(value);
@@ -89,6 +90,21 @@ std::string power_text(double exponent) {
   return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2) + ", " + std::string(regime_name(exponent));
 }
 
+/// Where a tail lies above what an assumption promises it: by a rounding for an absolute height, by a factor of 2 where
+/// only the slope is promised, from the anchor on.
+std::string above_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
+  const double margin = theory.is_absolute ? 1 + 1e-4 : 2;
+  double scale = 1;
+  for (std::size_t i = 0; i < tail.lags.size(); ++i) {
+    if (!theory.is_absolute && tail.lags[i] < anchor_lag) continue;
+    if (!theory.is_absolute && scale == 1) scale = tail.values[i] / theory.at(tail.lags[i]);
+    if (!(tail.values[i] > margin * scale * theory.at(tail.lags[i]))) continue;
+    const std::string from = " · above it at lag " + number_text(tail.lags[i], 3);
+    return theory.is_absolute ? from : from + ": assumption 21 or 22 fails";
+  }
+  return "";
+}
+
 /// "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying": whose law, which one, and what it does over the lag.
 std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
   switch (theory.law) {
@@ -96,11 +112,16 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
       return tail.label + " if uniform: γ = " + number_text(theory.parameter, 2) + ", " +
              power_text(theory.parameter - 1);
     case TheoryLaw::feedback_envelope:
-      return tail.label + " envelope: " + power_text(-theory.parameter);
+      return tail.label +
+             (theory.is_absolute ? ", theorem 8: at most " + number_text(theory.at(1), 2) + " " : " envelope: ") +
+             power_text(-theory.parameter) + above_text(tail, theory);
     case TheoryLaw::decaying_state:
       return tail.label + " in theory: exp(−" + number_text(theory.parameter, 2) + " lag), forgetting";
     case TheoryLaw::diffuse_attention:
       return tail.label + " if diffuse: 1 / (τ + lag + 1), diluting";
+    case TheoryLaw::diffuse_envelope:
+      return tail.label + ", proposition 9: at most " + number_text(theory.parameter, 3) + " / (τ + lag + 1)" +
+             above_text(tail, theory);
     case TheoryLaw::deep_feedback:
       return tail.label + ", theorem 12: k = " + std::to_string(theory.blocks) + ", " + power_text(theory.parameter);
     case TheoryLaw::none:
@@ -135,8 +156,20 @@ void add_theory(Figure& figure, const InfluenceView& view, const Selection& sele
   if (!routing || has_feedback_beside) return;
   const bool is_first = routing->layer == view.routing.front().layer;
   add_law(figure, tail, lowest, theory_of(*routing, view.sources), is_first ? Dash::dashed : Dash::short_dash);
-  if (tail.layer == layer_of_envelope(view, selection))
-    add_law(figure, tail, lowest, envelope_of(*routing), Dash::long_dash);
+  const bool is_fixed = &tails == &view.fixed;
+  if (is_fixed && routing->gain.empty())
+    return add_law(figure, tail, lowest, fixed_envelope_of(*routing, view.sources), Dash::long_dash);
+  if (tail.layer != layer_of_envelope(view, selection)) return;
+  const InfluenceTheory envelope =
+      tail.is_resolvent ? fixed_envelope_of(*routing, view.sources) : envelope_of(*routing);
+  add_law(figure, tail, lowest, envelope, Dash::long_dash);
+  if (envelope.law != TheoryLaw::none || routing->gain.empty()) return;
+  Line missing;  // a name in the legend alone
+  missing.name =
+      tail.label + ": no envelope, γ_max c₂ = " + number_text(bounds_of(*routing).mass, 3) + " ≥ 1 (assumptions 6, 7)";
+  missing.ink = tail_ink(tail);
+  missing.dash = Dash::long_dash;
+  figure.series.emplace_back(std::move(missing));
 }
 
 /// Between what the norm lies that random cotangents estimate, as two dotted lines about the estimate.

@@ -1,6 +1,7 @@
 // How one layer routes: what it reads, over how many hops, how much it feeds back or keeps, and the code of positions
 // that a feedback writes by itself.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -12,6 +13,8 @@
 namespace afterglow {
 
 namespace {
+
+constexpr int freeze_window = 16;  ///< tokens in a row over which time may freeze
 
 /// A matrix [T*T] of tokens that read (down) and are read (to the right); its upper half is blank.
 Figure matrix_figure(const RoutingView& routing, const std::string& id, const std::string& title,
@@ -126,12 +129,49 @@ Figure gain_figure(const RoutingView& routing) {
   return figure;
 }
 
+/// Each number beside the 1 that it may not reach (the first two: assumptions) or exceed (the others: theorems).
+Figure assumptions_figure(const RoutingView& routing) {
+  const FeedbackBounds bounds = bounds_of(routing);
+  Figure figure;
+  figure.id = "routing_assumptions";
+  figure.title = "Assumptions";
+  figure.x.label = "quantity";
+  figure.y.label = "share of the limit";
+  figure.labels = LabelPlacement::none;
+  if (!(bounds.mass < 1)) {
+    figure.subtitle = "γ_max c₂ = " + number_text(bounds.mass, 3) + ": theorem 8 says nothing of this routing";
+  } else {
+    figure.subtitle = "β = " + number_text(1 - bounds.mass, 2) + "; at " + number_text(bounds.envelope_share, 2) +
+                      " of theorem 8's height at lag " + std::to_string(bounds.envelope_lag);
+  }
+  const std::array<std::pair<const char*, double>, 4> shares{{{"|γ|", bounds.contraction},
+                                                              {"γ c₂", bounds.mass},
+                                                              {"|s|", bounds.amplification / bounds.bound},
+                                                              {"tail", bounds.envelope_share}}};
+  Bars bars;
+  bars.name = "share of the limit";
+  bars.width = 0.6;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const auto& [name, share] = shares[i];
+    const auto x = static_cast<double>(i);
+    bars.bars.push_back({x, share, std::numeric_limits<double>::quiet_NaN(),
+                         share < 1 + 1e-6 ? layer_ink(routing.kind) : Ink(Role::warning)});
+    figure.x.ticks.push_back({x, name});
+  }
+  figure.x.range = Range{-0.6, static_cast<double>(shares.size()) - 0.4};
+  figure.series.emplace_back(std::move(bars));
+  figure.reference_lines.push_back({Orientation::horizontal, 1, "limit", Role::dim, Dash::dashed});
+  return figure;
+}
+
 /// The tail of a state is exp(-rate lag), the rate in proportion to the mean step: where that goes to 0, time freezes.
 std::string decay_text(const RoutingView& routing) {
   std::string text = "mean rate " + number_text(routing.mean_rate, 3) + " per token";
   if (routing.mean_step > 0) text = "mean step Δ " + number_text(routing.mean_step, 2) + " · " + text;
   if (!(routing.mean_rate > 0)) return text + ": frozen time";
-  const double memory = 1 / routing.mean_rate;
+  const double memory = 1 / routing.mean_rate, slowest = slowest_rate(routing, freeze_window);
+  if (std::isfinite(slowest))
+    text += " (" + number_text(slowest, 2) + " in the slowest " + std::to_string(freeze_window) + ")";
   return text + ": fades over " + number_text(memory, 3) + " tokens" + (memory > routing.tokens ? ", frozen time" : "");
 }
 
@@ -194,7 +234,8 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
   Figure figure = token_figure("deep_profiles", "Deep profiles", "|∂y_t/∂x_0|");
   const double beta = profiles.front().beta;
   figure.subtitle =
-      "β = " + number_text(beta, 2) + " · dots: Jacobian with its fit (theory), line: recursion, dashed: theorem 12";
+      "β = " + number_text(beta, 2) +
+      " · dots: Jacobian with its fit (theory), line: recursion, dashed: theorem 12, dotted: as K.22 builds it";
   figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
   figure.y.scale = Scale::log;
   figure.labels = LabelPlacement::legend;
@@ -209,11 +250,14 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
     theory.width = 1.2;
     Line recursion = deep_line(deep, "recursion", deep.far_lags, deep.far_values);
     recursion.width = 1;
-    theory.is_quiet = recursion.is_quiet = true;  // they go with the measured line
+    Line built = deep_line(deep, "as K.22 builds it", deep.far_lags, deep.built_values);
+    built.dash = Dash::dotted;
+    built.width = 1;
+    theory.is_quiet = recursion.is_quiet = built.is_quiet = true;  // they go with the measured line
     const std::string fit = "lag^" + exponent_text(deep.fit) + " (" + number_text(deep.theory, 2) + ")";
     Line measured = deep_line(deep, fit, deep.lags, deep.values);
     measured.marker = Marker::circle;
-    for (Line* line : {&theory, &recursion, &measured}) figure.series.emplace_back(std::move(*line));
+    for (Line* line : {&theory, &built, &recursion, &measured}) figure.series.emplace_back(std::move(*line));
   }
   return figure;
 }
@@ -314,7 +358,10 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
                                     routing->weights[head], "weight", !shows(routing->kind, LayerTrait::token_shares)));
   }
   if (!routing->hop_masses.empty()) figures.push_back(hops_figure(*routing));
-  if (!routing->gain.empty()) figures.push_back(gain_figure(*routing));
+  if (!routing->gain.empty()) {
+    figures.push_back(assumptions_figure(*routing));
+    figures.push_back(gain_figure(*routing));
+  }
   if (!routing->decay.empty()) figures.push_back(decay_figure(*routing));
   if (!routing->effective.empty()) {
     figures.push_back(effective_figure(*routing));
@@ -327,7 +374,10 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
 std::string position_code_subtitle(const Observation& observation, const Selection& selection) {
   const RoutingView* routing = selected_routing(observation, selection);
   if (!routing || routing->position_code.empty()) return "what a feedback makes of a constant signal: uniform routing";
-  return layer_name(observation, routing->layer) + " · what its feedback makes of a constant signal";
+  const FeedbackBounds bounds = bounds_of(*routing);
+  return layer_name(observation, routing->layer) + " · what its feedback makes of a constant signal · " +
+         (bounds.is_ordered ? "ordered, steps of at least " + number_text(bounds.least_step, 2)
+                            : "not ordered: positions with equal codes cannot be told apart");
 }
 
 // Without a feedback in the model the closed forms stand alone: rising codes, each position with a value of its own.

@@ -47,7 +47,8 @@ std::vector<Workspace> layouts() {
        LayerTrait::feedback},
       {"memory",
        "Training path",
-       {{1, {{"trajectory", 1.3}, {"kl_spectrum"}}}, {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
+       {{1, {{"trajectory", 1.3}, {"kl_spectrum"}, {"memory_inspector", 1.5}}},
+        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
        LayerTrait::training_memory | LayerTrait::series},
       {"phase_map", "Phase map", {{1, {{"phase_map"}}}}},
   };

@@ -71,8 +71,10 @@ constexpr std::array influence_cards{
     FormulaCard{
         "influence_fixed", "Routing held fixed", "|w_tτ|: α_tτ, C_t Π a B_τ, ((I − B)⁻¹ α)_tτ",
         "The same with the routing frozen: attention weights, the impulse of a state, the feedback's solve, with the "
-        "branch in front of it and alone: (I − B)⁻¹.",
-        "Sessa, section 4.2.1", nullptr},
+        "branch in front of it and alone: (I − B)⁻¹. Long dashes here are at their absolute height: C l^−β with "
+        "C = (1 − β) e^{1−β} of the resolvent (theorem 8), c₂/(τ + l + 1) of attention (proposition 9). Other theory "
+        "meets the tail at lag 4, as its constants are not measured.",
+        "Sessa, section 4.2.1, theorem 8, proposition 9", nullptr},
     FormulaCard{"race", "Memory race", "lag at which influence falls to 1 %",
                 "Every layer gets the same noise of the run's seed. Who remembers longest stands first, with the bytes "
                 "of state and the milliseconds a token that it costs.",
@@ -120,22 +122,39 @@ constexpr std::array influence_cards{
     FormulaCard{"routing_gain", "Feedback gain", "γ_t = γ_max tanh(γ_b + γ_c·u_t)",
                 "How much of the past returns. The tail is lag^−(1 − γ) for uniform routing.", "Sessa, eq. 18",
                 nullptr},
-    FormulaCard{"routing_decay", "State retention factor", "a_t = exp(−A Δ_t)",
-                "Geometric mean over the heads. A mean rate above 0 is failed freeze time: an exponential tail.",
-                "Sessa, proposition 5", nullptr},
+    FormulaCard{"routing_assumptions",
+                "Assumptions",
+                "ρ = max |γ_t| < 1,  γ_max c₂ = 1 − β < 1",
+                "What Sessa's theorems assume of this feedback, and how near its solve comes to what they promise. "
+                "|s|: the largest row sum of |(I − B)⁻¹| beside 1/(1 − ρ) (proposition 2). tail: the largest "
+                "|(I − B)⁻¹_tτ| beside C l^−β, C = (1 − β) e^{1−β} (theorem 8); no bar where γ_max c₂ ≥ 1. Measured on "
+                "this sequence: another one may break what this one keeps.",
+                "Sessa, assumptions 1, 6, 7, proposition 2, theorem 8",
+                nullptr,
+                {"share of the limit", "quantity"}},
+    FormulaCard{
+        "routing_decay", "State retention factor", "a_t = exp(−A Δ_t)",
+        "Geometric mean over the heads. A mean rate above 0 is failed freeze time: an exponential tail, that of "
+        "a time-invariant system with this rate (proposition 3). Proposition 5 asks for a rate that holds over "
+        "every stretch: the least over 16 tokens in a row.",
+        "Sessa, propositions 3 and 5", nullptr},
     FormulaCard{"routing_effective", "Effective number of tokens", "exp(−Σ α log α)",
                 "As many as there are for a diffuse routing, 1 for a sharp one.", "Sessa, definition 4", nullptr},
     FormulaCard{"routing_spread", "Logit spread", "max − min of the logits of a row",
                 "Bounded in the diffuse regime: then weights are within a factor of 1/t.", "Sessa, definition 4",
                 nullptr},
-    FormulaCard{"position_code", "Position code", "(I − B) s = 1",
-                "The answer of the feedback to a constant signal rises from token to token: an absolute position, "
-                "without any position code. Dashed: 1 + γ/(1−γ) (1 − Γ(t+γ)/(Γ(γ)Γ(t+1))).",
-                "Sessa, corollary I.8", nullptr},
+    FormulaCard{
+        "position_code", "Position code", "(I − B) s = 1",
+        "The answer of the feedback to a constant signal rises from token to token: an absolute position, "
+        "without any position code. Dashed: 1 + γ/(1−γ) (1 − Γ(t+γ)/(Γ(γ)Γ(t+1))). Where it is ordered, the nearest "
+        "code tells the position as long as noise stays below half the smallest step.",
+        "Sessa, corollaries I.8 and 4.11 to 4.13", nullptr},
     FormulaCard{"deep_profiles", "Deep profiles", "lag^(k(1 − β) − 1)",
                 "Transport of an impulse through k blocks of uniform routing with gain 1 − β and profile (t+1)^(1−β): "
-                "one block forgets, two keep, three amplify.",
-                "Sessa, theorem 12", nullptr},
+                "one block forgets, two keep, three amplify. Ours passes on what has jumped in every block and reads "
+                "f_t = p_t x_t alone. Lemma K.22 (dotted) reads the uniform average of p x over the prefix and keeps x "
+                "beside it: other heights, the same exponent.",
+                "Sessa, theorem 12, lemma K.22", nullptr},
     FormulaCard{"deep_exponents",
                 "Deep exponents",
                 "k(1 − β) − 1",

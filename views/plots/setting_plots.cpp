@@ -72,6 +72,21 @@ constexpr std::array setting_cards{
     FormulaCard{"setting_alpha", "Weight α", "α x + (1 − α) q",
                 "How much the solution of the system counts against the plain query; below 0: as learned.",
                 "Gated KalmaNet, section 4", nullptr},
+    FormulaCard{"setting_strategy", "Strategy A or B", "C = Hc Hcᵀ/T  or  k(|t_i − t_j|)",
+                "0: the modes of the history itself; 1: those of a kernel over time, whatever the history.",
+                "Spectral Memory, eqs. 7 and 9", nullptr},
+    FormulaCard{
+        "setting_kernel", "Kernel", "e^{−r/s},  e^{−r²/(2s²)},  (1 + {r}/{s}) e^{−r/s}",
+        "Of strategy B: 0 exponential, 1 Gaussian, 2 Matérn. Scaled as in the official code: s = τ/T on times from 0 "
+        "to 1, where eq. 30 has τ/(T − 1), and Matérn falls with r/s throughout, where eq. 21 writes 1 + r.",
+        "Spectral Memory, eqs. 21 and 30", nullptr},
+    FormulaCard{"setting_tau", "Time scale τ", "s = {τ}/{T}",
+                "How many rows of the history a kernel of strategy B joins. Strategy A does not read it.",
+                "Spectral Memory, eq. 30", nullptr},
+    FormulaCard{"setting_modes", "Modes kept", "c_k = 0,  k > kept",
+                "The strongest modes alone reach the tokens; the others are zeros. 0: the tokens hold what their "
+                "weights make of nothing.",
+                "Spectral Memory, section 3.3", nullptr},
     FormulaCard{"setting_temperature", "Temperature", "softmax(l / T)",
                 "Divides the logits of the forward branch: above 1 more tokens are read, below 1 fewer.",
                 "Sessa, section 3", nullptr},

@@ -6,6 +6,7 @@
 #include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/forecast_figures.h"
+#include "views/figures/memory_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/trajectory_figures.h"
 #include "views/plots/families.h"
@@ -72,6 +73,14 @@ constexpr std::array spectral_memory_rows{
              .needs = LayerTrait::training_memory,
              .smallest = {195, 140},
              .workspace = "memory"},
+    PlotKind{.id = "memory_inspector",
+             .title = "Memory inspector",
+             .about = "What the memory of training holds, from its buffer to its tokens, and what each mode is worth.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = memory_inspector_subtitle,
+             .prepare = memory_inspector_figures,
+             .needs = LayerTrait::training_memory,
+             .smallest = {195, 140}},
 };
 
 constexpr std::array spectral_memory_cards{
@@ -155,6 +164,50 @@ constexpr std::array spectral_memory_cards{
         "What the memory is worth: the same windows with zeros for its tokens, as the model sees them before the "
         "history is long enough.",
         "Spectral Memory, section 3.5", memory_token_numbers},
+    FormulaCard{"memory_inspector", "Memory inspector", "Hc = H − mean,  c_k = √λ_k φ_kᵀ Hc,  Z = f(c_1 .. c_K)",
+                "The way from the batches that were trained on to the tokens in front of the input, stage by stage, of "
+                "the whole buffer; Trajectory shows at most 256 recorded steps. Strategy, kernel, τ and the modes kept "
+                "are sliders; K, M and T shape weights: --set model.n_components=, memory_tokens=, memory_depth=, in a "
+                "stack model.memory.n_components=.",
+                "Spectral Memory, sections 3.2 to 3.5", memory_token_numbers},
+    FormulaCard{
+        "inspector_worth",
+        "Without one mode",
+        "MSE(C_KL without row k) / MSE − 1",
+        "The same windows with zeros in the place of one mode's component; where tokens are asked, the share of "
+        "right answers. Whether memory amplifies modes that predict and suppresses noise shows here. The tokens "
+        "were trained with all modes, so this is their use, not the information in them; a few windows are "
+        "shown, so small changes are noise.",
+        "Spectral Memory, section 3.4",
+        memory_token_numbers,
+        {"mode k", "change of the accuracy", "change of the MSE"}},
+    FormulaCard{"inspector_buffer",
+                "Buffer",
+                "Hc = H − mean",
+                "Each row is the summary of one batch, oldest first, less the mean of all rows.",
+                "Spectral Memory, section 3.2",
+                memory_token_numbers,
+                {"channel", "row, oldest first"}},
+    FormulaCard{"inspector_modes", "Temporal modes of the buffer", "C φ_k = λ_k φ_k",
+                "When in the buffer each mode is strong. The sign of a mode is free: here its largest entry is "
+                "positive, so a mode may flip from one step to the next.",
+                "Spectral Memory, section 3.3", nullptr},
+    FormulaCard{"inspector_components", "Components C_KL", "c_k = √λ_k φ_kᵀ Hc",
+                "What the tokens are made of: for each mode the direction in which the summaries moved, as long as the "
+                "mode is strong.",
+                "Spectral Memory, eq. 8", nullptr},
+    FormulaCard{"inspector_tokens", "Tokens", "Z = LayerNorm(W_2 gelu(W_1 vec(C_KL)))",
+                "The memory tokens themselves: the same for every sequence, until the history grows by a row.",
+                "Spectral Memory, section 3.4", nullptr},
+    FormulaCard{"inspector_pooling",
+                "Pooling weights",
+                "α = softmax_t(w · h_t),  row = mean Σ_t α_t h_t",
+                "What the next row of the buffer takes of each position, in the mean over the sequences shown. No "
+                "gradient reaches w, as the decomposition has none: the weights stay as they were drawn, though h_t "
+                "changes.",
+                "Spectral Memory, eqs. 3 to 5 and 15",
+                nullptr,
+                {"α_t"}},
     FormulaCard{"memory_buffer", "What the buffer holds", "λ_k / Σ λ",
                 "The buffer keeps a summary of each batch that was trained on; its strongest modes feed the tokens.",
                 "Spectral Memory, sections 3.2 and 3.3", nullptr}};

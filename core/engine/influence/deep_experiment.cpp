@@ -84,10 +84,13 @@ void DeepExperiment::finish_stack() {
   profile.fit = fit_influence(profile.lags, profile.values, first_deep_lag);
   const InfluenceProfile far = spread_profile(
       uniform_stack_profile(profile.blocks, 1 - profile.beta, 0, config_.recursion_tokens), far_lags_in_a_decade);
+  const InfluenceProfile built = spread_profile(
+      averaged_stack_profile(profile.blocks, 1 - profile.beta, 0, config_.recursion_tokens), far_lags_in_a_decade);
   for (std::size_t i = 0; i < far.lags.size(); ++i) {
     if (far.lags[i] < profile.blocks) continue;
     profile.far_lags.push_back(far.lags[i]);
     profile.far_values.push_back(far.values[i]);
+    profile.built_values.push_back(built.values[i]);
   }
   profile.far_fit = fit_influence(profile.far_lags, profile.far_values, first_far_lag);
   done_.push_back(std::move(profile));

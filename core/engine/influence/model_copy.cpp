@@ -17,6 +17,7 @@ void ModelCopy::take() {
   trainer_->backend().copy(store_.values(), trainer_->parameters().values());
   if (const SpectralMemory* memory = trainer_->model().memory()) {
     model_->memory()->assign(memory->history().values(), memory->history().appended());
+    for (const LayerSetting& setting : memory->settings()) model_->memory()->set(setting.key, setting.value);
     model_->memory()->refresh(trainer_->backend(), trainer_->dtype());
   }
   for (std::size_t i = 0; i < model_->branches().size(); ++i) {

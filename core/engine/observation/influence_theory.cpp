@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/analysis/influence.h"
@@ -12,7 +13,8 @@ namespace afterglow {
 double InfluenceTheory::at(double lag) const {
   if (law == TheoryLaw::uniform_feedback) return uniform_routing_influence(parameter, source, lag);
   if (law == TheoryLaw::decaying_state) return std::exp(-parameter * lag);
-  if (law == TheoryLaw::feedback_envelope) return std::pow(lag, -parameter);
+  if (law == TheoryLaw::feedback_envelope) return envelope_constant(parameter) * std::pow(lag, -parameter);
+  if (law == TheoryLaw::diffuse_envelope) return parameter / (source + lag + 1);
   if (law == TheoryLaw::deep_feedback) return std::pow(lag, parameter);
   return law == TheoryLaw::diffuse_attention ? 1 / (source + lag + 1) : std::nan("");
 }
@@ -42,6 +44,61 @@ InfluenceTheory envelope_of(const RoutingView& routing) {
   theory.law = TheoryLaw::feedback_envelope;
   theory.parameter = beta;
   return theory;
+}
+
+InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const int> sources) {
+  InfluenceTheory theory = envelope_of(routing);
+  if (routing.gain.empty() && routing.c2 > 0) {
+    theory.law = TheoryLaw::diffuse_envelope;
+    theory.parameter = routing.c2;
+    // The mean over the sources of a falling convex function is at most that of the first one.
+    theory.source = sources.empty() ? 0 : *std::ranges::min_element(sources);
+  }
+  theory.is_absolute = theory.law != TheoryLaw::none;
+  return theory;
+}
+
+FeedbackBounds bounds_of(const RoutingView& routing) {
+  FeedbackBounds bounds;
+  for (const double gain : routing.gain) bounds.contraction = std::max(bounds.contraction, std::abs(gain));
+  bounds.mass = bounds.contraction * routing.c2;
+  bounds.bound = bounds.contraction < 1 ? 1 / (1 - bounds.contraction) : std::numeric_limits<double>::infinity();
+  bounds.envelope_share = bounds.mass < 1 ? 0 : std::nan("");
+  const double beta = 1 - bounds.mass, constant = envelope_constant(beta);
+  const auto tokens = static_cast<std::size_t>(routing.tokens);
+  for (std::size_t t = 0; t < tokens && routing.resolvent.size() == tokens * tokens; ++t) {
+    double sum = 0;
+    for (std::size_t tau = 0; tau <= t; ++tau) {
+      const double influence = std::abs(static_cast<double>(routing.resolvent[t * tokens + tau]));
+      sum += influence;
+      const double share = influence / (constant * std::pow(static_cast<double>(t - tau), -beta));
+      if (tau == t || !(share > bounds.envelope_share)) continue;
+      bounds.envelope_share = share;
+      bounds.envelope_lag = static_cast<int>(t - tau);
+    }
+    bounds.amplification = std::max(bounds.amplification, sum);
+  }
+  bounds.least_step = std::numeric_limits<double>::infinity();
+  double rises = 0, falls = 0;
+  for (std::size_t t = 1; t < routing.position_code.size(); ++t) {
+    const double step = routing.position_code[t] - routing.position_code[t - 1];
+    bounds.least_step = std::min(bounds.least_step, std::abs(step));
+    ++(step > 0 ? rises : falls);
+  }
+  bounds.is_ordered = rises == 0 || falls == 0;
+  return bounds;
+}
+
+double slowest_rate(const RoutingView& routing, int length) {
+  const auto window = static_cast<std::size_t>(std::max(1, length));
+  double slowest = std::nan(""), sum = 0;
+  // The first token has no state to keep.
+  for (std::size_t t = 1; t < routing.decay.size(); ++t) {
+    sum -= std::log(routing.decay[t]);
+    if (t > window) sum += std::log(routing.decay[t - window]);
+    if (t >= window) slowest = std::fmin(slowest, sum / static_cast<double>(window));
+  }
+  return slowest;
 }
 
 InfluenceTheory deep_theory_of(std::span<const RoutingView> routing) {

@@ -12,9 +12,10 @@ namespace afterglow {
 enum class TheoryLaw {
   none,
   uniform_feedback,   ///< closed form of uniform routing; parameter: the mean gain gamma
-  feedback_envelope,  ///< lag^-beta (theorem 8); parameter: beta = 1 - gamma_max c2 > 0
+  feedback_envelope,  ///< C lag^-beta (theorem 8); parameter: beta = 1 - gamma_max c2 > 0
   decaying_state,     ///< exp(-rate lag); parameter: the mean rate
   diffuse_attention,  ///< 1 / (source + lag + 1); no parameter
+  diffuse_envelope,   ///< c2 / (source + lag + 1) (proposition 9, i); parameter: c2
   deep_feedback       ///< lag^(k (1 - beta) - 1) of k stacked blocks (theorem 12); parameter: the exponent
 };
 struct InfluenceTheory {
@@ -22,12 +23,38 @@ struct InfluenceTheory {
   double parameter = 0;
   double source = 0;  ///< tau
   int blocks = 1;     ///< k
-  /// At a lag >= 1, in a unit of its own: only ratios mean something beside a measured tail.
+  /// Whether `at` is a height that a tail of the routing held fixed may not exceed. Else only its ratios mean something
+  /// beside a measured tail, whose constants nothing here measures.
+  bool is_absolute = false;
+  /// At a lag >= 1.
   double at(double lag) const;
 };
 InfluenceTheory theory_of(const RoutingView& routing, std::span<const int> sources);
 /// The envelope that this routing keeps to; law none without a feedback, and where gamma_max c2 >= 1 leaves none.
 InfluenceTheory envelope_of(const RoutingView& routing);
+/// What holds absolutely where the routing is fixed: theorem 8 of the resolvent, proposition 9 (i) of a softmax read
+/// directly; law none of what has neither.
+InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const int> sources);
+
+/// What Sessa's theorems assume of a feedback and promise of its solve, measured on one sequence.
+struct FeedbackBounds {
+  double contraction = 0;    ///< rho = max |gamma_t|, below 1 (assumption 1)
+  double mass = 0;           ///< gamma_max c2 = 1 - beta, below 1 (assumptions 6, 7)
+  double amplification = 0;  ///< largest |s_t| for |f| <= 1, the largest row sum of |(I - B)^-1|
+  double bound = 0;          ///< 1 / (1 - rho), what it may be (proposition 2); infinite where rho >= 1
+  /// Largest |(I - B)^-1 [tau + lag, tau]| / (C lag^-beta), at most 1 by theorem 8, and its lag; NaN where mass >= 1.
+  double envelope_share = 0;
+  int envelope_lag = 0;
+  double least_step = 0;  ///< smallest |s_t - s_{t-1}| of the position code (corollary 4.13): noise below half of it
+                          ///< leaves every position apart from its neighbour, where the code rises or falls throughout
+  bool is_ordered = false;  ///< whether it does
+};
+/// Of a routing with a feedback.
+FeedbackBounds bounds_of(const RoutingView& routing);
+/// The smallest mean of -log a_t over `length` tokens in a row, c of Delta(tau, t) >= c (t - tau) for lags of at least
+/// that many tokens, whatever they are (proposition 5); NaN without a decaying state or for shorter sequences.
+double slowest_rate(const RoutingView& routing, int length);
+
 /// Of the k blocks with feedback among these, as if their routing were uniform and the mean of their gains 1 - beta;
 /// law none for k < 2 or a mean gain that is not positive.
 InfluenceTheory deep_theory_of(std::span<const RoutingView> routing);

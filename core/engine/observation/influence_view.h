@@ -81,8 +81,9 @@ struct DeepProfile {
   double beta = 0;
   std::vector<double> lags, values;          ///< |ds_t/dx_0| of the stack, by reverse passes
   std::vector<double> far_lags, far_values;  ///< by the recursion, further than a Jacobian can be taken
-  InfluenceFit fit, far_fit;                 ///< of the Jacobian from lag 128 on; of the recursion from 10,000 on
-  double theory = 0;                         ///< exponent k (1 - beta) - 1
+  std::vector<double> built_values;  ///< at far_lags, the stack as lemma K.22 builds it (averaged_stack_profile)
+  InfluenceFit fit, far_fit;         ///< of the Jacobian from lag 128 on; of the recursion from 10,000 on
+  double theory = 0;                 ///< exponent k (1 - beta) - 1
 };
 
 struct InfluenceView {

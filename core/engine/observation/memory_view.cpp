@@ -1,9 +1,38 @@
 // The memory of training, as figures see it.
 #include "core/engine/observation/memory_view.h"
 
+#include <algorithm>
+
 #include "core/layers/spectral_memory.h"
 
 namespace afterglow {
+
+namespace {
+
+constexpr int most_cells = 128, most_modes = 4;  // on a side; of a history
+
+/// Means over blocks of a matrix [rows*columns], at most `most_cells` on a side, less the mean row.
+void show_buffer(const std::vector<double>& values, int rows, int columns, MemoryView& view) {
+  view.buffer_rows = std::min(rows, most_cells);
+  view.buffer_columns = std::min(columns, most_cells);
+  std::vector<double> mean(static_cast<std::size_t>(columns), 0.0);
+  for (std::size_t i = 0; i < values.size(); ++i) mean[i % mean.size()] += values[i] / rows;
+  const auto cells = static_cast<std::size_t>(view.buffer_rows) * static_cast<std::size_t>(view.buffer_columns);
+  std::vector<double> sums(cells, 0.0), counts(cells, 0.0);
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < columns; ++j) {
+      const std::int64_t row = std::int64_t{i} * view.buffer_rows / rows,
+                         column = std::int64_t{j} * view.buffer_columns / columns;
+      const auto cell = static_cast<std::size_t>(row * view.buffer_columns + column);
+      sums[cell] += values[static_cast<std::size_t>(i) * mean.size() + static_cast<std::size_t>(j)] -
+                    mean[static_cast<std::size_t>(j)];
+      ++counts[cell];
+    }
+  }
+  for (std::size_t cell = 0; cell < cells; ++cell) view.buffer.push_back(static_cast<float>(sums[cell] / counts[cell]));
+}
+
+}  // namespace
 
 MemoryView view_of_history(const SpectralMemory& memory, std::int64_t step) {
   MemoryView view;
@@ -13,6 +42,17 @@ MemoryView view_of_history(const SpectralMemory& memory, std::int64_t step) {
   const KlDecomposition& kl = memory.decomposition();
   view.eigenvalues = kl.eigenvalues;
   view.explained = kl_explained_variance(kl);
+  view.width = static_cast<int>(memory.config().width);
+  if (!memory.usable()) return view;
+  view.components.assign(kl.components.begin(), kl.components.end());
+  show_buffer(memory.history().values(), memory.history().rows(), view.width, view);
+  const KlDecomposition whole = memory.history().decompose(memory.config().kl);
+  for (int k = 0; k < std::min(most_modes, whole.count); ++k) {
+    std::vector<double>& mode = view.modes.emplace_back();
+    for (int t = 0; t < whole.rows; ++t)
+      mode.push_back(whole.modes[static_cast<std::size_t>(t) * static_cast<std::size_t>(whole.count) +
+                                 static_cast<std::size_t>(k)]);
+  }
   return view;
 }
 

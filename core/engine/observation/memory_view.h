@@ -29,6 +29,19 @@ struct MemoryView {
   std::vector<MemoryAttention> attention;
   /// Of tokens: share of right answers on `examples` held-out sequences, with the tokens and with zeros in their place;
   /// NaN while the memory is not in use. A forecast has the error of each window (ForecastWindow::mse_without_memory).
+  // What the memory holds, from the history to the tokens; empty while it is not in use. Where there are more rows or
+  // columns than are shown, a cell is the mean of a block.
+  int buffer_rows = 0, buffer_columns = 0;
+  std::vector<float> buffer;               ///< Hc, the history without its mean, oldest row first
+  std::vector<std::vector<double>> modes;  ///< [at most 4][history_rows] temporal modes of the whole history
+  int width = 0;                           ///< d
+  std::vector<float> components;           ///< [K*d] C_KL (eq. 8)
+  std::vector<float> token_values;         ///< [M*d] the memory tokens
+  std::vector<double> pooling;             ///< [L] pooling weights over the positions (eq. 4), mean over the sequences
+  /// [K] what changes when mode k alone is left out of the tokens: of a forecast the error of the windows shown,
+  /// divided by the error with all modes, minus 1; of tokens the share of right answers.
+  std::vector<double> change_without;
+  bool is_of_error = false;  ///< which of the two
   double accuracy = std::numeric_limits<double>::quiet_NaN(), without = std::numeric_limits<double>::quiet_NaN();
   int examples = 0;
 };

@@ -2,10 +2,12 @@
 #include "core/engine/probing/forecast_observer.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "core/analysis/softmax.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
+#include "core/engine/probing/memory_captures.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/capture_reader.h"
@@ -89,22 +91,41 @@ void add_attention(Trainer& trainer, MemoryView& view) {
   }
 }
 
-/// The same windows once more, with zeros for memory tokens.
-void add_errors_without_memory(Trainer& trainer, ForecastedWindows& windows, std::span<const std::int64_t> places,
-                               ForecastView& view) {
-  ForecastObjective& forecaster = *trainer.forecast();
-  forecaster.model().memory()->switch_off(true);
-  forecaster.predict(trainer.looking_tape(), windows, SeriesPart::validation, places, false);
-  forecaster.model().memory()->switch_off(false);
+/// Forecasts the same windows once more; the error of each.
+std::vector<double> errors_of(Trainer& trainer, ForecastedWindows& windows, std::span<const std::int64_t> places) {
+  trainer.forecast()->predict(trainer.looking_tape(), windows, SeriesPart::validation, places, false);
   const std::size_t numbers = windows.truths.size() / places.size();
+  std::vector<double> errors;
   for (std::size_t w = 0; w < places.size(); ++w) {
     double sum = 0;
     for (std::size_t i = w * numbers; i < (w + 1) * numbers; ++i) {
       const double apart = number_of(windows.prediction, static_cast<std::int64_t>(i)) - windows.truths[i];
       sum += apart * apart;
     }
-    view.windows[w].mse_without_memory = sum / static_cast<double>(numbers);
+    errors.push_back(sum / static_cast<double>(numbers));
   }
+  return errors;
+}
+
+/// With zeros for memory tokens, and with each mode in turn left out of them.
+void add_errors_without_memory(Trainer& trainer, ForecastedWindows& windows, std::span<const std::int64_t> places,
+                               ForecastView& view, MemoryView& own) {
+  SpectralMemory& memory = *trainer.forecast()->model().memory();
+  memory.switch_off(true);
+  const std::vector<double> without = errors_of(trainer, windows, places);
+  memory.switch_off(false);
+  double whole = 0;
+  for (std::size_t w = 0; w < places.size(); ++w) {
+    view.windows[w].mse_without_memory = without[w];
+    whole += view.windows[w].mse;
+  }
+  own.is_of_error = true;
+  for (int mode = 0; mode < memory.decomposition().count; ++mode) {
+    memory.leave_out(mode);
+    const std::vector<double> errors = errors_of(trainer, windows, places);
+    own.change_without.push_back(std::accumulate(errors.begin(), errors.end(), 0.0) / whole - 1);
+  }
+  memory.leave_out(-1);
 }
 
 }  // namespace
@@ -127,8 +148,9 @@ std::shared_ptr<const ForecastView> view_forecast(Trainer& trainer, std::int64_t
     auto own = std::make_shared<MemoryView>(view_of_history(*memory, view->step));
     own->input_length = view->input_length;
     add_attention(trainer, *own);
+    read_memory_captures(CaptureReader(trainer.looking_tape(), trainer.backend()), *own);
+    if (memory->usable()) add_errors_without_memory(trainer, windows, places, *view, *own);
     view->memory = std::move(own);
-    if (memory->usable()) add_errors_without_memory(trainer, windows, places, *view);
   }
   return view;
 }

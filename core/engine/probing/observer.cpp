@@ -11,6 +11,7 @@
 #include "core/engine/probing/filter_runs.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/layer_weights.h"
+#include "core/engine/probing/memory_captures.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
@@ -232,12 +233,21 @@ std::shared_ptr<const MemoryView> Observer::memory() {
         memory_attention(of_part.weights, view->tokens, static_cast<std::size_t>(of_part.tokens)));
     view->attention.back().layer = parts[part].label;
   }
+  tape_.set_capturing(true);
+  trainer_->model().memory_summary(tape_);
+  tape_.set_capturing(false);
+  read_memory_captures(CaptureReader(tape_, trainer_->backend()), *view);
   if (!memory->usable()) return view;
   view->examples = examples;
   view->accuracy = trainer_->evaluate(examples);
   memory->switch_off(true);
   view->without = trainer_->evaluate(examples);
   memory->switch_off(false);
+  for (int mode = 0; mode < memory->decomposition().count; ++mode) {
+    memory->leave_out(mode);
+    view->change_without.push_back(trainer_->evaluate(examples) - view->accuracy);
+  }
+  memory->leave_out(-1);
   return view;
 }
 

@@ -248,7 +248,9 @@ std::int64_t common_step(const Recipe& a, const Recipe& b) {
   return common;
 }
 
-bool is_layer_setting(const std::string& assignment) { return assignment.starts_with("layers."); }
+bool is_layer_setting(const std::string& assignment) {
+  return assignment.starts_with("layers.") || assignment.starts_with("memory.");
+}
 
 namespace {
 

@@ -43,7 +43,8 @@ std::string usual_x(const Recipe& recipe) { return around("learning_rate", recip
 std::string usual_y(const Recipe& recipe) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   for (const Setting& setting : Trainer(recipe, *backend).settings()) {
-    const bool is_strength = is_layer_setting(setting.key) && setting.logarithmic && !setting.integer;
+    const bool is_of_layer = setting.key.starts_with("layers.");  // a memory's τ may act on nothing
+    const bool is_strength = is_of_layer && setting.logarithmic && !setting.integer;
     if (is_strength && setting.value > 0) return around(setting.key, setting.value, setting.minimum, setting.maximum);
   }
   return around("weight_decay", std::max(recipe.training.weight_decay, 1e-3), 1e-5, 1);

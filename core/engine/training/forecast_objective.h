@@ -36,6 +36,8 @@ class ForecastObjective final : public Objective {
   std::vector<ModelPart> parts(const ParameterStore& store) const override;
   MeasureNames measures() const override { return {"mean squared error", "", "explained variance"}; }
   std::int64_t width() const override { return model_->width(); }
+  std::vector<Setting> settings() const override { return keeper_.settings(); }
+  bool set(std::string_view key, double value) override { return keeper_.set(key, value); }
   void make_batch(Backend& backend, std::int64_t batch, DType dtype) override;
   void draw(std::uint64_t seed, std::int64_t first) override;
   bool load(std::int64_t step) override;

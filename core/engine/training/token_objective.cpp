@@ -88,10 +88,13 @@ class TokenObjective final : public Objective {
                        own.minimum, own.maximum, 0, own.logarithmic, own.integer});
       }
     }
+    const std::vector<Setting> of_memory = keeper_.settings();
+    all.insert(all.end(), of_memory.begin(), of_memory.end());
     return all;
   }
 
   bool set(std::string_view key, double value) override {
+    if (keeper_.set(key, value)) return true;
     for (const Branch& branch : model_.branches()) {
       if (!starts_with(key, branch.scope)) continue;
       branch.layer->set(key.substr(branch.scope.size() + 1), value);

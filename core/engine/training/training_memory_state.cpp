@@ -8,6 +8,12 @@
 
 namespace afterglow {
 
+namespace {
+
+constexpr std::string_view scope = "memory.";
+
+}  // namespace
+
 void TrainingMemoryState::keep(Backend& backend, DType dtype, std::span<const double> summary) {
   if (memory_ == nullptr) return;
   memory_->append(summary);
@@ -19,6 +25,22 @@ bool TrainingMemoryState::take_change() { return std::exchange(has_changed_, fal
 TrainingMemory TrainingMemoryState::state() const {
   if (memory_ == nullptr) return {};
   return {memory_->history().appended(), memory_->history().values()};
+}
+
+std::vector<Setting> TrainingMemoryState::settings() const {
+  std::vector<Setting> all;
+  if (memory_ == nullptr) return all;
+  for (const LayerSetting& own : memory_->settings()) {
+    all.push_back({std::string(scope) + own.key, "memory " + own.label, "", own.meaning, own.value, own.minimum,
+                   own.maximum, 0, own.logarithmic, own.integer});
+  }
+  return all;
+}
+
+bool TrainingMemoryState::set(std::string_view key, double value) {
+  if (memory_ == nullptr || !key.starts_with(scope)) return false;
+  memory_->set(key.substr(scope.size()), value);
+  return true;
 }
 
 void TrainingMemoryState::restore(Backend& backend, DType dtype, const TrainingMemory& memory, std::int64_t step) {

@@ -18,6 +18,10 @@ class TrainingMemoryState {
   /// Whether the tokens have become usable or unusable since it was asked last, so that the step has another form.
   bool take_change();
   TrainingMemory state() const;
+  /// "memory.tau" and so on; none without memory.
+  std::vector<Setting> settings() const;
+  /// False where the key is another's.
+  bool set(std::string_view key, double value);
   /// Of the state after `step`. Throws Error(bad_input) where the rows do not fit model and step.
   void restore(Backend& backend, DType dtype, const TrainingMemory& memory, std::int64_t step);
 

@@ -216,5 +216,52 @@ TEST(Influence, BadSizesGiveNothing) {
   EXPECT_EQ(spectral_norm_from_rows(std::vector<double>(5), 2, 3, false).value, 0);
 }
 
+/// Lemma K.22's macro-layer as matrices: x + (I - B)^-1 A diag(p) x, A the uniform average over the prefix.
+TEST(Influence, TheStackOfLemmaK22IsThatOfItsMatrices) {
+  constexpr int T = 40, source = 3;
+  constexpr double gamma = 0.6;
+  std::vector<double> B(T * T, 0.0), x(T, 0.0);
+  for (int t = 1; t < T; ++t) {
+    for (int j = 0; j < t; ++j) B[static_cast<std::size_t>(t * T + j)] = gamma / t;
+  }
+  const std::vector<double> R = resolvent(B, T);
+  x[source] = 1;
+  for (int block = 1; block <= 3; ++block) {
+    std::vector<double> f(T, 0.0), next = x;
+    for (int t = 0; t < T; ++t) {
+      for (int j = 0; j <= t; ++j)
+        f[static_cast<std::size_t>(t)] += std::pow(j + 1.0, gamma) * x[static_cast<std::size_t>(j)] / (t + 1);
+    }
+    for (int t = 0; t < T; ++t) {
+      for (int j = 0; j <= t; ++j)
+        next[static_cast<std::size_t>(t)] += R[static_cast<std::size_t>(t * T + j)] * f[static_cast<std::size_t>(j)];
+    }
+    x = next;
+    const InfluenceProfile profile = averaged_stack_profile(block, gamma, source, T);
+    ASSERT_EQ(profile.values.size(), static_cast<std::size_t>(T - source));
+    for (int lag = 0; lag < T - source; ++lag)
+      EXPECT_NEAR(profile.values[static_cast<std::size_t>(lag)], x[static_cast<std::size_t>(source + lag)], 1e-9)
+          << block;
+  }
+}
+
+TEST(Influence, TheStackOfLemmaK22HasTheExponentOfTheoremTwelve) {
+  for (const int blocks : {1, 2, 3}) {
+    constexpr double gamma = 0.5;
+    const InfluenceProfile far = spread_profile(averaged_stack_profile(blocks, gamma, 0, 400'000), 12);
+    const InfluenceFit fit = fit_influence(far.lags, far.values, 1e5);
+    EXPECT_NEAR(fit.power.slope, deep_exponent(blocks, 1 - gamma), 0.06) << blocks;
+  }
+}
+
+TEST(Influence, TheEnvelopesConstantHoldsForUniformRoutingOfAnySource) {
+  for (const double mass : {0.05, 0.5, 0.95}) {
+    for (const double tau : {0.0, 1.0, 30.0}) {
+      for (const double lag : {1.0, 2.0, 10.0, 1000.0})
+        EXPECT_LE(uniform_routing_influence(mass, tau, lag), envelope_constant(1 - mass) * std::pow(lag, mass - 1));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace afterglow

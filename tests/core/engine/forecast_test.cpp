@@ -100,6 +100,10 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   }
   const std::string before = analysed.run().trainer().checksum();
   analysed.update(Analysis::trace);
+  EXPECT_TRUE(now.memory->is_of_error);
+  ASSERT_EQ(now.memory->change_without.size(), 4u);
+  EXPECT_NE(now.memory->change_without[0], 0) << "the first mode takes part";
+  EXPECT_EQ(now.memory->pooling.size(), static_cast<std::size_t>(view.input_length));
   EXPECT_EQ(analysed.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
   EXPECT_EQ(analysed.run().trainer().checksum(), before);
   analysed.choose_probe(5);

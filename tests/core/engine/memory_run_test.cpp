@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
@@ -152,6 +153,68 @@ TEST(MemoryRun, ShowsWhoReadsTheTokens) {
   EXPECT_EQ(analysed.run().trainer().checksum(), before);
   analysed.update(Analysis::influence);
   EXPECT_TRUE(analysed.describe().influence);
+}
+
+TEST(MemoryRun, ShowsTheWayFromTheBufferToTheTokens) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({with_memory(), std::nullopt}, *backend);
+  analysed.go_to(2);
+  analysed.update(Analysis::trace);
+  const MemoryView early = *analysed.describe().memory;
+  EXPECT_TRUE(early.buffer.empty() && early.components.empty() && early.change_without.empty())
+      << "too short a history";
+  analysed.go_to(12);
+  analysed.update(Analysis::trace);
+  const MemoryView view = *analysed.describe().memory;
+  ASSERT_EQ(view.buffer.size(), 10u * 16u);
+  ASSERT_EQ(view.modes.size(), 4u);
+  ASSERT_EQ(view.components.size(), 4u * 16u);
+  EXPECT_EQ(view.token_values.size(), 3u * 16u);
+  EXPECT_EQ(view.change_without.size(), 4u);
+  ASSERT_EQ(view.pooling.size(), 12u);
+  EXPECT_NEAR(std::accumulate(view.pooling.begin(), view.pooling.end(), 0.0), 1, 1e-5);
+  // c_k = sqrt(λ_k) φ_k^T Hc up to the sign, of the buffer as it is shown.
+  for (std::size_t k = 0; k < 4; ++k) {
+    std::vector<double> made(16, 0.0);
+    for (std::size_t i = 0; i < view.buffer.size(); ++i)
+      made[i % 16] += std::sqrt(view.eigenvalues[k]) * view.modes[k][i / 16] * static_cast<double>(view.buffer[i]);
+    double apart = 0, opposite = 0, size = 0;
+    for (std::size_t j = 0; j < 16; ++j) {
+      const auto own = static_cast<double>(view.components[k * 16 + j]);
+      apart += std::pow(made[j] - own, 2);
+      opposite += std::pow(made[j] + own, 2);
+      size += own * own;
+    }
+    EXPECT_LT(std::min(apart, opposite), 1e-6 * size) << k;
+  }
+  // Leaving modes out in turn leaves nothing behind.
+  TrainingRun unwatched(with_memory(), *backend);
+  train_to(unwatched, 20);
+  analysed.go_to(20);
+  EXPECT_EQ(analysed.run().trainer().checksum(), unwatched.trainer().checksum());
+}
+
+TEST(MemoryRun, ItsSettingsActFromTheNextStepOnAndAreRepeatedExactly) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(with_memory(), *backend), plain(with_memory(), *backend);
+  train_to(run, 14);
+  run.set("memory.strategy", 1);
+  run.set("memory.tau", 3);
+  train_to(run, 18);
+  run.set("memory.modes", 2);
+  train_to(run, 22);
+  const std::string at_end = run.trainer().checksum();
+  train_to(plain, 22);
+  EXPECT_NE(plain.trainer().checksum(), at_end);
+  run.go_to(16);
+  EXPECT_EQ(run.trainer().get("memory.modes"), 4);
+  EXPECT_EQ(run.trainer().get("memory.strategy"), 1);
+  run.go_to(22);
+  EXPECT_EQ(run.trainer().checksum(), at_end);
+  TrainingRun again(run.recipe(), *backend);
+  train_to(again, 22);
+  EXPECT_EQ(again.trainer().checksum(), at_end);
+  EXPECT_THROW(run.set("memory.modes", 5), Error);
 }
 
 TEST(MemoryRun, AModelWithoutMemoryHasNoView) {

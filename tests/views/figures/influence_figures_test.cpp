@@ -272,7 +272,8 @@ TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
     return text;
   };
   EXPECT_EQ(ids(figures_of(routing_figures, o)),
-            "routing_feedback routing_resolvent routing_hops routing_gain routing_effective routing_spread "
+            "routing_feedback routing_resolvent routing_hops routing_assumptions routing_gain routing_effective "
+            "routing_spread "
             "routing_hop_profiles ")
       << "a feedback comes first";
   Selection mamba;
@@ -308,7 +309,8 @@ TEST(InfluenceFigures, DecaySaysTheMeanStepAndWhenTimeIsFrozen) {
   Selection mamba;
   mamba.layer = 1;
   EXPECT_EQ(figures_of(routing_figures, o, mamba)[1].subtitle,
-            "dashed: geometric mean · mean step Δ 0.05 · mean rate 0.1 per token: fades over 10 tokens");
+            "dashed: geometric mean · mean step Δ 0.05 · mean rate 0.1 per token (0.1 in the slowest 16): fades over "
+            "10 tokens");
   auto still = std::make_shared<InfluenceView>(*o.influence);
   still->routing[0].mean_rate = 0.001;
   o.influence = still;

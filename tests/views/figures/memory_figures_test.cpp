@@ -1,4 +1,6 @@
 // What the figures of training's memory and of forecasts say about views whose numbers are known.
+#include "views/figures/memory_figures.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -214,6 +216,23 @@ TEST(ForecastFigures, NothingThatNeverComesIsPromised) {
     EXPECT_THAT(kind.subtitle(o, {}), testing::Not(testing::HasSubstr("within seconds"))) << kind.id;
     EXPECT_THAT(kind.subtitle(o, {}), testing::Not(testing::HasSubstr("spare time"))) << kind.id;
   }
+}
+
+TEST(MemoryInspectorFigures, ShowEachStageAndWhatEachModeIsWorth) {
+  CurveStore curves;
+  const Observation o = samples::forecast();
+  const auto figures = memory_inspector_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 6u);
+  const Bars worth = series<Bars>(figures[0], "without mode k");
+  ASSERT_EQ(worth.bars.size(), o.memory->change_without.size());
+  EXPECT_NEAR(worth.bars[1].value, 100 * o.memory->change_without[1], 1e-12) << "in percent";
+  const HeatMap buffer = series<HeatMap>(figures[1], "Hc");
+  EXPECT_EQ(buffer.rows, o.memory->buffer_rows);
+  EXPECT_EQ(series<HeatMap>(figures[3], "C_KL").row_labels.front(), "1");
+  EXPECT_EQ(CurveView(series<Line>(figures[5], "pooling weight").curve).size(), o.memory->pooling.size());
+  Observation without = o;
+  without.memory = nullptr;
+  EXPECT_TRUE(memory_inspector_figures(without, {}, curves).empty());
 }
 
 }  // namespace
