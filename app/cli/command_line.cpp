@@ -68,6 +68,8 @@ void add_train(CLI::App& app, TrainOptions& options) {
   add_saves(*command, options.saves);
   command->add_flag("!--no-figures", options.figures, "Write no figures");
   command->add_flag("!--no-title", options.titles, "Figures without a title, for pages with captions");
+  command->add_option("--stop-when", options.stop_when,
+                      "Stop at the first step at which a condition begins to hold: \"accuracy > 0.9\"");
   command->add_flag("--follow", options.follow, "JSON lines on stdout: one a step, the result as the last");
 }
 

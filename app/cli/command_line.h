@@ -32,6 +32,7 @@ struct TrainOptions {
   std::int64_t until = -1;  ///< stop after this step; the schedule stays that of the recipe
   std::filesystem::path out = "out";
   SaveInterval saves;
+  std::string stop_when;  ///< a condition at which training stops; empty: none
   bool figures = true, titles = true, follow = false;
 };
 struct EvalOptions {

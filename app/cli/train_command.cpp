@@ -39,26 +39,31 @@ void print_step(const TrainingRun& run) {
   std::fflush(stdout);
 }
 
-/// Trains to the step `last`, an interruption or a step that was not finite. The last step is saved as a result.
-void train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption, SavesOnTheWay& saves,
-                 bool follow, const std::function<void()>& show) {
+/// Trains to the step `last`, an interruption, a step that was not finite, or one at which it shall stop: then the
+/// condition is returned. The last step is saved as a result.
+std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption,
+                                       SavesOnTheWay& saves, bool follow, const std::function<void()>& show) {
+  std::optional<std::string> reason;
   const auto goes_on = [&] {
-    return analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted();
+    return !reason && analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted();
   };
   while (goes_on()) {
     const bool finite = analysed.train_step();
     show();
-    if (!finite) return;
+    if (!finite) return reason;
+    reason = analysed.stop_reason();
     if (goes_on()) saves.after_step(analysed.run());
     if (follow) print_step(analysed.run());
   }
+  return reason;
 }
 
 /// How a training ended.
 struct Ending {
   bool interrupted = false;
   double steps_per_second = 0;
-  RunCurves curves;  ///< of the whole training, also where an earlier step counts
+  RunCurves curves;                       ///< of the whole training, also where an earlier step counts
+  std::optional<std::string> stopped_by;  ///< the condition that ended it
 };
 
 /// Where the held-out result was best; the end without `patience`.
@@ -83,12 +88,13 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interrupt
   const std::string name = run.recipe().name;
   Ending ending;
   try {
-    train_until(analysed, until, interruption, saves, options.follow, [&] {
+    ending.stopped_by = train_until(analysed, until, interruption, saves, options.follow, [&] {
       const std::int64_t last = std::min(until, run.trainer().config().steps);
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
     });
     output.end_progress();
+    if (ending.stopped_by) output.line("stopped at step " + std::to_string(run.step()) + ": " + *ending.stopped_by);
     ending.steps_per_second = speed();
     ending.curves = run.curves();
     go_to_chosen_step(analysed, output);
@@ -162,6 +168,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
                  std::to_string(recipe.seed) + " · " + backend->description());
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
+  if (!options.stop_when.empty()) analysed.choose_stop({{"condition", options.stop_when}});
   SavesOnTheWay saves(options, run.step(), output);
   const Ending ending = train_and_show(analysed, until, interruption, saves, options, common, output);
   const TrainResults results = write_results(analysed, ending.curves, options, common, interruption);
@@ -187,6 +194,7 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
                            {"parameters", parameters},
                            {"figures", results.figures}};
   if (const std::string level = level_of(*backend); !level.empty()) result["cpu_level"] = level;
+  if (ending.stopped_by) result["stopped_by"] = *ending.stopped_by;
   if (outcome.score.windows > 0) {
     result["mse"] = outcome.score.mse;
     result["mae"] = outcome.score.mae;

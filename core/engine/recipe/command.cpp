@@ -27,6 +27,12 @@ constexpr std::array table{
         "rewind", engine, "Rewind, or go on again", "", R"({"step": 0})",
         "Goes to a step that was trained before, back or on, with exactly the weights of that step, and pauses; "
         "{\"by\": 1} goes so many back. What lies beyond stays until something is changed."},
+    CommandSpec{
+        "stop_when", engine, "Stop when ...", "", R"({"condition": "accuracy > 0.9"})",
+        "Pauses at the first step at which a condition begins to hold: any number that `afterglow check --names` "
+        "lists, as {\"condition\": \"loss < 0.5 * loss@start and kappa > 1e4\", \"every\": 10}; without a value "
+        "training goes on.",
+        control},
     CommandSpec{"speed", engine, "Speed of training", "+ -", R"({"to": 0})",
                 "Steps a second at most; 0: as fast as it goes. {\"by\": 1} is the next faster.", control},
     CommandSpec{"branch", engine, "Branch", "B", R"({})", "Starts a second run from this step; both share their past.",

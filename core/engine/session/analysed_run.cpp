@@ -85,6 +85,7 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
   for (const TimedCommand& timed : recipe.commands) {
     const std::string& name = timed.command.name;
     if (name == "compare_runs" && forecasts()) compare_runs(nlohmann::json::parse(timed.command.value));
+    if (name == "stop_when") choose_stop(nlohmann::json::parse(timed.command.value));
     if (name == "blame") subject_.blame_config = parse_blame(nlohmann::json::parse(timed.command.value), {});
     if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
     if (name == "influence" && !forecasts())
@@ -278,6 +279,21 @@ void AnalysedRun::choose_blame(const nlohmann::json& value) {
     subject_.blame = std::make_unique<Blame>(*run_, config);
   subject_.blame_config = subject_.blame->config();
   run_->note({"blame", to_json(*subject_.blame_config).dump()});
+}
+
+void AnalysedRun::choose_stop(const nlohmann::json& value) {
+  const StopConfig config = parse_stop(value);
+  stop_ = StopCondition(config, [this](AnalysisSet analyses) { return look(analyses); });
+  run_->note({"stop_when", to_json(config).dump()});
+}
+
+std::optional<std::string> AnalysedRun::stop_reason() {
+  return stop_.reached(run_->step(), [this](AnalysisSet analyses) { return look(analyses); });
+}
+
+Observation AnalysedRun::look(AnalysisSet analyses) {
+  bring_up_to_date(analyses);
+  return describe();
 }
 
 Recipe AnalysedRun::run_of_map(std::int64_t place) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/engine/session/analysis_table.h"
+#include "core/engine/session/stop_condition.h"
 #include "core/engine/training/saved_run.h"
 
 namespace afterglow {
@@ -66,6 +67,10 @@ class AnalysedRun {
   void choose_phase_map(const nlohmann::json& value);
   /// What the command `blame` asks for; written into the recipe. Throws Error(bad_input).
   void choose_blame(const nlohmann::json& value);
+  /// What the command `stop_when` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  void choose_stop(const nlohmann::json& value);
+  /// After a step: the condition that begins to hold with it, where training shall stop.
+  std::optional<std::string> stop_reason();
   /// The recipe of a finished run of the map. Throws Error(bad_input) where there is none.
   Recipe run_of_map(std::int64_t place) const;
   /// Goes on with the map of another run where this one is a place of it.
@@ -89,11 +94,13 @@ class AnalysedRun {
   void take_choices(const Recipe& recipe);
   void take_commands(const Recipe& recipe);
   AnalysisResults results() const;
+  Observation look(AnalysisSet analyses);
   void take_probe(const ProbeSetup& before);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 
   std::unique_ptr<TrainingRun> run_;
   AnalysisSubject subject_;
+  StopCondition stop_;
   std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // row by row of the table; null: nothing of the kind
 };
 

@@ -79,8 +79,7 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) co
 }
 
 bool AnalysisScheduler::is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const {
-  return row.cost == AnalysisCost::piecewise && has(wanted(run) & ~failed_, row.analysis) &&
-         run.has_work(row.analysis);
+  return row.cost == AnalysisCost::piecewise && has(wanted(run) & ~failed_, row.analysis) && run.has_work(row.analysis);
 }
 
 bool AnalysisScheduler::has_pieces(const AnalysedRun& run, bool running) const {

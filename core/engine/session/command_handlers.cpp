@@ -169,6 +169,10 @@ void blame(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().choose_blame(value.is_object() ? value : json::object());
 }
 
+void stop_when(SessionWorker& worker, const Command&, const json& value) {
+  worker.analysed().choose_stop(value.is_object() ? value : json::object());
+}
+
 void compare_runs(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().compare_runs(value);
   worker.analyse_afresh();
@@ -220,6 +224,7 @@ CommandHandler find_handler(std::string_view name) {
       {"compare_runs", compare_runs},
       {"phase_map", phase_map},
       {"blame", blame},
+      {"stop_when", stop_when},
       {"solver_problem", [](SessionWorker& worker, const Command&,
                             const json& value) { worker.analysed().choose_problem(parse_made_problem(value)); }},
       {"theory", [](SessionWorker& worker, const Command&, const json& value) {

@@ -86,6 +86,7 @@ class SessionWorker {
   double seconds() const;
   void train();
   void train_next_compared();
+  void stop_where_asked();
   void report_best_step();
   void put_aside();
   void take_over(std::unique_ptr<AnalysedRun> fresh);
@@ -110,6 +111,7 @@ class SessionWorker {
   AnalysisScheduler scheduler_;
   std::deque<Event> events_;
   std::string checksum_, same_as_;
+  std::vector<Mark> stops_;          // where a condition stopped this run
   std::string view_;                 // of the figure that was opened
   std::uint64_t opened_ = 0;         // runs
   std::uint64_t announced_ = 0;      // of them

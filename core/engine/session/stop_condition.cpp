@@ -1,0 +1,80 @@
+// Looks, judges, and tells when the verdict has turned.
+#include "core/engine/session/stop_condition.h"
+
+#include <algorithm>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr const char* place = "stop_when";
+
+/// What has to be measured for a number; the last family holds what is of every run.
+AnalysisSet analyses_of(const std::string& name) {
+  const std::span<const NumberFamily> families = number_families();
+  for (const NumberFamily& family : families) {
+    if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return family.analyses;
+  }
+  return families.back().analyses;
+}
+
+std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const std::string& name) {
+  const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
+  if (found == numbers.end()) return std::nullopt;
+  return found->value;
+}
+
+}  // namespace
+
+StopConfig parse_stop(const nlohmann::json& value) {
+  refuse_unknown_keys(value, {"condition", "every"}, place);
+  StopConfig config;
+  config.condition = get_string(value, "condition", "", place);
+  config.every = get_integer(value, "every", 1, 1, max_steps, place);
+  if (!config.condition.empty()) parse_condition(config.condition, place);
+  return config;
+}
+
+nlohmann::json to_json(const StopConfig& config) { return {{"condition", config.condition}, {"every", config.every}}; }
+
+StopCondition::StopCondition(const StopConfig& config, const Look& look) : config_(config) {
+  if (config_.condition.empty()) return;
+  condition_ = parse_condition(config_.condition, place);
+  for (const Comparison& comparison : condition_.comparisons) {
+    for (const ConditionSide* side : {&comparison.left, &comparison.right}) {
+      if (!side->at.empty() && side->at != "start")
+        throw Error(ExitCode::bad_input, std::string(place) +
+                                             ": behind @ stands `start`, the moment at which the "
+                                             "condition is given; lessons alone have numbered steps");
+      if (!side->name.empty()) analyses_ |= analyses_of(side->name);
+    }
+  }
+  const Observation now = look(analyses_);
+  start_ = numbers_of(now);
+  const Verdict verdict = judge_now(now);
+  if (!verdict.unknown.empty())
+    throw Error(ExitCode::bad_input, std::string(place) + ": this run has no number \"" + verdict.unknown.front() +
+                                         "\"; `afterglow check --names` lists them");
+  did_hold_ = verdict.holds;
+}
+
+Verdict StopCondition::judge_now(const Observation& now) const {
+  const std::vector<NamedNumber> numbers = numbers_of(now);
+  return judge(condition_, [&](const std::string& name, const std::string& at) {
+    return find_in(at.empty() ? numbers : start_, name);
+  });
+}
+
+std::optional<std::string> StopCondition::reached(std::int64_t step, const Look& look) {
+  if (config_.condition.empty() || step % config_.every != 0) return std::nullopt;
+  const bool holds = judge_now(look(analyses_)).holds;
+  const bool begins = holds && !did_hold_;
+  did_hold_ = holds;
+  if (!begins) return std::nullopt;
+  return config_.condition;
+}
+
+}  // namespace afterglow
