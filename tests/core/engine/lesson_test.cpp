@@ -226,5 +226,27 @@ TEST(Lessons, ThatAreShippedCanBePlanned) {
   }
 }
 
+/// The panel that a step enlarges; empty: none.
+std::string enlarged_by(const LessonStep& step) {
+  std::string enlarged;
+  for (const LessonLine& line : step.lines) {
+    if (line.word == LessonWord::focus) enlarged = read_names(line).front();
+  }
+  return enlarged == "page" ? "" : enlarged;
+}
+
+TEST(Lessons, ThatAreShippedDimNoPanelThatTheyEnlarge) {
+  for (const ShippedLesson& shipped : shipped_lessons()) {
+    const Lesson lesson = parse_lesson(shipped.text, shipped.name);
+    for (const LessonStep& step : lesson.steps) {
+      const std::string enlarged = enlarged_by(step);
+      for (const LessonLine& line : step.lines) {
+        if (line.word != LessonWord::highlight || enlarged.empty()) continue;
+        EXPECT_THAT(read_names(line), ::testing::Contains(enlarged)) << line.place;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace afterglow
