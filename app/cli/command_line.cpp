@@ -113,8 +113,9 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--power", options.power, "K of the power filter");
   command->add_option("--influence", options.influence,
                       "What influence and race measure: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
-  command->add_option("--blame", options.blame,
-                      "Whose batches blame leaves out: {\"from\": 100, \"to\": 200, \"until\": 220}");
+  command->add_option("--ask", options.asked,
+                      "A command as in a script, before the plot: {\"name\": \"pair\", \"value\": {\"at\": 4, "
+                      "\"label\": \"v9\"}}");
   command->add_option("--problem", options.problem,
                       "Spectrum for the solvers: {\"shape\": \"geometric\", \"kappa\": 51}");
   command->add_option("--arithmetic", options.arithmetic, "Arithmetic of the solvers: bf16, tf32, fp32 or fp64");

@@ -43,7 +43,7 @@ struct EvalOptions {
 struct PlotOptions {
   std::string kind, svg, pdf, png, csv, size = "column";
   std::string influence;            ///< value of `influence`: length, source, cotangents, race
-  std::string blame;                ///< value of `blame`: steps whose batches are left out
+  std::vector<std::string> asked;   ///< commands that say what is asked of the model, as in a script
   std::string problem, arithmetic;  ///< of the solver laboratory: value of `solver_problem`; bf16, tf32, fp32, fp64
   StartOptions start;
   std::vector<std::string> snapshots;  ///< the first is the moment; of a forecast the others are laid over it

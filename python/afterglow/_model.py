@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,23 @@ class Model:
         """Eigenvalues of a head's Koopman operator, complex."""
         return _eigenvalues(self.figure("spectrum", layer=layer, head=head))
 
+    def patch(self, *, clean: Sequence[int] | None = None, corrupted: Sequence[int] | None = None,
+              measure: str = "logit difference", device: str = "auto") -> dict[str, np.ndarray]:
+        """What a clean sequence's value brings back, put into a corrupted run at one place and position after the other.
+
+        clean, corrupted: token numbers, equally long; without them a held-out sequence and the same with the asked value
+        changed. measure: "logit difference", "probability" or "loss". Columns: part, place, hook (named as in
+        TransformerLens), position, token, attributed (one reverse pass), exact; 1 is the whole clean answer.
+        """
+        asked: list[dict[str, Any]] = []
+        if clean is not None:
+            asked.append({"name": "probe_sequence", "value": {"tokens": [int(token) for token in clean]}})
+        pair: dict[str, Any] = {"measure": measure}
+        if corrupted is not None:
+            pair["tokens"] = [int(token) for token in corrupted]
+        asked.append({"name": "pair", "value": pair})
+        return self.figure("patch", ask=[json.dumps(command) for command in asked], device=device).data
+
     def forward(self, tokens: Any, *, device: str = "auto") -> np.ndarray:
         """Logits [sequences, tokens, vocabulary] for token numbers [sequences, tokens]."""
         with tempfile.TemporaryDirectory() as folder:
@@ -117,6 +134,11 @@ def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
     else:
         _save_state(model, config, Path(kept.name))
     return Model(kept.name, kept)
+
+
+def patch(model: Any, **options: Any) -> dict[str, np.ndarray]:
+    """`Model.patch` of a model, or of anything that `open` opens."""
+    return (model if isinstance(model, Model) else open(model)).patch(**options)
 
 
 def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> None:

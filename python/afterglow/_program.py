@@ -71,5 +71,7 @@ def assignments(settings: Mapping[str, Any], above: str = "") -> list[str]:
 
 
 def option(name: str, value: object) -> Sequence[str]:
-    """`--name value`, or nothing where there is no value."""
+    """`--name value`, once for each entry of a list; nothing where there is no value."""
+    if isinstance(value, (list, tuple)):
+        return [word for entry in value for word in option(name, entry)]
     return () if value is None else (name, str(value))

@@ -66,6 +66,21 @@ def test_snapshots_open_again(run: afterglow.Run) -> None:
     assert logits.shape == (2, 4, 128) and np.isfinite(logits).all()
 
 
+def test_a_patch_says_which_place_carries_the_answer(run: afterglow.Run) -> None:
+    grid = afterglow.patch(run, device="cpu")
+    assert {"part", "place", "hook", "position", "token", "attributed", "exact"} <= set(grid)
+    first = (grid["hook"] == "blocks.0.hook_resid_pre") & (grid["exact"] != 0)
+    assert first.sum() == 1, "one token differs, and all of the difference passes through it"
+    np.testing.assert_allclose(grid["exact"][first], 1, rtol=1e-3)
+    clean = [1 + i % 7 for i in range(64)]
+    corrupted = [*clean[:5], 9, *clean[6:]]
+    own = run.patch(clean=clean, corrupted=corrupted, measure="loss", device="cpu")
+    place = own["position"][(own["hook"] == "blocks.0.hook_resid_pre") & (own["exact"] != 0)]
+    assert place.tolist() == [5]
+    with pytest.raises(afterglow.AfterglowError, match="measure"):
+        run.patch(measure="beauty")
+
+
 def test_a_layer_answers_with_gradients() -> None:
     golden = Path(__file__).parents[2] / "tests/golden"
     files = sorted(golden.glob("**/*attention*.safetensors"))

@@ -2,6 +2,7 @@
 #include "core/engine/session/analysed_run.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -194,6 +195,32 @@ void AnalysedRun::change_probe(const Command& command) {
   const ProbeSetup before = subject_.probe->now();
   subject_.probe->change(command, run_->undoable());
   take_probe(before);
+}
+
+void AnalysedRun::ask(const Command& command) {
+  using nlohmann::json;
+  using Ask = void (*)(AnalysedRun & run, const Command& command, const json& value);
+  constexpr Ask edit = [](AnalysedRun& run, const Command& change, const json&) { run.change_probe(change); };
+  static const std::map<std::string_view, Ask> table = {
+      {"probe",
+       [](AnalysedRun& run, const Command& change, const json& value) {
+         run.choose_probe(static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, change.name)));
+       }},
+      {"influence", [](AnalysedRun& run, const Command&, const json& value) { run.choose_influence(value); }},
+      {"phase_map", [](AnalysedRun& run, const Command&, const json& value) { run.choose_phase_map(value); }},
+      {"blame", [](AnalysedRun& run, const Command&, const json& value) { run.choose_blame(value); }},
+      {"probe_sequence", edit},
+      {"override", edit},
+      {"head_off", edit},
+      {"mode_off", edit},
+      {"drag_mode", edit},
+      {"pair", edit},
+      {"transplant", edit}};
+  const auto found = table.find(command.name);
+  if (found != table.end()) return found->second(*this, command, parse_json(command.value, command.name));
+  std::string names;
+  for (const auto& [name, ask] : table) names += (names.empty() ? "" : ", ") + std::string(name);
+  throw Error(ExitCode::bad_input, command.name + " asks nothing of a model; there are " + names);
 }
 
 /// Interventions belong to the probe alone; another sequence is another subject of every analysis.

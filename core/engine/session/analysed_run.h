@@ -49,6 +49,9 @@ class AnalysedRun {
   void choose_probe(std::uint64_t index);
   /// Carries out `probe_sequence` and the commands of interventions (interventions.h). Throws Error(bad_input).
   void change_probe(const Command& command);
+  /// Carries out any command that says what is asked of the model and changes nothing of its training: `probe`,
+  /// `change_probe`'s, `influence`, `phase_map`, `blame`. Throws Error(bad_input).
+  void ask(const Command& command);
   /// Whether the probe is asked with anything else than what was trained.
   bool probe_has_interventions() const { return !subject_.probe->now().interventions.empty(); }
   /// Takes the last change of the probe or of a hyperparameter back, whichever is younger; false when there is none.
