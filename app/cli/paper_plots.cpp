@@ -59,8 +59,13 @@ Figure figure6(std::size_t number, const PaperSettings& settings, const StudyPro
   return regularisation_figure(number, settings.runs, settings.seed);
 }
 
-Figure figure8(std::size_t, const PaperSettings& settings, const StudyProgress& progress) {
+Figure figure8(std::size_t number, const PaperSettings& settings, const StudyProgress& progress) {
   StudyView study = study_of(settings, false);
+  if (number == 1) {
+    study.size.tokens = study.size.width;  // as many pairs as a memory can hold: with more none is recalled
+    study.curves = strength_study(study.size, study.arithmetic, study.seed, progress);
+    return strength_price_figure(study);
+  }
   constexpr std::array strengths{0.01, 0.02, 0.05, 0.1};
   for (std::size_t s = 0; s < strengths.size(); ++s)
     study.curves.push_back(
@@ -78,8 +83,10 @@ constexpr std::array plots{
     PaperPlot{"gka_figure6", "Gated KalmaNet, figure 6",
               "adaptive against constant regularisation: training loss (a) and gradient norm (b) of two presets", 2,
               figure6, regularisations},
-    PaperPlot{"gka_figure8", "Gated KalmaNet, figure 8", "residuals of Chebyshev for four strengths of the ridge", 1,
-              figure8},
+    PaperPlot{
+        "gka_figure8", "Gated KalmaNet, figure 8",
+        "residuals of Chebyshev for four strengths of the ridge (a); true residual and recall over the strength (b)", 2,
+        figure8},
 };
 
 }  // namespace

@@ -130,7 +130,7 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   const RidgeProblem problem = bounded_problem(H, q, lambda[0]);
   if (!is_solvable(problem)) return {};
   std::vector<StepPicture> pictures{
-      step_picture("k", "the key of this token", k), step_picture("q", "its query", q),
+      step_picture("k", "the key of this token, of length 1 but for its β", k), step_picture("q", "its query", q),
       step_picture("H", "H = γ H + k kᵀ: which keys are remembered; λ = " + caption_number(lambda[0]), H, width)};
   for (StepPicture& picture : iteration_pictures(problem, config.core.iterations))
     pictures.push_back(std::move(picture));

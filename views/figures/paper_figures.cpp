@@ -88,6 +88,17 @@ Figure strength_figure(const StudyView& study) {
   return figure;
 }
 
+Figure strength_price_figure(const StudyView& study) {
+  Figure figure = iteration_figure("gka_figure8b", "What the ridge costs", study, "mean relative error");
+  figure.x = {.label = "strength a", .scale = Scale::log};
+  for (std::size_t c = 0; c < study.curves.size(); ++c) {
+    Line line = study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2)));
+    line.dash = study.curves[c].is_dashed ? Dash::dashed : Dash::solid;
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
 Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed) {
   Figure figure;
   figure.id = number == 0 ? "gka_figure6a" : "gka_figure6b";

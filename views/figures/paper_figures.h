@@ -16,6 +16,8 @@ Figure forward_figure(const StudyView& study);
 Figure backward_figure(char letter, const StudyView& study);
 /// Figure 8: residuals of Chebyshev, one curve for each strength of the ridge.
 Figure strength_figure(const StudyView& study);
+/// Beside it, with letter b: true residual and recall error over the strength (appendix G in numbers).
+Figure strength_price_figure(const StudyView& study);
 /// Figure 6: training loss (number 0) or gradient norm (1) of the runs with adaptive and with constant regularisation,
 /// in this order.
 Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed);

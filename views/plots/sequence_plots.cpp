@@ -53,7 +53,10 @@ constexpr std::array sequence_rows{
 constexpr std::array sequence_cards{
     FormulaCard{
         "stepper", "Recurrent state", "G = Σ z zᵀ,  M = Σ z₊ zᵀ,  C = Σ v zᵀ",
-        "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets.",
+        "All that the layer keeps of the sequence: 2 r² + P r + r + 1 numbers for each head, however long it gets. "
+        "Keys are divided by the longest so far, m; where it grows the sums are rescaled, which section 3.2.1 offers "
+        "in "
+        "a footnote and does without by freezing m after the prompt.",
         "Echo, eqs. 4 to 6 and section 3.5", nullptr},
     FormulaCard{
         "inside",

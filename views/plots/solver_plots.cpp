@@ -85,7 +85,7 @@ constexpr std::array solver_cards{
         "|r_i| ≤ 2 ((√κ − 1)/(√κ + 1))^{i+1} |q|",
         "Five solvers of (H + λI) x = q. Dashed: what theory promises for any spectrum in [μ, L]. Chebyshev pays "
         "for bounds that are too wide; conjugate gradient needs none. In bf16 and tf32 operands of products are "
-        "rounded and sums kept in fp32.",
+        "rounded; sums and vectors stay in fp32, or it would be worse.",
         "Gated KalmaNet, algorithm 1 and section 4.2.3",
         race_numbers,
         {"eigenvalue", "λ_i(H + λI)", "precision", "solver", "log₁₀ |r| / |q|"}},

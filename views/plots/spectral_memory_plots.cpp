@@ -123,14 +123,16 @@ constexpr std::array spectral_memory_cards{
                 "Spectral Memory, section 3.3",
                 nullptr,
                 {"modes k"}},
-    FormulaCard{"forecast",
-                "Forecast",
-                "L = mean (prediction − truth)²",
-                "The model sees the input and tells the next values of every channel at once. Errors are those of the "
-                "standardised series, values are in its own units.",
-                "Spectral Memory, section 4.1",
-                forecast_numbers,
-                {"value"}},
+    FormulaCard{
+        "forecast",
+        "Forecast",
+        "L = mean (prediction − truth)²",
+        "The model sees the input and tells the next values of every channel, each as a sequence of its own less "
+        "its window's mean, as the official code does. Errors are those of the standardised series, values are "
+        "in its own units.",
+        "Spectral Memory, section 4.1",
+        forecast_numbers,
+        {"value"}},
     FormulaCard{"forecast_errors",
                 "Error of every window",
                 "MSE = mean (prediction − truth)²",

@@ -152,7 +152,8 @@ constexpr std::array theory_cards{
     FormulaCard{
         "branch_norms", "Branch norms", "|J_l| = max |J_lᵀ u|,  |u| = 1",
         "The most that a branch, without its residual, can lengthen a gradient; found by a power iteration that "
-        "starts at the gradient itself.",
+        "starts at the gradient itself, and so from below: the bounds made of it hold for this gradient, not for every "
+        "one as theorem J.9 says.",
         "Echo, theorem J.9", nullptr},
     FormulaCard{
         "state_size",

@@ -2,7 +2,9 @@
 #include "core/engine/studies/solver_studies.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "core/analysis/gradient_check.h"
 #include "core/backend/parallel.h"
@@ -102,6 +104,89 @@ std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, do
       if (!(own[i] <= result[i])) result[i] = own[i];
   }
   return result;
+}
+
+namespace {
+
+constexpr int strengths_in_a_decade = 4, decades_of_strength = 3, asked = 8;  // from 10^-3 to 1; keys and queries
+
+/// H of a sequence of keys divided by its norm, U by the same.
+struct Stored {
+  std::vector<double> k, v, q, H, U;
+};
+
+Stored stored_sequence(const StudySize& size, std::uint64_t seed, std::uint64_t sequence) {
+  Random random(seed, task_design_stream, sequence);
+  Stored of{unit_rows(random, size.tokens, size.width),
+            unit_rows(random, size.tokens, size.width),
+            unit_rows(random, size.tokens, size.width),
+            {},
+            {}};
+  const auto width = static_cast<std::size_t>(size.width);
+  of.H.assign(width * width, 0.0);
+  of.U = of.H;
+  for (std::size_t at = 0; at < of.k.size(); at += width) {
+    for (std::size_t i = 0; i < width * width; ++i) {
+      of.H[i] += of.k[at + i / width] * of.k[at + i % width];
+      of.U[i] += of.v[at + i / width] * of.k[at + i % width];
+    }
+  }
+  const double norm = frobenius_norm(of.H);
+  for (std::size_t i = 0; i < width * width; ++i) {
+    of.H[i] /= norm;
+    of.U[i] /= norm;
+  }
+  return of;
+}
+
+/// |A x - b| for b of length 1.
+double missed(const std::vector<double>& A, const std::vector<double>& x, std::span<const double> b) {
+  double square = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    double sum = -b[i];
+    for (std::size_t j = 0; j < x.size(); ++j) sum += A[i * x.size() + j] * x[j];
+    square += sum * sum;
+  }
+  return std::sqrt(square);
+}
+
+}  // namespace
+
+std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
+                                       const StudyProgress& progress) {
+  const std::string steps = ", r = " + std::to_string(size.iterations);
+  std::vector<StudyCurve> curves{{"true residual" + steps, SolverKind::chebyshev, false, {}, {}},
+                                 {"true residual, exact", SolverKind::cholesky, true, {}, {}},
+                                 {"recall error" + steps, SolverKind::chebyshev, false, {}, {}},
+                                 {"recall error, exact", SolverKind::cholesky, true, {}, {}}};
+  const int sequences = size.batch * size.heads, count = strengths_in_a_decade * decades_of_strength;
+  const auto width = static_cast<std::size_t>(size.width);
+  for (int s = 0; s <= count; ++s) {
+    const double strength = std::pow(10.0, static_cast<double>(s - count) / strengths_in_a_decade);
+    std::array<double, 4> sums{};
+    for (int sequence = 0; sequence < sequences; ++sequence) {
+      const Stored of = stored_sequence(size, seed, static_cast<std::uint64_t>(sequence));
+      for (int i = 0; i < asked; ++i) {
+        const auto at = static_cast<std::size_t>(i * size.tokens / asked) * width;
+        const auto row = [&](const std::vector<double>& rows) { return std::span(rows).subspan(at, width); };
+        for (std::size_t way = 0; way < 2; ++way) {
+          const auto solve = [&](std::span<const double> asks) {
+            const RidgeProblem problem = bounded_problem(of.H, {asks.begin(), asks.end()}, strength);
+            return way == 0 ? run_solver(SolverKind::chebyshev, problem, size.iterations, arithmetic).solution
+                            : run_solver(SolverKind::cholesky, problem, 0, Arithmetic::fp64).solution;
+          };
+          sums[way] += missed(of.H, solve(row(of.q)), row(of.q));
+          sums[2 + way] += missed(of.U, solve(row(of.k)), row(of.v));
+        }
+      }
+    }
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      curves[c].x.push_back(strength);
+      curves[c].y.push_back(sums[c] / (sequences * asked));
+    }
+    progress((s + 1.0) / (count + 1));
+  }
+  return curves;
 }
 
 std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind solver, double strength,

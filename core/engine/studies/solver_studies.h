@@ -20,6 +20,12 @@ using StudyProgress = std::function<void(double)>;
 std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, double strength, Arithmetic arithmetic,
                                     std::uint64_t seed, const StudyProgress& progress);
 
+/// What a ridge costs and saves, over its strength a (appendix G): H and U of all keys and values of a sequence, H
+/// divided by its norm, λ = a. Means of the true residual |H x - q| / |q| over random queries and of the recall error
+/// |U x - v| / |v| over stored keys, each by Chebyshev in the arithmetic and (dashed) by Cholesky in float64.
+std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
+                                       const StudyProgress& progress);
+
 /// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries (batch 1), as relative
 /// differences from Cholesky in float64, by iteration count (figure 1b, d).
 std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind solver, double strength,

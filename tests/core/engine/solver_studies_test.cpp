@@ -77,5 +77,19 @@ TEST(SolverStudies, StrongerRidgesConvergeFaster) {
             worst_residuals(size, SolverKind::nesterov, 0.02, Arithmetic::bf16, 7, silent));
 }
 
+TEST(SolverStudies, ARidgeCostsRecallAndSparesTheIteration) {
+  StudySize size;
+  size.tokens = 24;
+  const std::vector<StudyCurve> curves = strength_study(size, Arithmetic::fp32, 7, silent);
+  ASSERT_EQ(curves.size(), 4u);
+  const std::vector<double>&residual = curves[0].y, &exact = curves[1].y, &recall = curves[3].y;
+  EXPECT_NEAR(curves[0].x.front(), 1e-3, 1e-12);
+  EXPECT_NEAR(curves[0].x.back(), 1, 1e-12);
+  for (std::size_t i = 1; i < exact.size(); ++i) EXPECT_GT(exact[i], exact[i - 1]) << "of the exact solution alone";
+  EXPECT_LT(recall.front(), recall.back());
+  EXPECT_NEAR(residual.back(), exact.back(), 1e-4) << "a strong ridge is solved";
+  EXPECT_GT(residual.front(), 1.2 * exact.front()) << "a weak one is not, in so few steps";
+}
+
 }  // namespace
 }  // namespace afterglow
