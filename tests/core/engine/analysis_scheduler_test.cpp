@@ -80,8 +80,7 @@ TEST(AnalysisTable, AForecasterLacksNothing) {
 
 TEST(AnalysisScheduler, SharesTheTimeAmongWhatIsRequested) {
   double total = 0;
-  for (const AnalysisInfo& row : analysis_table())
-    total += AnalysisScheduler::part_of(row.analysis, ~AnalysisSet{0});
+  for (const AnalysisInfo& row : analysis_table()) total += AnalysisScheduler::part_of(row.analysis, ~AnalysisSet{0});
   EXPECT_DOUBLE_EQ(total, 1);
   EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::trace, Analysis::trace | Analysis::probe), 0.5);
   EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::influence, Analysis::influence | Analysis::theory), 0.75);
