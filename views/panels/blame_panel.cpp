@@ -46,7 +46,10 @@ void draw_blame(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
       response.hovered && response.place ? static_cast<std::int64_t>(std::lround(response.place->x)) : -1;
   std::string said = batch_text(*view, hovered);
   if (said.empty()) said = batch_text(*view, view->batch.step);
-  if (said.empty()) said = "Click a dot to see its batch.";
+  if (said.empty())
+    said = view->batch.step >= 0
+               ? "step " + std::to_string(view->batch.step) + ": the training without its batch is still to come"
+               : "Click a dot to see its batch.";
   draw_batch(frame, *view, said,
              {area.x + frame.px(8), strip.bottom() + frame.px(2), area.width - frame.px(16), below});
 }
