@@ -14,8 +14,7 @@ constexpr std::size_t most_changes = 200;
 constexpr double one_gesture = 0.6;  // seconds
 
 /// What the engine's undo takes back.
-constexpr std::array<std::string_view, 8> changes_of_the_run{
-    "set", "override", "head_off", "mode_off", "drag_mode", "clear_overrides", "probe_sequence", "probe"};
+bool is_undone_by_the_run(const std::string& name) { return name == "set" || name == "probe" || edits_probe(name); }
 
 }  // namespace
 
@@ -62,7 +61,7 @@ void ViewHistory::watch(const PageState& page, bool is_held, double time) {
 void ViewHistory::accept(const PageState& page) { last_ = view_of(page); }
 
 void ViewHistory::note(const Command& command) {
-  if (std::ranges::find(changes_of_the_run, command.name) == changes_of_the_run.end()) return;
+  if (!is_undone_by_the_run(command.name)) return;
   const nlohmann::json value = nlohmann::json::parse(command.value, nullptr, false);
   const bool is_live = value.is_object() && value.contains("live") && value["live"] == true;
   const std::string what = command.name + (value.is_object() && value.contains("key") ? value["key"].dump() : "");

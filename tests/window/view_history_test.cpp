@@ -53,6 +53,20 @@ TEST_F(ViewHistoryTest, ChangesOfTheRunKeepTheirPlaceBetween) {
   EXPECT_EQ(page.selection.head, 2);
 }
 
+TEST_F(ViewHistoryTest, EveryEditOfTheProbeIsTakenBackByTheRun) {
+  int edits = 0;
+  for (const CommandSpec& spec : command_table()) {
+    if (!spec.edits_probe) continue;
+    ++edits;
+    history.note({std::string(spec.name), std::string(spec.example)});
+    page.selection.head += 1;
+    rest();
+    EXPECT_TRUE(history.undo(page)) << "the head";
+    EXPECT_FALSE(history.undo(page)) << spec.name;
+  }
+  EXPECT_GE(edits, 8);
+}
+
 TEST_F(ViewHistoryTest, ADragIsOneChange) {
   for (int i = 0; i < 9; ++i) history.note({"drag_mode", R"({"mode": 0, "re": 0.5, "im": 0, "live": true})"});
   history.note({"drag_mode", R"({"mode": 0, "re": 0.5, "im": 0})"});

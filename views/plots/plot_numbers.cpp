@@ -106,13 +106,6 @@ bool is_known_figure(std::string_view figure) {
   return std::ranges::any_of(plot_kinds(), [&](const PlotKind& kind) { return may_hold(kind, figure); });
 }
 
-const NumberFamily* family_of(std::string_view name) {
-  for (const NumberFamily& family : number_families()) {
-    if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return &family;
-  }
-  return nullptr;
-}
-
 std::optional<Quantity> find_in_figures(const std::string& name, const Observation& observation,
                                         const Selection& selection, CurveStore& curves) {
   const std::string_view id = first_word(name);

@@ -329,6 +329,13 @@ std::vector<NamedNumber> numbers_of(const Observation& observation) {
   return numbers;
 }
 
+const NumberFamily* family_of(std::string_view name) {
+  for (const NumberFamily& family : number_families()) {
+    if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return &family;
+  }
+  return nullptr;
+}
+
 std::string_view first_word(std::string_view name) { return name.substr(0, name.find('.')); }
 
 std::string name_word(std::string_view text) {

@@ -26,6 +26,9 @@ struct NumberFamily {
 /// The last family holds what is of every run; its names without a dot may begin with anything else.
 std::span<const NumberFamily> number_families();
 
+/// The one whose words the name begins with; null where there is none.
+const NumberFamily* family_of(std::string_view name);
+
 /// What the observation has now, family by family.
 std::vector<NamedNumber> numbers_of(const Observation& observation);
 

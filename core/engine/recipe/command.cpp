@@ -13,6 +13,7 @@ namespace {
 constexpr auto engine = CommandTarget::engine;
 constexpr auto window = CommandTarget::window;
 constexpr bool control = true;
+constexpr bool probe_edit = true;
 
 constexpr std::array table{
     // Training.
@@ -74,30 +75,31 @@ constexpr std::array table{
     CommandSpec{
         "probe_sequence", engine, "Edit the probe sequence", "", R"({"at": 0, "token": 1})",
         "Changes a token of the probe sequence, by number or by {\"label\": \"v9\"}; {\"tokens\": [..]} gives all.",
-        control},
+        control, probe_edit},
     CommandSpec{
         "override", engine, "Override a number of a layer", "", R"({"key": "K", "to": 4})",
         "Probes with another K, ridge, gamma or eta ({\"layer\": 3, \"head\": 0}; null takes it away); training "
         "goes on unchanged.",
-        control},
+        control, probe_edit},
     CommandSpec{"head_off", engine, "Switch a head off", "", R"({"head": 0, "off": true})",
-                "Probes without a head of a layer; without \"head\" without all of them.", control},
+                "Probes without a head of a layer; without \"head\" without all of them.", control, probe_edit},
     CommandSpec{"mode_off", engine, "Switch a mode off", "", R"({"head": 0, "mode": 0, "off": true})",
-                "Probes without a mode, counted by modulus; without \"mode\" without any.", control},
+                "Probes without a mode, counted by modulus; without \"mode\" without any.", control, probe_edit},
     CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "mode": 0, "re": 0.9, "im": 0.1})",
-                "Probes with an eigenvalue of the operator moved; its conjugate partner moves along.", control},
+                "Probes with an eigenvalue of the operator moved; its conjugate partner moves along.", control,
+                probe_edit},
     CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again.",
-                control},
+                control, probe_edit},
     CommandSpec{
         "pair", engine, "Choose the corrupted sequence", "", R"({"next": true})",
         "Lays another sequence beside the probe's, one token apart: the next one, or {\"at\": 4, \"label\": "
         "\"v9\"} for one token and {\"tokens\": [..]} for all of it; {\"asked\": 12} chooses whose answer counts, "
         "{\"measure\": \"logit difference\"} (probability, loss) what of it.",
-        control},
+        control, probe_edit},
     CommandSpec{"transplant", engine, "Transplant a memory", "", R"({"part": "C", "token": 9})",
                 "Puts the clean sequence's memory after a token into the corrupted one: all of it or a tensor of the "
                 "layer's state, of one head or all ({\"layer\": 3, \"head\": 0}); {\"part\": \"none\"} takes it out.",
-                control},
+                control, probe_edit},
     CommandSpec{"compare_runs", engine, "Runs laid over a forecast", "", R"({"paths": []})",
                 "{\"path\": \"other_seed.safetensors\"} lays the forecasts of a snapshot over this run's, as mean and "
                 "spread; {\"paths\": [..]} names all of them anew.",
@@ -268,6 +270,11 @@ const CommandSpec* find_command(std::string_view name) {
     if (spec.name == name) return &spec;
   }
   return nullptr;
+}
+
+bool edits_probe(std::string_view name) {
+  const CommandSpec* spec = find_command(name);
+  return spec != nullptr && spec->edits_probe;
 }
 
 Command parse_command(const nlohmann::json& json) {

@@ -24,13 +24,16 @@ struct CommandSpec {
   std::string_view keys;     ///< "Space"; empty when none
   std::string_view example;  ///< a value that a script may send, JSON
   std::string_view meaning;
-  bool is_control = false;  ///< neither a key nor the mouse gives it where the controls are locked
+  bool is_control = false;   ///< neither a key nor the mouse gives it where the controls are locked
+  bool edits_probe = false;  ///< changes what the probe asks, and nothing of the run; undo takes it back
 };
 
 /// Every command there is.
 std::span<const CommandSpec> command_table();
 /// nullptr when there is no such command.
 const CommandSpec* find_command(std::string_view name);
+/// CommandSpec::edits_probe of the command with this name; false where there is none.
+bool edits_probe(std::string_view name);
 /// Reads {"name":..,"value":{..}}; an unknown name, with the nearest one named, or a malformed value is an Error.
 Command parse_command(const nlohmann::json& json);
 

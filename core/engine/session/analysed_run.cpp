@@ -2,7 +2,6 @@
 #include "core/engine/session/analysed_run.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -174,13 +173,11 @@ void AnalysedRun::ask_again(Analysis analysis) {
 
 void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece) {
   for (const AnalysisInfo& row : analysis_table()) {
-    while (has(analyses, row.analysis) && has_work(row.analysis)) {
-      if (row.cost == AnalysisCost::piecewise)
-        advance(row.analysis);
-      else
-        update(row.analysis);
+    if (!has(analyses, row.analysis)) continue;
+    const bool has_pieces = row.cost == AnalysisCost::piecewise;
+    for (bool is_left = has_work(row.analysis); is_left; is_left = has_pieces && has_work(row.analysis)) {
+      has_pieces ? advance(row.analysis) : update(row.analysis);
       if (after_piece) after_piece();
-      if (row.cost != AnalysisCost::piecewise) break;
     }
   }
 }
@@ -198,28 +195,15 @@ void AnalysedRun::change_probe(const Command& command) {
 }
 
 void AnalysedRun::ask(const Command& command) {
-  using nlohmann::json;
-  using Ask = void (*)(AnalysedRun & run, const Command& command, const json& value);
-  constexpr Ask edit = [](AnalysedRun& run, const Command& change, const json&) { run.change_probe(change); };
-  static const std::map<std::string_view, Ask> table = {
-      {"probe",
-       [](AnalysedRun& run, const Command& change, const json& value) {
-         run.choose_probe(static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, change.name)));
-       }},
-      {"influence", [](AnalysedRun& run, const Command&, const json& value) { run.choose_influence(value); }},
-      {"phase_map", [](AnalysedRun& run, const Command&, const json& value) { run.choose_phase_map(value); }},
-      {"blame", [](AnalysedRun& run, const Command&, const json& value) { run.choose_blame(value); }},
-      {"probe_sequence", edit},
-      {"override", edit},
-      {"head_off", edit},
-      {"mode_off", edit},
-      {"drag_mode", edit},
-      {"pair", edit},
-      {"transplant", edit}};
-  const auto found = table.find(command.name);
-  if (found != table.end()) return found->second(*this, command, parse_json(command.value, command.name));
-  std::string names;
-  for (const auto& [name, ask] : table) names += (names.empty() ? "" : ", ") + std::string(name);
+  if (edits_probe(command.name)) return change_probe(command);
+  const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
+  if (command.name == "probe")
+    return choose_probe(static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, command.name)));
+  if (command.name == "influence") return choose_influence(value);
+  if (command.name == "phase_map") return choose_phase_map(value);
+  if (command.name == "blame") return choose_blame(value);
+  std::string names = "blame, influence, phase_map, probe";
+  for (const CommandSpec& spec : command_table()) names += spec.edits_probe ? ", " + std::string(spec.name) : "";
   throw Error(ExitCode::bad_input, command.name + " asks nothing of a model; there are " + names);
 }
 
@@ -305,6 +289,7 @@ void AnalysedRun::choose_blame(const nlohmann::json& value) {
   else
     subject_.blame = std::make_unique<Blame>(*run_, config);
   subject_.blame_config = subject_.blame->config();
+  ask_again(Analysis::blame);
   run_->note({"blame", to_json(*subject_.blame_config).dump()});
 }
 
@@ -318,8 +303,8 @@ std::optional<std::string> AnalysedRun::stop_reason() {
   return stop_.reached(run_->step(), [this](AnalysisSet analyses) { return look(analyses); });
 }
 
-Observation AnalysedRun::look(AnalysisSet analyses) {
-  bring_up_to_date(analyses);
+Observation AnalysedRun::look(AnalysisSet analyses, const std::function<void()>& after_piece) {
+  bring_up_to_date(analyses, after_piece);
   return describe();
 }
 
@@ -384,8 +369,7 @@ Observation AnalysedRun::describe() const {
 }
 
 Observation AnalysedRun::observe(AnalysisSet analyses, const std::function<void()>& after_piece) {
-  bring_up_to_date(analyses, after_piece);
-  Observation now = describe();
+  Observation now = look(analyses, after_piece);
   now.checksum = run_->trainer().checksum();
   now.checksum_step = run_->step();
   return now;

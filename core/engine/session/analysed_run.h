@@ -97,7 +97,7 @@ class AnalysedRun {
   void take_choices(const Recipe& recipe);
   void take_commands(const Recipe& recipe);
   AnalysisResults results() const;
-  Observation look(AnalysisSet analyses);
+  Observation look(AnalysisSet analyses, const std::function<void()>& after_piece = {});
   void take_probe(const ProbeSetup& before);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 

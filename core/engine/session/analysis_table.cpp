@@ -11,6 +11,7 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/probing/forecast_observer.h"
 #include "core/engine/session/causes_analyses.h"
+#include "core/engine/session/measured_analysis.h"
 
 namespace afterglow {
 
@@ -231,48 +232,6 @@ class TheoryAnalysis final : public RunAnalysis {
   bool is_stale_ = true;
 };
 
-/// What is measured piece by piece on a copy of the weights. While training goes on a measurement is finished before
-/// the next begins; one of other settings is dropped. `begin` starts it anew, `result` is what it fills.
-template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
-class MeasuredAnalysis final : public RunAnalysis {
- public:
-  explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override {
-    return measurement_ && !is_stale_ && !measurement_->working() && measurement_->step() == of_->step();
-  }
-  std::int64_t made_at() const override {
-    const auto found = measurement_ ? measurement_->newest() : nullptr;
-    return found ? found->step : -1;
-  }
-  bool is_awaited() const override { return is_awaited_; }
-  void advance(const AnalysisResults&) override {
-    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
-    if (measurement_->working() && !is_stale_) {
-      if (!measurement_->advance()) is_awaited_ = false;
-      return;
-    }
-    is_stale_ = false;
-    begin(*measurement_, *of_);
-  }
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
-  }
-  void publish(AnalysisResults& results) const override {
-    if (measurement_) results.*result = measurement_->newest();
-  }
-  void forget(std::int64_t) override { is_stale_ = true; }
-  void ask_again() override { is_stale_ = is_awaited_ = true; }
-  void await() override {
-    if (measurement_ && measurement_->step() != of_->step()) ask_again();
-  }
-
- private:
-  AnalysisSubject* of_;
-  std::unique_ptr<Measurement> measurement_;  // made when the first one begins
-  bool is_stale_ = true;                      // weights or settings changed since it began
-  bool is_awaited_ = true;
-};
-
 void begin_influence(InfluenceMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.config = subject.influence;
   measurement.begin(subject.probe->now().index);
@@ -342,19 +301,25 @@ class BlameAnalysis final : public RunAnalysis {
   void publish(AnalysisResults& results) const override {
     if (belongs()) results.blame = of_->blame->view();
   }
-  void forget(std::int64_t) override {}
-  void ask_again() override {}
+  void forget(std::int64_t) override { ask_again(); }
+  void ask_again() override { belongs_.reset(); }
 
  private:
-  bool belongs() const { return of_->blame && of_->blame->is_of(of_->run->recipe()); }
+  /// Whether the run still has the past that is repeated. Judged once after each change, as it compares whole recipes.
+  bool belongs() const {
+    if (!belongs_) belongs_ = of_->blame && of_->blame->is_of(of_->run->recipe());
+    return *belongs_;
+  }
   /// What cannot be asked is not asked again.
   void begin() {
     const BlameConfig config = *std::exchange(of_->blame_config, std::nullopt);
     of_->blame = std::make_unique<Blame>(*of_->run, config);
     of_->blame_config = of_->blame->config();
+    ask_again();
   }
 
   AnalysisSubject* of_;
+  mutable std::optional<bool> belongs_;  // nothing: not judged since the last change
   bool has_news_ = false;
 };
 

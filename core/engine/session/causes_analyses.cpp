@@ -6,6 +6,7 @@
 #include "core/engine/causes/patch_measurement.h"
 #include "core/engine/causes/readout_measurement.h"
 #include "core/engine/causes/transplant.h"
+#include "core/engine/session/measured_analysis.h"
 
 namespace afterglow {
 
@@ -19,45 +20,23 @@ void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subje
   measurement.begin(subject.probe->now(), subject.traced_part);
 }
 
-/// What is measured piece by piece on a copy of the weights, and shown as it comes. Its first piece is soon made and
-/// says much; nothing but that one is waited for.
+/// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
+/// for.
 template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
-class SpareTimeAnalysis final : public RunAnalysis {
+class SpareTimeAnalysis final : public MeasuredAnalysis<Measurement, begin, result> {
  public:
   /// `follows`: while training goes on the first piece is made anew rather than an old step's measurement finished.
-  SpareTimeAnalysis(AnalysisSubject& of, bool follows) : of_(&of), follows_(follows) {}
-  bool is_current() const override { return is_answered() && !measurement_->working(); }
-  bool is_answered() const override { return measurement_ && !is_stale_ && measurement_->step() == of_->step(); }
-  bool is_awaited() const override { return is_stale_; }
+  SpareTimeAnalysis(AnalysisSubject& of, bool follows)
+      : MeasuredAnalysis<Measurement, begin, result>(of), follows_(follows) {}
+  bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
+  bool is_awaited() const override { return this->is_stale(); }
   bool has_news() const override { return true; }
-  std::int64_t made_at() const override {
-    const auto found = measurement_ ? measurement_->newest() : nullptr;
-    return found ? found->step : -1;
+  void await() override {
+    if (!is_answered()) this->ask_again();
   }
-  void advance(const AnalysisResults&) override {
-    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
-    const bool is_of_now = measurement_->step() == of_->step();
-    if (!is_stale_ && measurement_->working() && (is_of_now || !follows_)) {
-      measurement_->advance();
-      return;
-    }
-    is_stale_ = false;
-    begin(*measurement_, *of_);
-  }
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
-  }
-  void publish(AnalysisResults& results) const override {
-    if (measurement_) results.*result = measurement_->newest();
-  }
-  void forget(std::int64_t) override { is_stale_ = true; }
-  void ask_again() override { is_stale_ = true; }
-  void await() override { is_stale_ = is_stale_ || !is_answered(); }
 
  private:
-  AnalysisSubject* of_;
-  std::unique_ptr<Measurement> measurement_;  // made when the first one begins
-  bool is_stale_ = true;                      // weights, settings or sequences changed since it began
+  bool goes_on() const override { return this->is_of_now() || !follows_; }
   bool follows_;
 };
 

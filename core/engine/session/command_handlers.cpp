@@ -211,14 +211,6 @@ CommandHandler find_handler(std::string_view name) {
          worker.change_precision(parse_precision(text_in(value, "name", "fp32")));
        }},
       {"probe", choose_probe},
-      {"probe_sequence", edit_probe},
-      {"override", edit_probe},
-      {"head_off", edit_probe},
-      {"mode_off", edit_probe},
-      {"drag_mode", edit_probe},
-      {"clear_overrides", edit_probe},
-      {"pair", edit_probe},
-      {"transplant", edit_probe},
       {"trace", choose_trace},
       {"influence", choose_influence},
       {"compare_runs", compare_runs},
@@ -230,6 +222,7 @@ CommandHandler find_handler(std::string_view name) {
       {"theory", [](SessionWorker& worker, const Command&, const json& value) {
          worker.analysed().choose_theory(index_in(value, "layer", -1), index_in(value, "head", 0));
        }}};
+  if (edits_probe(name)) return edit_probe;
   const auto found = table.find(name);
   return found == table.end() ? nullptr : found->second;
 }

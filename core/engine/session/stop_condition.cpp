@@ -12,15 +12,6 @@ namespace {
 
 constexpr const char* place = "stop_when";
 
-/// What has to be measured for a number; the last family holds what is of every run.
-AnalysisSet analyses_of(const std::string& name) {
-  const std::span<const NumberFamily> families = number_families();
-  for (const NumberFamily& family : families) {
-    if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return family.analyses;
-  }
-  return families.back().analyses;
-}
-
 std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const std::string& name) {
   const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
   if (found == numbers.end()) return std::nullopt;
@@ -49,7 +40,8 @@ StopCondition::StopCondition(const StopConfig& config, const Look& look) : confi
         throw Error(ExitCode::bad_input, std::string(place) +
                                              ": behind @ stands `start`, the moment at which the "
                                              "condition is given; lessons alone have numbered steps");
-      if (!side->name.empty()) analyses_ |= analyses_of(side->name);
+      // What is in no family is a number of every run, for which nothing has to be measured.
+      if (const NumberFamily* family = family_of(side->name)) analyses_ |= family->analyses;
     }
   }
   const Observation now = look(analyses_);

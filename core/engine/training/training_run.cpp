@@ -100,9 +100,12 @@ void TrainingRun::apply_due_commands() {
   }
 }
 
-bool TrainingRun::leaves_out(std::int64_t step) const {
-  return std::ranges::any_of(
-      recipe_.commands, [&](const TimedCommand& timed) { return timed.step == step && timed.command.name == "skip"; });
+bool TrainingRun::leaves_out_next() const {
+  // The commands of this step are the last ones that were applied.
+  for (std::size_t i = next_command_; i-- > 0 && recipe_.commands[i].step == step();) {
+    if (recipe_.commands[i].command.name == "skip") return true;
+  }
+  return false;
 }
 
 /// The memory of training, which counts steps, has seen the batch.
@@ -117,7 +120,7 @@ StepResult TrainingRun::step_without_learning() {
 }
 
 bool TrainingRun::train_step() {
-  const StepResult result = leaves_out(step()) ? step_without_learning() : trainer_->step();
+  const StepResult result = leaves_out_next() ? step_without_learning() : trainer_->step();
   const bool is_known = result.finite && result.step <= latest_step_;
   if (!is_known) record_.append(result);
   if (!result.finite) {
@@ -231,7 +234,7 @@ void TrainingRun::set(const std::string& key, double value, bool is_live) {
 }
 
 void TrainingRun::leave_out_batch() {
-  if (leaves_out(step())) return;
+  if (leaves_out_next()) return;
   recipe_.commands.resize(next_command_);
   recipe_.commands.push_back({step(), {"skip", "{}"}});
   next_command_ = recipe_.commands.size();

@@ -90,7 +90,7 @@ class TrainingRun {
 
  private:
   void apply(const Command& command);
-  bool leaves_out(std::int64_t step) const;
+  bool leaves_out_next() const;
   StepResult step_without_learning();
   void apply_due_commands();
   void rebuild_config();

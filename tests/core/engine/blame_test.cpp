@@ -146,6 +146,23 @@ TEST(Blame, IsMadeWhenItIsAskedForAndOnlyThen) {
   EXPECT_EQ(again.observe(set_of(Analysis::blame)).blame->without[2].checksum, found.blame->without[2].checksum);
 }
 
+TEST(Blame, IsDroppedWithThePastThatItRepeats) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.go_to(6);
+  analysed.choose_blame({{"from", 5}});
+  ASSERT_TRUE(analysed.observe(set_of(Analysis::blame)).blame);
+  analysed.go_to(9);
+  analysed.run().set("learning_rate", 1e-3);
+  EXPECT_TRUE(analysed.describe().blame) << "what came later changes nothing of it";
+  analysed.go_to(4);
+  EXPECT_TRUE(analysed.describe().blame) << "the past is still there";
+  analysed.run().set("learning_rate", 1e-2);
+  analysed.forget_results(4);
+  EXPECT_FALSE(analysed.describe().blame);
+  EXPECT_FALSE(analysed.has_work(Analysis::blame)) << "until its last step is there again";
+}
+
 TEST(Blame, ShowsTheSequencesThatTheStepHasSeen) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);

@@ -1,0 +1,55 @@
+// An analysis that is measured piece by piece on a copy of the weights, whatever it measures.
+#pragma once
+#include <memory>
+
+#include "core/engine/session/analysis_table.h"
+
+namespace afterglow {
+
+/// While training goes on a measurement is finished before the next begins; one of other settings is dropped. `begin`
+/// starts it anew, `result` is what it fills.
+template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+class MeasuredAnalysis : public RunAnalysis {
+ public:
+  explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return is_of_now() && !is_stale_ && !measurement_->working(); }
+  bool is_awaited() const override { return is_awaited_; }
+  std::int64_t made_at() const override {
+    const auto found = measurement_ ? measurement_->newest() : nullptr;
+    return found ? found->step : -1;
+  }
+  void advance(const AnalysisResults&) override {
+    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
+    if (!is_stale_ && measurement_->working() && goes_on()) {
+      if (!measurement_->advance()) is_awaited_ = false;
+      return;
+    }
+    is_stale_ = false;
+    begin(*measurement_, *of_);
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (measurement_) results.*result = measurement_->newest();
+  }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void ask_again() override { is_stale_ = is_awaited_ = true; }
+  void await() override {
+    if (measurement_ && !is_of_now()) ask_again();
+  }
+
+ protected:
+  bool is_stale() const { return is_stale_; }
+  bool is_of_now() const { return measurement_ && measurement_->step() == of_->step(); }
+  /// Whether a measurement on its way is finished, though it may be of a step that has gone by.
+  virtual bool goes_on() const { return true; }
+
+ private:
+  AnalysisSubject* of_;
+  std::unique_ptr<Measurement> measurement_;  // made when the first one begins
+  bool is_stale_ = true;                      // weights, settings or sequences changed since it began
+  bool is_awaited_ = true;
+};
+
+}  // namespace afterglow
