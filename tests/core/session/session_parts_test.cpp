@@ -273,6 +273,17 @@ TEST(SessionWorker, AModelIsSeenBeforeItsFirstStep) {
   EXPECT_GT(box.take()->step, 0);
 }
 
+TEST(SessionWorker, AModelAtRestIsSeenBeforeItIsAnalysed) {
+  Mailbox box;
+  SessionWorker worker(small_recipe_json().dump(), {"cpu", 1, false, 1e9}, box);
+  worker.begin();
+  box.take();
+  const std::uint64_t before = box.revision();
+  worker.turn();
+  EXPECT_EQ(box.revision(), before + 2);
+  EXPECT_TRUE(has(box.take()->current, Analysis::spectra)) << "which comes in the same turn";
+}
+
 TEST(SessionWorker, AResumedRunGoesBackToItsSnapshotAndNoFurther) {
   const auto path = std::filesystem::temp_directory_path() / "afterglow_oldest_step_test.safetensors";
   Turned test;
