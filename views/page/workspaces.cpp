@@ -17,7 +17,7 @@ std::vector<Workspace> layouts() {
         {1, {{"stepper", 1.8}, {"conditioning", 0.95, "state_growth"}, {"token_weights", 1.05}}}},
        LayerTrait::koopman_heads | LayerTrait::koopman_modes,
        false},
-      {"training", "Training", {{1.9, {{"training"}}}, {1, {{"gradient_depth"}, {"blame"}}}}},
+      {"training", "Training", {{1.9, {{"training"}}}, {1, {{"accuracy_grid", 1.5}, {"gradient_depth"}, {"blame"}}}}},
       {"probe",
        "Probe",
        {{1.25, {{"probe", 1.5}, {"spectrum", 1, "state_spectrum"}}},

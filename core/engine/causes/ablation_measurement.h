@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "core/engine/influence/model_copy.h"
+#include "core/engine/probing/model_copy.h"
 #include "core/engine/observation/causes_view.h"
 
 namespace afterglow {

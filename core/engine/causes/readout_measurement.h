@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/engine/influence/model_copy.h"
+#include "core/engine/probing/model_copy.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/recipe/probe_setup.h"
 

@@ -20,26 +20,6 @@ void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subje
   measurement.begin(subject.probe->now(), subject.traced_part);
 }
 
-/// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
-/// for.
-template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
-class SpareTimeAnalysis final : public MeasuredAnalysis<Measurement, begin, result> {
- public:
-  /// `follows`: while training goes on the first piece is made anew rather than an old step's measurement finished.
-  SpareTimeAnalysis(AnalysisSubject& of, bool follows)
-      : MeasuredAnalysis<Measurement, begin, result>(of), follows_(follows) {}
-  bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
-  bool is_awaited() const override { return this->is_stale(); }
-  bool has_news() const override { return true; }
-  void await() override {
-    if (!is_answered()) this->ask_again();
-  }
-
- private:
-  bool goes_on() const override { return this->is_of_now() || !follows_; }
-  bool follows_;
-};
-
 /// A look at the pair of sequences with the model as it is.
 template <class View, View (*look)(Trainer&, const ProbeSetup&), auto result>
 class PairAnalysis final : public RunAnalysis {

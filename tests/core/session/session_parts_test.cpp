@@ -199,7 +199,7 @@ TEST(ProbeEditor, EditsTheProbeAndGoesBack) {
   TrainingRun run(small_recipe(), *backend);
   const InterventionRunner prober(run.trainer());
   ProbeEditor editor({}, run.trainer().task(), &prober);
-  editor.choose(5, 0);
+  editor.choose({{"index", 5}}, 0);
   editor.change({"probe_sequence", R"({"at": 3, "token": 7})"}, 0);
   EXPECT_EQ(editor.now().tokens.at(3), 7);
   editor.change({"head_off", R"({"head": 1})"}, 0);

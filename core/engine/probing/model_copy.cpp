@@ -1,5 +1,5 @@
 // Copies on the device; nothing waits for the host.
-#include "core/engine/influence/model_copy.h"
+#include "core/engine/probing/model_copy.h"
 
 #include <nlohmann/json.hpp>
 
