@@ -48,6 +48,14 @@ constexpr std::array influence_rows{
              .prepare = deep_profiles_figures,
              .needs = LayerTrait::feedback,
              .needs_model = false},
+    PlotKind{.id = "selective_retrieval",
+             .title = "Selective retrieval",
+             .about = "The network of theorem 12, weights written down: one token kept, beside diffuse stacks.",
+             .analyses = set_of(Analysis::retrieval),
+             .subtitle = selective_retrieval_subtitle,
+             .prepare = selective_retrieval_figures,
+             .needs = LayerTrait::feedback,
+             .needs_model = false},
 };
 
 constexpr std::array influence_cards{
@@ -163,7 +171,43 @@ constexpr std::array influence_cards{
                 "decaying, 0: frozen, positive: increasing.",
                 "Sessa, theorem 12 and corollary 4.8",
                 nullptr,
-                {"exponent", "blocks k"}}};
+                {"exponent", "blocks k"}},
+    FormulaCard{
+        "selective_retrieval",
+        "Selective retrieval",
+        "S(τ*, t) = e_sᵀ (∂h_t/∂x_τ*) e_s ≍ (t − τ*)^(k(1 − β) − 1)",
+        "A network of Sessa blocks without norm whose weights are those of the proof: it writes positions, a profile "
+        "(t + 1)^(1 − β), selects token τ*, and carries its signal through k macro-layers of diffuse feedback. The "
+        "score is read off real layers by reverse passes. β, k, τ* and what the selector leaves to others are sliders.",
+        "Sessa, definition 5, theorem 12, proposition 13",
+        nullptr,
+        {"Kernel exponent β", "Macro-layers k", "Selected token τ*", "Leak of the selector",
+         "Step of the failed freeze"}},
+    FormulaCard{
+        "retrieval_scores", "Transport", "|S(τ*, τ* + l)| / |S(τ*, τ* + 1)|",
+        "The selected token's score over the lag, as a share of lag 1. Beside it uniform attention, x += mean(x), "
+        "and a state that fades by e^−Δ, as deep as the macro-layers (solid) and as the whole network (dashed). "
+        "Both decay in the end, as proposition 13 says; but a deep stack rises first, up to lags of about "
+        "e^(depth − 1) for attention and depth/Δ for the state: longer than any sequence here.",
+        "Sessa, corollaries 4.7 to 4.9, proposition 13", nullptr},
+    FormulaCard{"retrieval_margin",
+                "Margin",
+                "S(τ*, t) − Σ_{τ < t, τ ≠ τ*} |S(τ, t)|",
+                "What the selected token brings to t, and what all others before t bring together. Between the dotted "
+                "lines the constants of definition 5: c l^ν and C l^ν with c and C as measured. The margin is gone "
+                "where the others cross the score.",
+                "Sessa, definition 5, lemma K.26",
+                nullptr,
+                {"transport score"}},
+    FormulaCard{"retrieval_profile",
+                "Profile",
+                "p_t ≍ (t + 1)^(1 − β)",
+                "What the first blocks write on a channel of its own: an impulse at token 0, which a diffuse feedback "
+                "lets fade as t^−β, summed up by a feedback that reads its predecessor. It makes up for the age of "
+                "the source.",
+                "Sessa, corollary K.21",
+                nullptr,
+                {"profile p_t", "token t + 1"}}};
 
 }  // namespace
 

@@ -23,11 +23,12 @@ InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig con
     return static_cast<int>(get_integer(from, key, now, low, high, where));
   };
   const char* where = "influence";
-  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race"}, where);
+  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race", "retrieval"}, where);
   config.tokens = integer(value, "tokens", config.tokens, 2, max_tokens, where);
   config.source = integer(value, "source", config.source, -1, config.tokens - 2, where);
   config.directions = integer(value, "directions", config.directions, 2, 1 << 16, where);
   config.per_decade = integer(value, "per_decade", config.per_decade, 2, 64, where);
+  if (value.contains("retrieval")) config.retrieval = parse_retrieval(value["retrieval"], config.retrieval);
   if (!value.contains("race")) return config;
   where = "influence.race";
   const nlohmann::json& race = value["race"];
@@ -53,6 +54,7 @@ nlohmann::json to_json(const InfluenceConfig& config) {
           {"source", config.source},
           {"directions", config.directions},
           {"per_decade", config.per_decade},
+          {"retrieval", to_json(config.retrieval)},
           {"race",
            {{"tokens", config.race.tokens},
             {"source", config.race.source},

@@ -2,6 +2,7 @@
 // routing spreads, and the race of all layers over one input. Plain values, stamped with the step of the weights.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,11 +17,12 @@ struct InfluenceTail {
   std::string kind;                  ///< layer kind; "stack"
   int layer = -1;                    ///< index into ModelSummary::layers; -1: the whole stack, or of a race
   std::vector<double> lags, values;  ///< lags >= 1, ascending
-  std::vector<double> low, high;     ///< 95 % bounds of the norm (SamplingAllowance); empty when the values are exact
-  InfluenceFit fit;                  ///< over lags >= 4, or all when there are fewer than six of those
-  double one_percent_lag = 0;  ///< lag of 1 % of the influence at lag 1; infinite beyond the last lag, NaN without
-  bool is_silent = false;      ///< no influence at all: an output projection that is still zero
-  bool is_resolvent = false;   ///< of a feedback's solve alone, (I - B)^-1, without the branch in front of it
+  double own = std::numeric_limits<double>::quiet_NaN();  ///< at lag 0, of the same sources; NaN: not measured
+  std::vector<double> low, high;  ///< 95 % bounds of the norm (SamplingAllowance); empty when the values are exact
+  InfluenceFit fit;               ///< over lags >= 4, or all when there are fewer than six of those
+  double one_percent_lag = 0;     ///< lag of 1 % of the influence at lag 1; infinite beyond the last lag, NaN without
+  bool is_silent = false;         ///< no influence at all: an output projection that is still zero
+  bool is_resolvent = false;      ///< of a feedback's solve alone, (I - B)^-1, without the branch in front of it
 };
 
 /// Routing of one mixer over the sequence, as far as its kind has one. Matrices [T*T] row-major, row = token that
@@ -84,6 +86,31 @@ struct DeepProfile {
   std::vector<double> built_values;  ///< at far_lags, the stack as lemma K.22 builds it (averaged_stack_profile)
   InfluenceFit fit, far_fit;         ///< of the Jacobian from lag 128 on; of the recursion from 10,000 on
   double theory = 0;                 ///< exponent k (1 - beta) - 1
+};
+
+/// A stack that the network of theorem 12 is held against: the same score of the same source.
+struct RetrievalStack {
+  std::string name;  ///< "15 diffuse attention"
+  std::string kind;  ///< layer kind
+  int blocks = 0;
+  std::vector<double> scores;  ///< at the lags of the view
+};
+
+/// The network of Sessa's theorem 12 with its written weights (definition 5): what the signal of one source brings to
+/// each later token, and what all others bring. It belongs to no step of the run.
+struct RetrievalView {
+  double beta = 0, leak = 0, freeze_step = 0;
+  int tokens = 0, jumps = 0, source = 0;
+  double theory = 0;                   ///< exponent jumps (1 - beta) - 1
+  std::string kind;                    ///< of the network's layers
+  std::vector<std::string> roles;      ///< what each block does
+  std::vector<double> lags, scores;    ///< e_signal^T (dh_t/dx_source) e_signal at t = source + lag, by reverse passes
+  std::vector<double> competitors;     ///< sum over all other sources before t of the absolute score
+  double low = 0, high = 0;            ///< smallest and largest score / lag^theory: the constants of definition 5
+  InfluenceFit fit;                    ///< of the scores, from lag 8 on
+  std::vector<double> profile;         ///< [T] what the first blocks write, proportional to (t + 1)^(1 - beta)
+  std::vector<double> position;        ///< [T] the position coordinate, noise of the input included
+  std::vector<RetrievalStack> others;  ///< as many blocks as macro-layers, and as the whole network
 };
 
 struct InfluenceView {
