@@ -47,7 +47,11 @@ struct RoutingView {
   std::vector<double> position_code;  ///< [T] answer of the feedback to a constant signal
   // Of a state that decays.
   std::vector<double> decay;  ///< [T] factor a_t that keeps the state, geometric mean over the heads; empty: none
-  double mean_rate = 0;       ///< mean of -log a_t: the tail is exp(-rate lag); near 0 time stands still
+  /// [heads][T] Delta(0, t) = -sum of log a of each head over tokens 1 .. t.
+  std::vector<std::vector<double>> accumulated;
+  std::vector<double> least_accumulated;  ///< [T] the least Delta(tau, tau + lag) of any head and source
+  double largest_factor = 0;              ///< largest |C_t B_tau| (influence_theory.h)
+  double mean_rate = 0;                   ///< mean of -log a_t: the tail is exp(-rate lag); near 0 time stands still
   double mean_step = 0;  ///< mean of the time step over tokens and heads (Mamba); 0: none. Freeze time: it goes to 0
 };
 
@@ -117,10 +121,12 @@ struct InfluenceView {
   std::int64_t step = 0;  ///< training step of the weights
   int tokens = 0;         ///< T of the sequence
   std::vector<int> sources;
-  int directions = 0;                 ///< random cotangents for each block; 0: exact norms
-  std::vector<InfluenceTail> blocks;  ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
-  std::vector<InfluenceTail> fixed;   ///< with the routing held fixed: |w_ts|, mean of the heads
-  std::vector<RoutingView> routing;   ///< one for each mixer that has token weights
+  int directions = 0;                  ///< random cotangents for each block; 0: exact norms
+  std::vector<InfluenceTail> blocks;   ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
+  std::vector<InfluenceTail> between;  ///< blocks that mix no tokens: `own` alone
+  std::vector<double> path_sum;  ///< theorem 11 from the blocks' tails, at the lags of the whole stack; empty: not yet
+  std::vector<InfluenceTail> fixed;                      ///< with the routing held fixed: |w_ts|, mean of the heads
+  std::vector<RoutingView> routing;                      ///< one for each mixer that has token weights
   std::shared_ptr<const std::vector<DeepProfile>> deep;  ///< null until the experiment has been made
   bool is_complete = false;                              ///< nothing of this measurement is still to come
 };

@@ -42,8 +42,8 @@ TEST(Model, NamesAreThoseOfPyTorch) {
 }
 
 TEST(Model, HoldsTheNetworkOfAProofInsteadOfBlocks) {
-  ParameterStore store;
   const auto backend = make_cpu_backend(1);
+  ParameterStore store;
   const Model model(json::parse(R"({"d_model": 8, "vocab": 4, "retrieval": {"tokens": 16, "jumps": 1}})"), store);
   ASSERT_EQ(model.branches().size(), 13u);
   store.allocate(*backend, DType::f64);
