@@ -117,14 +117,26 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   return {{"plot", options.kind}, {"files", written}};
 }
 
-/// A fixed experiment, which asks for no model and no training.
-Observation deep_observation() {
-  DeepExperiment experiment;
-  while (experiment.advance()) {
+/// Works the experiment off, which asks for no model and no training.
+template <class Experiment>
+void work_off(Experiment& experiment) {
+  while (experiment.advance()) Interruption::check("in the midst of the plot");
+}
+
+Observation observation_without_model(const PlotKind& kind, const PlotOptions& options) {
+  const nlohmann::json asked =
+      options.influence.empty() ? nlohmann::json::object() : parse_json(options.influence, "--influence");
+  Observation observation;
+  if (has(kind.analyses, Analysis::retrieval)) {
+    RetrievalExperiment experiment(parse_influence(asked, {}).retrieval);
+    work_off(experiment);
+    observation.retrieval = experiment.view();
+    return observation;
   }
+  DeepExperiment experiment;
+  work_off(experiment);
   const auto view = std::make_shared<InfluenceView>();
   view->deep = experiment.profiles();
-  Observation observation;
   observation.influence = view;
   return observation;
 }
@@ -277,7 +289,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   require_path(options);
   if (!kind.needs_model && !options.layer.empty())
     throw Error(ExitCode::usage, "plot " + options.kind + " is an experiment without a model and takes no --layer");
-  if (!kind.needs_model) return write_plot(kind, deep_observation(), options, -1, common, output);
+  if (!kind.needs_model) return write_plot(kind, observation_without_model(kind, options), options, -1, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");

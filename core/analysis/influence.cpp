@@ -209,6 +209,33 @@ InfluenceProfile averaged_stack_profile(int blocks, double gamma, int source, in
   return profile;
 }
 
+std::vector<double> at_every_lag(const InfluenceProfile& profile, double own, int last) {
+  std::vector<double> values{own};
+  std::size_t i = 0;
+  for (int lag = 1; lag <= last && !profile.lags.empty(); ++lag) {
+    while (i + 1 < profile.lags.size() && profile.lags[i + 1] <= lag) ++i;
+    const bool is_between = i + 1 < profile.lags.size() && profile.lags[i] <= lag;
+    const double from = profile.values[i], to = is_between ? profile.values[i + 1] : from;
+    const double share =
+        is_between ? std::log(lag / profile.lags[i]) / std::log(profile.lags[i + 1] / profile.lags[i]) : 0.0;
+    values.push_back(from > 0 && to > 0 ? from * std::pow(to / from, share) : from + (to - from) * share);
+  }
+  return values;
+}
+
+std::vector<double> path_sum(std::span<const std::vector<double>> kernels) {
+  if (kernels.empty()) return {};
+  std::vector<double> sum = kernels.front();
+  for (const std::vector<double>& kernel : kernels.subspan(1)) {
+    std::vector<double> longer(sum.size(), 0.0);
+    for (std::size_t lag = 0; lag < sum.size(); ++lag) {
+      for (std::size_t jump = 0; jump <= lag; ++jump) longer[lag] += kernel[jump] * sum[lag - jump];
+    }
+    sum = std::move(longer);
+  }
+  return sum;
+}
+
 NormEstimate spectral_norm_from_rows(std::span<const double> rows, int m, int columns, bool complete) {
   NormEstimate estimate;
   if (m < 1 || columns < 1 || rows.size() != static_cast<std::size_t>(m) * static_cast<std::size_t>(columns))

@@ -64,6 +64,13 @@ InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int
 /// heights and the first lags differ.
 InfluenceProfile averaged_stack_profile(int blocks, double gamma, int source, int tokens);
 
+/// A profile at every lag 0 .. last: `own` at lag 0, straight on log-log axes between its points, level beyond them.
+std::vector<double> at_every_lag(const InfluenceProfile& profile, double own, int last);
+/// Theorem 11: what a path of any number of jumps brings over lags 0, 1, .. through blocks one behind the other, the
+/// norm of whose Jacobians is at most kernels[block][lag] whatever the source: the product of their lower triangular
+/// Toeplitz matrices, column 0. All kernels have one length.
+std::vector<double> path_sum(std::span<const std::vector<double>> kernels);
+
 /// The spectral norm of a matrix J of which only m rows U J are known, U random.
 struct NormEstimate {
   double value = 0;

@@ -24,8 +24,9 @@ Initialiser bias_of(std::int64_t inputs) {
 
 SessaConfig read_config(const nlohmann::json& config) {
   const std::string where = "sessa";
-  refuse_unknown_keys(config, {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "ln_eps", "use_feedback"},
-                      where);
+  refuse_unknown_keys(
+      config, {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "ln_eps", "use_norm", "use_feedback"},
+      where);
   SessaConfig c;
   c.width = get_integer(config, "D", std::nullopt, 1, 65536, where);
   c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
@@ -33,6 +34,7 @@ SessaConfig read_config(const nlohmann::json& config) {
   c.rotary = get_bool(config, "use_forward_rope", true, where);
   c.gamma_max = get_number(config, "gamma_max", 0.999, 0.0, max_gain, where);
   c.norm_eps = get_number(config, "ln_eps", 1e-5, 0.0, 1.0, where);
+  c.norm = get_bool(config, "use_norm", true, where);
   c.feedback = get_bool(config, "use_feedback", true, where);
   if (c.width % c.heads != 0)
     throw Error(ExitCode::bad_input, "sessa: D must be a multiple of n_heads; change one of them");
@@ -54,8 +56,8 @@ Var Sessa::Map::operator()(Tape& tape, const Var& x) const {
 // The gain starts at gamma_max tanh(gamma_ctx u), around zero: feedback is found by training, in either sign.
 Sessa::Sessa(const SessaConfig& config, const ParameterScope& parameters)
     : config_(config),
-      norm_weight_(parameters.add("ln.weight", {config.width}, constant(1.0))),
-      norm_bias_(parameters.add("ln.bias", {config.width}, zeros())),
+      norm_weight_(config.norm ? &parameters.add("ln.weight", {config.width}, constant(1.0)) : nullptr),
+      norm_bias_(config.norm ? &parameters.add("ln.bias", {config.width}, zeros()) : nullptr),
       in_(parameters, "W_in", 2 * config.width, config.width),
       q_proj_(parameters, "mixer.q_proj", config.width, config.width),
       k_proj_(parameters, "mixer.k_proj", config.key_heads * config.head_width(), config.width),
@@ -77,7 +79,9 @@ double Sessa::feedback_scale() const {
 }
 
 Sessa::Branches Sessa::enter(Tape& tape, const Var& x) const {
-  const Var normed = layer_norm(tape, x, tape.parameter(norm_weight_), tape.parameter(norm_bias_), config_.norm_eps);
+  const Var normed =
+      config_.norm ? layer_norm(tape, x, tape.parameter(*norm_weight_), tape.parameter(*norm_bias_), config_.norm_eps)
+                   : x;
   const std::int64_t widths[] = {config_.width, config_.width};
   Var parts[2];  // a, then g
   tape.split_columns(in_(tape, normed), widths, parts);

@@ -13,6 +13,7 @@ struct SessaConfig {
   bool rotary = true;          ///< use_forward_rope; the feedback branch never has a position code
   double gamma_max = 0.999;    ///< bound of the feedback gain, below 1
   double norm_eps = 1e-5;      ///< ln_eps
+  bool norm = true;            ///< use_norm; without it the identity stands for LayerNorm (the paper's remark 4.1)
   bool feedback = true;        ///< use_feedback; without it s = f (the paper's ablation, section 5.2)
   double temperature = 1.0;    ///< of the forward logits; 1 as trained, above diffuse, below sharp
   double feedback_temperature = 1.0;  ///< of the feedback logits
@@ -71,7 +72,7 @@ class Sessa final : public Layer {
     const Parameter &weight, &bias;
   };
   SessaConfig config_;
-  const Parameter &norm_weight_, &norm_bias_;
+  const Parameter *norm_weight_ = nullptr, *norm_bias_ = nullptr;  ///< with norm only
   Map in_, q_proj_, k_proj_, v_proj_, out_;
   const Parameter* out_proj_ = nullptr;  ///< with several heads
   std::optional<Map> feedback_;          ///< proj_fb and the gain: with feedback only

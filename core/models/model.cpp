@@ -7,6 +7,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
+#include "core/layers/written/retrieval_network.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -39,18 +40,21 @@ std::size_t ModelState::bytes() const {
 
 Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   const std::string where = "model";
-  refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks", "memory"}, where);
+  refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks", "retrieval", "memory"},
+                      where);
   width_ = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
   vocab_ = get_integer(config, "vocab", std::nullopt, 2, 1 << 20, where);
   norm_eps_ = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
   const ParameterScope root(store, "");
   embedding_ = &root.add("embedding.weight", {vocab_, width_}, normal(0.02));
-  if (!config.contains("blocks") || !config["blocks"].is_array()) {
+  if (config.contains("retrieval")) {
+    add_retrieval(config, where + ".retrieval", root);
+  } else if (!config.contains("blocks") || !config["blocks"].is_array()) {
     throw Error(ExitCode::bad_input,
                 "model.blocks: expected a list of blocks such as {\"mixer\": {\"kind\": \"ska\"}}");
   }
   int block = 0;
-  for (const json& entry : config["blocks"]) {
+  for (const json& entry : config.value("blocks", json::array())) {
     const std::string here = "model.blocks[" + std::to_string(block) + "]";
     refuse_unknown_keys(entry, {"mixer", "mlp", "repeat"}, here);
     const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, max_blocks, here);
@@ -69,6 +73,26 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   norm_ = &root.add("norm.weight", {width_}, constant(1.0));
   const bool tied = get_bool(config, "tie_embedding", false, where);
   head_ = tied ? embedding_ : &root.add("head.weight", {vocab_, width_}, normal(0.02));
+}
+
+void Model::add_retrieval(const json& config, const std::string& where, const ParameterScope& root) {
+  if (config.contains("blocks"))
+    throw Error(ExitCode::bad_input, where + ": this network is its own list of blocks; take \"blocks\" out");
+  refuse_unknown_keys(config["retrieval"], {"tokens", "jumps", "beta", "source", "leak"}, where);
+  RetrievalNetwork network = parse_retrieval_network(config["retrieval"], {}, where);
+  if (width_ < network.width) {
+    throw Error(ExitCode::bad_input, "model.d_model: " + where + " needs at least " + std::to_string(network.width) +
+                                         " channels, and there are " + std::to_string(width_) + "; make it larger");
+  }
+  network.width = static_cast<int>(width_);
+  int place = 0;
+  for (const WrittenBlock& written : retrieval_blocks(network)) {
+    json mixer = written.mixer;
+    mixer["kind"] = written.kind;
+    add_branch(mixer, where, place++, "mixer", root);
+    branches_.back().detail = written.role;
+    write_weights(*store_, branches_.back().scope, written);
+  }
 }
 
 void Model::add_memory(const json& config, const std::string& where, const ParameterScope& root) {

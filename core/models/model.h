@@ -42,7 +42,8 @@ class Model {
   /// in. Anything unknown or impossible is an Error(bad_input) that names block and field. With "memory":
   /// {"n_components": 16, "memory_tokens": 4, ..} (the fields of read_spectral_memory, and `dropout`) the first M
   /// positions of every sequence are places: whatever token is given there, the memory tokens of training stand in its
-  /// stead.
+  /// stead. With "retrieval": {"beta": 0.5, "jumps": 2, ..} (core/layers/written/retrieval_network.h) in the place of
+  /// "blocks" it is the network of Sessa's theorem 12, with the weights of its proof.
   Model(const nlohmann::json& config, ParameterStore& store);
 
   std::int64_t width() const { return width_; }
@@ -75,6 +76,7 @@ class Model {
   Var step(Tape& tape, const Tensor& tokens, ModelState& state);
 
  private:
+  void add_retrieval(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
   void add_memory(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
   void add_branch(const nlohmann::json& config, const std::string& where, int block, const char* role,
                   const ParameterScope& root);

@@ -11,6 +11,7 @@
 #include "core/engine/observation/blame_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
+#include "core/engine/observation/influence_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/phase_map_view.h"
 #include "core/engine/observation/probe_view.h"
@@ -569,6 +570,37 @@ std::shared_ptr<MemoryView> memory_of(std::int64_t step) {
   return view;
 }
 
+std::shared_ptr<const RetrievalView> retrieval_of() {
+  auto view = std::make_shared<RetrievalView>();
+  view->beta = 0.5;
+  view->leak = 1e-4;
+  view->freeze_step = 0.2;
+  view->tokens = 256;
+  view->jumps = 2;
+  view->source = 4;
+  view->kind = "sessa";
+  view->roles.assign(15, "copies");
+  view->low = 1.5;
+  view->high = 2.5;
+  view->others = {{"2 diffuse attention", "attention", 2, {}},
+                  {"2 failed freeze", "mamba2", 2, {}},
+                  {"15 diffuse attention", "attention", 15, {}},
+                  {"15 failed freeze", "mamba2", 15, {}}};
+  for (double lag = 1; lag < 250; lag = std::ceil(lag * 1.3)) {
+    view->lags.push_back(lag);
+    view->scores.push_back(2 + 0.4 * std::sin(lag));
+    view->competitors.push_back(1e-4 * lag);
+    for (RetrievalStack& stack : view->others)
+      stack.scores.push_back(stack.kind == "mamba2" ? std::exp(-0.2 * lag / stack.blocks) : stack.blocks / lag);
+  }
+  view->fit = fit_influence(view->lags, view->scores, 8);
+  for (int t = 0; t < view->tokens; ++t) {
+    view->profile.push_back(2 * std::sqrt(t + 1.0));
+    view->position.push_back(1000 + 20 * t);
+  }
+  return view;
+}
+
 Observation training(std::int64_t step, int heads, int rank, int length) {
   Observation o;
   o.preset = "tiny";
@@ -605,6 +637,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.phase_map = phase_map_of(step);
   o.accuracy = accuracy_of(step);
   o.blame = blame_of(step);
+  o.retrieval = retrieval_of();
   add_causes(o);
   o.made_at.fill(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
@@ -638,6 +671,7 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::phase_map)) o.phase_map = nullptr;
   if (!has(analyses, Analysis::accuracy)) o.accuracy = nullptr;
   if (!has(analyses, Analysis::blame)) o.blame = nullptr;
+  if (!has(analyses, Analysis::retrieval)) o.retrieval = nullptr;
   if (!has(analyses, Analysis::patch)) o.patch = nullptr;
   if (!has(analyses, Analysis::ablation)) o.ablation = nullptr;
   if (!has(analyses, Analysis::logit_lens)) o.logit_lens = nullptr;

@@ -72,7 +72,8 @@ TEST_P(FittingPages, HaveNoEmptyPanel) {
   for (const Analysis analysis : {Analysis::patch, Analysis::ablation, Analysis::readout}) {
     for (int piece = 0; piece < 2; ++piece) analysed.advance(analysis);
   }
-  const Observation seen = analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant);
+  const Observation seen =
+      analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant | Analysis::retrieval);
   CurveStore curves;
   int pages = 0;
   for (const Workspace& workspace : workspaces()) {

@@ -119,6 +119,9 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
       return tail.label + " in theory: exp(−" + number_text(theory.parameter, 2) + " lag), forgetting";
     case TheoryLaw::diffuse_attention:
       return tail.label + " if diffuse: 1 / (τ + lag + 1), diluting";
+    case TheoryLaw::freeze_envelope:
+      return tail.label + ", proposition 9: at most " + number_text(theory.parameter, 3) +
+             " e^−Δ, Δ of the slowest head" + above_text(tail, theory);
     case TheoryLaw::diffuse_envelope:
       return tail.label + ", proposition 9: at most " + number_text(theory.parameter, 3) + " / (τ + lag + 1)" +
              above_text(tail, theory);
@@ -145,10 +148,32 @@ int layer_of_envelope(const InfluenceView& view, const Selection& selection) {
   return first == view.routing.end() ? -1 : first->layer;
 }
 
+/// Theorem 11: the blocks' own tails multiplied along every path, at the height that they have.
+void add_path_sum(Figure& figure, const InfluenceView& view, const InfluenceTail& stack, double lowest) {
+  if (view.path_sum.size() != stack.lags.size() || view.blocks.size() < 3 || stack.is_silent) return;
+  InfluenceTail bound = stack;
+  bound.values = view.path_sum;
+  double least = INFINITY, most = 0;
+  for (std::size_t i = 0; i < stack.values.size(); ++i) {
+    least = std::min(least, view.path_sum[i] / stack.values[i]);
+    most = std::max(most, view.path_sum[i] / stack.values[i]);
+  }
+  Line line = tail_line("whole stack, theorem 11: path sum of the blocks, " + number_text(least, 2) + " to " +
+                            number_text(most, 2) + " times it",
+                        bound, 1, lowest);
+  line.ink = tail_ink(stack);
+  line.dash = Dash::long_dash;
+  line.width = 1.3;
+  figure.series.emplace_back(std::move(line));
+}
+
 /// The whole stack has the law of its blocks together; where a feedback has a tail of its own, that one has its law.
 void add_theory(Figure& figure, const InfluenceView& view, const Selection& selection,
                 const std::vector<InfluenceTail>& tails, const InfluenceTail& tail, double lowest) {
-  if (tail.layer < 0) return add_law(figure, tail, lowest, deep_theory_of(view.routing), Dash::dashed);
+  if (tail.layer < 0) {
+    add_law(figure, tail, lowest, deep_theory_of(view.routing), Dash::dashed);
+    return add_path_sum(figure, view, tail, lowest);
+  }
   const RoutingView* routing = routing_of_layer(view, tail.layer);
   const bool has_feedback_beside = !tail.is_resolvent && std::any_of(tails.begin(), tails.end(), [&](const auto& t) {
     return t.layer == tail.layer && t.is_resolvent;

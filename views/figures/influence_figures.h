@@ -40,4 +40,8 @@ std::string deep_profiles_subtitle(const Observation& observation, const Selecti
 std::vector<Figure> deep_profiles_figures(const Observation& observation, const Selection& selection,
                                           CurveStore& curves);
 
+std::string selective_retrieval_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> selective_retrieval_figures(const Observation& observation, const Selection& selection,
+                                                CurveStore& curves);
+
 }  // namespace afterglow

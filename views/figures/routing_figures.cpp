@@ -185,6 +185,46 @@ Figure decay_figure(const RoutingView& routing) {
   return figure;
 }
 
+/// The accumulated step over the lag: from token 0, and the least of any head and stretch, beside the mean rate.
+Figure freeze_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_freeze", "Accumulated step", "Δ(τ, τ + lag)");
+  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
+  figure.y.scale = Scale::log;
+  figure.labels = LabelPlacement::legend;
+  const std::vector<double>& least = routing.least_accumulated;
+  std::vector<double> lags, worst, mean;
+  for (std::size_t lag = 1; lag < least.size(); ++lag) {
+    lags.push_back(static_cast<double>(lag));
+    worst.push_back(least[lag]);
+    mean.push_back(routing.mean_rate * static_cast<double>(lag));
+  }
+  const std::size_t window = std::min(least.size() - 1, static_cast<std::size_t>(freeze_window));
+  const double constant = least[window] / static_cast<double>(window);
+  figure.subtitle = "worst constant c = " + number_text(constant, 3) + " over " + std::to_string(window) +
+                    (constant > 1e-3 ? " tokens: freeze time fails" : " tokens: time can stand still");
+  const auto line = [&](std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
+    Line one;
+    one.name = std::move(name);
+    std::vector<double> x, y;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!(values[i] > 0)) continue;  // has no place on a log axis
+      x.push_back(lags[i]);
+      y.push_back(values[i]);
+    }
+    one.curve.x = std::move(x);
+    one.curve.y = std::move(y);
+    one.ink = ink;
+    one.dash = dash;
+    figure.series.emplace_back(std::move(one));
+  };
+  line("least of any head and source", worst, layer_ink(routing.kind), Dash::solid);
+  for (std::size_t h = 0; h < routing.accumulated.size() && h < 4; ++h)
+    line("head " + std::to_string(h) + " from token 0",
+         {routing.accumulated[h].begin() + 1, routing.accumulated[h].end()}, layer_ink(routing.kind), Dash::dotted);
+  line("mean rate, a time-invariant system", mean, Role::dim, Dash::dashed);
+  return figure;
+}
+
 Figure effective_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_effective", "Effective number of tokens", "exp(entropy)");
   figure.subtitle = "c₂ = " + number_text(routing.c2, 3) + "; uniform routing has c₂ = 1";
@@ -227,6 +267,36 @@ Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<dou
   line.ink = deep.blocks - 1;
   line.dash = Dash::solid;
   return line;
+}
+
+/// How many positions the nearest code tells, for each code of the figure, over the noise that is added to it.
+Figure recovery_figure(const Figure& codes) {
+  Figure figure;
+  figure.id = "position_recovery";
+  figure.title = "Recovery of the position";
+  figure.subtitle = "by the nearest code";
+  figure.x.label = "noise on the code, standard deviation";
+  figure.x.scale = Scale::log;
+  figure.y.label = "positions told";
+  figure.y.range = Range{0, 1.04};
+  figure.labels = LabelPlacement::legend;
+  for (const Series& series : codes.series) {
+    const auto& code = std::get<Line>(series);
+    std::vector<double> noise, share;
+    for (double exponent = -6; exponent <= 0; exponent += 0.125) {
+      noise.push_back(std::pow(10.0, exponent));
+      share.push_back(recovered_positions(code.curve.y.span(), noise.back()));
+    }
+    Line line;
+    line.name = code.name;
+    line.curve.x = std::move(noise);
+    line.curve.y = std::move(share);
+    line.ink = code.ink;
+    line.dash = code.dash;
+    line.width = code.width;
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
 }
 
 /// Dots: the Jacobian of the stack; thin: the recursion, which goes on; dashed: the theorem's law through its end.
@@ -363,6 +433,7 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
     figures.push_back(gain_figure(*routing));
   }
   if (!routing->decay.empty()) figures.push_back(decay_figure(*routing));
+  if (routing->least_accumulated.size() > 2) figures.push_back(freeze_figure(*routing));
   if (!routing->effective.empty()) {
     figures.push_back(effective_figure(*routing));
     figures.push_back(spread_figure(*routing));
@@ -387,13 +458,13 @@ std::vector<Figure> position_code_figures(const Observation& observation, const 
   if (routing && !routing->position_code.empty()) {
     figure.series.emplace_back(token_line(routing->kind, routing->position_code, layer_ink(routing->kind)));
     figure.series.emplace_back(code_of_uniform(std::clamp(mean_gain(*routing), -0.999, 0.999), routing->tokens));
-    return {figure};
+    return {figure, recovery_figure(figure)};
   }
   constexpr int shown = 128;
   for (const double gamma : {0.3, 0.6, 0.9}) figure.series.emplace_back(code_of_uniform(gamma, shown));
   int place = 0;
   for (Series& series : figure.series) std::get<Line>(series).ink = place++;
-  return {figure};
+  return {figure, recovery_figure(figure)};
 }
 
 std::string deep_profiles_subtitle(const Observation& observation, const Selection&) {

@@ -10,6 +10,7 @@
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
+#include "views/sliders.h"
 
 namespace afterglow {
 
@@ -255,12 +256,66 @@ double draw_routing_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, row.right(), row, heads, std::min(frame.state.selection.head, heads - 1));
 }
 
+/// A number of theorem 12's network, as the command `influence` takes it under "retrieval".
+struct RetrievalKnob {
+  const char *key, *label, *meaning;
+  double value, minimum, maximum, initial;
+  bool is_logarithmic, is_whole;
+};
+
+std::array<RetrievalKnob, 5> retrieval_knobs(const RetrievalView& view) {
+  return {
+      RetrievalKnob{"beta", "Kernel exponent β", "The feedback's gain is 1 − β.", view.beta, 0.05, 0.95, 0.5, false,
+                    false},
+      {"jumps", "Macro-layers k", "How often the signal is carried on.", static_cast<double>(view.jumps), 1, 4, 2,
+       false, true},
+      {"source", "Selected token τ*", "Whose signal is kept.", static_cast<double>(view.source), 0,
+       static_cast<double>(std::min(64, view.tokens - 4)), 4, false, true},
+      {"leak", "Leak of the selector", "What it leaves of all other signals.", view.leak, 1e-8, 1, 1e-4, true, false},
+      {"freeze_step", "Step of the failed freeze", "The state beside keeps e^−Δ a token.", view.freeze_step, 0.01, 2,
+       0.2, true, false}};
+}
+
+/// The knobs in rows above the plots, where there is room for them.
+void draw_retrieval(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const RetrievalView* view = frame.seen().retrieval.get();
+  const double knob_width = frame.px(170), row = frame.px(slider_height), gap = frame.px(14);
+  const auto columns = static_cast<std::size_t>(std::clamp(area.width / (knob_width + gap), 0.0, 5.0));
+  if (!view || columns < 2 || area.height < frame.px(260)) return draw_figure_grid(frame, panel, figures, area);
+  const std::array<RetrievalKnob, 5> knobs = retrieval_knobs(*view);
+  const std::size_t rows = area.height < frame.px(420) ? 1 : (knobs.size() + columns - 1) / columns;
+  const double width = (area.width - gap) / static_cast<double>(columns) - gap;
+  for (std::size_t i = 0; i < std::min(knobs.size(), rows * columns); ++i) {
+    const RetrievalKnob& knob = knobs[i];
+    const Setting setting{std::string("retrieval.") + knob.key,
+                          knob.label,
+                          "",
+                          knob.meaning,
+                          knob.value,
+                          knob.minimum,
+                          knob.maximum,
+                          knob.initial,
+                          knob.is_logarithmic,
+                          knob.is_whole};
+    const Rect place{area.x + gap + static_cast<double>(i % columns) * (width + gap),
+                     area.y + static_cast<double>(i / columns) * row, width, row};
+    value_slider(frame, setting, place, [&](double value, bool) {
+      nlohmann::json number = value;
+      if (knob.is_whole) number = static_cast<std::int64_t>(std::lround(value));
+      frame.commands.send(Command{"influence", nlohmann::json{{"retrieval", {{knob.key, number}}}}.dump()});
+    });
+  }
+  const double above = static_cast<double>(rows) * row + frame.px(4);
+  draw_figure_grid(frame, panel, figures, {area.x, area.y + above, area.width, area.height - above});
+}
+
 }  // namespace
 
 std::span<const PanelDrawing> influence_drawings() {
   static constexpr std::array drawings{PanelDrawing{"influence", draw_figure_grid, draw_influence_controls},
                                        PanelDrawing{"race", draw_race, draw_race_controls},
-                                       PanelDrawing{"routing", draw_figure_grid, draw_routing_controls}};
+                                       PanelDrawing{"routing", draw_figure_grid, draw_routing_controls},
+                                       PanelDrawing{"selective_retrieval", draw_retrieval}};
   return drawings;
 }
 

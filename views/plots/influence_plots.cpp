@@ -48,6 +48,14 @@ constexpr std::array influence_rows{
              .prepare = deep_profiles_figures,
              .needs = LayerTrait::feedback,
              .needs_model = false},
+    PlotKind{.id = "selective_retrieval",
+             .title = "Selective retrieval",
+             .about = "The network of theorem 12, weights written down: one token kept, beside diffuse stacks.",
+             .analyses = set_of(Analysis::retrieval),
+             .subtitle = selective_retrieval_subtitle,
+             .prepare = selective_retrieval_figures,
+             .needs = LayerTrait::feedback,
+             .needs_model = false},
 };
 
 constexpr std::array influence_cards{
@@ -66,13 +74,15 @@ constexpr std::array influence_cards{
         "influence_blocks", "End to end", "|∂y_t/∂x_τ|₂",
         "Spectral norm of a Jacobian block by reverse passes: exact with a cotangent for every channel, else "
         "between √(tr A²/tr A) and (tr A²)^¼ for A = J Jᵀ; the dotted lines are these bounds, wider by what the "
-        "sampling of so few cotangents may be off (95 %).",
+        "sampling of so few cotangents may be off (95 %). Theorem 11's path sum multiplies the blocks' own tails along "
+        "every path, at its own height: by how much it is too high says how little the paths add up.",
         "Sessa, section 4.2.2", nullptr},
     FormulaCard{
         "influence_fixed", "Routing held fixed", "|w_tτ|: α_tτ, C_t Π a B_τ, ((I − B)⁻¹ α)_tτ",
         "The same with the routing frozen: attention weights, the impulse of a state, the feedback's solve, with the "
         "branch in front of it and alone: (I − B)⁻¹. Long dashes here are at their absolute height: C l^−β with "
-        "C = (1 − β) e^{1−β} of the resolvent (theorem 8), c₂/(τ + l + 1) of attention (proposition 9). Other theory "
+        "C = (1 − β) e^{1−β} of the resolvent (theorem 8), c₂/(τ + l + 1) of attention and max |C·B| e^−Δ of a state "
+        "(proposition 9). Other theory "
         "meets the tail at lag 4, as its constants are not measured.",
         "Sessa, section 4.2.1, theorem 8, proposition 9", nullptr},
     FormulaCard{"race", "Memory race", "lag at which influence falls to 1 %",
@@ -138,6 +148,13 @@ constexpr std::array influence_cards{
         "a time-invariant system with this rate (proposition 3). Proposition 5 asks for a rate that holds over "
         "every stretch: the least over 16 tokens in a row.",
         "Sessa, propositions 3 and 5", nullptr},
+    FormulaCard{
+        "routing_freeze", "Accumulated step", "Δ(τ, t) = −Σ log a_j over τ < j ≤ t  ≥ c (t − τ)",
+        "What the memory has faded by. Solid: the least over every head and source at this lag: where it keeps to "
+        "a line, time cannot be frozen and the memory is exponentially small. c is its slope over 16 tokens, "
+        "the worst constant. Dashed: a time-invariant system with the mean rate. A layer forgets as slowly as "
+        "its slowest head.",
+        "Sessa, propositions 3, 4 and 5", nullptr},
     FormulaCard{"routing_effective", "Effective number of tokens", "exp(−Σ α log α)",
                 "As many as there are for a diffuse routing, 1 for a sharp one.", "Sessa, definition 4", nullptr},
     FormulaCard{"routing_spread", "Logit spread", "max − min of the logits of a row",
@@ -149,6 +166,16 @@ constexpr std::array influence_cards{
         "without any position code. Dashed: 1 + γ/(1−γ) (1 − Γ(t+γ)/(Γ(γ)Γ(t+1))). Where it is ordered, the nearest "
         "code tells the position as long as noise stays below half the smallest step.",
         "Sessa, corollaries I.8 and 4.11 to 4.13", nullptr},
+    FormulaCard{
+        "position_recovery",
+        "Recovery of the position",
+        "P(nearest s_j to s_t + noise is s_t), mean over t",
+        "A decoder reads the position from the code alone, as the nearest value. Exact, from the gaps between "
+        "neighbouring values: half a gap of noise may be added. A code that turns back has positions with nearly "
+        "the same value, which little noise confuses.",
+        "Sessa, corollaries 4.11 to 4.13",
+        nullptr,
+        {"positions told", "noise on the code, standard deviation"}},
     FormulaCard{"deep_profiles", "Deep profiles", "lag^(k(1 − β) − 1)",
                 "Transport of an impulse through k blocks of uniform routing with gain 1 − β and profile (t+1)^(1−β): "
                 "one block forgets, two keep, three amplify. Ours passes on what has jumped in every block and reads "
@@ -163,7 +190,43 @@ constexpr std::array influence_cards{
                 "decaying, 0: frozen, positive: increasing.",
                 "Sessa, theorem 12 and corollary 4.8",
                 nullptr,
-                {"exponent", "blocks k"}}};
+                {"exponent", "blocks k"}},
+    FormulaCard{
+        "selective_retrieval",
+        "Selective retrieval",
+        "S(τ*, t) = e_sᵀ (∂h_t/∂x_τ*) e_s ~ (t − τ*)^(k(1 − β) − 1)",
+        "A network of Sessa blocks without norm whose weights are those of the proof: it writes positions, a profile "
+        "(t + 1)^(1 − β), selects token τ*, and carries its signal through k macro-layers of diffuse feedback. The "
+        "score is read off real layers by reverse passes. β, k, τ* and what the selector leaves to others are sliders.",
+        "Sessa, definition 5, theorem 12, proposition 13",
+        nullptr,
+        {"Kernel exponent β", "Macro-layers k", "Selected token τ*", "Leak of the selector",
+         "Step of the failed freeze"}},
+    FormulaCard{
+        "retrieval_scores", "Transport", "|S(τ*, τ* + l)| / |S(τ*, τ* + 1)|",
+        "The selected token's score over the lag, as a share of lag 1. Beside it uniform attention, x += mean(x), "
+        "and a state that fades by e^−Δ, as deep as the macro-layers (solid) and as the whole network (dashed). "
+        "Both decay in the end, as proposition 13 says; but a deep stack rises first, up to lags of about "
+        "e^(depth − 1) for attention and depth/Δ for the state: longer than any sequence here.",
+        "Sessa, corollaries 4.7 to 4.9, proposition 13", nullptr},
+    FormulaCard{"retrieval_margin",
+                "Margin",
+                "S(τ*, t) − Σ_{τ < t} |S(τ, t)| without τ*",
+                "What the selected token brings to t, and what all others before t bring together. Between the dotted "
+                "lines the constants of definition 5: c l^ν and C l^ν with c and C as measured. The margin is gone "
+                "where the others cross the score.",
+                "Sessa, definition 5, lemma K.26",
+                nullptr,
+                {"transport score"}},
+    FormulaCard{"retrieval_profile",
+                "Profile",
+                "p_t ~ (t + 1)^(1 − β)",
+                "What the first blocks write on a channel of its own: an impulse at token 0, which a diffuse feedback "
+                "lets fade as t^−β, summed up by a feedback that reads its predecessor. It makes up for the age of "
+                "the source.",
+                "Sessa, corollary K.21",
+                nullptr,
+                {"profile p_t", "token t + 1"}}};
 
 }  // namespace
 

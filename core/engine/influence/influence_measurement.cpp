@@ -16,18 +16,34 @@ namespace afterglow {
 
 namespace {
 constexpr int max_tokens = 16384;  ///< of a measured sequence
+
+/// Theorem 11 with the tails of the blocks as kernels, as if those of other sources were no larger.
+std::vector<double> path_sum_of(const InfluenceView& view, const InfluenceTail& stack) {
+  const int last = stack.lags.empty() ? 0 : static_cast<int>(stack.lags.back());
+  double scale = 1;
+  for (const InfluenceTail& block : view.between) scale *= block.own;
+  std::vector<std::vector<double>> kernels;
+  for (const InfluenceTail& block : view.blocks)
+    kernels.push_back(at_every_lag({block.lags, block.values}, block.own, last));
+  const std::vector<double> sum = path_sum(kernels);
+  std::vector<double> at_lags;
+  for (const double lag : stack.lags) at_lags.push_back(scale * sum[static_cast<std::size_t>(lag)]);
+  return at_lags;
 }
+
+}  // namespace
 
 InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config) {
   const auto integer = [](const nlohmann::json& from, const char* key, int now, int low, int high, const char* where) {
     return static_cast<int>(get_integer(from, key, now, low, high, where));
   };
   const char* where = "influence";
-  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race"}, where);
+  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race", "retrieval"}, where);
   config.tokens = integer(value, "tokens", config.tokens, 2, max_tokens, where);
   config.source = integer(value, "source", config.source, -1, config.tokens - 2, where);
   config.directions = integer(value, "directions", config.directions, 2, 1 << 16, where);
   config.per_decade = integer(value, "per_decade", config.per_decade, 2, 64, where);
+  if (value.contains("retrieval")) config.retrieval = parse_retrieval(value["retrieval"], config.retrieval);
   if (!value.contains("race")) return config;
   where = "influence.race";
   const nlohmann::json& race = value["race"];
@@ -53,6 +69,7 @@ nlohmann::json to_json(const InfluenceConfig& config) {
           {"source", config.source},
           {"directions", config.directions},
           {"per_decade", config.per_decade},
+          {"retrieval", to_json(config.retrieval)},
           {"race",
            {{"tokens", config.race.tokens},
             {"source", config.race.source},
@@ -152,9 +169,11 @@ void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
   Var x = copy_.model().embed(tape_, tokens.device());
   const std::vector<double> first = to_host(backend, x.value);
   std::vector<std::pair<int, std::vector<double>>> streams;  // part, what goes into it
+  bool mixes = false;
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (parts[part].branch < 0) continue;
-    if (mixes_tokens(parts[part].kind)) streams.emplace_back(part, to_host(backend, x.value));
+    streams.emplace_back(part, to_host(backend, x.value));
+    mixes = mixes || mixes_tokens(parts[part].kind);
     const auto branch = static_cast<std::size_t>(parts[part].branch);
     x = copy_.model().forward_branches(tape_, x, context.device(), branch, branch + 1);
   }
@@ -169,13 +188,15 @@ void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
   InfluenceTail stack;
   stack.label = "whole stack";
   stack.kind = "stack";
-  if (!streams.empty()) add_job(std::move(stack), first, sequence, 0, branches);
+  if (mixes) add_job(std::move(stack), first, sequence, 0, branches);
 }
 
 void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence,
                                    std::size_t first, std::size_t last) {
   JacobianPlan plan;
-  plan.blocks = influence_blocks(view_->sources, config.tokens, config.per_decade);
+  if (tail.layer < 0 || mixes_tokens(tail.kind))
+    plan.blocks = influence_blocks(view_->sources, config.tokens, config.per_decade);
+  for (const int source : view_->sources) plan.blocks.push_back({source, source});  // the last ones: lag 0
   plan.directions = config.directions;
   plan.seed = trainer_->seed();
   plan.tokens_at_once = tokens_in_a_pass(trainer_->backend());
@@ -202,8 +223,14 @@ void InfluenceMeasurement::show_part() {
 void InfluenceMeasurement::advance_job() {
   Job& job = jobs_.front();
   if (job.measure->advance()) return;
-  fill_tail(job.tail, job.blocks, job.measure->norms());
-  view_->blocks.push_back(std::move(job.tail));
+  const std::vector<NormEstimate> norms = job.measure->norms();
+  const std::size_t later = norms.size() - view_->sources.size();
+  job.tail.own = 0;
+  for (const NormEstimate& norm : std::span(norms).subspan(later))
+    job.tail.own += norm.value / static_cast<double>(view_->sources.size());
+  fill_tail(job.tail, std::span(job.blocks).first(later), std::span(norms).first(later));
+  if (job.tail.layer < 0) view_->path_sum = path_sum_of(*view_, job.tail);
+  (later > 0 ? view_->blocks : view_->between).push_back(std::move(job.tail));
   jobs_.pop_front();
   show_part();
 }

@@ -9,8 +9,9 @@
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/engine/influence/layer_race.h"
-#include "core/engine/probing/model_copy.h"
+#include "core/engine/influence/retrieval_experiment.h"
 #include "core/engine/observation/influence_view.h"
+#include "core/engine/probing/model_copy.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {
@@ -22,11 +23,13 @@ struct InfluenceConfig {
   int directions = 4;  ///< cotangents for each block; the width or more: exact norms
   int per_decade = 8;  ///< lags
   RaceConfig race;
+  RetrievalConfig retrieval;  ///< of theorem 12's network, which is no part of the model
   bool operator==(const InfluenceConfig&) const = default;
 };
 
-/// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]}}; what is
-/// absent stays as it is. Throws Error(bad_input) that names the field.
+/// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]},
+/// "retrieval": {"beta": 0.5, "jumps": 2}}; what is absent stays as it is. Throws Error(bad_input) that names the
+/// field.
 InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config);
 nlohmann::json to_json(const InfluenceConfig& config);
 

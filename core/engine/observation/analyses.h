@@ -25,7 +25,8 @@ enum class Analysis : unsigned {
   readout = 2048,     ///< what can be read out of the state after each token
   transplant = 4096,  ///< the state of one sequence in the other
   blame = 8192,       ///< the training repeated without one batch after the other
-  accuracy = 16384    ///< right answers over tasks, bindings and lengths: seconds to minutes
+  accuracy = 16384,   ///< right answers over tasks, bindings and lengths: seconds to minutes
+  retrieval = 32768   ///< theorem 12's network with written weights; it belongs to no run
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -40,7 +41,7 @@ constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 /// Its place among all that there are, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
-constexpr std::size_t analysis_count = place_of(Analysis::accuracy) + 1;
+constexpr std::size_t analysis_count = place_of(Analysis::retrieval) + 1;
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
@@ -66,6 +67,7 @@ struct PatchView;       ///< causes_view.h: which place, at which token, carries
 struct AblationView;    ///< causes_view.h: what each part of the model is worth
 struct LogitLensView;   ///< causes_view.h: what the stream would answer at each depth
 struct ReadoutView;     ///< causes_view.h: which values can be read out of the state
+struct RetrievalView;   ///< influence_view.h: the network of theorem 12 beside diffuse stacks
 struct TransplantView;  ///< causes_view.h: the state of one sequence in the other
 struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
 
@@ -94,6 +96,7 @@ struct AnalysisResults {
   std::shared_ptr<const LogitLensView> logit_lens;
   std::shared_ptr<const ReadoutView> readout;
   std::shared_ptr<const TransplantView> transplant;
+  std::shared_ptr<const RetrievalView> retrieval;
 };
 
 }  // namespace afterglow

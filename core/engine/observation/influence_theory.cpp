@@ -15,6 +15,10 @@ double InfluenceTheory::at(double lag) const {
   if (law == TheoryLaw::decaying_state) return std::exp(-parameter * lag);
   if (law == TheoryLaw::feedback_envelope) return envelope_constant(parameter) * std::pow(lag, -parameter);
   if (law == TheoryLaw::diffuse_envelope) return parameter / (source + lag + 1);
+  if (law == TheoryLaw::freeze_envelope) {
+    const auto at = std::min(static_cast<std::size_t>(lag), accumulated.size() - 1);
+    return parameter * std::exp(-accumulated[at]);
+  }
   if (law == TheoryLaw::deep_feedback) return std::pow(lag, parameter);
   return law == TheoryLaw::diffuse_attention ? 1 / (source + lag + 1) : std::nan("");
 }
@@ -46,6 +50,34 @@ InfluenceTheory envelope_of(const RoutingView& routing) {
   return theory;
 }
 
+std::vector<double> least_accumulated(const RoutingView& routing) {
+  const auto tokens = static_cast<std::size_t>(routing.tokens);
+  std::vector<double> least(routing.accumulated.empty() ? 0 : tokens, std::numeric_limits<double>::infinity());
+  for (const std::vector<double>& head : routing.accumulated) {
+    for (std::size_t lag = 0; lag < tokens; ++lag) {
+      for (std::size_t t = lag; t < head.size(); ++t) least[lag] = std::min(least[lag], head[t] - head[t - lag]);
+    }
+  }
+  return least;
+}
+
+double largest_factor(const RoutingView& routing) {
+  constexpr float lost = 1e-30F;
+  const auto tokens = static_cast<std::size_t>(routing.tokens);
+  double largest = 0;
+  for (std::size_t h = 0; h < std::min(routing.weights.size(), routing.accumulated.size()); ++h) {
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t tau = 0; tau <= t; ++tau) {
+        const float weight = std::abs(routing.weights[h][t * tokens + tau]);
+        if (!(weight > lost)) continue;
+        const double faded = routing.accumulated[h][t] - routing.accumulated[h][tau];
+        largest = std::max(largest, static_cast<double>(weight) * std::exp(faded));
+      }
+    }
+  }
+  return largest;
+}
+
 InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const int> sources) {
   InfluenceTheory theory = envelope_of(routing);
   if (routing.gain.empty() && routing.c2 > 0) {
@@ -53,6 +85,10 @@ InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const in
     theory.parameter = routing.c2;
     // The mean over the sources of a falling convex function is at most that of the first one.
     theory.source = sources.empty() ? 0 : *std::ranges::min_element(sources);
+  } else if (routing.gain.empty() && routing.largest_factor > 0 && routing.mean_step > 0) {
+    theory.law = TheoryLaw::freeze_envelope;
+    theory.parameter = routing.largest_factor;
+    theory.accumulated = routing.least_accumulated;
   }
   theory.is_absolute = theory.law != TheoryLaw::none;
   return theory;
@@ -130,6 +166,19 @@ std::vector<double> uniform_code(double gamma, int tokens) {
 double mean_gain(const RoutingView& routing) {
   const double sum = std::accumulate(routing.gain.begin(), routing.gain.end(), 0.0);
   return routing.gain.empty() ? 0 : sum / static_cast<double>(routing.gain.size());
+}
+
+double recovered_positions(std::span<const double> code, double deviation) {
+  if (code.empty()) return std::nan("");
+  std::vector<double> sorted(code.begin(), code.end());
+  std::ranges::sort(sorted);
+  // Noise may go half a gap to either side; at the ends as far as it likes.
+  const auto stays = [&](double gap) { return 0.5 * std::erf(gap / (2 * std::sqrt(2.0) * deviation)); };
+  double sum = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    sum += (i == 0 ? 0.5 : stays(sorted[i] - sorted[i - 1])) +
+           (i + 1 == sorted.size() ? 0.5 : stays(sorted[i + 1] - sorted[i]));
+  return sum / static_cast<double>(sorted.size());
 }
 
 }  // namespace afterglow

@@ -15,14 +15,16 @@ enum class TheoryLaw {
   feedback_envelope,  ///< C lag^-beta (theorem 8); parameter: beta = 1 - gamma_max c2 > 0
   decaying_state,     ///< exp(-rate lag); parameter: the mean rate
   diffuse_attention,  ///< 1 / (source + lag + 1); no parameter
+  freeze_envelope,    ///< C exp(-Delta), the least Delta(tau, tau + lag) of any head (propositions 4, 5 and 9, ii)
   diffuse_envelope,   ///< c2 / (source + lag + 1) (proposition 9, i); parameter: c2
   deep_feedback       ///< lag^(k (1 - beta) - 1) of k stacked blocks (theorem 12); parameter: the exponent
 };
 struct InfluenceTheory {
   TheoryLaw law = TheoryLaw::none;
   double parameter = 0;
-  double source = 0;  ///< tau
-  int blocks = 1;     ///< k
+  double source = 0;                  ///< tau
+  int blocks = 1;                     ///< k
+  std::vector<double> accumulated{};  ///< of freeze_envelope: the least Delta at each lag 0 .. T - 1
   /// Whether `at` is a height that a tail of the routing held fixed may not exceed. Else only its ratios mean something
   /// beside a measured tail, whose constants nothing here measures.
   bool is_absolute = false;
@@ -32,8 +34,13 @@ struct InfluenceTheory {
 InfluenceTheory theory_of(const RoutingView& routing, std::span<const int> sources);
 /// The envelope that this routing keeps to; law none without a feedback, and where gamma_max c2 >= 1 leaves none.
 InfluenceTheory envelope_of(const RoutingView& routing);
+/// The least Delta(tau, tau + lag) of any head and source tau >= 1, at lags 0 .. T - 1: by what the memory fades at
+/// least, whatever is asked (proposition 5); empty without a decaying state.
+std::vector<double> least_accumulated(const RoutingView& routing);
+/// The largest |C_t B_tau| of any head: its weights without their decay, as far as float32 still holds them.
+double largest_factor(const RoutingView& routing);
 /// What holds absolutely where the routing is fixed: theorem 8 of the resolvent, proposition 9 (i) of a softmax read
-/// directly; law none of what has neither.
+/// directly, (ii) of a state with time steps; law none of what has none of them.
 InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const int> sources);
 
 /// What Sessa's theorems assume of a feedback and promise of its solve, measured on one sequence.
@@ -64,5 +71,8 @@ std::string_view regime_name(double exponent);
 /// The position code of uniform routing with constant gain (corollary I.8), tokens 0 .. tokens - 1; |gamma| < 1.
 std::vector<double> uniform_code(double gamma, int tokens);
 double mean_gain(const RoutingView& routing);
+/// Share of positions that the nearest value of a code tells (corollary 4.13) when normal noise of this deviation is
+/// added to it: exact, from the gaps between neighbouring values. Equal values are guessed.
+double recovered_positions(std::span<const double> code, double deviation);
 
 }  // namespace afterglow

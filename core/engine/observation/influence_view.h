@@ -2,6 +2,7 @@
 // routing spreads, and the race of all layers over one input. Plain values, stamped with the step of the weights.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,11 +17,12 @@ struct InfluenceTail {
   std::string kind;                  ///< layer kind; "stack"
   int layer = -1;                    ///< index into ModelSummary::layers; -1: the whole stack, or of a race
   std::vector<double> lags, values;  ///< lags >= 1, ascending
-  std::vector<double> low, high;     ///< 95 % bounds of the norm (SamplingAllowance); empty when the values are exact
-  InfluenceFit fit;                  ///< over lags >= 4, or all when there are fewer than six of those
-  double one_percent_lag = 0;  ///< lag of 1 % of the influence at lag 1; infinite beyond the last lag, NaN without
-  bool is_silent = false;      ///< no influence at all: an output projection that is still zero
-  bool is_resolvent = false;   ///< of a feedback's solve alone, (I - B)^-1, without the branch in front of it
+  double own = std::numeric_limits<double>::quiet_NaN();  ///< at lag 0, of the same sources; NaN: not measured
+  std::vector<double> low, high;  ///< 95 % bounds of the norm (SamplingAllowance); empty when the values are exact
+  InfluenceFit fit;               ///< over lags >= 4, or all when there are fewer than six of those
+  double one_percent_lag = 0;     ///< lag of 1 % of the influence at lag 1; infinite beyond the last lag, NaN without
+  bool is_silent = false;         ///< no influence at all: an output projection that is still zero
+  bool is_resolvent = false;      ///< of a feedback's solve alone, (I - B)^-1, without the branch in front of it
 };
 
 /// Routing of one mixer over the sequence, as far as its kind has one. Matrices [T*T] row-major, row = token that
@@ -45,7 +47,11 @@ struct RoutingView {
   std::vector<double> position_code;  ///< [T] answer of the feedback to a constant signal
   // Of a state that decays.
   std::vector<double> decay;  ///< [T] factor a_t that keeps the state, geometric mean over the heads; empty: none
-  double mean_rate = 0;       ///< mean of -log a_t: the tail is exp(-rate lag); near 0 time stands still
+  /// [heads][T] Delta(0, t) = -sum of log a of each head over tokens 1 .. t.
+  std::vector<std::vector<double>> accumulated;
+  std::vector<double> least_accumulated;  ///< [T] the least Delta(tau, tau + lag) of any head and source
+  double largest_factor = 0;              ///< largest |C_t B_tau| (influence_theory.h)
+  double mean_rate = 0;                   ///< mean of -log a_t: the tail is exp(-rate lag); near 0 time stands still
   double mean_step = 0;  ///< mean of the time step over tokens and heads (Mamba); 0: none. Freeze time: it goes to 0
 };
 
@@ -86,14 +92,41 @@ struct DeepProfile {
   double theory = 0;                 ///< exponent k (1 - beta) - 1
 };
 
+/// A stack that the network of theorem 12 is held against: the same score of the same source.
+struct RetrievalStack {
+  std::string name;  ///< "15 diffuse attention"
+  std::string kind;  ///< layer kind
+  int blocks = 0;
+  std::vector<double> scores;  ///< at the lags of the view
+};
+
+/// The network of Sessa's theorem 12 with its written weights (definition 5): what the signal of one source brings to
+/// each later token, and what all others bring. It belongs to no step of the run.
+struct RetrievalView {
+  double beta = 0, leak = 0, freeze_step = 0;
+  int tokens = 0, jumps = 0, source = 0;
+  double theory = 0;                   ///< exponent jumps (1 - beta) - 1
+  std::string kind;                    ///< of the network's layers
+  std::vector<std::string> roles;      ///< what each block does
+  std::vector<double> lags, scores;    ///< e_signal^T (dh_t/dx_source) e_signal at t = source + lag, by reverse passes
+  std::vector<double> competitors;     ///< sum over all other sources before t of the absolute score
+  double low = 0, high = 0;            ///< smallest and largest score / lag^theory: the constants of definition 5
+  InfluenceFit fit;                    ///< of the scores, from lag 8 on
+  std::vector<double> profile;         ///< [T] what the first blocks write, proportional to (t + 1)^(1 - beta)
+  std::vector<double> position;        ///< [T] the position coordinate, noise of the input included
+  std::vector<RetrievalStack> others;  ///< as many blocks as macro-layers, and as the whole network
+};
+
 struct InfluenceView {
   std::int64_t step = 0;  ///< training step of the weights
   int tokens = 0;         ///< T of the sequence
   std::vector<int> sources;
-  int directions = 0;                 ///< random cotangents for each block; 0: exact norms
-  std::vector<InfluenceTail> blocks;  ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
-  std::vector<InfluenceTail> fixed;   ///< with the routing held fixed: |w_ts|, mean of the heads
-  std::vector<RoutingView> routing;   ///< one for each mixer that has token weights
+  int directions = 0;                  ///< random cotangents for each block; 0: exact norms
+  std::vector<InfluenceTail> blocks;   ///< end-to-end |dy_t/dx_tau| of each mixer's block, then of the whole stack
+  std::vector<InfluenceTail> between;  ///< blocks that mix no tokens: `own` alone
+  std::vector<double> path_sum;  ///< theorem 11 from the blocks' tails, at the lags of the whole stack; empty: not yet
+  std::vector<InfluenceTail> fixed;                      ///< with the routing held fixed: |w_ts|, mean of the heads
+  std::vector<RoutingView> routing;                      ///< one for each mixer that has token weights
   std::shared_ptr<const std::vector<DeepProfile>> deep;  ///< null until the experiment has been made
   bool is_complete = false;                              ///< nothing of this measurement is still to come
 };

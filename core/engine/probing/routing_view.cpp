@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/analysis/influence.h"
+#include "core/engine/observation/influence_theory.h"
 #include "core/engine/probing/layer_weights.h"
 #include "core/engine/training/trainer.h"
 
@@ -61,6 +62,10 @@ void read_feedback(RoutingView& view, const std::vector<double>& alpha, const st
 void read_decay(RoutingView& view, const std::vector<double>& sums) {
   const std::size_t T = static_cast<std::size_t>(view.tokens), heads = sums.size() / T;
   double total = 0;
+  for (std::size_t h = 0; h < heads; ++h) {
+    std::vector<double>& of_head = view.accumulated.emplace_back();
+    for (std::size_t t = 0; t < T; ++t) of_head.push_back(sums[h] - sums[t * heads + h]);
+  }
   for (std::size_t t = 0; t < T; ++t) {
     double mean = 0;
     for (std::size_t h = 0; h < heads; ++h)
@@ -68,6 +73,8 @@ void read_decay(RoutingView& view, const std::vector<double>& sums) {
     view.decay.push_back(std::exp(mean));
     if (t > 0) total -= mean;
   }
+  view.least_accumulated = least_accumulated(view);
+  view.largest_factor = largest_factor(view);
   view.mean_rate = T > 1 ? total / static_cast<double>(T - 1) : 0.0;
 }
 

@@ -108,9 +108,11 @@ constexpr std::array table{
                 control},
     CommandSpec{"theory", engine, "Theory of a head", "", R"({"layer": 2, "head": 0})",
                 "Chooses the head whose theorems are held against measurements."},
-    CommandSpec{"influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",
-                "Length, source token (-1: the mean of several) and cotangents of the influence tails; {\"race\": "
-                "{\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} those of the memory race."},
+    CommandSpec{
+        "influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",
+        "Length, source token (-1: the mean of several) and cotangents of the influence tails; {\"race\": "
+        "{\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} those of the memory race; {\"retrieval\": {\"beta\": "
+        "0.3, \"jumps\": 3}} theorem 12's network."},
     CommandSpec{"phase_map", engine, "Map of trainings over two settings", "", R"({"result": "loss"})",
                 "Axes, steps and colour of the phase map: {\"x\": \"learning_rate=log:1e-4:1e-1:16\", \"y\": "
                 "\"batch=4,8,16\", \"steps\": 200}; {\"open\": 37} opens a finished run of it at its end.",

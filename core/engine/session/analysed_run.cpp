@@ -267,7 +267,9 @@ void AnalysedRun::choose_problem(std::optional<MadeProblem> problem) {
 void AnalysedRun::choose_influence(const nlohmann::json& value) {
   InfluenceConfig before = std::exchange(subject_.influence, parse_influence(value, subject_.influence));
   if (subject_.influence.race != before.race) ask_again(Analysis::race);
+  if (subject_.influence.retrieval != before.retrieval) ask_again(Analysis::retrieval);
   before.race = subject_.influence.race;
+  before.retrieval = subject_.influence.retrieval;
   if (subject_.influence != before) ask_again(Analysis::influence);
   run_->note({"influence", to_json(subject_.influence).dump()});
 }

@@ -336,6 +336,43 @@ class BlameAnalysis final : public RunAnalysis {
   bool has_news_ = false;
 };
 
+/// A network of its own, whatever the run's model and step.
+class RetrievalAnalysis final : public RunAnalysis {
+ public:
+  explicit RetrievalAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return view_ && !experiment_ && measured_ == of_->influence.retrieval; }
+  bool is_answered() const override { return view_ != nullptr; }
+  bool is_awaited() const override { return is_awaited_; }
+  std::int64_t made_at() const override { return -1; }  // of no step
+  void advance(const AnalysisResults&) override {
+    if (!experiment_ || measured_ != of_->influence.retrieval) {
+      measured_ = of_->influence.retrieval;
+      experiment_ = std::make_unique<RetrievalExperiment>(measured_);
+    } else if (!experiment_->advance()) {
+      view_ = experiment_->view();
+      experiment_.reset();
+      is_awaited_ = false;
+    }
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override { results.retrieval = view_; }
+  void forget(std::int64_t) override {}
+  void ask_again() override { is_awaited_ = true; }
+
+ private:
+  AnalysisSubject* of_;
+  RetrievalConfig measured_;
+  std::unique_ptr<RetrievalExperiment> experiment_;  // while it is under way
+  std::shared_ptr<const RetrievalView> view_;
+  bool is_awaited_ = true;
+};
+
+std::unique_ptr<RunAnalysis> make_retrieval(AnalysisSubject& subject) {
+  return std::make_unique<RetrievalAnalysis>(subject);
+}
+
 template <class OfTokens>
 std::unique_ptr<RunAnalysis> make(AnalysisSubject& subject) {
   return reads_tokens(subject) ? std::make_unique<OfTokens>(subject) : nullptr;
@@ -365,6 +402,7 @@ constexpr std::array table{
     AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, make_readout},
     AnalysisInfo{Analysis::accuracy, "accuracy grid", AnalysisCost::piecewise, 0, 3, make<AccuracyAnalysis>},
     AnalysisInfo{Analysis::blame, "blame", AnalysisCost::piecewise, 0, 3, make_blame},
+    AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, make_retrieval},
     AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_map},
 };
 

@@ -59,6 +59,9 @@ void ModelPlan::also_called(std::size_t block, const std::string& theirs) {
 }
 
 std::vector<json> blocks_of(const json& model) {
+  if (model.contains("retrieval"))
+    throw Error(ExitCode::bad_input,
+                "no other library builds the network of a proof; export its weights with --format npz");
   std::vector<json> all;
   for (json block : model.at("blocks")) {
     const std::int64_t repeat = block.value("repeat", std::int64_t{1});

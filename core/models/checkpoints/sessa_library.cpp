@@ -48,7 +48,8 @@ json config_of(const json& model, const json&, std::vector<std::string>&) {
   json config = outer_config(model, static_cast<std::int64_t>(blocks.size()));
   for (const json& block : blocks) {
     const bool is_alone = block.contains("mixer") && block["mixer"].value("kind", "") == type && !block.contains("mlp");
-    if (!is_alone || block != blocks.front() || !block["mixer"].value("use_feedback", true) || model.contains("memory"))
+    if (!is_alone || block != blocks.front() || !block["mixer"].value("use_feedback", true) ||
+        !block["mixer"].value("use_norm", true) || model.contains("memory"))
       throw Error(ExitCode::bad_input,
                   "a model of Sessa's package has equal Sessa blocks with feedback and nothing "
                   "else; export with --format npz");

@@ -263,5 +263,32 @@ TEST(Influence, TheEnvelopesConstantHoldsForUniformRoutingOfAnySource) {
   }
 }
 
+TEST(PathSum, IsTheProductOfToeplitzMatrices) {
+  const std::vector<std::vector<double>> kernels{
+      {1.2, 0.3, 0.2, 0.1, 0.05}, {1, 0.5, 0.25, 0.125, 0.0625}, {2, 0, 1, 0, 0.5}};
+  std::vector<double> column{1, 0, 0, 0, 0};
+  for (const std::vector<double>& kernel : kernels) {
+    std::vector<double> next(5, 0.0);
+    for (std::size_t t = 0; t < 5; ++t) {
+      for (std::size_t tau = 0; tau <= t; ++tau) next[t] += kernel[t - tau] * column[tau];
+    }
+    column = next;
+  }
+  const std::vector<double> sum = path_sum(kernels);
+  ASSERT_EQ(sum.size(), 5u);
+  for (std::size_t lag = 0; lag < 5; ++lag) EXPECT_NEAR(sum[lag], column[lag], 1e-14) << lag;
+  EXPECT_TRUE(path_sum({}).empty());
+}
+
+TEST(PathSum, ProfilesAreFilledInAlongPowers) {
+  const std::vector<double> filled = at_every_lag({{1, 4, 16}, {8, 4, 2}}, 3, 20);  // 8 lag^-1/2
+  ASSERT_EQ(filled.size(), 21u);
+  EXPECT_EQ(filled[0], 3);
+  for (int lag = 1; lag <= 16; ++lag) EXPECT_NEAR(filled[lag], 8 / std::sqrt(lag), 1e-13) << lag;
+  EXPECT_EQ(filled[20], 2);
+  EXPECT_EQ(at_every_lag({{1, 3}, {1, 0}}, 0, 2)[2], 1 - std::log(2.0) / std::log(3.0))
+      << "straight where it ends at 0";
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -106,5 +106,43 @@ TEST(InfluenceTheory, FrozenTimeIsTheSlowestStretch) {
   EXPECT_TRUE(std::isnan(slowest_rate(state, 6)));
 }
 
+TEST(Freeze, TheSlowestHeadAndStretchBoundTheWeights) {
+  RoutingView state;
+  state.tokens = 5;
+  state.mean_step = 0.1;
+  state.accumulated = {{0, 1, 1.25, 1.5, 3}, {0, 2, 4, 6, 8}};
+  state.weights.assign(2, std::vector<float>(25, std::nanf("")));
+  for (std::size_t h = 0; h < 2; ++h) {
+    for (std::size_t t = 0; t < 5; ++t) {
+      for (std::size_t tau = 0; tau <= t; ++tau)
+        state.weights[h][t * 5 + tau] =
+            static_cast<float>((t == 3 ? 2 : 1) * std::exp(state.accumulated[h][tau] - state.accumulated[h][t]));
+    }
+  }
+  state.least_accumulated = least_accumulated(state);
+  state.largest_factor = largest_factor(state);
+  const std::vector<double> expected{0, 0.25, 0.5, 1.5, 3};
+  ASSERT_EQ(state.least_accumulated.size(), 5u);
+  for (std::size_t lag = 0; lag < 5; ++lag) EXPECT_NEAR(state.least_accumulated[lag], expected[lag], 1e-15) << lag;
+  EXPECT_NEAR(state.largest_factor, 2, 1e-6);
+  const int sources[] = {0};
+  const InfluenceTheory bound = fixed_envelope_of(state, sources);
+  EXPECT_EQ(bound.law, TheoryLaw::freeze_envelope);
+  EXPECT_TRUE(bound.is_absolute);
+  for (int lag = 1; lag < 5; ++lag) {
+    EXPECT_NEAR(bound.at(lag), 2 * std::exp(-expected[static_cast<std::size_t>(lag)]), 1e-5);
+    EXPECT_LE((state.weights[0][lag * 5] + state.weights[1][lag * 5]) / 2, bound.at(lag));
+  }
+}
+
+TEST(PositionRecovery, IsTheShareThatNoiseLeavesNearest) {
+  const std::vector<double> code{3, 1, 2};  // gaps of 1, in any order
+  const double deviation = 0.5, stays = 0.5 * std::erf(0.5 / (deviation * std::sqrt(2.0)));
+  EXPECT_NEAR(recovered_positions(code, deviation), (2 * (0.5 + stays) + 2 * stays) / 3, 1e-14);
+  EXPECT_NEAR(recovered_positions(code, 1e-3), 1, 1e-12);
+  EXPECT_NEAR(recovered_positions(std::vector<double>{5, 5}, 1e-9), 0.5, 1e-12) << "equal values are guessed";
+  EXPECT_TRUE(std::isnan(recovered_positions({}, 1)));
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -69,6 +69,26 @@ TEST(SessaLayer, WithoutFeedbackIsTheSameAsWithoutGain) {
   EXPECT_EQ(feedback.layer->settings().size(), 3u);
 }
 
+TEST(SessaLayer, TheIdentityMayStandForTheNorm) {
+  const Values x = normal_values(20 * 12);
+  Values normed = x;
+  for (std::size_t row = 0; row < 20; ++row) {
+    double mean = 0, square = 0;
+    for (std::size_t c = 0; c < 12; ++c) mean += x[row * 12 + c] / 12;
+    for (std::size_t c = 0; c < 12; ++c) square += std::pow(x[row * 12 + c] - mean, 2) / 12;
+    for (std::size_t c = 0; c < 12; ++c) normed[row * 12 + c] = (x[row * 12 + c] - mean) / std::sqrt(square + 1e-5);
+  }
+  LivingSessa with_norm(small), identity(with("use_norm", false));
+  EXPECT_EQ(identity.store.count() + 24, with_norm.store.count()) << "there are no weights of a norm";
+  Values a = with_norm.output(x, 20, 12), b = identity.output(normed, 20, 12);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] -= x[i];
+    b[i] -= normed[i];
+  }
+  EXPECT_LE(relative_error(b, a), 1e-12) << "what the block adds, of the same normed input";
+  EXPECT_GT(relative_error(identity.output(x, 20, 12), with_norm.output(x, 20, 12)), 1e-3);
+}
+
 TEST(SessaLayer, TemperatureMakesRoutingUniform) {
   LivingSessa living(small);
   living.tape.set_capturing(true);

@@ -41,6 +41,18 @@ TEST(Model, NamesAreThoseOfPyTorch) {
   }
 }
 
+TEST(Model, HoldsTheNetworkOfAProofInsteadOfBlocks) {
+  const auto backend = make_cpu_backend(1);
+  ParameterStore store;
+  const Model model(json::parse(R"({"d_model": 8, "vocab": 4, "retrieval": {"tokens": 16, "jumps": 1}})"), store);
+  ASSERT_EQ(model.branches().size(), 13u);
+  store.allocate(*backend, DType::f64);
+  store.initialise(1);
+  const Parameter* gain = store.find("layers.12.sessa.mixer.gamma_bias");
+  ASSERT_NE(gain, nullptr);
+  EXPECT_NEAR(0.9999 * std::tanh(store.download(gain->value).front()), 0.5, 1e-12) << "1 - beta, whatever the seed";
+}
+
 std::string message_of(const char* text) {
   ParameterStore store;
   try {
@@ -56,6 +68,9 @@ TEST(Model, MessagesNameBlockAndField) {
   using testing::HasSubstr;
   EXPECT_THAT(message_of(R"({"vocab": 8, "blocks": []})"), HasSubstr("d_model"));
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8})"), HasSubstr("blocks"));
+  EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [], "retrieval": {}})"), HasSubstr("take"));
+  EXPECT_THAT(message_of(R"({"d_model": 4, "vocab": 8, "retrieval": {}})"), HasSubstr("at least 8 channels"));
+  EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "retrieval": {"beta": 2}})"), HasSubstr("retrieval"));
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [{"mixer": {"kind": "skaa"}}]})"),
               AllOf(HasSubstr("blocks[0].mixer"), HasSubstr("ska")));
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [{}, {"mlp": {"kind": "swiglu", "d_ff": -3}}]})"),

@@ -278,7 +278,7 @@ TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
       << "a feedback comes first";
   Selection mamba;
   mamba.layer = 1;
-  EXPECT_EQ(ids(figures_of(routing_figures, o, mamba)), "routing_weights routing_decay ");
+  EXPECT_EQ(ids(figures_of(routing_figures, o, mamba)), "routing_weights routing_decay routing_freeze ");
 }
 
 TEST(InfluenceFigures, HopsStandOverTheLagWithTheirSum) {
