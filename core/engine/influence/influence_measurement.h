@@ -9,8 +9,8 @@
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/engine/influence/layer_race.h"
-#include "core/engine/influence/model_copy.h"
 #include "core/engine/observation/influence_view.h"
+#include "core/engine/training/model_copy.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {
