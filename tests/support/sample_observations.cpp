@@ -672,6 +672,7 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::accuracy)) o.accuracy = nullptr;
   if (!has(analyses, Analysis::blame)) o.blame = nullptr;
   if (!has(analyses, Analysis::retrieval)) o.retrieval = nullptr;
+  if (!has(analyses, Analysis::forces)) o.forces = nullptr;
   if (!has(analyses, Analysis::patch)) o.patch = nullptr;
   if (!has(analyses, Analysis::ablation)) o.ablation = nullptr;
   if (!has(analyses, Analysis::logit_lens)) o.logit_lens = nullptr;

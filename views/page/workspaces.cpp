@@ -25,6 +25,7 @@ std::vector<Workspace> layouts() {
       {"causes",
        "Causes",
        {{1.45, {{"patch", 1.9}, {"transplant"}}}, {1, {{"readout"}, {"logit_lens"}, {"ablation"}}}}},
+      {"why", "Why", {{1.6, {{"forces"}, {"training", 0.8}}}, {1, {{"blame", 1.6}, {"spectrum", 1}}}}},
       {"theory",
        "Theory",
        {{1, {{"perturbation", 1.6, "state_spectrum"}, {"query_jacobian", 0.8}, {"gradient_depth", 0.8}}},

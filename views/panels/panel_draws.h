@@ -16,6 +16,7 @@ struct PanelDrawing {
 
 std::span<const PanelDrawing> training_drawings();
 std::span<const PanelDrawing> spectrum_drawings();
+std::span<const PanelDrawing> forces_drawings();
 std::span<const PanelDrawing> power_filter_drawings();
 std::span<const PanelDrawing> stepper_drawings();
 std::span<const PanelDrawing> solver_drawings();

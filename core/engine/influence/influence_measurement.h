@@ -11,7 +11,7 @@
 #include "core/engine/influence/layer_race.h"
 #include "core/engine/influence/retrieval_experiment.h"
 #include "core/engine/observation/influence_view.h"
-#include "core/engine/probing/model_copy.h"
+#include "core/engine/training/model_copy.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {

@@ -6,8 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "core/engine/probing/model_copy.h"
 #include "core/engine/observation/accuracy_view.h"
+#include "core/engine/training/model_copy.h"
 
 namespace afterglow {
 

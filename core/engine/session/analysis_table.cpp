@@ -397,6 +397,7 @@ constexpr std::array table{
     AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, make_logit_lens},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
     AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, make<RaceAnalysis>},
+    AnalysisInfo{Analysis::forces, "eigenvalue forces", AnalysisCost::piecewise, 0.25, 3, make_forces},
     AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, make_patch},
     AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, make_ablation},
     AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, make_readout},

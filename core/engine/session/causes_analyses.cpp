@@ -2,6 +2,7 @@
 #include "core/engine/session/causes_analyses.h"
 
 #include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/causes/forces_measurement.h"
 #include "core/engine/causes/logit_lens.h"
 #include "core/engine/causes/patch_measurement.h"
 #include "core/engine/causes/readout_measurement.h"
@@ -12,6 +13,9 @@ namespace afterglow {
 
 namespace {
 
+void begin_forces(ForcesMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(*subject.run, subject.observer->example());
+}
 void begin_patch(PatchMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.probe->now());
 }
@@ -48,6 +52,10 @@ std::unique_ptr<RunAnalysis> of_tokens(AnalysisSubject& subject, Choice... choic
 
 }  // namespace
 
+std::unique_ptr<RunAnalysis> make_forces(AnalysisSubject& subject) {
+  if (!subject.observer || subject.observer->first_ska() < 0) return nullptr;
+  return std::make_unique<SpareTimeAnalysis<ForcesMeasurement, begin_forces, &AnalysisResults::forces>>(subject, false);
+}
 std::unique_ptr<RunAnalysis> make_patch(AnalysisSubject& subject) {
   return of_tokens<SpareTimeAnalysis<PatchMeasurement, begin_patch, &AnalysisResults::patch>>(subject, true);
 }
