@@ -1,6 +1,7 @@
 // Reads the values of `select` and `race`.
 #include "app/lessons/look_commands.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/engine/observation/solver_view.h"
@@ -44,8 +45,9 @@ std::vector<Command> change_selection(Selection& selection, const json& value) {
   }
   s.band = get_bool(value, "band", s.band, where);
   if (value.contains("earlier")) {
-    const std::string name = get_choice(value, "earlier", {"grey", "coloured", "hidden"}, "grey", where);
-    s.earlier = name == "grey" ? EarlierRuns::grey : name == "coloured" ? EarlierRuns::coloured : EarlierRuns::hidden;
+    const std::vector<std::string> names(earlier_runs_names.begin(), earlier_runs_names.end());
+    const std::string name = get_choice(value, "earlier", names, "grey", where);
+    s.earlier = static_cast<EarlierRuns>(std::ranges::find(names, name) - names.begin());
   }
   s.smoothing = get_number(value, "smoothing", s.smoothing, 0, 0.9999, where);
   s.window = integer("window", value.contains("smoothing") ? 0 : s.window, 0, most);

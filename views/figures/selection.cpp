@@ -27,10 +27,11 @@ std::string selection_value(const Selection& selection) {
   add("smoothing", selection.smoothing, usual.smoothing);
   if (selection.arithmetic >= 0 && selection.arithmetic < static_cast<int>(all_arithmetics.size()))
     value["arithmetic"] = name_of(all_arithmetics[static_cast<std::size_t>(selection.arithmetic)]);
-  if (selection.earlier == EarlierRuns::coloured) value["earlier"] = "coloured";
-  if (selection.earlier == EarlierRuns::hidden) value["earlier"] = "hidden";
+  if (selection.earlier != EarlierRuns::grey) value["earlier"] = name_of(selection.earlier);
   return value.dump();
 }
+
+std::string_view name_of(EarlierRuns earlier) { return earlier_runs_names[static_cast<std::size_t>(earlier)]; }
 
 const HeadSpectrum* selected_head(const Observation& observation, const Selection& selection) {
   if (!observation.spectra) return nullptr;

@@ -1,6 +1,8 @@
 // What one looks at, the same in every panel: layer, head, mode, token, and the few choices that change a figure.
 #pragma once
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "core/engine/observation/observation.h"
 
@@ -10,8 +12,13 @@ namespace afterglow {
 enum class EarlierRuns {
   grey,  ///< as ghosts
   coloured,
-  hidden
+  hidden,
+  seeds  ///< mean and spread of the runs that differ from the present one in their seed alone
 };
+
+/// As the command `select` names them, in the order of the enumeration.
+inline constexpr std::array<std::string_view, 4> earlier_runs_names{"grey", "coloured", "hidden", "seeds"};
+std::string_view name_of(EarlierRuns earlier);
 
 struct Selection {
   int layer = -1;          ///< index into ModelSummary::layers; -1: the first layer that has something to show

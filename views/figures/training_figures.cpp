@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sweep_figures.h"
 
 namespace afterglow {
 
@@ -80,11 +82,66 @@ bool is_smoothed(const Selection& selection) { return selection.window > 0 || se
 
 constexpr std::size_t max_earlier_runs = 6;
 
+/// The current run and those of other seeds, of each seed the longest; none where these are not asked for or not there.
+std::vector<const RunCurves*> seeds_of(const Observation& observation, const Selection& selection) {
+  std::vector<const RunCurves*> seeds;
+  if (selection.earlier != EarlierRuns::seeds) return seeds;
+  for (const RunCurves& run : observation.runs) {
+    if (run.siblings != observation.runs.back().siblings || run.loss.empty()) continue;
+    const auto same = std::ranges::find(seeds, run.seed, &RunCurves::seed);
+    if (same == seeds.end())
+      seeds.push_back(&run);
+    else if (last_step(run) >= last_step(**same))
+      *same = &run;
+  }
+  if (seeds.size() < 2) seeds.clear();
+  return seeds;
+}
+
+/// Mean of the runs that reach a step, and one standard deviation on both sides; smoothed like a single run.
+void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const Selection& selection,
+               CurveStore& curves, Values RunCurves::*member) {
+  constexpr std::size_t most_points = 2000;
+  std::vector<Curve> each;
+  std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
+  for (const RunCurves* run : seeds) {
+    each.push_back(shown_curve(curves, figure.id + "/seeds/" + run->run,
+                               {run->*member, static_cast<double>(run->first_step), {}}, selection));
+    first = std::min(first, static_cast<std::size_t>(run->first_step));
+    last = std::max(last, static_cast<std::size_t>(last_step(*run)));
+  }
+  std::vector<double> x, mean, deviation;
+  const std::size_t stride = std::max<std::size_t>(1, (last - first) / most_points);
+  for (std::size_t step = first; step <= last; step += stride) {
+    double count = 0, sum = 0, squares = 0;
+    for (std::size_t i = 0; i < seeds.size(); ++i) {
+      const auto begin = static_cast<std::size_t>(seeds[i]->first_step);
+      const CurveView curve(each[i]);
+      const double y = step < begin || step - begin >= curve.size() ? std::nan("") : curve.y(step - begin);
+      if (!std::isfinite(y)) continue;
+      ++count;
+      sum += y;
+      squares += y * y;
+    }
+    if (count == 0) continue;
+    x.push_back(static_cast<double>(step));
+    mean.push_back(sum / count);
+    deviation.push_back(count > 1 ? std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))) : 0.0);
+  }
+  Line line;
+  line.name = "mean of " + std::to_string(seeds.size()) + " seeds";
+  line.ink = run_ink(0);
+  line.width = 2.2;
+  line.curve = {std::move(x), std::move(mean), nullptr};
+  add_with_spread(line, deviation, figure);
+}
+
 /// The runs that are shown: the current one, and the newest of the earlier ones unless they are hidden.
 std::vector<std::size_t> shown_runs(const Observation& observation, const Selection& selection) {
   std::vector<std::size_t> shown;
   const std::size_t runs = observation.runs.size();
-  const std::size_t earlier = selection.earlier == EarlierRuns::hidden ? 0 : std::min(runs - 1, max_earlier_runs);
+  const bool are_hidden = selection.earlier == EarlierRuns::hidden || selection.earlier == EarlierRuns::seeds;
+  const std::size_t earlier = are_hidden ? 0 : std::min(runs - 1, max_earlier_runs);
   for (std::size_t r = runs - 1 - earlier; r < runs; ++r) shown.push_back(r);
   return shown;
 }
@@ -103,6 +160,8 @@ void dress_run(Line& line, const Observation& observation, const Selection& sele
 /// One smoothed line per run with its raw values behind, the current run strongest.
 void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
               Values RunCurves::*member, const char* alone) {
+  const std::vector<const RunCurves*> seeds = seeds_of(observation, selection);
+  if (!seeds.empty()) return add_seeds(figure, seeds, selection, curves, member);
   add_ahead(figure, observation, selection, curves, member);
   for (const std::size_t r : shown_runs(observation, selection)) {
     const RunCurves& run = observation.runs[r];
@@ -167,6 +226,10 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
   figure.y.label = "gradient norm |∂L/∂θ|";
   figure.y.scale = Scale::log;
   if (observation.runs.empty()) return figure;
+  if (const std::vector<const RunCurves*> seeds = seeds_of(observation, selection); !seeds.empty()) {
+    add_seeds(figure, seeds, selection, curves, &RunCurves::gradient_norm);
+    return figure;
+  }
   const RunCurves& run = observation.runs.back();
   const auto add = [&](const std::string& name, const Values& values, Ink ink, Dash dash, double width) {
     Line line;
@@ -234,12 +297,15 @@ std::vector<Mark> marks_by_step(const Observation& observation) {
 
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
   if (observation.runs.empty()) return "no step yet: Space starts the training";
+  const std::size_t seeds = seeds_of(observation, selection).size();
   std::string text = observation.measures.quality + " and loss";
+  if (seeds > 0) return text + " · mean and one standard deviation of " + std::to_string(seeds) + " seeds";
   if (selection.window > 0) {
     text += " · mean of " + std::to_string(selection.window) + " steps, raw behind";
   } else if (selection.smoothing > 0) {
     text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
   }
+  if (selection.earlier == EarlierRuns::seeds) text += " · no other seed yet: the command compare seeds=5 trains some";
   if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";
   if (observation.ahead) text += " · grey beyond now: trained before going back";
   return text;

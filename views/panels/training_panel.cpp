@@ -14,14 +14,15 @@ namespace {
 double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   if (frame.seen().runs.size() < 2 || row.width < frame.px(110)) return right;
   const EarlierRuns now = frame.state.selection.earlier;
-  const char* label = now == EarlierRuns::grey       ? "earlier runs"
-                      : now == EarlierRuns::coloured ? "runs in colour"
-                                                     : "this run only";
-  const ChipResult chip = header_chip(frame, "earlier", right, row, label, now != EarlierRuns::hidden,
-                                      "Earlier runs and what a change replaced: grey, in colour, or not at all");
+  static constexpr std::array<const char*, earlier_runs_names.size()> labels{"earlier runs", "runs in colour",
+                                                                             "this run only", "seeds"};
+  const ChipResult chip =
+      header_chip(frame, "earlier", right, row, labels[static_cast<std::size_t>(now)], now != EarlierRuns::hidden,
+                  "Earlier runs and what a change replaced: grey, in colour, not at all, or those of "
+                  "other seeds as mean and spread");
   if (chip.clicked) {
-    const std::string next = now == EarlierRuns::grey ? "coloured" : now == EarlierRuns::coloured ? "hidden" : "grey";
-    frame.commands.send("select", {{"earlier", next}});
+    const auto next = static_cast<EarlierRuns>((static_cast<std::size_t>(now) + 1) % earlier_runs_names.size());
+    frame.commands.send("select", {{"earlier", std::string(name_of(next))}});
   }
   return chip.left;
 }

@@ -52,7 +52,9 @@ struct NamedCurve {
 
 /// Value i belongs to training step first_step + i (steps count from 1).
 struct RunCurves {
-  std::string run;  ///< "run 1", "branch of run 1 at 120"
+  std::string run;       ///< "run 1", "branch of run 1 at 120"
+  std::string siblings;  ///< the same text in runs of one recipe that differ in their seed alone
+  std::uint64_t seed = 0;
   std::int64_t first_step = 1;
   Values loss, accuracy, learning_rate, gradient_norm;
   std::vector<NamedCurve> layer_gradient_norms;  ///< one for each layer, same order as ModelSummary::layers

@@ -62,8 +62,11 @@ constexpr std::array table{
         "rebuilt from its recipe. {\"recipe\": {..}} goes to the moment that it shows, with {\"alone\": true} in "
         "the place of all runs.",
         control},
-    CommandSpec{"compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
-                "Trains presets to their ends, one after the other; their curves lie over each other.", control},
+    CommandSpec{
+        "compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
+        "Trains presets to their ends, one after the other; their curves lie over each other. {\"seeds\": 5} trains "
+        "this recipe with five seeds, shown as their mean and spread by `select earlier=seeds`.",
+        control},
     CommandSpec{"gka_figure6", engine, "Adaptive or constant λ (Gated KalmaNet, figure 6)", "", R"({})",
                 "Trains gka-constant and then gka-adaptive to their ends; their losses and gradient norms lie over "
                 "each other.",

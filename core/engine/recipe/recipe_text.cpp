@@ -2,6 +2,10 @@
 #include "core/engine/recipe/recipe_text.h"
 
 #include <filesystem>
+#include <span>
+
+#include "core/io/checksum.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 
@@ -20,6 +24,17 @@ std::string carried_text(const Recipe& recipe) {
     if (config.is_object()) config.erase("_name_or_path");  // where the model was saved from
   }
   return carried.dump();
+}
+
+std::string siblings_key(const Recipe& recipe) {
+  Recipe common = recipe;
+  common.seed = 0;
+  common.shown_step = -1;
+  common.probe = {};
+  std::erase_if(common.commands,
+                [](const TimedCommand& timed) { return timed.command.name != "set" && timed.command.name != "skip"; });
+  const std::string text = to_json(common).dump();
+  return hex16(checksum(std::as_bytes(std::span(text))));
 }
 
 }  // namespace afterglow

@@ -113,14 +113,18 @@ void load(SessionWorker& worker, const Command&, const json& value) {
 }
 
 void compare(SessionWorker& worker, const Command&, const json& value) {
-  std::deque<std::string> names;
+  constexpr std::int64_t most_seeds = 32;  // as many runs as are kept
+  if (value.is_object() && value.contains("seeds"))
+    return worker.compare_seeds(get_integer(value, "seeds", std::nullopt, 1, most_seeds, "compare"));
+  std::vector<std::string> names;
   if (value.is_object() && value.contains("presets") && value["presets"].is_array()) {
     for (const json& name : value["presets"])
       names.push_back(find_preset(name.is_string() ? name.get<std::string>() : name.dump()).name);
   }
   if (names.empty())
-    throw Error(ExitCode::bad_input, R"(compare takes {"presets": ["tiny-ssm", "tiny"]}; `afterglow info` lists them)");
-  worker.compare(std::move(names));
+    throw Error(ExitCode::bad_input,
+                R"(compare takes {"presets": ["tiny-ssm", "tiny"]}, `afterglow info` lists them, or {"seeds": 5})");
+  worker.compare(names);
 }
 
 void save(SessionWorker& worker, const Command&, const json& value) {

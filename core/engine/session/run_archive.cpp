@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/engine/recipe/recipe_text.h"
+
 namespace afterglow {
 
 namespace {
@@ -16,6 +18,8 @@ std::int64_t last_step(const RunCurves& curves) {
 
 void RunArchive::keep(EarlierRun run) {
   run.recipe.shown_step = last_step(run.curves);
+  run.curves.siblings = siblings_key(run.recipe);
+  run.curves.seed = run.recipe.seed;
   runs_.push_back(std::move(run));
   if (runs_.size() > max_runs) runs_.erase(runs_.begin());
 }

@@ -70,9 +70,9 @@ void RunControl::begin_step(double seconds) {
   next_step_at_ = std::max(next_step_at_, seconds - interval / 2) + interval;
 }
 
-std::optional<std::string> RunControl::next_compared() {
+std::optional<ComparedRun> RunControl::next_compared() {
   if (compared_.empty()) return std::nullopt;
-  std::string next = std::move(compared_.front());
+  ComparedRun next = std::move(compared_.front());
   compared_.pop_front();
   return next;
 }

@@ -8,6 +8,13 @@
 
 namespace afterglow {
 
+/// A run that waits to be trained to its end.
+struct ComparedRun {
+  std::string name;    ///< of its curves: "seed 8"
+  std::string recipe;  ///< JSON text
+  bool operator==(const ComparedRun&) const = default;
+};
+
 class RunControl {
  public:
   bool running() const { return running_; }
@@ -43,11 +50,11 @@ class RunControl {
   bool is_due(double seconds) const { return rebuilds_to_ >= 0 || speed_limit_ <= 0 || seconds >= next_step_at_; }
   void begin_step(double seconds);
 
-  /// Presets to be trained to their ends, one after the other; opening anything else ends it.
-  void compare(std::deque<std::string> presets) { compared_ = std::move(presets); }
+  /// Runs to be trained to their ends, one after the other; opening anything else ends it.
+  void compare(std::deque<ComparedRun> runs) { compared_ = std::move(runs); }
   /// Takes the next one; nothing when there is none.
-  std::optional<std::string> next_compared();
-  const std::deque<std::string>& compared() const { return compared_; }
+  std::optional<ComparedRun> next_compared();
+  const std::deque<ComparedRun>& compared() const { return compared_; }
 
   /// Steps a second are counted from here on.
   void restart_clock(std::int64_t step, double seconds);
@@ -59,7 +66,7 @@ class RunControl {
   std::int64_t pause_at_ = -1;  // -1: the recipe's last step
   std::int64_t rebuilds_to_ = -1;
   double speed_limit_ = 0, next_step_at_ = 0;
-  std::deque<std::string> compared_;
+  std::deque<ComparedRun> compared_;
   double clock_start_ = 0, steps_per_second_ = 0;
   std::int64_t clock_step_ = 0;
 };

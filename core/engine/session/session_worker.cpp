@@ -193,18 +193,31 @@ void SessionWorker::stop_where_asked() {
   report(Severity::info, "training stopped at step " + std::to_string(run().step()) + ": " + *reason);
 }
 
-void SessionWorker::compare(std::deque<std::string> presets) {
-  control_.compare(std::move(presets));
+void SessionWorker::compare(const std::vector<std::string>& presets) {
+  std::deque<ComparedRun> runs;
+  for (const std::string& name : presets) {
+    const Preset& preset = find_preset(name);
+    runs.push_back({preset.title, preset.text});
+  }
+  control_.compare(std::move(runs));
+  train_next_compared();
+}
+
+void SessionWorker::compare_seeds(std::int64_t count) {
+  std::deque<ComparedRun> runs;
+  Recipe recipe = from_the_start(run().recipe());
+  for (std::int64_t i = 0; i < count; ++i, ++recipe.seed)
+    runs.push_back({"seed " + std::to_string(recipe.seed), to_json(recipe).dump()});
+  control_.compare(std::move(runs));
   train_next_compared();
 }
 
 void SessionWorker::train_next_compared() {
-  const std::optional<std::string> next = control_.next_compared();
+  const std::optional<ComparedRun> next = control_.next_compared();
   if (!next) return;
-  std::deque<std::string> rest = control_.compared();
-  const Preset& preset = find_preset(*next);
-  open({parse_recipe(preset.text, "preset"), std::nullopt});
-  run().name = preset.title;
+  std::deque<ComparedRun> rest = control_.compared();
+  open({parse_recipe(next->recipe, next->name), std::nullopt});
+  run().name = next->name;
   control_.compare(std::move(rest));
   start(-1);
 }
@@ -401,6 +414,8 @@ std::shared_ptr<const Observation> SessionWorker::observation() const {
     now->checksum = checksum_;
     now->checksum_step = std::max<std::int64_t>(0, checksum_step_);
     now->same_as = same_as_;
+    now->runs.back().siblings = siblings_key(analysed_->run().recipe());
+    now->runs.back().seed = now->seed;
     now->steps_per_second = control_.steps_per_second();
     if (now->latest_step > now->step) now->ahead = analysed_->run().whole_curves();
     now->speed_limit = control_.speed_limit();

@@ -72,8 +72,10 @@ class SessionWorker {
   /// Goes to the moment that a recipe shows: from the last kept state that it shares with the present run, else by
   /// making it again. `is_alone` throws the earlier runs away, and the present one.
   void open_recipe(const Recipe& recipe, bool is_alone);
-  /// Trains presets to their ends, one after the other; opening anything else ends it.
-  void compare(std::deque<std::string> presets);
+  /// Trains presets to their ends, one after the other, or the run's own recipe with so many seeds from its own on;
+  /// opening anything else ends it.
+  void compare(const std::vector<std::string>& presets);
+  void compare_seeds(std::int64_t count);
   void save(const std::filesystem::path& path, Existing existing);
   /// The run goes on elsewhere from its present step; what came before stays as an earlier run.
   void change_device(const std::string& name);

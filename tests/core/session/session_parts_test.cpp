@@ -178,9 +178,9 @@ TEST(RunControl, ARebuildingEndsWithAnythingElse) {
 
 TEST(RunControl, HandsOutComparedPresetsUntilAnotherRunIsOpened) {
   RunControl control;
-  control.compare({"a", "b", "c"});
-  EXPECT_EQ(control.next_compared(), "a");
-  EXPECT_EQ(control.next_compared(), "b");
+  control.compare({{"a", ""}, {"b", "{}"}, {"c", ""}});
+  EXPECT_EQ(control.next_compared()->name, "a");
+  EXPECT_EQ(control.next_compared()->recipe, "{}");
   control.open(std::nullopt);
   EXPECT_EQ(control.next_compared(), std::nullopt);
 }
@@ -257,6 +257,24 @@ TEST(SessionWorker, TrainsAnalysesAndPublishesInTurns) {
   EXPECT_EQ(test.box.trained_steps(), 7);
   EXPECT_EQ(test.after({"rewind", R"({"by": 3})"})->step, 4);
   EXPECT_THROW(test.worker.apply({"no_such_command", "{}"}), Error);
+}
+
+TEST(SessionWorker, ComparesSeedsOfOneRecipe) {
+  Turned test;
+  const auto seen = test.after({"compare", R"({"seeds": 3})"});
+  ASSERT_GE(seen->runs.size(), 3U);
+  const std::size_t first = seen->runs.size() - 3;
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(seen->runs[first + i].run, "seed " + std::to_string(3 + i));
+    EXPECT_EQ(seen->runs[first + i].loss.size(), 40U) << "trained to its end";
+    EXPECT_EQ(seen->runs[first + i].siblings, seen->runs.back().siblings);
+  }
+  EXPECT_NE(seen->runs[first].loss.back(), seen->runs[first + 1].loss.back());
+  EXPECT_FALSE(seen->runs.back().siblings.empty());
+  test.after({"rewind", R"({"step": 10})"});
+  const auto changed = test.after({"set", R"({"key": "learning_rate", "to": 0.001})"});
+  EXPECT_NE(changed->runs.back().siblings, seen->runs.back().siblings) << "another training";
+  EXPECT_THROW(test.worker.apply({"compare", R"({"seeds": 0})"}), Error);
 }
 
 TEST(SessionWorker, AModelIsSeenBeforeItsFirstStep) {

@@ -16,4 +16,12 @@ T series(const Figure& figure, const std::string& name) {
   throw std::runtime_error("no series " + name + " in " + figure.id);
 }
 
+/// The values of a line, in order.
+inline std::vector<double> heights(const Series& series) {
+  const CurveView curve(std::get<Line>(series).curve);
+  std::vector<double> y;
+  for (std::size_t i = 0; i < curve.size(); ++i) y.push_back(curve.y(i));
+  return y;
+}
+
 }  // namespace afterglow

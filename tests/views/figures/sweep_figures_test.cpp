@@ -7,6 +7,8 @@
 
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
+#include "tests/views/figures/figure_parts.h"
+#include "tests/views/figures/figure_parts.h"
 #include "views/figures/phase_map_figures.h"
 #include "views/figures/table_figures.h"
 
@@ -26,13 +28,6 @@ SweepView one_axis() {
   sweep.metrics = {{"loss", "nats"}, {"accuracy", "", true}};
   sweep.results = {result(0, 1, 0.5), result(1, 3, nan), result(2, 4, 0.25), result(3, 6, 0.75)};
   return sweep;
-}
-
-std::vector<double> heights(const Series& series) {
-  const CurveView curve(std::get<Line>(series).curve);
-  std::vector<double> y;
-  for (std::size_t i = 0; i < curve.size(); ++i) y.push_back(curve.y(i));
-  return y;
 }
 
 TEST(SweepFigures, OneAxisShowsMeanAndSpreadOverSeeds) {

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/engine/recipe/recipe.h"
+#include "tests/views/figures/figure_parts.h"
 #include "views/figures/paper_figures.h"
 #include "views/figures/training_figures.h"
 
@@ -47,6 +49,32 @@ TEST(GkaFigure6, ItsPresetsDifferInTheRidgeAlone) {
   EXPECT_EQ(mixer["fixed_lambda"], 0.25);
   mixer.erase("fixed_lambda");
   for (const char* key : {"model", "task", "training", "seed"}) EXPECT_EQ(adaptive[key], constant[key]) << key;
+}
+
+TEST(TrainingFigures, SeedsOfOneRecipeAreTheirMeanAndSpread) {
+  Observation observation;
+  observation.runs = {run_of("seed 1", {3, 2, 1}, {1, 1, 1}), run_of("another", {9, 9, 9}, {9, 9, 9}),
+                      run_of("begun", {7}, {7}), run_of("seed 2", {5, 4}, {3, 1})};
+  observation.runs[0].siblings = observation.runs[2].siblings = observation.runs[3].siblings = "a";
+  observation.runs[1].siblings = "b";
+  observation.runs[2].seed = observation.runs[3].seed = 2;  // the longer one of a seed counts
+  Selection selection;
+  selection.smoothing = 0;
+  selection.earlier = EarlierRuns::seeds;
+  CurveStore curves;
+  const std::vector<Figure> figures = training_figures(observation, selection, curves);
+  for (const Figure& figure : figures) {
+    ASSERT_EQ(figure.series.size(), 3U) << figure.id;
+    EXPECT_EQ(std::get<Line>(figure.series[0]).name, "mean of 2 seeds");
+  }
+  EXPECT_THAT(heights(figures[1].series[0]), testing::ElementsAre(4, 3, 1)) << "of the runs that reach a step";
+  const double deviation = std::sqrt(2.0);
+  EXPECT_THAT(heights(figures[1].series[1]), testing::ElementsAre(4 + deviation, 3 + deviation, 1));
+  EXPECT_THAT(heights(figures[2].series[2]), testing::ElementsAre(2 - deviation, 1, 1));
+  EXPECT_THAT(training_subtitle(observation, selection), testing::HasSubstr("of 2 seeds"));
+  observation.runs[0].siblings = "c";
+  EXPECT_EQ(training_figures(observation, selection, curves)[1].series.size(), 1U) << "alone";
+  EXPECT_THAT(training_subtitle(observation, selection), testing::HasSubstr("no other seed yet"));
 }
 
 TEST(TrainingFigures, GradientNormsOfEarlierRunsLieBehind) {
