@@ -50,10 +50,10 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
     const ResultSummary summary = summary_of(results, row, metric);
     if (table.rows[row].series != name || summary.runs == 0) continue;
     x.push_back(table.rows[row].x);
-    y.push_back(summary.mean);
+    y.push_back(table.is_of_best ? summary.best : summary.mean);
   }
   for (const PublishedSeries& published : table.published) {
-    if (published.series != name || !std::isfinite(published.values[metric])) continue;
+    if (table.x_names.empty() || published.series != name || !std::isfinite(published.values[metric])) continue;
     x.insert(x.begin(), 0);
     y.insert(y.begin(), published.values[metric]);
   }
@@ -64,6 +64,33 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
   line.ink = Ink(index);
   line.marker = Marker::automatic;
   return line;
+}
+
+/// What papers report over a numeric axis: dashed curves, and a level for what is one number for all places.
+void add_published(const TableView& table, std::size_t metric, Figure& figure) {
+  if (!table.x_names.empty()) return;
+  for (const PublishedSeries& published : table.published) {
+    const double value = published.values[metric];
+    if (!std::isfinite(value)) continue;
+    if (published.x == 0) {
+      figure.reference_lines.push_back({Orientation::horizontal, value, published.series, Role::dim, Dash::dotted});
+      continue;
+    }
+    const std::string name = published.series + ", published";
+    std::vector<double> x, y;
+    for (const PublishedSeries& point : table.published) {
+      if (point.series != published.series || point.x == 0) continue;
+      x.push_back(point.x);
+      y.push_back(point.values[metric]);
+    }
+    if (x.front() != published.x) continue;  // drawn with its first point
+    Line line;
+    line.name = name;
+    line.curve = {x, y};
+    line.ink = Role::text;
+    line.dash = Dash::dashed;
+    figure.series.emplace_back(std::move(line));
+  }
 }
 
 std::vector<AxisTick> ticks_of(const TableView& table) {
@@ -174,7 +201,8 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
     figure.x = {table.x_label, table.x_unit};
     figure.x.scale = table.x_logarithmic ? Scale::log : Scale::linear;
     figure.x.ticks = ticks_of(table);
-    if (!table.published.empty()) figure.x.ticks.insert(figure.x.ticks.begin(), {0, place_text(table, 0)});
+    if (!table.published.empty() && !table.x_names.empty())
+      figure.x.ticks.insert(figure.x.ticks.begin(), {0, place_text(table, 0)});
     figure.y = {table.metrics[metric].name, table.metrics[metric].unit};
     if (table.metrics[metric].is_share) figure.y.range = Range{0, 1.02};
     const std::vector<std::string> names = series_of(table);
@@ -182,6 +210,7 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
       Line line = means_of(table, results, names[i], static_cast<int>(i), metric);
       if (!line.curve.x.empty()) figure.series.emplace_back(std::move(line));
     }
+    if (!figure.series.empty()) add_published(table, metric, figure);
     if (!figure.series.empty() && has_several_seeds(results))
       figure.series.emplace_back(runs_of(table, results, names, metric));
     if (!figure.series.empty()) figures.push_back(std::move(figure));
