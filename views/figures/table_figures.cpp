@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/figure/palette.h"
 #include "core/io/number_text.h"
 #include "views/figures/sweep_figures.h"
 
@@ -23,6 +24,15 @@ std::vector<std::string> series_of(const TableView& table) {
 bool has_several_seeds(const std::vector<RunResult>& results) {
   return std::any_of(results.begin(), results.end(),
                      [&](const RunResult& result) { return result.seed != results.front().seed; });
+}
+
+/// The colours of the palette come again from the seventh series on, with another mark and dash.
+void tell_apart(int index, Line& line) {
+  constexpr Marker marks[] = {Marker::square,        Marker::diamond, Marker::triangle_up,
+                              Marker::triangle_down, Marker::hexagon, Marker::circle};
+  line.ink = Ink(index);
+  line.marker = index < palette_size ? Marker::automatic : marks[index % palette_size];
+  if (index >= palette_size) line.dash = Dash::dotted;
 }
 
 /// A small dot for each run; a single one lies on its mean and is left out.
@@ -61,8 +71,7 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
   line.name = name;
   line.curve.x = x;
   line.curve.y = y;
-  line.ink = Ink(index);
-  line.marker = Marker::automatic;
+  tell_apart(index, line);
   return line;
 }
 
@@ -135,8 +144,7 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
   const std::vector<std::string> names = series_of(table);
   const auto line_of = [&](const std::string& series) {
     Line line;
-    line.ink = Ink(static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin()));
-    line.marker = Marker::automatic;
+    tell_apart(static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin()), line);
     return line;
   };
   for (const RunMetric& metric : table.metrics) {
