@@ -169,13 +169,22 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
 }
 
 void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  draw_handled_figures(frame, panel, figures, area, {});
+}
+
+void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area,
+                          const FigureHandler& handler) {
   if (figures.empty()) return draw_nothing_yet(frame, panel, area);
+  const auto draw = [&](std::size_t i, const Rect& place, const PlotOptions& options) {
+    const PlotResponse response = plot_widget(frame, figures[i], place, options);
+    handle_response(frame, response);
+    if (handler) handler(figures[i], response);
+  };
   const int chosen = shown_figure(frame, panel, figures.size());
   if (chosen >= 0) {
     PlotOptions options;
     options.moves_points = panel.kind->moves_points;
-    handle_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(chosen)], area, options));
-    return;
+    return draw(static_cast<std::size_t>(chosen), area, options);
   }
   const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height,
                               frame.px(panel.kind->smallest.width), frame.px(panel.kind->smallest.height));
@@ -186,7 +195,7 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
     PlotOptions options;
     options.shows_caption = grid.count > 1 || figures.size() > 1;
     options.moves_points = panel.kind->moves_points;
-    handle_response(frame, plot_widget(frame, figures[static_cast<std::size_t>(i)], cell, options));
+    draw(static_cast<std::size_t>(i), cell, options);
   }
 }
 

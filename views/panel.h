@@ -1,11 +1,13 @@
 // A panel: a plot with its place on the page. What is particular to one is drawn by its own file in panels/.
 #pragma once
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "core/engine/recipe/recipe.h"
 #include "views/frame.h"
+#include "views/plot_widget.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -25,6 +27,10 @@ const Panel* find_panel(std::string_view id);
 
 /// As many figures as fit, side by side or stacked, or the one that was chosen in the header.
 void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+/// The same; what the user did with each figure is handed on.
+using FigureHandler = std::function<void(const Figure& figure, const PlotResponse& response)>;
+void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area,
+                          const FigureHandler& handler);
 /// In the place of panels or figures: why there is nothing, and a button that opens a preset with something to show
 /// (nullptr: none).
 void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset);

@@ -323,6 +323,8 @@ void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry
     state.hidden.emplace(stem_of(series_name(figure.series[*over.label])));
   } else if (over.point) {
     response.clicked_point = response.hovered_point;
+  } else if (response.place) {
+    response.clicked = response.place;
   }
 }
 

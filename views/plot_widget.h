@@ -16,8 +16,9 @@ struct PlotOptions {
 /// What happened on the plot in this frame.
 struct PlotResponse {
   bool hovered = false;
-  std::optional<Point> place;  ///< of the pointer, in data units, where it is inside of the axes
-  std::string clicked_point;   ///< id of the dot that was clicked: "mode 3"
+  std::optional<Point> place;    ///< of the pointer, in data units, where it is inside of the axes
+  std::optional<Point> clicked;  ///< the same place of a click on nothing that can be clicked otherwise
+  std::string clicked_point;     ///< id of the dot that was clicked: "mode 3"
   std::string hovered_point;
   std::string switched_point;  ///< id of the dot that was clicked with the right button
   /// The dot that is being dragged, where to in data units, and whether it was let go in this frame.

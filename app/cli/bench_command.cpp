@@ -9,6 +9,7 @@
 
 #include "app/cli/bench_gka.h"
 #include "app/cli/bench_publish.h"
+#include "app/cli/bench_runs.h"
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "core/analysis/spectrum.h"
@@ -266,6 +267,38 @@ json bench_publish(const PublishCase& of, const BenchOptions& options, const Com
           {"cost_share", cost}};
 }
 
+/// Steps a second of so many runs side by side.
+void bench_runs(const std::string& name, const char* preset, int runs, const BenchOptions& options,
+                const CommonOptions& common, Backend& backend, const Output& output, json& rows) {
+  constexpr int steps = 100;
+  Recipe recipe = parse_recipe(find_preset(preset).text, preset);
+  recipe.precision = backend.precision();
+  RunsBench bench(recipe, runs, backend.name(), common.threads);
+  std::vector<double> times;
+  for (int i = 0; i < options.repeats; ++i) {
+    times.push_back(bench.seconds(steps));
+    Interruption::check("in the midst of \"" + name + "\"");
+  }
+  std::sort(times.begin(), times.end());
+  const auto rate = [&](double seconds) { return runs * steps / seconds; };
+  const double median = times[times.size() / 2];
+  char line[160];
+  std::snprintf(line, sizeof line, "%-34s %-5s %10.0f steps/s of all  (%.0f to %.0f, %d repeats)", name.c_str(),
+                backend.name().c_str(), rate(median), rate(times.back()), rate(times.front()), options.repeats);
+  output.line(line);
+  const double ms = 1e3 / (runs * steps);
+  rows.push_back({{"name", name},
+                  {"device", backend.name()},
+                  {"median_ms", ms * median},
+                  {"min_ms", ms * times.front()},
+                  {"max_ms", ms * times.back()},
+                  {"repeats", options.repeats},
+                  {"flops", 0.0},
+                  {"bytes", 0.0},
+                  {"runs", runs},
+                  {"steps_per_second", rate(median)}});
+}
+
 /// General eigenvalues of one random matrix, as the analyses want them: on the processor, and by cuSOLVER.
 void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
   register_general_eigen_solver(nullptr);  // the program's own choice for large matrices: each is measured alone
@@ -361,6 +394,14 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   for (const PublishCase& of : publish_cases) {
     cases.push_back({of.name, Asked::within,  // half a minute
                      [&] { rows.push_back(bench_publish(of, options, common, backend, output)); }});
+  }
+  for (const char* preset : {"tiny", "ssm-ska"}) {
+    for (const int runs : {1, 2, 4, 8, 16, 32, 64}) {
+      const std::string name = std::string("runs ") + preset + ", " + std::to_string(runs) + " side by side";
+      cases.push_back({name, Asked::beginning, [&, name, preset, runs] {
+                         bench_runs(name, preset, runs, options, common, backend, output, rows);
+                       }});
+    }
   }
   for (const int n : {24, 56, 128, 256, 512, 1024}) {
     cases.push_back({"eigenvalues " + std::to_string(n), Asked::beginning,

@@ -153,9 +153,10 @@ void add_study(CLI::App& command, StudyOptions& options) {
   command.add_option("--seeds", options.seeds, "Runs of each recipe, with one seed after another")
       ->check(CLI::Range(1, 1000));
   command
-      .add_option("--jobs", options.jobs,
-                  "Runs trained side by side [one a processor; one on a GPU, where six small ones take about 0.6 of "
-                  "their time]")
+      .add_option(
+          "--jobs", options.jobs,
+          "Runs trained side by side [one a processor; one on a GPU, where four small ones make 1.6 to 2 times the "
+          "steps of one, and more make no more]")
       ->check(CLI::Range(1, 1024));
   command.add_option("--shard", options.shard, "i/n: only every n-th run from the i-th on; the folder is shared");
   add_saves(command, options.saves);

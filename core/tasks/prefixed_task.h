@@ -13,6 +13,7 @@ class PrefixedTask final : public Task {
   PrefixedTask(std::shared_ptr<const Task> inner, int places)
       : Task(inner->name(), inner->vocab(), inner->length() + places), inner_(std::move(inner)), places_(places) {}
 
+  int places() const { return places_; }
   std::string describe() const override {
     return inner_->describe() + " · behind " + std::to_string(places_) + " memory tokens";
   }

@@ -1,5 +1,6 @@
 // The transfer suite's common language: its 128 tokens, and the helpers that its tasks are written with.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ inline constexpr int first_key = 16, keys = 32;  ///< a tool trace's agents are 
 inline constexpr int first_agent = 16, agents = 8, first_tool = 24, tools = 8;
 inline constexpr int first_value = 48, values = 32;
 inline constexpr int first_filler = 80, fillers = 48;
+/// What models of the transfer study are asked (Echo, section 5.1); the last one speaks a language of its own.
+inline constexpr std::array transfer_tasks{"sysprompt", "tooltrace", "niah", "multihop", "commonword", "mqar"};
 }  // namespace suite
 
 /// A task in the suite's language.

@@ -8,6 +8,7 @@
 #include "core/io/wording.h"
 #include "core/random/random.h"
 #include "core/tasks/kinds.h"
+#include "core/tasks/suite.h"
 
 namespace afterglow {
 namespace {
@@ -140,6 +141,31 @@ std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::v
     }
   if (!any) throw Error(ExitCode::bad_input, "No cell of the evaluation grid is possible. " + problem);
   return cells;
+}
+
+std::vector<nlohmann::json> askable_tasks(const nlohmann::json& config) {
+  std::vector<nlohmann::json> found;
+  bool speaks_suite = true;
+  const auto add = [&](const nlohmann::json& task) {
+    const TaskInfo& info = find_kind(task).info;
+    const auto is_known = [&](const nlohmann::json& one) { return one.at("kind") == task.at("kind"); };
+    if (takes(info, "bindings") && takes(info, "length") && std::ranges::none_of(found, is_known))
+      found.push_back(task);
+  };
+  const auto is_of_suite = [](const nlohmann::json& task) {
+    return dynamic_cast<const SuiteTask*>(make_task(task).get()) != nullptr;
+  };
+  const nlohmann::json own = as_object(config);
+  const bool is_mixture = own.contains("tasks") && own.at("tasks").is_array();
+  for (const nlohmann::json& part : is_mixture ? own.at("tasks") : nlohmann::json::array({own})) {
+    const nlohmann::json task = as_object(part);
+    speaks_suite = speaks_suite && is_of_suite(task);
+    add(task);
+  }
+  for (const char* kind : suite::transfer_tasks) {
+    if (const nlohmann::json task{{"kind", kind}}; speaks_suite && is_of_suite(task)) add(task);
+  }
+  return found;
 }
 
 nlohmann::json evaluation_config(const nlohmann::json& config, const EvalCell& cell) {

@@ -114,6 +114,10 @@ struct EvalCell {
 /// or if no cell fits at all.
 std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::vector<int>& bindings,
                                       const std::vector<int>& lengths);
+/// What a model that learns this task can be asked with any number of bindings and any length: the parts of a mixture,
+/// or the task itself, then the other tasks of the transfer suite where all of them speak its language. None for tasks
+/// without these numbers. Each has a kind of its own.
+std::vector<nlohmann::json> askable_tasks(const nlohmann::json& config);
 /// The configuration of one cell: `config` with the cell's bindings and length, in every part of a mixture.
 nlohmann::json evaluation_config(const nlohmann::json& config, const EvalCell& cell);
 

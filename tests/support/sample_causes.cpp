@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/engine/observation/causes_view.h"
+#include "core/engine/observation/forces_view.h"
 
 namespace afterglow::samples {
 
@@ -137,7 +138,30 @@ std::shared_ptr<TransplantView> transplant_of(const Observation& o) {
 
 }  // namespace
 
+namespace {
+
+/// One mode of each head is defective.
+std::shared_ptr<ForcesView> forces_of(const Observation& o) {
+  auto view = std::make_shared<ForcesView>();
+  view->step = o.step;
+  view->loss = 0.4;
+  view->gradient_norm = 1.7;
+  view->weight_change = 0.02;
+  for (const HeadSpectrum& head : o.spectra->heads) {
+    HeadForces& forces = view->heads.emplace_back(HeadForces{head.layer, head.head, 2.1, 0.003});
+    for (const std::complex<double>& value : head.eigenvalues) {
+      const bool is_defective = forces.modes.size() == 4;
+      const std::complex<double> by = 0.001 * value * std::complex<double>(1, static_cast<double>(head.head));
+      forces.modes.push_back({value, is_defective ? 3e8 : 1.5, is_defective, -by, by, !is_defective, value + 1.1 * by});
+    }
+  }
+  return view;
+}
+
+}  // namespace
+
 void add_causes(Observation& o) {
+  if (o.spectra) o.forces = forces_of(o);
   o.patch = patch_of(o);
   o.ablation = ablation_of(o);
   o.logit_lens = lens_of(o);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "core/engine/observation/accuracy_view.h"
 #include "core/engine/observation/blame_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
@@ -418,6 +419,33 @@ TrajectoryModes temporal_modes(const std::string& strategy, int rows, double los
 }
 
 /// Twelve batches, of which nine have been left out; one repetition ended without an answer.
+/// Longer sequences and more bindings are harder; some cells do not fit, others are still to come.
+std::shared_ptr<AccuracyView> accuracy_of(std::int64_t step) {
+  auto view = std::make_shared<AccuracyView>();
+  view->step = step;
+  view->own_length = 64;
+  view->examples = 64;
+  for (const char* task : {"sysprompt", "niah", "commonword"}) {
+    AccuracyGrid grid{
+        task, R"({"kind":")" + std::string(task) + R"("})", view->grids.empty(), {1, 2, 4, 8}, {64, 128, 256, 512}, {}};
+    for (const int bindings : grid.bindings) {
+      for (const int length : grid.lengths) {
+        AccuracyCell cell{bindings, length, bindings * 8 < length};
+        if (cell.fits && length < 512) {
+          cell.examples = cell.asked = 64;
+          cell.right = std::lround(64.0 / (1.0 + 0.02 * bindings * std::log2(length / 32.0)));
+          cell.accuracy = static_cast<double>(cell.right) / 64.0;
+          ++view->measured;
+        }
+        view->planned += cell.fits ? 1 : 0;
+        grid.cells.push_back(cell);
+      }
+    }
+    view->grids.push_back(std::move(grid));
+  }
+  return view;
+}
+
 std::shared_ptr<BlameView> blame_of(std::int64_t step) {
   auto view = std::make_shared<BlameView>();
   view->name = "tiny";
@@ -607,6 +635,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.depth = depth_of(o.step);
   o.trajectory = trajectory_of(step);
   o.phase_map = phase_map_of(step);
+  o.accuracy = accuracy_of(step);
   o.blame = blame_of(step);
   o.retrieval = retrieval_of();
   add_causes(o);
@@ -640,8 +669,10 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::influence)) o.influence = nullptr;
   if (!has(analyses, Analysis::race)) o.race = nullptr;
   if (!has(analyses, Analysis::phase_map)) o.phase_map = nullptr;
+  if (!has(analyses, Analysis::accuracy)) o.accuracy = nullptr;
   if (!has(analyses, Analysis::blame)) o.blame = nullptr;
   if (!has(analyses, Analysis::retrieval)) o.retrieval = nullptr;
+  if (!has(analyses, Analysis::forces)) o.forces = nullptr;
   if (!has(analyses, Analysis::patch)) o.patch = nullptr;
   if (!has(analyses, Analysis::ablation)) o.ablation = nullptr;
   if (!has(analyses, Analysis::logit_lens)) o.logit_lens = nullptr;

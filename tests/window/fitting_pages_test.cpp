@@ -69,11 +69,11 @@ TEST_P(FittingPages, HaveNoEmptyPanel) {
   analysed.go_to(4);
   analysed.advance(Analysis::phase_map);  // its axes are there before its first run
   // The first pieces of what goes through many interventions.
-  for (const Analysis analysis : {Analysis::patch, Analysis::ablation, Analysis::readout}) {
+  for (const Analysis analysis : {Analysis::patch, Analysis::ablation, Analysis::readout, Analysis::accuracy}) {
     for (int piece = 0; piece < 2; ++piece) analysed.advance(analysis);
   }
-  const Observation seen =
-      analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant | Analysis::retrieval);
+  const Observation seen = analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant |
+                                            Analysis::retrieval | Analysis::forces);
   CurveStore curves;
   int pages = 0;
   for (const Workspace& workspace : workspaces()) {
@@ -128,12 +128,12 @@ std::set<std::string_view> pages_without(const ModelSummary& model) {
 
 TEST(MissingPages, AreThoseThatSayNothingOfTheModel) {
   using Pages = std::set<std::string_view>;
-  EXPECT_EQ(pages_without(model_of({"embedding", "mamba2", "ska", "head"})), Pages{});
+  EXPECT_EQ(pages_without(model_of({"embedding", "mamba2", "ska", "head"})), Pages{"retrieval"});
   EXPECT_EQ(pages_without(ModelSummary()), Pages{}) << "before a model has come nothing is known to be missing";
   EXPECT_EQ(pages_without(model_of({"embedding", "attention", "spectral_memory"}, true)),
-            (Pages{"koopman", "probe", "causes", "theory", "stepper", "solvers", "influence"}));
-  EXPECT_EQ(pages_without(model_of({"embedding", "sessa", "head"})), Pages{"solvers"});
-  EXPECT_EQ(pages_without(model_of({"embedding", "gated_deltanet", "head"})), Pages{});
+            (Pages{"koopman", "probe", "causes", "why", "theory", "stepper", "solvers", "influence", "retrieval"}));
+  EXPECT_EQ(pages_without(model_of({"embedding", "sessa", "head"})), (Pages{"solvers", "why"}));
+  EXPECT_EQ(pages_without(model_of({"embedding", "gated_deltanet", "head"})), (Pages{"retrieval", "why"}));
 }
 
 TEST(MissingPanels, GiveTheirPlaceToWhatFits) {

@@ -77,7 +77,11 @@ std::string mean_text(const HeadGate& gate) {
 
 std::string gate_subtitle(const Observation& observation, const Selection&) {
   const std::vector<HeadGate>* gates = gates_of(observation);
-  if (!gates) return "choose a layer whose memory fades by a gate, such as Gated KalmaNet, Mamba or gated DeltaNet";
+  if (!gates) {
+    return observation.solvers
+               ? "choose a layer whose memory fades by a gate, such as Gated KalmaNet, Mamba or gated DeltaNet"
+               : why_no_layer(observation, LayerTrait::gate);
+  }
   const std::int64_t step = observation.solvers->step;
   return layer_name(observation, observation.solvers->gate_layer) + " · " + heads_text(gates->size()) +
          mean_text(gates->front()) + (step == observation.step ? "" : " · as of step " + grouped_number(step));

@@ -149,6 +149,7 @@ std::string probe_subtitle(const Observation& observation, const Selection&) {
   if (!observation.probe) return why_not_yet(observation, "the first sequence is asked within seconds of the start");
   const ProbeView& probe = *observation.probe;
   std::string text = accuracy_change(observation) + " on " + std::to_string(probe.examples) + " sequences";
+  if (!probe.task.empty()) text = "a sequence of " + probe.task + " · " + text;
   if (probe.is_edited()) text += " · grey: without interventions";
   if (probe.step != observation.step) text += " · as of step " + grouped_number(probe.step);
   return text;

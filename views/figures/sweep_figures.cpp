@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/figure/axis.h"
+#include "core/figure/contour.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
@@ -203,6 +204,31 @@ Figure training_figure(const std::string& id, const std::string& subtitle, const
   return figure;
 }
 
+/// Lines of equal value on a map that is complete, at round numbers of its colours.
+void add_contours(const std::vector<double>& cells, int rows, int columns, const RunMetric& metric, Figure& figure) {
+  constexpr int most_levels = 4;
+  Extent found;
+  for (const double cell : cells) found.add(cell);
+  if (!(found.high > found.low)) return;
+  const Range range{found.low, found.high};
+  for (const Tick& level : choose_ticks({}, {Scale::linear, range, 0, 1}, most_levels)) {
+    if (level.is_minor || level.at <= range.low || level.at >= range.high) continue;
+    int part = 0;
+    for (ContourLine& contour : contour_lines(cells, rows, columns, level.at)) {
+      Line line;
+      line.name = metric.name + " " + level.label + (part > 0 ? ", part " + std::to_string(part + 1) : "");
+      line.ink = Role::warning;
+      line.dash = Dash::solid;
+      line.width = 1.4;
+      line.is_quiet = true;
+      const std::size_t middle = contour.x.size() / 2;
+      if (part++ == 0) figure.text_labels.push_back({contour.x[middle], contour.y[middle], level.label, Role::warning});
+      line.curve = {std::move(contour.x), std::move(contour.y), nullptr};
+      figure.series.emplace_back(std::move(line));
+    }
+  }
+}
+
 Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   const std::vector<SweepAxis> axes = shown_axes(sweep);
   const std::size_t columns = axes[0].values.size(), rows = axes[1].values.size();
@@ -233,6 +259,8 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   for (std::size_t i = 0; i < columns; ++i) figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
   for (std::size_t i = 0; i < rows; ++i) figure.y.ticks.push_back({static_cast<double>(i), map.row_labels[i]});
   figure.series.emplace_back(std::move(map));
+  if (std::ranges::find(finished, false) == finished.end())
+    add_contours(cells, static_cast<int>(rows), static_cast<int>(columns), sweep.metrics[metric], figure);
   return figure;
 }
 

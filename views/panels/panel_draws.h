@@ -16,6 +16,7 @@ struct PanelDrawing {
 
 std::span<const PanelDrawing> training_drawings();
 std::span<const PanelDrawing> spectrum_drawings();
+std::span<const PanelDrawing> forces_drawings();
 std::span<const PanelDrawing> power_filter_drawings();
 std::span<const PanelDrawing> stepper_drawings();
 std::span<const PanelDrawing> solver_drawings();
@@ -25,6 +26,7 @@ std::span<const PanelDrawing> probe_drawings();
 std::span<const PanelDrawing> forecast_drawings();
 std::span<const PanelDrawing> phase_map_drawings();
 std::span<const PanelDrawing> blame_drawings();
+std::span<const PanelDrawing> accuracy_drawings();
 std::span<const PanelDrawing> causes_drawings();
 
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.

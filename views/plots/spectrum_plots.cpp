@@ -5,6 +5,7 @@
 
 #include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
+#include "views/figures/forces_figures.h"
 #include "views/figures/power_filter_figures.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/state_figures.h"
@@ -56,6 +57,13 @@ std::string gain_numbers(const Observation& o, const Selection& s) {
          std::to_string(power) + " = " + number_text(mode_gain(*head, i, power), 4);
 }
 
+std::string forces_numbers(const Observation& o, const Selection& s) {
+  const HeadForces* forces = selected_forces(o, s);
+  if (!forces || forces->modes.empty()) return "";
+  const int chosen = s.mode >= 0 ? s.mode : identity_of_force(o, *forces, 0);
+  return force_text(o, *forces, chosen);
+}
+
 constexpr std::array spectrum_rows{
     PlotKind{.id = "spectrum",
              .title = "Koopman spectrum",
@@ -66,6 +74,14 @@ constexpr std::array spectrum_rows{
              .needs = LayerTrait::koopman_heads | LayerTrait::koopman_modes,
              .smallest = {150, 150},
              .moves_points = true},
+    PlotKind{.id = "forces",
+             .title = "Eigenvalue forces",
+             .about = "Where the loss pulls each eigenvalue of the memory, and where the optimiser moves it next.",
+             .analyses = Analysis::forces | Analysis::spectra,
+             .subtitle = forces_subtitle,
+             .prepare = forces_figures,
+             .needs = LayerTrait::koopman_heads,
+             .smallest = {200, 200}},
     PlotKind{.id = "power_filter",
              .title = "Power filter",
              .about = "What raising the operator to the power K leaves of each mode.",
@@ -97,6 +113,18 @@ constexpr std::array spectrum_cards{
                 "Each dot is one mode of the layer's memory: nearer the circle, longer it lasts. Only γ amplifies "
                 "modes: for keys of one sequence σ(A_w) < 1, so dividing by max(σ, 1) has no effect.",
                 "Echo, section 3.2.3 and proposition A.3", gamma_numbers},
+    FormulaCard{
+        "forces",
+        "Eigenvalue forces",
+        "Δλ = u* ΔA v / (u* v)",
+        "A small step in the weights changes A_w of the probe sequence by ΔA, and λ by Δλ, to first order. Dashed: "
+        "straight down the gradient of the next batch's loss. Solid: AdamW's step, with moments, clipping, rate "
+        "and decay; both are equally long in the weights. Diamond: where that step truly takes λ. Ring: how far "
+        "a change of A_w by 1 % of its norm may take it, 1/|u* v|. One batch is one opinion; where two "
+        "eigenvalues come together the first order says nothing, and there is no arrow.",
+        "first-order perturbation; Wilkinson 1965",
+        forces_numbers,
+        {"where the loss pulls it", "where AdamW moves it", "after the step"}},
     FormulaCard{
         "mode", "Mode", "A_w v = λ v",
         "A direction of the memory that keeps its shape from token to token. Conjugate pairs are one rotating mode.",

@@ -4,6 +4,7 @@
 #include "core/engine/observation/blame_view.h"
 #include "core/engine/observation/phase_map_view.h"
 #include "core/figure/axis.h"
+#include "views/figures/accuracy_figures.h"
 #include "views/figures/blame_figures.h"
 #include "views/figures/phase_map_figures.h"
 #include "views/figures/training_figures.h"
@@ -30,6 +31,12 @@ std::string phase_map_numbers(const Observation& o, const Selection&) {
          " runs";
 }
 
+std::string accuracy_grid_numbers(const Observation& o, const Selection&) {
+  if (!o.accuracy || o.accuracy->grids.empty()) return "";
+  const AccuracyGrid& grid = o.accuracy->grids.front();
+  return grid.cells.empty() ? "" : cell_text(grid, grid.cells.front());
+}
+
 std::string blame_numbers(const Observation& o, const Selection&) {
   if (!o.blame) return "";
   const std::string chosen = batch_text(*o.blame, o.blame->batch.step);
@@ -50,6 +57,14 @@ constexpr std::array training_rows{
              .subtitle = phase_map_subtitle,
              .prepare = phase_map_figures,
              .smallest = {260, 200}},
+    PlotKind{.id = "accuracy_grid",
+             .title = "Accuracy grid",
+             .about = "Right answers over bindings and length, for every task in the model's language.",
+             .analyses = set_of(Analysis::accuracy),
+             .subtitle = accuracy_grid_subtitle,
+             .prepare = accuracy_grid_figures,
+             .needs = LayerTrait::tokens,
+             .smallest = {230, 130}},
     PlotKind{.id = "blame",
              .title = "Blame",
              .about = "What each batch of a stretch of training did: the training is repeated without it, exactly.",
@@ -97,6 +112,17 @@ constexpr std::array training_cards{
         "finished; elsewhere the colour is that of a neighbour on a coarser grid, until its own run is there. A "
         "cell without a colour has no answer. A click on a dot opens that run at its end.",
         "Afterglow, many runs", phase_map_numbers},
+    FormulaCard{"accuracy_grid",
+                "Accuracy grid",
+                "right answers / answers asked for, on held-out sequences",
+                "Each cell is a task with so many bindings to remember and so many tokens to remember them through. A "
+                "model is trained with short sequences; to the right it shows what its memory does with longer ones, "
+                "in the other maps what it does with tasks that it has never seen. Cells are asked a few sequences "
+                "first, then all; with n sequences a share p is known to about √(p (1 − p) / n). A click on a cell "
+                "probes such a sequence.",
+                "Echo, section 5.1, tables 2 and 3, figure 1",
+                accuracy_grid_numbers,
+                {"accuracy", "bindings", "length"}},
     FormulaCard{
         "blame",
         "Blame",

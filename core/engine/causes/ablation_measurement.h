@@ -5,8 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "core/engine/influence/model_copy.h"
 #include "core/engine/observation/causes_view.h"
+#include "core/engine/training/model_copy.h"
 
 namespace afterglow {
 

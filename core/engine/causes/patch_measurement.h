@@ -9,8 +9,8 @@
 #include "core/engine/causes/path_passes.h"
 #include "core/engine/causes/place_passes.h"
 #include "core/engine/causes/state_passes.h"
-#include "core/engine/influence/model_copy.h"
 #include "core/engine/observation/causes_view.h"
+#include "core/engine/training/model_copy.h"
 
 namespace afterglow {
 

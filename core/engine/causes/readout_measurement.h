@@ -4,9 +4,9 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/engine/influence/model_copy.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/recipe/probe_setup.h"
+#include "core/engine/training/model_copy.h"
 
 namespace afterglow {
 

@@ -9,9 +9,9 @@
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/engine/influence/layer_race.h"
-#include "core/engine/influence/model_copy.h"
 #include "core/engine/influence/retrieval_experiment.h"
 #include "core/engine/observation/influence_view.h"
+#include "core/engine/training/model_copy.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {
@@ -28,7 +28,8 @@ struct InfluenceConfig {
 };
 
 /// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]},
-/// "retrieval": {"beta": 0.5, "jumps": 2}}; what is absent stays as it is. Throws Error(bad_input) that names the field.
+/// "retrieval": {"beta": 0.5, "jumps": 2}}; what is absent stays as it is. Throws Error(bad_input) that names the
+/// field.
 InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config);
 nlohmann::json to_json(const InfluenceConfig& config);
 

@@ -25,7 +25,9 @@ enum class Analysis : unsigned {
   readout = 2048,     ///< what can be read out of the state after each token
   transplant = 4096,  ///< the state of one sequence in the other
   blame = 8192,       ///< the training repeated without one batch after the other
-  retrieval = 16384   ///< theorem 12's network with written weights; it belongs to no run
+  accuracy = 16384,   ///< right answers over tasks, bindings and lengths: seconds to minutes
+  retrieval = 32768,  ///< theorem 12's network with written weights; it belongs to no run
+  forces = 65536      ///< where the next step moves the eigenvalues
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -40,7 +42,7 @@ constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 /// Its place among all that there are, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
-constexpr std::size_t analysis_count = place_of(Analysis::retrieval) + 1;
+constexpr std::size_t analysis_count = place_of(Analysis::forces) + 1;
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
@@ -59,6 +61,8 @@ struct InfluenceView;   ///< influence_view.h: influence against lag of the laye
 struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
 struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
 struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
+struct AccuracyView;    ///< accuracy_view.h: right answers over tasks, bindings and lengths
+struct ForcesView;      ///< forces_view.h: where loss and optimiser move the eigenvalues of Koopman operators
 struct BlameView;       ///< blame_view.h: what came of a training without each of its batches
 struct PhaseMapView;    ///< phase_map_view.h: what other trainings over two fields of the recipe came to
 struct PatchView;       ///< causes_view.h: which place, at which token, carries the answer
@@ -88,6 +92,8 @@ struct AnalysisResults {
   std::shared_ptr<const MemoryView> memory;
   std::shared_ptr<const PhaseMapView> phase_map;
   std::shared_ptr<const BlameView> blame;  ///< null until it is asked for
+  std::shared_ptr<const AccuracyView> accuracy;
+  std::shared_ptr<const ForcesView> forces;
   std::shared_ptr<const PatchView> patch;
   std::shared_ptr<const AblationView> ablation;
   std::shared_ptr<const LogitLensView> logit_lens;

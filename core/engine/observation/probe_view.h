@@ -27,6 +27,7 @@ struct ProbedHead {
 struct ProbeView {
   std::int64_t step = 0;  ///< training step of the weights
   ProbeSetup setup;
+  std::string task;                  ///< what a sequence of another task than the run's asks; empty: of its own
   std::vector<TokenView> tokens;     ///< `target` is that of the example, also where tokens were edited
   std::vector<ProbeAnswer> answers;  ///< one for each token; empty ones where a long sequence was cut
   std::shared_ptr<const std::vector<std::string>> labels;  ///< text of every token id

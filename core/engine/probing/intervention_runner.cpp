@@ -179,14 +179,16 @@ void InterventionRunner::load(const ProbeSetup& setup) {
   if (step_ != trainer_->finished_steps()) forget();
   step_ = trainer_->finished_steps();
   if (!batch_) {
+    const std::int64_t own = trainer_->task().length();
     const std::int64_t count =
-        std::clamp<std::int64_t>(held_out_tokens(trainer_->parameters().count()) / length, 1, max_examples);
-    sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
-    batch_ = std::make_unique<Sequences>(trainer_->backend(), count, length);
+        std::clamp<std::int64_t>(held_out_tokens(trainer_->parameters().count()) / own, 1, max_examples);
+    batch_ = std::make_unique<Sequences>(trainer_->backend(), count, own);
     fill_batch(trainer_->task(), trainer_->seed(), 0, static_cast<int>(count), batch_->tokens.host<std::int32_t>(),
                batch_->targets.host<std::int32_t>(), batch_->context.host<std::uint8_t>(), Split::held_out);
     batch_->upload();
   }
+  if (!sequence_ || sequence_->length() != length)
+    sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
   if (asked_ != example.tokens) plain_.reset();
   asked_ = example.tokens;
   std::copy(example.tokens.begin(), example.tokens.end(), sequence_->tokens.host<std::int32_t>());
@@ -223,6 +225,7 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
   auto view = std::make_shared<ProbeView>();
   view->step = step_;
   view->setup = setup;
+  view->task = name_of_task(setup);
   view->labels = labels_;
   view->examples = batch_->count();
   view->accuracy_before = *plain_accuracy_;

@@ -5,6 +5,7 @@
 
 #include "core/engine/probing/intervention_runner.h"
 #include "core/engine/probing/sequence_pair.h"
+#include "core/engine/recipe/recipe_text.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -16,9 +17,11 @@ ProbeEditor::ProbeEditor(const nlohmann::json& probe, const Task& task, const In
       parse_probe_setup(probe, prober != nullptr ? prober->intervention_targets() : std::vector<InterventionTarget>{}));
 }
 
-void ProbeEditor::choose(std::uint64_t index, std::size_t mark) {
+void ProbeEditor::choose(const nlohmann::json& value, std::size_t mark) {
+  refuse_unknown_keys(value, {"index", "task"}, "probe");
   ProbeSetup setup = now();
-  setup.index = index;
+  setup.index = static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, "probe"));
+  if (value.contains("task")) setup.task = value["task"].is_null() ? "" : value["task"].dump();
   setup.tokens.clear();
   setup.pair = {.measure = setup.pair.measure};
   take(std::move(setup), false, mark);
@@ -91,6 +94,8 @@ int ProbeEditor::token_of(const nlohmann::json& value) const {
 }
 
 void ProbeEditor::take(ProbeSetup setup, bool is_live, std::size_t mark) {
+  if (prober_ == nullptr && !setup.task.empty())
+    throw Error(ExitCode::bad_input, "probe: a forecast is asked windows of its own series only");
   if (prober_ != nullptr) pair_of(setup, prober_->sequence_of(setup), *task_);  // refuses what cannot be asked
   history_.change(std::move(setup), is_live, mark);
 }

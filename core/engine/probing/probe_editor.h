@@ -20,8 +20,9 @@ class ProbeEditor {
   ProbeEditor(const nlohmann::json& probe, const Task& task, const InterventionRunner* prober);
 
   const ProbeSetup& now() const { return history_.now(); }
-  /// Another held-out example; tokens edited by hand are forgotten. `mark` as in ProbeHistory::change.
-  void choose(std::uint64_t index, std::size_t mark);
+  /// {"index": 3, "task": {..}}: another held-out example, of another task (null: the run's own); tokens edited by hand
+  /// are forgotten. `mark` as in ProbeHistory::change. Throws Error(bad_input).
+  void choose(const nlohmann::json& value, std::size_t mark);
   /// Carries out `probe_sequence`, `pair`, `transplant` and the commands of interventions.h. Throws Error(bad_input),
   /// and nothing changes.
   void change(const Command& command, std::size_t mark);

@@ -70,8 +70,10 @@ constexpr std::array table{
                 control},
     CommandSpec{"save", engine, "Save a snapshot", "Ctrl+S", R"({"path": "snapshot.safetensors"})",
                 "Writes weights, optimiser and recipe into one safetensors file.", control},
-    CommandSpec{"probe", engine, "Choose the probe sequence", "", R"({"index": 1})",
-                "Takes another held-out sequence for spectra and stepper."},
+    CommandSpec{
+        "probe", engine, "Choose the probe sequence", "", R"({"index": 1})",
+        "Takes another held-out sequence for spectra and stepper; {\"task\": {\"kind\": \"niah\", \"length\": 128}} "
+        "one of another task in the model's language, {\"task\": null} the run's own again."},
     CommandSpec{
         "probe_sequence", engine, "Edit the probe sequence", "", R"({"at": 0, "token": 1})",
         "Changes a token of the probe sequence, by number or by {\"label\": \"v9\"}; {\"tokens\": [..]} gives all.",
@@ -115,6 +117,9 @@ constexpr std::array table{
                 "Axes, steps and colour of the phase map: {\"x\": \"learning_rate=log:1e-4:1e-1:16\", \"y\": "
                 "\"batch=4,8,16\", \"steps\": 200}; {\"open\": 37} opens a finished run of it at its end.",
                 control},
+    CommandSpec{"accuracy_grid", engine, "Accuracy over bindings and lengths", "",
+                R"({"examples": 64, "longest": 1024})",
+                "How many sequences each cell of the accuracy grid asks, and how long they become.", control},
     CommandSpec{"blame", engine, "Which batch did it?", "", R"({"result": "accuracy"})",
                 "Repeats the training to now without each of the last hundred batches, or {\"from\": 100, \"to\": 200, "
                 "\"until\": 220} without these; `result` compares another number, {\"batch\": 118} shows a batch.",

@@ -16,6 +16,7 @@ constexpr std::size_t max_past = 1000;
 nlohmann::json to_json(const ProbeSetup& setup) {
   if (setup == ProbeSetup{}) return {};
   nlohmann::json result = {{"index", setup.index}};
+  if (!setup.task.empty()) result["task"] = nlohmann::json::parse(setup.task);
   if (!setup.tokens.empty()) result["tokens"] = setup.tokens;
   for (const Command& command : commands_of(setup.interventions))
     result["overrides"].push_back({{"name", command.name}, {"value", nlohmann::json::parse(command.value)}});
@@ -27,8 +28,9 @@ nlohmann::json to_json(const ProbeSetup& setup) {
 ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers) {
   ProbeSetup setup;
   if (json.is_null()) return setup;
-  refuse_unknown_keys(json, {"index", "tokens", "overrides", "pair", "transplant"}, "probe");
+  refuse_unknown_keys(json, {"index", "task", "tokens", "overrides", "pair", "transplant"}, "probe");
   setup.index = static_cast<std::uint64_t>(get_integer(json, "index", 0, 0, max_examples, "probe"));
+  if (json.contains("task") && !json["task"].is_null()) setup.task = json["task"].dump();
   const auto list = [&](const char* key) {
     const nlohmann::json found = json.value(key, nlohmann::json::array());
     if (!found.is_array()) throw Error(ExitCode::bad_input, std::string("probe.") + key + ": expected a list");

@@ -11,7 +11,8 @@ namespace afterglow {
 
 /// Which sequence is asked, and what is changed while it is: everything a probe consists of.
 struct ProbeSetup {
-  std::uint64_t index = 0;    ///< held-out example of the run's task
+  std::uint64_t index = 0;    ///< held-out example of the task
+  std::string task{};         ///< its configuration as JSON text; empty: the run's own
   std::vector<int> tokens{};  ///< the sequence where it was edited by hand; empty: the example's own
   Interventions interventions{};
   PairChoice pair{};              ///< the sequence that is laid beside it
@@ -19,7 +20,8 @@ struct ProbeSetup {
   bool operator==(const ProbeSetup&) const = default;
 };
 
-/// {"index": 3, "tokens": [..], "interventions": [{"name": "head_off", "value": {..}}, ..]}; null for the usual probe.
+/// {"index": 3, "task": {..}, "tokens": [..], "interventions": [{"name": "head_off", "value": {..}}, ..]}; null for the
+/// usual probe.
 nlohmann::json to_json(const ProbeSetup& setup);
 /// Throws Error(bad_input) that names the field.
 ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers);

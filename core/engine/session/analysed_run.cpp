@@ -88,6 +88,7 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
     if (name == "stop_when") choose_stop(nlohmann::json::parse(timed.command.value));
     if (name == "blame") subject_.blame_config = parse_blame(nlohmann::json::parse(timed.command.value), {});
     if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
+    if (name == "accuracy_grid") subject_.accuracy = parse_accuracy(nlohmann::json::parse(timed.command.value), {});
     if (name == "influence" && !forecasts())
       subject_.influence = parse_influence(nlohmann::json::parse(timed.command.value), {});
   }
@@ -96,6 +97,7 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
 void AnalysedRun::choose_as(const Recipe& recipe) {
   take_choices(recipe);
   subject_.influence = InfluenceConfig();
+  subject_.accuracy = AccuracyConfig();
   subject_.ensemble = ForecastEnsemble();
   take_commands(recipe);
   const auto is_of_influence = [](const TimedCommand& timed) { return timed.command.name == "influence"; };
@@ -182,9 +184,9 @@ void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<voi
   }
 }
 
-void AnalysedRun::choose_probe(std::uint64_t index) {
+void AnalysedRun::choose_probe(const nlohmann::json& value) {
   const ProbeSetup before = subject_.probe->now();
-  subject_.probe->choose(index, run_->undoable());
+  subject_.probe->choose(value, run_->undoable());
   take_probe(before);
 }
 
@@ -197,12 +199,12 @@ void AnalysedRun::change_probe(const Command& command) {
 void AnalysedRun::ask(const Command& command) {
   if (edits_probe(command.name)) return change_probe(command);
   const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
-  if (command.name == "probe")
-    return choose_probe(static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, command.name)));
+  if (command.name == "probe") return choose_probe(value);
   if (command.name == "influence") return choose_influence(value);
   if (command.name == "phase_map") return choose_phase_map(value);
   if (command.name == "blame") return choose_blame(value);
-  std::string names = "blame, influence, phase_map, probe";
+  if (command.name == "accuracy_grid") return choose_accuracy(value);
+  std::string names = "accuracy_grid, blame, influence, phase_map, probe";
   for (const CommandSpec& spec : command_table()) names += spec.edits_probe ? ", " + std::string(spec.name) : "";
   throw Error(ExitCode::bad_input, command.name + " asks nothing of a model; there are " + names);
 }
@@ -210,7 +212,7 @@ void AnalysedRun::ask(const Command& command) {
 /// Interventions belong to the probe alone; another sequence is another subject of every analysis.
 void AnalysedRun::take_probe(const ProbeSetup& before) {
   const ProbeSetup& now = subject_.probe->now();
-  if (now.index != before.index || now.tokens != before.tokens) {
+  if (now.index != before.index || now.tokens != before.tokens || now.task != before.task) {
     if (subject_.observer) subject_.observer->choose(subject_.prober->sequence_of(now));
     forget_results();
   }
@@ -281,6 +283,12 @@ void AnalysedRun::choose_phase_map(const nlohmann::json& value) {
   }
   subject_.map_config = config;
   run_->note({"phase_map", to_json(config).dump()});
+}
+
+void AnalysedRun::choose_accuracy(const nlohmann::json& value) {
+  subject_.accuracy = parse_accuracy(value, subject_.accuracy);
+  ask_again(Analysis::accuracy);
+  run_->note({"accuracy_grid", to_json(subject_.accuracy).dump()});
 }
 
 void AnalysedRun::choose_blame(const nlohmann::json& value) {

@@ -45,8 +45,9 @@ class AnalysedRun {
   /// end it by an exception.
   void bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
-  /// Another held-out example as the probe sequence; tokens edited by hand are forgotten.
-  void choose_probe(std::uint64_t index);
+  /// Another held-out example as the probe sequence, {"index": 3}, and of another task {"task": {..}} (null: the run's
+  /// own); tokens edited by hand are forgotten. Throws Error(bad_input).
+  void choose_probe(const nlohmann::json& value);
   /// Carries out `probe_sequence` and the commands of interventions (interventions.h). Throws Error(bad_input).
   void change_probe(const Command& command);
   /// Carries out any command that says what is asked of the model and changes nothing of its training: `probe`,
@@ -68,6 +69,8 @@ class AnalysedRun {
   void choose_influence(const nlohmann::json& value);
   /// What the command `phase_map` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_phase_map(const nlohmann::json& value);
+  /// What the command `accuracy_grid` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  void choose_accuracy(const nlohmann::json& value);
   /// What the command `blame` asks for; written into the recipe. Throws Error(bad_input).
   void choose_blame(const nlohmann::json& value);
   /// What the command `stop_when` asks for, from now on; written into the recipe. Throws Error(bad_input).

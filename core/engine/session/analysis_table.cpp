@@ -242,6 +242,19 @@ void begin_race(RaceMeasurement& measurement, const AnalysisSubject& subject) {
 using InfluenceAnalysis = MeasuredAnalysis<InfluenceMeasurement, begin_influence, &AnalysisResults::influence>;
 using RaceAnalysis = MeasuredAnalysis<RaceMeasurement, begin_race, &AnalysisResults::race>;
 
+void begin_accuracy(AccuracyMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.run->recipe().task, subject.accuracy);
+}
+/// While training goes on a few sequences of every cell are asked of one step before the next is taken.
+class AccuracyAnalysis final
+    : public SpareTimeAnalysis<AccuracyMeasurement, begin_accuracy, &AnalysisResults::accuracy> {
+ public:
+  explicit AccuracyAnalysis(AnalysisSubject& of) : SpareTimeAnalysis(of, true) {}
+
+ private:
+  bool goes_on() const override { return is_of_now() || !measurement().has_overview(); }
+};
+
 bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
 
 /// Other trainings in spare time; it belongs to no step, and stays when one of its runs is opened.
@@ -384,9 +397,11 @@ constexpr std::array table{
     AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, make_logit_lens},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
     AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, make<RaceAnalysis>},
+    AnalysisInfo{Analysis::forces, "eigenvalue forces", AnalysisCost::piecewise, 0.25, 3, make_forces},
     AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, make_patch},
     AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, make_ablation},
     AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, make_readout},
+    AnalysisInfo{Analysis::accuracy, "accuracy grid", AnalysisCost::piecewise, 0, 3, make<AccuracyAnalysis>},
     AnalysisInfo{Analysis::blame, "blame", AnalysisCost::piecewise, 0, 3, make_blame},
     AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, make_retrieval},
     AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_map},

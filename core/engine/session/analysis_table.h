@@ -12,6 +12,7 @@
 #include "core/engine/influence/race_measurement.h"
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
+#include "core/engine/probing/accuracy_measurement.h"
 #include "core/engine/probing/forecast_ensemble.h"
 #include "core/engine/probing/intervention_runner.h"
 #include "core/engine/probing/observer.h"
@@ -33,6 +34,7 @@ struct AnalysisSubject {
   int theory_part = -1, theory_head = 0;       ///< any other part than an `ska`: the first one
   std::optional<MadeProblem> made_problem;     ///< which the solvers race beside the layer's systems
   InfluenceConfig influence;
+  AccuracyConfig accuracy;
   ForecastEnsemble ensemble;  ///< runs laid over a forecast
   PhaseMapConfig map_config;
   std::optional<BlameConfig> blame_config;  ///< nothing: it has not been asked for

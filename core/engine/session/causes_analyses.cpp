@@ -2,6 +2,7 @@
 #include "core/engine/session/causes_analyses.h"
 
 #include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/causes/forces_measurement.h"
 #include "core/engine/causes/logit_lens.h"
 #include "core/engine/causes/patch_measurement.h"
 #include "core/engine/causes/readout_measurement.h"
@@ -12,6 +13,9 @@ namespace afterglow {
 
 namespace {
 
+void begin_forces(ForcesMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(*subject.run, subject.observer->example());
+}
 void begin_patch(PatchMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.probe->now());
 }
@@ -19,26 +23,6 @@ void begin_ablation(AblationMeasurement& measurement, const AnalysisSubject&) { 
 void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.probe->now(), subject.traced_part);
 }
-
-/// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
-/// for.
-template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
-class SpareTimeAnalysis final : public MeasuredAnalysis<Measurement, begin, result> {
- public:
-  /// `follows`: while training goes on the first piece is made anew rather than an old step's measurement finished.
-  SpareTimeAnalysis(AnalysisSubject& of, bool follows)
-      : MeasuredAnalysis<Measurement, begin, result>(of), follows_(follows) {}
-  bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
-  bool is_awaited() const override { return this->is_stale(); }
-  bool has_news() const override { return true; }
-  void await() override {
-    if (!is_answered()) this->ask_again();
-  }
-
- private:
-  bool goes_on() const override { return this->is_of_now() || !follows_; }
-  bool follows_;
-};
 
 /// A look at the pair of sequences with the model as it is.
 template <class View, View (*look)(Trainer&, const ProbeSetup&), auto result>
@@ -68,6 +52,10 @@ std::unique_ptr<RunAnalysis> of_tokens(AnalysisSubject& subject, Choice... choic
 
 }  // namespace
 
+std::unique_ptr<RunAnalysis> make_forces(AnalysisSubject& subject) {
+  if (!subject.observer || subject.observer->first_ska() < 0) return nullptr;
+  return std::make_unique<SpareTimeAnalysis<ForcesMeasurement, begin_forces, &AnalysisResults::forces>>(subject, false);
+}
 std::unique_ptr<RunAnalysis> make_patch(AnalysisSubject& subject) {
   return of_tokens<SpareTimeAnalysis<PatchMeasurement, begin_patch, &AnalysisResults::patch>>(subject, true);
 }

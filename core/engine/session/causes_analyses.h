@@ -6,6 +6,7 @@
 
 namespace afterglow {
 
+std::unique_ptr<RunAnalysis> make_forces(AnalysisSubject& subject);
 std::unique_ptr<RunAnalysis> make_patch(AnalysisSubject& subject);
 std::unique_ptr<RunAnalysis> make_ablation(AnalysisSubject& subject);
 std::unique_ptr<RunAnalysis> make_logit_lens(AnalysisSubject& subject);

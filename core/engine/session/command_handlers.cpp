@@ -140,7 +140,7 @@ void edit_probe(SessionWorker& worker, const Command& command, const json&) {
 }
 
 void choose_probe(SessionWorker& worker, const Command&, const json& value) {
-  worker.analysed().choose_probe(static_cast<std::uint64_t>(std::max<std::int64_t>(0, integer_in(value, "index", 0))));
+  worker.analysed().choose_probe(value.is_object() ? value : json::object());
   worker.analyse_afresh();
 }
 
@@ -160,6 +160,11 @@ void phase_map(SessionWorker& worker, const Command&, const json& value) {
   if (fields.contains("open")) return worker.open({worker.analysed().run_of_map(integer_in(fields, "open", -1)), {}});
   worker.scheduler().retry();
   worker.analysed().choose_phase_map(fields);
+}
+
+void choose_accuracy(SessionWorker& worker, const Command&, const json& value) {
+  worker.scheduler().retry();
+  worker.analysed().choose_accuracy(value.is_object() ? value : json::object());
 }
 
 void blame(SessionWorker& worker, const Command&, const json& value) {
@@ -215,6 +220,7 @@ CommandHandler find_handler(std::string_view name) {
       {"influence", choose_influence},
       {"compare_runs", compare_runs},
       {"phase_map", phase_map},
+      {"accuracy_grid", choose_accuracy},
       {"blame", blame},
       {"stop_when", stop_when},
       {"solver_problem", [](SessionWorker& worker, const Command&,

@@ -42,6 +42,7 @@ class MeasuredAnalysis : public RunAnalysis {
  protected:
   bool is_stale() const { return is_stale_; }
   bool is_of_now() const { return measurement_ && measurement_->step() == of_->step(); }
+  const Measurement& measurement() const { return *measurement_; }
   /// Whether a measurement on its way is finished, though it may be of a step that has gone by.
   virtual bool goes_on() const { return true; }
 
@@ -50,6 +51,26 @@ class MeasuredAnalysis : public RunAnalysis {
   std::unique_ptr<Measurement> measurement_;  // made when the first one begins
   bool is_stale_ = true;                      // weights, settings or sequences changed since it began
   bool is_awaited_ = true;
+};
+
+/// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
+/// for.
+template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, begin, result> {
+ public:
+  /// `follows`: while training goes on the first piece is made anew rather than an old step's measurement finished.
+  SpareTimeAnalysis(AnalysisSubject& of, bool follows)
+      : MeasuredAnalysis<Measurement, begin, result>(of), follows_(follows) {}
+  bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
+  bool is_awaited() const override { return this->is_stale(); }
+  bool has_news() const override { return true; }
+  void await() override {
+    if (!is_answered()) this->ask_again();
+  }
+
+ private:
+  bool goes_on() const override { return this->is_of_now() || !follows_; }
+  bool follows_;
 };
 
 }  // namespace afterglow

@@ -50,7 +50,8 @@ bool SessionWorker::turn() {
   take_commands();
   if (is_over_) return false;
   // The first step and the first looks of a large model take long; what it is can be seen before.
-  if (control_.running() && announced_ != opened_) guarded([&] { mailbox_->publish(observation(), taken_); });
+  const bool is_new = announced_ != opened_;
+  if (is_new) guarded([&] { mailbox_->publish(observation(), taken_); });
   announced_ = opened_;
   if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
@@ -59,7 +60,8 @@ bool SessionWorker::turn() {
   // While training rests, a measurement gets all the time there is, a piece at a time.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*analysed_) || is_stale_;
-  if (is_stale_ && mailbox_->is_taken() && seconds() - last_publication_ >= 1.0 / options_.publish_hz)
+  if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) &&
+      seconds() - last_publication_ >= 1.0 / options_.publish_hz)
     guarded([&] { analyse_and_publish(); });
   return true;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/training/training_run.h"
+#include "core/tasks/suite.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr double papers_recipe = 1, better_recipe = 2;  // places on the table's axis; 0 is published
 constexpr double few_steps = 1;                         // the same of the small table
-constexpr std::array tasks{"sysprompt", "tooltrace", "niah", "multihop", "commonword", "mqar"};
+constexpr const auto& tasks = suite::transfer_tasks;
 
 struct Extent {
   std::vector<int> bindings{1, 2, 3, 4, 8}, lengths{64, 128, 256, 512, 1024, 2048, 4096};

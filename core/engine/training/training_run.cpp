@@ -119,6 +119,21 @@ StepResult TrainingRun::step_without_learning() {
   return result;
 }
 
+RehearsedStep TrainingRun::rehearse() {
+  const TrainerState state = trainer_->save();
+  const ParameterStore& store = trainer_->parameters();
+  RehearsedStep rehearsed;
+  rehearsed.weights = store.download(store.values());
+  rehearsed.is_left_out = leaves_out_next();
+  const StepResult result = trainer_->step();
+  rehearsed.loss = result.loss;
+  rehearsed.is_finite = result.finite;
+  rehearsed.gradient = store.download(store.gradients());
+  rehearsed.after = rehearsed.is_left_out ? rehearsed.weights : store.download(store.values());
+  trainer_->restore(state);
+  return rehearsed;
+}
+
 bool TrainingRun::train_step() {
   const StepResult result = leaves_out_next() ? step_without_learning() : trainer_->step();
   const bool is_known = result.finite && result.step <= latest_step_;

@@ -14,6 +14,15 @@
 
 namespace afterglow {
 
+/// What the next training step would do, without doing it. Weights lie as in the flat buffer.
+struct RehearsedStep {
+  std::vector<double> weights, after;  ///< now, and after the step
+  std::vector<double> gradient;        ///< of the batch's loss with respect to the weights, before clipping
+  double loss = 0;
+  bool is_finite = true;     ///< false: the step would change nothing and end the training
+  bool is_left_out = false;  ///< a command leaves the batch out
+};
+
 class TrainingRun {
  public:
   TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit = History::default_limit);
@@ -45,6 +54,8 @@ class TrainingRun {
   /// Leaves the next batch out: the step that follows is counted, and the model answers the batch, but learns nothing
   /// from it; weights and moments stay, bit for bit. Written into the recipe; another future begins here.
   void leave_out_batch();
+  /// Takes the next step to see what it does, and takes it back: state, curves and recipe stay, bit for bit.
+  RehearsedStep rehearse();
   /// Takes the last change at this step back, or makes it again; false when there is none.
   bool undo();
   bool redo();

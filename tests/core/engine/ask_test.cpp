@@ -15,7 +15,7 @@ TEST(Asking, IsTheWindowsCommandAndChangesNoTraining) {
   asked.ask({"probe", R"({"index": 3})"});
   asked.ask({"head_off", R"({"layer": 3, "head": 0, "off": true})"});
   EXPECT_TRUE(asked.probe_has_interventions());
-  plain.choose_probe(3);
+  plain.choose_probe({{"index", 3}});
   const Observation with = asked.observe(set_of(Analysis::probe)), without = plain.observe(set_of(Analysis::probe));
   ASSERT_TRUE(with.probe && without.probe);
   EXPECT_EQ(with.probe->tokens.size(), without.probe->tokens.size());
@@ -32,7 +32,7 @@ TEST(Asking, RefusesCommandsThatDoSomethingElse) {
       FAIL() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
-      EXPECT_THAT(error.what(), testing::HasSubstr("there are blame, "));
+      EXPECT_THAT(error.what(), testing::HasSubstr("there are accuracy_grid, blame, "));
     }
   }
 }

@@ -62,7 +62,7 @@ TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) 
   analysed.compare_runs({{"path", c}});
   analysed.compare_runs({{"path", b}});  // is there already
   for (const std::int64_t probe : {0, 5}) {
-    analysed.choose_probe(static_cast<std::uint64_t>(probe));
+    analysed.choose_probe({{"index", probe}});
     const auto view = seen(analysed);
     EXPECT_THAT(view->runs, testing::ElementsAre("seed 1, step 12", "seed 2, step 9", "seed 3, step 12"));
     const auto one = alone(a, probe), two = alone(b, probe), three = alone(c, probe);

@@ -106,7 +106,7 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   EXPECT_EQ(now.memory->pooling.size(), static_cast<std::size_t>(view.input_length));
   EXPECT_EQ(analysed.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
   EXPECT_EQ(analysed.run().trainer().checksum(), before);
-  analysed.choose_probe(5);
+  analysed.choose_probe({{"index", 5}});
   analysed.update(Analysis::trace);
   EXPECT_EQ(analysed.describe().forecast->windows[0].index, 5);
 }

@@ -265,7 +265,7 @@ TEST(Capture, TrainingNeverSeesIt) {
 
 TEST(Capture, TravelsInTheRecipe) {
   Probed probed;
-  probed.analysed.choose_probe(5);
+  probed.analysed.choose_probe({{"index", 5}});
   probed.analysed.change_probe({"probe_sequence", R"({"at": 3, "token": 7})"});
   probed.analysed.change_probe({"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5, "im": 0.25})"});
   probed.analysed.change_probe({"mode_off", R"({"head": 0, "mode": 3})"});

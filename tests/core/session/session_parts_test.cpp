@@ -199,7 +199,7 @@ TEST(ProbeEditor, EditsTheProbeAndGoesBack) {
   TrainingRun run(small_recipe(), *backend);
   const InterventionRunner prober(run.trainer());
   ProbeEditor editor({}, run.trainer().task(), &prober);
-  editor.choose(5, 0);
+  editor.choose({{"index", 5}}, 0);
   editor.change({"probe_sequence", R"({"at": 3, "token": 7})"}, 0);
   EXPECT_EQ(editor.now().tokens.at(3), 7);
   editor.change({"head_off", R"({"head": 1})"}, 0);
@@ -271,6 +271,17 @@ TEST(SessionWorker, AModelIsSeenBeforeItsFirstStep) {
   EXPECT_EQ(seen->step, 0);
   worker.turn();
   EXPECT_GT(box.take()->step, 0);
+}
+
+TEST(SessionWorker, AModelAtRestIsSeenBeforeItIsAnalysed) {
+  Mailbox box;
+  SessionWorker worker(small_recipe_json().dump(), {"cpu", 1, false, 1e9}, box);
+  worker.begin();
+  box.take();
+  const std::uint64_t before = box.revision();
+  worker.turn();
+  EXPECT_EQ(box.revision(), before + 2);
+  EXPECT_TRUE(has(box.take()->current, Analysis::spectra)) << "which comes in the same turn";
 }
 
 TEST(SessionWorker, AResumedRunGoesBackToItsSnapshotAndNoFurther) {

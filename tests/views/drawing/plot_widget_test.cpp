@@ -208,6 +208,32 @@ TEST_F(PlotWidgetTest, AClickOnANameHidesItsCurve) {
   EXPECT_TRUE(state.hidden.empty());
 }
 
+TEST_F(PlotWidgetTest, AClickOnAMapSaysWhere) {
+  HeatMap map;
+  map.rows = 2;
+  map.cols = 4;
+  map.cells = std::vector<double>(8, 0.5);
+  figure.series = {map};
+  PlotResponse response;
+  std::optional<Point> clicked;
+  const auto draw_map = [&] {
+    window.draw([&](Frame& frame) { response = plot_widget(frame, figure, {0, 0, 800, 600}); });
+    if (response.clicked) clicked = response.clicked;
+  };
+  window.mouse(400, 150);
+  draw_map();
+  draw_map();
+  ASSERT_TRUE(response.place);
+  EXPECT_FALSE(clicked);
+  window.button(true);
+  draw_map();
+  window.button(false);
+  draw_map();
+  ASSERT_TRUE(clicked);
+  EXPECT_EQ(clicked->x, response.place->x);
+  EXPECT_EQ(clicked->y, response.place->y);
+}
+
 TEST_F(PlotWidgetTest, CrosshairIsSharedByTheAxis) {
   const Figure second = line_figure(50, "second");
   const auto both = [&](Frame& frame) {

@@ -64,6 +64,18 @@ TEST(SweepFigures, AMapHasTheLargestValueOfItsSecondAxisOnTop) {
   EXPECT_THAT(std::vector<double>(map.cells.span().begin(), map.cells.span().end()), ElementsAre(1, 3, 5, 0, 2, 4));
 }
 
+TEST(SweepFigures, ACompleteMapHasLinesOfEqualValue) {
+  std::vector<RunResult> all;
+  for (std::size_t row = 0; row < 6; ++row) all.push_back(result(row, static_cast<double>(row), 0));
+  const Figure figure = phase_figure(map_of(all), 0);
+  ASSERT_GT(figure.series.size(), 1U);
+  const Line& line = std::get<Line>(figure.series[1]);
+  EXPECT_TRUE(line.is_quiet);
+  EXPECT_FALSE(figure.text_labels.empty()) << "each level is named once";
+  all.pop_back();
+  EXPECT_EQ(phase_figure(map_of(all), 0).series.size(), 1U) << "colours of coarse cells are no values";
+}
+
 TEST(SweepFigures, AMapFillsFromCoarseToFine) {
   const Figure figure = phase_figure(map_of({result(0, 5, 0), result(4, nan, 0), result(3, 7, 0)}), 0);
   const std::span<const double> cells = std::get<HeatMap>(figure.series[0]).cells.span();

@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 
 #include "core/engine/training/trainer.h"
 #include "core/models/model.h"
@@ -13,16 +14,23 @@ class ModelCopy {
  public:
   /// `model` is the recipe's; the trainer must outlive the copy.
   ModelCopy(const nlohmann::json& model, Trainer& trainer);
+  /// On another back end, which must outlive the copy, or in another precision.
+  ModelCopy(const nlohmann::json& model, Trainer& trainer, Backend& backend, DType dtype);
 
   /// Takes the weights, memories and settings of now.
   void take();
+  /// Takes other weights, as they lie in the flat buffer, in the place of the trainer's.
+  void put(std::span<const double> weights);
   /// Step of the weights; -1 before the first `take`.
   std::int64_t step() const { return step_; }
   Model& model() { return *model_; }
   const Model& model() const { return *model_; }
+  ParameterStore& parameters() { return store_; }
   Trainer& trainer() const { return *trainer_; }
 
  private:
+  void take_weights();
+
   Trainer* trainer_;
   ParameterStore store_;
   std::unique_ptr<Model> model_;

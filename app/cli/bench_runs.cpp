@@ -1,0 +1,51 @@
+// Several runs of one preset, all begun before any is waited for.
+#include "app/cli/bench_runs.h"
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <thread>
+
+#include "core/backend/parallel.h"
+#include "core/engine/training/saved_run.h"
+
+namespace afterglow {
+
+namespace {
+constexpr int warm_ups = 4;  // until a step is captured
+}
+
+RunsBench::RunsBench(const Recipe& recipe, int runs, const std::string& device, int threads)
+    : threads_(threads > 0 ? threads : std::min(runs, processors())) {
+  for (int i = 0; i < runs; ++i) {
+    Run run{make_backend(device, 1), nullptr};
+    Recipe own = recipe;
+    own.seed += static_cast<std::uint64_t>(i);
+    own.training.evaluate_every = 0;
+    run.trainer = std::make_unique<Trainer>(own, *run.backend);
+    for (int step = 0; step < warm_ups; ++step) run.trainer->step();
+    runs_.push_back(std::move(run));
+  }
+}
+
+double RunsBench::seconds(int steps) {
+  std::barrier together(threads_ + 1);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < threads_; ++t) {
+    threads.emplace_back([&, t] {
+      together.arrive_and_wait();
+      for (int step = 0; step < steps; ++step) {
+        for (std::size_t i = t; i < runs_.size(); i += threads_) runs_[i].trainer->begin_step();
+        for (std::size_t i = t; i < runs_.size(); i += threads_) runs_[i].trainer->prepare_batch();
+        for (std::size_t i = t; i < runs_.size(); i += threads_) runs_[i].trainer->end_step();
+      }
+      together.arrive_and_wait();
+    });
+  }
+  together.arrive_and_wait();
+  const auto start = std::chrono::steady_clock::now();
+  together.arrive_and_wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace afterglow

@@ -1,0 +1,168 @@
+// A rehearsed step gives both directions; six evaluations of the operators give the forces.
+#include "core/engine/causes/forces_measurement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/analysis/mode_sensitivity.h"
+#include "core/io/error.h"
+#include "core/layers/capture_reader.h"
+#include "core/layers/layer_traits.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t most_weights = 100'000'000;  ///< 0.8 GB in float64
+/// |h d| / |w|: squares of it are lost to the second order, a rounding of float64 divided by it to the difference.
+constexpr double relative_reach = 1e-5;
+
+/// Throws Error(bad_input) before any memory is taken.
+Trainer& small_enough(Trainer& trainer) {
+  if (trainer.parameters().count() > most_weights)
+    throw Error(ExitCode::bad_input,
+                "eigenvalue forces are found in float64, of models with at most 100 million "
+                "weights; this one is larger");
+  return trainer;
+}
+
+double norm_of(const std::vector<double>& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
+/// a + factor * d.
+std::vector<double> moved(std::vector<double> a, double factor, const std::vector<double>& d) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += factor * d[i];
+  return a;
+}
+
+/// (ahead - behind) / 2h.
+std::vector<double> central_difference(const HeadOperator& ahead, const HeadOperator& behind, double h) {
+  std::vector<double> change = moved(ahead.A, -1, behind.A);
+  for (double& value : change) value /= 2 * h;
+  return change;
+}
+
+/// The eigenvalue that each mode becomes in the operator after the step.
+void find_after(HeadForces& forces, const HeadOperator& after) {
+  std::vector<std::complex<double>> expected, found;
+  for (const ModeForce& mode : forces.modes)
+    expected.push_back(mode.step_is_small ? mode.value + mode.by_optimiser : mode.value);
+  for (const ModeSensitivity& mode : mode_sensitivities(after.A, after.rank)) found.push_back(mode.value);
+  const std::vector<int> meant = nearest_of_each(expected, found);
+  for (std::size_t i = 0; i < meant.size(); ++i) {
+    if (meant[i] >= 0) forces.modes[i].after = found[static_cast<std::size_t>(meant[i])];
+  }
+}
+
+HeadForces forces_on(const HeadOperator& here, const std::vector<double>& down, const std::vector<double>& step,
+                     const HeadOperator& after) {
+  HeadForces forces{here.layer, here.head, norm_of(here.A), norm_of(step)};
+  const std::vector<ModeSensitivity> modes = mode_sensitivities(here.A, here.rank);
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    ModeForce& force = forces.modes.emplace_back();
+    force.value = modes[i].value;
+    force.condition = modes[i].condition;
+    force.by_loss = first_order_move(modes[i], down);
+    force.by_optimiser = first_order_move(modes[i], step);
+    force.is_defective = modes[i].condition >= defective_condition;
+    force.step_is_small = first_order_holds(modes, i, step);
+  }
+  find_after(forces, after);
+  return forces;
+}
+
+}  // namespace
+
+ForcesMeasurement::ForcesMeasurement(const nlohmann::json& model, Trainer& trainer)
+    : backend_(make_cpu_backend()),
+      arena_(*backend_),
+      tape_(*backend_, arena_),
+      copy_(model, small_enough(trainer), *backend_, DType::f64) {}
+
+void ForcesMeasurement::begin(TrainingRun& run, const Example& probe) {
+  copy_.take();
+  probe_ = probe;
+  next_ = run.rehearse();
+  if (!next_.is_finite)
+    throw Error(ExitCode::non_finite, "eigenvalue forces: a number of the next step is not finite, so nothing moves");
+  ahead_ = moved(next_.after, -1, next_.weights);
+  const double reach = norm_of(ahead_), slope = norm_of(next_.gradient);
+  down_ = next_.gradient;
+  for (double& value : down_) value *= slope > 0 ? -reach / slope : 0.0;
+  scale_ = reach > 0 ? relative_reach * norm_of(next_.weights) / reach : 1;
+  operators_.clear();
+  working_ = true;
+}
+
+std::vector<double> ForcesMeasurement::weights_of(Place place) const {
+  switch (place) {
+    case Place::down_ahead:
+      return moved(next_.weights, scale_, down_);
+    case Place::down_behind:
+      return moved(next_.weights, -scale_, down_);
+    case Place::step_ahead:
+      return moved(next_.weights, scale_, ahead_);
+    case Place::step_behind:
+      return moved(next_.weights, -scale_, ahead_);
+    case Place::after:
+      return next_.after;
+    default:
+      return next_.weights;
+  }
+}
+
+bool ForcesMeasurement::advance() {
+  if (!working_) return false;
+  operators_.push_back(operators_at(weights_of(static_cast<Place>(operators_.size()))));
+  working_ = operators_.size() < static_cast<std::size_t>(Place::count);
+  if (!working_) fill();
+  return working_;
+}
+
+std::vector<HeadOperator> ForcesMeasurement::operators_at(const std::vector<double>& weights) {
+  copy_.put(weights);
+  const auto length = static_cast<std::int64_t>(probe_.tokens.size());
+  tape_.begin(false);
+  const Tensor tokens = tape_.scratch({1, length}, DType::i32), context = tape_.scratch({1, length}, DType::u8);
+  backend_->upload(tokens, probe_.tokens.data());
+  backend_->upload(context, probe_.context.data());
+  tape_.set_capturing(true);
+  copy_.model().forward(tape_, tokens, context);
+  tape_.set_capturing(false);
+  const CaptureReader read(tape_, *backend_);
+  std::vector<HeadOperator> operators;
+  const auto& parts = copy_.trainer().parts();
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
+    const std::string name = parts[part].scope + ".A_w";
+    const std::int64_t rank = read.shape(name).last();
+    for (int head = 0; head < parts[part].heads; ++head) {
+      operators.push_back({static_cast<int>(part), head, static_cast<int>(rank),
+                           read.tail(name, head, parts[part].heads, rank * rank)});
+    }
+  }
+  return operators;
+}
+
+void ForcesMeasurement::fill() {
+  const auto at = [&](Place place) -> const std::vector<HeadOperator>& {
+    return operators_[static_cast<std::size_t>(place)];
+  };
+  ForcesView view;
+  view.step = step();
+  view.loss = next_.loss;
+  view.gradient_norm = norm_of(next_.gradient);
+  view.weight_change = norm_of(ahead_);
+  view.is_left_out = next_.is_left_out;
+  for (std::size_t i = 0; i < at(Place::here).size(); ++i) {
+    const std::vector<double> down = central_difference(at(Place::down_ahead)[i], at(Place::down_behind)[i], scale_),
+                              step = central_difference(at(Place::step_ahead)[i], at(Place::step_behind)[i], scale_);
+    view.heads.push_back(forces_on(at(Place::here)[i], down, step, at(Place::after)[i]));
+  }
+  view_ = std::make_shared<const ForcesView>(std::move(view));
+}
+
+}  // namespace afterglow

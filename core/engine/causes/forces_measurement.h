@@ -1,0 +1,58 @@
+// Eigenvalue forces: which way the loss pulls each eigenvalue of the Koopman operators, and where the optimiser moves
+// it. The operator of the probe sequence is a function A(w) of the weights; a direction d in them changes it by
+//   dA = (A(w + h d) - A(w - h d)) / 2h,  and an eigenvalue by  delta lambda = u^H dA v / (u^H v).
+// A is evaluated in float64 on the processor, whatever the run computes on.
+#pragma once
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "core/engine/observation/forces_view.h"
+#include "core/engine/training/model_copy.h"
+#include "core/engine/training/training_run.h"
+
+namespace afterglow {
+
+/// The operator A_w [rank*rank] of one head after a whole sequence.
+struct HeadOperator {
+  int layer = 0, head = 0, rank = 0;
+  std::vector<double> A;
+};
+
+class ForcesMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the measurement. Throws Error(bad_input) for a model that is too
+  /// large for it.
+  ForcesMeasurement(const nlohmann::json& model, Trainer& trainer);
+
+  /// Rehearses the next step of the run, whose trainer this is. Throws Error(non_finite) where the step cannot be made.
+  void begin(TrainingRun& run, const Example& probe);
+  /// Evaluates the operators once more. False when none is left to be evaluated.
+  bool advance();
+  bool working() const { return working_; }
+  std::int64_t step() const { return copy_.step(); }
+  std::shared_ptr<const ForcesView> newest() const { return view_; }
+
+  /// The operators of all heads for these weights.
+  std::vector<HeadOperator> operators_at(const std::vector<double>& weights);
+
+ private:
+  /// What the operators are evaluated at, in this order.
+  enum class Place { here, down_ahead, down_behind, step_ahead, step_behind, after, count };
+  std::vector<double> weights_of(Place place) const;
+  void fill();
+
+  std::unique_ptr<Backend> backend_;
+  Arena arena_;
+  Tape tape_;
+  ModelCopy copy_;
+  Example probe_;
+  RehearsedStep next_;
+  std::vector<double> down_, ahead_;                  // directions in the weights, equally long
+  double scale_ = 1;                                  // h
+  std::vector<std::vector<HeadOperator>> operators_;  // by Place
+  bool working_ = false;
+  std::shared_ptr<const ForcesView> view_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,57 @@
+// The accuracy grid: each task that a model can be asked, with several numbers of bindings and lengths, on a copy of
+// the weights.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "core/engine/observation/accuracy_view.h"
+#include "core/engine/training/model_copy.h"
+
+namespace afterglow {
+
+/// What the command `accuracy_grid` asks for.
+struct AccuracyConfig {
+  std::int64_t examples = 64;  ///< of each cell, 1 to 4096
+  int longest = 4096;          ///< tokens, 16 to 65536
+};
+/// {"examples": 64, "longest": 1024}; what is not named stays as `before`. Throws Error(bad_input).
+AccuracyConfig parse_accuracy(const nlohmann::json& value, const AccuracyConfig& before);
+nlohmann::json to_json(const AccuracyConfig& config);
+
+class AccuracyMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the measurement.
+  AccuracyMeasurement(const nlohmann::json& model, Trainer& trainer);
+
+  /// Copies weights and settings. `task` is the recipe's.
+  void begin(const nlohmann::json& task, const AccuracyConfig& config);
+  /// Asks some sequences of one cell: a few of every cell first, short ones before long ones. False when there is
+  /// nothing left.
+  bool advance();
+  /// Every cell has been asked something.
+  bool has_overview() const { return !working() || turns_[next_].until == now_.examples; }
+  bool working() const { return next_ < turns_.size(); }
+  std::int64_t step() const { return copy_.step(); }
+  std::shared_ptr<const AccuracyView> newest() const { return view_; }
+
+ private:
+  /// One visit of a cell: it goes on until the cell has so many examples.
+  struct Turn {
+    std::size_t grid, cell;
+    std::int64_t until;
+  };
+  void plan(const nlohmann::json& task, const AccuracyConfig& config);
+  void ask(const Turn& turn);
+  void publish();
+
+  ModelCopy copy_;
+  Tape& tape_;
+  std::vector<Turn> turns_;
+  std::size_t next_ = 0;
+  AccuracyView now_;
+  std::shared_ptr<const AccuracyView> view_;
+};
+
+}  // namespace afterglow
