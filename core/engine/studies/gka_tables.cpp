@@ -108,7 +108,7 @@ Table gka_figure3_table(bool is_small) {
   };
   const int tokens = is_small ? 32 : 256;
   const std::vector<int> widths = is_small ? std::vector{16} : std::vector{16, 32, 64, 128};
-  for (const Series& series : {Series{"attention", "mqar-attention"},
+  for (const Series& series : {Series{"softmax attention", "mqar-attention"},
                                {"Gated KalmaNet", "mqar-gka", true},
                                {"gated DeltaNet", "mqar-gated-deltanet"},
                                {"DeltaNet", "mqar-deltanet"},

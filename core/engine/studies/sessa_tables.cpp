@@ -67,7 +67,7 @@ std::vector<double> story_numbers(std::int64_t examples, TrainingRun& run) {
 Table sessa_table(TableSize size) {
   const SessaSize of = sizes_of(size);
   Table table;
-  table.name = size == TableSize::small ? "sessa_small" : size == TableSize::large ? "sessa_large" : "sessa";
+  table.name = size == TableSize::small ? "sessa_small" : size == TableSize::large ? "sessa_large" : "";
   table.title = "Sessa, its ablation, Transformer and Mamba-2";
   table.about =
       "the same steps, matched parameters; the ablation once as it is, with fewer, and once wider; recall over the "

@@ -128,12 +128,17 @@ Table etth1_memory_table() {
   return table;
 }
 
+Table named(std::string name, Table table) {
+  table.name = std::move(name);
+  return table;
+}
+
 }  // namespace
 
 const std::vector<Table>& tables() {
-  static const std::vector<Table> all{mqar_table(),          sessa_table(),       gka_ablation_table(),
-                                      gka_figure3_table(),   etth1_table(),       etth1_memory_table(),
-                                      echo_transfer_table(), echo_recall_table(), echo_mqar_table()};
+  static const std::vector<Table> all{
+      mqar_table(),         named("sessa", sessa_table()), gka_ablation_table(), gka_figure3_table(), etth1_table(),
+      etth1_memory_table(), echo_transfer_table(),         echo_recall_table(),  echo_mqar_table()};
   return all;
 }
 
