@@ -51,15 +51,18 @@ nlohmann::json rows_of(const Table& table, const std::vector<RunResult>& results
   return rows;
 }
 
-/// The table in the size that --set size=small or size=full asks for, which is no field of a recipe. Throws
-/// Error(usage) for a table that has no small one.
+/// The table in the size that --set size=small, size=large or size=full asks for, which is no field of a recipe. Throws
+/// Error(usage) for a table that has no such size.
 Table sized_table(TableOptions& options) {
   const Table& named = find_table(options.name);
-  const bool is_small = std::erase(options.assignments, "size=small") > 0;
   std::erase(options.assignments, "size=full");
-  if (!is_small) return named;
-  if (!named.small) throw Error(ExitCode::usage, "table " + named.name + " has one size only; leave size=small out");
-  return named.small();
+  for (const auto& [size, make] : {std::pair{"size=small", named.small}, {"size=large", named.large}}) {
+    if (std::erase(options.assignments, size) == 0) continue;
+    if (!make)
+      throw Error(ExitCode::usage, "table " + named.name + " is not made in this size; leave " + size + " out");
+    return make();
+  }
+  return named;
 }
 
 }  // namespace

@@ -445,7 +445,8 @@ LayerKind kind_of(const char* description, const char* source) {
   return kind;
 }
 
-constexpr LayerBenchmark long_benchmark{R"({"d":448,"H":7})", 8, 2048}, short_benchmark{R"({"d":128,"H":4})", 16, 64};
+constexpr LayerBenchmark long_benchmark{R"({"d":448,"H":7})", 8, 2048}, short_benchmark{R"({"d":128,"H":4})", 16, 64},
+    eight_heads{R"({"d":1024,"H":8})", 4, 8192, "8 heads x 128"};  // Gated KalmaNet, figure 3b
 
 }  // namespace
 
@@ -455,7 +456,7 @@ LayerKind deltanet_kind() {
   kind.ink = 5;
   kind.readers.state_modes = delta_modes;
   kind.race_place = 5;
-  kind.benchmarks = {long_benchmark};
+  kind.benchmarks = {long_benchmark, eight_heads};
   kind.readers.pairs = pairs;
   return kind;
 }
@@ -466,7 +467,7 @@ LayerKind gated_deltanet_kind() {
   kind.ink = 5;
   kind.readers.gates = gates_of_log_decay;
   kind.readers.state_modes = delta_modes;
-  kind.benchmarks = {long_benchmark, short_benchmark};
+  kind.benchmarks = {long_benchmark, short_benchmark, eight_heads};
   kind.readers.pairs = pairs;
   return kind;
 }
@@ -490,7 +491,7 @@ LayerKind gla_kind() {
   kind.ink = 5;
   kind.readers.gates = gates_of_log_decay;
   kind.readers.state_modes = modes_of_log_decay;
-  kind.benchmarks = {long_benchmark};
+  kind.benchmarks = {long_benchmark, eight_heads};
   return kind;
 }
 

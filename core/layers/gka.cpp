@@ -212,7 +212,8 @@ LayerKind gka_kind() {
           .width_field = "hidden_size",
           .ink = 3,
           .race_place = 3,
-          .readers = gka_readers()};
+          .readers = gka_readers(),
+          .benchmarks = {{R"({"hidden_size":1024,"num_heads":8,"head_dim":128})", 4, 8192, "8 heads x 128"}}};
 }
 
 }  // namespace afterglow

@@ -191,7 +191,8 @@ LayerKind mamba2_kind() {
       .ink = 2,
       .race_place = 4,
       .readers = {.token_weights = token_weights, .gates = gates_of_running_sum, .state_modes = modes_of_running_sum},
-      .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
+      .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64},
+                     {R"({"d_model":1024,"d_state":128,"expand":1,"headdim":128})", 4, 8192, "8 heads x 128"}}};
 }
 
 }  // namespace afterglow

@@ -75,7 +75,7 @@ void SpectralMemory::upload(int left_out) {
   std::vector<double> wide = decomposition_.components;
   const auto width = static_cast<std::ptrdiff_t>(config_.width);
   for (int mode = 0; mode < decomposition_.count; ++mode) {
-    if (mode == left_out || mode >= kept_modes_) std::fill_n(wide.begin() + mode * width, width, 0.0);
+    if (mode == left_out || mode + 1 == without_ || mode >= kept_modes_) std::fill_n(wide.begin() + mode * width, width, 0.0);
   }
   if (components_.dtype == DType::f64) {
     backend_->upload(components_, wide.data());
@@ -96,7 +96,9 @@ std::vector<LayerSetting> SpectralMemory::settings() const {
            2, false, true},
           {"tau", "Time scale τ", "of strategy B's kernel, in rows of the history", kl.tau, 0.1, 100000, true, false},
           {"modes", "Modes kept", "the strongest of the K modes; the others are zeros for the tokens",
-           static_cast<double>(kept_modes_), 0, static_cast<double>(kl.components), false, true}};
+           static_cast<double>(kept_modes_), 0, static_cast<double>(kl.components), false, true},
+          {"without", "Mode switched off", "one of the K modes by its number, zeros for the tokens; 0: none",
+           static_cast<double>(without_), 0, static_cast<double>(kl.components), false, true}};
 }
 
 // The history stays as it is, so what was made of it can be made anew at once: a rewind may set before or after it
@@ -106,6 +108,7 @@ void SpectralMemory::set(std::string_view key, double value) {
   if (key == "kernel") config_.kl.kernel = static_cast<KlKernel>(static_cast<int>(value));
   if (key == "tau") config_.kl.tau = value;
   if (key == "modes") kept_modes_ = static_cast<int>(value);
+  if (key == "without") without_ = static_cast<int>(value);
   if (usable_) refresh(*backend_, components_.dtype);
 }
 

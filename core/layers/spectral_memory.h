@@ -55,7 +55,8 @@ class SpectralMemory {
   /// back. For looks between two steps.
   void leave_out(int mode);
 
-  /// Strategy, kernel, its time scale and how many of the K modes are kept; acts from the next forward pass on.
+  /// Strategy, kernel, its time scale, how many of the K modes are kept and which one is switched off; acts from the
+  /// next forward pass on.
   std::vector<LayerSetting> settings() const;
   void set(std::string_view key, double value);
 
@@ -73,7 +74,7 @@ class SpectralMemory {
   KlHistory history_;
   KlDecomposition decomposition_;
   bool usable_ = false, is_off_ = false;
-  int kept_modes_;
+  int kept_modes_, without_ = 0;  ///< without_: the mode that is switched off, from 1; 0: none
   Backend* backend_ = nullptr;
   Tensor components_;  // [1, K d] in the back end's memory
   const Parameter &expand_weight_, &expand_bias_, &project_weight_, &project_bias_, &norm_weight_, &norm_bias_;

@@ -14,8 +14,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t parts_in_all = 20, train_parts = 12, validation_parts = 4;
-constexpr const char* built_in = "built-in";
+constexpr const char *built_in = "built-in", *all_columns = "all", *ett_split = "12,4,4";
 constexpr std::int64_t hours_in_ett = 20 * 30 * 24;
 
 class Forecast final : public Task {
@@ -40,6 +39,33 @@ class Forecast final : public Task {
   SeriesWindows windows_;
 };
 
+/// "12,4,4": shares of the rows for training, validation and test.
+SeriesSplit parse_split(const Fields& fields) {
+  const std::string text = fields.text("split");
+  std::int64_t parts[3] = {};
+  std::size_t count = 0;
+  for (const char c : text + ",") {
+    if (c == ',' && count < 3 && parts[count] > 0) {
+      ++count;
+    } else if (count < 3 && c >= '0' && c <= '9' && parts[count] < 100000) {
+      parts[count] = 10 * parts[count] + (c - '0');
+    } else {
+      fields.refuse("'split' is \"" + text + "\"; give three whole numbers above 0, as \"12,4,4\" or \"70,10,20\".");
+    }
+  }
+  if (count < 3) fields.refuse("'split' is \"" + text + "\", with fewer than three parts; write \"12,4,4\".");
+  return {parts[0], parts[1], parts[2]};
+}
+
+/// What of a file is used.
+struct SeriesChoice {
+  std::string column;  ///< a name, or all_columns
+  std::int64_t every = 1, most = 0;
+  std::int64_t length = 0, horizon = 0;
+  SeriesSplit split;
+  std::string unit;
+};
+
 /// Two seasons of each channel that beat against each other, a slow drift, and noise; long enough for the horizon.
 SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
   constexpr int channels = 3;
@@ -59,37 +85,52 @@ SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
   return {{"day, week", "day, beat", "half day"}, {}, std::move(values), length, horizon};
 }
 
-SeriesWindows read_series(const CsvTable& table, const std::string& path, std::int64_t most, std::int64_t length,
-                          std::int64_t horizon) {
+/// The columns that are read: all but the times, or the one that is named.
+std::vector<std::size_t> chosen_columns(const CsvTable& table, const std::string& path, const std::string& column,
+                                        std::size_t first) {
+  std::vector<std::size_t> columns;
+  std::string names;
+  for (std::size_t c = first; c < table.columns(); ++c) {
+    if (column == all_columns || table.names()[c] == column) columns.push_back(c);
+    names += (names.empty() ? "" : ", ") + table.names()[c];
+  }
+  if (columns.empty())
+    throw Error(ExitCode::bad_input,
+                path + ": there is no column \"" + column + "\"; choose one of " + names + ", or \"all\"");
+  return columns;
+}
+
+SeriesWindows read_series(const CsvTable& table, const std::string& path, const SeriesChoice& choice) {
   if (table.columns() < 2)
     throw Error(ExitCode::bad_input, path + ": expected a column of times and at least one of numbers");
   if (table.rows() == 0)
     throw Error(ExitCode::bad_input, path + ": there is no row of numbers below the header; give a file with a series");
-  const std::size_t first = table.looks_numeric(0) ? 0 : 1;
-  const std::size_t rows = std::min(table.rows(), static_cast<std::size_t>(most));
-  const std::vector<std::string> names(table.names().begin() + static_cast<std::ptrdiff_t>(first), table.names().end());
-  std::vector<std::string> times;
-  for (std::size_t row = 0; first > 0 && row < rows; ++row) times.emplace_back(table.text(row, 0));
-  std::vector<double> values(rows * names.size());
-  for (std::size_t c = 0; c < names.size(); ++c) {
-    const std::vector<double> column = table.numbers(first + c);
+  const std::size_t first = table.looks_numeric(0) ? 0 : 1, step = static_cast<std::size_t>(choice.every);
+  const std::size_t rows = std::min((table.rows() + step - 1) / step, static_cast<std::size_t>(choice.most));
+  const std::vector<std::size_t> columns = chosen_columns(table, path, choice.column, first);
+  std::vector<std::string> names, times;
+  for (std::size_t row = 0; first > 0 && row < rows; ++row) times.emplace_back(table.text(row * step, 0));
+  std::vector<double> values(rows * columns.size());
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    names.push_back(table.names()[columns[c]]);
+    const std::vector<double> column = table.numbers(columns[c]);
     for (std::size_t row = 0; row < rows; ++row) {
-      if (!std::isfinite(column[row]))
-        throw Error(ExitCode::bad_input, path + ", line " + std::to_string(row + 2) + ", column " + names[c] +
+      if (!std::isfinite(column[row * step]))
+        throw Error(ExitCode::bad_input, path + ", line " + std::to_string(row * step + 2) + ", column " + names[c] +
                                              ": a forecast needs finite numbers; fill the gap or leave the column out");
-      values[row * names.size() + c] = column[row];
+      values[row * columns.size() + c] = column[row * step];
     }
   }
-  return {names, std::move(times), std::move(values), length, horizon};
+  return {names, std::move(times), std::move(values), choice.length, choice.horizon, choice.split, choice.unit};
 }
 
 std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::int64_t length = fields.integer("length"), horizon = fields.integer("horizon");
-  const std::int64_t most = fields.integer("rows");
   const std::string path = fields.text("path");
-  SeriesWindows windows =
-      path == built_in ? built_in_series(length, horizon)
-                       : read_series(parse_csv(fields.file("path", csv_limit), path), path, most, length, horizon);
+  const SeriesChoice choice{fields.text("column"), fields.integer("every"), fields.integer("rows"), length, horizon,
+                            parse_split(fields),   fields.text("unit")};
+  SeriesWindows windows = path == built_in ? built_in_series(length, horizon)
+                                           : read_series(parse_csv(fields.file("path", csv_limit), path), path, choice);
   for (const SeriesPart part : {SeriesPart::train, SeriesPart::validation, SeriesPart::test}) {
     if (windows.count(part) < 1)
       fields.refuse("the series is too short for " + std::to_string(length) + " rows in and " +
@@ -102,11 +143,16 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
 }  // namespace
 
 SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::string> times, std::vector<double> values,
-                             std::int64_t length, std::int64_t horizon)
-    : names_(std::move(names)), times_(std::move(times)), length_(length), horizon_(horizon) {
+                             std::int64_t length, std::int64_t horizon, SeriesSplit split, std::string unit)
+    : names_(std::move(names)),
+      times_(std::move(times)),
+      split_(split),
+      unit_(std::move(unit)),
+      length_(length),
+      horizon_(horizon) {
   const std::int64_t width = channels();
   rows_ = static_cast<std::int64_t>(values.size()) / width;
-  const std::int64_t fitted = std::max<std::int64_t>(1, rows_ * train_parts / parts_in_all);
+  const std::int64_t fitted = std::max<std::int64_t>(1, rows_ * split_.train / split_.all());
   for (std::int64_t c = 0; c < width; ++c) {
     double mean = 0, squares = 0;
     for (std::int64_t t = 0; t < fitted; ++t) mean += values[t * width + c] / static_cast<double>(fitted);
@@ -122,13 +168,13 @@ SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::st
 
 std::int64_t SeriesWindows::first_row(SeriesPart part) const {
   if (part == SeriesPart::train) return 0;
-  const std::int64_t before = part == SeriesPart::validation ? train_parts : train_parts + validation_parts;
-  return rows_ * before / parts_in_all - length_;
+  const std::int64_t before = part == SeriesPart::validation ? split_.train : split_.train + split_.validation;
+  return rows_ * before / split_.all() - length_;
 }
 
 std::int64_t SeriesWindows::count(SeriesPart part) const {
-  const std::int64_t ends[] = {rows_ * train_parts / parts_in_all,
-                               rows_ * (train_parts + validation_parts) / parts_in_all, rows_};
+  const std::int64_t ends[] = {rows_ * split_.train / split_.all(),
+                               rows_ * (split_.train + split_.validation) / split_.all(), rows_};
   if (first_row(part) < 0) return 0;
   return ends[static_cast<int>(part)] - first_row(part) - length_ - horizon_ + 1;
 }
@@ -165,8 +211,13 @@ TaskKind forecast_kind() {
              TaskParameter::Type::text, "\"built-in\""},
             {"length", "rows that the model sees", TaskParameter::Type::integer, "96", 2, 65536},
             {"horizon", "rows that it forecasts", TaskParameter::Type::integer, "96", 1, 65536},
-            {"rows", "most rows used, 12 of 20 for training, 4 for validation, 4 for the test",
-             TaskParameter::Type::integer, std::to_string(hours_in_ett), 20, 1 << 26}}},
+            {"rows", "most rows used", TaskParameter::Type::integer, std::to_string(hours_in_ett), 20, 1 << 26},
+            {"split", "shares of the rows for training, validation and test, in this order; of a file",
+             TaskParameter::Type::text, '"' + std::string(ett_split) + '"'},
+            {"column", "the one column that is read and forecast; all: every one", TaskParameter::Type::text,
+             '"' + std::string(all_columns) + '"'},
+            {"every", "of so many rows of the file one is used", TaskParameter::Type::integer, "1", 1, 1 << 20},
+            {"unit", "what a row used lasts, for axes", TaskParameter::Type::text, "\"h\""}}},
           make_forecast};
 }
 

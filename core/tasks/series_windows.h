@@ -8,14 +8,20 @@ namespace afterglow {
 
 enum class SeriesPart : std::uint8_t { train, validation, test };
 
+/// How the rows of a series are shared out, in their order; 12, 4 and 4 as with the ETT data.
+struct SeriesSplit {
+  std::int64_t train = 12, validation = 4, test = 4;
+  std::int64_t all() const { return train + validation + test; }
+};
+
 /// A series, standardised by mean and deviation of its training part, cut into windows of `length` rows that are seen
-/// and `horizon` rows that follow. Of the rows used the first 12 of 20 parts train, 4 validate and 4 test, as with the
-/// ETT data; the inputs of the later parts reach back into the part before. Immutable.
+/// and `horizon` rows that follow. The first rows train, the next validate, the last test; the inputs of the later
+/// parts reach back into the part before. Immutable.
 class SeriesWindows {
  public:
   /// values [rows, names.size()], row-major; `times` has one text a row or none. Every part must hold a window.
   SeriesWindows(std::vector<std::string> names, std::vector<std::string> times, std::vector<double> values,
-                std::int64_t length, std::int64_t horizon);
+                std::int64_t length, std::int64_t horizon, SeriesSplit split = {}, std::string unit = "h");
 
   std::int64_t length() const { return length_; }
   std::int64_t horizon() const { return horizon_; }
@@ -29,12 +35,16 @@ class SeriesWindows {
   /// A standardised value in the series' own unit.
   double own_unit(std::int64_t channel, double value) const { return value * deviation_[channel] + mean_[channel]; }
   const std::vector<std::string>& names() const { return names_; }
+  /// What a row lasts: "h"; "row" where the file has no times.
+  std::string unit() const { return times_.empty() ? "row" : unit_; }
   /// Time stamp of a row of a window counted from its first input; empty when there are none.
   std::string time(SeriesPart part, std::int64_t window, std::int64_t row) const;
 
  private:
   std::int64_t first_row(SeriesPart part) const;
   std::vector<std::string> names_, times_;
+  SeriesSplit split_;
+  std::string unit_;
   std::vector<float> values_;
   std::vector<double> mean_, deviation_;
   std::int64_t rows_, length_, horizon_;

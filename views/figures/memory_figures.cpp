@@ -69,6 +69,8 @@ Figure worth_figure(const MemoryView& view) {
     bars.bars.push_back({static_cast<double>(k + 1), change, std::nan(""), mode_ink(static_cast<int>(k))});
   }
   figure.x.range = Range{0.4, static_cast<double>(view.change_without.size()) + 0.6};
+  if (std::ranges::all_of(view.change_without, [](double change) { return change == 0; }))
+    figure.subtitle = "no mode changes an answer yet";
   figure.series.emplace_back(std::move(bars));
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   return figure;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/figure/palette.h"
 #include "core/io/number_text.h"
 #include "views/figures/sweep_figures.h"
 
@@ -23,6 +24,15 @@ std::vector<std::string> series_of(const TableView& table) {
 bool has_several_seeds(const std::vector<RunResult>& results) {
   return std::any_of(results.begin(), results.end(),
                      [&](const RunResult& result) { return result.seed != results.front().seed; });
+}
+
+/// The colours of the palette come again from the seventh series on, with another mark and dash.
+void tell_apart(int index, Line& line) {
+  constexpr Marker marks[] = {Marker::square,        Marker::diamond, Marker::triangle_up,
+                              Marker::triangle_down, Marker::hexagon, Marker::circle};
+  line.ink = Ink(index);
+  line.marker = index < palette_size ? Marker::automatic : marks[index % palette_size];
+  if (index >= palette_size) line.dash = Dash::dotted;
 }
 
 /// A small dot for each run; a single one lies on its mean and is left out.
@@ -50,10 +60,10 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
     const ResultSummary summary = summary_of(results, row, metric);
     if (table.rows[row].series != name || summary.runs == 0) continue;
     x.push_back(table.rows[row].x);
-    y.push_back(summary.mean);
+    y.push_back(table.is_of_best ? summary.best : summary.mean);
   }
   for (const PublishedSeries& published : table.published) {
-    if (published.series != name || !std::isfinite(published.values[metric])) continue;
+    if (table.x_names.empty() || published.series != name || !std::isfinite(published.values[metric])) continue;
     x.insert(x.begin(), 0);
     y.insert(y.begin(), published.values[metric]);
   }
@@ -61,9 +71,35 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
   line.name = name;
   line.curve.x = x;
   line.curve.y = y;
-  line.ink = Ink(index);
-  line.marker = Marker::automatic;
+  tell_apart(index, line);
   return line;
+}
+
+/// What papers report over a numeric axis: dashed curves, and a level for what is one number for all places.
+void add_published(const TableView& table, std::size_t metric, Figure& figure) {
+  if (!table.x_names.empty()) return;
+  for (const PublishedSeries& published : table.published) {
+    const double value = published.values[metric];
+    if (!std::isfinite(value)) continue;
+    if (published.x == 0) {
+      figure.reference_lines.push_back({Orientation::horizontal, value, published.series, Role::dim, Dash::dotted});
+      continue;
+    }
+    const std::string name = published.series + ", published";
+    std::vector<double> x, y;
+    for (const PublishedSeries& point : table.published) {
+      if (point.series != published.series || point.x == 0) continue;
+      x.push_back(point.x);
+      y.push_back(point.values[metric]);
+    }
+    if (x.front() != published.x) continue;  // drawn with its first point
+    Line line;
+    line.name = name;
+    line.curve = {x, y};
+    line.ink = Role::text;
+    line.dash = Dash::dashed;
+    figure.series.emplace_back(std::move(line));
+  }
 }
 
 std::vector<AxisTick> ticks_of(const TableView& table) {
@@ -108,8 +144,7 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
   const std::vector<std::string> names = series_of(table);
   const auto line_of = [&](const std::string& series) {
     Line line;
-    line.ink = Ink(static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin()));
-    line.marker = Marker::automatic;
+    tell_apart(static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin()), line);
     return line;
   };
   for (const RunMetric& metric : table.metrics) {
@@ -174,7 +209,8 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
     figure.x = {table.x_label, table.x_unit};
     figure.x.scale = table.x_logarithmic ? Scale::log : Scale::linear;
     figure.x.ticks = ticks_of(table);
-    if (!table.published.empty()) figure.x.ticks.insert(figure.x.ticks.begin(), {0, place_text(table, 0)});
+    if (!table.published.empty() && !table.x_names.empty())
+      figure.x.ticks.insert(figure.x.ticks.begin(), {0, place_text(table, 0)});
     figure.y = {table.metrics[metric].name, table.metrics[metric].unit};
     if (table.metrics[metric].is_share) figure.y.range = Range{0, 1.02};
     const std::vector<std::string> names = series_of(table);
@@ -182,6 +218,7 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
       Line line = means_of(table, results, names[i], static_cast<int>(i), metric);
       if (!line.curve.x.empty()) figure.series.emplace_back(std::move(line));
     }
+    if (!figure.series.empty()) add_published(table, metric, figure);
     if (!figure.series.empty() && has_several_seeds(results))
       figure.series.emplace_back(runs_of(table, results, names, metric));
     if (!figure.series.empty()) figures.push_back(std::move(figure));

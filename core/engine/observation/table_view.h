@@ -28,6 +28,7 @@ struct TableRow {
 struct PublishedSeries {
   std::string series;
   std::vector<double> values;
+  double x = 0;  ///< its place on the table's axis; a series of its own at 0 is one number for all places
 };
 
 struct TableView {
@@ -36,7 +37,8 @@ struct TableView {
   bool x_logarithmic = false;
   std::vector<std::string> x_names = {};          ///< of the places 0, 1, 2, .. where they are no numbers
   std::string group_label = {}, group_unit = {};  ///< over what the groups of metrics stand
-  std::vector<PublishedSeries> published = {};    ///< at the place 0
+  std::vector<PublishedSeries> published = {};
+  bool is_of_best = false;  ///< curves go through the best run of a row, where its runs differ in a setting
   std::vector<TableRow> rows;
   std::vector<RunMetric> metrics;
 };

@@ -137,7 +137,7 @@ std::shared_ptr<const ForecastView> view_forecast(Trainer& trainer, std::int64_t
   view->step = trainer.finished_steps();
   view->input_length = static_cast<int>(series.length());
   view->horizon = static_cast<int>(series.horizon());
-  view->time_unit = series.time(SeriesPart::validation, 0, 0).empty() ? "row" : "h";
+  view->time_unit = series.unit();
   const std::int64_t total = series.count(SeriesPart::validation);
   std::vector<std::int64_t> places{probe % total};
   for (const std::int64_t place : evenly_spaced(total, windows_shown - 1)) places.push_back(place);

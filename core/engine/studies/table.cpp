@@ -84,13 +84,19 @@ std::vector<PlannedRun> runs_of(const Table& table, int seeds, const std::vector
     const TableRow& of = table.rows[row];
     nlohmann::json json = nlohmann::json::parse(find_preset(of.preset).text);
     for (const std::string& change : of.changes) apply_assignment(json, change);
-    for (const std::string& change : changes) apply_assignment(json, change);
-    const Recipe recipe = parse_recipe(json, "table " + table.name + ", " + of.series);
-    for (int i = 0; i < seeds; ++i) {
-      PlannedRun run{row, recipe, ""};
-      run.recipe.seed += static_cast<std::uint64_t>(i);
-      run.name = file_word(of.series) + "_" + short_number(of.x) + "_seed" + std::to_string(run.recipe.seed);
-      runs.push_back(std::move(run));
+    const std::vector<std::string> usual{""};
+    for (const std::string& variant : table.variants.empty() ? usual : table.variants) {
+      nlohmann::json own = json;
+      if (!variant.empty()) apply_assignment(own, variant);
+      for (const std::string& change : changes) apply_assignment(own, change);
+      const Recipe recipe = parse_recipe(own, "table " + table.name + ", " + of.series);
+      for (int i = 0; i < seeds; ++i) {
+        PlannedRun run{row, recipe, ""};
+        run.recipe.seed += static_cast<std::uint64_t>(i);
+        run.name = file_word(of.series) + "_" + short_number(of.x) + (variant.empty() ? "" : "_" + file_word(variant)) +
+                   "_seed" + std::to_string(run.recipe.seed);
+        runs.push_back(std::move(run));
+      }
     }
   }
   return runs;
@@ -129,7 +135,9 @@ Lines lines_of(const Table& table, const std::vector<RunResult>& results, const 
       lines.back().push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
   }
   for (const PublishedSeries& published : table.published) {
-    lines.push_back({published.series, place_text(table, 0), "", ""});
+    const bool is_of_all = published.x == 0 && table.x_names.empty();
+    lines.push_back({published.series + (table.x_names.empty() ? " (published)" : ""),
+                     is_of_all ? "mean" : place_text(table, published.x), "", ""});
     for (const std::size_t m : metrics)
       lines.back().push_back(std::isfinite(published.values[m]) ? short_number(published.values[m]) : "-");
   }
@@ -168,7 +176,7 @@ void write_table_csv(const std::filesystem::path& path, const Table& table, cons
   }
   for (const PublishedSeries& published : table.published) {
     series.push_back(published.series + " (published)");
-    x.push_back(0);
+    x.push_back(published.x);
     seeds.push_back(unknown);
     parameters.push_back(unknown);
     checksums.emplace_back();

@@ -18,8 +18,11 @@ namespace afterglow {
 struct Table : TableView {
   /// Of a run that has been trained to its end, one number for each metric; NaN where there is no answer ("never").
   std::function<std::vector<double>(TrainingRun& run)> measure;
-  int seeds = 3;               ///< runs of each row: the preset's seed and those after it
+  int seeds = 3;  ///< runs of each row: the preset's seed and those after it
+  std::vector<std::string> variants =
+      {};                      ///< of each row as many runs more, one with each change: "learning_rate=1e-3"
   Table (*small)() = nullptr;  ///< the same in two minutes on two cores, for --set size=small
+  Table (*large)() = nullptr;  ///< nearer to the paper's sizes, hours on a GPU, for --set size=large
 };
 
 /// Every table there is.

@@ -33,6 +33,13 @@ struct TrainingMemory {
 
 class ForecastObjective;
 
+/// How good the answers to held-out sequences were.
+struct AnswerScore {
+  double accuracy = 0;    ///< share of answers whose most likely token is right
+  double among_five = 0;  ///< share whose right token is one of the five most likely
+  double perplexity = 1;  ///< exp of the mean cross-entropy
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -67,6 +74,9 @@ class Objective {
 
   /// Quality on held-out examples, of another task where one is given and makes sense.
   virtual double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
+
+  /// The same with more of what the probabilities tell; as of no answers for a forecast.
+  virtual AnswerScore answers(Tape& /*tape*/, std::uint64_t /*seed*/, std::int64_t /*examples*/) { return {}; }
 
   virtual TrainingMemory memory() const { return {}; }
   /// Of the state after `step`. Throws Error(bad_input) where the rows do not fit model and step.

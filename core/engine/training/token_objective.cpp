@@ -1,9 +1,11 @@
 // A stack of layers that answers tokens, trained by cross-entropy.
 #include <algorithm>
+#include <cmath>
 
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/training_memory_state.h"
 #include "core/io/error.h"
+#include "core/layers/host_values.h"
 #include "core/ops/ops.h"
 #include "core/tasks/prefixed_task.h"
 
@@ -174,8 +176,13 @@ class TokenObjective final : public Objective {
   }
 
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
+  AnswerScore answers(Tape& tape, std::uint64_t seed, std::int64_t examples) override;
 
  private:
+  /// Answers held-out examples of this task; `take(result, targets)` is called for every batch of them.
+  template <class Take>
+  void ask(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task& source, const Take& take);
+
   std::unique_ptr<Task> task_;  // with the model's places
   Model model_;
   TrainingMemoryState keeper_;
@@ -187,19 +194,14 @@ class TokenObjective final : public Objective {
   Tensor pooled_;  // summary of the step, where there is a memory
 };
 
-double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
-  const auto borrowed = [](const Task* task) {
-    return std::shared_ptr<const Task>(std::shared_ptr<const Task>(), task);
-  };
-  const PrefixedTask others(borrowed(other ? other : task_.get()), other ? static_cast<int>(model_.places()) : 0);
-  const Task& source = others;
+template <class Take>
+void TokenObjective::ask(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task& source, const Take& take) {
   Backend& backend = tape.backend();
   constexpr std::int64_t most_tokens = 4096, most_logits = std::int64_t{1} << 27;
   const std::int64_t at_once = std::min(most_tokens, most_logits / model_.vocab());
   const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, at_once / source.length()));
   PinnedArray tokens(backend, {most, source.length()}, DType::i32),
       targets(backend, {most, source.length()}, DType::i32), context(backend, {most, source.length()}, DType::u8);
-  std::int64_t right = 0, asked = 0;
   for (std::int64_t done = 0; done < examples; done += most) {
     fill_batch(source, seed, static_cast<std::uint64_t>(done), static_cast<int>(most), tokens.host<std::int32_t>(),
                targets.host<std::int32_t>(), context.host<std::uint8_t>(), Split::held_out);
@@ -210,14 +212,46 @@ double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t exa
     for (PinnedArray* input : {&tokens, &targets, &context}) input->queue_upload();
     tape.begin(false);
     const Var logits = model_.forward(tape, tokens.device(), context.device());
-    const CrossEntropy result = cross_entropy(tape, logits, targets.device());
+    take(cross_entropy(tape, logits, targets.device()),
+         std::span<const std::int32_t>(targets.host<std::int32_t>(), static_cast<std::size_t>(most * source.length())));
+  }
+}
+
+double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
+  const auto borrowed = [](const Task* task) {
+    return std::shared_ptr<const Task>(std::shared_ptr<const Task>(), task);
+  };
+  const PrefixedTask source(borrowed(other ? other : task_.get()), other ? static_cast<int>(model_.places()) : 0);
+  std::int64_t right = 0, asked = 0;
+  ask(tape, seed, examples, source, [&](const CrossEntropy& result, std::span<const std::int32_t>) {
     std::int32_t correct = 0, counted = 0;
-    backend.download(&correct, result.correct);
-    backend.download(&counted, result.counted);
+    tape.backend().download(&correct, result.correct);
+    tape.backend().download(&counted, result.counted);
     right += correct;
     asked += counted;
-  }
+  });
   return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0;
+}
+
+AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t examples) {
+  constexpr double least = 1e-37;  // what float32 still holds
+  const auto words = static_cast<std::size_t>(model_.vocab());
+  double loss = 0, right = 0, near = 0, asked = 0;
+  ask(tape, seed, examples, *task_, [&](const CrossEntropy& result, std::span<const std::int32_t> targets) {
+    const std::vector<double> all = to_host(tape.backend(), result.probabilities);
+    for (std::size_t place = 0; place < targets.size(); ++place) {
+      if (targets[place] < 0) continue;
+      const std::span<const double> row(all.data() + place * words, words);
+      const double own = row[static_cast<std::size_t>(targets[place])];
+      const auto above = std::ranges::count_if(row, [&](double other) { return other > own; });
+      loss -= std::log(std::max(own, least));
+      right += above < 1 ? 1 : 0;
+      near += above < 5 ? 1 : 0;
+      ++asked;
+    }
+  });
+  if (asked == 0) return {};
+  return {right / asked, near / asked, std::exp(loss / asked)};
 }
 
 }  // namespace

@@ -204,6 +204,8 @@ double Trainer::evaluate(std::int64_t examples, const Task* task) {
   return objective_->evaluate(*evaluation_tape_, seed_, examples, task);
 }
 
+AnswerScore Trainer::answers(std::int64_t examples) { return objective_->answers(*evaluation_tape_, seed_, examples); }
+
 ForecastScore Trainer::score(std::int64_t most) {
   constexpr std::int64_t all = std::int64_t{1} << 40;
   return forecast()->score(*evaluation_tape_, dtype_, SeriesPart::test, most > 0 ? most : all);

@@ -214,7 +214,21 @@ TEST(MemoryRun, ItsSettingsActFromTheNextStepOnAndAreRepeatedExactly) {
   TrainingRun again(run.recipe(), *backend);
   train_to(again, 22);
   EXPECT_EQ(again.trainer().checksum(), at_end);
+  EXPECT_THROW(run.set("memory.without", 5), Error);
   EXPECT_THROW(run.set("memory.modes", 5), Error);
+}
+
+// Of four modes the last one switched off is the three strongest kept.
+TEST(MemoryRun, AModeMayBeSwitchedOff) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun off(with_memory(), *backend), kept(with_memory(), *backend), other(with_memory(), *backend);
+  for (TrainingRun* run : {&off, &kept, &other}) train_to(*run, 14);
+  off.set("memory.without", 4);
+  kept.set("memory.modes", 3);
+  other.set("memory.without", 1);
+  for (TrainingRun* run : {&off, &kept, &other}) train_to(*run, 18);
+  EXPECT_EQ(off.trainer().checksum(), kept.trainer().checksum());
+  EXPECT_NE(off.trainer().checksum(), other.trainer().checksum());
 }
 
 TEST(MemoryRun, AModelWithoutMemoryHasNoView) {

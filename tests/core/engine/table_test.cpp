@@ -12,6 +12,7 @@
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
+#include "core/layers/host_values.h"
 #include "tests/core/engine/small_forecaster.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/core/io/temporary_folder.h"
@@ -71,6 +72,95 @@ TEST_F(Tables, SessaIsComparedUnderMatchedParametersAndSteps) {
     if (series == "Sessa without feedback") continue;
     EXPECT_NEAR(static_cast<double>(size) / sessa, 1, 0.01) << series;
   }
+}
+
+TEST_F(Tables, VariantsAreMoreRunsOfARow) {
+  Table table = small_table();
+  table.variants = {"learning_rate=1e-3", "learning_rate=1e-2"};
+  const std::vector<PlannedRun> cells = runs_of(table, 2, {});
+  ASSERT_EQ(cells.size(), 8u);
+  EXPECT_EQ(cells[0].row, cells[3].row);
+  EXPECT_EQ(cells[0].recipe.seed, cells[2].recipe.seed);
+  EXPECT_EQ(cells[0].recipe.training.learning_rate, 1e-3);
+  EXPECT_EQ(cells[2].recipe.training.learning_rate, 1e-2);
+  std::set<std::string> names;
+  for (const PlannedRun& cell : cells) EXPECT_TRUE(names.insert(cell.name).second) << cell.name;
+}
+
+TEST_F(Tables, OtherSizesBuild) {
+  for (const Table& table : tables()) {
+    for (const auto make : {table.small, table.large}) {
+      if (!make) continue;
+      const Table sized = make();
+      EXPECT_NE(sized.name, table.name);
+      for (const PlannedRun& cell : runs_of(sized, 1, {})) {
+        ParameterStore store;
+        EXPECT_NO_THROW(make_objective(cell.recipe, store)) << cell.name;
+      }
+    }
+  }
+}
+
+TEST_F(Tables, TheSmallOnesMeasureEveryNumberOfTheirTask) {
+  for (const char* name : {"gka_ablation", "sessa", "gka_figure3"}) {
+    const Table table = find_table(name).small();
+    std::set<double> seen;
+    for (const PlannedRun& cell : runs_of(table, 1, {})) {
+      if (!seen.insert(table.rows[cell.row].x).second) continue;
+      const auto backend = make_cpu_backend(1);
+      TrainingRun run(cell.recipe, *backend, 0);
+      const std::vector<double> values = table.measure(run);
+      ASSERT_EQ(values.size(), table.metrics.size()) << cell.name;
+      const bool tells_stories = cell.recipe.task["kind"] == "stories";
+      for (std::size_t m = 0; m < values.size(); ++m) {
+        const RunMetric& metric = table.metrics[m];
+        const bool is_known = std::isfinite(values[m]);
+        EXPECT_FALSE(metric.is_share && is_known && (values[m] < 0 || values[m] > 1)) << metric.name;
+        EXPECT_FALSE(metric.name == "perplexity" && is_known != tells_stories) << cell.name;
+        EXPECT_FALSE(metric.group == "diffuse recall" && is_known != (table.rows[cell.row].x == 2)) << cell.name;
+      }
+    }
+  }
+}
+
+// By plain loops over the logits of the held-out sequences.
+TEST_F(Tables, AnswersAreThoseOfTheLogits) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(parse_recipe(nlohmann::json::parse(find_preset("tiny").text), "tiny"), *backend, 0);
+  for (int step = 0; step < 3; ++step) run.train_step();
+  Trainer& trainer = run.trainer();
+  constexpr int examples = 10;
+  const AnswerScore score = trainer.answers(examples);
+  EXPECT_NEAR(score.accuracy, trainer.evaluate(examples), 1e-12);
+  double loss = 0, near = 0, asked = 0;
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  for (int i = 0; i < examples; ++i) {
+    const Example example = trainer.task().example(trainer.seed(), static_cast<std::uint64_t>(i), Split::held_out);
+    const auto length = static_cast<std::int64_t>(example.tokens.size());
+    tape.begin(false);
+    const Tensor tokens = tape.scratch({1, length}, DType::i32), mask = tape.scratch({1, length}, DType::u8);
+    backend->upload(tokens, example.tokens.data());
+    backend->upload(mask, example.context.data());
+    const Var logits = trainer.model().forward(tape, tokens, mask);
+    const std::vector<double> all = to_host(*backend, logits.value);
+    const auto words = static_cast<std::size_t>(logits.shape().last());
+    for (std::size_t t = 0; t < example.targets.size(); ++t) {
+      if (example.targets[t] < 0) continue;
+      const double own = all[t * words + static_cast<std::size_t>(example.targets[t])];
+      double sum = 0;
+      int above = 0;
+      for (std::size_t w = 0; w < words; ++w) {
+        sum += std::exp(all[t * words + w] - own);
+        above += all[t * words + w] > own ? 1 : 0;
+      }
+      loss += std::log(sum);
+      near += above < 5 ? 1 : 0;
+      ++asked;
+    }
+  }
+  EXPECT_NEAR(score.perplexity, std::exp(loss / asked), 1e-4 * score.perplexity);
+  EXPECT_NEAR(score.among_five, near / asked, 1e-12);
 }
 
 TEST_F(Tables, UnknownNamesAreAnsweredWithTheNearest) {

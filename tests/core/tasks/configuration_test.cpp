@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/io/error.h"
+#include "core/tasks/series_windows.h"
 #include "tests/core/tasks/task_support.h"
 
 namespace afterglow {
@@ -128,6 +129,36 @@ TEST(Configuration, MixtureNamesWhatIsWrongInside) {
     EXPECT_THAT(mixed((R"([{"kind":"niah","weight":)" + std::string(weight) + "}]").c_str()), HasSubstr("'weight'"));
   EXPECT_THAT(mixed(R"([{"kind":"niah","bindings":-3}])"), HasSubstr("'bindings' is -3"));
   EXPECT_THAT(mixed(R"([{"kind":"niah","weight":2,"wait":2}])"), HasSubstr("no field 'wait'"));
+}
+
+TEST(Configuration, AForecastChoosesSplitColumnAndStepOfAFile) {
+  std::string text = "date,a,b\n";
+  for (int row = 0; row < 40; ++row)
+    text += "day " + std::to_string(row) + "," + std::to_string(-row) + "," + std::to_string(row) + "\n";
+  const std::string path = testing::TempDir() + "afterglow_own_" + std::to_string(::getpid()) + ".csv";
+  std::ofstream(path, std::ios::binary) << text;
+  nlohmann::json config{{"kind", "forecast"}, {"path", path},  {"length", 2}, {"horizon", 1},
+                        {"split", "2,1,1"},   {"column", "b"}, {"every", 2},  {"unit", "d"}};
+  const auto task = make_task(config);
+  const SeriesWindows& windows = *task->windows();
+  EXPECT_EQ(windows.names(), std::vector<std::string>{"b"});
+  EXPECT_EQ(windows.unit(), "d");
+  EXPECT_EQ(windows.count(SeriesPart::train), 10 - 2 - 1 + 1) << "half of the twenty rows used";
+  EXPECT_EQ(windows.count(SeriesPart::validation), 5);
+  EXPECT_EQ(windows.count(SeriesPart::test), 5);
+  float input[2], truth[1];
+  windows.write(SeriesPart::test, 0, input, truth);
+  EXPECT_NEAR(windows.own_unit(0, truth[0]), 30, 1e-5) << "the first of the test part: row 15 of those used";
+  EXPECT_NEAR(windows.own_unit(0, input[0]), 26, 1e-5);
+  EXPECT_EQ(windows.time(SeriesPart::test, 0, 2), "day 30");
+  config["column"] = "c";
+  EXPECT_THAT(refusal(config), AllOf(HasSubstr("\"c\""), HasSubstr("a, b")));
+  config["column"] = "b";
+  for (const char* split : {"2,1", "2,1,1,1", "2,0,1", "2,x,1", ""}) {
+    config["split"] = split;
+    EXPECT_THAT(refusal(config), HasSubstr("split")) << split;
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace
