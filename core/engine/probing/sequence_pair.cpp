@@ -76,22 +76,6 @@ std::vector<double> softmax_of(std::span<const double> logits) {
 
 }  // namespace
 
-Example probe_example(const ProbeSetup& setup, const Task& task, std::uint64_t seed, std::int64_t vocab) {
-  Example example = task.example(seed, setup.index, Split::held_out);
-  if (setup.tokens.empty()) return example;
-  if (setup.tokens.size() != example.tokens.size()) {
-    throw Error(ExitCode::bad_input, "a probe sequence of this task has " + std::to_string(example.tokens.size()) +
-                                         " tokens, not " + std::to_string(setup.tokens.size()));
-  }
-  for (const int token : setup.tokens) {
-    if (token < 0 || token >= vocab)
-      throw Error(ExitCode::bad_input,
-                  "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(vocab));
-  }
-  example.tokens.assign(setup.tokens.begin(), setup.tokens.end());
-  return example;
-}
-
 SequencePair pair_of(const ProbeSetup& setup, const Example& clean, const Task& task) {
   const PairChoice& choice = setup.pair;
   SequencePair pair{.clean = clean, .corrupted = clean, .measure = choice.measure};

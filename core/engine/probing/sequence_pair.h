@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/engine/recipe/probe_setup.h"
+#include "core/engine/training/probe_example.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {
@@ -16,9 +16,6 @@ struct SequencePair {
   int corrupted_answer = -1;  ///< the token that stands in its place; -1: what the model answers
   AnswerMeasure measure = AnswerMeasure::logit_difference;
 };
-
-/// The sequence that a setup asks; tokens outside the model's vocabulary or of another length are an Error(bad_input).
-Example probe_example(const ProbeSetup& setup, const Task& task, std::uint64_t seed, std::int64_t vocab);
 
 /// The pair that a setup means: `clean` is its probe sequence. Where the corrupted one was not edited by hand, the
 /// value that is asked for is another one of the same role; where that does not stand in the sequence, the token before

@@ -52,6 +52,12 @@ constexpr std::array table{
         "Learns nothing from the next batch; {\"step\": 118} goes to just before this step and leaves its batch "
         "out. What was trained with it stays as an earlier run.",
         control},
+    CommandSpec{
+        "surgery", engine, "Fit the weights to the moved eigenvalues", "", R"({})",
+        "Makes dragged eigenvalues true: the nearest key projections whose operators on the probe sequence have them, "
+        "as a step of its own. Without a value those that the probe has moved; {\"overrides\": [{\"name\": "
+        "\"drag_mode\", \"value\": {\"head\": 0, \"mode\": 2, \"re\": 0.9}}]} names them.",
+        control},
     CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
                 "Takes the last change of a hyperparameter or of the probe back.", control},
     CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again.",

@@ -29,6 +29,23 @@ ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
   return model;
 }
 
+/// The sequence and the moved eigenvalues of a probe, as `surgery` takes them; null where none is moved.
+nlohmann::json moves_of(ProbeSetup setup) {
+  Interventions moves;
+  for (const auto& [part, layer] : setup.interventions.layers) {
+    for (const auto& [head, edits] : layer.heads) {
+      for (const auto& [mode, edit] : edits.modes) {
+        if (edit.moved_to) moves.layers[part].heads[head].modes[mode] = {mode, false, edit.moved_to};
+      }
+    }
+  }
+  if (moves.empty()) return nullptr;
+  setup.interventions = moves;
+  setup.pair = {};
+  setup.transplant = {};
+  return to_json(setup);
+}
+
 RunStatus status_of(const TrainingRun& run) {
   const Trainer& trainer = run.trainer();
   const Recipe recipe = run.recipe();
@@ -108,10 +125,14 @@ void AnalysedRun::choose_as(const Recipe& recipe) {
 
 bool AnalysedRun::train_step() {
   const bool finite = run_->train_step();
-  for (const auto& analysis : analyses_) {
-    if (finite && analysis) analysis->after_step();
-  }
+  if (finite) after_step();
   return finite;
+}
+
+void AnalysedRun::after_step() {
+  for (const auto& analysis : analyses_) {
+    if (analysis) analysis->after_step();
+  }
 }
 
 void AnalysedRun::go_to(std::int64_t step) {
@@ -220,6 +241,20 @@ void AnalysedRun::take_probe(const ProbeSetup& before) {
   }
   if (now.pair != before.pair || now.transplant != before.transplant) ask_again(Analysis::transplant);
   run_->note_probe(to_json(now));
+}
+
+bool AnalysedRun::probe_moves_eigenvalues() const { return !moves_of(subject_.probe->now()).is_null(); }
+
+void AnalysedRun::operate(const nlohmann::json& value) {
+  const ProbeSetup before = subject_.probe->now();
+  const std::size_t mark = run_->undoable();
+  run_->operate(value.empty() ? moves_of(before) : value);
+  forget_results(run_->step() - 1);
+  if (value.empty()) {
+    subject_.probe->change({"clear_overrides", "{}"}, mark);  // undo comes to it after the surgery
+    take_probe(before);
+  }
+  after_step();
 }
 
 bool AnalysedRun::undo() {

@@ -54,6 +54,11 @@ class AnalysedRun {
   void ask(const Command& command);
   /// Whether the probe is asked with anything else than what was trained.
   bool probe_has_interventions() const { return !subject_.probe->now().interventions.empty(); }
+  /// Whether the probe asks with eigenvalues moved.
+  bool probe_moves_eigenvalues() const;
+  /// Carries out `surgery`: fits the weights to the eigenvalues that the value names, or that the probe has moved;
+  /// these are then no overrides any more. One step of the run. Throws Error(bad_input), and nothing has changed.
+  void operate(const nlohmann::json& value);
   /// Takes the last change of the probe or of a hyperparameter back, whichever is younger; false when there is none.
   bool undo();
   bool redo();
@@ -99,6 +104,7 @@ class AnalysedRun {
   AnalysisResults results() const;
   Observation look(AnalysisSet analyses, const std::function<void()>& after_piece = {});
   void take_probe(const ProbeSetup& before);
+  void after_step();
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 
   std::unique_ptr<TrainingRun> run_;

@@ -91,6 +91,10 @@ void skip(SessionWorker& worker, const Command&, const json& value) {
   worker.leave_out_batch(integer_in(value, "step", worker.run().step() + 1));
 }
 
+void surgery(SessionWorker& worker, const Command&, const json& value) {
+  worker.operate(value.is_object() ? value : json::object());
+}
+
 void undo(SessionWorker& worker, const Command&, const json&) {
   if (!worker.analysed().undo()) return worker.report(Severity::info, "there is nothing to undo");
   worker.analyse_afresh();
@@ -195,6 +199,7 @@ CommandHandler find_handler(std::string_view name) {
       {"branch", [](SessionWorker& worker, const Command&, const json&) { worker.branch(); }},
       {"set", set},
       {"skip", skip},
+      {"surgery", surgery},
       {"undo", undo},
       {"redo", redo},
       {"load", load},

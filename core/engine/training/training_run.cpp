@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/engine/training/setting_check.h"
+#include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -40,6 +41,8 @@ std::vector<std::string> labels_of(const Trainer& trainer) {
 void check_commands(const Recipe& recipe, const Trainer& trainer) {
   const std::vector<Setting> settings = trainer.settings();
   for (const TimedCommand& timed : recipe.commands) {
+    if (timed.command.name == "surgery")
+      parse_surgery(parse_json(timed.command.value, "the value of surgery"), trainer);
     if (timed.command.name != "set") continue;
     const std::string where = "the command of step " + std::to_string(timed.step) + ", set " + timed.command.value;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);
@@ -100,12 +103,13 @@ void TrainingRun::apply_due_commands() {
   }
 }
 
-bool TrainingRun::leaves_out_next() const {
+/// A command of this name that acts on the next step.
+const Command* TrainingRun::next_of(std::string_view name) const {
   // The commands of this step are the last ones that were applied.
   for (std::size_t i = next_command_; i-- > 0 && recipe_.commands[i].step == step();) {
-    if (recipe_.commands[i].command.name == "skip") return true;
+    if (recipe_.commands[i].command.name == name) return &recipe_.commands[i].command;
   }
-  return false;
+  return nullptr;
 }
 
 /// The memory of training, which counts steps, has seen the batch.
@@ -119,23 +123,32 @@ StepResult TrainingRun::step_without_learning() {
   return result;
 }
 
+StepResult TrainingRun::make_step() {
+  const Command* surgery = next_of("surgery");
+  if (surgery == nullptr && next_of("skip") == nullptr) return trainer_->step();
+  const StepResult result = step_without_learning();
+  if (surgery != nullptr && result.finite)
+    carry_out(*trainer_, recipe_.model, parse_surgery(nlohmann::json::parse(surgery->value), *trainer_));
+  return result;
+}
+
 RehearsedStep TrainingRun::rehearse() {
   const TrainerState state = trainer_->save();
   const ParameterStore& store = trainer_->parameters();
   RehearsedStep rehearsed;
   rehearsed.weights = store.download(store.values());
-  rehearsed.is_left_out = leaves_out_next();
-  const StepResult result = trainer_->step();
+  rehearsed.is_left_out = next_of("skip") != nullptr;
+  const StepResult result = make_step();
   rehearsed.loss = result.loss;
   rehearsed.is_finite = result.finite;
   rehearsed.gradient = store.download(store.gradients());
-  rehearsed.after = rehearsed.is_left_out ? rehearsed.weights : store.download(store.values());
+  rehearsed.after = store.download(store.values());
   trainer_->restore(state);
   return rehearsed;
 }
 
 bool TrainingRun::train_step() {
-  const StepResult result = leaves_out_next() ? step_without_learning() : trainer_->step();
+  const StepResult result = make_step();
   const bool is_known = result.finite && result.step <= latest_step_;
   if (!is_known) record_.append(result);
   if (!result.finite) {
@@ -249,7 +262,7 @@ void TrainingRun::set(const std::string& key, double value, bool is_live) {
 }
 
 void TrainingRun::leave_out_batch() {
-  if (leaves_out_next()) return;
+  if (next_of("skip") != nullptr) return;
   recipe_.commands.resize(next_command_);
   recipe_.commands.push_back({step(), {"skip", "{}"}});
   next_command_ = recipe_.commands.size();
@@ -257,6 +270,23 @@ void TrainingRun::leave_out_batch() {
   done_.clear();
   undone_.clear();
   is_live_ = false;
+}
+
+void TrainingRun::operate(const nlohmann::json& surgery) {
+  const ProbeSetup wanted = parse_surgery(surgery, *trainer_);
+  const TrainerState before = trainer_->save();
+  // Throws where it cannot be done, with the weights as they were.
+  const std::string exact = to_json(carry_out(*trainer_, recipe_.model, wanted).exact).dump();
+  trainer_->restore(before);
+  history_.keep(before);
+  recipe_.commands.resize(next_command_);
+  recipe_.commands.push_back({step(), {"surgery", exact}});
+  next_command_ = recipe_.commands.size();
+  forget_ahead();
+  done_.push_back({step(), step(), "", 0, 0, exact});
+  undone_.clear();
+  is_live_ = false;
+  train_step();
 }
 
 // In front of all others, so that what undo takes back stays the last one.
@@ -278,6 +308,10 @@ bool TrainingRun::undo() {
   const Change last = done_.back();
   done_.pop_back();
   is_live_ = false;
+  if (!last.surgery.empty()) {
+    undo_surgery(last);
+    return true;
+  }
   const bool passed = last.first_step != step();
   trainer_->set(last.key, last.from);
   if (passed) {
@@ -292,11 +326,31 @@ bool TrainingRun::undo() {
   return true;
 }
 
+/// Goes back to where it was told, and takes it out of the recipe.
+void TrainingRun::undo_surgery(const Change& change) {
+  const std::vector<Change> before = done_, undone = undone_;
+  go_to(change.step);
+  recipe_.commands.resize(next_command_);
+  std::erase_if(recipe_.commands, [&](const TimedCommand& timed) {
+    return timed.step == change.step && timed.command.name == "surgery";
+  });
+  next_command_ = recipe_.commands.size();
+  forget_ahead();
+  done_ = before;
+  undone_ = undone;
+  undone_.push_back(change);
+}
+
 bool TrainingRun::redo() {
   if (undone_.empty()) return false;
   std::vector<Change> rest = undone_;
   rest.pop_back();
-  set(undone_.back().key, undone_.back().to);
+  const Change again = undone_.back();
+  if (again.surgery.empty()) {
+    set(again.key, again.to);
+  } else {
+    operate(nlohmann::json::parse(again.surgery));
+  }
   undone_ = std::move(rest);
   return true;
 }
@@ -375,6 +429,7 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
   }
   for (const TimedCommand& timed : recipe_.commands) {
     if (timed.step > std::min(until, latest_step_)) continue;
+    if (timed.command.name == "surgery") curves.marks.push_back({timed.step + 1, "surgery"});
     if (timed.command.name == "skip") curves.marks.push_back({timed.step + 1, "batch left out"});
     if (timed.command.name != "set") continue;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);

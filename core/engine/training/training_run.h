@@ -54,6 +54,10 @@ class TrainingRun {
   /// Leaves the next batch out: the step that follows is counted, and the model answers the batch, but learns nothing
   /// from it; weights and moments stay, bit for bit. Written into the recipe; another future begins here.
   void leave_out_batch();
+  /// Fits weights to a spectrum (surgery.h), as a step of its own: the batch is answered and nothing is learned from
+  /// it; the optimiser's moments stay. Written into the recipe; another future begins here. `undo` goes back to before
+  /// it. Throws Error(bad_input), and nothing has changed, where the spectrum cannot be reached.
+  void operate(const nlohmann::json& surgery);
   /// Takes the next step to see what it does, and takes it back: state, curves and recipe stay, bit for bit.
   RehearsedStep rehearse();
   /// Takes the last change at this step back, or makes it again; false when there is none.
@@ -101,8 +105,9 @@ class TrainingRun {
 
  private:
   void apply(const Command& command);
-  bool leaves_out_next() const;
+  const Command* next_of(std::string_view name) const;
   StepResult step_without_learning();
+  StepResult make_step();
   void apply_due_commands();
   void rebuild_config();
   bool keeps_best() const;
@@ -124,7 +129,9 @@ class TrainingRun {
     std::int64_t first_step, step;  // of its first and last command; they differ where it was live
     std::string key;
     double from, to;
+    std::string surgery{};  // what was operated, in the place of a key
   };
+  void undo_surgery(const Change& change);
   std::vector<Change> done_, undone_;
   bool is_live_ = false;  // the last change has not settled
 };
