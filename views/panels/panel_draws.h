@@ -26,6 +26,9 @@ std::span<const PanelDrawing> probe_drawings();
 std::span<const PanelDrawing> forecast_drawings();
 std::span<const PanelDrawing> phase_map_drawings();
 std::span<const PanelDrawing> blame_drawings();
+std::span<const PanelDrawing> microscope_drawings();
+std::span<const PanelDrawing> bisect_drawings();
+std::span<const PanelDrawing> over_training_drawings();
 std::span<const PanelDrawing> causes_drawings();
 
 /// "fit weights" at the right end of the row where the probe has moved eigenvalues; returns its left edge.

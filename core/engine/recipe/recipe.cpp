@@ -224,7 +224,7 @@ json to_json(const Recipe& recipe) {
 }
 
 bool changes_training(const Command& command) {
-  return command.name == "set" || command.name == "skip" || command.name == "surgery";
+  return command.name == "set" || command.name == "skip" || command.name == "surgery" || command.name == "freeze";
 }
 
 std::int64_t common_step(const Recipe& a, const Recipe& b) {

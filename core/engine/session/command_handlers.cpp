@@ -91,6 +91,12 @@ void skip(SessionWorker& worker, const Command&, const json& value) {
   worker.leave_out_batch(integer_in(value, "step", worker.run().step() + 1));
 }
 
+void freeze(SessionWorker& worker, const Command&, const json& value) {
+  const std::string part = text_in(value, "part", "");
+  if (part.empty()) throw Error(ExitCode::bad_input, R"(freeze takes {"part": "1 ska"}, the label of a part)");
+  worker.freeze(part, !(value.contains("on") && value["on"] == false));
+}
+
 void surgery(SessionWorker& worker, const Command&, const json& value) {
   worker.operate(value.is_object() ? value : json::object());
 }
@@ -159,6 +165,12 @@ void choose_influence(SessionWorker& worker, const Command&, const json& value) 
   worker.analyse_afresh();
 }
 
+/// For a study that is made in spare time.
+void ask(SessionWorker& worker, const Command& command, const json&) {
+  worker.scheduler().retry();
+  worker.analysed().ask(command);
+}
+
 void phase_map(SessionWorker& worker, const Command&, const json& value) {
   const json fields = value.is_object() ? value : json::object();
   if (fields.contains("open")) return worker.open({worker.analysed().run_of_map(integer_in(fields, "open", -1)), {}});
@@ -166,11 +178,10 @@ void phase_map(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().choose_phase_map(fields);
 }
 
-void blame(SessionWorker& worker, const Command&, const json& value) {
+void blame(SessionWorker& worker, const Command& command, const json&) {
   if (worker.run().latest_step() <= worker.run().oldest_step())
     return worker.report(Severity::info, "train some steps first; then every batch can be asked what it did");
-  worker.scheduler().retry();
-  worker.analysed().choose_blame(value.is_object() ? value : json::object());
+  ask(worker, command, {});
 }
 
 void stop_when(SessionWorker& worker, const Command&, const json& value) {
@@ -199,6 +210,7 @@ CommandHandler find_handler(std::string_view name) {
       {"branch", [](SessionWorker& worker, const Command&, const json&) { worker.branch(); }},
       {"set", set},
       {"skip", skip},
+      {"freeze", freeze},
       {"surgery", surgery},
       {"undo", undo},
       {"redo", redo},
@@ -221,6 +233,9 @@ CommandHandler find_handler(std::string_view name) {
       {"compare_runs", compare_runs},
       {"phase_map", phase_map},
       {"blame", blame},
+      {"microscope", ask},
+      {"bisect", ask},
+      {"over_training", ask},
       {"stop_when", stop_when},
       {"solver_problem", [](SessionWorker& worker, const Command&,
                             const json& value) { worker.analysed().choose_problem(parse_made_problem(value)); }},

@@ -318,6 +318,11 @@ void SessionWorker::leave_out_batch(std::int64_t step) {
   report(Severity::info, "the batch of step " + std::to_string(step) + " is left out");
 }
 
+void SessionWorker::freeze(const std::string& part, bool on) {
+  begin_other_future([&] { run().freeze(part, on); });
+  report(Severity::info, part + (on ? " keeps its weights from here on" : " learns again"));
+}
+
 void SessionWorker::operate(const nlohmann::json& value) {
   if (value.empty() && !analysed_->probe_moves_eigenvalues())
     return report(Severity::info,
