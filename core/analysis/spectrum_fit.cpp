@@ -3,6 +3,7 @@
 
 #include <Eigen/Cholesky>
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/analysis/decompositions.h"
@@ -19,6 +20,7 @@ constexpr double smallest_scale = 1e-6;  ///< m is at least this
 constexpr double longest_stride = 0.03;  ///< of an eigenvalue in one round
 constexpr double close_enough = 1e-10;
 constexpr int most_rounds = 400;
+constexpr std::array dampings{1e-12, 1e-9, 1e-7, 1e-5, 1e-3};  ///< of the trace of J J^T, the next where one fails
 
 /// Everything between the projection and A_w.
 struct Statistics {
@@ -135,6 +137,10 @@ struct Standing {
     double furthest = 0;
     for (const int place : nearest_of_each(expected, places)) {
       if (place < 0) return;
+      // A pair that has met on the real axis, or two real ones that have left it, would never part again.
+      const bool was_real = target[values.size()].imag() == 0,
+                 is_real = places[static_cast<std::size_t>(place)].imag() == 0;
+      if (was_real != is_real) return;
       modes.push_back(found[static_cast<std::size_t>(place)]);
       values.push_back(modes.back().value);
       furthest = std::max(furthest, std::abs(values.back() - target[values.size() - 1]));
@@ -151,10 +157,10 @@ std::vector<Complex> next_places(const Standing& now, std::span<const Complex> t
   return places;
 }
 
-/// The least change of the projection that takes the eigenvalues there, to first order: J^T (J J^T)^-1 residual, with a
-/// trace of the identity so that what cannot be told apart is left alone.
+/// The least change of the projection that takes the eigenvalues there, to first order: J^T (J J^T + damping)^-1
+/// residual. Damped, what can hardly be told apart (two eigenvalues that meet) is left alone.
 std::vector<double> least_change(const KeyOperator& of, const Standing& now, const std::vector<Condition>& conditions,
-                                 const std::vector<Complex>& places) {
+                                 const std::vector<Complex>& places, double damping) {
   const std::vector<Eigen::MatrixXcd> gradients = projection_gradients(of, now.statistics, now.modes);
   const auto rows = static_cast<Eigen::Index>(conditions.size());
   Eigen::MatrixXd J(rows, static_cast<Eigen::Index>(of.rank) * of.width);
@@ -168,7 +174,7 @@ std::vector<double> least_change(const KeyOperator& of, const Standing& now, con
     residual(row) = part_of(places[mode] - now.values[mode], is_imaginary);
   }
   Eigen::MatrixXd square = J * J.transpose();
-  square.diagonal().array() += 1e-12 * square.trace();
+  square.diagonal().array() += damping * square.trace();
   const Eigen::VectorXd change = J.transpose() * Eigen::LLT<Eigen::MatrixXd>(square).solve(residual);
   return {change.data(), change.data() + change.size()};
 }
@@ -205,15 +211,18 @@ SpectrumFit fit_spectrum(const KeyOperator& keys, std::span<const double> projec
   Standing now(keys, projection, start, target);
   while (now.distance > close_enough && fit.rounds < most_rounds) {
     const std::vector<Complex> places = next_places(now, target);
-    const std::vector<double> change = least_change(keys, now, conditions, places);
     bool is_nearer = false;
-    for (double share = 1; share > 1e-3 && !is_nearer; share /= 2) {
-      const std::vector<double> tried = plus(fit.projection, share, change);
-      Standing next(keys, tried, places, target);
-      is_nearer = next.distance < now.distance;
-      if (!is_nearer) continue;
-      fit.projection = tried;
-      now = std::move(next);
+    for (const double damping : dampings) {
+      const std::vector<double> change = least_change(keys, now, conditions, places, damping);
+      for (double share = 1; share > 0.02 && !is_nearer; share /= 2) {
+        const std::vector<double> tried = plus(fit.projection, share, change);
+        Standing next(keys, tried, places, target);
+        is_nearer = next.distance < now.distance;
+        if (!is_nearer) continue;
+        fit.projection = tried;
+        now = std::move(next);
+      }
+      if (is_nearer) break;
     }
     ++fit.rounds;
     if (!is_nearer) break;

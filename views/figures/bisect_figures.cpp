@@ -67,9 +67,11 @@ std::string bisect_text(const BisectView& view) {
   const auto latest = std::ranges::max_element(view.parts.begin() + 1, view.parts.end(), {},
                                                [&](const BisectedPart& part) { return end_of(view, part); });
   if (latest == view.parts.end()) return text + ".";
-  text += "; where " + latest->part + " does not learn ";
+  text += "; where " + latest->part + " does not learn, ";
   return text +
-         (latest->step < 0 ? "not until " + grouped_number(view.until) : "from " + grouped_number(latest->step)) + ".";
+         (latest->step < 0 ? "not by step " + grouped_number(view.until)
+                           : "from step " + grouped_number(latest->step)) +
+         ".";
 }
 
 std::string bisect_subtitle(const Observation& observation, const Selection&) {

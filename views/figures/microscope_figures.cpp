@@ -22,15 +22,8 @@ Curve positive(const std::vector<double>& steps, const std::vector<double>& dist
   return {Values(std::move(x)), Values(std::move(y)), nullptr};
 }
 
-Figure distance_figure(const MicroscopeView& view) {
-  Figure figure;
-  figure.id = "microscope";
-  figure.title = "Divergence microscope";
-  figure.x.label = "step";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{static_cast<double>(view.from) - 0.5, static_cast<double>(view.until) + 0.5};
-  figure.y.label = "distance |w − w′| / |w|";
-  figure.y.scale = Scale::log;
+/// One line for each part, and one for all weights.
+void add_distances(Figure& figure, const MicroscopeView& view) {
   LinesOfColour lines;
   constexpr std::array dashes{Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   for (std::size_t part = 0; part < view.parts.size() && part < view.distance.size(); ++part) {
@@ -49,13 +42,34 @@ Figure distance_figure(const MicroscopeView& view) {
   all.dash = Dash::solid;
   all.width = 2.5;
   figure.series.emplace_back(std::move(all));
-  if (view.is_zero()) {
-    figure.y.range = Range{1e-9, 1};
-    figure.text_labels.push_back(
-        {(figure.x.range->low + figure.x.range->high) / 2, 1e-4,
-         view.step.empty() ? "both are trained in spare time, step by step" : "no weight differs, to the bit",
-         Role::text, Anchor::middle});
-  }
+}
+
+/// A line at 0, which has its place on a linear axis alone.
+void add_nothing(Figure& figure, const MicroscopeView& view) {
+  figure.y.scale = Scale::linear;
+  figure.y.range = Range{-1, 1};
+  Line none;
+  none.name = "all weights";
+  none.curve = {Values(view.step), Values(view.whole), nullptr};
+  none.ink = Role::text;
+  none.dash = Dash::solid;
+  figure.series.emplace_back(std::move(none));
+  figure.text_labels.push_back(
+      {(figure.x.range->low + figure.x.range->high) / 2, 0.3,
+       view.step.empty() ? "both are trained in spare time, step by step" : "no weight differs, to the bit", Role::text,
+       Anchor::middle});
+}
+
+Figure distance_figure(const MicroscopeView& view) {
+  Figure figure;
+  figure.id = "microscope";
+  figure.title = "Divergence microscope";
+  figure.x.label = "step";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{static_cast<double>(view.from) - 0.5, static_cast<double>(view.until) + 0.5};
+  figure.y.label = "distance |w − w′| / |w|";
+  figure.y.scale = Scale::log;
+  view.is_zero() ? add_nothing(figure, view) : add_distances(figure, view);
   if (view.first.step >= 0)
     figure.events.push_back(
         {static_cast<double>(view.first.step), "first beyond " + number_text(view.ulps, 4) + " ulp"});

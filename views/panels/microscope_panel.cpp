@@ -23,8 +23,8 @@ void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>
   FigureCanvas canvas = frame.look.canvas();
   Rect row{area.x + frame.px(10), area.bottom() - below + frame.px(2), area.width - frame.px(20),
            frame.px(microscope_line)};
-  for (const std::string& line :
-       wrapped_text(canvas, microscope_text(*view), row.width, frame.px(small_size), FontFace::regular, 2)) {
+  for (const std::string& line : wrapped_text(canvas, microscope_text(*view), row.width - frame.px(18),
+                                              frame.px(small_size), FontFace::regular, 2)) {
     row_text(frame.look, canvas, row, line,
              {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
     row.y += row.height;

@@ -2,6 +2,7 @@
 #include "core/engine/training/surgery.h"
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -101,10 +102,12 @@ HeadFit fit_head(const KeyOperator& keys, std::span<const double> rows, const st
   fit.target = edit_modes(now, moves).eigenvalues;
   SpectrumFit found = fit_spectrum(keys, rows, fit.target);
   if (!(found.distance < tolerance)) {
-    throw Error(ExitCode::bad_input, "surgery: the eigenvalues of " + place + " come only within " +
-                                         std::to_string(found.distance) +
-                                         " of where they were dragged. Keys of one sequence keep all of them inside of "
-                                         "the unit circle, and a pair stays a pair; drag less far.");
+    const std::string how = std::isfinite(found.distance) ? "come only within " + std::to_string(found.distance) + " of"
+                                                          : "cannot be brought to";
+    throw Error(ExitCode::bad_input,
+                "surgery: the eigenvalues of " + place + " " + how +
+                    " where they were dragged. Keys of one sequence keep all of them inside of the "
+                    "unit circle, and a pair stays a pair; drag less far.");
   }
   fit.rows = std::move(found.projection);
   return fit;
@@ -138,8 +141,7 @@ void operate_on_layer(ParameterStore& store, const Parameter& projection, const 
   }
   store.upload(projection, all);
   all = store.download(projection.value);
-  for (const auto& [head, target] : wanted)
-    distance = std::max(distance, distance_of(keys, rows_of(head), target));
+  for (const auto& [head, target] : wanted) distance = std::max(distance, distance_of(keys, rows_of(head), target));
 }
 
 }  // namespace

@@ -75,6 +75,11 @@ TEST(MicroscopeFigure, LeavesOutWhatDoesNotDiffer) {
   auto same = *seen.microscope;
   for (double& distance : same.whole) distance = 0;
   EXPECT_THAT(microscope_text(same), testing::HasSubstr("no weight differs after 11 steps, to the bit"));
+  Observation alike = seen;
+  alike.microscope = std::make_shared<const MicroscopeView>(same);
+  const Figure zero = first_of(microscope_figures, alike);
+  EXPECT_EQ(zero.y.scale, Scale::linear) << "where 0 has a place";
+  EXPECT_EQ(series_of<Line>(zero, "all weights").curve.y.size(), 12u);
 }
 
 TEST(BisectFigure, ShowsWhatIsNeverReachedAsLongAsWasLooked) {
@@ -85,7 +90,7 @@ TEST(BisectFigure, ShowsWhatIsNeverReachedAsLongAsWasLooked) {
   EXPECT_EQ(bars[2].value, 1000);
   EXPECT_EQ(bars[2].ink, Ink(Role::failure));
   EXPECT_THAT(bisect_text(*seen.bisect), testing::HasSubstr("holds from step 212"));
-  EXPECT_THAT(bisect_text(*seen.bisect), testing::HasSubstr("does not learn not until 1"));
+  EXPECT_THAT(bisect_text(*seen.bisect), testing::HasSubstr("does not learn, not by step 1"));
 }
 
 TEST(OverTrainingFigure, HasTheLossOverTheSameSteps) {
