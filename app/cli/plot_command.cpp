@@ -274,8 +274,7 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
   if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
   if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
   for (const std::string& text : options.asked) analysed.ask(parse_command(parse_json(text, "--ask")));
-  const bool waits_to_be_asked = analyses_for(options.kind) == set_of(Analysis::blame);
-  if (waits_to_be_asked && !analysed.has_work(Analysis::blame)) analysed.choose_blame(nlohmann::json::object());
+  analysed.ask_for(analyses_for(options.kind));
   analysed.choose_theory(layer, std::max(0, options.head));
   return analysed.observe(analyses_for(options.kind), [] { Interruption::check("in the midst of the plot"); });
 }

@@ -48,6 +48,39 @@ TEST_F(Causes, ARecipeCarriesPairMeasureAndTransplant) {
   EXPECT_THAT(refused.out + refused.err, testing::HasSubstr("logit difference"));
 }
 
+TEST_F(Causes, QuestionsToTrainingHaveTables) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["commands"] = {{{"step", 0}, {"name", "bisect"}, {"value", {{"condition", "loss < 4.8"}, {"until", 12}}}},
+                        {{"step", 0}, {"name", "microscope"}, {"value", {{"change", "same"}, {"steps", 3}}}}};
+  write("asked.json", recipe.dump());
+  for (const char* plot : {"forces", "microscope", "bisect", "over_training"}) {
+    const ProgramResult result =
+        run("plot " + std::string(plot) +
+            " --recipe asked.json --steps 8 --device cpu --threads 1 --json --csv a.csv --force");
+    ASSERT_EQ(result.code, 0) << plot << result.out.substr(0, 400) << result.err;
+    const nlohmann::json table = parsed(result)["table"];
+    ASSERT_FALSE(table.empty()) << plot;
+    if (std::string_view(plot) == "microscope") {
+      EXPECT_EQ(table["all weights"], nlohmann::json({0.0, 0.0, 0.0, 0.0})) << "the same against the same";
+    }
+  }
+}
+
+TEST_F(Causes, SurgeryAndFreezeArePartOfTheRecipe) {
+  nlohmann::json recipe = small_recipe_json();
+  const nlohmann::json drag = {{"name", "drag_mode"}, {"value", {{"head", 1}, {"mode", 0}, {"re", 0.6}}}};
+  recipe["commands"] = {{{"step", 4}, {"name", "surgery"}, {"value", {{"overrides", nlohmann::json::array({drag})}}}},
+                        {{"step", 6}, {"name", "freeze"}, {"value", {{"part", "head"}}}}};
+  write("operated.json", recipe.dump());
+  const auto train = [&](const std::string& from, const std::string& out) {
+    return parsed(
+        run("train " + from + " --steps 10 --device cpu --threads 1 --json --force --out " + out))["checksum"];
+  };
+  const nlohmann::json once = train("--recipe operated.json", "a"), again = train("--recipe operated.json", "b");
+  EXPECT_EQ(once, again);
+  EXPECT_NE(once, train("--recipe small.json", "c"));
+}
+
 TEST_F(Causes, AblationReadoutAndLensHaveTables) {
   for (const char* plot : {"ablation", "readout", "logit_lens --figure 1"}) {
     const ProgramResult result =

@@ -8,11 +8,14 @@
 #include <map>
 
 #include "core/engine/observation/accuracy_view.h"
+#include "core/engine/observation/bisect_view.h"
 #include "core/engine/observation/blame_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/influence_view.h"
 #include "core/engine/observation/memory_view.h"
+#include "core/engine/observation/microscope_view.h"
+#include "core/engine/observation/over_training_view.h"
 #include "core/engine/observation/phase_map_view.h"
 #include "core/engine/observation/probe_view.h"
 #include "core/engine/observation/theory_view.h"
@@ -464,6 +467,57 @@ std::shared_ptr<BlameView> blame_of(std::int64_t step) {
   return view;
 }
 
+/// Twins that part in every part of the model but the embedding.
+std::shared_ptr<MicroscopeView> microscope_of(const Observation& o) {
+  auto view = std::make_shared<MicroscopeView>();
+  view->name = "tiny";
+  view->change = "one bit of head.weight[0]";
+  view->from = o.step;
+  view->until = o.step + 20;
+  for (const LayerSummary& layer : o.model.layers) {
+    view->parts.push_back(layer.label);
+    view->kinds.push_back(layer.kind);
+  }
+  view->distance.resize(view->parts.size());
+  for (int i = 0; i < 12; ++i) {
+    view->step.push_back(static_cast<double>(o.step + i));
+    view->whole.push_back(1e-8 * std::exp(0.4 * i));
+    for (std::size_t part = 0; part < view->parts.size(); ++part)
+      view->distance[part].push_back(part == 0 ? 0 : view->whole.back() * (1 + static_cast<double>(part)));
+  }
+  view->slope = 0.4;
+  view->first = {o.step + 1, "layers.1.ska.readout", 5, 2, 18};
+  return view;
+}
+
+/// Half of the repetitions; without the second part the condition never holds.
+std::shared_ptr<BisectView> bisect_of(const Observation& o) {
+  auto view = std::make_shared<BisectView>();
+  view->name = "tiny";
+  view->condition = "accuracy > 0.5";
+  view->until = 1000;
+  view->parts.push_back({"", "", 212});
+  for (std::size_t i = 0; i < o.model.layers.size() / 2; ++i) {
+    const LayerSummary& layer = o.model.layers[i];
+    view->parts.push_back({layer.label, layer.kind, i == 1 ? -1 : 212 + 40 * static_cast<std::int64_t>(i)});
+  }
+  view->planned = o.model.layers.size() + 1;
+  view->at = 77;
+  return view;
+}
+
+std::shared_ptr<OverTrainingView> over_training_of(const Observation& o) {
+  auto view = std::make_shared<OverTrainingView>();
+  view->name = "tiny";
+  view->number = "half_life";
+  for (std::int64_t step = 0; step <= o.step; step += std::max<std::int64_t>(1, o.step / 20)) {
+    view->step.push_back(static_cast<double>(step));
+    view->value.push_back(view->step.size() == 3 ? nan : 2 + std::sqrt(static_cast<double>(step)));
+  }
+  view->missing = 4;
+  return view;
+}
+
 /// Some runs of a small map, one of them without an answer.
 std::shared_ptr<PhaseMapView> phase_map_of(std::int64_t steps) {
   auto map = std::make_shared<PhaseMapView>();
@@ -638,6 +692,9 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.accuracy = accuracy_of(step);
   o.blame = blame_of(step);
   o.retrieval = retrieval_of();
+  o.microscope = microscope_of(o);
+  o.bisect = bisect_of(o);
+  o.over_training = over_training_of(o);
   add_causes(o);
   o.made_at.fill(step);
   o.recipe = R"({"preset":"tiny","seed":7})";
@@ -673,6 +730,9 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::blame)) o.blame = nullptr;
   if (!has(analyses, Analysis::retrieval)) o.retrieval = nullptr;
   if (!has(analyses, Analysis::forces)) o.forces = nullptr;
+  if (!has(analyses, Analysis::bisect)) o.bisect = nullptr;
+  if (!has(analyses, Analysis::over_training)) o.over_training = nullptr;
+  if (!has(analyses, Analysis::microscope)) o.microscope = nullptr;
   if (!has(analyses, Analysis::patch)) o.patch = nullptr;
   if (!has(analyses, Analysis::ablation)) o.ablation = nullptr;
   if (!has(analyses, Analysis::logit_lens)) o.logit_lens = nullptr;

@@ -99,10 +99,36 @@ double magnification(const HeadForces& forces, Move move) {
 Complex shown_pull(const ModeForce& mode) { return mode.is_defective ? 0 : mode.by_loss; }
 Complex shown_step(const ModeForce& mode) { return mode.step_is_small ? mode.by_optimiser : 0; }
 
+/// The largest distance of a place that surgery gave from the nearest eigenvalue.
+double distance_from_surgery(const HeadForces& forces) {
+  double furthest = 0;
+  for (const Complex& place : forces.operated) {
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const ModeForce& mode : forces.modes) nearest = std::min(nearest, std::abs(mode.value - place));
+    furthest = std::max(furthest, nearest);
+  }
+  return furthest;
+}
+
+std::string surgery_text(double distance) {
+  constexpr double there = 1e-5;
+  return distance < there ? "surgery's place reached" : number_text(distance, 2) + " from surgery's place";
+}
+
+Scatter operated_dots(const HeadForces& forces) {
+  Scatter operated;
+  operated.name = "where surgery put it";
+  operated.marker = Marker::square;
+  for (const Complex& place : forces.operated)
+    operated.points.push_back({place.real(), place.imag(), 5, Role::failure, false, "", "", 0.8});
+  return operated;
+}
+
 std::string forces_caption(const ForcesView& view, const HeadForces& forces, double step_times, double pull_times) {
   if (view.is_left_out) return "the next batch is left out: nothing moves";
   std::string text = "step × " + number_text(step_times, 6) + " · pull × " + number_text(pull_times, 6);
   const auto bare = std::ranges::count_if(forces.modes, [](const ModeForce& mode) { return !mode.step_is_small; });
+  if (!forces.operated.empty()) text += " · " + surgery_text(distance_from_surgery(forces));
   if (bare > 0) text += " · " + std::to_string(bare) + " of " + std::to_string(forces.modes.size()) + " meet another";
   return text;
 }
@@ -138,6 +164,7 @@ Figure forces_figure(const Observation& observation, const Selection& selection,
     if (mode.step_is_small && std::isfinite(std::abs(end)))
       after.points.push_back({end.real(), end.imag(), 2.6, after_ink, false, "", ""});
   }
+  if (!forces.operated.empty()) figure.series.emplace_back(operated_dots(forces));
   figure.series.emplace_back(std::move(dots));
   figure.series.emplace_back(std::move(after));
   figure.table = table_of(forces);

@@ -25,12 +25,15 @@ int mode_of_point(const std::string& id) {
 }
 
 /// What the colours mean, in them, and the caption of the figure.
-std::vector<std::pair<std::string, Color>> forces_legend(const Theme& theme, const Figure& figure) {
-  return {{"− −  where the loss pulls it", theme.accent},
-          {"––  where AdamW moves it", theme.text},
-          {"◆  where its step truly ends", theme.warning},
-          {"○  reach of a change of 1 %", theme.faint},
-          {figure.subtitle, theme.dim}};
+std::vector<std::pair<std::string, Color>> forces_legend(const Theme& theme, const HeadForces& forces,
+                                                         const Figure& figure) {
+  std::vector<std::pair<std::string, Color>> lines = {{"− −  where the loss pulls it", theme.accent},
+                                                      {"––  where AdamW moves it", theme.text},
+                                                      {"◆  where its step truly ends", theme.warning},
+                                                      {"○  reach of a change of 1 %", theme.faint},
+                                                      {figure.subtitle, theme.dim}};
+  if (!forces.operated.empty()) lines.emplace(lines.end() - 1, "■  where surgery put it", theme.failure);
+  return lines;
 }
 
 /// Text from the top of the area on, as far as it fits; returns where it ends.
@@ -63,7 +66,8 @@ void draw_forces(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   Rect column{plane.right() + frame.px(4), area.y + frame.px(6), frame.px(forces_column - 14),
               area.height - frame.px(8)};
   const auto go_on_at = [&](double y) { column = {column.x, y, column.width, area.bottom() - y}; };
-  for (const auto& [text, ink] : forces_legend(theme, figures[0])) go_on_at(draw_lines(frame, column, text, ink));
+  for (const auto& [text, ink] : forces_legend(theme, *forces, figures[0]))
+    go_on_at(draw_lines(frame, column, text, ink));
   go_on_at(column.y + frame.px(8));
   draw_lines(frame, column, said, theme.text);
 }
@@ -78,7 +82,8 @@ double draw_forces_controls(Frame& frame, const Rect& row) {
   const ChipResult all =
       header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "All heads as small multiples");
   if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
-  return draw_head_chips(frame, all.left, row, heads, selection.all_heads ? -1 : chosen->head);
+  return draw_head_chips(frame, draw_surgery_chip(frame, all.left, row), row, heads,
+                         selection.all_heads ? -1 : chosen->head);
 }
 
 }  // namespace

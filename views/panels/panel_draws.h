@@ -27,7 +27,13 @@ std::span<const PanelDrawing> forecast_drawings();
 std::span<const PanelDrawing> phase_map_drawings();
 std::span<const PanelDrawing> blame_drawings();
 std::span<const PanelDrawing> accuracy_drawings();
+std::span<const PanelDrawing> microscope_drawings();
+std::span<const PanelDrawing> bisect_drawings();
+std::span<const PanelDrawing> over_training_drawings();
 std::span<const PanelDrawing> causes_drawings();
+
+/// "fit weights" at the right end of the row where the probe has moved eigenvalues; returns its left edge.
+double draw_surgery_chip(Frame& frame, double right, const Rect& row);
 
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/engine/observation/probe_view.h"
 #include "views/figures/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
@@ -108,7 +109,7 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
   const ChipResult scaled = header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w",
                                         selection.scaled, "Eigenvalues of A_w, or of A with its gain γ");
   if (scaled.clicked) frame.commands.send("select", {{"scaled", !selection.scaled}});
-  right = scaled.left;
+  right = draw_surgery_chip(frame, scaled.left, row);
   int heads = 0;
   for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head->layer;
   if (row.width < frame.px(330)) return right;
@@ -124,6 +125,18 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
 std::span<const PanelDrawing> spectrum_drawings() {
   static constexpr std::array drawings{PanelDrawing{"spectrum", draw_spectrum, draw_spectrum_controls}};
   return drawings;
+}
+
+double draw_surgery_chip(Frame& frame, double right, const Rect& row) {
+  const ProbeView* probe = frame.seen().probe.get();
+  const auto moves = [](const auto& mode) { return mode.second.moved_to.has_value(); };
+  const auto is_moved = [&](const auto& head) { return std::ranges::any_of(head.second.modes, moves); };
+  const auto has_moved = [&](const auto& layer) { return std::ranges::any_of(layer.second.heads, is_moved); };
+  if (!probe || std::ranges::none_of(probe->setup.interventions.layers, has_moved)) return right;
+  const ChipResult fit = header_chip(frame, "surgery", right, row, "fit weights", true,
+                                     "Surgery: change the weights until they have the moved eigenvalues; one step");
+  if (fit.clicked) frame.commands.send("surgery", {});
+  return fit.left;
 }
 
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {

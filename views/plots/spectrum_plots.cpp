@@ -124,7 +124,7 @@ constexpr std::array spectrum_cards{
         "eigenvalues come together the first order says nothing, and there is no arrow.",
         "first-order perturbation; Wilkinson 1965",
         forces_numbers,
-        {"where the loss pulls it", "where AdamW moves it", "after the step"}},
+        {"where the loss pulls it", "where AdamW moves it", "after the step", "where surgery put it"}},
     FormulaCard{
         "mode", "Mode", "A_w v = λ v",
         "A direction of the memory that keeps its shape from token to token. Conjugate pairs are one rotating mode.",

@@ -5,7 +5,10 @@
 #include "core/engine/observation/phase_map_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/accuracy_figures.h"
+#include "views/figures/bisect_figures.h"
 #include "views/figures/blame_figures.h"
+#include "views/figures/microscope_figures.h"
+#include "views/figures/over_training_figures.h"
 #include "views/figures/phase_map_figures.h"
 #include "views/figures/training_figures.h"
 #include "views/plots/families.h"
@@ -43,6 +46,16 @@ std::string blame_numbers(const Observation& o, const Selection&) {
   return chosen.empty() ? std::to_string(o.blame->without.size()) + " batches left out so far" : chosen;
 }
 
+std::string microscope_numbers(const Observation& o, const Selection&) {
+  return o.microscope ? microscope_text(*o.microscope) : "";
+}
+
+std::string bisect_numbers(const Observation& o, const Selection&) { return o.bisect ? bisect_text(*o.bisect) : ""; }
+
+std::string over_training_numbers(const Observation& o, const Selection&) {
+  return o.over_training ? over_training_text(*o.over_training) : "";
+}
+
 constexpr std::array training_rows{
     PlotKind{.id = "training",
              .title = "Training",
@@ -71,6 +84,24 @@ constexpr std::array training_rows{
              .analyses = set_of(Analysis::blame),
              .subtitle = blame_subtitle,
              .prepare = blame_figures},
+    PlotKind{.id = "microscope",
+             .title = "Divergence microscope",
+             .about = "How fast two trainings part that differ in one bit, one token or one setting.",
+             .analyses = set_of(Analysis::microscope),
+             .subtitle = microscope_subtitle,
+             .prepare = microscope_figures},
+    PlotKind{.id = "bisect",
+             .title = "Bisect",
+             .about = "When a condition begins to hold, with one part of the model frozen at a time.",
+             .analyses = set_of(Analysis::bisect),
+             .subtitle = bisect_subtitle,
+             .prepare = bisect_figures},
+    PlotKind{.id = "over_training",
+             .title = "Over training",
+             .about = "One number of a panel followed over all kept steps, under the loss.",
+             .analyses = set_of(Analysis::over_training),
+             .subtitle = over_training_subtitle,
+             .prepare = over_training_figures},
 };
 
 constexpr std::array training_cards{
@@ -133,7 +164,41 @@ constexpr std::array training_cards{
         "missed. Differences of the size of the bars beside each other are the noise of one training.",
         "Afterglow, the command skip",
         blame_numbers,
-        {"step whose batch is left out", "change of the loss", "change", "batch", "compared here"}}};
+        {"step whose batch is left out", "change of the loss", "change", "batch", "compared here"}},
+    FormulaCard{
+        "microscope",
+        "Divergence microscope",
+        "|w − w′| / |w| after each step",
+        "Two trainings go on in lockstep from one state and differ in one thing. A straight line on the logarithmic "
+        "axis grows by the same factor in each step: what is as small as a rounding error is then no longer small "
+        "some hundred steps on. The same against the same must stay at 0, to the bit. ulp: units in the last place "
+        "of float32, of the largest number at the place named. The weights part long before the answers do.",
+        "Afterglow, the command microscope",
+        microscope_numbers,
+        {"distance |w − w′| / |w|", "all weights", "first beyond"}},
+    FormulaCard{
+        "bisect",
+        "Bisect",
+        "first step at which the condition holds, with part b frozen",
+        "The training is repeated from its start, each time with one part that keeps its first weights; batches, rates "
+        "and "
+        "clipping stay. A bar as long as that of “all learn”: that part's learning is not needed for it. Longer, or "
+        "never: it is. A frozen part is not a missing one: at its random weights it still passes on what it is given. "
+        "One "
+        "seed is one story.",
+        "Afterglow, the command bisect",
+        bisect_numbers,
+        {"part that does not learn", "first step"}},
+    FormulaCard{
+        "over_training",
+        "Over training",
+        "the number at every kept state of the run",
+        "Each state that the run keeps is looked at as the present one is, with the same probe. Recent steps are "
+        "kept densely, old ones sparsely; between two points nothing is known. A number of one mode follows the "
+        "mode's place in the list, not the mode.",
+        "Afterglow, the command over_training",
+        over_training_numbers,
+        {"spectral_radius", "half_life"}}};
 
 }  // namespace
 

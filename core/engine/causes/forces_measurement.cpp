@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/analysis/mode_sensitivity.h"
+#include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/layers/capture_reader.h"
 #include "core/layers/layer_traits.h"
@@ -43,6 +44,30 @@ std::vector<double> central_difference(const HeadOperator& ahead, const HeadOper
   std::vector<double> change = moved(ahead.A, -1, behind.A);
   for (double& value : change) value /= 2 * h;
   return change;
+}
+
+ProbeSetup last_surgery(const TrainingRun& run) {
+  ProbeSetup last;
+  for (const TimedCommand& timed : run.recipe().commands) {
+    if (timed.step < run.step() && timed.command.name == "surgery")
+      last = parse_surgery(nlohmann::json::parse(timed.command.value), run.trainer());
+  }
+  return last;
+}
+
+/// Where a surgery put eigenvalues of one head; of a pair both.
+std::vector<std::complex<double>> operated_of(const ProbeSetup& surgery, int layer, int head) {
+  std::vector<std::complex<double>> places;
+  const auto part = surgery.interventions.layers.find(layer);
+  if (part == surgery.interventions.layers.end()) return places;
+  const auto edits = part->second.heads.find(head);
+  if (edits == part->second.heads.end()) return places;
+  for (const auto& [mode, edit] : edits->second.modes) {
+    if (!edit.moved_to) continue;
+    places.push_back(*edit.moved_to);
+    if (edit.moved_to->imag() != 0) places.push_back(std::conj(*edit.moved_to));
+  }
+  return places;
 }
 
 /// The eigenvalue that each mode becomes in the operator after the step.
@@ -86,6 +111,7 @@ void ForcesMeasurement::begin(TrainingRun& run, const Example& probe) {
   copy_.take();
   probe_ = probe;
   next_ = run.rehearse();
+  surgery_ = last_surgery(run);
   if (!next_.is_finite)
     throw Error(ExitCode::non_finite, "eigenvalue forces: a number of the next step is not finite, so nothing moves");
   ahead_ = moved(next_.after, -1, next_.weights);
@@ -161,6 +187,7 @@ void ForcesMeasurement::fill() {
     const std::vector<double> down = central_difference(at(Place::down_ahead)[i], at(Place::down_behind)[i], scale_),
                               step = central_difference(at(Place::step_ahead)[i], at(Place::step_behind)[i], scale_);
     view.heads.push_back(forces_on(at(Place::here)[i], down, step, at(Place::after)[i]));
+    view.heads.back().operated = operated_of(surgery_, view.heads.back().layer, view.heads.back().head);
   }
   view_ = std::make_shared<const ForcesView>(std::move(view));
 }

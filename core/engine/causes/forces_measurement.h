@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/engine/observation/forces_view.h"
+#include "core/engine/recipe/probe_setup.h"
 #include "core/engine/training/model_copy.h"
 #include "core/engine/training/training_run.h"
 
@@ -48,6 +49,7 @@ class ForcesMeasurement {
   ModelCopy copy_;
   Example probe_;
   RehearsedStep next_;
+  ProbeSetup surgery_;                                // the last one before now
   std::vector<double> down_, ahead_;                  // directions in the weights, equally long
   double scale_ = 1;                                  // h
   std::vector<std::vector<HeadOperator>> operators_;  // by Place

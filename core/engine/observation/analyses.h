@@ -22,12 +22,15 @@ enum class Analysis : unsigned {
   patch = 256,      ///< clean values put into a corrupted run, cell by cell: seconds to minutes
   ablation = 512,   ///< each part of the model switched off in turn
   logit_lens = 1024,
-  readout = 2048,     ///< what can be read out of the state after each token
-  transplant = 4096,  ///< the state of one sequence in the other
-  blame = 8192,       ///< the training repeated without one batch after the other
-  accuracy = 16384,   ///< right answers over tasks, bindings and lengths: seconds to minutes
-  retrieval = 32768,  ///< theorem 12's network with written weights; it belongs to no run
-  forces = 65536      ///< where the next step moves the eigenvalues
+  readout = 2048,         ///< what can be read out of the state after each token
+  transplant = 4096,      ///< the state of one sequence in the other
+  blame = 8192,           ///< the training repeated without one batch after the other
+  accuracy = 16384,       ///< right answers over tasks, bindings and lengths: seconds to minutes
+  retrieval = 32768,      ///< theorem 12's network with written weights; it belongs to no run
+  forces = 65536,         ///< where the next step moves the eigenvalues
+  microscope = 131072,    ///< two trainings in lockstep that differ in one thing
+  bisect = 262144,        ///< when a condition begins to hold, with one block frozen at a time
+  over_training = 524288  ///< one number of every kept state of the run
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -42,7 +45,7 @@ constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 /// Its place among all that there are, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
-constexpr std::size_t analysis_count = place_of(Analysis::forces) + 1;
+constexpr std::size_t analysis_count = place_of(Analysis::over_training) + 1;
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
@@ -50,28 +53,31 @@ constexpr std::array<std::int64_t, analysis_count> no_steps() {
   return steps;
 }
 
-struct Spectra;         ///< observation.h: eigenvalues of every layer's operator
-struct Trace;           ///< observation.h: the recurrent form of the traced layer, token by token
-struct TokenWeights;    ///< observation.h: equivalent attention of the traced layer
-struct ProbeView;       ///< probe_view.h: the probe sequence's answer with and without interventions
-struct TheoryView;      ///< theory_view.h: theorems of one head held against measurements
-struct DepthView;       ///< depth_view.h: gradients in front of every layer and their bounds
-struct RaceView;        ///< influence_view.h: all layers on one input
-struct InfluenceView;   ///< influence_view.h: influence against lag of the layers compared
-struct SolverView;      ///< solver_view.h: residuals, conditioning and gates of the solvers compared
-struct TrajectoryView;  ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
-struct ForecastView;    ///< forecast_view.h: input, truth and prediction of a series
-struct AccuracyView;    ///< accuracy_view.h: right answers over tasks, bindings and lengths
-struct ForcesView;      ///< forces_view.h: where loss and optimiser move the eigenvalues of Koopman operators
-struct BlameView;       ///< blame_view.h: what came of a training without each of its batches
-struct PhaseMapView;    ///< phase_map_view.h: what other trainings over two fields of the recipe came to
-struct PatchView;       ///< causes_view.h: which place, at which token, carries the answer
-struct AblationView;    ///< causes_view.h: what each part of the model is worth
-struct LogitLensView;   ///< causes_view.h: what the stream would answer at each depth
-struct ReadoutView;     ///< causes_view.h: which values can be read out of the state
-struct RetrievalView;   ///< influence_view.h: the network of theorem 12 beside diffuse stacks
-struct TransplantView;  ///< causes_view.h: the state of one sequence in the other
-struct MemoryView;      ///< memory_view.h: the memory of training, and who reads its tokens
+struct Spectra;           ///< observation.h: eigenvalues of every layer's operator
+struct Trace;             ///< observation.h: the recurrent form of the traced layer, token by token
+struct TokenWeights;      ///< observation.h: equivalent attention of the traced layer
+struct ProbeView;         ///< probe_view.h: the probe sequence's answer with and without interventions
+struct TheoryView;        ///< theory_view.h: theorems of one head held against measurements
+struct DepthView;         ///< depth_view.h: gradients in front of every layer and their bounds
+struct RaceView;          ///< influence_view.h: all layers on one input
+struct InfluenceView;     ///< influence_view.h: influence against lag of the layers compared
+struct SolverView;        ///< solver_view.h: residuals, conditioning and gates of the solvers compared
+struct TrajectoryView;    ///< trajectory_view.h: the path of training in its Karhunen-Loeve modes
+struct ForecastView;      ///< forecast_view.h: input, truth and prediction of a series
+struct ForcesView;        ///< forces_view.h: where loss and optimiser move the eigenvalues of Koopman operators
+struct MicroscopeView;    ///< microscope_view.h: how far two trainings that differ in one thing are apart
+struct BisectView;        ///< bisect_view.h: the step at which a condition begins to hold without each block's learning
+struct OverTrainingView;  ///< over_training_view.h: a number of the model over the steps that are kept
+struct BlameView;         ///< blame_view.h: what came of a training without each of its batches
+struct PhaseMapView;      ///< phase_map_view.h: what other trainings over two fields of the recipe came to
+struct PatchView;         ///< causes_view.h: which place, at which token, carries the answer
+struct AblationView;      ///< causes_view.h: what each part of the model is worth
+struct LogitLensView;     ///< causes_view.h: what the stream would answer at each depth
+struct ReadoutView;       ///< causes_view.h: which values can be read out of the state
+struct TransplantView;    ///< causes_view.h: the state of one sequence in the other
+struct MemoryView;        ///< memory_view.h: the memory of training, and who reads its tokens
+struct AccuracyView;      ///< accuracy_view.h: right answers over tasks, bindings and lengths
+struct RetrievalView;     ///< influence_view.h: the network of theorem 12 beside diffuse stacks
 
 /// What they found last; null before the first time, and where the model has no such thing.
 struct AnalysisResults {
@@ -94,6 +100,9 @@ struct AnalysisResults {
   std::shared_ptr<const BlameView> blame;  ///< null until it is asked for
   std::shared_ptr<const AccuracyView> accuracy;
   std::shared_ptr<const ForcesView> forces;
+  std::shared_ptr<const MicroscopeView> microscope;       ///< null until it is asked for
+  std::shared_ptr<const BisectView> bisect;               ///< null until it is asked for
+  std::shared_ptr<const OverTrainingView> over_training;  ///< null until it is asked for
   std::shared_ptr<const PatchView> patch;
   std::shared_ptr<const AblationView> ablation;
   std::shared_ptr<const LogitLensView> logit_lens;

@@ -21,10 +21,11 @@ struct ModeForce {
 };
 
 struct HeadForces {
-  int layer = 0, head = 0;         ///< index into ModelSummary::layers
-  double norm = 0;                 ///< Frobenius norm of A_w
-  double change = 0;               ///< of what the step changes of it, to first order
-  std::vector<ModeForce> modes{};  ///< modulus descending
+  int layer = 0, head = 0;                       ///< index into ModelSummary::layers
+  double norm = 0;                               ///< Frobenius norm of A_w
+  double change = 0;                             ///< of what the step changes of it, to first order
+  std::vector<ModeForce> modes{};                ///< modulus descending
+  std::vector<std::complex<double>> operated{};  ///< where the last surgery of the run put some of them
 };
 
 struct ForcesView {

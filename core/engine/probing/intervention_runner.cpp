@@ -81,15 +81,10 @@ struct InterventionRunner::Sequences {
   PinnedArray tokens, targets, context;
 };
 
-InterventionRunner::InterventionRunner(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) {
-  const auto& parts = trainer.parts();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
-    const auto& ska =
-        static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(parts[i].branch)].layer);
-    intervention_targets_.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,
-                                     static_cast<int>(ska.config().heads), static_cast<int>(ska.config().rank)});
-  }
+InterventionRunner::InterventionRunner(Trainer& trainer)
+    : trainer_(&trainer),
+      tape_(trainer.looking_tape()),
+      intervention_targets_(afterglow::intervention_targets(trainer)) {
   std::vector<std::string> labels;
   const Task& task = trainer.task();
   for (int token = 0; token < std::min(task.vocab(), max_labels); ++token) labels.push_back(task.token_label(token));

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "core/analysis/softmax.h"
 #include "core/io/error.h"
-#include "core/tasks/prefixed_task.h"
 
 namespace afterglow {
 
@@ -76,51 +74,7 @@ std::vector<double> softmax_of(std::span<const double> logits) {
   return p;
 }
 
-/// With the model's places in front, as its own task has them.
-std::unique_ptr<Task> other_task(const ProbeSetup& setup, const Task& own, std::int64_t vocab) {
-  if (setup.task.empty()) return nullptr;
-  std::unique_ptr<Task> task = make_task(nlohmann::json::parse(setup.task));
-  if (task->windows() != nullptr || task->vocab() > vocab)
-    throw Error(ExitCode::bad_input, "probe.task: " + task->name() + " has " + std::to_string(task->vocab()) +
-                                         " tokens and the model " + std::to_string(vocab) +
-                                         "; choose a task in the model's language");
-  if (task->length() > max_probe_tokens)
-    throw Error(ExitCode::bad_input, "probe.task: " + std::to_string(task->length()) +
-                                         " tokens are too many to be followed one by one; give a length of " +
-                                         std::to_string(max_probe_tokens) + " or less");
-  const auto* prefixed = dynamic_cast<const PrefixedTask*>(&own);
-  return std::make_unique<PrefixedTask>(std::move(task), prefixed ? prefixed->places() : 0);
-}
-
 }  // namespace
-
-Example probe_example(const ProbeSetup& setup, const Task& own, std::uint64_t seed, std::int64_t vocab) {
-  const std::unique_ptr<Task> other = other_task(setup, own, vocab);
-  Example example = (other ? *other : own).example(seed, setup.index, Split::held_out);
-  if (setup.tokens.empty()) return example;
-  if (setup.tokens.size() != example.tokens.size()) {
-    throw Error(ExitCode::bad_input, "a probe sequence of this task has " + std::to_string(example.tokens.size()) +
-                                         " tokens, not " + std::to_string(setup.tokens.size()));
-  }
-  for (const int token : setup.tokens) {
-    if (token < 0 || token >= vocab)
-      throw Error(ExitCode::bad_input,
-                  "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(vocab));
-  }
-  example.tokens.assign(setup.tokens.begin(), setup.tokens.end());
-  return example;
-}
-
-std::string name_of_task(const ProbeSetup& setup) {
-  if (setup.task.empty()) return "";
-  const nlohmann::json task = nlohmann::json::parse(setup.task);
-  if (task.is_string()) return task.get<std::string>();
-  std::string name = task.at("kind").get<std::string>();
-  for (const auto& [field, unit] : {std::pair("bindings", " bindings"), std::pair("length", " tokens")}) {
-    if (task.contains(field)) name += ", " + task.at(field).dump() + unit;
-  }
-  return name;
-}
 
 SequencePair pair_of(const ProbeSetup& setup, const Example& clean, const Task& task) {
   const PairChoice& choice = setup.pair;

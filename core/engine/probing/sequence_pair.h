@@ -2,10 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "core/engine/recipe/probe_setup.h"
+#include "core/engine/training/probe_example.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {
@@ -17,16 +16,6 @@ struct SequencePair {
   int corrupted_answer = -1;  ///< the token that stands in its place; -1: what the model answers
   AnswerMeasure measure = AnswerMeasure::logit_difference;
 };
-
-/// Of sequences of another task than the run's.
-constexpr int max_probe_tokens = 512;
-
-/// The sequence that a setup asks, of the run's own task or of the setup's; tokens outside the model's vocabulary or of
-/// another length are an Error(bad_input).
-Example probe_example(const ProbeSetup& setup, const Task& own, std::uint64_t seed, std::int64_t vocab);
-
-/// "niah, 8 bindings, 128 tokens"; empty where the sequence is of the run's own task.
-std::string name_of_task(const ProbeSetup& setup);
 
 /// The pair that a setup means: `clean` is its probe sequence. Where the corrupted one was not edited by hand, the
 /// value that is asked for is another one of the same role; where that does not stand in the sequence, the token before

@@ -52,6 +52,16 @@ constexpr std::array table{
         "Learns nothing from the next batch; {\"step\": 118} goes to just before this step and leaves its batch "
         "out. What was trained with it stays as an earlier run.",
         control},
+    CommandSpec{"freeze", engine, "Freeze a part of the model", "", R"({"part": "head"})",
+                "The part keeps its weights and moments from the next step on, and the others learn as before; "
+                "{\"part\": \"1 ska\", \"on\": false} lets it learn again.",
+                control},
+    CommandSpec{
+        "surgery", engine, "Fit the weights to the moved eigenvalues", "", R"({})",
+        "Makes dragged eigenvalues true: the nearest key projections whose operators on the probe sequence have them, "
+        "as a step of its own. Without a value those that the probe has moved; {\"overrides\": [{\"name\": "
+        "\"drag_mode\", \"value\": {\"head\": 0, \"mode\": 2, \"re\": 0.9}}]} names them.",
+        control},
     CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
                 "Takes the last change of a hyperparameter or of the probe back.", control},
     CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again.",
@@ -126,6 +136,21 @@ constexpr std::array table{
     CommandSpec{"blame", engine, "Which batch did it?", "", R"({"result": "accuracy"})",
                 "Repeats the training to now without each of the last hundred batches, or {\"from\": 100, \"to\": 200, "
                 "\"until\": 220} without these; `result` compares another number, {\"batch\": 118} shows a batch.",
+                control},
+    CommandSpec{
+        "microscope", engine, "Two trainings that differ in one thing", "", R"({"change": "bit"})",
+        "Trains on twice in lockstep and compares the weights: with one bit of a weight flipped (bit, or bit "
+        "NAME[INDEX]), one token of the next batch (token, or token 5=17), a field of the recipe "
+        "(learning_rate=0.002, device=cpu, precision=bf16), or the same; {\"from\": 100, \"steps\": 60, \"ulps\": 16}.",
+        control},
+    CommandSpec{
+        "bisect", engine, "Whose learning does it wait for?", "", R"({"condition": "accuracy > 0.5"})",
+        "Finds the step at which a condition (as `stop_when` takes it) begins to hold, then repeats the training with "
+        "one part of the model frozen at a time; {\"until\": 600} looks no further.",
+        control},
+    CommandSpec{"over_training", engine, "Follow a number over training", "", R"({"number": "spectral_radius"})",
+                "Measures any number that `afterglow check --names` lists at every kept step of the run, and draws it "
+                "under the loss.",
                 control},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},

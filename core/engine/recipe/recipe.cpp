@@ -223,7 +223,9 @@ json to_json(const Recipe& recipe) {
   return result;
 }
 
-bool changes_training(const Command& command) { return command.name == "set" || command.name == "skip"; }
+bool changes_training(const Command& command) {
+  return command.name == "set" || command.name == "skip" || command.name == "surgery" || command.name == "freeze";
+}
 
 std::int64_t common_step(const Recipe& a, const Recipe& b) {
   const auto beginning = [](Recipe recipe) {

@@ -52,8 +52,8 @@ struct TimedCommand {
   Command command;
 };
 
-/// Whether a command of a recipe changes training: `set` changes a number, `skip` leaves a batch out. All others only
-/// say how it is looked at.
+/// Whether a command of a recipe changes training: `set` changes a number, `skip` leaves a batch out, `surgery` fits
+/// weights to a spectrum. All others only say how it is looked at.
 bool changes_training(const Command& command);
 
 struct Recipe {

@@ -29,6 +29,23 @@ ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
   return model;
 }
 
+/// The sequence and the moved eigenvalues of a probe, as `surgery` takes them; null where none is moved.
+nlohmann::json moves_of(ProbeSetup setup) {
+  Interventions moves;
+  for (const auto& [part, layer] : setup.interventions.layers) {
+    for (const auto& [head, edits] : layer.heads) {
+      for (const auto& [mode, edit] : edits.modes) {
+        if (edit.moved_to) moves.layers[part].heads[head].modes[mode] = {mode, false, edit.moved_to};
+      }
+    }
+  }
+  if (moves.empty()) return nullptr;
+  setup.interventions = moves;
+  setup.pair = {};
+  setup.transplant = {};
+  return to_json(setup);
+}
+
 RunStatus status_of(const TrainingRun& run) {
   const Trainer& trainer = run.trainer();
   const Recipe recipe = run.recipe();
@@ -57,7 +74,8 @@ RunStatus status_of(const TrainingRun& run) {
 
 }  // namespace
 
-AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend) : run_(make_run(saved, backend)) {
+AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t history_limit)
+    : run_(make_run(saved, backend, history_limit)) {
   Trainer& trainer = run_->trainer();
   subject_.run = run_.get();
   if (!forecasts()) {
@@ -86,7 +104,12 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
     const std::string& name = timed.command.name;
     if (name == "compare_runs" && forecasts()) compare_runs(nlohmann::json::parse(timed.command.value));
     if (name == "stop_when") choose_stop(nlohmann::json::parse(timed.command.value));
-    if (name == "blame") subject_.blame_config = parse_blame(nlohmann::json::parse(timed.command.value), {});
+    if (name == "blame") subject_.blame.config = parse_blame(nlohmann::json::parse(timed.command.value), {});
+    if (name == "bisect") subject_.bisect.config = parse_bisect(nlohmann::json::parse(timed.command.value), {});
+    if (name == "over_training")
+      subject_.over_training.config = parse_over_training(nlohmann::json::parse(timed.command.value), {});
+    if (name == "microscope")
+      subject_.microscope.config = parse_microscope(nlohmann::json::parse(timed.command.value), {});
     if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
     if (name == "accuracy_grid") subject_.accuracy = parse_accuracy(nlohmann::json::parse(timed.command.value), {});
     if (name == "influence" && !forecasts())
@@ -110,10 +133,14 @@ void AnalysedRun::choose_as(const Recipe& recipe) {
 
 bool AnalysedRun::train_step() {
   const bool finite = run_->train_step();
-  for (const auto& analysis : analyses_) {
-    if (finite && analysis) analysis->after_step();
-  }
+  if (finite) after_step();
   return finite;
+}
+
+void AnalysedRun::after_step() {
+  for (const auto& analysis : analyses_) {
+    if (analysis) analysis->after_step();
+  }
 }
 
 void AnalysedRun::go_to(std::int64_t step) {
@@ -196,15 +223,25 @@ void AnalysedRun::change_probe(const Command& command) {
   take_probe(before);
 }
 
+/// The studies that wait to be asked for, by their commands.
+const std::array<AnalysedRun::Asked, 4> AnalysedRun::asked_by_name{
+    Asked{Analysis::blame, "blame", &AnalysedRun::choose_blame},
+    Asked{Analysis::microscope, "microscope", &AnalysedRun::choose_microscope},
+    Asked{Analysis::bisect, "bisect", &AnalysedRun::choose_bisect},
+    Asked{Analysis::over_training, "over_training", &AnalysedRun::choose_over_training}};
+
 void AnalysedRun::ask(const Command& command) {
   if (edits_probe(command.name)) return change_probe(command);
   const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
   if (command.name == "probe") return choose_probe(value);
   if (command.name == "influence") return choose_influence(value);
   if (command.name == "phase_map") return choose_phase_map(value);
-  if (command.name == "blame") return choose_blame(value);
   if (command.name == "accuracy_grid") return choose_accuracy(value);
-  std::string names = "accuracy_grid, blame, influence, phase_map, probe";
+  std::string names = "accuracy_grid, influence, phase_map, probe";
+  for (const Asked& asked : asked_by_name) {
+    if (command.name == asked.command) return (this->*asked.choose)(value);
+    names += ", " + std::string(asked.command);
+  }
   for (const CommandSpec& spec : command_table()) names += spec.edits_probe ? ", " + std::string(spec.name) : "";
   throw Error(ExitCode::bad_input, command.name + " asks nothing of a model; there are " + names);
 }
@@ -222,6 +259,20 @@ void AnalysedRun::take_probe(const ProbeSetup& before) {
   }
   if (now.pair != before.pair || now.transplant != before.transplant) ask_again(Analysis::transplant);
   run_->note_probe(to_json(now));
+}
+
+bool AnalysedRun::probe_moves_eigenvalues() const { return !moves_of(subject_.probe->now()).is_null(); }
+
+void AnalysedRun::operate(const nlohmann::json& value) {
+  const ProbeSetup before = subject_.probe->now();
+  const std::size_t mark = run_->undoable();
+  run_->operate(value.empty() ? moves_of(before) : value);
+  forget_results(run_->step() - 1);
+  if (value.empty()) {
+    subject_.probe->change({"clear_overrides", "{}"}, mark);  // undo comes to it after the surgery
+    take_probe(before);
+  }
+  after_step();
 }
 
 bool AnalysedRun::undo() {
@@ -292,15 +343,46 @@ void AnalysedRun::choose_accuracy(const nlohmann::json& value) {
 }
 
 void AnalysedRun::choose_blame(const nlohmann::json& value) {
-  const BlameConfig config = parse_blame(value, subject_.blame_config.value_or(BlameConfig()));
-  const bool goes_on = subject_.blame && subject_.blame->is_of(run_->recipe()) && subject_.blame->has_runs_of(config);
-  if (goes_on)
-    subject_.blame->show(config);
+  auto& [asked, study] = subject_.blame;
+  const BlameConfig config = parse_blame(value, asked.value_or(BlameConfig()));
+  if (study && study->is_of(run_->recipe()) && study->has_runs_of(config))
+    study->show(config);
   else
-    subject_.blame = std::make_unique<Blame>(*run_, config);
-  subject_.blame_config = subject_.blame->config();
+    study = std::make_unique<Blame>(*run_, config);
+  asked = study->config();
   ask_again(Analysis::blame);
-  run_->note({"blame", to_json(*subject_.blame_config).dump()});
+  run_->note({"blame", to_json(*asked).dump()});
+}
+
+template <class Study, class Config>
+void AnalysedRun::take(AskedStudy<Study, Config>& asked, const Config& config, Analysis analysis) {
+  asked.study = std::make_unique<Study>(*run_, config);
+  asked.config = asked.study->config();
+  ask_again(analysis);
+  const auto command = std::ranges::find(asked_by_name, analysis, &Asked::analysis)->command;
+  run_->note({std::string(command), to_json(*asked.config).dump()});
+}
+
+void AnalysedRun::choose_microscope(const nlohmann::json& value) {
+  auto& asked = subject_.microscope;
+  take(asked, parse_microscope(value, asked.config.value_or(MicroscopeConfig())), Analysis::microscope);
+}
+
+void AnalysedRun::choose_bisect(const nlohmann::json& value) {
+  auto& asked = subject_.bisect;
+  take(asked, parse_bisect(value, asked.config.value_or(BisectConfig())), Analysis::bisect);
+}
+
+void AnalysedRun::choose_over_training(const nlohmann::json& value) {
+  auto& asked = subject_.over_training;
+  take(asked, parse_over_training(value, asked.config.value_or(OverTrainingConfig())), Analysis::over_training);
+}
+
+void AnalysedRun::ask_for(AnalysisSet analyses) {
+  for (const Asked& asked : asked_by_name) {
+    if (has(analyses, asked.analysis) && !is_current(asked.analysis) && !has_work(asked.analysis))
+      (this->*asked.choose)(nlohmann::json::object());
+  }
 }
 
 void AnalysedRun::choose_stop(const nlohmann::json& value) {

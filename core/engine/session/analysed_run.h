@@ -1,5 +1,6 @@
 // A run together with the analyses of it. Window and command line share it, so that both see, and export, the same.
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,7 +14,8 @@ namespace afterglow {
 
 class AnalysedRun {
  public:
-  AnalysedRun(const SavedRun& saved, Backend& backend);
+  /// `history_limit`: bytes of states to go back to.
+  AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t history_limit = History::default_limit);
   AnalysedRun(const AnalysedRun&) = delete;  // its analyses know where their subject lies
   AnalysedRun& operator=(const AnalysedRun&) = delete;
 
@@ -51,10 +53,15 @@ class AnalysedRun {
   /// Carries out `probe_sequence` and the commands of interventions (interventions.h). Throws Error(bad_input).
   void change_probe(const Command& command);
   /// Carries out any command that says what is asked of the model and changes nothing of its training: `probe`,
-  /// `change_probe`'s, `influence`, `phase_map`, `blame`. Throws Error(bad_input).
+  /// `change_probe`'s, `influence`, `phase_map`, `blame`, `microscope`. Throws Error(bad_input).
   void ask(const Command& command);
   /// Whether the probe is asked with anything else than what was trained.
   bool probe_has_interventions() const { return !subject_.probe->now().interventions.empty(); }
+  /// Whether the probe asks with eigenvalues moved.
+  bool probe_moves_eigenvalues() const;
+  /// Carries out `surgery`: fits the weights to the eigenvalues that the value names, or that the probe has moved;
+  /// these are then no overrides any more. One step of the run. Throws Error(bad_input), and nothing has changed.
+  void operate(const nlohmann::json& value);
   /// Takes the last change of the probe or of a hyperparameter back, whichever is younger; false when there is none.
   bool undo();
   bool redo();
@@ -73,6 +80,13 @@ class AnalysedRun {
   void choose_accuracy(const nlohmann::json& value);
   /// What the command `blame` asks for; written into the recipe. Throws Error(bad_input).
   void choose_blame(const nlohmann::json& value);
+  /// What the command `microscope` asks for; written into the recipe. Throws Error(bad_input).
+  void choose_microscope(const nlohmann::json& value);
+  /// What the commands `bisect` and `over_training` ask for; written into the recipe. Throw Error(bad_input).
+  void choose_bisect(const nlohmann::json& value);
+  void choose_over_training(const nlohmann::json& value);
+  /// Asks for those of these analyses that wait to be asked for and were not, as their commands do without a value.
+  void ask_for(AnalysisSet analyses);
   /// What the command `stop_when` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_stop(const nlohmann::json& value);
   /// After a step: the condition that begins to hold with it, where training shall stop.
@@ -94,6 +108,12 @@ class AnalysedRun {
   Observation observe(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
  private:
+  struct Asked {
+    Analysis analysis;
+    std::string_view command;
+    void (AnalysedRun::*choose)(const nlohmann::json& value);
+  };
+  static const std::array<Asked, 4> asked_by_name;
   /// Null where the run has nothing of the kind.
   RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
   void ask_again(Analysis analysis);
@@ -102,6 +122,9 @@ class AnalysedRun {
   AnalysisResults results() const;
   Observation look(AnalysisSet analyses, const std::function<void()>& after_piece = {});
   void take_probe(const ProbeSetup& before);
+  void after_step();
+  template <class Study, class Config>
+  void take(AskedStudy<Study, Config>& asked, const Config& config, Analysis analysis);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 
   std::unique_ptr<TrainingRun> run_;

@@ -10,6 +10,7 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/probing/forecast_observer.h"
+#include "core/engine/session/asked_analysis.h"
 #include "core/engine/session/causes_analyses.h"
 #include "core/engine/session/measured_analysis.h"
 
@@ -287,54 +288,16 @@ class PhaseMapAnalysis final : public RunAnalysis {
   bool has_news_ = false;
 };
 
-/// The training repeated without one batch after the other, where that was asked for; it belongs to a stretch of the
-/// past, not to a step.
-class BlameAnalysis final : public RunAnalysis {
- public:
-  explicit BlameAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return belongs() && of_->blame->is_complete(); }
-  bool has_work() const override {
-    if (belongs()) return !of_->blame->is_complete();
-    return of_->blame_config && of_->run->latest_step() >= std::max<std::int64_t>(1, of_->blame_config->until);
-  }
-  std::int64_t made_at() const override { return -1; }
-  bool has_news() const override { return has_news_; }
-  void advance(const AnalysisResults&) override {
-    const std::shared_ptr<const BlameView> before = belongs() ? of_->blame->view() : nullptr;
-    if (before) {
-      of_->blame->advance(of_->run->trainer().backend());
-    } else {
-      begin();
-    }
-    has_news_ = of_->blame->view() != before;
-  }
-  void update(const AnalysisResults& found) override {
-    while (has_work()) advance(found);
-  }
-  void publish(AnalysisResults& results) const override {
-    if (belongs()) results.blame = of_->blame->view();
-  }
-  void forget(std::int64_t) override { ask_again(); }
-  void ask_again() override { belongs_.reset(); }
+using BlameAnalysis = AskedAnalysis<Blame, &AnalysisSubject::blame, &AnalysisResults::blame>;
+using BisectAnalysis = AskedAnalysis<Bisect, &AnalysisSubject::bisect, &AnalysisResults::bisect>;
+using OverTrainingAnalysis =
+    AskedAnalysis<OverTraining, &AnalysisSubject::over_training, &AnalysisResults::over_training>;
+using MicroscopeAnalysis = AskedAnalysis<Microscope, &AnalysisSubject::microscope, &AnalysisResults::microscope>;
 
- private:
-  /// Whether the run still has the past that is repeated. Judged once after each change, as it compares whole recipes.
-  bool belongs() const {
-    if (!belongs_) belongs_ = of_->blame && of_->blame->is_of(of_->run->recipe());
-    return *belongs_;
-  }
-  /// What cannot be asked is not asked again.
-  void begin() {
-    const BlameConfig config = *std::exchange(of_->blame_config, std::nullopt);
-    of_->blame = std::make_unique<Blame>(*of_->run, config);
-    of_->blame_config = of_->blame->config();
-    ask_again();
-  }
-
-  AnalysisSubject* of_;
-  mutable std::optional<bool> belongs_;  // nothing: not judged since the last change
-  bool has_news_ = false;
-};
+template <class OfAnyRun>
+std::unique_ptr<RunAnalysis> make_of_any(AnalysisSubject& subject) {
+  return std::make_unique<OfAnyRun>(subject);
+}
 
 /// A network of its own, whatever the run's model and step.
 class RetrievalAnalysis final : public RunAnalysis {
@@ -369,18 +332,10 @@ class RetrievalAnalysis final : public RunAnalysis {
   bool is_awaited_ = true;
 };
 
-std::unique_ptr<RunAnalysis> make_retrieval(AnalysisSubject& subject) {
-  return std::make_unique<RetrievalAnalysis>(subject);
-}
-
 template <class OfTokens>
 std::unique_ptr<RunAnalysis> make(AnalysisSubject& subject) {
   return reads_tokens(subject) ? std::make_unique<OfTokens>(subject) : nullptr;
 }
-
-std::unique_ptr<RunAnalysis> make_map(AnalysisSubject& subject) { return std::make_unique<PhaseMapAnalysis>(subject); }
-
-std::unique_ptr<RunAnalysis> make_blame(AnalysisSubject& subject) { return std::make_unique<BlameAnalysis>(subject); }
 
 std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
   if (reads_tokens(subject)) return std::make_unique<TraceAnalysis>(subject);
@@ -402,9 +357,13 @@ constexpr std::array table{
     AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, make_ablation},
     AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, make_readout},
     AnalysisInfo{Analysis::accuracy, "accuracy grid", AnalysisCost::piecewise, 0, 3, make<AccuracyAnalysis>},
-    AnalysisInfo{Analysis::blame, "blame", AnalysisCost::piecewise, 0, 3, make_blame},
-    AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, make_retrieval},
-    AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_map},
+    AnalysisInfo{Analysis::blame, "blame", AnalysisCost::piecewise, 0, 3, make_of_any<BlameAnalysis>},
+    AnalysisInfo{Analysis::microscope, "microscope", AnalysisCost::piecewise, 0, 3, make_of_any<MicroscopeAnalysis>},
+    AnalysisInfo{Analysis::bisect, "bisect", AnalysisCost::piecewise, 0, 3, make_of_any<BisectAnalysis>},
+    AnalysisInfo{Analysis::over_training, "over training", AnalysisCost::piecewise, 0, 3,
+                 make_of_any<OverTrainingAnalysis>},
+    AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, make_of_any<RetrievalAnalysis>},
+    AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_of_any<PhaseMapAnalysis>},
 };
 
 }  // namespace

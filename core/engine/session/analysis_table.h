@@ -18,11 +18,21 @@
 #include "core/engine/probing/observer.h"
 #include "core/engine/probing/probe_editor.h"
 #include "core/engine/probing/solver_problems.h"
+#include "core/engine/session/bisect.h"
+#include "core/engine/session/over_training.h"
 #include "core/engine/studies/blame.h"
+#include "core/engine/studies/microscope.h"
 #include "core/engine/studies/phase_map.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {
+
+/// A study that waits to be asked for.
+template <class Study, class Config>
+struct AskedStudy {
+  std::optional<Config> config;  ///< nothing: it has not been asked for
+  std::unique_ptr<Study> study;  ///< of `config`, made when there is time
+};
 
 /// What the analyses of a run work on, and what the user has chosen to see of it.
 struct AnalysisSubject {
@@ -37,9 +47,11 @@ struct AnalysisSubject {
   AccuracyConfig accuracy;
   ForecastEnsemble ensemble;  ///< runs laid over a forecast
   PhaseMapConfig map_config;
-  std::optional<BlameConfig> blame_config;  ///< nothing: it has not been asked for
-  std::unique_ptr<Blame> blame;             ///< of `blame_config`, made when there is time
-  std::shared_ptr<PhaseMap> map;            ///< made when it is first asked for; one that is opened goes on with it
+  AskedStudy<Blame, BlameConfig> blame;
+  AskedStudy<Microscope, MicroscopeConfig> microscope;
+  AskedStudy<Bisect, BisectConfig> bisect;
+  AskedStudy<OverTraining, OverTrainingConfig> over_training;
+  std::shared_ptr<PhaseMap> map;  ///< made when it is first asked for; one that is opened goes on with it
 
   std::int64_t step() const { return run->step(); }
 };

@@ -91,6 +91,16 @@ void skip(SessionWorker& worker, const Command&, const json& value) {
   worker.leave_out_batch(integer_in(value, "step", worker.run().step() + 1));
 }
 
+void freeze(SessionWorker& worker, const Command&, const json& value) {
+  const std::string part = text_in(value, "part", "");
+  if (part.empty()) throw Error(ExitCode::bad_input, R"(freeze takes {"part": "1 ska"}, the label of a part)");
+  worker.freeze(part, !(value.contains("on") && value["on"] == false));
+}
+
+void surgery(SessionWorker& worker, const Command&, const json& value) {
+  worker.operate(value.is_object() ? value : json::object());
+}
+
 void undo(SessionWorker& worker, const Command&, const json&) {
   if (!worker.analysed().undo()) return worker.report(Severity::info, "there is nothing to undo");
   worker.analyse_afresh();
@@ -159,6 +169,12 @@ void choose_influence(SessionWorker& worker, const Command&, const json& value) 
   worker.analyse_afresh();
 }
 
+/// For a study that is made in spare time.
+void ask(SessionWorker& worker, const Command& command, const json&) {
+  worker.scheduler().retry();
+  worker.analysed().ask(command);
+}
+
 void phase_map(SessionWorker& worker, const Command&, const json& value) {
   const json fields = value.is_object() ? value : json::object();
   if (fields.contains("open")) return worker.open({worker.analysed().run_of_map(integer_in(fields, "open", -1)), {}});
@@ -171,11 +187,10 @@ void choose_accuracy(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().choose_accuracy(value.is_object() ? value : json::object());
 }
 
-void blame(SessionWorker& worker, const Command&, const json& value) {
+void blame(SessionWorker& worker, const Command& command, const json&) {
   if (worker.run().latest_step() <= worker.run().oldest_step())
     return worker.report(Severity::info, "train some steps first; then every batch can be asked what it did");
-  worker.scheduler().retry();
-  worker.analysed().choose_blame(value.is_object() ? value : json::object());
+  ask(worker, command, {});
 }
 
 void stop_when(SessionWorker& worker, const Command&, const json& value) {
@@ -204,6 +219,8 @@ CommandHandler find_handler(std::string_view name) {
       {"branch", [](SessionWorker& worker, const Command&, const json&) { worker.branch(); }},
       {"set", set},
       {"skip", skip},
+      {"freeze", freeze},
+      {"surgery", surgery},
       {"undo", undo},
       {"redo", redo},
       {"load", load},
@@ -226,6 +243,9 @@ CommandHandler find_handler(std::string_view name) {
       {"phase_map", phase_map},
       {"accuracy_grid", choose_accuracy},
       {"blame", blame},
+      {"microscope", ask},
+      {"bisect", ask},
+      {"over_training", ask},
       {"stop_when", stop_when},
       {"solver_problem", [](SessionWorker& worker, const Command&,
                             const json& value) { worker.analysed().choose_problem(parse_made_problem(value)); }},

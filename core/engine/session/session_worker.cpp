@@ -333,6 +333,22 @@ void SessionWorker::leave_out_batch(std::int64_t step) {
   report(Severity::info, "the batch of step " + std::to_string(step) + " is left out");
 }
 
+void SessionWorker::freeze(const std::string& part, bool on) {
+  begin_other_future([&] { run().freeze(part, on); });
+  report(Severity::info, part + (on ? " keeps its weights from here on" : " learns again"));
+}
+
+void SessionWorker::operate(const nlohmann::json& value) {
+  if (value.empty() && !analysed_->probe_moves_eigenvalues())
+    return report(Severity::info,
+                  "drag eigenvalues in the Koopman spectrum first; then the weights can be fitted to them");
+  begin_other_future([&] { analysed_->operate(value); });
+  control_.restart_clock(run().step(), seconds());
+  analyse_afresh();
+  report(Severity::info,
+         "the key projections have the moved eigenvalues now; train on to see whether they spring back");
+}
+
 void SessionWorker::change(const std::string& key, double to, bool is_live) {
   begin_other_future([&] { run().set(key, to, is_live); });
   // Settings of the training change nothing of what the present weights show; settings of a layer do.

@@ -67,6 +67,10 @@ class SessionWorker {
   void change(const std::string& key, double to, bool is_live);
   /// Goes to just before step `step` and leaves its batch out of the training.
   void leave_out_batch(std::int64_t step);
+  /// A part stops learning, or learns again (TrainingRun::freeze).
+  void freeze(const std::string& part, bool on);
+  /// Fits the weights to moved eigenvalues (AnalysedRun::operate).
+  void operate(const nlohmann::json& value);
   /// Opens a run in the place of the present one, which stays when this one cannot be opened.
   void open(const SavedRun& saved);
   /// Goes to the moment that a recipe shows: from the last kept state that it shares with the present run, else by

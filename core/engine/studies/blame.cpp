@@ -19,14 +19,6 @@ constexpr std::int64_t usual_batches = 100;
 constexpr std::int64_t most_batches = 4096;
 constexpr std::int64_t shown_sequences = 4;
 
-/// Without what comes later and what only says how the run is looked at.
-Recipe training_of(Recipe recipe) {
-  std::erase_if(recipe.commands, [](const TimedCommand& timed) { return !changes_training(timed.command); });
-  recipe.shown_step = -1;
-  recipe.probe = {};
-  return recipe;
-}
-
 /// In the order of the steps, behind what else is changed at the same one.
 void leave_out(Recipe& recipe, std::int64_t step) {
   const auto later =

@@ -18,6 +18,8 @@ struct BlameConfig {
   std::string result;                ///< the number that is compared; empty: the loss
   std::int64_t batch = -1;           ///< step of the batch whose sequences are shown; -1: none
   bool operator==(const BlameConfig&) const = default;
+  /// That the run must have been trained to.
+  std::int64_t needed_step() const { return until > 0 ? until : 1; }
 };
 /// What the value names in place of what it was before; other steps begin anew. Throws Error(bad_input).
 BlameConfig parse_blame(const nlohmann::json& value, const BlameConfig& before);

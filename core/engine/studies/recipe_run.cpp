@@ -79,6 +79,13 @@ std::unique_ptr<TrainingRun> make_run(const Recipe& recipe, const std::optional<
 
 }  // namespace
 
+Recipe training_of(Recipe recipe) {
+  std::erase_if(recipe.commands, [](const TimedCommand& timed) { return !changes_training(timed.command); });
+  recipe.shown_step = -1;
+  recipe.probe = {};
+  return recipe;
+}
+
 std::string hash_of(const Recipe& recipe, const Inquiry& inquiry) {
   std::string text = carried_text(recipe);
   if (std::isfinite(inquiry.enough)) text += json(inquiry.enough).dump();

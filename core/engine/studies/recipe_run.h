@@ -35,6 +35,9 @@ struct PlannedRun {
   std::string name;  ///< of its files: "gated_deltanet_8_seed7"
 };
 
+/// The recipe without what only says how its run is looked at, and how far.
+Recipe training_of(Recipe recipe);
+
 /// 16 hex digits of all that a run's result depends on; two runs with the same are the same. A file of data counts by
 /// its name and content, not by the folder where it lies.
 std::string hash_of(const Recipe& recipe, const Inquiry& inquiry);

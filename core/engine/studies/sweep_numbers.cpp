@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t held_out_examples = 256;
 
-std::vector<double> measured(TrainingRun& run) {
+std::vector<double> numbers_at_end(TrainingRun& run) {
   const RunCurves curves = run.curves();
   Spectra spectra;
   double accuracy = unknown;
@@ -45,7 +45,7 @@ Inquiry sweep_inquiry(const MeasureNames& names, double enough) {
            {"kappa", ""},
            {"diverged", "", true},
            {"trained", "steps"}},
-          measured,
+          numbers_at_end,
           enough};
 }
 

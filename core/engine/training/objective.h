@@ -58,6 +58,8 @@ class Objective {
   virtual void make_batch(Backend& backend, std::int64_t batch, DType dtype) = 0;
   /// Draws the examples first .. first + batch - 1 on the host; the ones that `load` takes next.
   virtual void draw(std::uint64_t seed, std::int64_t first) = 0;
+  /// Puts another token into one sequence of the drawn examples; false where they hold no tokens.
+  virtual bool change_token(std::int64_t /*sequence*/, std::int64_t /*at*/, std::int32_t /*to*/) { return false; }
   /// Moves the drawn examples into transfer buffers. True when the step has another form than the last one, so that a
   /// captured one no longer serves.
   virtual bool load(std::int64_t step) = 0;

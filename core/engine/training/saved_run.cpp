@@ -63,9 +63,9 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
                   "figure (.svg, .pdf, .png, .csv) or the folder of a model");
 }
 
-std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {
-  if (saved.snapshot) return std::make_unique<TrainingRun>(*saved.snapshot, backend);
-  return std::make_unique<TrainingRun>(saved.recipe, backend);
+std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend, std::size_t history_limit) {
+  if (saved.snapshot) return std::make_unique<TrainingRun>(*saved.snapshot, backend, history_limit);
+  return std::make_unique<TrainingRun>(saved.recipe, backend, history_limit);
 }
 
 void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }

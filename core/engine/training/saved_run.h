@@ -21,7 +21,8 @@ struct SavedRun {
 /// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), or the folder in which
 /// another library saved a model. Throws Error(bad_input) that names the file and what it lacks.
 SavedRun open_saved_run(const std::filesystem::path& path);
-std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend);
+std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend,
+                                      std::size_t history_limit = History::default_limit);
 
 /// "auto", "cpu" or "cuda" -> a back end; with "auto" the GPU when there is one. Throws Error(no_gpu) with the reason.
 std::unique_ptr<Backend> make_backend(const std::string& device, int threads);

@@ -118,6 +118,11 @@ class TokenObjective final : public Objective {
                tokens_.data(), targets_.data(), context_.data());
   }
 
+  bool change_token(std::int64_t sequence, std::int64_t at, std::int32_t to) override {
+    tokens_[static_cast<std::size_t>(sequence * task_->length() + at)] = to;
+    return true;
+  }
+
   bool load(std::int64_t step) override {
     batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
     auto* numbers = batch_->inputs.host<std::int32_t>();

@@ -149,6 +149,11 @@ void Trainer::prepare_batch() {
   drawn_for_ = step_;
 }
 
+bool Trainer::change_token(std::int64_t at, std::int32_t to) {
+  prepare_batch();
+  return objective_->change_token(0, at, to);
+}
+
 void Trainer::begin_step() {
   prepare_batch();
   if (objective_->load(step_)) {

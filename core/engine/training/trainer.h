@@ -52,6 +52,8 @@ class Trainer {
 
   /// Draws the examples of the next step, unless they are there already.
   void prepare_batch();
+  /// Puts another token into the first sequence of the next batch alone; false where the data has no tokens.
+  bool change_token(std::int64_t at, std::int32_t to);
   /// One training step: transfers, forward, backward, clipping, AdamW. The examples of the next one are drawn while the
   /// device computes.
   StepResult step();

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/engine/training/setting_check.h"
+#include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -36,10 +37,33 @@ std::vector<std::string> labels_of(const Trainer& trainer) {
   return labels;
 }
 
+/// The part that a `freeze` names, by its place among the trainer's, and whether it stops learning.
+std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& trainer) {
+  const nlohmann::json value = parse_json(command.value, "the value of freeze");
+  refuse_unknown_keys(value, {"part", "on"}, "freeze");
+  const std::string label = get_string(value, "part", std::nullopt, "freeze");
+  const bool on = get_bool(value, "on", true, "freeze");
+  std::string known;
+  for (std::size_t i = 0; i < trainer.parts().size(); ++i) {
+    if (trainer.parts()[i].label == label) return {i, on};
+    known += (known.empty() ? "" : ", ") + trainer.parts()[i].label;
+  }
+  throw Error(ExitCode::bad_input, "freeze: this model has no part \"" + label + "\"; there are " + known);
+}
+
+Command freeze_command(const std::string& part, bool on) {
+  nlohmann::json value{{"part", part}};
+  if (!on) value["on"] = false;
+  return {"freeze", value.dump()};
+}
+
 /// Throws Error(bad_input) for a command that could not be carried out when its step has come.
 void check_commands(const Recipe& recipe, const Trainer& trainer) {
   const std::vector<Setting> settings = trainer.settings();
   for (const TimedCommand& timed : recipe.commands) {
+    if (timed.command.name == "freeze") frozen_part(timed.command, trainer);
+    if (timed.command.name == "surgery")
+      parse_surgery(parse_json(timed.command.value, "the value of surgery"), trainer);
     if (timed.command.name != "set") continue;
     const std::string where = "the command of step " + std::to_string(timed.step) + ", set " + timed.command.value;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);
@@ -89,6 +113,13 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
 }
 
 void TrainingRun::apply(const Command& command) {
+  if (command.name == "freeze") {
+    const auto [part, on] = frozen_part(command, *trainer_);
+    if (on)
+      frozen_.insert(part);
+    else
+      frozen_.erase(part);
+  }
   if (command.name != "set") return;  // the other commands steer the run and leave no trace in its numbers
   const nlohmann::json value = nlohmann::json::parse(command.value);
   trainer_->set(value.at("key").get<std::string>(), value.at("to").get<double>());
@@ -100,12 +131,13 @@ void TrainingRun::apply_due_commands() {
   }
 }
 
-bool TrainingRun::leaves_out_next() const {
+/// A command of this name that acts on the next step.
+const Command* TrainingRun::next_of(std::string_view name) const {
   // The commands of this step are the last ones that were applied.
   for (std::size_t i = next_command_; i-- > 0 && recipe_.commands[i].step == step();) {
-    if (recipe_.commands[i].command.name == "skip") return true;
+    if (recipe_.commands[i].command.name == name) return &recipe_.commands[i].command;
   }
-  return false;
+  return nullptr;
 }
 
 /// The memory of training, which counts steps, has seen the batch.
@@ -119,23 +151,56 @@ StepResult TrainingRun::step_without_learning() {
   return result;
 }
 
+/// All of the model makes the step; then the frozen parts get their weights and moments back.
+StepResult TrainingRun::step_with_frozen_parts() {
+  const TrainerState before = trainer_->save();
+  const StepResult result = trainer_->step();
+  if (!result.finite) return result;
+  TrainerState after = trainer_->save();
+  const auto& parts = trainer_->parts();
+  const std::size_t width = size_of(trainer_->dtype());
+  const auto put_back = [&](std::vector<std::byte>& now, const std::vector<std::byte>& then, std::size_t part) {
+    const std::size_t begin = static_cast<std::size_t>(parts[part].offset) * width;
+    const std::size_t end =
+        part + 1 < parts.size() ? static_cast<std::size_t>(parts[part + 1].offset) * width : now.size();
+    for (std::size_t i = begin; i < end; ++i) now[i] = then.empty() ? std::byte{0} : then[i];
+  };
+  for (const std::size_t part : frozen_) {
+    put_back(after.weights, before.weights, part);
+    put_back(after.first_moments, before.first_moments, part);
+    put_back(after.second_moments, before.second_moments, part);
+  }
+  trainer_->restore(after);
+  return result;
+}
+
+StepResult TrainingRun::make_step() {
+  const Command* surgery = next_of("surgery");
+  if (surgery == nullptr && next_of("skip") == nullptr)
+    return frozen_.empty() ? trainer_->step() : step_with_frozen_parts();
+  const StepResult result = step_without_learning();
+  if (surgery != nullptr && result.finite)
+    carry_out(*trainer_, recipe_.model, parse_surgery(nlohmann::json::parse(surgery->value), *trainer_));
+  return result;
+}
+
 RehearsedStep TrainingRun::rehearse() {
   const TrainerState state = trainer_->save();
   const ParameterStore& store = trainer_->parameters();
   RehearsedStep rehearsed;
   rehearsed.weights = store.download(store.values());
-  rehearsed.is_left_out = leaves_out_next();
-  const StepResult result = trainer_->step();
+  rehearsed.is_left_out = next_of("skip") != nullptr;
+  const StepResult result = make_step();
   rehearsed.loss = result.loss;
   rehearsed.is_finite = result.finite;
   rehearsed.gradient = store.download(store.gradients());
-  rehearsed.after = rehearsed.is_left_out ? rehearsed.weights : store.download(store.values());
+  rehearsed.after = store.download(store.values());
   trainer_->restore(state);
   return rehearsed;
 }
 
 bool TrainingRun::train_step() {
-  const StepResult result = leaves_out_next() ? step_without_learning() : trainer_->step();
+  const StepResult result = make_step();
   const bool is_known = result.finite && result.step <= latest_step_;
   if (!is_known) record_.append(result);
   if (!result.finite) {
@@ -248,15 +313,43 @@ void TrainingRun::set(const std::string& key, double value, bool is_live) {
   is_live_ = is_live;
 }
 
-void TrainingRun::leave_out_batch() {
-  if (leaves_out_next()) return;
+/// The command acts from here on; what lay ahead is dropped.
+void TrainingRun::begin_future(const Command& command) {
   recipe_.commands.resize(next_command_);
-  recipe_.commands.push_back({step(), {"skip", "{}"}});
+  recipe_.commands.push_back({step(), command});
   next_command_ = recipe_.commands.size();
   forget_ahead();
+}
+
+void TrainingRun::leave_out_batch() {
+  if (next_of("skip") != nullptr) return;
+  begin_future({"skip", "{}"});
   done_.clear();
   undone_.clear();
   is_live_ = false;
+}
+
+void TrainingRun::freeze(const std::string& part, bool on) {
+  const Command command = freeze_command(part, on);
+  apply(command);
+  begin_future(command);
+  done_.push_back({step(), step(), part, on ? 0.0 : 1.0, on ? 1.0 : 0.0, command});
+  undone_.clear();
+  is_live_ = false;
+}
+
+void TrainingRun::operate(const nlohmann::json& surgery) {
+  const ProbeSetup wanted = parse_surgery(surgery, *trainer_);
+  const TrainerState before = trainer_->save();
+  // Throws where it cannot be done, with the weights as they were.
+  const std::string exact = to_json(carry_out(*trainer_, recipe_.model, wanted).exact).dump();
+  trainer_->restore(before);
+  history_.keep(before);
+  begin_future({"surgery", exact});
+  done_.push_back({step(), step(), "", 0, 0, {"surgery", exact}});
+  undone_.clear();
+  is_live_ = false;
+  train_step();
 }
 
 // In front of all others, so that what undo takes back stays the last one.
@@ -278,31 +371,57 @@ bool TrainingRun::undo() {
   const Change last = done_.back();
   done_.pop_back();
   is_live_ = false;
-  const bool passed = last.first_step != step();
-  trainer_->set(last.key, last.from);
-  if (passed) {
-    recipe_.commands.resize(next_command_);
-    recipe_.commands.push_back({step(), set_command(last.key, last.from)});
-    forget_ahead();
+  if (last.command.name == "surgery") {
+    undo_surgery(last);
+    return true;
+  }
+  const bool is_freeze = last.command.name == "freeze";
+  const Command opposite = is_freeze ? freeze_command(last.key, last.from > 0) : set_command(last.key, last.from);
+  apply(opposite);
+  if (last.first_step != step()) {
+    begin_future(opposite);
   } else {
     recipe_.commands.pop_back();
+    next_command_ = recipe_.commands.size();
   }
-  next_command_ = recipe_.commands.size();
   undone_.push_back(last);
   return true;
+}
+
+/// Goes back to where it was told, and takes it out of the recipe.
+void TrainingRun::undo_surgery(const Change& change) {
+  const std::vector<Change> before = done_, undone = undone_;
+  go_to(change.step);
+  recipe_.commands.resize(next_command_);
+  std::erase_if(recipe_.commands, [&](const TimedCommand& timed) {
+    return timed.step == change.step && timed.command.name == "surgery";
+  });
+  next_command_ = recipe_.commands.size();
+  forget_ahead();
+  done_ = before;
+  undone_ = undone;
+  undone_.push_back(change);
 }
 
 bool TrainingRun::redo() {
   if (undone_.empty()) return false;
   std::vector<Change> rest = undone_;
   rest.pop_back();
-  set(undone_.back().key, undone_.back().to);
+  const Change again = undone_.back();
+  if (again.command.name == "surgery") {
+    operate(nlohmann::json::parse(again.command.value));
+  } else if (again.command.name == "freeze") {
+    freeze(again.key, again.to > 0);
+  } else {
+    set(again.key, again.to);
+  }
   undone_ = std::move(rest);
   return true;
 }
 
 void TrainingRun::rebuild_config() {
   trainer_->reset_settings();
+  frozen_.clear();
   next_command_ = 0;
   apply_due_commands();
 }
@@ -375,6 +494,12 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
   }
   for (const TimedCommand& timed : recipe_.commands) {
     if (timed.step > std::min(until, latest_step_)) continue;
+    if (timed.command.name == "freeze") {
+      const nlohmann::json value = nlohmann::json::parse(timed.command.value);
+      curves.marks.push_back(
+          {timed.step, value.at("part").get<std::string>() + (value.value("on", true) ? " frozen" : " learns again")});
+    }
+    if (timed.command.name == "surgery") curves.marks.push_back({timed.step + 1, "surgery"});
     if (timed.command.name == "skip") curves.marks.push_back({timed.step + 1, "batch left out"});
     if (timed.command.name != "set") continue;
     const nlohmann::json value = nlohmann::json::parse(timed.command.value);

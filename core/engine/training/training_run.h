@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,14 @@ class TrainingRun {
   /// Leaves the next batch out: the step that follows is counted, and the model answers the batch, but learns nothing
   /// from it; weights and moments stay, bit for bit. Written into the recipe; another future begins here.
   void leave_out_batch();
+  /// From the next step on a part (by its label, "1 ska") keeps its weights and moments, or learns again; the gradients
+  /// of all parts are clipped together as before, so that the others' step is the same. Written into the recipe;
+  /// another future begins here. Throws Error(bad_input) for a part that is not there.
+  void freeze(const std::string& part, bool on);
+  /// Fits weights to a spectrum (surgery.h), as a step of its own: the batch is answered and nothing is learned from
+  /// it; the optimiser's moments stay. Written into the recipe; another future begins here. `undo` goes back to before
+  /// it. Throws Error(bad_input), and nothing has changed, where the spectrum cannot be reached.
+  void operate(const nlohmann::json& surgery);
   /// Takes the next step to see what it does, and takes it back: state, curves and recipe stay, bit for bit.
   RehearsedStep rehearse();
   /// Takes the last change at this step back, or makes it again; false when there is none.
@@ -101,8 +110,11 @@ class TrainingRun {
 
  private:
   void apply(const Command& command);
-  bool leaves_out_next() const;
+  const Command* next_of(std::string_view name) const;
   StepResult step_without_learning();
+  StepResult step_with_frozen_parts();
+  StepResult make_step();
+  void begin_future(const Command& command);
   void apply_due_commands();
   void rebuild_config();
   bool keeps_best() const;
@@ -124,9 +136,12 @@ class TrainingRun {
     std::int64_t first_step, step;  // of its first and last command; they differ where it was live
     std::string key;
     double from, to;
+    Command command{};  // a surgery or freeze, in the place of a key
   };
+  void undo_surgery(const Change& change);
   std::vector<Change> done_, undone_;
-  bool is_live_ = false;  // the last change has not settled
+  bool is_live_ = false;          // the last change has not settled
+  std::set<std::size_t> frozen_;  // parts that do not learn, by their places in Trainer::parts
 };
 
 }  // namespace afterglow

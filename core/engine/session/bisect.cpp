@@ -1,0 +1,98 @@
+// Repetitions one after the other, each until its condition holds.
+#include "core/engine/session/bisect.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/engine/session/analysed_run.h"
+#include "core/engine/session/stop_condition.h"
+#include "core/engine/studies/recipe_run.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+/// What a condition needs is made for the very step that it is judged at.
+StopCondition::Look look_at(AnalysedRun& run) {
+  return [&run](AnalysisSet analyses) { return run.observe(analyses); };
+}
+
+}  // namespace
+
+BisectConfig parse_bisect(const nlohmann::json& value, const BisectConfig& before) {
+  const std::string where = "bisect";
+  refuse_unknown_keys(value, {"condition", "until"}, where);
+  BisectConfig config = before;
+  config.condition = get_string(value, "condition", config.condition, where);
+  config.until = get_integer(value, "until", config.until, 0, max_steps, where);
+  parse_condition(config.condition, where);
+  return config;
+}
+
+nlohmann::json to_json(const BisectConfig& config) {
+  return {{"condition", config.condition}, {"until", config.until}};
+}
+
+Bisect::Bisect(const TrainingRun& run, BisectConfig config) : config_(std::move(config)) {
+  start_ = *run.kept_snapshot(run.oldest_step());
+  start_.recipe = training_of(start_.recipe);
+  auto view = std::make_shared<BisectView>();
+  view->name = start_.recipe.name;
+  view->condition = config_.condition;
+  view->from = view->at = start_.step;
+  view->until = config_.until > 0 ? config_.until : run.trainer().config().steps;
+  if (view->until <= view->from)
+    throw Error(ExitCode::bad_input, "bisect: this run begins at step " + std::to_string(view->from) +
+                                         "; let it look further than to step " + std::to_string(view->until));
+  frozen_.emplace_back("", "");
+  for (const ModelPart& part : run.trainer().parts()) frozen_.emplace_back(part.label, part.kind);
+  view->planned = frozen_.size();
+  view_ = std::move(view);
+}
+
+Bisect::~Bisect() = default;
+
+bool Bisect::is_of(const Recipe& recipe) const { return common_step(start_.recipe, recipe) >= view_->until; }
+
+/// From the start, with a part frozen before its first step.
+void Bisect::begin_next(Backend& backend) {
+  Snapshot from = start_;
+  from.recipe.training.steps = std::max(from.recipe.training.steps, view_->until);
+  const std::string& part = frozen_[view_->parts.size()].first;
+  if (!part.empty())
+    from.recipe.commands.insert(from.recipe.commands.begin(),
+                                {start_.step, {"freeze", nlohmann::json{{"part", part}}.dump()}});
+  std::ranges::stable_sort(from.recipe.commands, {}, &TimedCommand::step);
+  now_ = std::make_unique<AnalysedRun>(SavedRun{from.recipe, from}, backend, 0);
+  condition_ = std::make_unique<StopCondition>(StopConfig{config_.condition, 1}, look_at(*now_));
+}
+
+void Bisect::take_result(std::int64_t step) {
+  auto view = std::make_shared<BisectView>(*view_);
+  const auto& [part, kind] = frozen_[view->parts.size()];
+  view->parts.push_back({part, kind, step});
+  view->at = view->from;
+  view_ = std::move(view);
+  condition_.reset();
+  now_.reset();
+}
+
+bool Bisect::advance(Backend& backend) {
+  if (is_complete()) return false;
+  if (!now_) begin_next(backend);
+  const bool goes_on = now_->train_step();
+  const std::int64_t step = now_->run().step();
+  if (goes_on && condition_->reached(step, look_at(*now_))) {
+    take_result(step);
+  } else if (!goes_on || step >= view_->until) {
+    take_result(-1);
+  } else {
+    auto view = std::make_shared<BisectView>(*view_);
+    view->at = step;
+    view_ = std::move(view);
+  }
+  return !is_complete();
+}
+
+}  // namespace afterglow

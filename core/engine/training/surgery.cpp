@@ -1,0 +1,187 @@
+// Reads in float64 what each layer sees, fits head by head, and writes the rows of the key projections.
+#include "core/engine/training/surgery.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/analysis/mode_sensitivity.h"
+#include "core/analysis/spectrum.h"
+#include "core/analysis/spectrum_fit.h"
+#include "core/engine/training/model_copy.h"
+#include "core/engine/training/probe_example.h"
+#include "core/io/error.h"
+#include "core/layers/host_values.h"
+#include "core/layers/ska.h"
+
+namespace afterglow {
+
+namespace {
+
+using Complex = std::complex<double>;
+
+constexpr double tolerance = 1e-4;  ///< within which the target has to be reached, in float64
+constexpr std::int64_t most_weights = 100'000'000;
+
+/// The operators' sources on one sequence, layer by layer, in float64 on the processor.
+class SequenceReader {
+ public:
+  SequenceReader(Trainer& trainer, const nlohmann::json& model, const Example& example)
+      : backend_(make_cpu_backend()),
+        arena_(*backend_),
+        tape_(*backend_, arena_),
+        copy_(model, trainer, *backend_, DType::f64),
+        example_(example) {}
+
+  /// Of the heads of a part, with the weights as they are now.
+  KeyOperator keys_of(const ModelPart& part) {
+    copy_.take();
+    const auto length = static_cast<std::int64_t>(example_.tokens.size());
+    const auto branch = static_cast<std::size_t>(part.branch);
+    KeyOperator keys;
+    tape_.begin(false);
+    const Tensor tokens = tape_.scratch({1, length}, DType::i32), mask = tape_.scratch({1, length}, DType::u8);
+    backend_->upload(tokens, example_.tokens.data());
+    backend_->upload(mask, example_.context.data());
+    Model& model = copy_.model();
+    model.forward_with(tape_, model.embed(tape_, tokens), 0, [&](std::size_t i, const Var& x) {
+      if (i == branch) keys.inputs = to_host(*backend_, x.value);
+      return model.branches()[i].layer->forward(tape_, x, mask);
+    });
+    const SkaConfig& config = static_cast<const Ska&>(*model.branches()[branch].layer).config();
+    keys.rank = static_cast<int>(config.rank);
+    keys.width = static_cast<int>(config.width);
+    keys.ridge = config.core.ridge;
+    count_keys(config.core, keys);
+    return keys;
+  }
+
+ private:
+  /// Which keys the operator after the whole sequence holds, and which decide its scale.
+  void count_keys(const RidgeConfig& core, KeyOperator& keys) const {
+    const std::size_t length = example_.tokens.size();
+    keys.is_counted.assign(length, 1);
+    if (core.mode == RidgeConfig::Mode::masked) keys.is_counted = example_.context;
+    if (core.mode == RidgeConfig::Mode::chunk) {
+      const auto groups = static_cast<std::size_t>(core.groups(static_cast<std::int64_t>(length)));
+      const std::size_t before = (groups - 1) * static_cast<std::size_t>(core.chunk);
+      std::fill(keys.is_counted.begin() + static_cast<std::ptrdiff_t>(before), keys.is_counted.end(), std::uint8_t{0});
+    }
+    keys.is_measured = keys.is_counted;
+    const bool sees_all = core.mode == RidgeConfig::Mode::chunk && core.norm == RidgeConfig::Norm::sequence;
+    if (sees_all) keys.is_measured.assign(length, 1);
+  }
+
+  std::unique_ptr<Backend> backend_;
+  Arena arena_;
+  Tape tape_;
+  ModelCopy copy_;
+  const Example& example_;
+};
+
+std::vector<ModeEdit> moves_of(const HeadIntervention& head) {
+  std::vector<ModeEdit> moves;
+  for (const auto& [mode, edit] : head.modes) {
+    if (edit.moved_to) moves.push_back(edit);
+  }
+  return moves;
+}
+
+/// The new rows of one head's key projection, and what they leave open.
+struct HeadFit {
+  std::vector<double> rows;
+  std::vector<Complex> target;
+};
+
+HeadFit fit_head(const KeyOperator& keys, std::span<const double> rows, const std::vector<ModeEdit>& moves,
+                 const std::string& place) {
+  const std::vector<Complex> now = eigenvalues(operator_of_keys(keys, rows), keys.rank);
+  HeadFit fit;
+  fit.target = edit_modes(now, moves).eigenvalues;
+  SpectrumFit found = fit_spectrum(keys, rows, fit.target);
+  if (!(found.distance < tolerance)) {
+    const std::string how = std::isfinite(found.distance) ? "come only within " + std::to_string(found.distance) + " of"
+                                                          : "cannot be brought to";
+    throw Error(ExitCode::bad_input,
+                "surgery: the eigenvalues of " + place + " " + how +
+                    " where they were dragged. Keys of one sequence keep all of them inside of the "
+                    "unit circle, and a pair stays a pair; drag less far.");
+  }
+  fit.rows = std::move(found.projection);
+  return fit;
+}
+
+double distance_of(const KeyOperator& keys, std::span<const double> rows, const std::vector<Complex>& target) {
+  const std::vector<Complex> now = eigenvalues(operator_of_keys(keys, rows), keys.rank);
+  const std::vector<int> meant = nearest_of_each(target, now);
+  double furthest = now.size() == target.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < meant.size(); ++i) {
+    if (meant[i] >= 0) furthest = std::max(furthest, std::abs(now[static_cast<std::size_t>(meant[i])] - target[i]));
+  }
+  return furthest;
+}
+
+/// Fits the heads of one layer with moved eigenvalues, and notes where exactly these were to go.
+void operate_on_layer(ParameterStore& store, const Parameter& projection, const KeyOperator& keys,
+                      const std::string& label, LayerIntervention& layer, double& distance) {
+  std::vector<double> all = store.download(projection.value);
+  const auto size = static_cast<std::size_t>(keys.rank) * static_cast<std::size_t>(keys.width);
+  const auto rows_of = [&](int head) { return std::span(all).subspan(static_cast<std::size_t>(head) * size, size); };
+  std::map<int, std::vector<Complex>> wanted;
+  for (auto& [head, edits] : layer.heads) {
+    const std::vector<ModeEdit> moves = moves_of(edits);
+    if (moves.empty()) continue;
+    const HeadFit fit = fit_head(keys, rows_of(head), moves, label + ", head " + std::to_string(head));
+    std::ranges::copy(fit.rows, rows_of(head).begin());
+    wanted[head] = fit.target;
+    for (const ModeEdit& move : moves)
+      edits.modes[move.mode].moved_to = fit.target[static_cast<std::size_t>(move.mode)];
+  }
+  store.upload(projection, all);
+  all = store.download(projection.value);
+  for (const auto& [head, target] : wanted) distance = std::max(distance, distance_of(keys, rows_of(head), target));
+}
+
+}  // namespace
+
+ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
+  if (trainer.forecast() != nullptr)
+    throw Error(ExitCode::bad_input,
+                "surgery: a forecaster has no Koopman operator; choose a preset with an SKA layer");
+  const ProbeSetup setup = parse_probe_setup(value, intervention_targets(trainer));
+  for (const auto& [part, layer] : setup.interventions.layers) {
+    for (const auto& [head, edits] : layer.heads) {
+      if (!moves_of(edits).empty()) return setup;
+    }
+  }
+  throw Error(ExitCode::bad_input,
+              "surgery: no eigenvalue is moved; drag a dot of the Koopman spectrum first, or name "
+              R"({"overrides": [{"name": "drag_mode", "value": {"mode": 0, "re": 0.9}}]})");
+}
+
+SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery) {
+  if (trainer.parameters().count() > most_weights)
+    throw Error(ExitCode::bad_input,
+                "surgery reads the model in float64, with at most 100 million weights; this one is larger");
+  const Example example = probe_example(surgery, trainer.task(), trainer.seed(), trainer.model().vocab());
+  SequenceReader reader(trainer, model, example);
+  ParameterStore& store = trainer.parameters();
+  std::vector<std::pair<const Parameter*, std::vector<double>>> before;
+  SurgeryResult result{surgery, 0};
+  try {
+    for (auto& [index, layer] : result.exact.interventions.layers) {
+      const ModelPart& part = trainer.parts()[static_cast<std::size_t>(index)];
+      const Parameter& projection = *store.find(part.scope + ".k_proj.weight");
+      before.emplace_back(&projection, store.download(projection.value));
+      operate_on_layer(store, projection, reader.keys_of(part), part.label, layer, result.distance);
+    }
+  } catch (const Error&) {
+    for (const auto& [projection, values] : before) store.upload(*projection, values);
+    throw;
+  }
+  return result;
+}
+
+}  // namespace afterglow

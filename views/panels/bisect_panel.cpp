@@ -1,0 +1,48 @@
+// Bisect with what it says in words; a chip asks, another one asks about another condition.
+#include <array>
+#include <string>
+
+#include "views/figures/bisect_figures.h"
+#include "views/panels/panel_draws.h"
+#include "views/plot_widget.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double bisect_line = 18;
+
+void draw_bisect(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const BisectView* view = frame.seen().bisect.get();
+  if (figures.empty() || !view || area.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, area);
+  const double below = frame.px(bisect_line) + frame.px(4);
+  const PlotOptions named_by_header{.shows_caption = false};
+  handle_response(frame,
+                  plot_widget(frame, figures[0], {area.x, area.y, area.width, area.height - below}, named_by_header));
+  FigureCanvas canvas = frame.look.canvas();
+  row_text(frame.look, canvas,
+           {area.x + frame.px(10), area.bottom() - below, area.width - frame.px(20), frame.px(bisect_line)},
+           bisect_text(*view), {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
+}
+
+double draw_bisect_controls(Frame& frame, const Rect& row) {
+  if (row.width < frame.px(120)) return row.right();
+  const ChipResult other = header_chip(frame, "condition", row.right(), row, "when ...", false,
+                                       "Another condition, over any number that `afterglow check --names` lists");
+  if (other.clicked) frame.commands.send("palette", {{"text", std::string("bisect condition=")}});
+  const bool is_asked = frame.seen().bisect != nullptr;
+  const ChipResult ask = header_chip(frame, "ask", other.left, row, is_asked ? "ask again" : "ask", !is_asked,
+                                     "Repeat the training with one part frozen at a time");
+  if (ask.clicked) frame.commands.send("bisect", {});
+  return ask.left;
+}
+
+}  // namespace
+
+std::span<const PanelDrawing> bisect_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"bisect", draw_bisect, draw_bisect_controls}};
+  return drawings;
+}
+
+}  // namespace afterglow

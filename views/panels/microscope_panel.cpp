@@ -1,0 +1,67 @@
+// The microscope with what it says in words; chips choose the one thing that differs.
+#include <array>
+#include <string>
+
+#include "views/figures/microscope_figures.h"
+#include "views/panels/panel_draws.h"
+#include "views/plot_widget.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double microscope_line = 18;
+
+void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const MicroscopeView* view = frame.seen().microscope.get();
+  if (figures.empty() || !view || area.height < frame.px(170)) return draw_figure_grid(frame, panel, figures, area);
+  const double below = 2 * frame.px(microscope_line) + frame.px(4);
+  const PlotOptions named_by_header{.shows_caption = false};
+  handle_response(frame,
+                  plot_widget(frame, figures[0], {area.x, area.y, area.width, area.height - below}, named_by_header));
+  FigureCanvas canvas = frame.look.canvas();
+  Rect row{area.x + frame.px(10), area.bottom() - below + frame.px(2), area.width - frame.px(20),
+           frame.px(microscope_line)};
+  for (const std::string& line : wrapped_text(canvas, microscope_text(*view), row.width - frame.px(18),
+                                              frame.px(small_size), FontFace::regular, 2)) {
+    row_text(frame.look, canvas, row, line,
+             {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
+    row.y += row.height;
+  }
+}
+
+double draw_microscope_controls(Frame& frame, const Rect& row) {
+  if (row.width < frame.px(150)) return row.right();
+  struct Choice {
+    const char* label;
+    const char* change;
+    const char* hint;
+  };
+  static constexpr std::array choices{
+      Choice{"same", "same", "Nothing differs: both must stay alike, to the bit"},
+      Choice{"token", "token", "One token of the next batch's first sequence is another one"},
+      Choice{"bit", "bit", "The lowest bit of one weight is flipped"}};
+  double right = row.right();
+  const ChipResult other = header_chip(frame, "other", right, row, "...", false,
+                                       "Any field of the recipe, a device or a precision, as learning_rate=0.002");
+  if (other.clicked) frame.commands.send("palette", {{"text", std::string("microscope change=")}});
+  right = other.left;
+  const MicroscopeView* view = frame.seen().microscope.get();
+  for (const Choice& choice : choices) {
+    const bool is_first = !view && choice.change == std::string_view("bit");
+    const ChipResult chip = header_chip(frame, choice.change, right, row, choice.label, is_first, choice.hint);
+    if (chip.clicked) frame.commands.send("microscope", {{"change", std::string(choice.change)}});
+    right = chip.left;
+  }
+  return right;
+}
+
+}  // namespace
+
+std::span<const PanelDrawing> microscope_drawings() {
+  static constexpr std::array drawings{PanelDrawing{"microscope", draw_microscope, draw_microscope_controls}};
+  return drawings;
+}
+
+}  // namespace afterglow
