@@ -17,6 +17,18 @@ double end_of(const BisectView& view, const BisectedPart& part) {
 
 std::string label_of(const BisectedPart& part) { return part.part.empty() ? "all learn" : "no " + part.part; }
 
+/// Twice as far as what all parts together need, and twice that again as often as a bar asks for it: the axis moves
+/// seldom while the repetitions come.
+double last_shown(const BisectView& view) {
+  const auto until = static_cast<double>(view.until), from = static_cast<double>(view.from);
+  if (view.parts.empty() || view.parts[0].step < 0) return until;
+  double reach = std::max(1.0, 2 * (end_of(view, view.parts[0]) - from));
+  for (const BisectedPart& part : view.parts) {
+    while (from + reach < std::min(until, end_of(view, part))) reach *= 2;
+  }
+  return std::min(until, from + reach);
+}
+
 Figure bars_figure(const BisectView& view) {
   Figure figure;
   figure.id = "bisect";
@@ -24,7 +36,8 @@ Figure bars_figure(const BisectView& view) {
   figure.x.label = "part that does not learn";
   figure.x.range = Range{-0.6, static_cast<double>(std::max<std::size_t>(view.planned, 1)) - 0.4};
   figure.y.label = "first step";
-  figure.y.range = Range{static_cast<double>(view.from), 1.12 * static_cast<double>(view.until)};
+  const double shown = last_shown(view);
+  figure.y.range = Range{static_cast<double>(view.from), 1.12 * shown};
   figure.labels = LabelPlacement::none;
   Bars bars;
   bars.name = "first step";
@@ -40,8 +53,8 @@ Figure bars_figure(const BisectView& view) {
     bar.ink = part.step < 0 ? Ink(Role::failure) : part.part.empty() ? Ink(Role::text) : layer_ink(part.kind);
     bars.bars.push_back(bar);
     figure.x.ticks.push_back({x, label_of(part)});
-    figure.text_labels.push_back({x, end + 0.02 * static_cast<double>(view.until),
-                                  part.step < 0 ? "never" : grouped_number(part.step), Role::text, Anchor::middle});
+    figure.text_labels.push_back(
+        {x, end + 0.02 * shown, part.step < 0 ? "never" : grouped_number(part.step), Role::text, Anchor::middle});
     names.push_back(part.part.empty() ? "none" : part.part);
     steps.push_back(static_cast<double>(part.step));
   }
