@@ -28,11 +28,13 @@ VirtualDisplay::VirtualDisplay() {
   if (!exists_on_path("Xvfb") || !exists_on_path("xdotool") || pipe(pipe_ends) != 0) return;
   server_ = fork();
   if (server_ == 0) {
-    // The server writes the number of its display, so that tests may run side by side.
+    // The server writes the number of its display, so that tests may run side by side. Without `-noreset` it would
+    // start anew after its last client, xdotool, and turn away a program that comes just then.
     const std::string end = std::to_string(pipe_ends[1]);
     const int nothing = open("/dev/null", O_WRONLY);
     dup2(nothing, STDERR_FILENO);
-    execlp("Xvfb", "Xvfb", "-displayfd", end.c_str(), "-screen", "0", "1600x1000x24", "-nolisten", "tcp", nullptr);
+    execlp("Xvfb", "Xvfb", "-displayfd", end.c_str(), "-screen", "0", "1600x1000x24", "-nolisten", "tcp", "-noreset",
+           nullptr);
     _exit(127);
   }
   close(pipe_ends[1]);
