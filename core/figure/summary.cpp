@@ -182,7 +182,7 @@ struct Words {
     if (figure.reference_circles.empty()) return "";
     const ReferenceCircle& circle = *std::ranges::max_element(figure.reference_circles, {}, &ReferenceCircle::radius);
     const auto distance = [&](const ScatterPoint& dot) { return std::hypot(dot.x - circle.x, dot.y - circle.y); };
-    const std::string farthest = text_of(std::ranges::max(dots | std::views::transform(distance)));
+    const std::string farthest = text_of(distance(*std::ranges::max_element(dots, {}, distance)));
     if (dots.size() == 1) return ", " + farthest + " from the circle's middle";
     const auto outside = std::ranges::count_if(dots, [&](const auto& dot) { return distance(dot) > circle.radius; });
     return "; " + (outside == 0 ? std::string("none") : std::to_string(outside)) +

@@ -95,22 +95,26 @@ class GkaFile final : public FileSubject {
 
   void put_residuals(FileRun& run, const CoreValues& values) const {
     const int iterations = config().core.iterations;
-    constexpr std::pair<const char*, SolverKind> solvers[] = {{"probe.residual_cheb", SolverKind::chebyshev},
-                                                              {"probe.residual_gd", SolverKind::gradient_descent},
-                                                              {"probe.residual_agd", SolverKind::nesterov},
-                                                              {"probe.residual_cg", SolverKind::conjugate_gradient}};
-    for (const auto& [name, solver] : solvers) {
+    struct Named {
+      const char* name;
+      SolverKind solver;
+    };
+    constexpr Named solvers[] = {{"probe.residual_cheb", SolverKind::chebyshev},
+                                 {"probe.residual_gd", SolverKind::gradient_descent},
+                                 {"probe.residual_agd", SolverKind::nesterov},
+                                 {"probe.residual_cg", SolverKind::conjugate_gradient}};
+    for (const Named& one : solvers) {
       std::vector<double> residuals;
       walk(values, decay(), 0, 0, [&](std::int64_t t, const std::vector<double>& H) {
         const std::size_t row = values.row(0, t, 0);
         const auto q = values.q.begin() + static_cast<std::ptrdiff_t>(row) * values.width;
         const double lambda = values.lambda[row];
         const RidgeProblem problem{H, {q, q + values.width}, lambda, lambda, values.fro[row] + lambda};
-        SolverRun found = run_solver(solver, problem, iterations, Arithmetic::fp64);
+        SolverRun found = run_solver(one.solver, problem, iterations, Arithmetic::fp64);
         found.residuals.resize(static_cast<std::size_t>(iterations) + 1, 0.0);
         residuals.insert(residuals.end(), found.residuals.begin(), found.residuals.end());
       });
-      run.output(name, {values.tokens, iterations + 1}, residuals);
+      run.output(one.name, {values.tokens, iterations + 1}, residuals);
     }
   }
 
