@@ -23,7 +23,8 @@ class CsvParser {
   explicit CsvParser(CsvTable& table) : table_(table), text_(table.text_), where_(table.where_) {}
 
   void parse() {
-    if (text_.starts_with("\xef\xbb\xbf")) next_ = 3;
+    // Programs that write one of their own before that of the file leave two.
+    while (text_.compare(next_, 3, "\xef\xbb\xbf") == 0) next_ += 3;
     if (only_blank_lines_left()) {
       throw Error(ExitCode::bad_input,
                   where_ + " is empty; a header line with the names of the columns should be there");

@@ -47,8 +47,8 @@ class CsvTable {
 
 constexpr std::size_t csv_limit = std::size_t{256} << 20;
 
-/// Lines may end with LF or CRLF, fields may be quoted and then hold commas, quotes ("") and line ends; a byte order
-/// mark and blank lines at the end are skipped. Throws Error(bad_input): no header, other number of fields, an open
+/// Lines may end with LF or CRLF, fields may be quoted and then hold commas, quotes ("") and line ends; byte order
+/// marks and blank lines at the end are skipped. Throws Error(bad_input): no header, other number of fields, an open
 /// quote, doubled names, another separator, zero bytes, more than `max_bytes`.
 CsvTable read_csv(const std::filesystem::path& path, std::size_t max_bytes = csv_limit);
 /// The same from text of at most 4 GiB; `where` names its source in messages.

@@ -52,6 +52,7 @@ TEST(Csv, TheLastLineNeedsNoEndAndBlankLinesAtTheEndDoNotCount) {
 
 TEST(Csv, AByteOrderMarkIsNoPartOfTheFirstName) {
   EXPECT_THAT(parse_csv("\xef\xbb\xbfstep,loss\n", "").names(), ElementsAre("step", "loss"));
+  EXPECT_THAT(parse_csv("\xef\xbb\xbf\xef\xbb\xbfstep,loss\n", "").names(), ElementsAre("step", "loss"));
 }
 
 TEST(Csv, GapsAndTextsAmongNumbersAreNamed) {
