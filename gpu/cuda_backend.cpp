@@ -197,6 +197,21 @@ std::string CudaBackend::name() const { return "cuda"; }
 std::string CudaBackend::description() const { return description_; }
 bool CudaBackend::supports(DType dtype) const { return dtype != DType::f64; }
 
+void CudaBackend::refuse_memory(std::size_t bytes, std::size_t free, std::size_t total) const {
+  throw Error(ExitCode::out_of_memory,
+              "the GPU has too little memory: " + bytes_text(bytes) + " asked for, " + bytes_text(free) + " of " +
+                  bytes_text(total) + " free, " + bytes_text(held_) +
+                  " held here; take a smaller batch, sequence or model, or use --device cpu");
+}
+
+void CudaBackend::require_free(const std::function<std::size_t()>& bytes) const {
+  stream();
+  const std::size_t needed = bytes();
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
+  if (needed > free) refuse_memory(needed, free, total);
+}
+
 void* CudaBackend::allocate(std::size_t bytes) {
   stream();
   void* address = nullptr;
@@ -209,10 +224,7 @@ void* CudaBackend::allocate(std::size_t bytes) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    throw Error(ExitCode::out_of_memory,
-                "the GPU has too little memory: " + bytes_text(bytes) + " asked for, " + bytes_text(free) + " of " +
-                    bytes_text(total) + " free, " + bytes_text(held_) +
-                    " held here; take a smaller batch, sequence or model, or use --device cpu");
+    refuse_memory(bytes, free, total);
   }
   check_cuda(status, "allocating memory");
   sizes_[address] = bytes;

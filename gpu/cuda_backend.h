@@ -34,6 +34,7 @@ class CudaBackend final : public Backend {
     return true;
   }
   std::size_t held_bytes() const override { return held_; }
+  void require_free(const std::function<std::size_t()>& bytes) const override;
 
   std::string name() const override;
   std::string description() const override;
@@ -106,6 +107,7 @@ class CudaBackend final : public Backend {
   };
   /// Releases operand memory that no captured program uses, when something else needs the room; whether there was any.
   bool give_back_operands();
+  [[noreturn]] void refuse_memory(std::size_t bytes, std::size_t free, std::size_t total) const;
   /// Waits until no kernel uses it.
   void free_memory(void* address);
   void open(Lane& lane);

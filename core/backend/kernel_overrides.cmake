@@ -1,4 +1,5 @@
-# Makes the override declarations of all kernels for the classes that implement them from the one list in kernels.h.
+# Makes the override declarations of all kernels for the classes that implement them from the one list in kernels.h, and
+# those of a class whose kernels do nothing.
 # Written anew, and compiled anew, only when a signature changes.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/kernels.h)
 file(READ ${CMAKE_CURRENT_LIST_DIR}/kernels.h kernels)
@@ -10,3 +11,7 @@ string(REPLACE "virtual " "" kernels "${kernels};")
 string(REPLACE " = 0;" " override;" kernels "${kernels}")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_overrides.inc
      CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @kernels@\n" @ONLY)
+string(REPLACE " override;" " override {}" stubs "${kernels}")
+string(REGEX REPLACE "\n *std::int64_t [^{}]+{}" "" stubs "${stubs}")  # those that answer a size
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_stubs.inc
+     CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @stubs@\n" @ONLY)

@@ -2,11 +2,13 @@
 """Lets the system refuse what the program asks for, call by call, and looks at what the program makes of it.
 
     tests/attack/faults.py PROGRAM LIBRARY [--quick] [--seed 1] [--only train,sweep] [--calls malloc,open] [--jobs 1]
+                           [--device cuda]
 
 For each work (a training, a table, a plot, a window, ..) and each kind of call (tests/preload/faults.cpp is LIBRARY) the
 n-th call fails, once and from then on, for one n after the other: every n up to 300, from there on each n a seventh
 larger than the last, and 40 at random. --quick takes a few of each. Works that draw count calls of the program's own code
-alone, as libraries for fonts and graphics drivers do not live through missing memory; the window needs a display.
+alone, as libraries for fonts and graphics drivers do not live through missing memory; the window needs a display. With
+--device cuda it is the GPU that refuses: memory, copies, launches, recorded programs, and the wait for its results.
 
 The program has to end with a documented code and a sentence that names what failed, leave whole files and no rests, make
 the same files as in peace wherever it says that all went well, and go on when the command is given again. Ends with
@@ -19,6 +21,7 @@ from kills import fault_of, recipe
 kinds = {  # what a call may be answered with besides 0
     "malloc": {5}, "thread": {1}, "mmap": {1, 3, 5}, "open": {1, 3}, "read": {1, 3}, "write": {1, 3}, "fsync": {1, 3},
     "close": {1, 3}, "rename": {1, 3}, "mkdir": {1, 3}}
+gpu_kinds = {"gpu_memory": {5}, "gpu_copy": {4}, "gpu_launch": {4}, "gpu_graph": {4, 5}, "gpu_wait": {4}}
 hang = 300  # seconds after which a run that does not end is one that never does
 raw = re.compile(r"std::|bad_alloc|basic_string|json\.exception|vector::|filesystem error|Unknown error|terminate called")
 
@@ -72,7 +75,7 @@ def run(options, work, folder, fault="malloc 0"):
                    "AFTERGLOW_FAULT_SEEN": str(folder.parent / (folder.name + ".seen")), "LD_PRELOAD": options.library}
     if work in drawing:
         environment["AFTERGLOW_FAULT_OWN"] = "1"
-    line = [options.program, *works[work], "--device", "cpu", "--threads", "2"]
+    line = [options.program, *works[work], "--device", options.device, "--threads", "2"]
     try:
         process = subprocess.run(line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.PIPE, timeout=hang)
@@ -123,7 +126,7 @@ def judge(work, call, result, folder, peace):
     if result.code == 0:
         return found + differences(folder, peace, result.text)
     says_cairo = "cairo says out of memory" in result.text  # of a font that cannot be opened
-    if result.code not in kinds[call] and not (result.code == 5 and says_cairo):
+    if result.code not in {**kinds, **gpu_kinds}[call] and not (result.code == 5 and says_cairo):
         return found + [f"code {result.code}"]
     says = [line for line in result.text.splitlines() if line.startswith("afterglow: ")]
     if not says:
@@ -137,7 +140,7 @@ def case(options, work, fault, peace, tries_again):
     result = run(options, work, folder, fault)
     found = judge(work, call, result, folder, peace)
     last = result.text.strip().splitlines()[-1:] or [""]
-    if tries_again and result.code in kinds[call] and work in ("table", "sweep"):
+    if tries_again and result.code != 0 and work in ("table", "sweep"):
         again = run(options, work, folder)
         if again.code != 0:
             found.append(f"given again: code {again.code}, {again.text.strip()[-200:]}")
@@ -226,10 +229,12 @@ def main():
     parser.add_argument("--quick", type=int, nargs="?", const=4, default=0, help="so many calls of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=words)
-    parser.add_argument("--calls", type=words, default=list(kinds))
+    parser.add_argument("--calls", type=words)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--shown", type=int, default=20, help="faults of a kind that are written out")
     options = parser.parse_args()
+    options.calls = options.calls or list(kinds if options.device == "cpu" else gpu_kinds)
     chosen = options.only or (quick_works if options.quick else list(works))
     if "window" in chosen and not os.environ.get("DISPLAY"):
         print("without a display the window is left out")

@@ -22,6 +22,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 extern "C" {
 // The C library's own, which need not be looked up: looking up allocates.
@@ -33,9 +34,27 @@ void* __libc_memalign(std::size_t alignment, std::size_t size);
 
 namespace {
 
-enum class Call { none, memory, thread, open, read, write, fsync, close, rename, mkdir, mmap };
-constexpr const char* names[] = {"",      "malloc", "thread", "open",  "read", "write",
-                                 "fsync", "close",  "rename", "mkdir", "mmap"};
+enum class Call {
+  none,
+  memory,
+  thread,
+  open,
+  read,
+  write,
+  fsync,
+  close,
+  rename,
+  mkdir,
+  mmap,
+  gpu_memory,
+  gpu_copy,
+  gpu_launch,
+  gpu_graph,
+  gpu_wait  // of the CUDA runtime library
+};
+constexpr const char* names[] = {"",         "malloc",     "thread",    "open",    "read", "write",
+                                 "fsync",    "close",      "rename",    "mkdir",   "mmap", "gpu_memory",
+                                 "gpu_copy", "gpu_launch", "gpu_graph", "gpu_wait"};
 
 template <class Function>
 Function next(const char* name) {
@@ -129,6 +148,30 @@ void* allocate(std::size_t alignment, std::size_t size, const void* caller) {
     if (handler == nullptr) throw std::bad_alloc();
     handler();
   }
+}
+
+// What the CUDA runtime library declares; its headers are not everywhere where this is compiled.
+constexpr int gpu_success = 0, gpu_out_of_memory = 2, gpu_launch_failure = 719;
+struct Extent {
+  unsigned x, y, z;
+};
+/// A launch tells its failure only through the next question for the last error.
+thread_local int launch_error = gpu_success;
+
+/// The program loads that library itself, out of sight of RTLD_NEXT.
+template <class Function>
+Function next_on_gpu(const char* name) {
+  for (const char* library : {"libcudart.so.13", "libcudart.so.12"}) {
+    if (void* loaded = ::dlopen(library, RTLD_LAZY | RTLD_NOLOAD))
+      return reinterpret_cast<Function>(::dlsym(loaded, name));
+  }
+  return next<Function>(name);
+}
+
+/// Calls what really does it, unless the call has to fail.
+template <class... Parameters, class... Arguments>
+int on_gpu(Call call, int error, int (*real)(Parameters...), Arguments... arguments) {
+  return must_fail(call, nullptr) ? error : real(arguments...);
 }
 
 }  // namespace
@@ -250,6 +293,62 @@ void* mmap(void* address, std::size_t size, int protection, int flags, int file,
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
   static const auto real = next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   return must_fail(Call::thread, __builtin_return_address(0)) ? EAGAIN : real(thread, attributes, body, argument);
+}
+
+int cudaMalloc(void** memory, std::size_t size) {
+  static const auto real = next_on_gpu<int (*)(void**, std::size_t)>("cudaMalloc");
+  return on_gpu(Call::gpu_memory, gpu_out_of_memory, real, memory, size);
+}
+
+int cudaMallocHost(void** memory, std::size_t size) {
+  static const auto real = next_on_gpu<int (*)(void**, std::size_t)>("cudaMallocHost");
+  return on_gpu(Call::gpu_memory, gpu_out_of_memory, real, memory, size);
+}
+
+int cudaMemcpyAsync(void* to, const void* from, std::size_t size, int kind, void* stream) {
+  static const auto real = next_on_gpu<int (*)(void*, const void*, std::size_t, int, void*)>("cudaMemcpyAsync");
+  return on_gpu(Call::gpu_copy, gpu_launch_failure, real, to, from, size, kind, stream);
+}
+
+int __cudaLaunchKernel(void* kernel, Extent grid, Extent block, void** arguments, std::size_t shared, void* stream) {
+  static const auto real =
+      next_on_gpu<int (*)(void*, Extent, Extent, void**, std::size_t, void*)>("__cudaLaunchKernel");
+  const int error = on_gpu(Call::gpu_launch, gpu_launch_failure, real, kernel, grid, block, arguments, shared, stream);
+  if (error != gpu_success) launch_error = error;
+  return error;
+}
+
+int cudaLaunchKernelExC(const void* configuration, const void* kernel, void** arguments) {
+  static const auto real = next_on_gpu<int (*)(const void*, const void*, void**)>("cudaLaunchKernelExC");
+  const int error = on_gpu(Call::gpu_launch, gpu_launch_failure, real, configuration, kernel, arguments);
+  if (error != gpu_success) launch_error = error;
+  return error;
+}
+
+int cudaGetLastError() {
+  static const auto real = next_on_gpu<int (*)()>("cudaGetLastError");
+  const int error = real();
+  return std::exchange(launch_error, gpu_success) != gpu_success ? gpu_launch_failure : error;
+}
+
+int cudaStreamBeginCapture(void* stream, int mode) {
+  static const auto real = next_on_gpu<int (*)(void*, int)>("cudaStreamBeginCapture");
+  return on_gpu(Call::gpu_graph, gpu_launch_failure, real, stream, mode);
+}
+
+int cudaGraphInstantiate(void** program, void* graph, unsigned long long flags) {
+  static const auto real = next_on_gpu<int (*)(void**, void*, unsigned long long)>("cudaGraphInstantiate");
+  return on_gpu(Call::gpu_graph, gpu_out_of_memory, real, program, graph, flags);
+}
+
+int cudaGraphLaunch(void* program, void* stream) {
+  static const auto real = next_on_gpu<int (*)(void*, void*)>("cudaGraphLaunch");
+  return on_gpu(Call::gpu_graph, gpu_launch_failure, real, program, stream);
+}
+
+int cudaStreamSynchronize(void* stream) {
+  static const auto real = next_on_gpu<int (*)(void*)>("cudaStreamSynchronize");
+  return on_gpu(Call::gpu_wait, gpu_launch_failure, real, stream);
 }
 
 }  // extern "C"

@@ -1,7 +1,8 @@
 // A monkey at the window: random commands with random values, keys, texts and mouse moves, against a session that
 // trains. Whatever it does, nothing ends the program, and the snapshot that is saved afterwards has the weights that a
 // run of its recipe reaches without a window. AFTERGLOW_MONKEY_SECONDS=3600 lets it play for an hour,
-// AFTERGLOW_MONKEY_SEED begins elsewhere.
+// AFTERGLOW_MONKEY_SEED begins elsewhere. And frame after frame of every page beside training leaves memory as it was:
+// AFTERGLOW_MONKEY_FRAMES=1000000 looks at as many.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "core/backend/host_memory.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
+#include "core/engine/session/soak.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/views/drawing/null_window.h"
@@ -308,6 +310,33 @@ TEST_F(Monkey, LeavesAWindowThatWorksAndARecipeThatTellsWhatItDid) {
       "%d plays, %lld frames, %lld steps compared, %lld commands in their recipes; memory %+.1f MiB since play %d\n",
       plays, static_cast<long long>(frames_), static_cast<long long>(steps_), static_cast<long long>(commands_),
       static_cast<double>(last - settled) / (1 << 20), settled_after + 1);
+  EXPECT_LE(last - settled, allowance);
+}
+
+TEST_F(Monkey, FramesOfAllPagesLeaveMemoryAsItWas) {
+  constexpr int frames_a_page = 40;
+  constexpr std::int64_t allowance = std::int64_t{64} << 20;
+  const auto rounds =
+      static_cast<std::int64_t>(number_of("AFTERGLOW_MONKEY_FRAMES", 2000)) / (frames_a_page * workspaces().size()) + 1;
+  NullWindow window(1280, 800);
+  json recipe = small_recipe_json();
+  recipe["training"]["steps"] = 100000000;
+  Play play(window, recipe.dump(), folder_);
+  play.give({"speed", R"({"to": 300})"});
+  play.give({"run", "{}"});
+  std::int64_t settled = 0, last = 0;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    for (const Workspace& workspace : workspaces()) {
+      play.give({"workspace", json{{"name", workspace.id}}.dump()});
+      for (int i = 0; i < frames_a_page; ++i, ++frames_) play.frame();
+    }
+    ::malloc_trim(0);
+    last = resident_bytes() - kept_bytes_of(play.now());
+    if (round == rounds / 4) settled = last;
+  }
+  std::printf("%lld frames beside %lld steps; memory beyond what is kept %+.1f MiB since a quarter of them\n",
+              static_cast<long long>(frames_), static_cast<long long>(play.now().step),
+              static_cast<double>(last - settled) / (1 << 20));
   EXPECT_LE(last - settled, allowance);
 }
 

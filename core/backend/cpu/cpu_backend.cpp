@@ -37,6 +37,8 @@ std::string CpuBackend::description() const {
 }
 bool CpuBackend::supports(DType) const { return true; }
 
+void CpuBackend::require_free(const std::function<std::size_t()>& bytes) const { require_host_memory(bytes()); }
+
 void* CpuBackend::allocate(std::size_t bytes) {
   require_host_memory(bytes);
   void* address = allocate_host(bytes);

@@ -53,8 +53,8 @@ std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
   return std::stoll(text);
 }
 
-[[noreturn]] void refuse(const Snapshot& snapshot, const std::string& what) {
-  throw Error(ExitCode::bad_input, snapshot.where + ": " + what + "; the file was changed by hand or is damaged");
+[[noreturn]] void refuse(const Snapshot& snapshot, const std::string& what, ExitCode code = ExitCode::bad_input) {
+  throw Error(code, snapshot.where + ": " + what + "; the file was changed by hand or is damaged");
 }
 
 /// Whether the best step was another one than the present.
@@ -280,14 +280,14 @@ std::optional<RecordedPast> recorded_past(const Snapshot& snapshot, std::size_t 
 }
 
 void check_checksums(const Snapshot& snapshot, const TrainerState& state) {
-  const auto& metadata = snapshot.file.metadata;
-  const std::string weights = checksum_of(state);
-  if (weights != snapshot.checksum)
-    refuse(snapshot, "its weights have the checksum " + weights + ", not the " + snapshot.checksum + " written there");
-  const std::string tensors = checksum_of(snapshot.file);
-  if (metadata.contains(tensors_checksum) && metadata.at(tensors_checksum) != tensors)
-    refuse(snapshot, "its tensors have the checksum " + tensors + ", not the " + metadata.at(tensors_checksum) +
-                         " written there");
+  const auto compare = [&](const char* what, const std::string& found, const std::string& written) {
+    if (found != written)
+      refuse(snapshot, std::string(what) + " have the checksum " + found + ", not the " + written + " written there",
+             ExitCode::check_failed);
+  };
+  compare("its weights", checksum_of(state), snapshot.checksum);
+  const auto written = snapshot.file.metadata.find(tensors_checksum);
+  if (written != snapshot.file.metadata.end()) compare("its tensors", checksum_of(snapshot.file), written->second);
 }
 
 }  // namespace afterglow

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/engine/training/forecast_objective.h"
+#include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/setting_check.h"
 #include "core/io/checksum.h"
@@ -48,6 +49,7 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
     origin = open_origin(recipe.checkpoint);
     origin->check(parameters_);
   }
+  require_training_memory(recipe, parameters_, config_.batch * objective_->task().length(), backend);
   parameters_.allocate(backend, dtype);
   if (origin) {
     origin->load(parameters_);
