@@ -57,11 +57,12 @@ struct MenuItem {
   std::string keys;
   Command command;
   bool is_on = false;  ///< a switch that is on: with a tick
+  std::string page{};  ///< workspace that shows what came of it; empty: the present one
 };
 struct MenuState {
   bool is_open = false;
   std::string panel, plot;      ///< of which; `plot` is empty for the panel as a whole
-  std::optional<double> x;      ///< where the plot was clicked, in data units
+  std::optional<double> x, y;   ///< where the plot was clicked, in data units
   Point at;                     ///< upper left corner
   int chosen = -1;              ///< line of the list; -1: none yet
   std::vector<MenuItem> items;  ///< as drawn last

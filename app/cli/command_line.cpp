@@ -113,6 +113,9 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--power", options.power, "K of the power filter");
   command->add_option("--influence", options.influence,
                       "What influence and race measure: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
+  command->add_option("--pair", options.pair,
+                      "Of patch, transplant and logit_lens: a file with two sequences of token numbers, the clean one "
+                      "and the corrupted one (.npy, .safetensors, or two lines)");
   command->add_option("--ask", options.asked,
                       "A command as in a script, before the plot: {\"name\": \"pair\", \"value\": {\"at\": 4, "
                       "\"label\": \"v9\"}}");

@@ -43,6 +43,7 @@ struct EvalOptions {
 struct PlotOptions {
   std::string kind, svg, pdf, png, csv, size = "column";
   std::string influence;            ///< value of `influence`: length, source, cotangents, race
+  std::string pair;                 ///< file with the clean and the corrupted sequence
   std::vector<std::string> asked;   ///< commands that say what is asked of the model, as in a script
   std::string problem, arithmetic;  ///< of the solver laboratory: value of `solver_problem`; bf16, tf32, fp32, fp64
   StartOptions start;

@@ -273,6 +273,7 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
   if (layer >= 0) analysed.choose_trace(layer);
   if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
   if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
+  if (!options.pair.empty()) analysed.ask({"pair", nlohmann::json{{"path", options.pair}}.dump()});
   for (const std::string& text : options.asked) analysed.ask(parse_command(parse_json(text, "--ask")));
   analysed.ask_for(analyses_for(options.kind));
   analysed.choose_theory(layer, std::max(0, options.head));

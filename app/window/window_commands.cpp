@@ -304,6 +304,7 @@ void menu(CommandContext& context, const json& value) {
       opened.at = {shown.area.x + shown.area.width / 3, shown.area.y + shown.area.height / 4};
   }
   if (value.contains("x")) opened.x = number(value, "x", 0, -1e300, 1e300);
+  if (value.contains("y")) opened.y = number(value, "y", 0, -1e300, 1e300);
   opened.is_open = true;
   page.menu = std::move(opened);
 }

@@ -228,6 +228,7 @@ void Tape::visit(std::string_view name, const Var& value) {
 }
 
 void Tape::finish(const char* operation, const Var& output) {
+  if (watcher_) watcher_(operation, output.value);
   if (!checking_ || found_) return;
   const std::int64_t index = backend_->first_non_finite(output.value);
   if (index < 0) return;

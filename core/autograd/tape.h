@@ -133,6 +133,10 @@ class Tape {
   using Visitor = std::function<void(const std::string& name, const Var& value)>;
   void set_visitor(Visitor visitor) { visitor_ = std::move(visitor); }
   bool is_visited() const { return static_cast<bool>(visitor_); }
+  /// Is told every result with the name of its operation, in the order in which they are computed; the scope is the
+  /// tape's at that moment. Holds until it is changed; an empty one ends it.
+  using Watcher = std::function<void(const char* operation, const Tensor& result)>;
+  void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
   const std::vector<Capture>& captures() const { return captures_; }
   /// With checking on, every recorded result is searched for NaN and infinity; slow, for finding the culprit.
   void set_checking(bool checking) { checking_ = checking; }
@@ -179,6 +183,7 @@ class Tape {
   std::string scope_;
   std::vector<Capture> captures_;
   Visitor visitor_;
+  Watcher watcher_;
   NonFinite non_finite_;
 };
 

@@ -72,7 +72,8 @@ std::shared_ptr<AblationView> ablation_of(const Observation& o) {
     view->parts.push_back({"1 ska head " + std::to_string(i % 4) + " mode " + std::to_string(i), "mode", 3, i % 4, i,
                            0.2 + 0.04 * i, 3 - 0.1 * i});
   }
-  view->planned = 24;
+  for (const AblatedPart& part : view->parts) view->planned.push_back(part.name);
+  view->planned.insert(view->planned.end(), {"0 mamba2", "0 swiglu", "1 ska", "1 swiglu"});
   return view;
 }
 

@@ -486,7 +486,7 @@ std::shared_ptr<MicroscopeView> microscope_of(const Observation& o) {
       view->distance[part].push_back(part == 0 ? 0 : view->whole.back() * (1 + static_cast<double>(part)));
   }
   view->slope = 0.4;
-  view->first = {o.step + 1, "layers.1.ska.readout", 5, 2, 18};
+  view->first = {o.step + 1, "layers.1.ska.readout", "ridge_readout", 5, 2, 18};
   return view;
 }
 

@@ -243,7 +243,7 @@ std::string ablation_subtitle(const Observation& observation, const Selection&) 
   std::string text = "accuracy " + number_text(view.accuracy, 3) + " on " + std::to_string(view.examples) +
                      " sequences with everything on";
   if (!view.is_complete)
-    text += " · " + std::to_string(view.parts.size()) + " of " + std::to_string(view.planned) + " parts";
+    text += " · " + std::to_string(view.parts.size()) + " of " + std::to_string(view.planned.size()) + " parts";
   return text + age_text(observation, view.step);
 }
 

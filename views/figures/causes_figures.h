@@ -1,6 +1,8 @@
 // Interventions as figures: the patch grid, what the parts are worth, the answer by depth, memories that change places.
 #pragma once
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/engine/observation/causes_view.h"
@@ -22,6 +24,10 @@ std::string patch_path_text(const PatchView& view, int sender, int receiver);
 std::string patch_path_sentence(const PatchView& view);
 /// What the brightest cell of one grid says, in a sentence.
 std::string patch_sentence(const PatchView& view, PatchGroup group);
+/// The group that a grid shows.
+PatchGroup patch_group(std::string_view figure);
+/// Row and token of the cell that restores most, where that is not so by construction; -1 without any.
+std::pair<int, int> brightest_cell(const PatchView& view, PatchGroup group);
 /// Number `row` of a group's grid; its index into PatchView::rows, -1 beyond them.
 int patch_row(const PatchView& view, PatchGroup group, int row);
 /// "1 ska keys at token 4 v23: 0.931 exact, 0.902 to first order".

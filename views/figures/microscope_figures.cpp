@@ -102,7 +102,7 @@ std::string microscope_text(const MicroscopeView& view) {
   std::string text =
       number_text(view.whole.back(), 2) + " of |w| apart after " + steps + " steps" + growth_text(view.slope) + ".";
   if (view.first.step < 0) return text;
-  text += " First beyond " + number_text(view.ulps, 4) + " ulp: " + view.first.place;
+  text += " First beyond " + number_text(view.ulps, 4) + " ulp: " + view.first.operation + " in " + view.first.place;
   if (view.first.head >= 0) text += ", head " + std::to_string(view.first.head);
   return text + ", token " + std::to_string(view.first.token) + ", step " + grouped_number(view.first.step) + ".";
 }

@@ -13,14 +13,13 @@ namespace {
 
 struct Grid {
   PatchGroup group;
-  const char* id;
+  std::string_view id;
   const char* title;
-  const char* position;  ///< the axis
 };
 constexpr std::array grids{
-    Grid{PatchGroup::stream, "patch_stream", "Stream and outputs", "token"},
-    Grid{PatchGroup::inside, "patch_inside", "Queries, keys, values", "token"},
-    Grid{PatchGroup::memory, "patch_memory", "Memory after a token", "token"},
+    Grid{PatchGroup::stream, "patch_stream", "Stream and outputs"},
+    Grid{PatchGroup::inside, "patch_inside", "Queries, keys, values"},
+    Grid{PatchGroup::memory, "patch_memory", "Memory after a token"},
 };
 
 /// Exact where it is known, else to first order.
@@ -65,7 +64,8 @@ Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
 /// All cells, also of the other grids: a reader of the file wants one list.
 std::vector<TableColumn> table_of(const PatchView& view, const std::vector<int>& rows) {
   std::vector<std::string> parts, places, hooks, tokens;
-  std::vector<double> positions, attributed, exact;
+  std::vector<double> heads, positions, attributed, exact;
+  bool has_heads = false;
   for (const int row : rows) {
     const PatchRow& of = view.rows[static_cast<std::size_t>(row)];
     for (int t = 0; t < view.tokens; ++t) {
@@ -73,14 +73,18 @@ std::vector<TableColumn> table_of(const PatchView& view, const std::vector<int>&
       parts.push_back(of.label);
       places.push_back(of.place);
       hooks.push_back(of.hook);
+      heads.push_back(of.head >= 0 ? of.head : NAN);
+      has_heads = has_heads || of.head >= 0;
       positions.push_back(t);
       tokens.push_back(view.pair.clean[static_cast<std::size_t>(t)].label);
       attributed.push_back(view.attributed[cell]);
       exact.push_back(view.exact[cell]);
     }
   }
-  return {{"part", parts},   {"place", places},          {"hook", hooks}, {"position", positions},
-          {"token", tokens}, {"attributed", attributed}, {"exact", exact}};
+  std::vector<TableColumn> table{{"part", parts}, {"place", places}, {"hook", hooks}};
+  if (has_heads) table.push_back({"head", heads});
+  table.insert(table.end(), {{"position", positions}, {"token", tokens}, {"attributed", attributed}, {"exact", exact}});
+  return table;
 }
 
 Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& subtitle) {
@@ -90,7 +94,7 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
   figure.title = grid.title;
   figure.subtitle = subtitle;
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  figure.x.label = grid.position;
+  figure.x.label = "token";
   figure.x.ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed);
   figure.y.label = "place";
   HeatMap map;
@@ -263,6 +267,23 @@ std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int aske
   return ticks;
 }
 
+PatchGroup patch_group(std::string_view figure) {
+  const auto grid = std::ranges::find(grids, figure, &Grid::id);
+  return grid == grids.end() ? PatchGroup::stream : grid->group;
+}
+
+std::pair<int, int> brightest_cell(const PatchView& view, PatchGroup group) {
+  if (!is_whole(view)) return {-1, -1};
+  std::vector<int> rows = rows_of(view, group);
+  // The first and the last stream carry all of it by construction: at the changed token, and where the answer is read.
+  if (group == PatchGroup::stream && rows.size() > 2) {
+    rows.erase(rows.begin());
+    rows.pop_back();
+  }
+  const Best best = best_of(view, rows);
+  return {best.row, best.token};
+}
+
 int patch_row(const PatchView& view, PatchGroup group, int row) {
   const std::vector<int> rows = rows_of(view, group);
   return row >= 0 && row < static_cast<int>(rows.size()) ? rows[static_cast<std::size_t>(row)] : -1;
@@ -274,7 +295,9 @@ std::string patch_cell_text(const PatchView& view, int row, int token) {
   const double exact = view.exact[cell], attributed = view.attributed[cell];
   std::string text = of.label + (of.group == PatchGroup::memory ? " after " : " at ") + token_name(view, token) + ": ";
   text += std::isfinite(exact) ? share_text(exact) + " exact" : "exact share still to come";
-  if (std::isfinite(attributed)) text += ", " + share_text(attributed) + " by one reverse pass";
+  const bool has_pass = of.group != PatchGroup::memory;
+  if (std::isfinite(attributed))
+    text += ", " + share_text(attributed) + (has_pass ? " by one reverse pass" : " to first order");
   return text;
 }
 
@@ -282,19 +305,14 @@ std::string patch_sentence(const PatchView& view, PatchGroup group) {
   if (!is_whole(view)) return "";
   if (view.pair.clean_measure == view.pair.corrupted_measure)
     return "Both sequences are answered alike, so nothing can be restored: choose another pair.";
-  std::vector<int> rows = rows_of(view, group);
-  if (group == PatchGroup::memory) return memory_sentence(view, rows);
-  // The first and the last stream carry all of it by construction: at the changed token, and where the answer is read.
-  if (group == PatchGroup::stream && rows.size() > 2) {
-    rows.erase(rows.begin());
-    rows.pop_back();
-  }
-  const Best best = best_of(view, rows);
-  if (best.row < 0) return "This model has no such place.";
-  const bool is_exact = std::isfinite(view.exact[view.cell(static_cast<std::size_t>(best.row), best.token)]);
-  return "The brightest cell is " + view.rows[static_cast<std::size_t>(best.row)].label + " at " +
-         token_name(view, best.token) + ": the clean value there alone restores " + percent(best.share) +
-         " of the clean answer" + (is_exact ? "." : ", to first order.");
+  if (group == PatchGroup::memory) return memory_sentence(view, rows_of(view, group));
+  const auto [row, token] = brightest_cell(view, group);
+  if (row < 0) return "This model has no such place.";
+  const std::size_t cell = view.cell(static_cast<std::size_t>(row), token);
+  const bool is_exact = std::isfinite(view.exact[cell]);
+  return "The brightest cell is " + view.rows[static_cast<std::size_t>(row)].label + " at " + token_name(view, token) +
+         ": the clean value there alone restores " + percent(shown_share(view, cell)) + " of the clean answer" +
+         (is_exact ? "." : ", to first order.");
 }
 
 std::string patch_subtitle(const Observation& observation, const Selection&) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/observation/causes_view.h"
 #include "core/figure/readout.h"
 #include "views/page/page.h"
 #include "views/panel.h"
@@ -77,6 +78,25 @@ void add_runs(const Observation& o, std::vector<MenuItem>& items) {
   }
 }
 
+/// What the plot shows where it was clicked, over all kept steps.
+void add_followed(Frame& frame, const MenuState& menu, const PlotKind& kind, const Figure& figure,
+                  std::vector<MenuItem>& items) {
+  if (!kind.followed) return;
+  const auto at = menu.x && menu.y ? std::optional(Point{*menu.x, *menu.y}) : std::nullopt;
+  const std::string number = kind.followed(frame.seen(), frame.state.selection, figure, at);
+  if (number.empty()) return;
+  items.push_back(item("Follow " + number + " over training", "", "over_training", {{"number", number}}));
+  items.back().page = "why";
+}
+
+/// What else a pair can be, and how fine its grid.
+void add_pair(const Observation& o, std::vector<MenuItem>& items) {
+  const auto is_of_head = [](const PatchRow& row) { return row.head >= 0; };
+  const bool by_heads = o.patch && std::ranges::any_of(o.patch->rows, is_of_head);
+  items.push_back(item("A row for each head", "", "pair", {{"heads", !by_heads}}, by_heads));
+  items.push_back(item("Pair from a file…", "", "palette", {{"text", "pair path="}}));
+}
+
 std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
   std::vector<MenuItem> items;
   const Panel* panel = find_panel(menu.panel);
@@ -97,6 +117,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
   items.push_back(item("Copy set-up line", "", "copy", {{"what", "setup"}}));
   const std::vector<Figure>& figures = frame.figures.figures(*panel->kind, frame.observation, frame.state.selection);
   for (std::size_t i = 0; i < figures.size(); ++i) {
+    if (plot && figures[i].id == plot->plot) add_followed(frame, menu, *panel->kind, figures[i], items);
     if (figures[i].id != menu.plot) continue;
     add_curves(frame, figures[i], items);
     const auto chosen = frame.state.shown_figure.find(menu.panel);
@@ -106,6 +127,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
                            {{"panel", menu.panel}, {"figure", is_alone ? -1 : static_cast<int>(i)}}, is_alone));
   }
   if (menu.panel == "training") add_runs(frame.seen(), items);
+  if (menu.panel == "patch") add_pair(frame.seen(), items);
   const bool is_large = frame.state.maximised == menu.panel;
   items.push_back(item("Enlarge this panel", "Enter", "maximise", {{"panel", menu.panel}}, is_large));
   items.push_back(item("Next theme", "Ctrl+T", "theme", json::object()));
@@ -117,9 +139,10 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
 }
 
 void run(PageState& state, CommandQueue& commands, std::size_t line) {
-  const Command command = state.menu.items[line].command;
+  const MenuItem chosen = state.menu.items[line];
   state.menu = {};
-  commands.send(command);
+  commands.send(chosen.command);
+  if (!chosen.page.empty()) commands.send("workspace", {{"name", chosen.page}});
 }
 
 void draw_tick(Canvas& canvas, const Frame& frame, const Rect& row) {

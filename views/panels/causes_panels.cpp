@@ -105,12 +105,6 @@ double draw_patch_sentence(const Frame& frame, const std::string& text, const Re
   return 2 * frame.px(sentence_line) + frame.px(4);
 }
 
-PatchGroup group_of(const Figure& figure) {
-  return figure.id == "patch_memory"   ? PatchGroup::memory
-         : figure.id == "patch_inside" ? PatchGroup::inside
-                                       : PatchGroup::stream;
-}
-
 /// Which grids there is room for; one that says most comes first.
 std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const auto chosen = frame.state.shown_figure.find("patch");
@@ -121,7 +115,7 @@ std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figur
   std::vector<std::size_t> shown;
   for (std::size_t i = figures.size(); i-- > 0;) shown.push_back(i);
   std::ranges::stable_sort(shown, std::less<>(), [&](std::size_t i) {
-    const PatchGroup group = group_of(figures[i]);
+    const PatchGroup group = patch_group(figures[i].id);
     if (figures[i].id == patch_path_id) return 3;
     return group == PatchGroup::memory ? 0 : group == PatchGroup::stream ? 1 : 2;
   });
@@ -133,10 +127,10 @@ std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figur
 /// Of a memory where one is shown: it says most.
 std::string grid_sentence(const PatchView& view, const std::vector<Figure>& figures,
                           const std::vector<std::size_t>& shown) {
-  const auto is_memory = [&](std::size_t i) { return group_of(figures[i]) == PatchGroup::memory; };
+  const auto is_memory = [&](std::size_t i) { return patch_group(figures[i].id) == PatchGroup::memory; };
   const auto best = std::ranges::find_if(shown, is_memory);
   const Figure& figure = figures[best == shown.end() ? shown.front() : *best];
-  return figure.id == patch_path_id ? patch_path_sentence(view) : patch_sentence(view, group_of(figure));
+  return figure.id == patch_path_id ? patch_path_sentence(view) : patch_sentence(view, patch_group(figure.id));
 }
 
 /// A cell of a grid chooses its part and token; one of a memory is put into the corrupted run.
@@ -173,7 +167,7 @@ std::string draw_grids(Frame& frame, const std::vector<Figure>& figures, const R
                              static_cast<int>(std::lround(response.place->x)) + 1);
       continue;
     }
-    const int row = patch_row(view, group_of(figure), static_cast<int>(std::lround(response.place->y)));
+    const int row = patch_row(view, patch_group(figure.id), static_cast<int>(std::lround(response.place->y)));
     const auto token = static_cast<int>(std::lround(response.place->x));
     if (row < 0 || token < 0 || token >= view.tokens) continue;
     said = patch_cell_text(view, row, token);

@@ -4,6 +4,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/causes_figures.h"
 #include "views/plots/families.h"
+#include "views/plots/followed_number.h"
 
 namespace afterglow {
 
@@ -33,7 +34,8 @@ constexpr std::array causes_rows{
         .subtitle = patch_subtitle,
         .prepare = patch_figures,
         .needs = LayerTrait::tokens,
-        .smallest = {320, 150}},
+        .smallest = {320, 150},
+        .followed = followed_patch},
     PlotKind{.id = "transplant",
              .title = "Transplant",
              .about = "The memory of one sequence put into another, whole or by part, and what that one then answers.",
@@ -41,7 +43,8 @@ constexpr std::array causes_rows{
              .subtitle = transplant_subtitle,
              .prepare = transplant_figures,
              .needs = LayerTrait::tokens,
-             .smallest = {150, 120}},
+             .smallest = {150, 120},
+             .followed = followed_transplant},
     PlotKind{
         .id = "readout",
         .title = "What the state holds",
@@ -50,7 +53,8 @@ constexpr std::array causes_rows{
         .subtitle = readout_subtitle,
         .prepare = readout_figures,
         .needs = LayerTrait::tokens,
-        .smallest = {240, 150}},
+        .smallest = {240, 150},
+        .followed = followed_readout},
     PlotKind{.id = "logit_lens",
              .title = "Logit lens",
              .about = "What the model would answer if it ended at each depth.",
@@ -58,7 +62,8 @@ constexpr std::array causes_rows{
              .subtitle = logit_lens_subtitle,
              .prepare = logit_lens_figures,
              .needs = LayerTrait::tokens,
-             .smallest = {240, 150}},
+             .smallest = {240, 150},
+             .followed = followed_lens},
     PlotKind{.id = "ablation",
              .title = "Ablation",
              .about = "Accuracy lost when a block, head, mode or memory token is switched off.",
@@ -66,7 +71,8 @@ constexpr std::array causes_rows{
              .subtitle = ablation_subtitle,
              .prepare = ablation_figures,
              .needs = LayerTrait::tokens,
-             .smallest = {240, 150}},
+             .smallest = {240, 150},
+             .followed = followed_ablation},
 };
 
 constexpr std::array causes_cards{
@@ -76,15 +82,17 @@ constexpr std::array causes_cards{
         "It says that the place is enough, not that it is needed: two places may carry the same, and a value "
         "from elsewhere may drive the model where it never is. Above 1 or below 0 happens.",
         "activation patching; Meng et al. 2022, Heimersheim and Nanda 2024", patch_numbers},
-    FormulaCard{"share_restored",
-                "Share restored",
-                "(m_patched − m_corrupted)/(m_clean − m_corrupted)",
-                "m: logit of the clean answer minus that of the corrupted one, or probability or loss of the clean "
-                "answer. With a dot it is exact. Without one it is Σ (x_clean − x_corrupted) ∂m/∂x, from one reverse "
-                "pass: right for small differences, wrong where a softmax or a gate is saturated.",
-                "attribution patching; Nanda 2023",
-                patch_numbers,
-                {"share restored", "place"}},
+    FormulaCard{
+        "share_restored",
+        "Share restored",
+        "(m_patched − m_corrupted)/(m_clean − m_corrupted)",
+        "m: logit of the clean answer minus that of the corrupted one, or probability or loss of the clean "
+        "answer. With a dot it is exact. Without one it is Σ (x_clean − x_corrupted) ∂m/∂x, from one reverse "
+        "pass (of a memory from two runs with 1/512 of the difference): right for small differences, wrong where "
+        "a softmax or a gate is saturated.",
+        "attribution patching; Nanda 2023",
+        patch_numbers,
+        {"share restored", "place"}},
     FormulaCard{
         "patch_path",
         "Paths from part to part",

@@ -1,12 +1,14 @@
 // The plots there are: each turns an observation into figures, without a window. Panels, `afterglow plot` and tests
 // share them. To add one, write its figures and its row, with its card, in the file of its family (families.h).
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/engine/observation/analyses.h"
+#include "core/figure/canvas.h"
 #include "core/figure/figure.h"
 #include "views/figures/curve_store.h"
 #include "views/figures/selection.h"
@@ -35,6 +37,10 @@ struct PlotKind {
   bool needs_model = true;     ///< false: a fixed experiment, which asks for no model and no training
   /// The workspace whose last row it joins; empty: it has a place of its own in page/workspaces.cpp.
   std::string_view workspace = {};
+  /// The name of the number at a place of one of its figures, which the menu offers to follow over training; empty:
+  /// none there. Without a place what it says first.
+  std::string (*followed)(const Observation&, const Selection&, const Figure&,
+                          const std::optional<Point>& at) = nullptr;
   std::string_view former_id = {};  ///< an earlier name, still read in files, scripts and arguments
 };
 

@@ -10,6 +10,7 @@
 #include "views/figures/spectrum_figures.h"
 #include "views/figures/state_figures.h"
 #include "views/plots/families.h"
+#include "views/plots/followed_number.h"
 #include "views/plots/shared_numbers.h"
 
 namespace afterglow {
@@ -73,7 +74,8 @@ constexpr std::array spectrum_rows{
              .prepare = spectrum_figures,
              .needs = LayerTrait::koopman_heads | LayerTrait::koopman_modes,
              .smallest = {150, 150},
-             .moves_points = true},
+             .moves_points = true,
+             .followed = followed_mode},
     PlotKind{.id = "forces",
              .title = "Eigenvalue forces",
              .about = "Where the loss pulls each eigenvalue of the memory, and where the optimiser moves it next.",

@@ -83,7 +83,7 @@ void AblationMeasurement::begin() {
   now_ = {};
   now_.step = copy_.step();
   now_.examples = examples_;
-  now_.planned = static_cast<int>(planned_.size());
+  for (const AblatedPart& part : planned_) now_.planned.push_back(part.name);
   const Quality whole = ask(nullptr), again = ask(nullptr);
   now_.accuracy = whole.accuracy;
   now_.loss = whole.loss;

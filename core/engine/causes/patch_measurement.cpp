@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/engine/causes/pair_view.h"
 #include "core/engine/influence/jacobian_measure.h"
@@ -49,24 +50,38 @@ int PatchMeasurement::layer_of(std::size_t branch) const {
   return static_cast<int>(parts.size()) - 1;
 }
 
-void PatchMeasurement::add_row(std::size_t branch, const std::string& place, PatchGroup group, std::string hook) {
+void PatchMeasurement::add_row(std::size_t branch, int head, const std::string& place, PatchGroup group,
+                               const std::string& hook) {
   const int layer = layer_of(branch);
-  const std::string part = copy_.trainer().parts()[static_cast<std::size_t>(layer)].label;
-  now_.rows.push_back({layer, part + " " + word_of(place), place, std::move(hook), group});
+  std::string label = copy_.trainer().parts()[static_cast<std::size_t>(layer)].label + " " + word_of(place);
+  if (head >= 0) label += " head " + std::to_string(head);
+  now_.rows.push_back({layer, std::move(label), place, hook, group, head});
+}
+
+/// -1 alone for all of them together.
+std::vector<int> PatchMeasurement::heads_of(std::size_t branch, bool has_heads) const {
+  std::vector<int> heads{-1};
+  if (!by_heads_ || !has_heads) return heads;
+  heads.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, copy_.model().branches()[branch].layer->heads())));
+  std::iota(heads.begin(), heads.end(), 0);
+  return heads;
 }
 
 void PatchMeasurement::add_place_rows() {
-  row_of_place_.clear();
+  place_rows_.clear();
   std::string block;
-  for (const PlaceValues& place : places_.places()) {
+  for (std::size_t p = 0; p < places_.places().size(); ++p) {
+    const PlaceValues& place = places_.places()[p];
     const std::string last = place.name.substr(place.name.rfind('.') + 1);
     const bool is_stream = last == "stream", is_behind = place.branch == copy_.model().branches().size();
     const std::string own_block = place.name.substr(0, place.name.find('.', place.name.find('.') + 1));
     const std::string hook = is_behind ? "blocks." + block.substr(block.find('.') + 1) + ".hook_resid_post"
                                        : hook_name(place.name, is_mixer(place.branch), own_block != block);
     if (!is_stream) block = own_block;
-    row_of_place_.push_back(now_.rows.size());
-    add_row(place.branch, last, is_stream || last == "output" ? PatchGroup::stream : PatchGroup::inside, hook);
+    for (const int head : heads_of(place.branch, place.heads > 1)) {
+      place_rows_.push_back({p, 0, false, head});
+      add_row(place.branch, head, last, is_stream || last == "output" ? PatchGroup::stream : PatchGroup::inside, hook);
+    }
   }
 }
 
@@ -78,8 +93,10 @@ void PatchMeasurement::add_memory_rows() {
     for (const StateParts& part : state_parts(*branches[b].layer, trainer.backend(), trainer.dtype())) {
       const std::string block = branches[b].scope.substr(7, branches[b].scope.find('.', 7) - 7);
       const std::string hook = "blocks." + block + ".attn.hook_state" + (part.name == "all" ? "" : "_" + part.name);
-      for (int t = 0; t < pair_.asked; ++t) memory_cells_.push_back({{b, part.tensors, t}, now_.rows.size()});
-      add_row(b, part.name, PatchGroup::memory, hook);
+      for (const int head : heads_of(b, part.has_heads)) {
+        for (int t = 0; t < pair_.asked; ++t) memory_cells_.push_back({{b, part.tensors, t, head}, now_.rows.size()});
+        add_row(b, head, part.name, PatchGroup::memory, hook);
+      }
     }
   }
 }
@@ -96,6 +113,7 @@ void PatchMeasurement::begin(const ProbeSetup& setup) {
   now_.step = copy_.step();
   now_.pair = view_of(pair_, places_.clean_logits(), places_.corrupted_logits(), trainer.task());
   now_.tokens = static_cast<int>(pair_.clean.tokens.size());
+  by_heads_ = setup.pair.heads;
   add_place_rows();
   add_memory_rows();
   const std::size_t cells = now_.rows.size() * static_cast<std::size_t>(now_.tokens);
@@ -111,10 +129,10 @@ void PatchMeasurement::begin(const ProbeSetup& setup) {
 
 void PatchMeasurement::attribute() {
   const double reach = now_.pair.clean_measure - now_.pair.corrupted_measure;
-  for (std::size_t p = 0; p < row_of_place_.size(); ++p) {
+  for (std::size_t row = 0; row < place_rows_.size(); ++row) {
     for (int t = 0; t < now_.tokens; ++t) {
-      const double change = places_.places()[p].attributed(t);
-      now_.attributed[now_.cell(row_of_place_[p], t)] = reach == 0 ? not_yet : change / reach + 0.0;  // no -0 in files
+      const double change = places_.places()[place_rows_[row].place].attributed(t, place_rows_[row].head);
+      now_.attributed[now_.cell(row, t)] = reach == 0 ? not_yet : change / reach + 0.0;  // no -0 in files
     }
   }
 }
@@ -122,29 +140,30 @@ void PatchMeasurement::attribute() {
 /// Cells at which both runs have the same numbers restore nothing, and are known without running on.
 void PatchMeasurement::plan() {
   cells_.clear();
-  for (std::size_t p = 0; p < row_of_place_.size(); ++p) {
-    for (int t = 0; t < now_.tokens; ++t) {
-      if (places_.places()[p].is_equal(t)) {
-        set_exact(row_of_place_[p], t, 0.0);
+  for (std::size_t row = 0; row < place_rows_.size(); ++row) {
+    PlaceCell at = place_rows_[row];
+    for (at.token = 0; at.token < now_.tokens; ++at.token) {
+      if (places_.places()[at.place].is_equal(at.token, at.head)) {
+        set_exact(row, at.token, 0.0);
       } else {
-        cells_.push_back({p, t});
+        cells_.push_back({at, row});
       }
     }
   }
-  const auto promise = [&](const PlaceCell& cell) {
-    const double share = std::abs(now_.attributed[now_.cell(row_of_place_[cell.place], cell.token)]);
+  const auto promise = [&](const PatchedCell& cell) {
+    const double share = std::abs(now_.attributed[now_.cell(cell.row, cell.at.token)]);
     return std::isfinite(share) ? share : 0.0;
   };
   std::ranges::stable_sort(cells_, std::greater<>(), promise);
   // The memory after a token that both sequences begin with is the same, and so is one that is put in too late.
   const int first = now_.pair.changed.empty() ? now_.tokens : now_.pair.changed.front();
-  for (const MemoryCell& cell : memory_cells_) {
-    if (cell.state.token < first) set_exact(cell.row, cell.state.token, 0.0);
-  }
   std::erase_if(memory_cells_, [&](const MemoryCell& cell) { return cell.state.token < first; });
-  for (std::size_t row = 0; row < now_.rows.size(); ++row) {
-    for (int t = pair_.asked; now_.rows[row].group == PatchGroup::memory && t < now_.tokens; ++t)
+  for (std::size_t row = place_rows_.size(); row < now_.rows.size(); ++row) {
+    for (int t = 0; t < now_.tokens; ++t) {
+      if (t >= first && t < pair_.asked) continue;
       set_exact(row, t, 0.0);
+      now_.attributed[now_.cell(row, t)] = 0;
+    }
   }
 }
 
@@ -198,33 +217,43 @@ const std::vector<double>& PatchMeasurement::unpatched_memories(std::size_t cell
 
 /// The best cell, and the next best that lie in the same branch. The last run of a pass is the control.
 void PatchMeasurement::patch_places() {
-  const std::size_t branch = places_.places()[cells_.front().place].branch, most = cells_in_a_piece();
-  std::vector<PlaceCell> chosen;
+  const std::size_t branch = places_.places()[cells_.front().at.place].branch, most = cells_in_a_piece();
+  std::vector<PatchedCell> chosen;
   for (auto cell = cells_.begin(); cell != cells_.end() && chosen.size() < most;) {
-    if (places_.places()[cell->place].branch == branch) {
+    if (places_.places()[cell->at.place].branch == branch) {
       chosen.push_back(*cell);
       cell = cells_.erase(cell);
     } else {
       ++cell;
     }
   }
-  std::vector<PlaceCell> runs = chosen;
-  runs.push_back({chosen.front().place, chosen.front().token, true});
+  std::vector<PlaceCell> runs;
+  for (const PatchedCell& cell : chosen) runs.push_back(cell.at);
+  runs.push_back(chosen.front().at);
+  runs.back().is_control = true;
   const std::vector<std::vector<double>> logits = places_.patched(pair_, branch, runs);
   const std::vector<double>& corrupted = unpatched(branch, runs.size());
   const auto share = [&](std::size_t run) {
     return restored_share(now_.pair.clean_measure, corrupted[run], measured(pair_, logits[run]));
   };
-  for (std::size_t i = 0; i < chosen.size(); ++i) set_exact(row_of_place_[chosen[i].place], chosen[i].token, share(i));
+  for (std::size_t i = 0; i < chosen.size(); ++i) set_exact(chosen[i].row, chosen[i].at.token, share(i));
   now_.control = std::max(now_.control, std::abs(share(chosen.size())));
 }
 
+/// Of each cell the exact run, and two with a little of the difference: steps have no reverse pass, but their slope.
 void PatchMeasurement::patch_memories() {
-  const std::size_t count = std::min(cells_in_a_piece(), memory_cells_.size());
+  constexpr double little = 1.0 / 512;
+  constexpr std::array shares{1.0, little, -little};
+  const std::size_t count = std::min((cells_in_a_piece() + shares.size() - 1) / shares.size(), memory_cells_.size());
   std::vector<MemoryCell> chosen(memory_cells_.begin(), memory_cells_.begin() + static_cast<std::ptrdiff_t>(count));
   memory_cells_.erase(memory_cells_.begin(), memory_cells_.begin() + static_cast<std::ptrdiff_t>(count));
   std::vector<StateCell> runs;
-  for (const MemoryCell& cell : chosen) runs.push_back(cell.state);
+  for (const MemoryCell& cell : chosen) {
+    for (const double of_the_way : shares) {
+      runs.push_back(cell.state);
+      runs.back().share = of_the_way;
+    }
+  }
   runs.push_back(chosen.front().state);
   runs.back().is_control = true;
   const std::vector<std::vector<double>> logits = states_.run(pair_, runs);
@@ -233,8 +262,12 @@ void PatchMeasurement::patch_memories() {
   const auto share = [&](std::size_t run) {
     return restored_share(clean, corrupted[run], measured(pair_, logits[run + 2]));
   };
-  for (std::size_t i = 0; i < chosen.size(); ++i) set_exact(chosen[i].row, chosen[i].state.token, share(i));
-  now_.control = std::max(now_.control, std::abs(share(chosen.size())));
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const std::size_t run = i * shares.size();
+    set_exact(chosen[i].row, chosen[i].state.token, share(run));
+    now_.attributed[now_.cell(chosen[i].row, chosen[i].state.token)] = (share(run + 1) - share(run + 2)) / (2 * little);
+  }
+  now_.control = std::max(now_.control, std::abs(share(runs.size() - 1)));
 }
 
 /// From the embedding and every layer to every later layer and the head.

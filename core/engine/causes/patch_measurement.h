@@ -33,6 +33,10 @@ class PatchMeasurement {
     StateCell state;
     std::size_t row = 0;  ///< of the view
   };
+  struct PatchedCell {
+    PlaceCell at;
+    std::size_t row = 0;  ///< of the view
+  };
   /// Senders of one receiver, as PathPasses counts them.
   struct PathPiece {
     std::size_t receiver = 0;
@@ -40,7 +44,8 @@ class PatchMeasurement {
   };
   void add_place_rows();
   void add_memory_rows();
-  void add_row(std::size_t branch, const std::string& place, PatchGroup group, std::string hook);
+  void add_row(std::size_t branch, int head, const std::string& place, PatchGroup group, const std::string& hook);
+  std::vector<int> heads_of(std::size_t branch, bool has_heads) const;
   bool is_mixer(std::size_t branch) const;
   int layer_of(std::size_t branch) const;
   void attribute();
@@ -62,8 +67,9 @@ class PatchMeasurement {
   PathPasses paths_;
   SequencePair pair_;
   PatchView now_;
-  std::vector<std::size_t> row_of_place_;
-  std::deque<PlaceCell> cells_;  // by what they promise
+  std::vector<PlaceCell> place_rows_;  // what the first rows of the view stand for
+  bool by_heads_ = false;
+  std::deque<PatchedCell> cells_;  // by what they promise
   std::deque<MemoryCell> memory_cells_;
   /// Measures of corrupted runs by branch and number of runs; of those token by token by number alone, the clean one's
   /// first.

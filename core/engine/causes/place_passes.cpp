@@ -8,12 +8,14 @@
 
 namespace afterglow {
 
-bool PlaceValues::is_equal(int token) const { return std::ranges::equal(row(clean, token), row(corrupted, token)); }
+bool PlaceValues::is_equal(int token, int head) const {
+  return std::ranges::equal(row(clean, token, head), row(corrupted, token, head));
+}
 
-double PlaceValues::attributed(int token) const {
-  const auto from = row(corrupted, token), to = row(clean, token), slope = row(gradient, token);
+double PlaceValues::attributed(int token, int head) const {
+  const auto from = row(corrupted, token, head), to = row(clean, token, head), slope = row(gradient, token, head);
   double sum = 0;
-  for (std::size_t i = 0; i < columns; ++i) sum += (to[i] - from[i]) * slope[i];
+  for (std::size_t i = 0; i < slope.size(); ++i) sum += (to[i] - from[i]) * slope[i];
   return sum;
 }
 
@@ -50,6 +52,20 @@ std::size_t branch_of(const Model& model, const std::string& name) {
     if (name.starts_with(branches[i].scope + ".")) return i;
   }
   return branches.size();
+}
+
+/// Heads where they are an axis of their own, [B,T,H,width].
+std::size_t heads_of(const Model& model, std::size_t branch, const Tensor& value) {
+  if (branch >= model.branches().size() || value.shape.rank() != 4) return 1;
+  const std::int64_t heads = model.branches()[branch].layer->heads();
+  return heads > 0 && value.shape[2] == heads ? static_cast<std::size_t>(heads) : 1;
+}
+
+/// One of a token's rows [H,width].
+Tensor head_at(Tensor token, int head) {
+  token.data = token.as<std::byte>() + head * token.row_stride * static_cast<std::int64_t>(size_of(token.dtype));
+  token.shape = {1, token.columns()};
+  return token;
 }
 
 std::vector<double> numbers_at(Tape& tape, const Tensor& place) {
@@ -96,7 +112,8 @@ void PlacePasses::choose_places(std::span<const std::pair<std::string, Tensor>> 
   for (const auto& [name, value] : seen) {
     if (streams_only && !is_of_stream(name)) continue;
     const auto columns = static_cast<std::size_t>(value.elements() / value.shape[1]);
-    places_.push_back({name, branch_of(*model_, name), columns, {}, {}, {}});
+    const std::size_t branch = branch_of(*model_, name);
+    places_.push_back({name, branch, columns, heads_of(*model_, branch, value), {}, {}, {}});
   }
 }
 
@@ -156,7 +173,8 @@ std::vector<std::vector<double>> PlacePasses::run_on(const SequencePair& pair, s
     for (const Placed& placed : cells) {
       const PlaceValues& place = places_[placed.cell.place];
       if (place.name != name) continue;
-      const Tensor target = tokens_at(value.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
+      const Tensor whole = tokens_at(value.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
+      const Tensor target = placed.cell.head < 0 ? whole : head_at(whole, placed.cell.head);
       const std::vector<double> numbers = placed.cell.is_control ? numbers_at(*tape_, target) : numbers_of(placed);
       tape_->backend().copy(target, to_device(*tape_, {target.rows(), target.columns()}, dtype_, numbers));
     }
@@ -167,7 +185,8 @@ std::vector<std::vector<double>> PlacePasses::run_on(const SequencePair& pair, s
 
 std::vector<double> PlacePasses::numbers_of(const Placed& placed) const {
   const PlaceValues& place = places_[placed.cell.place];
-  const auto from = place.row(place.corrupted, placed.cell.token), to = place.row(place.clean, placed.cell.token);
+  const int token = placed.cell.token, head = placed.cell.head;
+  const auto from = place.row(place.corrupted, token, head), to = place.row(place.clean, token, head);
   if (placed.share == 1) return {to.begin(), to.end()};
   std::vector<double> between(from.begin(), from.end());
   for (std::size_t i = 0; i < between.size(); ++i) between[i] += placed.share * (to[i] - from[i]);

@@ -14,16 +14,22 @@ struct PlaceValues {
   std::string name;                      ///< "layers.1.ska.keys"
   std::size_t branch;                    ///< of Model::branches; their number for what stands behind the last one
   std::size_t columns;                   ///< for each token
+  std::size_t heads;                     ///< equal parts of the columns, one a head; 1 where the place has none
   std::vector<double> clean, corrupted;  ///< [T * columns]
   std::vector<double> gradient;          ///< of the measure, in the corrupted run
 
   std::span<const double> row(const std::vector<double>& of, int token) const {
     return std::span(of).subspan(static_cast<std::size_t>(token) * columns, columns);
   }
+  /// The same of one head; -1: of all.
+  std::span<const double> row(const std::vector<double>& of, int token, int head) const {
+    const std::size_t width = columns / heads;
+    return head < 0 ? row(of, token) : row(of, token).subspan(static_cast<std::size_t>(head) * width, width);
+  }
   /// Whether both runs have the same numbers there.
-  bool is_equal(int token) const;
+  bool is_equal(int token, int head = -1) const;
   /// First order change of the measure when the clean numbers stand at the token.
-  double attributed(int token) const;
+  double attributed(int token, int head = -1) const;
 };
 
 /// One place at one token; with `is_control` the run's own numbers are put where they are.
@@ -31,6 +37,7 @@ struct PlaceCell {
   std::size_t place = 0;  ///< index into PlacePasses::places
   int token = 0;
   bool is_control = false;
+  int head = -1;  ///< -1: every head
 };
 
 class PlacePasses {

@@ -13,25 +13,30 @@ constexpr std::size_t matrix_rank = 4;  ///< [B, heads, rows, columns]
 
 bool is_convolution(const std::string& name) { return name.find("convolution") != std::string::npos; }
 
+/// [B, heads, ..]
+bool has_heads(const Tensor& tensor, std::int64_t heads) {
+  return heads > 0 && tensor.shape.rank() >= 2 && tensor.shape[1] == heads;
+}
+
 /// The numbers of one sequence, or of one of its heads where the tensor has heads.
 Tensor part_of(const Tensor& tensor, std::int64_t row, int head, std::int64_t heads) {
   const Tensor own = tensor.at(row);
-  const bool has_heads = head >= 0 && own.shape.rank() >= 2 && own.shape[0] == heads;
-  const Tensor part = has_heads ? own.at(head) : own;
-  return part.reshaped({1, part.elements()});
+  const std::int64_t parts = head >= 0 && has_heads(tensor, heads) ? heads : 1, width = own.elements() / parts;
+  return own.reshaped({parts, width}).at(std::max(head, 0) % parts).reshaped({1, width});
 }
 }  // namespace
 
 std::vector<StateParts> state_parts(const Layer& layer, Backend& backend, DType dtype) {
   const LayerState state = layer.make_state(backend, dtype, 1);
-  StateParts all{"all", {}}, convolution{"convolution", {}};
+  StateParts all{"all", {}}, convolution{"convolution", {}, false};
   std::vector<StateParts> parts;
   for (const auto& [name, tensor] : state.tensors()) {
     all.tensors.push_back(name);
+    all.has_heads = all.has_heads && has_heads(tensor, layer.heads());
     if (is_convolution(name)) {
       convolution.tensors.push_back(name);
     } else if (tensor.shape.rank() == matrix_rank) {
-      parts.push_back({name, {name}});
+      parts.push_back({name, {name}, has_heads(tensor, layer.heads())});
     }
   }
   if (all.tensors.empty()) return {};
@@ -65,13 +70,21 @@ Tensor StatePasses::tokens(const SequencePair& pair, std::size_t rows, int token
   return tensor;
 }
 
+/// The numbers of `from` with a share of the way to those of `to`.
+Tensor StatePasses::between(const Tensor& from, const Tensor& to, double share) const {
+  std::vector<double> numbers = to_host(tape_->backend(), gathered(*tape_, from));
+  const std::vector<double> there = to_host(tape_->backend(), to);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += share * (there[i] - numbers[i]);
+  return to_device(*tape_, to.shape, dtype_, numbers);
+}
+
 void StatePasses::put(ModelState& state, const StateCell& cell, std::int64_t row) const {
   const LayerState& own = state.layers[cell.branch];
   const std::int64_t heads = model_->branches()[cell.branch].layer->heads();
   for (const std::string& name : cell.tensors) {
-    const Tensor tensor = own.get(name);
-    const Tensor source = part_of(tensor, cell.is_control ? row : 0, cell.head, heads);
-    tape_->backend().copy(part_of(tensor, row, cell.head, heads), gathered(*tape_, source));
+    const Tensor tensor = own.get(name), target = part_of(tensor, row, cell.head, heads);
+    const Tensor source = gathered(*tape_, part_of(tensor, cell.is_control ? row : 0, cell.head, heads));
+    tape_->backend().copy(target, cell.share == 1 ? source : between(target, source, cell.share));
   }
 }
 

@@ -17,12 +17,14 @@ struct StateCell {
   int token = 0;
   int head = -1;            ///< -1: every head
   bool is_control = false;  ///< the run's own memory is put where it is
+  double share = 1;         ///< of the way from the corrupted memory to the clean one
 };
 
 /// What of a layer's state stands for itself.
 struct StateParts {
   std::string name;  ///< "all", "C", "convolution"
   std::vector<std::string> tensors;
+  bool has_heads = true;  ///< whether each of them holds its heads apart
 };
 /// Everything first, then the matrices and the convolutions where there is more than one tensor; empty for a layer
 /// without a memory.
@@ -51,6 +53,7 @@ class StatePasses {
 
  private:
   Tensor tokens(const SequencePair& pair, std::size_t rows, int token) const;
+  Tensor between(const Tensor& from, const Tensor& to, double share) const;
   void put(ModelState& state, const StateCell& cell, std::int64_t row) const;
 
   Model* model_;

@@ -38,6 +38,7 @@ struct PatchRow {
   std::string place;  ///< "keys"
   std::string hook;   ///< "blocks.1.attn.hook_k", as TransformerLens names it
   PatchGroup group = PatchGroup::stream;
+  int head = -1;  ///< -1: all of them
 };
 
 /// Share of the answer that comes back when the clean run's value stands at one place of the corrupted run:
@@ -47,7 +48,8 @@ struct PatchView {
   PairView pair;
   int tokens = 0;
   std::vector<PatchRow> rows;
-  /// [rows * tokens]: to first order, by one reverse pass; NaN for memories, which have no such number.
+  /// [rows * tokens]: to first order, by one reverse pass; of memories by the slope between
+  /// two runs with a little of the difference, NaN where they are still to come.
   std::vector<double> attributed;
   std::vector<double> exact;       ///< [rows * tokens]: by running the model on; NaN where that is still to come
   std::vector<std::string> parts;  ///< embedding, layers, head: those that paths lead from and to
@@ -73,10 +75,10 @@ struct AblatedPart {
 struct AblationView {
   std::int64_t step = 0;
   std::int64_t examples = 0;
-  double accuracy = 0, loss = 0;   ///< with everything on
-  double control_accuracy = 0;     ///< measured again with nothing switched off
-  std::vector<AblatedPart> parts;  ///< the most needed first
-  int planned = 0;                 ///< how many there will be
+  double accuracy = 0, loss = 0;     ///< with everything on
+  double control_accuracy = 0;       ///< measured again with nothing switched off
+  std::vector<AblatedPart> parts;    ///< the most needed first
+  std::vector<std::string> planned;  ///< names of all that there will be
   bool is_complete = false;
 };
 

@@ -11,9 +11,10 @@ namespace afterglow {
 /// The first number of a pass that differs by more units in the last place than asked.
 struct FirstDifference {
   std::int64_t step = -1;    ///< of the weights that the pass ran with; -1: none has been found
-  std::string place;         ///< "layers.1.ska.readout"
-  int token = 0, head = -1;  ///< -1: the place has no heads
-  double ulps = 0;           ///< |a - b| in units in the last place (float32) of the place's largest number
+  std::string place;         ///< "layers.1.ska.readout"; where the result has no name of its own, its part
+  std::string operation;     ///< whose result it is: "ridge_readout"
+  int token = 0, head = -1;  ///< -1: the result has no heads
+  double ulps = 0;           ///< |a - b| in units in the last place (float32) of the result's largest number
 };
 
 struct MicroscopeView {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/influence_view.h"
@@ -295,6 +296,73 @@ void list_theory(const Observation& o, std::vector<NamedNumber>& numbers) {
   names.add("last", o.depth->gradient.back());
 }
 
+/// "patch.1_ska_c.20": a part's place and a token; exact, and to first order.
+void list_patch(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.patch) return;
+  const PatchView& view = *o.patch;
+  const std::size_t cells = view.rows.size() * static_cast<std::size_t>(std::max(0, view.tokens));
+  if (view.exact.size() != cells || view.attributed.size() != cells) return;
+  const Names names = Names(numbers).in("patch");
+  names.add("control", view.control);
+  names.add("clean", view.pair.clean_measure);
+  names.add("corrupted", view.pair.corrupted_measure);
+  for (std::size_t row = 0; row < view.rows.size(); ++row) {
+    const Names place = names.in(name_word(view.rows[row].label));
+    for (int t = 0; t < view.tokens; ++t) {
+      place.add(std::to_string(t), view.exact[view.cell(row, t)]);
+      place.in(static_cast<std::size_t>(t)).add("attributed", view.attributed[view.cell(row, t)]);
+    }
+  }
+  const std::size_t parts = view.parts.size();
+  for (std::size_t path = 0; path < view.paths.size(); ++path) {
+    const std::size_t from = path / parts, to = path % parts;
+    if (from < to) names.in("path").in(name_word(view.parts[from])).add(name_word(view.parts[to]), view.paths[path]);
+  }
+}
+
+void list_ablation(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.ablation) return;
+  const AblationView& view = *o.ablation;
+  for (const std::string& name : view.planned) {
+    const Names part = Names(numbers).in("ablation").in(name_word(name));
+    const auto found = std::ranges::find(view.parts, name, &AblatedPart::name);
+    const bool is_there = found != view.parts.end();
+    part.add("lost", is_there ? view.accuracy - found->accuracy : unknown);
+    part.add("accuracy", is_there ? found->accuracy : unknown);
+    part.add("loss", is_there ? found->loss : unknown);
+  }
+}
+
+void list_readout(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.readout) return;
+  const ReadoutView& view = *o.readout;
+  if (view.shuffled.size() != view.tokens.size() || view.accuracy.size() != view.keys.size() * view.tokens.size())
+    return;
+  const Names names = Names(numbers).in("readout");
+  for (std::size_t t = 0; t < view.shuffled.size(); ++t) {
+    for (std::size_t key = 0; key < view.keys.size(); ++key)
+      names.in(name_word(view.keys[key])).add(std::to_string(t), view.accuracy[key * view.tokens.size() + t]);
+    names.in("shuffled").add(std::to_string(t), view.shuffled[t]);
+  }
+}
+
+void list_lens(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.logit_lens) return;
+  const LogitLensView& view = *o.logit_lens;
+  if (view.answer.size() != view.depths.size() * static_cast<std::size_t>(std::max(0, view.tokens))) return;
+  for (std::size_t cell = 0; cell < view.answer.size(); ++cell) {
+    const auto tokens = static_cast<std::size_t>(view.tokens);
+    Names(numbers)
+        .in("logit_lens")
+        .in(name_word(view.depths[cell / tokens]))
+        .add(std::to_string(cell % tokens), view.answer[cell]);
+  }
+}
+
+void list_transplant(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (o.transplant && o.transplant->layer >= 0) Names(numbers).in("transplant").add("share", o.transplant->share);
+}
+
 }  // namespace
 
 std::span<const NumberFamily> number_families() {
@@ -318,6 +386,11 @@ std::span<const NumberFamily> number_families() {
        set_of(Analysis::trace),
        list_traced},
       {{"theory", "depth"}, "Theorems of one head; gradients by depth", set_of(Analysis::theory), list_theory},
+      {{"patch"}, "Cells and paths of the patch grid", set_of(Analysis::patch), list_patch},
+      {{"ablation"}, "What each part is worth", set_of(Analysis::ablation), list_ablation},
+      {{"readout"}, "What the state holds", set_of(Analysis::readout), list_readout},
+      {{"logit_lens"}, "The answer by depth and token", set_of(Analysis::logit_lens), list_lens},
+      {{"transplant"}, "The share that a transplanted memory brings", set_of(Analysis::transplant), list_transplant},
       {{"layers", "state_bytes", "earlier"}, "The run, and its settings under their keys", 0, list_run},
   };
   return families;

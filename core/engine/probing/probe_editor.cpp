@@ -8,6 +8,7 @@
 #include "core/engine/recipe/recipe_text.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/tasks/token_ids.h"
 
 namespace afterglow {
 
@@ -23,7 +24,7 @@ void ProbeEditor::choose(const nlohmann::json& value, std::size_t mark) {
   setup.index = static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, "probe"));
   if (value.contains("task")) setup.task = value["task"].is_null() ? "" : value["task"].dump();
   setup.tokens.clear();
-  setup.pair = {.measure = setup.pair.measure};
+  setup.pair = {.measure = setup.pair.measure, .heads = setup.pair.heads};
   take(std::move(setup), false, mark);
 }
 
@@ -63,10 +64,11 @@ ProbeSetup ProbeEditor::with_pair(const nlohmann::json& value) const {
   ProbeSetup setup = now();
   nlohmann::json choices = value.is_object() ? value : nlohmann::json::object();
   if (get_bool(choices, "next", false, "pair")) {
-    setup.pair = {.choice = setup.pair.choice + 1, .measure = setup.pair.measure};
+    setup.pair = {.choice = setup.pair.choice + 1, .measure = setup.pair.measure, .heads = setup.pair.heads};
     return setup;
   }
   choices.erase("next");
+  if (choices.contains("path")) return with_file(std::move(choices));
   if (choices.contains("at")) {
     SequencePair present = pair_of(setup, prober_->sequence_of(setup), *task_);
     const auto last = static_cast<std::int64_t>(present.corrupted.tokens.size()) - 1;
@@ -76,6 +78,26 @@ ProbeSetup ProbeEditor::with_pair(const nlohmann::json& value) const {
     setup.pair.tokens.assign(present.corrupted.tokens.begin(), present.corrupted.tokens.end());
     return setup;
   }
+  setup.pair = parse_pair(choices, setup.pair, "pair");
+  return setup;
+}
+
+/// The two sequences of a file, clean and corrupted; the setup holds their tokens.
+ProbeSetup ProbeEditor::with_file(nlohmann::json choices) const {
+  const std::string path = get_string(choices, "path", std::nullopt, "pair");
+  choices.erase("path");
+  const TokenIds ids = read_token_ids(path, task_->vocab());
+  ProbeSetup setup = now();
+  const auto length = static_cast<std::int64_t>(prober_->sequence_of(setup).tokens.size());
+  if (ids.sequences != 2 || ids.length != length)
+    throw Error(ExitCode::bad_input, path + " holds " + std::to_string(ids.sequences) + " sequence(s) of " +
+                                         std::to_string(ids.length) + " tokens; a pair has two of " +
+                                         std::to_string(length) + ": the clean sequence, then the corrupted one");
+  setup.tokens.assign(ids.values.begin(), ids.values.begin() + length);
+  setup.pair.tokens.assign(ids.values.begin() + length, ids.values.end());
+  if (setup.tokens == setup.pair.tokens)
+    throw Error(ExitCode::bad_input, path + ": both sequences are the same; change a token of the second one");
+  setup.pair.asked = last_bound_token(setup.tokens, *task_);
   setup.pair = parse_pair(choices, setup.pair, "pair");
   return setup;
 }

@@ -36,6 +36,7 @@ class ProbeEditor {
  private:
   ProbeSetup with_tokens(const Command& command, const nlohmann::json& value) const;
   ProbeSetup with_pair(const nlohmann::json& value) const;
+  ProbeSetup with_file(nlohmann::json choices) const;
   int token_of(const nlohmann::json& value) const;
   void take(ProbeSetup setup, bool is_live, std::size_t mark);
 

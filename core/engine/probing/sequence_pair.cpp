@@ -37,6 +37,17 @@ int evidence_of(const Example& example, int asked) {
   return found;
 }
 
+/// The value behind the last earlier token like the one at `asked`; -1 where there is none.
+template <class Tokens>
+int value_bound_to(const Tokens& tokens, int asked, const Task& task) {
+  for (int t = asked - 2; t >= 0; --t) {
+    const auto at = static_cast<std::size_t>(t);
+    if (tokens[at] == tokens[static_cast<std::size_t>(asked)] && task.token_role(tokens[at + 1]) == TokenRole::value)
+      return tokens[at + 1];
+  }
+  return -1;
+}
+
 /// Number `turn` of the other tokens with this one's role, those first that the sequence does not have.
 int other_token(const Example& example, int token, int turn, const Task& task) {
   std::vector<int> fresh, present;
@@ -76,6 +87,14 @@ std::vector<double> softmax_of(std::span<const double> logits) {
 
 }  // namespace
 
+int last_bound_token(const std::vector<int>& tokens, const Task& task) {
+  const int last = static_cast<int>(tokens.size()) - 1;
+  for (int asked = last; asked >= 0; --asked) {
+    if (value_bound_to(tokens, asked, task) >= 0) return asked;
+  }
+  return last;
+}
+
 SequencePair pair_of(const ProbeSetup& setup, const Example& clean, const Task& task) {
   const PairChoice& choice = setup.pair;
   SequencePair pair{.clean = clean, .corrupted = clean, .measure = choice.measure};
@@ -84,6 +103,8 @@ SequencePair pair_of(const ProbeSetup& setup, const Example& clean, const Task& 
   pair.asked =
       choice.asked >= 0 ? std::min(choice.asked, last) : asked[static_cast<std::size_t>(choice.choice % turns)];
   pair.clean_answer = clean.targets[static_cast<std::size_t>(pair.asked)];
+  if (const int bound = setup.tokens.empty() ? -1 : value_bound_to(clean.tokens, pair.asked, task); bound >= 0)
+    pair.clean_answer = bound;
   if (!choice.tokens.empty()) {
     require_tokens(choice.tokens, clean.tokens.size(), task.vocab());
     pair.corrupted.tokens.assign(choice.tokens.begin(), choice.tokens.end());

@@ -19,8 +19,12 @@ struct SequencePair {
 
 /// The pair that a setup means: `clean` is its probe sequence. Where the corrupted one was not edited by hand, the
 /// value that is asked for is another one of the same role; where that does not stand in the sequence, the token before
-/// the asked one. Tokens outside the vocabulary or of another length are an Error(bad_input).
+/// the asked one. Of a clean sequence that was edited the value behind the asked token is the answer. Tokens outside
+/// the vocabulary or of another length are an Error(bad_input).
 SequencePair pair_of(const ProbeSetup& setup, const Example& clean, const Task& task);
+
+/// The last token that stood before with a value behind it, so that its answer is in the sequence; else the last one.
+int last_bound_token(const std::vector<int>& tokens, const Task& task);
 
 /// Fills in the answers that the task leaves to the model, from the logits of both sequences at the asked token.
 void take_answers(SequencePair& pair, std::span<const double> clean, std::span<const double> corrupted);

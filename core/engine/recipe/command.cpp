@@ -108,8 +108,9 @@ constexpr std::array table{
     CommandSpec{
         "pair", engine, "Choose the corrupted sequence", "", R"({"next": true})",
         "Lays another sequence beside the probe's, one token apart: the next one, or {\"at\": 4, \"label\": "
-        "\"v9\"} for one token and {\"tokens\": [..]} for all of it; {\"asked\": 12} chooses whose answer counts, "
-        "{\"measure\": \"logit difference\"} (probability, loss) what of it.",
+        "\"v9\"} for one token and {\"tokens\": [..]} for all of it, {\"path\": \"pair.txt\"} both from a file (.npy, "
+        ".safetensors or two lines of numbers, clean and corrupted); {\"asked\": 12} chooses whose answer counts, "
+        "{\"measure\": \"logit difference\"} (probability, loss) what of it, {\"heads\": true} a row for each head.",
         control, probe_edit},
     CommandSpec{"transplant", engine, "Transplant a memory", "", R"({"part": "C", "token": 9})",
                 "Puts the clean sequence's memory after a token into the corrupted one: all of it or a tensor of the "

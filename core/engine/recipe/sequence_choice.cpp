@@ -32,6 +32,7 @@ nlohmann::json to_json(const PairChoice& pair) {
   nlohmann::json result = {
       {"choice", pair.choice}, {"asked", pair.asked}, {"measure", std::string(name_of(pair.measure))}};
   if (!pair.tokens.empty()) result["tokens"] = pair.tokens;
+  if (pair.heads) result["heads"] = true;
   return result;
 }
 
@@ -41,9 +42,10 @@ nlohmann::json to_json(const TransplantChoice& transplant) {
 }
 
 PairChoice parse_pair(const nlohmann::json& value, PairChoice pair, const std::string& where) {
-  refuse_unknown_keys(value, {"choice", "asked", "tokens", "measure"}, where);
+  refuse_unknown_keys(value, {"choice", "asked", "tokens", "measure", "heads"}, where);
   pair.choice = static_cast<int>(get_integer(value, "choice", pair.choice, 0, max_place, where));
   pair.asked = place_in(value, "asked", pair.asked, where);
+  pair.heads = get_bool(value, "heads", pair.heads, where);
   std::vector<std::string> names;
   for (const AnswerMeasure measure : all_measures) names.emplace_back(name_of(measure));
   const std::string named = get_choice(value, "measure", names, std::string(name_of(pair.measure)), where);

@@ -27,6 +27,7 @@ struct PairChoice {
   int asked = -1;             ///< the token whose answer counts; -1: as `choice` says
   std::vector<int> tokens{};  ///< the corrupted sequence where it was edited by hand; empty: as `choice` says
   AnswerMeasure measure = AnswerMeasure::logit_difference;
+  bool heads = false;  ///< whether the patch grid has a row for each head
   bool operator==(const PairChoice&) const = default;
 };
 

@@ -253,7 +253,7 @@ void AnalysedRun::take_probe(const ProbeSetup& before) {
     if (subject_.observer) subject_.observer->choose(subject_.prober->sequence_of(now));
     forget_results();
   }
-  ask_again(Analysis::probe);
+  for (const Analysis analysis : {Analysis::probe, Analysis::over_training}) ask_again(analysis);
   if (now.pair != before.pair) {
     for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) ask_again(analysis);
   }

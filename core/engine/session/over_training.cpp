@@ -35,18 +35,27 @@ nlohmann::json to_json(const OverTrainingConfig& config) { return {{"number", co
 
 OverTraining::OverTraining(const TrainingRun& run, OverTrainingConfig config)
     : config_(std::move(config)), run_(&run), measured_(run.recipe()) {
+  // A name of no family is one of every run, for which nothing has to be measured.
+  if (const NumberFamily* family = family_of(config_.number)) analyses_ = family->analyses;
   auto view = std::make_shared<OverTrainingView>();
   view->name = measured_.name;
   view->number = config_.number;
+  view->missing = missing({}).size();
   view_ = std::move(view);
-  const std::int64_t last = run.kept_snapshot(run.step())->step;
-  if (!measure(last, run.trainer().backend()))
-    throw Error(ExitCode::bad_input, "over_training: at step " + std::to_string(last) + " this run has no number \"" +
-                                         config_.number + "\"; `afterglow check --names` lists those that it has");
+  begin(run.kept_snapshot(run.step())->step, run.trainer().backend());
+  bool is_left = true;
+  while (is_left && !number()) is_left = look_on();
+  if (!number())
+    throw Error(ExitCode::bad_input, "over_training: at step " + std::to_string(looks_at_) +
+                                         " this run has no number \"" + config_.number +
+                                         "\"; `afterglow check --names` lists those that it has");
 }
 
+OverTraining::~OverTraining() = default;
+
 bool OverTraining::is_of(const Recipe& recipe) const {
-  return view_->step.empty() || static_cast<double>(common_step(measured_, recipe)) >= view_->step.back();
+  const auto last = view_->step.empty() ? 0 : static_cast<std::int64_t>(view_->step.back());
+  return measured_.probe == recipe.probe && common_step(measured_, recipe) >= std::max(last, looks_at_);
 }
 
 /// Kept steps up to the present one that are not among these.
@@ -59,29 +68,55 @@ std::vector<std::int64_t> OverTraining::missing(const std::vector<double>& known
   return steps;
 }
 
-bool OverTraining::advance(Backend& backend) {
-  const std::vector<std::int64_t> left = missing(view_->step);
-  if (left.empty()) return false;
-  measure(*std::ranges::max_element(left, {}, [&](std::int64_t step) { return gap_at(view_->step, step); }), backend);
-  return left.size() > 1;
-}
-
-/// Looks at a kept state in a run of its own; false where that has no such number.
-bool OverTraining::measure(std::int64_t step, Backend& backend) {
+/// A run of its own at a kept state.
+void OverTraining::begin(std::int64_t step, Backend& backend) {
   Snapshot snapshot = *run_->kept_snapshot(step);
   snapshot.recipe.shown_step = -1;
   measured_ = run_->recipe();
-  AnalysedRun then(SavedRun{snapshot.recipe, snapshot}, backend, 0);
-  const NumberFamily* family = family_of(config_.number);  // none: a number of every run
-  const std::vector<NamedNumber> numbers = numbers_of(then.observe(family ? family->analyses : 0));
+  now_ = std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, backend, 0);
+  looks_at_ = step;
+}
+
+/// One piece of what the number needs; false when nothing of it is left.
+bool OverTraining::look_on() {
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (!has(analyses_, row.analysis) || !now_->has_work(row.analysis)) continue;
+    if (row.cost == AnalysisCost::piecewise) {
+      now_->advance(row.analysis);
+      return true;
+    }
+    now_->update(row.analysis);
+  }
+  return false;
+}
+
+/// As far as it is known; NaN where it is still to come.
+std::optional<double> OverTraining::number() const {
+  const std::vector<NamedNumber> numbers = numbers_of(now_->describe());
   const auto found = std::ranges::find(numbers, config_.number, &NamedNumber::name);
+  return found == numbers.end() ? std::nullopt : std::optional(found->value.number);
+}
+
+void OverTraining::take(double value) {
   auto view = std::make_shared<OverTrainingView>(*view_);
-  const auto place = std::ranges::lower_bound(view->step, static_cast<double>(step)) - view->step.begin();
-  view->step.insert(view->step.begin() + place, static_cast<double>(step));
-  view->value.insert(view->value.begin() + place, found == numbers.end() ? std::nan("") : found->value.number);
+  const auto place = std::ranges::lower_bound(view->step, static_cast<double>(looks_at_)) - view->step.begin();
+  view->step.insert(view->step.begin() + place, static_cast<double>(looks_at_));
+  view->value.insert(view->value.begin() + place, value);
   view->missing = missing(view->step).size();
   view_ = std::move(view);
-  return found != numbers.end();
+  now_.reset();
+}
+
+bool OverTraining::advance(Backend& backend) {
+  if (!now_) {
+    const std::vector<std::int64_t> left = missing(view_->step);
+    if (left.empty()) return false;
+    begin(*std::ranges::max_element(left, {}, [&](std::int64_t step) { return gap_at(view_->step, step); }), backend);
+  }
+  std::optional<double> found = number();
+  const bool is_known = found && std::isfinite(*found);
+  if (is_known || !look_on()) take(is_known ? *found : number().value_or(std::nan("")));
+  return !is_complete();
 }
 
 }  // namespace afterglow

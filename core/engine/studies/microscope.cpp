@@ -114,14 +114,28 @@ double distance_of(std::span<const double> a, std::span<const double> b) {
   return square == 0 ? 0 : std::sqrt(square) / norm_of(a);
 }
 
-/// The numbers at every place of a pass over one sequence, in the order in which they are computed.
-struct PlaceNumbers {
-  std::string name;
+/// The result of one operation of a pass.
+struct Computed {
+  std::string place, operation;
   Shape shape;
   std::vector<double> values;
+  const void* data;  // while the pass lasts
 };
-std::vector<PlaceNumbers> pass_of(Trainer& trainer, const Example& example) {
-  std::vector<PlaceNumbers> places;
+/// For as long as it lives, a tape tells the watcher every result.
+class Watch {
+ public:
+  Watch(Tape& tape, Tape::Watcher watcher) : tape_(&tape) { tape.set_watcher(std::move(watcher)); }
+  ~Watch() { tape_->set_watcher({}); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  Tape* tape_;
+};
+
+/// Of all operations of a pass over one sequence, in the order in which they are computed.
+std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
+  std::vector<Computed> results;
   Tape& tape = trainer.looking_tape();
   Backend& backend = trainer.backend();
   const auto length = static_cast<std::int64_t>(example.tokens.size());
@@ -129,24 +143,34 @@ std::vector<PlaceNumbers> pass_of(Trainer& trainer, const Example& example) {
   const Tensor tokens = tape.scratch({1, length}, DType::i32), context = tape.scratch({1, length}, DType::u8);
   backend.upload(tokens, example.tokens.data());
   backend.upload(context, example.context.data());
-  const auto note = [&](const std::string& name, const Tensor& value) {
-    places.push_back({name, value.shape, to_host(backend, value.contiguous() ? value : gathered(tape, value))});
-  };
-  const Visit visit(tape, [&](const std::string& name, const Var& value) { note(name, value.value); });
-  note("head.logits", trainer.model().forward(tape, tokens, context).value);
-  return places;
+  const Watch watch(tape, [&](const char* operation, const Tensor& value) {
+    results.push_back({tape.scope(), operation, value.shape,
+                       to_host(backend, value.contiguous() ? value : gathered(tape, value)), value.data});
+  });
+  // A place names the result that stands there, and knows its heads.
+  const Visit visit(tape, [&](const std::string& name, const Var& value) {
+    const auto is_there = [&](const Computed& result) {
+      return result.data == value.value.data && result.shape.elements() == value.value.elements();
+    };
+    const auto found = std::find_if(results.rbegin(), results.rend(), is_there);
+    if (found == results.rend()) return;
+    found->place = name;
+    found->shape = value.shape();
+  });
+  trainer.model().forward(tape, tokens, context);
+  return results;
 }
 
-/// In units in the last place of the place's largest number.
-double unit_of(const PlaceNumbers& place) {
+/// In units in the last place of the result's largest number.
+double unit_of(const Computed& result) {
   double largest = std::numeric_limits<float>::min();
-  for (const double value : place.values) largest = std::max(largest, std::abs(value));
+  for (const double value : result.values) largest = std::max(largest, std::abs(value));
   const auto rounded = static_cast<float>(largest);
   return static_cast<double>(std::nextafter(rounded, INFINITY) - rounded);
 }
 
-/// The first number that is further off; places are [1,T,..] with heads as the third of four axes.
-std::optional<FirstDifference> difference(const PlaceNumbers& a, const PlaceNumbers& b, double most) {
+/// The first number that is further off; results are [1,T,..] with heads as the third of four axes.
+std::optional<FirstDifference> difference(const Computed& a, const Computed& b, double most) {
   const double unit = unit_of(a);
   for (std::size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i) {
     const double ulps = std::abs(a.values[i] - b.values[i]) / unit;
@@ -154,7 +178,8 @@ std::optional<FirstDifference> difference(const PlaceNumbers& a, const PlaceNumb
     const auto index = static_cast<std::int64_t>(i);
     const std::int64_t width = a.shape.last(), of_token = a.shape.elements() / a.shape[1];
     FirstDifference found;
-    found.place = a.name;
+    found.place = a.place;
+    found.operation = a.operation;
     found.token = static_cast<int>(index / of_token);
     found.head = a.shape.rank() == 4 ? static_cast<int>(index % of_token / width) : -1;
     found.ulps = ulps;
@@ -306,7 +331,7 @@ void Microscope::compare_passes() {
   Trainer& trainer = first_->trainer();
   if (trainer.forecast() != nullptr) return;
   const Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
-  const std::vector<PlaceNumbers> a = pass_of(trainer, example), b = pass_of(second_->trainer(), example);
+  const std::vector<Computed> a = pass_of(trainer, example), b = pass_of(second_->trainer(), example);
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     std::optional<FirstDifference> found = difference(a[i], b[i], config_.ulps);
     if (!found) continue;

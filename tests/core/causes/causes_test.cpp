@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "core/engine/causes/ablation_measurement.h"
 #include "core/engine/causes/logit_lens.h"
@@ -215,6 +216,78 @@ TEST_F(Causes, MemoriesAreTakenOverByPart) {
   EXPECT_NE(content.parts[2].clean, content.parts[2].corrupted);
 }
 
+/// The slope of the exact share, as two runs with a little of the difference have it.
+TEST_F(Causes, AttributionOfAMemoryIsTheSlopeOfTheExactPatch) {
+  Trainer precise(parse_recipe(recipe_json(), "causes"), *backend_, DType::f64);
+  for (int i = 0; i < 12; ++i) precise.step();
+  PatchMeasurement patch(recipe_json()["model"], precise);
+  patch.begin({});
+  while (patch.advance()) {
+  }
+  const PatchView& view = *patch.newest();
+  SequencePair two = pair_of({}, precise.task().example(precise.seed(), 0, Split::held_out), precise.task());
+  PlacePasses(precise.model(), precise.looking_tape(), precise.dtype()).read(two);
+  const StatePasses states(precise.model(), precise.looking_tape(), precise.dtype());
+  int compared = 0;
+  for (std::size_t row = 0; row < view.rows.size(); ++row) {
+    if (view.rows[row].group != PatchGroup::memory) continue;
+    const auto branch =
+        static_cast<std::size_t>(precise.parts()[static_cast<std::size_t>(view.rows[row].layer)].branch);
+    const auto parts = state_parts(precise, view.rows[row].layer);
+    const auto part = std::ranges::find(parts, view.rows[row].place, &StateParts::name);
+    for (int t = view.pair.changed.front(); t < two.asked; t += 4) {
+      constexpr double eps = 1e-4;
+      const std::vector<StateCell> cells = {{branch, part->tensors, t, -1, false, eps},
+                                            {branch, part->tensors, t, -1, false, -eps}};
+      const auto logits = states.run(two, cells);
+      const double reach = measured(two, logits[0]) - measured(two, logits[1]);
+      const double slope = (measured(two, logits[2]) - measured(two, logits[3])) / (2 * eps) / reach;
+      EXPECT_NEAR(slope, view.attributed[view.cell(row, t)], 1e-3 + 0.05 * std::abs(slope)) << view.rows[row].label;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 20);
+}
+
+TEST_F(Causes, HeadsShareWhatThePlaceHas) {
+  SequencePair two = pair();
+  PlacePasses all = passes();
+  all.read(two);
+  const auto place = std::ranges::find(all.places(), "layers.1.ska.values", &PlaceValues::name);
+  ASSERT_NE(place, all.places().end());
+  ASSERT_GT(place->heads, 1U);
+  const auto at = static_cast<std::size_t>(place - all.places().begin());
+  for (int t = 0; t < static_cast<int>(two.clean.tokens.size()); ++t) {
+    double sum = 0;
+    for (int head = 0; head < static_cast<int>(place->heads); ++head) sum += place->attributed(t, head);
+    EXPECT_NEAR(sum, place->attributed(t), 1e-9 + 1e-9 * std::abs(sum));
+  }
+  // All heads one by one are the whole place, to the bit.
+  const int token = two.asked;
+  std::vector<PlaceCell> heads;
+  for (int head = 0; head < static_cast<int>(place->heads); ++head) heads.push_back({at, token, false, head});
+  const std::vector<PlaceCell> whole = {{at, token}};
+  EXPECT_EQ(all.patched_together(two, place->branch, heads), all.patched_together(two, place->branch, whole));
+}
+
+TEST_F(Causes, TheGridHasARowForEachHead) {
+  PatchMeasurement patch(recipe_json()["model"], trainer());
+  ProbeSetup setup;
+  setup.pair.heads = true;
+  patch.begin(setup);
+  while (patch.advance()) {
+  }
+  const PatchView& view = *patch.newest();
+  EXPECT_EQ(view.control, 0.0);
+  std::vector<std::string> labels;
+  for (const PatchRow& row : view.rows) labels.push_back(row.label);
+  for (const char* label : {"1 ska keys head 1", "1 ska heads head 0", "1 ska G head 1", "0 mamba2 state head 0",
+                            "0 mamba2 convolution", "1 ska residual"})
+    EXPECT_THAT(labels, testing::Contains(label));
+  for (const double share : view.exact) EXPECT_TRUE(std::isfinite(share));
+  for (const double share : view.attributed) EXPECT_TRUE(std::isfinite(share));
+}
+
 TEST_F(Causes, TheLensEndsWithTheModelsOwnAnswer) {
   const LogitLensView lens = measure_logit_lens(trainer(), {});
   ASSERT_EQ(lens.depths.back(), "out");
@@ -232,7 +305,7 @@ TEST_F(Causes, NothingSwitchedOffChangesNothingAndABlockCounts) {
   const auto found = ablation.newest();
   EXPECT_DOUBLE_EQ(found->accuracy, whole);
   EXPECT_EQ(found->accuracy, found->control_accuracy);
-  EXPECT_EQ(static_cast<int>(found->parts.size()), found->planned);
+  EXPECT_EQ(found->parts.size(), found->planned.size());
   for (const char* sort : {"block", "head", "mode"})
     EXPECT_TRUE(std::ranges::any_of(found->parts, [&](const AblatedPart& part) { return part.sort == sort; })) << sort;
   EXPECT_TRUE(std::ranges::is_sorted(found->parts, {}, &AblatedPart::accuracy));
@@ -275,6 +348,58 @@ TEST(CausesCommands, PairAndTransplantAreUndoneAndCarriedByTheRecipe) {
   EXPECT_EQ(pair(run.observe(asked)), first);
   ASSERT_TRUE(run.redo());
   EXPECT_EQ(pair(run.observe(asked)), pair(second));
+}
+
+TEST(CausesCommands, APairComesFromAFileAndStaysInTheRecipe) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun run({small_recipe(), std::nullopt}, *backend);
+  const AnalysisSet asked = set_of(Analysis::transplant);
+  const Task& task = run.run().trainer().task();
+  const Example example = task.example(11, 3, Split::train);
+  const auto path = std::filesystem::temp_directory_path() / "afterglow_pair_test.txt";
+  std::vector<int> tokens(example.tokens.begin(), example.tokens.end());
+  const int last = last_bound_token(tokens, task);
+  const auto write = [&](const std::vector<std::vector<int>>& lines) {
+    std::ofstream file(path);
+    for (const std::vector<int>& line : lines) {
+      for (const int token : line) file << token << ' ';
+      file << '\n';
+    }
+    file.close();
+    return nlohmann::json{{"path", path.string()}};
+  };
+  std::vector<int> corrupted = tokens;
+  const auto changed =
+      static_cast<std::size_t>(std::ranges::find(tokens, tokens[static_cast<std::size_t>(last)]) - tokens.begin() + 1);
+  for (int token = 0; token < task.vocab(); ++token) {
+    if (token != tokens[changed] && task.token_role(token) == TokenRole::value) corrupted[changed] = token;
+  }
+  run.change_probe({"pair", write({tokens, corrupted}).dump()});
+  const Observation now = run.observe(asked);
+  const PairView& pair = now.transplant->pair;
+  EXPECT_THAT(pair.changed, testing::ElementsAre(static_cast<int>(changed)));
+  EXPECT_EQ(pair.asked, last);
+  EXPECT_EQ(pair.clean_answer, tokens[changed]);
+  EXPECT_EQ(pair.corrupted_answer, corrupted[changed]);
+  std::filesystem::remove(path);
+  AnalysedRun again({parse_recipe(nlohmann::json::parse(now.recipe), "again"), std::nullopt}, *backend);
+  EXPECT_EQ(again.observe(asked).transplant->transplanted, now.transplant->transplanted) << "without the file";
+
+  const auto refused = [&](const nlohmann::json& value) {
+    try {
+      run.change_probe({"pair", value.dump()});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_THAT(refused({{"path", "nowhere.txt"}}), testing::HasSubstr("nowhere.txt"));
+  EXPECT_THAT(refused(write({tokens})), testing::HasSubstr("1 sequence(s)"));
+  EXPECT_THAT(refused(write({tokens, tokens})), testing::HasSubstr("are the same"));
+  EXPECT_THAT(refused(write({{1, 2}, {1, 3}})), testing::HasSubstr("of 2 tokens"));
+  corrupted[0] = 100000;
+  EXPECT_THAT(refused(write({tokens, corrupted})), testing::HasSubstr("100000"));
 }
 
 TEST(CausesCommands, ATokenOfTheCorruptedSequenceIsChosenByItsLabel) {

@@ -68,7 +68,8 @@ TEST_F(MicroscopeTest, SeesOneBitWhereItIs) {
   for (const double value : store.download(store.values())) norm += value * value;
   EXPECT_NEAR(view.whole[0] * std::sqrt(norm) / static_cast<double>(bits), 1, 0.51) << "one unit, up or down";
   EXPECT_EQ(view.first.step, 5);
-  EXPECT_EQ(view.first.place, "layers.1.ska.keys") << "nothing before it reads the weight";
+  EXPECT_EQ(view.first.operation, "linear_many") << "nothing before it reads the weight";
+  EXPECT_EQ(view.first.place, "layers.1.ska.keys");
   EXPECT_EQ(view.first.head, 0);
 }
 
@@ -89,6 +90,7 @@ TEST_F(MicroscopeTest, OfALayersSettingNamesTheFirstPlaceThatReadsIt) {
   EXPECT_EQ(view.whole[0], 0);
   EXPECT_EQ(view.first.step, 5);
   EXPECT_EQ(view.first.place, "layers.1.ska.readout");
+  EXPECT_EQ(view.first.operation, "ridge_readout");
   EXPECT_GE(view.first.head, 0);
 }
 

@@ -41,6 +41,51 @@ TEST(OverTraining, IsTheNumberThatTheRunShowedAtEachKeptStep) {
   }());
 }
 
+/// Cells of a grid, read-outs and ablations are numbers as any other.
+TEST(OverTraining, FollowsWhatInterventionsFind) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  for (const char* number : {"patch.1_ska_c.12", "patch.1_ska_keys.3.attributed", "patch.path.0_mamba2.1_ska",
+                             "ablation.1_ska.lost", "readout.shuffled.3", "logit_lens.out.9", "transplant.share"}) {
+    const AnalysisSet analyses = family_of(number)->analyses;
+    std::map<double, double> shown;
+    AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+    for (const int step : {0, 10, 20}) {
+      analysed.go_to(step);
+      const std::vector<NamedNumber> numbers = numbers_of(analysed.observe(analyses));
+      const auto found = std::ranges::find(numbers, number, &NamedNumber::name);
+      ASSERT_NE(found, numbers.end()) << number;
+      shown[step] = found->value.number;
+    }
+    analysed.ask({"over_training", nlohmann::json{{"number", number}}.dump()});
+    const auto view = analysed.observe(set_of(Analysis::over_training)).over_training;
+    ASSERT_TRUE(view);
+    EXPECT_EQ(view->missing, 0u);
+    int compared = 0;
+    for (std::size_t i = 0; i < view->step.size(); ++i) {
+      if (!shown.contains(view->step[i])) continue;
+      EXPECT_THAT(view->value[i], testing::NanSensitiveDoubleEq(shown[view->step[i]])) << number << view->step[i];
+      ++compared;
+    }
+    EXPECT_GT(compared, 0) << number;
+  }
+}
+
+TEST(OverTraining, ComesInPiecesAndBeginsAnewWithAnotherPair) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.go_to(20);
+  analysed.ask({"over_training", R"({"number": "patch.1_ska_memory.12"})"});
+  analysed.advance(Analysis::over_training);
+  EXPECT_TRUE(analysed.has_work(Analysis::over_training));
+  const auto first = analysed.observe(set_of(Analysis::over_training)).over_training;
+  ASSERT_FALSE(first->value.empty());
+  analysed.ask({"pair", R"({"next": true})"});
+  EXPECT_FALSE(analysed.describe().over_training) << "of another pair";
+  const auto second = analysed.observe(set_of(Analysis::over_training)).over_training;
+  EXPECT_EQ(second->step, first->step);
+  EXPECT_NE(second->value, first->value);
+}
+
 TEST(OverTraining, IsDroppedWithThePastThatItMeasured) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
