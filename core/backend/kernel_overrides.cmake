@@ -13,5 +13,6 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_override
      CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @kernels@\n" @ONLY)
 string(REPLACE " override;" " override {}" stubs "${kernels}")
 string(REGEX REPLACE "\n *std::int64_t [^{}]+{}" "" stubs "${stubs}")  # those that answer a size
+string(REGEX REPLACE "\n *void attention\\([^{}]+{}" "" stubs "${stubs}")     # which holds memory of its own
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_stubs.inc
      CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @stubs@\n" @ONLY)

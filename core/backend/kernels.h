@@ -197,6 +197,8 @@ class Kernels {
   virtual void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
                                   const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
                                   const Grad& dk, const Grad& dv) = 0;
+  /// Bytes that both hold themselves, beside their tensors, until something larger takes their place.
+  virtual std::int64_t attention_operands(const Tensor& q, const Tensor& k) const = 0;
 
   // Scans: recurrences over the tokens with a state a head. *_workspace: elements that the backward pass needs.
   /// The selective scan; y [B,T,H,P]; `state` [B,H,P,N] is read when `resume`, and written with the last state when

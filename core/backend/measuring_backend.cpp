@@ -40,10 +40,10 @@ void MeasuringBackend::release(void* address) {
 
 void* MeasuringBackend::allocate_host(std::size_t bytes) {
   require_host_memory(bytes);
-  return std::memset(::operator new(bytes, std::align_val_t{address_step}), 0, bytes);
+  return std::memset(::operator new (bytes, std::align_val_t{address_step}), 0, bytes);
 }
 
-void MeasuringBackend::release_host(void* address) { ::operator delete(address, std::align_val_t{address_step}); }
+void MeasuringBackend::release_host(void* address) { ::operator delete (address, std::align_val_t{address_step}); }
 void MeasuringBackend::upload(const Tensor&, const void*) {}
 void MeasuringBackend::download(void* destination, const Tensor& source) {
   std::memset(destination, 0, source.bytes());
@@ -56,6 +56,17 @@ std::unique_ptr<Program> MeasuringBackend::capture(std::function<void()> work) {
   return std::make_unique<NoProgram>();
 }
 
+// Where they do not suffice, larger ones come, and those before stay for the programs that were recorded with them.
+void MeasuringBackend::attention(const Tensor& q, const Tensor& k, const Tensor&, double, bool, const Tensor&,
+                                 const Tensor&) {
+  const auto needed = static_cast<std::size_t>(attention_operands(q, k));
+  if (needed <= operands_) return;
+  allocate(needed);
+  operands_ = needed;
+}
+std::int64_t MeasuringBackend::attention_operands(const Tensor& q, const Tensor& k) const {
+  return device_->attention_operands(q, k);
+}
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   return device_->linear_kept(x, weights);
 }

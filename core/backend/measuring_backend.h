@@ -37,6 +37,9 @@ class MeasuringBackend final : public Backend {
   void synchronize() override {}
   std::unique_ptr<Program> capture(std::function<void()> work) override;
 
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
+                 const Tensor& log_sum) override;
+  std::int64_t attention_operands(const Tensor& q, const Tensor& k) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
@@ -55,7 +58,7 @@ class MeasuringBackend final : public Backend {
   Backend* device_;
   std::unordered_map<void*, std::size_t> sizes_;
   std::uintptr_t next_address_ = std::uintptr_t{1} << 12;
-  std::size_t held_ = 0, peak_ = 0;
+  std::size_t held_ = 0, peak_ = 0, operands_ = 0;
 };
 
 }  // namespace afterglow

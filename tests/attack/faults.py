@@ -21,7 +21,8 @@ from kills import fault_of, recipe
 kinds = {  # what a call may be answered with besides 0
     "malloc": {5}, "thread": {1}, "mmap": {1, 3, 5}, "open": {1, 3}, "read": {1, 3}, "write": {1, 3}, "fsync": {1, 3},
     "close": {1, 3}, "rename": {1, 3}, "mkdir": {1, 3}}
-gpu_kinds = {"gpu_memory": {5}, "gpu_copy": {4}, "gpu_launch": {4}, "gpu_graph": {4, 5}, "gpu_wait": {4}}
+# A GPU that has no room to begin with is no usable one.
+gpu_kinds = {"gpu_memory": {4, 5}, "gpu_copy": {4}, "gpu_launch": {4}, "gpu_graph": {4, 5}, "gpu_wait": {4}}
 hang = 300  # seconds after which a run that does not end is one that never does
 raw = re.compile(r"std::|bad_alloc|basic_string|json\.exception|vector::|filesystem error|Unknown error|terminate called")
 
