@@ -14,6 +14,7 @@
 #include "views/page/page.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"
+#include "views/work_offer.h"
 
 namespace afterglow {
 
@@ -64,7 +65,12 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
   if (const std::string why = why_no_model(frame.seen()); !why.empty()) return void(draw_sentence(frame, why, area, 0));
   if (panel.kind->needs_model && !fits(*panel.kind, frame.seen().model))
     return draw_missing(frame, area, why_not(*panel.kind), first_preset_that_shows(panel.kind->needs));
-  draw_sentence(frame, panel.kind->subtitle(frame.seen(), frame.state.selection), area, 0);
+  std::string text = panel.kind->subtitle(frame.seen(), frame.state.selection);
+  if (const AnalysisWork* work = long_work(*panel.kind, frame.seen())) {
+    const bool ends = text.ends_with('.') || text.ends_with('?');
+    text = (work->part > 0 ? text + (ends ? " " : ". ") : "") + long_work_sentence(*panel.kind, frame.seen());
+  }
+  draw_sentence(frame, text, area, 0);
 }
 
 int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
@@ -215,8 +221,9 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
   ImGui::PushID(panel.kind->id.data());
   const std::vector<Figure>& figures = frame.figures.figures(*panel.kind, frame.observation, frame.state.selection);
   draw_header(frame, panel, figures, area);
-  const Rect body{area.x + frame.px(4), area.y + frame.px(header_height), area.width - frame.px(8),
-                  area.height - frame.px(header_height) - frame.px(6)};
+  Rect body{area.x + frame.px(4), area.y + frame.px(header_height), area.width - frame.px(8),
+            area.height - frame.px(header_height) - frame.px(6)};
+  if (fits(*panel.kind, frame.seen().model)) body.height -= draw_work_offer(frame, *panel.kind, body);
   if (body.width > frame.px(60) && body.height > frame.px(40)) panel.draw(frame, panel, figures, body);
   ImGui::PopID();
   if (!is_stressed(frame.state, panel.kind->id)) {

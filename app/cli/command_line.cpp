@@ -119,6 +119,10 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--ask", options.asked,
                       "A command as in a script, before the plot: {\"name\": \"pair\", \"value\": {\"at\": 4, "
                       "\"label\": \"v9\"}}");
+  command
+      ->add_option("--part", options.part,
+                   "Share of an analysis that takes long of a large model, 0 to 1; how long is said before it begins")
+      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--problem", options.problem,
                       "Spectrum for the solvers: {\"shape\": \"geometric\", \"kappa\": 51}");
   command->add_option("--arithmetic", options.arithmetic, "Arithmetic of the solvers: bf16, tf32, fp32 or fp64");

@@ -51,6 +51,7 @@ struct PlotOptions {
   std::int64_t until = -1;             ///< the moment after this many steps; -1: the recipe's own moment or its end
   std::string layer;                   ///< its number or name; empty: the first that has something to show
   int head = -1, token = -1, power = -1, number = -1;
+  double part = -1;  ///< of what takes long; -1: what the recipe says, or all of it
   bool all_heads = false, titles = true;
 };
 struct InfoOptions {

@@ -18,7 +18,10 @@ inline constexpr const char* train_examples =
     "  afterglow train --preset tiny --set learning_rate=1e-3 --set task.bindings=8 --seed 5\n"
     "  afterglow train --resume out/tiny_seed7_step1000.safetensors --steps 1200\n"
     "  afterglow train --preset etth1 --data ETTh1.csv --until 100 --no-figures\n"
-    "  afterglow train --preset tiny --follow      one JSON object a step, the result as the last\n";
+    "  afterglow train --preset tiny --follow      one JSON object a step, the result as the last\n"
+    "  mpirun -n 4 afterglow train --preset tiny --set shards=8    each batch in four processes (1, 2, 4 or 8: the "
+    "same "
+    "bits)\n";
 inline constexpr const char* eval_examples =
     "Examples:\n"
     "  afterglow eval run.safetensors\n"

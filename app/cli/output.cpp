@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "core/io/number_text.h"
 #include "core/io/terminal_text.h"
 
 namespace afterglow {
@@ -55,19 +56,6 @@ void Output::progress(const std::string& name, double share, const std::function
 void Output::end_progress() {
   if (drawn_) std::fprintf(stderr, "\n");
   drawn_ = has_begun_ = false;
-}
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<long long>(std::ceil(seconds));
-  char text[48];
-  if (whole < 60) {
-    std::snprintf(text, sizeof text, "%lld s", whole);
-  } else if (whole < 3600) {
-    std::snprintf(text, sizeof text, "%lld min %02lld s", whole / 60, whole % 60);
-  } else {
-    std::snprintf(text, sizeof text, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
-  }
-  return text;
 }
 
 namespace {

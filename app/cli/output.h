@@ -26,9 +26,6 @@ class Output {
   double begun_at_ = 0, share_at_begin_ = 0;  // of the present bar
 };
 
-/// "12 s", "3 min 20 s", "2 h 05 min".
-std::string duration_text(double seconds);
-
 /// Says a failure once, as JSON on stdout or as a sentence on stderr, and returns its exit code; also where no memory
 /// is left to say it with.
 int say_failure(const Output& output, ExitCode code, const char* message) noexcept;

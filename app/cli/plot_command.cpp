@@ -8,11 +8,13 @@
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/summary.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/number_text.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/plot_numbers.h"
 
@@ -267,8 +269,31 @@ void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64
   if (last < 0) analysed.go_to(run.chosen_step());
 }
 
+/// Of a model that is large enough to make the plot's analyses long, says how long before they begin.
+void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output& output) {
+  constexpr double long_seconds = 8, minute = 60;
+  const AnalysisSet wanted = analyses_for(options.kind);
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (options.part >= 0 && row.work && has(wanted, row.analysis))
+      analysed.choose_part({{"analysis", row.name}, {"part", options.part}});
+  }
+  analysed.estimate_work();
+  const Observation now = analysed.describe();
+  for (const AnalysisWork& work : now.work) {
+    const auto row = std::ranges::find(analysis_table(), work.name, &AnalysisInfo::name);
+    if (row == analysis_table().end() || !has(wanted, row->analysis) || work.seconds < long_seconds) continue;
+    const std::string whole = rough_duration_text(work.seconds);
+    if (work.part < 1) {
+      output.message("the " + std::string(work.name) + ": " + number_text(100 * work.part, 2) + " % of about " + whole);
+    } else {
+      output.message("the " + std::string(work.name) + " takes about " + whole + " with this model; --part " +
+                     number_text(std::min(1.0, minute / work.seconds), 1) + " makes what a minute brings");
+    }
+  }
+}
+
 /// Makes the analyses that the plot shows, of what the options choose.
-Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer) {
+Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer, Output& output) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i) analysed.compare_runs({{"path", options.snapshots[i]}});
   if (layer >= 0) analysed.choose_trace(layer);
   if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
@@ -277,6 +302,7 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
   for (const std::string& text : options.asked) analysed.ask(parse_command(parse_json(text, "--ask")));
   analysed.ask_for(analyses_for(options.kind));
   analysed.choose_theory(layer, std::max(0, options.head));
+  choose_part(analysed, options, output);
   return analysed.observe(analyses_for(options.kind), [] { Interruption::check("in the midst of the plot"); });
 }
 
@@ -297,7 +323,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   AnalysedRun analysed(saved, *backend);
   const int layer = layer_of_name(options.layer, analysed.describe().model);
   if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, output);
-  const Observation observation = observe(analysed, options, layer);
+  const Observation observation = observe(analysed, options, layer, output);
   Interruption::check("before the plot was written");
   return write_plot(kind, observation, options, layer, common, output);
 }

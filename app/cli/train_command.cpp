@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "app/cli/train_results.h"
+#include "app/ranks/started_ranks.h"
 #include "core/backend/level/cpu_level.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/forecast_objective.h"
@@ -39,20 +41,32 @@ void print_step(const TrainingRun& run) {
   std::fflush(stdout);
 }
 
+/// Among several processes the first one writes and prints.
+bool is_first(const Ranks* ranks) { return ranks == nullptr || ranks->rank() == 0; }
+
+/// Whether to end after this step: all processes do when one of them is asked to.
+bool ends_here(Ranks* ranks) {
+  const bool is_wanted = any_of_them(ranks, Interruption::wanted());
+  if (is_wanted && !Interruption::wanted()) std::raise(SIGTERM);
+  return is_wanted;
+}
+
 /// Trains to the step `last`, an interruption, a step that was not finite, or one at which it shall stop: then the
 /// condition is returned. The last step is saved as a result.
-std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last, const Interruption& interruption,
-                                       SavesOnTheWay& saves, bool follow, const std::function<void()>& show) {
+std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last, Ranks* ranks, SavesOnTheWay& saves,
+                                       bool follow, const std::function<void()>& show) {
   std::optional<std::string> reason;
   const auto goes_on = [&] {
-    return !reason && analysed.run().step() < last && !analysed.run().finished() && !interruption.wanted();
+    return !reason && analysed.run().step() < last && !analysed.run().finished() && !ends_here(ranks);
   };
-  while (goes_on()) {
+  for (bool is_left = goes_on(); is_left;) {
     const bool finite = analysed.train_step();
     show();
     if (!finite) return reason;
     reason = analysed.stop_reason();
-    if (goes_on()) saves.after_step(analysed.run());
+    is_left = goes_on();
+    if (!is_first(ranks)) continue;
+    if (is_left) saves.after_step(analysed.run());
     if (follow) print_step(analysed.run());
   }
   return reason;
@@ -76,7 +90,7 @@ void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
 }
 
 /// Trains to the run's end, which a command of the recipe may move, or to the step `until`; shows how far it is.
-Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interruption& interruption, SavesOnTheWay& saves,
+Ending train_and_show(AnalysedRun& analysed, std::int64_t until, Ranks* ranks, SavesOnTheWay& saves,
                       const TrainOptions& options, const CommonOptions& common, Output& output) {
   TrainingRun& run = analysed.run();
   const auto start = std::chrono::steady_clock::now();
@@ -88,7 +102,7 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interrupt
   const std::string name = run.recipe().name;
   Ending ending;
   try {
-    ending.stopped_by = train_until(analysed, until, interruption, saves, options.follow, [&] {
+    ending.stopped_by = train_until(analysed, until, ranks, saves, options.follow, [&] {
       const std::int64_t last = std::min(until, run.trainer().config().steps);
       const double share = static_cast<double>(run.step()) / static_cast<double>(last);
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
@@ -100,13 +114,15 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, const Interrupt
     go_to_chosen_step(analysed, output);
   } catch (const Error& error) {
     output.end_progress();
+    if (!is_first(ranks)) throw;
     keep_what_is_left(run, options, common, error);
   } catch (const std::bad_alloc&) {
     output.end_progress();
+    if (!is_first(ranks)) throw;
     keep_what_is_left(run, options, common,
                       Error(ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length."));
   }
-  ending.interrupted = interruption.wanted();
+  ending.interrupted = Interruption::wanted();
   return ending;
 }
 
@@ -152,25 +168,27 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
     output.line("figures  " + std::to_string(results.figures.size()) + " files in " + results.figure_folder.string());
 }
 
-}  // namespace
-
-nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
+/// Alone, or as one of several processes.
+nlohmann::json train_here(const TrainOptions& options, const CommonOptions& common, Ranks* ranks, Output& output) {
   const Interruption interruption;  // until everything is written
   const SavedRun saved = starting_run(options.start, common, "tiny");
   say_notes(saved, output);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  make_folder(options.out);
+  if (is_first(ranks)) make_folder(options.out);
   AnalysedRun analysed(saved, *backend);
   TrainingRun& run = analysed.run();
+  if (ranks) run.trainer().join(*ranks);
   const std::size_t parameters = run.trainer().parameters().count();
   const Recipe recipe = run.recipe();
   output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(parameters) + " parameters · seed " +
-                 std::to_string(recipe.seed) + " · " + backend->description());
+                 std::to_string(recipe.seed) + " · " + backend->description() +
+                 (ranks ? " · " + std::to_string(ranks->size()) + " processes" : ""));
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
   if (!options.stop_when.empty()) analysed.choose_stop({{"condition", options.stop_when}});
   SavesOnTheWay saves(options, run.step(), output);
-  const Ending ending = train_and_show(analysed, until, interruption, saves, options, common, output);
+  const Ending ending = train_and_show(analysed, until, ranks, saves, options, common, output);
+  if (!is_first(ranks)) return nullptr;
   const TrainResults results = write_results(analysed, ending.curves, options, common, interruption);
   saves.remove(run);
   const auto require_end = [&] {
@@ -200,6 +218,16 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
     result["mae"] = outcome.score.mae;
   }
   return result;
+}
+
+}  // namespace
+
+nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
+  const std::unique_ptr<Ranks> ranks = started_ranks();
+  Output own = output;
+  own.json = own.json || !is_first(ranks.get());
+  own.quiet = own.quiet || !is_first(ranks.get());
+  return among_ranks(ranks.get(), output, [&] { return train_here(options, common, ranks.get(), own); });
 }
 
 }  // namespace afterglow

@@ -41,6 +41,12 @@ void Arena::rewind() {
   used_ = 0;
 }
 
+void Arena::release() {
+  release_all();
+  offset_ = 0;
+  used_ = 0;
+}
+
 std::size_t Arena::capacity() const {
   std::size_t total = 0;
   for (const Block& block : blocks_) total += block.size;

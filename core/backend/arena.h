@@ -20,6 +20,8 @@ class Arena {
   /// Uninitialised; valid until the next rewind.
   Tensor allocate(const Shape& shape, DType dtype);
   void rewind();
+  /// Gives all memory back; what was handed out is gone.
+  void release();
   /// Fills every floating tensor handed out with NaN, so that a kernel that leaves an element unwritten shows (tests).
   void set_poison(bool poison) { poison_ = poison; }
   std::size_t capacity() const;               ///< bytes held

@@ -43,6 +43,28 @@ std::string bytes_text(std::int64_t bytes) {
   return std::string(digits.data(), end.ptr) + " " + units[unit];
 }
 
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long long>(std::ceil(seconds));
+  char text[48];
+  if (whole < 60) {
+    std::snprintf(text, sizeof text, "%lld s", whole);
+  } else if (whole < 3600) {
+    std::snprintf(text, sizeof text, "%lld min %02lld s", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text, sizeof text, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
+  }
+  return text;
+}
+
+std::string rough_duration_text(double seconds) {
+  constexpr double minute = 60, hour = 3600, day = 86400;
+  const auto rounded = [](double value) { return std::to_string(static_cast<long long>(std::ceil(value - 0.1))); };
+  if (seconds < 2 * minute) return rounded(seconds) + " s";
+  if (seconds < 2 * hour) return rounded(seconds / minute) + " min";
+  if (seconds < 2 * day) return rounded(seconds / hour) + " h";
+  return rounded(seconds / day) + " days";
+}
+
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

@@ -19,6 +19,11 @@ std::optional<double> parse_number(std::string_view text);
 /// A size in decimal units of bytes: "17 B", "4.2 KB", "412 MB", "-1.0 GB".
 std::string bytes_text(std::int64_t bytes);
 
+/// "12 s", "3 min 20 s", "2 h 05 min".
+std::string duration_text(double seconds);
+/// For an estimate: "12 s", "3 min", "2 h", "4 days".
+std::string rough_duration_text(double seconds);
+
 /// A field of a CSV file (RFC 4180): in quotes, with its own quotes doubled, where it holds a comma, a quote or a line
 /// end; else as it is. Spaces belong to a field and need no quotes.
 std::string csv_field(std::string_view text);

@@ -231,18 +231,28 @@ Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,
 }
 
 ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  return make_state(backend, dtype, batch, branches_.size());
+}
+
+ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch, std::size_t count) const {
   ModelState state;
-  for (const Branch& branch : branches_) state.layers.push_back(branch.layer->make_state(backend, dtype, batch));
+  for (std::size_t i = 0; i < count; ++i) state.layers.push_back(branches_[i].layer->make_state(backend, dtype, batch));
   return state;
 }
 
-Var Model::step(Tape& tape, const Tensor& tokens, ModelState& state) {
+Model::Stream Model::step_branches(Tape& tape, const Tensor& tokens, ModelState& state) {
   const bool is_place = state.position < places();
   const Var x = is_place ? place(tape, state.position, tokens.shape[0]) : look_up(tape, tokens);
   ++state.position;
-  return read_out(tape, run_branches(tape, x, 0, branches_.size(), [&](std::size_t i, const Var& in) {
-                    return branches_[i].layer->step(tape, in, state.layers[i]);
-                  }));
+  return run_branches(tape, x, 0, state.layers.size(), [&](std::size_t i, const Var& in) {
+    return branches_[i].layer->step(tape, in, state.layers[i]);
+  });
 }
+
+Var Model::step(Tape& tape, const Tensor& tokens, ModelState& state) {
+  return read_out(tape, step_branches(tape, tokens, state));
+}
+
+void Model::advance(Tape& tape, const Tensor& tokens, ModelState& state) { step_branches(tape, tokens, state); }
 
 }  // namespace afterglow

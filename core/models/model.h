@@ -72,8 +72,12 @@ class Model {
   Var forward_with(Tape& tape, const Var& x, std::size_t first,
                    const std::function<Var(std::size_t i, const Var& x)>& branch);
   ModelState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
+  /// Of the first `count` branches alone, for `advance`.
+  ModelState make_state(Backend& backend, DType dtype, std::int64_t batch, std::size_t count) const;
   /// tokens i32 [B,1] -> logits [B,1,V], advancing the state.
   Var step(Tape& tape, const Tensor& tokens, ModelState& state);
+  /// The same where no answer is wanted: as many branches as the state has, and no head.
+  void advance(Tape& tape, const Tensor& tokens, ModelState& state);
 
  private:
   void add_retrieval(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
@@ -90,6 +94,7 @@ class Model {
   template <class Apply>
   Stream run_branches(Tape& tape, const Var& x, std::size_t first, std::size_t last, const Apply& apply);
   Stream run_layers(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
+  Stream step_branches(Tape& tape, const Tensor& tokens, ModelState& state);
   Var read_out(Tape& tape, const Stream& stream);
   Var look_up(Tape& tape, const Tensor& tokens) const;
   Var behind_places(Tape& tape, const Var& x) const;

@@ -15,8 +15,8 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t most_tokens = 4096, most_examples = 64;
-constexpr std::int64_t many_parameters = 60'000'000;  ///< a model with more is asked a quarter
-constexpr std::int64_t most_modes = 64;               ///< of a layer: the largest of each head
+constexpr std::int64_t tokens_of_a_large_model = 256;  ///< what a pass leaves on the tape grows with the model
+constexpr std::int64_t most_modes = 64;                ///< of a layer: the largest of each head
 
 void clear_columns(Tape& tape, const Tensor& columns) {
   const Tensor zeros = tape.scratch(columns.shape, columns.dtype);
@@ -25,6 +25,12 @@ void clear_columns(Tape& tape, const Tensor& columns) {
 }
 
 }  // namespace
+
+std::int64_t tokens_of_an_ablation(const Trainer& trainer) {
+  const std::int64_t length = trainer.task().length(),
+                     tokens = trainer.is_large() ? tokens_of_a_large_model : most_tokens;
+  return length * std::clamp<std::int64_t>(tokens / length, 1, most_examples);
+}
 
 AblationMeasurement::AblationMeasurement(const nlohmann::json& model, Trainer& trainer)
     : copy_(model, trainer), tape_(trainer.looking_tape()) {}
@@ -66,8 +72,7 @@ void AblationMeasurement::plan() {
 void AblationMeasurement::fill() {
   const Trainer& trainer = copy_.trainer();
   length_ = trainer.task().length();
-  const std::int64_t tokens = trainer.parameters().count() > many_parameters ? most_tokens / 4 : most_tokens;
-  examples_ = std::clamp<std::int64_t>(tokens / length_, 1, most_examples);
+  examples_ = tokens_of_an_ablation(trainer) / length_;
   const auto size = static_cast<std::size_t>(examples_ * length_);
   tokens_.resize(size);
   targets_.resize(size);

@@ -1,6 +1,7 @@
 // What each part of a model is worth: accuracy and loss of held-out sequences with one block, head, mode or memory
 // token switched off at a time, on a copy of the weights.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "core/engine/training/model_copy.h"
 
 namespace afterglow {
+
+/// Of all sequences that are asked.
+std::int64_t tokens_of_an_ablation(const Trainer& trainer);
 
 class AblationMeasurement {
  public:
@@ -19,6 +23,10 @@ class AblationMeasurement {
   void begin();
   /// Asks it without the next part. False when there is none left.
   bool advance();
+  /// How much of the work is done, 0 to 1.
+  double share_done() const {
+    return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, planned_.size()));
+  }
   bool working() const { return working_; }
   std::int64_t step() const { return copy_.step(); }
   std::shared_ptr<const AblationView> newest() const { return view_; }

@@ -30,6 +30,8 @@ class ForcesMeasurement {
   void begin(TrainingRun& run, const Example& probe);
   /// Evaluates the operators once more. False when none is left to be evaluated.
   bool advance();
+  /// How much of the work is done, 0 to 1.
+  double share_done() const { return working_ ? 0 : 1; }
   bool working() const { return working_; }
   std::int64_t step() const { return copy_.step(); }
   std::shared_ptr<const ForcesView> newest() const { return view_; }

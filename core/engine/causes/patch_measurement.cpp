@@ -122,6 +122,7 @@ void PatchMeasurement::begin(const ProbeSetup& setup) {
   attribute();
   plan();
   plan_paths();
+  planned_ = pieces_left();
   turn_ = 0;
   working_ = true;
   publish();

@@ -1,6 +1,7 @@
 // The patch grid: which place, at which token, carries the answer. It works on a copy of the weights: attribution at
 // once, exact cells piece by piece.
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -23,6 +24,10 @@ class PatchMeasurement {
   void begin(const ProbeSetup& setup);
   /// One piece of work: some exact cells, those first that promise most. False when there is nothing left.
   bool advance();
+  /// How much of the work is done, 0 to 1.
+  double share_done() const {
+    return 1 - static_cast<double>(pieces_left()) / static_cast<double>(std::max<std::size_t>(1, planned_));
+  }
   bool working() const { return working_; }
   /// Step of the weights that are measured or were measured last; -1 before.
   std::int64_t step() const { return copy_.step(); }
@@ -76,7 +81,9 @@ class PatchMeasurement {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> unpatched_;
   std::map<std::size_t, std::vector<double>> unpatched_memories_;
   std::deque<PathPiece> path_pieces_;
-  int turn_ = 0;  // of the three sorts of pieces
+  std::size_t pieces_left() const { return cells_.size() + memory_cells_.size() + path_pieces_.size(); }
+  std::size_t planned_ = 0;  // pieces
+  int turn_ = 0;             // of the three sorts of pieces
   bool working_ = false;
   std::shared_ptr<const PatchView> view_;
 };

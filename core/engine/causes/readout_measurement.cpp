@@ -16,12 +16,13 @@ namespace afterglow {
 
 namespace {
 
-constexpr int read_sequences = 256, fitted_sequences = 192;
+constexpr int most_sequences = 256, sequences_of_a_large_model = 64;
 constexpr std::size_t most_choices = 8, most_free_places = 4;
 constexpr const char* free_place = "token ";
 constexpr int most_read_tokens = 256;  ///< of a longer sequence the first
 constexpr double read_ridge = 1e-3;
-constexpr std::int64_t most_bytes = std::int64_t{256} << 20;  ///< of the states that are read at once
+constexpr std::int64_t most_bytes = std::int64_t{256} << 20;      ///< of the states that are read at once
+constexpr std::int64_t most_bytes_below = std::int64_t{3} << 29;  ///< with those of all layers that lead to them
 
 /// The values that stand in for each other: the first of the vocabulary with this role, the sequence's own among them.
 std::vector<int> choices_of(const Task& task, TokenRole role) {
@@ -67,7 +68,8 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
   const std::size_t keys = now_.keys.size();
   labels_.assign(2 * keys, {});
   sequences_.clear();
-  for (int i = 0; i < read_sequences; ++i) {
+  now_.examples = copy_.trainer().is_large() ? sequences_of_a_large_model : most_sequences;
+  for (int i = 0; i < now_.examples; ++i) {
     std::vector<std::int32_t> tokens = clean.tokens;
     for (std::size_t key = 0; key < keys; ++key) {
       const auto place = static_cast<std::size_t>(now_.places[key]);
@@ -85,10 +87,32 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
   }
   for (std::size_t key = 0; key < keys; ++key) {
     std::vector<int>& shuffled = labels_[keys + key] = labels_[key];
-    for (std::size_t i = fitted_sequences; i-- > 1;)
+    for (std::size_t i = static_cast<std::size_t>(fitted()); i-- > 1;)
       std::swap(shuffled[i], shuffled[static_cast<std::size_t>(below(random, i + 1))]);
   }
-  now_.examples = read_sequences;
+}
+
+/// Layers above the one that is read are not asked.
+void ReadoutMeasurement::reserve_states(std::int64_t tokens) {
+  Trainer& trainer = copy_.trainer();
+  const auto& branches = copy_.model().branches();
+  std::int64_t below = 0, own = 0;
+  for (std::size_t i = 0; i <= branch_; ++i) below += own = branches[i].layer->state_bytes(trainer.dtype(), tokens);
+  const auto refuse = [&](const std::string& whose, std::int64_t bytes, const std::string& advice) {
+    throw Error(ExitCode::bad_input, whose + " of one sequence takes " + std::to_string(bytes) +
+                                         " bytes, too many to read out of " + std::to_string(now_.examples) +
+                                         " sequences; " + advice);
+  };
+  if (own * now_.examples > most_bytes) refuse("the state", own, "choose a layer with a smaller one");
+  if (below * now_.examples > most_bytes_below)
+    refuse("the state of all layers up to this one", below, "choose an earlier layer");
+  state_ = std::make_unique<ModelState>(
+      copy_.model().make_state(trainer.backend(), trainer.dtype(), now_.examples, branch_ + 1));
+}
+
+double ReadoutMeasurement::share_done() const {
+  const std::size_t tokens = std::min(now_.tokens.size(), static_cast<std::size_t>(most_read_tokens));
+  return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, tokens));
 }
 
 void ReadoutMeasurement::begin(const ProbeSetup& setup, int layer) {
@@ -110,13 +134,7 @@ void ReadoutMeasurement::begin(const ProbeSetup& setup, int layer) {
   if (working_) {
     branch_ = static_cast<std::size_t>(trainer.parts()[static_cast<std::size_t>(now_.layer)].branch);
     draw_sequences(clean);
-    const std::int64_t bytes = copy_.model().branches()[branch_].layer->state_bytes(
-        trainer.dtype(), static_cast<std::int64_t>(clean.tokens.size()));
-    if (bytes * read_sequences > most_bytes)
-      throw Error(ExitCode::bad_input, "the state of one sequence takes " + std::to_string(bytes) +
-                                           " bytes, too many to read out of " + std::to_string(read_sequences) +
-                                           " sequences; choose a layer with a smaller one");
-    state_ = std::make_unique<ModelState>(copy_.model().make_state(trainer.backend(), trainer.dtype(), read_sequences));
+    reserve_states(static_cast<std::int64_t>(clean.tokens.size()));
     now_.accuracy.assign(now_.keys.size() * now_.tokens.size(), std::numeric_limits<double>::quiet_NaN());
     now_.shuffled.assign(now_.tokens.size(), std::numeric_limits<double>::quiet_NaN());
   }
@@ -149,11 +167,11 @@ bool ReadoutMeasurement::advance() {
   std::vector<std::int32_t> tokens;
   for (const std::vector<std::int32_t>& sequence : sequences_) tokens.push_back(sequence[t]);
   tape_.begin(false);
-  const Tensor input = tape_.scratch({read_sequences, 1}, DType::i32);
+  const Tensor input = tape_.scratch({now_.examples, 1}, DType::i32);
   tape_.backend().upload(input, tokens.data());
-  copy_.model().step(tape_, input, *state_);
+  copy_.model().advance(tape_, input, *state_);
   const std::vector<double> found =
-      readout_accuracies(memory(), read_sequences, fitted_sequences, labels_, now_.choices, read_ridge);
+      readout_accuracies(memory(), now_.examples, fitted(), labels_, now_.choices, read_ridge);
   const std::size_t keys = now_.keys.size();
   double shuffled = 0;
   for (std::size_t key = 0; key < keys && found.size() == 2 * keys; ++key) {

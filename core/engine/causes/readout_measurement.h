@@ -20,6 +20,8 @@ class ReadoutMeasurement {
   void begin(const ProbeSetup& setup, int layer);
   /// One token for all sequences. False when there is none left.
   bool advance();
+  /// How much of the work is done, 0 to 1.
+  double share_done() const;
   bool working() const { return working_; }
   std::int64_t step() const { return copy_.step(); }
   std::shared_ptr<const ReadoutView> newest() const { return view_; }
@@ -28,7 +30,10 @@ class ReadoutMeasurement {
   void find_keys(const Example& clean);
   void add_place(std::size_t place, std::string name);
   void draw_sequences(const Example& clean);
+  void reserve_states(std::int64_t tokens);
   std::vector<double> memory() const;
+  /// Of the sequences; the others are asked.
+  int fitted() const { return now_.examples * 3 / 4; }
   void publish();
 
   ModelCopy copy_;

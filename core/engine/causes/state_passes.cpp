@@ -94,8 +94,11 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
   std::vector<std::vector<double>> logits;
   for (int t = 0; t <= pair.asked; ++t) {
     tape_->begin(false);
-    const Var answer = model_->step(*tape_, tokens(pair, rows, t), state);
-    if (t == pair.asked) logits = rows_of_logits(*tape_, answer.value, 0);
+    if (t == pair.asked) {
+      logits = rows_of_logits(*tape_, model_->step(*tape_, tokens(pair, rows, t), state).value, 0);
+    } else {
+      model_->advance(*tape_, tokens(pair, rows, t), state);
+    }
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].token == t) put(state, cells[i], static_cast<std::int64_t>(i) + 2);
     }
@@ -104,10 +107,10 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
 }
 
 std::vector<HeldMatrix> StatePasses::matrices(const SequencePair& pair, std::size_t branch, int head, int token) const {
-  ModelState state = model_->make_state(tape_->backend(), dtype_, 2);
+  ModelState state = model_->make_state(tape_->backend(), dtype_, 2, branch + 1);
   for (int t = 0; t <= token; ++t) {
     tape_->begin(false);
-    model_->step(*tape_, tokens(pair, 2, t), state);
+    model_->advance(*tape_, tokens(pair, 2, t), state);
   }
   std::vector<HeldMatrix> held;
   for (const auto& [name, tensor] : state.layers[branch].tensors()) {

@@ -117,6 +117,7 @@ void InfluenceMeasurement::begin(std::uint64_t probe) {
   const Sequence chosen = sequence(probe);
   read_routing(chosen);
   plan_blocks(chosen);
+  planned_ = jobs_.size();
   show_part();
   working_ = true;
 }

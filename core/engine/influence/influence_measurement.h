@@ -1,6 +1,7 @@
 // The influence laboratory: measures how every token mixer of a model, and the whole stack, forget. It works on a copy
 // of the weights, pass by pass, so that training goes on in between and a measurement belongs to one step.
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -46,6 +47,10 @@ class InfluenceMeasurement {
   void begin(std::uint64_t probe);
   /// One piece of work: a reverse pass of at most `tokens_in_a_pass` tokens. False when there is nothing left.
   bool advance();
+  /// How much of the work is done, 0 to 1.
+  double share_done() const {
+    return 1 - static_cast<double>(jobs_.size()) / static_cast<double>(std::max<std::size_t>(1, planned_));
+  }
   bool working() const { return working_; }
   /// Step of the weights that are measured or were measured last; -1 before.
   std::int64_t step() const { return view_ ? view_->step : -1; }
@@ -79,7 +84,8 @@ class InfluenceMeasurement {
     std::unique_ptr<JacobianMeasure> measure;
   };
   std::deque<Job> jobs_;
-  DeepExperiment deep_;  // made once; it knows nothing of the model
+  std::size_t planned_ = 0;  // jobs
+  DeepExperiment deep_;      // made once; it knows nothing of the model
   bool working_ = false;
   std::shared_ptr<InfluenceView> view_;
   std::shared_ptr<const InfluenceView> finished_, partial_;

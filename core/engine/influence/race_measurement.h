@@ -19,6 +19,8 @@ class RaceMeasurement {
   void begin(const RaceConfig& config);
   /// One piece of work; false when there is nothing left.
   bool advance();
+  /// How much of the work is done, 0 to 1.
+  double share_done() const { return working_ ? 0 : 1; }
   bool working() const { return working_; }
   /// Step of the weights that race or raced last; -1 before.
   std::int64_t step() const { return copy_.step(); }

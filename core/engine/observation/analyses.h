@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace afterglow {
@@ -79,10 +80,18 @@ struct MemoryView;        ///< memory_view.h: the memory of training, and who re
 struct AccuracyView;      ///< accuracy_view.h: right answers over tasks, bindings and lengths
 struct RetrievalView;     ///< influence_view.h: the network of theorem 12 beside diffuse stacks
 
+/// What is to be expected of one before it begins.
+struct AnalysisWork {
+  std::string_view name;  ///< as the command `measure` takes it
+  double seconds = 0;  ///< that the whole takes, about; 0: not worth a word
+  double part = 1;     ///< share of it that is made, 0 to 1; 0: it waits to be asked for
+};
+
 /// What they found last; null before the first time, and where the model has no such thing.
 struct AnalysisResults {
   AnalysisSet current = 0;  ///< those that belong to this very step and are complete
   std::array<std::int64_t, analysis_count> made_at = no_steps();  ///< step of each; -1: not made, or not yet
+  std::array<AnalysisWork, analysis_count> work{};
   std::shared_ptr<const Spectra> spectra;
   std::vector<std::shared_ptr<const Spectra>> spectrum_history;  ///< oldest first, the current one last
   std::shared_ptr<const Trace> trace;

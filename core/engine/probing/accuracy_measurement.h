@@ -1,6 +1,7 @@
 // The accuracy grid: each task that a model can be asked, with several numbers of bindings and lengths, on a copy of
 // the weights.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -32,6 +33,10 @@ class AccuracyMeasurement {
   bool advance();
   /// Every cell has been asked something.
   bool has_overview() const { return !working() || turns_[next_].until == now_.examples; }
+  /// How much of the work is done, 0 to 1.
+  double share_done() const {
+    return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, turns_.size()));
+  }
   bool working() const { return next_ < turns_.size(); }
   std::int64_t step() const { return copy_.step(); }
   std::shared_ptr<const AccuracyView> newest() const { return view_; }

@@ -21,7 +21,6 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
-constexpr std::int64_t many_parameters = 60'000'000;
 constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; earlier tokens stay without
 constexpr std::size_t shown_answers = 6;
 constexpr int max_labels = 4096;

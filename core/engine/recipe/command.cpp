@@ -134,6 +134,10 @@ constexpr std::array table{
     CommandSpec{"accuracy_grid", engine, "Accuracy over bindings and lengths", "",
                 R"({"examples": 64, "longest": 1024})",
                 "How many sequences each cell of the accuracy grid asks, and how long they become.", control},
+    CommandSpec{"measure", engine, "How much of an analysis is made", "", R"({"analysis": "patch grid", "part": 0.1})",
+                "Of a large model an analysis that takes long makes its first part only: `part` of the whole work, 0 "
+                "to 1, what says most first. Panels say how long the whole takes.",
+                control},
     CommandSpec{"blame", engine, "Which batch did it?", "", R"({"result": "accuracy"})",
                 "Repeats the training to now without each of the last hundred batches, or {\"from\": 100, \"to\": 200, "
                 "\"until\": 220} without these; `result` compares another number, {\"batch\": 118} shows a batch.",

@@ -48,6 +48,14 @@ auto* count_of(Config& config, std::string_view key) {
   return found;
 }
 
+int parse_shards(const json& source, const std::string& where) {
+  const std::int64_t shards = get_integer(source, "shards", 1, 1, 8, where);
+  if (shards != 1 && shards != 8)
+    throw Error(ExitCode::bad_input,
+                where + ".shards: a batch is cut into 8 parts or not at all (1), got " + std::to_string(shards));
+  return static_cast<int>(shards);
+}
+
 TrainingConfig parse_training(const json& config, const std::string& where) {
   TrainingConfig training;
   std::vector<std::string> known;
@@ -168,7 +176,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
   refuse_unknown_keys(source,
                       {"version", "name", "title", "about", "seed", "model", "task", "training", "commands",
-                       "shown_step", "precision", "probe", "view", "checkpoint"},
+                       "shown_step", "precision", "probe", "view", "checkpoint", "shards"},
                       where);
   if (source.contains("view") && !source["view"].is_object())
     throw Error(ExitCode::bad_input, where + ".view: expected an object, as an exported figure carries it");
@@ -191,6 +199,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.commands = parse_commands(source.value("commands", json::array()), where + ".commands");
   recipe.precision = parse_precision(get_string(source, "precision", "fp32", where));
   recipe.shown_step = get_integer(source, "shown_step", -1, -1, max_steps, where);
+  recipe.shards = parse_shards(source, where);
   recipe.probe = source.value("probe", json());
   recipe.checkpoint = source.value("checkpoint", json());
   if (!recipe.checkpoint.is_null())
@@ -216,6 +225,7 @@ json to_json(const Recipe& recipe) {
   json result = {{"version", 1},          {"name", recipe.name}, {"title", recipe.title}, {"seed", recipe.seed},
                  {"model", recipe.model}, {"task", recipe.task}, {"training", training},  {"commands", commands}};
   if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
+  if (recipe.shards != 1) result["shards"] = recipe.shards;
   if (!recipe.about.empty()) result["about"] = recipe.about;
   if (!recipe.probe.is_null()) result["probe"] = recipe.probe;
   if (!recipe.checkpoint.is_null()) result["checkpoint"] = recipe.checkpoint;

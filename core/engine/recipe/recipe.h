@@ -64,6 +64,8 @@ struct Recipe {
   nlohmann::json model, task;
   Precision precision = Precision::fp32;  ///< of matrix products, where the back end offers a choice
   TrainingConfig training;
+  /// 8: each batch is cut into so many parts, so that 1, 2, 4 or 8 processes train with the same bits; 1: it is not.
+  int shards = 1;
   std::vector<TimedCommand> commands;  ///< in the order of their steps
   std::int64_t shown_step = -1;        ///< the moment a figure shows; -1: the end
   nlohmann::json probe;                ///< what was asked and changed while looking (probe_setup.h); null: nothing

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/engine/recipe/recipe_text.h"
+#include "core/engine/session/analysis_work.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -110,6 +111,7 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
       subject_.over_training.config = parse_over_training(nlohmann::json::parse(timed.command.value), {});
     if (name == "microscope")
       subject_.microscope.config = parse_microscope(nlohmann::json::parse(timed.command.value), {});
+    if (name == "measure") choose_part(nlohmann::json::parse(timed.command.value));
     if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
     if (name == "accuracy_grid") subject_.accuracy = parse_accuracy(nlohmann::json::parse(timed.command.value), {});
     if (name == "influence" && !forecasts())
@@ -170,7 +172,7 @@ bool AnalysedRun::is_current(Analysis analysis) const {
 }
 bool AnalysedRun::has_work(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
-  return found != nullptr && found->has_work();
+  return found != nullptr && subject_.part_of(analysis) > 0 && found->has_work();
 }
 bool AnalysedRun::is_answered(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
@@ -190,6 +192,65 @@ bool AnalysedRun::has_news(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found != nullptr && found->has_news();
 }
+void AnalysedRun::release(AnalysisSet unseen) {
+  for (const AnalysisInfo& row : analysis_table()) {
+    RunAnalysis* found = find(row.analysis);
+    if (found && has(unseen, row.analysis)) found->release();
+  }
+  run_->trainer().release_looking_memory();
+}
+
+void AnalysedRun::estimate_work() {
+  if (!pace_ && subject_.observer && run_->trainer().is_large()) pace_ = measure_pace(run_->trainer());
+}
+
+void AnalysedRun::limit_work() {
+  if (!subject_.observer || !run_->trainer().is_large()) return;
+  const auto is_choice = [](const TimedCommand& timed) { return timed.command.name == "measure"; };
+  if (std::ranges::any_of(run_->recipe().commands, is_choice)) return;
+  for (const AnalysisInfo& row : analysis_table()) {
+    const ModelWork work = row.work ? row.work(subject_) : ModelWork();
+    if (work.first > 0) subject_.parts[place_of(row.analysis)] = first_part(work, run_->trainer().parameters().count());
+  }
+  note_parts();
+}
+
+/// {"patch grid": 0.01}: those that are not made whole.
+void AnalysedRun::note_parts() {
+  nlohmann::json parts = nlohmann::json::object();
+  for (const AnalysisInfo& row : analysis_table()) {
+    const double part = subject_.part_of(row.analysis);
+    if (part < 1) parts[std::string(row.name)] = part;
+  }
+  run_->note({"measure", nlohmann::json{{"parts", parts}}.dump()});
+}
+
+void AnalysedRun::choose_part(const nlohmann::json& value) {
+  const std::string where = "measure";
+  refuse_unknown_keys(value, {"analysis", "part", "parts"}, where);
+  const auto choose = [&](const std::string& name, double part) {
+    const auto row = std::ranges::find(analysis_table(), std::string_view(name), &AnalysisInfo::name);
+    if (row == analysis_table().end()) {
+      std::string names;
+      for (const AnalysisInfo& known : analysis_table()) names += (names.empty() ? "" : ", ") + std::string(known.name);
+      throw Error(ExitCode::bad_input,
+                  "measure: there is no analysis "
+                  " + name + "
+                  "; there are " +
+                      names);
+    }
+    subject_.parts[place_of(row->analysis)] = part;
+  };
+  if (value.contains("parts")) {
+    subject_.parts = whole_parts();
+    for (const auto& [name, part] : value["parts"].items())
+      choose(name, get_number(value["parts"], name.c_str(), 1.0, 0.0, 1.0, where));
+  }
+  if (value.contains("analysis"))
+    choose(get_string(value, "analysis", std::nullopt, where), get_number(value, "part", 1.0, 0.0, 1.0, where));
+  note_parts();
+}
+
 void AnalysedRun::update(Analysis analysis) {
   if (RunAnalysis* found = find(analysis)) found->update(results());
 }
@@ -237,7 +298,8 @@ void AnalysedRun::ask(const Command& command) {
   if (command.name == "influence") return choose_influence(value);
   if (command.name == "phase_map") return choose_phase_map(value);
   if (command.name == "accuracy_grid") return choose_accuracy(value);
-  std::string names = "accuracy_grid, influence, phase_map, probe";
+  if (command.name == "measure") return choose_part(value);
+  std::string names = "accuracy_grid, influence, measure, phase_map, probe";
   for (const Asked& asked : asked_by_name) {
     if (command.name == asked.command) return (this->*asked.choose)(value);
     names += ", " + std::string(asked.command);
@@ -448,6 +510,10 @@ AnalysisResults AnalysedRun::results() const {
     if (!analysis) continue;
     analysis->publish(results);
     results.made_at[place_of(row.analysis)] = analysis->made_at();
+    AnalysisWork& work = results.work[place_of(row.analysis)];
+    work.name = row.name;
+    work.part = subject_.part_of(row.analysis);
+    if (pace_ && row.work) work.seconds = seconds_of(row.work(subject_), *pace_);
   }
   return results;
 }

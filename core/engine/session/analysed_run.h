@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/engine/session/analysis_table.h"
+#include "core/engine/session/analysis_work.h"
 #include "core/engine/session/stop_condition.h"
 #include "core/engine/training/saved_run.h"
 
@@ -40,6 +41,14 @@ class AnalysedRun {
   /// The window begins to look at these.
   void await(AnalysisSet analyses);
   bool has_news(Analysis analysis) const;
+  /// No panel shows these: they give back all memory but their results. Called of a large model.
+  void release(AnalysisSet unseen);
+  /// From now on `describe` tells how long each analysis of a large model takes; a second's work.
+  void estimate_work();
+  /// Of what takes long of a large model only a part is made until more is asked for; written into the recipe.
+  void limit_work();
+  /// What the command `measure` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  void choose_part(const nlohmann::json& value);
   /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result.
   void update(Analysis analysis);
   void advance(Analysis analysis);
@@ -122,6 +131,7 @@ class AnalysedRun {
   AnalysisResults results() const;
   Observation look(AnalysisSet analyses, const std::function<void()>& after_piece = {});
   void take_probe(const ProbeSetup& before);
+  void note_parts();
   void after_step();
   template <class Study, class Config>
   void take(AskedStudy<Study, Config>& asked, const Config& config, Analysis analysis);
@@ -130,6 +140,7 @@ class AnalysedRun {
   std::unique_ptr<TrainingRun> run_;
   AnalysisSubject subject_;
   StopCondition stop_;
+  std::optional<Pace> pace_;                            // of a large model, once it was measured
   std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // row by row of the table; null: nothing of the kind
 };
 

@@ -91,11 +91,11 @@ bool AnalysisScheduler::has_pieces(const AnalysedRun& run, bool running) const {
 }
 
 bool AnalysisScheduler::advance_pieces(AnalysedRun& run) {
-  bool is_new = false;
-  for (const AnalysisInfo& row : analysis_table()) {
-    if (is_to_be_measured(row, run)) is_new = advance_piece(row, run) || is_new;
+  for (std::size_t i = 0; i < analysis_table().size(); ++i) {
+    const AnalysisInfo& row = analysis_table()[next_piece_++ % analysis_table().size()];
+    if (is_to_be_measured(row, run)) return advance_piece(row, run);
   }
-  return is_new;
+  return false;
 }
 
 bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run) {

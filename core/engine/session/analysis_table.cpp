@@ -10,6 +10,7 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/probing/forecast_observer.h"
+#include "core/engine/session/analysis_work.h"
 #include "core/engine/session/asked_analysis.h"
 #include "core/engine/session/causes_analyses.h"
 #include "core/engine/session/measured_analysis.h"
@@ -240,15 +241,16 @@ void begin_influence(InfluenceMeasurement& measurement, const AnalysisSubject& s
 void begin_race(RaceMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.influence.race);
 }
-using InfluenceAnalysis = MeasuredAnalysis<InfluenceMeasurement, begin_influence, &AnalysisResults::influence>;
-using RaceAnalysis = MeasuredAnalysis<RaceMeasurement, begin_race, &AnalysisResults::race>;
+using InfluenceAnalysis =
+    MeasuredAnalysis<InfluenceMeasurement, Analysis::influence, begin_influence, &AnalysisResults::influence>;
+using RaceAnalysis = MeasuredAnalysis<RaceMeasurement, Analysis::race, begin_race, &AnalysisResults::race>;
 
 void begin_accuracy(AccuracyMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.run->recipe().task, subject.accuracy);
 }
 /// While training goes on a few sequences of every cell are asked of one step before the next is taken.
 class AccuracyAnalysis final
-    : public SpareTimeAnalysis<AccuracyMeasurement, begin_accuracy, &AnalysisResults::accuracy> {
+    : public SpareTimeAnalysis<AccuracyMeasurement, Analysis::accuracy, begin_accuracy, &AnalysisResults::accuracy> {
  public:
   explicit AccuracyAnalysis(AnalysisSubject& of) : SpareTimeAnalysis(of, true) {}
 
@@ -262,7 +264,7 @@ bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != n
 class PhaseMapAnalysis final : public RunAnalysis {
  public:
   explicit PhaseMapAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return of_->map && of_->map->is_complete(); }
+  bool is_current() const override { return of_->map && (of_->map->is_complete() || has_its_part()); }
   std::int64_t made_at() const override { return -1; }  // of other trainings
   bool has_news() const override { return has_news_; }
   void advance(const AnalysisResults&) override {
@@ -282,8 +284,16 @@ class PhaseMapAnalysis final : public RunAnalysis {
   }
   void forget(std::int64_t) override {}
   void ask_again() override {}
+  void release() override {
+    if (of_->map) of_->map->drop_present();
+  }
 
  private:
+  bool has_its_part() const {
+    const SweepView& sweep = of_->map->view()->sweep;
+    const double part = of_->part_of(Analysis::phase_map);
+    return part < 1 && static_cast<double>(sweep.results.size()) >= part * static_cast<double>(size_of(sweep.axes));
+  }
   AnalysisSubject* of_;
   bool has_news_ = false;
 };
@@ -343,27 +353,34 @@ std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
 }
 
 constexpr std::array table{
-    AnalysisInfo{Analysis::spectra, "spectra", AnalysisCost::quick, 1.0 / 30, 1, make<SpectraAnalysis>},
-    AnalysisInfo{Analysis::trace, "trace", AnalysisCost::quick, 0.25, 1, make_trace},
-    AnalysisInfo{Analysis::probe, "probe", AnalysisCost::interactive, 0.25, 1, make<ProbeAnalysis>},
-    AnalysisInfo{Analysis::transplant, "transplant", AnalysisCost::interactive, 0.5, 1, make_transplant},
-    AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, make<SolverAnalysis>},
-    AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, make<TheoryAnalysis>},
-    AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, make_logit_lens},
-    AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, make<InfluenceAnalysis>},
-    AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, make<RaceAnalysis>},
-    AnalysisInfo{Analysis::forces, "eigenvalue forces", AnalysisCost::piecewise, 0.25, 3, make_forces},
-    AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, make_patch},
-    AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, make_ablation},
-    AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, make_readout},
-    AnalysisInfo{Analysis::accuracy, "accuracy grid", AnalysisCost::piecewise, 0, 3, make<AccuracyAnalysis>},
-    AnalysisInfo{Analysis::blame, "blame", AnalysisCost::piecewise, 0, 3, make_of_any<BlameAnalysis>},
-    AnalysisInfo{Analysis::microscope, "microscope", AnalysisCost::piecewise, 0, 3, make_of_any<MicroscopeAnalysis>},
-    AnalysisInfo{Analysis::bisect, "bisect", AnalysisCost::piecewise, 0, 3, make_of_any<BisectAnalysis>},
-    AnalysisInfo{Analysis::over_training, "over training", AnalysisCost::piecewise, 0, 3,
+    AnalysisInfo{Analysis::spectra, "spectra", AnalysisCost::quick, 1.0 / 30, 1, nullptr, make<SpectraAnalysis>},
+    AnalysisInfo{Analysis::trace, "trace", AnalysisCost::quick, 0.25, 1, nullptr, make_trace},
+    AnalysisInfo{Analysis::probe, "probe", AnalysisCost::interactive, 0.25, 1, nullptr, make<ProbeAnalysis>},
+    AnalysisInfo{Analysis::transplant, "transplant", AnalysisCost::interactive, 0.5, 1, work_of_transplant,
+                 make_transplant},
+    AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, nullptr, make<SolverAnalysis>},
+    AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, work_of_theory, make<TheoryAnalysis>},
+    AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, work_of_logit_lens, make_logit_lens},
+    AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, work_of_influence,
+                 make<InfluenceAnalysis>},
+    AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, nullptr, make<RaceAnalysis>},
+    AnalysisInfo{Analysis::forces, "eigenvalue forces", AnalysisCost::piecewise, 0.25, 3, nullptr, make_forces},
+    AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, work_of_patch, make_patch},
+    AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, work_of_ablation, make_ablation},
+    AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, work_of_readout, make_readout},
+    AnalysisInfo{Analysis::accuracy, "accuracy grid", AnalysisCost::piecewise, 0, 3, work_of_accuracy,
+                 make<AccuracyAnalysis>},
+    AnalysisInfo{Analysis::blame, "blame", AnalysisCost::piecewise, 0, 3, work_of_blame, make_of_any<BlameAnalysis>},
+    AnalysisInfo{Analysis::microscope, "microscope", AnalysisCost::piecewise, 0, 3, work_of_microscope,
+                 make_of_any<MicroscopeAnalysis>},
+    AnalysisInfo{Analysis::bisect, "bisect", AnalysisCost::piecewise, 0, 3, work_of_bisect,
+                 make_of_any<BisectAnalysis>},
+    AnalysisInfo{Analysis::over_training, "over training", AnalysisCost::piecewise, 0, 3, nullptr,
                  make_of_any<OverTrainingAnalysis>},
-    AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, make_of_any<RetrievalAnalysis>},
-    AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, make_of_any<PhaseMapAnalysis>},
+    AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, nullptr,
+                 make_of_any<RetrievalAnalysis>},
+    AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, work_of_phase_map,
+                 make_of_any<PhaseMapAnalysis>},
 };
 
 }  // namespace

@@ -34,6 +34,12 @@ struct AskedStudy {
   std::unique_ptr<Study> study;  ///< of `config`, made when there is time
 };
 
+constexpr std::array<double, analysis_count> whole_parts() {
+  std::array<double, analysis_count> parts{};
+  parts.fill(1);
+  return parts;
+}
+
 /// What the analyses of a run work on, and what the user has chosen to see of it.
 struct AnalysisSubject {
   TrainingRun* run = nullptr;
@@ -51,9 +57,19 @@ struct AnalysisSubject {
   AskedStudy<Microscope, MicroscopeConfig> microscope;
   AskedStudy<Bisect, BisectConfig> bisect;
   AskedStudy<OverTraining, OverTrainingConfig> over_training;
+  /// Share of each analysis that is made, 0 to 1, by place_of.
+  std::array<double, analysis_count> parts = whole_parts();
   std::shared_ptr<PhaseMap> map;  ///< made when it is first asked for; one that is opened goes on with it
 
   std::int64_t step() const { return run->step(); }
+  double part_of(Analysis analysis) const { return parts[place_of(analysis)]; }
+};
+
+/// What an analysis asks of the model, as far as it grows with it.
+struct ModelWork {
+  double tokens = 0;  ///< that go through the whole model in passes; a reverse pass counts as two more
+  double steps = 0;   ///< of the recurrent form, each of which reads all weights
+  double first = 0;   ///< of the same, share of the smallest piece that shows something; 1: it is made as a whole
 };
 
 /// One analysis of one run: what it found last, and how to find it anew.
@@ -87,6 +103,8 @@ class RunAnalysis {
   virtual bool has_news() const { return is_current() || is_awaited(); }
   /// Training has finished a step.
   virtual void after_step() {}
+  /// No panel shows it any more: gives back all memory but the result.
+  virtual void release() {}
 };
 
 /// How an analysis gets its time. The table is sorted by it.
@@ -103,6 +121,8 @@ struct AnalysisInfo {
   AnalysisCost cost;
   double min_interval;  ///< seconds from one to the next while training, however cheap it is
   double weight;        ///< its parts of the time that all requested analyses share
+  /// Of the whole; null: nothing that a large model would make long.
+  ModelWork (*work)(const AnalysisSubject& subject);
   /// Null for a run that has nothing of the kind: it is always current, and finds nothing.
   std::unique_ptr<RunAnalysis> (*make)(AnalysisSubject& subject);
 };

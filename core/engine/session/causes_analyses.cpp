@@ -54,19 +54,24 @@ std::unique_ptr<RunAnalysis> of_tokens(AnalysisSubject& subject, Choice... choic
 
 std::unique_ptr<RunAnalysis> make_forces(AnalysisSubject& subject) {
   if (!subject.observer || subject.observer->first_ska() < 0) return nullptr;
-  return std::make_unique<SpareTimeAnalysis<ForcesMeasurement, begin_forces, &AnalysisResults::forces>>(subject, false);
+  return std::make_unique<
+      SpareTimeAnalysis<ForcesMeasurement, Analysis::forces, begin_forces, &AnalysisResults::forces>>(subject, false);
 }
 std::unique_ptr<RunAnalysis> make_patch(AnalysisSubject& subject) {
-  return of_tokens<SpareTimeAnalysis<PatchMeasurement, begin_patch, &AnalysisResults::patch>>(subject, true);
+  return of_tokens<SpareTimeAnalysis<PatchMeasurement, Analysis::patch, begin_patch, &AnalysisResults::patch>>(subject,
+                                                                                                               true);
 }
 std::unique_ptr<RunAnalysis> make_ablation(AnalysisSubject& subject) {
-  return of_tokens<SpareTimeAnalysis<AblationMeasurement, begin_ablation, &AnalysisResults::ablation>>(subject, false);
+  return of_tokens<
+      SpareTimeAnalysis<AblationMeasurement, Analysis::ablation, begin_ablation, &AnalysisResults::ablation>>(subject,
+                                                                                                              false);
 }
 std::unique_ptr<RunAnalysis> make_logit_lens(AnalysisSubject& subject) {
   return of_tokens<PairAnalysis<LogitLensView, measure_logit_lens, &AnalysisResults::logit_lens>>(subject);
 }
 std::unique_ptr<RunAnalysis> make_readout(AnalysisSubject& subject) {
-  return of_tokens<SpareTimeAnalysis<ReadoutMeasurement, begin_readout, &AnalysisResults::readout>>(subject, false);
+  return of_tokens<SpareTimeAnalysis<ReadoutMeasurement, Analysis::readout, begin_readout, &AnalysisResults::readout>>(
+      subject, false);
 }
 std::unique_ptr<RunAnalysis> make_transplant(AnalysisSubject& subject) {
   return of_tokens<PairAnalysis<TransplantView, measure_transplant, &AnalysisResults::transplant>>(subject);

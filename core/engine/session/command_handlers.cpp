@@ -242,6 +242,7 @@ CommandHandler find_handler(std::string_view name) {
       {"compare_runs", compare_runs},
       {"phase_map", phase_map},
       {"accuracy_grid", choose_accuracy},
+      {"measure", ask},
       {"blame", blame},
       {"microscope", ask},
       {"bisect", ask},

@@ -1,27 +1,30 @@
 // An analysis that is measured piece by piece on a copy of the weights, whatever it measures.
 #pragma once
 #include <memory>
+#include <type_traits>
 
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
 
 /// While training goes on a measurement is finished before the next begins; one of other settings is dropped. `begin`
-/// starts it anew, `result` is what it fills.
-template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+/// starts it anew, `result` is what it fills. Where a part of it is wanted, it rests when that is there.
+template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
 class MeasuredAnalysis : public RunAnalysis {
  public:
   explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return is_of_now() && !is_stale_ && !measurement_->working(); }
+  bool is_current() const override {
+    return is_of_now() && !is_stale_ && (!measurement_ || !measurement_->working() || has_its_part());
+  }
   bool is_awaited() const override { return is_awaited_; }
   std::int64_t made_at() const override {
-    const auto found = measurement_ ? measurement_->newest() : nullptr;
+    const auto found = newest();
     return found ? found->step : -1;
   }
   void advance(const AnalysisResults&) override {
     if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
     if (!is_stale_ && measurement_->working() && goes_on()) {
-      if (!measurement_->advance()) is_awaited_ = false;
+      if (!measurement_->advance() || has_its_part()) is_awaited_ = false;
       return;
     }
     is_stale_ = false;
@@ -30,37 +33,49 @@ class MeasuredAnalysis : public RunAnalysis {
   void update(const AnalysisResults& found) override {
     while (!is_current()) advance(found);
   }
-  void publish(AnalysisResults& results) const override {
-    if (measurement_) results.*result = measurement_->newest();
-  }
+  void publish(AnalysisResults& results) const override { results.*result = newest(); }
   void forget(std::int64_t) override { is_stale_ = true; }
   void ask_again() override { is_stale_ = is_awaited_ = true; }
   void await() override {
-    if (measurement_ && !is_of_now()) ask_again();
+    if (newest() && !is_of_now()) ask_again();
+  }
+  /// What was not finished begins anew when a panel shows it again.
+  void release() override {
+    if (!measurement_) return;
+    kept_step_ = is_current() ? measurement_->step() : -1;
+    kept_ = measurement_->newest();
+    measurement_.reset();
   }
 
  protected:
   bool is_stale() const { return is_stale_; }
-  bool is_of_now() const { return measurement_ && measurement_->step() == of_->step(); }
+  bool is_of_now() const { return (measurement_ ? measurement_->step() : kept_step_) == of_->step(); }
   const Measurement& measurement() const { return *measurement_; }
   /// Whether a measurement on its way is finished, though it may be of a step that has gone by.
   virtual bool goes_on() const { return true; }
 
  private:
+  bool has_its_part() const {
+    return of_->part_of(analysis) < 1 && measurement_->share_done() >= of_->part_of(analysis);
+  }
+  auto newest() const { return measurement_ ? measurement_->newest() : kept_; }
+
   AnalysisSubject* of_;
-  std::unique_ptr<Measurement> measurement_;  // made when the first one begins
-  bool is_stale_ = true;                      // weights, settings or sequences changed since it began
+  std::unique_ptr<Measurement> measurement_;                // made when the first one begins
+  std::decay_t<decltype(AnalysisResults{}.*result)> kept_;  // of one that was released
+  std::int64_t kept_step_ = -1;                             // where that one was finished
+  bool is_stale_ = true;                                    // weights, settings or sequences changed since it began
   bool is_awaited_ = true;
 };
 
 /// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
 /// for.
-template <class Measurement, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
-class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, begin, result> {
+template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, analysis, begin, result> {
  public:
   /// `follows`: while training goes on the first piece is made anew rather than an old step's measurement finished.
   SpareTimeAnalysis(AnalysisSubject& of, bool follows)
-      : MeasuredAnalysis<Measurement, begin, result>(of), follows_(follows) {}
+      : MeasuredAnalysis<Measurement, analysis, begin, result>(of), follows_(follows) {}
   bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
   bool is_awaited() const override { return this->is_stale(); }
   bool has_news() const override { return true; }

@@ -51,7 +51,13 @@ bool SessionWorker::turn() {
   if (is_over_) return false;
   // The first step and the first looks of a large model take long; what it is can be seen before.
   const bool is_new = announced_ != opened_;
-  if (is_new) guarded([&] { mailbox_->publish(observation(), taken_); });
+  if (is_new) {
+    guarded([&] {
+      if (analysed_) analysed_->limit_work();
+      mailbox_->publish(observation(), taken_);
+      if (analysed_) analysed_->estimate_work();
+    });
+  }
   announced_ = opened_;
   if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
@@ -82,7 +88,10 @@ void SessionWorker::take_commands() {
   is_over_ = delivery.is_over;
   if (is_over_) return;
   if (analysed_) analysed_->await(delivery.requested & ~scheduler_.requested());
-  is_stale_ = scheduler_.request(delivery.requested) || is_stale_;
+  if (scheduler_.request(delivery.requested)) {
+    is_stale_ = true;
+    if (analysed_ && run().trainer().is_large()) analysed_->release(~delivery.requested);
+  }
   const bool was_running = control_.running();
   for (const Command& command : delivery.commands) {
     guarded([&] { apply(command); });

@@ -74,6 +74,11 @@ class Objective {
   /// A step with finite numbers is over: what it leaves behind beside the weights.
   virtual void keep() {}
 
+  /// Over how many answers of the loaded examples the loss is the mean; 0: not known, and a batch is never cut.
+  virtual std::int64_t loaded_answers() const { return 0; }
+  /// Right answers among them, after the pass.
+  virtual std::int64_t right_answers() const { return 0; }
+
   /// Quality on held-out examples, of another task where one is given and makes sense.
   virtual double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
 

@@ -163,6 +163,12 @@ class TokenObjective final : public Objective {
     return counted > 0 ? static_cast<double>(batch_->correct.host<std::int32_t>()[0]) / counted : 0.0;
   }
 
+  std::int64_t loaded_answers() const override {
+    if (model_.memory() != nullptr) return 0;  // its history takes the summary of a whole batch
+    return std::ranges::count_if(targets_, [](std::int32_t target) { return target >= 0; });
+  }
+  std::int64_t right_answers() const override { return batch_->correct.host<std::int32_t>()[0]; }
+
   void read_summary(std::span<double> summary) const override {
     const double tokens = model_.memory() != nullptr ? 1.0 : static_cast<double>(tokens_.size());
     for (std::size_t i = 0; i < summary.size(); ++i)

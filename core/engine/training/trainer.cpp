@@ -8,12 +8,24 @@
 #include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/setting_check.h"
+#include "core/engine/training/shard_sum.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
+
+namespace {
+
+void check_shards(int shards, std::int64_t batch) {
+  if (batch % shards == 0) return;
+  throw Error(ExitCode::bad_input, "training.batch: " + std::to_string(batch) + " sequences cannot be cut into " +
+                                       std::to_string(shards) + " equal parts; take a multiple of " +
+                                       std::to_string(shards));
+}
+
+}  // namespace
 
 // What every step transfers beside its examples, in the back end's memory and in pinned host memory.
 struct Trainer::Batch {
@@ -39,6 +51,7 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
       objective_(make_objective(recipe, parameters_)),
       arena_(backend),
       tape_(backend, arena_),
+      shards_(recipe.shards),
       evaluation_arena_(std::make_unique<Arena>(backend)),
       evaluation_tape_(std::make_unique<Tape>(backend, *evaluation_arena_)) {
   backend.set_precision(recipe.precision);
@@ -67,7 +80,8 @@ void Trainer::make_batch() {
   program_.reset();
   plain_steps_ = 0;
   drawn_for_ = -1;
-  objective_->make_batch(*backend_, config_.batch, dtype_);
+  check_shards(shards_, config_.batch);
+  objective_->make_batch(*backend_, config_.batch / shards_, dtype_);
   batch_ = std::make_unique<Batch>(*backend_, parts_.size(), dtype_);
   summary_.resize(static_cast<std::size_t>(objective_->width()));
   auto* offsets = batch_->offsets.host<double>();
@@ -104,6 +118,7 @@ void Trainer::set(std::string_view key, double value) {
     plain_steps_ = 0;
     return;
   }
+  if (key == "batch") check_shards(shards_, static_cast<std::int64_t>(value));
   change_setting(config_, key, value);
   if (key == "batch") make_batch();
 }
@@ -114,8 +129,20 @@ void Trainer::reset_settings() {
   }
 }
 
+void Trainer::join(Ranks& ranks) {
+  if (shards_ != shard_count)
+    throw Error(ExitCode::usage, "several processes train one run whose batch is cut into parts; give --set shards=" +
+                                     std::to_string(shard_count));
+  shared_ = std::make_unique<ShardSum>(*backend_, &ranks);
+}
+
 // Everything between the pinned inputs and the pinned outputs; captured once and replayed.
 void Trainer::run_step() {
+  run_pass();
+  queue_update();
+}
+
+void Trainer::run_pass() {
   Batch& batch = *batch_;
   objective_->queue_uploads();
   {
@@ -132,6 +159,10 @@ void Trainer::run_step() {
   }
   tape_.backward(loss, batch.one.device());
   tape_.zero_untouched(parameters_);
+}
+
+void Trainer::queue_update() {
+  Batch& batch = *batch_;
   const auto parts = static_cast<std::int64_t>(parts_.size());
   const Tensor all = batch.norms.device(), norms(all.data, {parts}, dtype_);
   const Tensor total(all.as<std::byte>() + norms.bytes(), {1}, dtype_);
@@ -146,36 +177,76 @@ void Trainer::run_step() {
 }
 
 void Trainer::prepare_batch() {
-  if (drawn_for_ == step_) return;
+  if (drawn_for_ == step_ || shards_ > 1) return;
   objective_->draw(seed_, step_ * config_.batch);
   drawn_for_ = step_;
 }
 
 bool Trainer::change_token(std::int64_t at, std::int32_t to) {
+  if (shards_ > 1) return false;
   prepare_batch();
   return objective_->change_token(0, at, to);
 }
 
+/// The arena reaches its final shape in the first two passes; from then on every address repeats.
+void Trainer::run_program(void (Trainer::*work)()) {
+  if (program_) {
+    program_->run();
+  } else if (plain_steps_ < 2) {
+    (this->*work)();
+    ++plain_steps_;
+  } else {
+    program_ = backend_->capture([this, work] { (this->*work)(); });
+  }
+}
+
+/// Part after part, each a pass of its own; the loss of a part is weighted with its answers.
+void Trainer::run_shards() {
+  if (!shared_) shared_ = std::make_unique<ShardSum>(*backend_, nullptr);
+  const std::int64_t size = config_.batch / shards_;
+  shared_->begin();
+  for (int shard = shared_->first(); shard < shared_->first() + shared_->count(); ++shard) {
+    objective_->draw(seed_, step_ * config_.batch + shard * size);
+    objective_->load(step_ * shards_ + shard);
+    const auto answers = static_cast<double>(objective_->loaded_answers());
+    if (!(answers > 0))
+      throw Error(ExitCode::bad_input,
+                  "shards: a batch of this model or task is not cut into parts; leave the field out");
+    run_program(&Trainer::run_pass);
+    backend_->synchronize();
+    backend_->scale(parameters_.gradients(), answers, {parameters_.gradients(), false});
+    std::vector<double> numbers{answers, answers * number_of(batch_->loss, 0),
+                                static_cast<double>(objective_->right_answers())};
+    objective_->read_summary(summary_);
+    numbers.insert(numbers.end(), summary_.begin(), summary_.end());
+    shared_->add(parameters_.gradients(), std::move(numbers));
+  }
+  const std::vector<double> sum = shared_->finish(parameters_.gradients());
+  backend_->scale(parameters_.gradients(), 1 / sum[0], {parameters_.gradients(), false});
+  loss_ = sum[1] / sum[0];
+  accuracy_ = sum[2] / sum[0];
+  for (std::size_t i = 0; i < summary_.size(); ++i) summary_[i] = sum[i + 3] / shards_;
+  batch_->hyperparameters.queue_upload();
+  batch_->step.queue_upload();
+  queue_update();
+}
+
 void Trainer::begin_step() {
   prepare_batch();
-  if (objective_->load(step_)) {
-    program_.reset();
-    plain_steps_ = 0;
-  }
   has_moments_ = true;
   Batch& batch = *batch_;
   const double hyperparameters[] = {config_.rate_at(step_ + 1), config_.beta1, config_.beta2, config_.epsilon,
                                     config_.weight_decay,       config_.clip};
   std::copy(std::begin(hyperparameters), std::end(hyperparameters), batch.hyperparameters.host<double>());
   batch.step.host<std::int32_t>()[0] = static_cast<std::int32_t>(step_);
-  // The arena reaches its final shape in the first two steps; from then on every address repeats.
-  if (program_) {
-    program_->run();
-  } else if (plain_steps_ < 2) {
-    run_step();
-    ++plain_steps_;
+  if (shards_ > 1) {
+    run_shards();
   } else {
-    program_ = backend_->capture([this] { run_step(); });
+    if (objective_->load(step_)) {
+      program_.reset();
+      plain_steps_ = 0;
+    }
+    run_program(&Trainer::run_step);
   }
   ++step_;
 }
@@ -188,21 +259,26 @@ StepResult Trainer::step() {
 
 StepResult Trainer::end_step() {
   backend_->synchronize();
+  if (shards_ > 1) return measured(loss_, accuracy_);
+  objective_->read_summary(summary_);
+  return measured(number_of(batch_->loss, 0), objective_->quality());
+}
+
+StepResult Trainer::measured(double loss, double accuracy) {
   Batch& batch = *batch_;
   StepResult result;
   result.step = step_;
-  result.loss = number_of(batch.loss, 0);
+  result.loss = loss;
   result.gradient_norm = number_of(batch.norms, static_cast<std::int64_t>(parts_.size()));
   result.learning_rate = config_.rate_at(step_);
-  result.accuracy = objective_->quality();
+  result.accuracy = accuracy;
   result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
-  objective_->read_summary(summary_);
   result.summary = summary_;
   if (dtype_ == DType::f32) result.layer_gradient_norms = {batch.norms.host<float>(), parts_.size()};
-  if (result.finite) {
-    objective_->keep();
-  } else {
+  if (!result.finite) {
     --step_;
+  } else if (shards_ == 1) {
+    objective_->keep();
   }
   return result;
 }
@@ -219,6 +295,24 @@ ForecastScore Trainer::score(std::int64_t most) {
 }
 
 std::string Trainer::diagnose() {
+  std::string where;
+  for (int shard = 0; shard < shards_ && where.empty(); ++shard) {
+    if (shards_ > 1) {
+      objective_->draw(seed_, step_ * config_.batch + shard * (config_.batch / shards_));
+      objective_->load(step_ * shards_ + shard);
+      objective_->queue_uploads();
+    }
+    where = diagnose_pass();
+  }
+  for (const Parameter& parameter : parameters_.all()) {
+    const std::int64_t index = backend_->first_non_finite(parameter.value);
+    if (index >= 0)
+      return "weight " + parameter.name + " " + parameter.shape.text() + ", index " + std::to_string(index);
+  }
+  return where.empty() ? "the global gradient norm overflowed" : where;
+}
+
+std::string Trainer::diagnose_pass() {
   tape_.set_checking(true);
   tape_.begin(true);
   const Var loss = objective_->loss(tape_);
@@ -239,12 +333,7 @@ std::string Trainer::diagnose() {
     }
   }
   tape_.set_checking(false);
-  for (const Parameter& parameter : parameters_.all()) {
-    const std::int64_t index = backend_->first_non_finite(parameter.value);
-    if (index >= 0)
-      return "weight " + parameter.name + " " + parameter.shape.text() + ", index " + std::to_string(index);
-  }
-  return where.empty() ? "the global gradient norm overflowed" : where;
+  return where;
 }
 
 Model& Trainer::model() const {
@@ -284,10 +373,20 @@ void Trainer::restore(const TrainerState& state) {
 }
 
 std::string Trainer::checksum() const {
-  checked_.weights.resize(parameters_.values().bytes());
-  backend_->download(checked_.weights.data(), parameters_.values());
-  checked_.memory = objective_->memory();
-  return checksum_of(checked_);
+  constexpr std::int64_t piece = std::int64_t{1} << 22;  // weights
+  const Tensor values = parameters_.values();
+  const auto size = static_cast<std::int64_t>(size_of(values.dtype));
+  Checksum sum;
+  for (std::int64_t first = 0; first < values.elements(); first += piece) {
+    const Tensor part(values.as<std::byte>() + first * size, {std::min(piece, values.elements() - first)},
+                      values.dtype);
+    checked_.resize(part.bytes());
+    backend_->download(checked_.data(), part);
+    sum.update(checked_);
+  }
+  const TrainingMemory memory = objective_->memory();
+  sum.update(std::as_bytes(std::span(memory.rows)));
+  return hex16(sum.digest());
 }
 
 std::string checksum_of(const TrainerState& state) {

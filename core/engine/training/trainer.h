@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/engine/training/objective.h"
+#include "core/engine/training/ranks.h"
 
 namespace afterglow {
 
@@ -39,6 +40,12 @@ struct TrainerState {
 /// 16 hex digits over all weights, and the memory of training where there is one.
 std::string checksum_of(const TrainerState& state);
 
+/// A model with more weights is looked at with care: each look takes a part of what a smaller one is asked, what takes
+/// longer waits to be asked for, and nothing is held for a panel that is not shown.
+constexpr std::int64_t many_parameters = 60'000'000;
+
+class ShardSum;
+
 class Trainer {
  public:
   /// Builds the model and its start weights. `backend` must outlive the trainer. Throws Error for an impossible recipe.
@@ -57,6 +64,9 @@ class Trainer {
   /// One training step: transfers, forward, backward, clipping, AdamW. The examples of the next one are drawn while the
   /// device computes.
   StepResult step();
+  /// From now on these processes, which must outlive the trainer, share each step: all make the same steps in the same
+  /// order, and have the same state after each. Throws Error(usage) for a recipe whose batch is not cut into parts.
+  void join(Ranks& ranks);
   /// Its two halves: queues the work, and waits for it. They allocate nothing after the third step.
   void begin_step();
   StepResult end_step();
@@ -95,6 +105,8 @@ class Trainer {
   /// The tape of all analyses between steps, one after the other, so that together they hold as much memory as the
   /// largest needs. What one analysis has left on it is gone when the next one begins.
   Tape& looking_tape() { return *evaluation_tape_; }
+  /// Gives back the memory of that tape, between two looks.
+  void release_looking_memory() { evaluation_arena_->release(); }
   ParameterStore& parameters() { return parameters_; }
   const ParameterStore& parameters() const { return parameters_; }
   const Task& task() const { return objective_->task(); }
@@ -103,11 +115,18 @@ class Trainer {
   std::uint64_t seed() const { return seed_; }
   const std::vector<ModelPart>& parts() const { return parts_; }
   std::size_t arena_bytes() const { return arena_.capacity(); }
+  bool is_large() const { return parameters_.count() > many_parameters; }
 
  private:
   struct Batch;  // what every step transfers, whatever it trains
   void make_batch();
   void run_step();
+  void run_pass();
+  void queue_update();
+  void run_program(void (Trainer::*work)());
+  void run_shards();
+  std::string diagnose_pass();
+  StepResult measured(double loss, double accuracy);
 
   Backend* backend_;
   DType dtype_;
@@ -122,8 +141,11 @@ class Trainer {
   std::int64_t drawn_for_ = -1;  // finished steps when the drawn examples are used; -1: nothing drawn
   std::unique_ptr<Program> program_;
   std::vector<double> summary_;
-  mutable TrainerState checked_;  // weights and memory on their way to a checksum
-  int plain_steps_ = 0;           // steps run with the current shapes before capturing
+  mutable std::vector<std::byte> checked_;  // weights on their way to a checksum, piece by piece
+  int shards_;                              // of a batch
+  std::unique_ptr<ShardSum> shared_;        // where there are several
+  double loss_ = 0, accuracy_ = 0;          // of the last step in parts
+  int plain_steps_ = 0;                     // passes run with the current shapes before capturing
   std::int64_t step_ = 0;
   bool has_moments_ = false;  // false: they are still zero
   std::vector<ModelPart> parts_;

@@ -1,0 +1,99 @@
+// Knows mpirun and srun by what they leave in the environment, and loads the library that speaks MPI.
+#include "app/ranks/started_ranks.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "app/ranks/plugin.h"
+#include "core/io/error.h"
+#include "core/io/folders.h"
+
+namespace afterglow {
+
+namespace {
+
+int number_in_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : 0;
+}
+
+/// Open MPI's mpirun, MPICH's, and srun with one of their interfaces.
+int started_processes() {
+  if (const int count = number_in_environment("OMPI_COMM_WORLD_SIZE"); count > 0) return count;
+  if (const int count = number_in_environment("PMI_SIZE"); count > 0) return count;
+  return std::getenv("PMIX_RANK") ? number_in_environment("SLURM_NTASKS") : 0;
+}
+
+std::unique_ptr<Ranks> load() {
+  std::string why = "this program was built without MPI";
+  for (const std::filesystem::path& folder : plugin_folders()) {
+    const std::filesystem::path file = folder / mpi_file;
+    std::error_code unknown;
+    if (!std::filesystem::exists(file, unknown)) continue;
+    // Open MPI's own plugins look for its names among all that are loaded.
+    void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr) {
+      why = ::dlerror();
+      continue;
+    }
+    if (auto* make = reinterpret_cast<decltype(&afterglow_mpi_1)>(::dlsym(library, mpi_function)))
+      return std::unique_ptr<Ranks>(make());
+    why = file.string() + " is of another version";
+  }
+  throw Error(ExitCode::failure, "several processes were started to train together, but " + why +
+                                     "; install Open MPI (libopenmpi-dev to build with it), or start one process");
+}
+
+}  // namespace
+
+std::unique_ptr<Ranks> started_ranks() {
+  const int count = started_processes();
+  if (count < 2) return nullptr;
+  if (count > shard_count || !std::has_single_bit(static_cast<unsigned>(count)))
+    throw Error(ExitCode::usage, std::to_string(count) + " processes cannot share a batch of " +
+                                     std::to_string(shard_count) + " parts; start 1, 2, 4 or 8");
+  return load();
+}
+
+bool any_of_them(Ranks* ranks, bool here) {
+  if (ranks == nullptr) return here;
+  std::byte one{here}, other{};
+  for (int mask = 1; mask < ranks->size(); mask *= 2) {
+    ranks->exchange(ranks->rank() ^ mask, {&one, 1}, {&other, 1});
+    one |= other;
+  }
+  return one != std::byte{0};
+}
+
+nlohmann::json among_ranks(Ranks* ranks, const Output& output, const std::function<nlohmann::json()>& work) {
+  if (ranks == nullptr) return work();
+  // What all of them meet is told by the first one alone, which ends the others before they speak.
+  const auto end = [&](ExitCode code, const std::string& what) {
+    constexpr auto patience = std::chrono::milliseconds(500);
+    if (ranks->rank() > 0) std::this_thread::sleep_for(patience);
+    const std::string where =
+        ranks->rank() > 0 ? "process " + std::to_string(ranks->rank()) + " of " + std::to_string(ranks->size()) + ": "
+                          : "";
+    ranks->end_all(say_failure(output, code, (where + what).c_str()));
+  };
+  try {
+    return work();
+  } catch (const Error& error) {
+    end(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    end(ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length");
+  } catch (const std::exception& error) {
+    end(ExitCode::failure, error.what());
+  }
+  return nullptr;
+}
+
+}  // namespace afterglow

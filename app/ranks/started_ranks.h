@@ -1,0 +1,22 @@
+// The processes among which this one was started, if it was: by mpirun or srun.
+#pragma once
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "app/cli/output.h"
+#include "core/engine/training/ranks.h"
+
+namespace afterglow {
+
+/// Null where this process is alone. Throws Error(usage) for a number of processes that cannot share eight parts, and
+/// Error(failure) where the library for MPI is missing.
+std::unique_ptr<Ranks> started_ranks();
+
+/// Whether this or another process says so; the same answer for all.
+bool any_of_them(Ranks* ranks, bool here);
+
+/// Does the work; a failure ends all processes with its exit code, and says where it happened.
+nlohmann::json among_ranks(Ranks* ranks, const Output& output, const std::function<nlohmann::json()>& work);
+
+}  // namespace afterglow
