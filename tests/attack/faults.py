@@ -63,7 +63,7 @@ works = {
     "handout": ["handout", "../in/lesson.md", "--pdf", "lesson.pdf", "--html", "lesson.html"],
     "window": ["--recipe", "../in/short.json", "--size", "640x480", "--script", "../in/script.json"],
 }
-drawing = {"window", "plot", "figures", "handout"}
+drawing = {"window", "plot", "figures", "handout", "sweep", "table"}
 pictures = {"window.png"}  # of a page in motion, never twice the same
 quick_works = ["train", "sweep", "plot", "forward", "handout"]
 
@@ -92,15 +92,16 @@ def results(folder):
             if path.is_file() and ".cache" not in path.parts and path.name not in pictures}
 
 
-def is_rest(path):
-    return path.suffix in (".tmp", ".claim")
+def is_rest(path, goes_on):
+    """A program that has no memory left for its end leaves its claims, as one that is killed; the next one takes them."""
+    return path.suffix == ".tmp" or (path.suffix == ".claim" and not goes_on)
 
 
-def broken_files(folder):
+def broken_files(folder, goes_on):
     found = []
     for path in sorted(path for path in folder.glob("**/*") if path.is_file() and ".cache" not in path.parts):
         try:
-            fault = "is a rest" if is_rest(path) else fault_of(path)
+            fault = "is a rest" if is_rest(path, goes_on) else fault_of(path)
         except Exception as error:
             fault = str(error) or type(error).__name__
         if fault:
@@ -121,9 +122,9 @@ def may_stay(name):
     return name.endswith(".safetensors")
 
 
-def judge(work, call, result, folder, peace):
+def judge(work, fault, result, folder, peace):
     """What did not hold."""
-    found = broken_files(folder)
+    call, found = fault.split()[0], broken_files(folder, fault.endswith(" on"))
     if result.code == 0:
         return found + differences(folder, peace, result.text)
     says_cairo = "cairo says out of memory" in result.text  # of a font that cannot be opened
@@ -136,10 +137,9 @@ def judge(work, call, result, folder, peace):
 
 
 def case(options, work, fault, peace, tries_again):
-    call = fault.split()[0]
     folder = pathlib.Path(tempfile.mkdtemp(dir=options.folder, prefix="case_"))
     result = run(options, work, folder, fault)
-    found = judge(work, call, result, folder, peace)
+    found = judge(work, fault, result, folder, peace)
     last = result.text.strip().splitlines()[-1:] or [""]
     if tries_again and result.code != 0 and work in ("table", "sweep"):
         again = run(options, work, folder)
