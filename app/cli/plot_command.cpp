@@ -260,6 +260,7 @@ void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   while (last >= 0 ? run.step() < last : !run.finished()) {
     if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
+    analysed.stop_reason();  // leaves its mark; the moment that is asked for may lie beyond
     Interruption::check("at step " + std::to_string(run.step()) + ", before the plot was made");
     const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may move the end
     output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),

@@ -66,6 +66,31 @@ TEST_F(Causes, QuestionsToTrainingHaveTables) {
   }
 }
 
+TEST_F(Causes, APairComesFromAFile) {
+  std::string lines;
+  for (const int changed : {70, 71}) {
+    for (int t = 0; t < 24; ++t) lines += std::to_string(t == 5 ? changed : t) + " ";
+    lines += "\n";
+  }
+  write("pair.txt", lines);
+  const std::string rest = " --recipe small.json --steps 4 --device cpu --threads 1 --json --force --csv a.csv";
+  const nlohmann::json found = parsed(run("plot logit_lens --pair pair.txt" + rest));
+  ASSERT_TRUE(found["ok"]) << found.dump().substr(0, 400);
+  write("pair.txt", "1 2 3\n");
+  const ProgramResult refused = run("plot patch --pair pair.txt" + rest);
+  EXPECT_EQ(refused.code, 3) << refused.out;
+  EXPECT_THAT(refused.out + refused.err, testing::HasSubstr("pair.txt holds 1 sequence(s) of 3 tokens"));
+  EXPECT_EQ(run("plot patch --pair nowhere.txt" + rest).code, 3);
+}
+
+TEST_F(Causes, AStopLeavesItsMarkInFigures) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["commands"] = {{{"step", 0}, {"name", "stop_when"}, {"value", {{"condition", "step >= 3"}}}}};
+  write("stopping.json", recipe.dump());
+  ASSERT_EQ(run("plot training --recipe stopping.json --steps 6 --device cpu --threads 1 --svg a.svg --force").code, 0);
+  EXPECT_THAT(text_of(folder_ / "a.svg"), testing::HasSubstr("stopped: step"));
+}
+
 TEST_F(Causes, SurgeryAndFreezeArePartOfTheRecipe) {
   nlohmann::json recipe = small_recipe_json();
   const nlohmann::json drag = {{"name", "drag_mode"}, {"value", {{"head", 1}, {"mode", 0}, {"re", 0.6}}}};

@@ -108,6 +108,10 @@ Figure batch_loss_figure(const BlameView& view) {
   line.name = "loss";
   line.curve = {Values(std::move(steps)), Values(view.loss), nullptr};
   figure.series.emplace_back(std::move(line));
+  if (!view.whole.empty())
+    figure.events.push_back({static_cast<double>(view.until),
+                             view.metrics[view.shown].name + " " + number_text(view.whole[view.shown], 3),
+                             Role::warning});
   if (view.batch.step >= 0)
     figure.events.push_back({static_cast<double>(view.batch.step), "batch " + std::to_string(view.batch.step)});
   return figure;

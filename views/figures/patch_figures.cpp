@@ -175,7 +175,8 @@ std::string memory_sentence(const PatchView& view, const std::vector<int>& rows)
   for (const int other : rows) {
     const PatchRow& one = view.rows[static_cast<std::size_t>(other)];
     const double share = view.exact[view.cell(static_cast<std::size_t>(other), best.token)];
-    if (other == best.row || one.layer != row.layer || !std::isfinite(share)) continue;
+    const bool belongs = one.layer == row.layer && one.head == row.head;
+    if (other == best.row || !belongs || !std::isfinite(share)) continue;
     others += (others.empty() ? "; " : ", ") + (one.place == "all" ? std::string("all of it") : one.place) + " alone " +
               percent(share);
   }

@@ -16,7 +16,8 @@ constexpr double microscope_line = 18;
 void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const MicroscopeView* view = frame.seen().microscope.get();
   if (figures.empty() || !view || area.height < frame.px(170)) return draw_figure_grid(frame, panel, figures, area);
-  const double below = 2 * frame.px(microscope_line) + frame.px(4);
+  const int lines = area.height > frame.px(240) ? 3 : 2;
+  const double below = lines * frame.px(microscope_line) + frame.px(4);
   const PlotOptions named_by_header{.shows_caption = false};
   handle_response(frame,
                   plot_widget(frame, figures[0], {area.x, area.y, area.width, area.height - below}, named_by_header));
@@ -24,7 +25,7 @@ void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>
   Rect row{area.x + frame.px(10), area.bottom() - below + frame.px(2), area.width - frame.px(20),
            frame.px(microscope_line)};
   for (const std::string& line : wrapped_text(canvas, microscope_text(*view), row.width - frame.px(18),
-                                              frame.px(small_size), FontFace::regular, 2)) {
+                                              frame.px(small_size), FontFace::regular, lines)) {
     row_text(frame.look, canvas, row, line,
              {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
     row.y += row.height;

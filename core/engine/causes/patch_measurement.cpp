@@ -53,7 +53,8 @@ int PatchMeasurement::layer_of(std::size_t branch) const {
 void PatchMeasurement::add_row(std::size_t branch, int head, const std::string& place, PatchGroup group,
                                const std::string& hook) {
   const int layer = layer_of(branch);
-  std::string label = copy_.trainer().parts()[static_cast<std::size_t>(layer)].label + " " + word_of(place);
+  std::string label = copy_.trainer().parts()[static_cast<std::size_t>(layer)].label + " ";
+  label += head < 0 || place == "all" ? word_of(place) : place;
   if (head >= 0) label += " head " + std::to_string(head);
   now_.rows.push_back({layer, std::move(label), place, hook, group, head});
 }

@@ -454,7 +454,9 @@ void AnalysedRun::choose_stop(const nlohmann::json& value) {
 }
 
 std::optional<std::string> AnalysedRun::stop_reason() {
-  return stop_.reached(run_->step(), [this](AnalysisSet analyses) { return look(analyses); });
+  const auto reason = stop_.reached(run_->step(), [this](AnalysisSet analyses) { return look(analyses); });
+  if (reason) stops_.push_back({run_->step(), "stopped: " + *reason});
+  return reason;
 }
 
 Observation AnalysedRun::look(AnalysisSet analyses, const std::function<void()>& after_piece) {
@@ -522,6 +524,9 @@ Observation AnalysedRun::describe() const {
   Observation now{status_of(*run_), results(), summary_of(run_->trainer(), run_->recipe().name)};
   for (const AnalysisInfo& row : analysis_table()) {
     if (is_current(row.analysis)) now.current = now.current | row.analysis;
+  }
+  for (const Mark& stop : stops_) {
+    if (stop.step <= now.step) now.runs.back().marks.push_back(stop);
   }
   return now;
 }

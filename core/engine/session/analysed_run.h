@@ -140,6 +140,7 @@ class AnalysedRun {
   std::unique_ptr<TrainingRun> run_;
   AnalysisSubject subject_;
   StopCondition stop_;
+  std::vector<Mark> stops_;                             // where it held
   std::optional<Pace> pace_;                            // of a large model, once it was measured
   std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // row by row of the table; null: nothing of the kind
 };

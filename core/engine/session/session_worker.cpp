@@ -156,7 +156,6 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   fresh->run().name = archive_.name();
   if (analysed_) fresh->take_map(*analysed_);
   view_.clear();
-  stops_.clear();
   ++opened_;
   analysed_ = std::move(fresh);
   scheduler_.retry();
@@ -198,7 +197,6 @@ void SessionWorker::stop_where_asked() {
   const std::optional<std::string> reason = analysed_->stop_reason();
   if (!reason) return;
   control_.pause();
-  stops_.push_back({run().step(), "stopped: " + *reason});
   report(Severity::info, "training stopped at step " + std::to_string(run().step()) + ": " + *reason);
 }
 
@@ -447,9 +445,6 @@ std::shared_ptr<const Observation> SessionWorker::observation() const {
     now->rebuilds_to = control_.rebuilds_to();
     now->opened = opened_;
     now->view = view_;
-    for (const Mark& stop : stops_) {
-      if (stop.step <= now->step) now->runs.back().marks.push_back(stop);
-    }
     std::vector<RunCurves> earlier;
     for (const EarlierRun& one : archive_.runs()) earlier.push_back(one.curves);
     now->runs.insert(now->runs.begin(), earlier.begin(), earlier.end());

@@ -117,7 +117,6 @@ class SessionWorker {
   AnalysisScheduler scheduler_;
   std::deque<Event> events_;
   std::string checksum_, same_as_;
-  std::vector<Mark> stops_;          // where a condition stopped this run
   std::string view_;                 // of the figure that was opened
   std::uint64_t opened_ = 0;         // runs
   std::uint64_t announced_ = 0;      // of them

@@ -58,6 +58,10 @@ TEST(StopCondition, TravelsWithTheRecipe) {
   analysed.choose_stop({{"condition", "step >= 3"}});
   AnalysedRun again({analysed.run().recipe(), std::nullopt}, *backend);
   EXPECT_EQ(stops_of(again, 6), std::vector<std::int64_t>{3});
+  const std::vector<Mark> marks = again.describe().runs.back().marks;
+  ASSERT_EQ(marks.size(), 1u) << "every figure of the curves shows it";
+  EXPECT_EQ(marks[0].step, 3);
+  EXPECT_EQ(marks[0].text, "stopped: step >= 3");
 }
 
 TEST(StopCondition, RefusesWhatItCannotJudge) {

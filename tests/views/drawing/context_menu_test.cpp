@@ -143,6 +143,33 @@ TEST_F(ContextMenu, APlotOffersItsAxesAndWhatItFollows) {
   EXPECT_FALSE(item("Follow new data")->is_on);
 }
 
+TEST_F(ContextMenu, ACellIsFollowedOverTraining) {
+  window.state.workspace = "causes";
+  window.draw_page(2);
+  const auto followed = [&]() -> const MenuItem* {
+    for (const MenuItem& entry : window.state.menu.items) {
+      if (entry.command.name == "over_training") return &entry;
+    }
+    return nullptr;
+  };
+  window.state.menu.x = 4;
+  window.state.menu.y = 0;
+  open("patch", "patch_memory");
+  ASSERT_TRUE(followed());
+  const std::string clicked = nlohmann::json::parse(followed()->command.value)["number"];
+  EXPECT_TRUE(clicked.starts_with("patch.") && clicked.ends_with(".4")) << clicked;
+  window.state.menu = {};
+  open("patch", "");
+  ASSERT_TRUE(followed()) << "without a place the brightest cell";
+  CommandQueue commands;
+  const auto line = static_cast<int>(followed() - window.state.menu.items.data());
+  window.state.menu.chosen = line;
+  menu_key(window.state, commands, ListKey::accept);
+  const std::vector<Command> sent = commands.take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].name + sent[1].name, "over_trainingworkspace") << "and the page that shows it";
+}
+
 TEST_F(ContextMenu, KeysChooseAndRun) {
   open("training", "training_loss");
   CommandQueue commands;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "tests/support/sample_observations.h"
 #include "views/plots/plot_kinds.h"
@@ -39,6 +40,33 @@ TEST(PlotNumbers, OfFiguresAskForTheAnalysesOfTheirPlot) {
         EXPECT_EQ(analyses_of_number(figure.id + ".x.last") & kind.analyses, kind.analyses) << figure.id;
     }
   }
+}
+
+/// What the menu offers to follow is a number of the run, wherever it was opened.
+TEST(PlotNumbers, ThatCanBeFollowedAreOfTheRun) {
+  std::size_t followed = 0;
+  for (const samples::Sample& sample : samples::all()) {
+    const auto observation = sample.observation();
+    std::set<std::string> names;
+    for (const NamedNumber& number : numbers_of(*observation)) names.insert(number.name);
+    for (const PlotKind& kind : plot_kinds()) {
+      if (!kind.followed) continue;
+      CurveStore curves;
+      for (const Figure& figure : kind.prepare(*observation, Selection(), curves)) {
+        std::vector<std::optional<Point>> places{std::nullopt};
+        for (const double x : {-3.0, 0.0, 1.2, 5.0, 1e4}) {
+          for (const double y : {-4.0, 0.0, 2.3, 1e4}) places.emplace_back(Point{x, y});
+        }
+        for (const std::optional<Point>& at : places) {
+          const std::string name = kind.followed(*observation, Selection(), figure, at);
+          if (name.empty()) continue;
+          ++followed;
+          EXPECT_TRUE(names.contains(name)) << sample.name << ": " << kind.id << " follows " << name;
+        }
+      }
+    }
+  }
+  EXPECT_GT(followed, 20u);
 }
 
 TEST(PlotNumbers, AreThoseOfTheFigure) {
