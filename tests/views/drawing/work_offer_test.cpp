@@ -19,7 +19,7 @@ TEST(WorkOffer, OnlyWhatTakesLongIsSpokenOf) {
   EXPECT_EQ(long_work(patch, with_work(Analysis::ablation, {"ablation", 900, 0.1})), nullptr);
   const Observation observation = with_work(Analysis::patch, {"patch grid", 7300, 0.01});
   ASSERT_NE(long_work(patch, observation), nullptr);
-  EXPECT_EQ(long_work_sentence(patch, observation), "All of it takes about 3 h.");
+  EXPECT_EQ(long_work_sentence(patch, observation), "All of it takes about 2 h.");
   EXPECT_EQ(long_work_sentence(patch, with_work(Analysis::patch, {"patch grid", 16, 0})),
             "With this model it takes about 16 s.");
 }
