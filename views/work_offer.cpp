@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr double long_seconds = 8, minute = 60, row_height = 26;
+constexpr double long_seconds = 8, minute = 60, short_whole = 10 * minute, row_height = 26;
 
 void offer(Frame& frame, const AnalysisWork& work, double part, const std::string& label, const Rect& row,
            double& right) {
@@ -58,8 +58,10 @@ double draw_work_offer(Frame& frame, const PlotKind& kind, const Rect& area) {
   double right = row.right();
   const std::string time = rough_duration_text(work->seconds);
   offer(frame, *work, 1, work->part > 0 ? "All" : "Measure", row, right);
-  const double more = larger_part(*work, minute);
-  if (more < 1) offer(frame, *work, more, work->part > 0 ? "+1 min" : "1 min", row, right);
+  // What waits has pieces that take longer than a minute, or none.
+  if (const double more = larger_part(*work, minute); more < 1 && work->part > 0)
+    offer(frame, *work, more, "+1 min", row, right);
+  if (work->part <= 0 && work->seconds > short_whole) offer(frame, *work, 0.01, "1 %", row, right);
   FigureCanvas canvas = frame.look.canvas();
   const std::string text =
       work->part > 0 ? number_text(100 * work->part, 2) + " % of about " + time : "waits: about " + time;

@@ -284,12 +284,13 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
     const auto row = std::ranges::find(analysis_table(), work.name, &AnalysisInfo::name);
     if (row == analysis_table().end() || !has(wanted, row->analysis) || work.seconds < long_seconds) continue;
     const std::string whole = rough_duration_text(work.seconds);
+    std::string text = "the " + std::string(work.name) + " takes about " + whole + " with this model";
     if (work.part < 1) {
-      output.message("the " + std::string(work.name) + ": " + number_text(100 * work.part, 2) + " % of about " + whole);
-    } else {
-      output.message("the " + std::string(work.name) + " takes about " + whole + " with this model; --part " +
-                     number_text(std::min(1.0, minute / work.seconds), 1) + " makes what a minute brings");
+      text += "; " + number_text(100 * work.part, 2) + " % of it is made";
+    } else if (work.seconds > 2 * minute) {
+      text += "; --part " + number_text(minute / work.seconds, 1) + " makes what a minute brings";
     }
+    output.message(text);
   }
 }
 

@@ -49,6 +49,8 @@ class MpiRanks final : public Ranks {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) Ranks* afterglow_mpi_1() { return new MpiRanks(); }
+extern "C" __attribute__((visibility("default"))) Ranks* afterglow_mpi_1() {
+  return std::make_unique<MpiRanks>().release();
+}
 
 }  // namespace afterglow

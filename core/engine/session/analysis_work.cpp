@@ -118,8 +118,9 @@ ModelWork work_of_ablation(const AnalysisSubject& subject) {
 }
 
 ModelWork work_of_readout(const AnalysisSubject& subject) {
-  const double steps = std::min(length_of(subject), 256.0) * depth_of_trace(subject);
-  return {64 * steps, steps, 1 / std::max(1.0, steps)};
+  const double length = std::min(length_of(subject), 256.0), steps = length * depth_of_trace(subject);
+  constexpr double sequences = 64, reading = 20;  // the fit on the host, in tokens
+  return {sequences * steps + reading * length, steps, 1 / std::max(1.0, length)};
 }
 
 /// Five numbers of bindings at lengths that double.

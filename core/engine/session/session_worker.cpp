@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/engine/session/arriving_model.h"
 #include "core/engine/session/command_handlers.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_writer.h"
+#include "core/models/checkpoints/loading_watch.h"
 
 namespace afterglow {
 
@@ -139,12 +141,29 @@ void SessionWorker::apply(const Command& command) {
 void SessionWorker::open(const SavedRun& saved) {
   if (!backend_) throw Error(ExitCode::no_gpu, "there is no back end to run on; start with --device cpu");
   control_.compare({});
-  auto fresh = std::make_unique<AnalysedRun>(saved, *backend_);
+  auto fresh = load(saved);
   put_aside();
   take_over(std::move(fresh));
   view_ = saved.view;
   const bool is_rebuilt = !saved.snapshot && saved.recipe.shown_step > 0;
   control_.open(is_rebuilt ? std::optional(saved.recipe.shown_step) : std::nullopt);
+}
+
+/// Weights of another library's model are shown by part as they arrive.
+std::unique_ptr<AnalysedRun> SessionWorker::load(const SavedRun& saved) {
+  if (saved.snapshot || saved.recipe.checkpoint.is_null()) return std::make_unique<AnalysedRun>(saved, *backend_);
+  ArrivingModel arriving(saved.recipe);
+  const LoadingWatch watch([&](const Parameter& parameter) {
+    if (!arriving.note(parameter)) return;
+    auto now = std::make_shared<Observation>();
+    now->model = arriving.summary();
+    now->title = saved.recipe.title;
+    now->device = backend_->description();
+    now->events.assign(events_.begin(), events_.end());
+    now->opened = opened_;
+    mailbox_->publish(now, taken_);
+  });
+  return std::make_unique<AnalysedRun>(saved, *backend_);
 }
 
 /// The present run stays as an earlier one.

@@ -94,6 +94,7 @@ class SessionWorker {
   void train_next_compared();
   void stop_where_asked();
   void report_best_step();
+  std::unique_ptr<AnalysedRun> load(const SavedRun& saved);
   void put_aside();
   void take_over(std::unique_ptr<AnalysedRun> fresh);
   void discard_present();

@@ -12,6 +12,7 @@
 #include "core/io/safetensors.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
+#include "core/models/checkpoints/loading_watch.h"
 
 namespace afterglow {
 
@@ -209,6 +210,7 @@ void Checkpoint::load(ParameterStore& store) const {
     } else {
       store.upload(parameter, std::vector<double>(values.begin(), values.end()));
     }
+    LoadingWatch::tell(parameter);
   }
 }
 

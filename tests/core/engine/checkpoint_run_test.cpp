@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/recipe/recipe_text.h"
+#include "core/engine/session/arriving_model.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"
+#include "core/models/checkpoints/loading_watch.h"
 
 namespace afterglow {
 namespace {
@@ -117,6 +119,27 @@ TEST(CheckpointRun, CarriesNoPathOfThisMachine) {
   EXPECT_THAT(carried, testing::HasSubstr("afterglow_made_private"));
   for (const std::string& secret : {made.folder().parent_path().string() + "/", std::string("secret")})
     EXPECT_THAT(carried, testing::Not(testing::HasSubstr(secret)));
+}
+
+TEST(CheckpointRun, ItsPartsAreShownAsTheirWeightsArrive) {
+  const MadeModel made("arriving", 24, 40, 3);
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  const SavedRun saved = open_saved_run(made.folder());
+  ArrivingModel arriving(saved.recipe);
+  EXPECT_TRUE(arriving.summary().layers.empty());
+  std::vector<std::size_t> shown;
+  {
+    const LoadingWatch watch([&](const Parameter& parameter) {
+      if (arriving.note(parameter)) shown.push_back(arriving.summary().layers.size());
+    });
+    make_run(saved, *backend);
+  }
+  EXPECT_THAT(shown, testing::ElementsAre(1, 2, 3, 5)) << "the head's norm is read before the blocks";
+  EXPECT_EQ(arriving.summary().layers[3].label, "2 mamba2");
+  EXPECT_EQ(arriving.summary().name, "") << "the page follows a model when all of it is there";
+  const std::size_t told = shown.size();
+  make_run(saved, *backend);
+  EXPECT_EQ(shown.size(), told) << "the look has ended";
 }
 
 TEST(CheckpointRun, OpensALargeModel) {
