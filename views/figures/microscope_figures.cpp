@@ -60,6 +60,12 @@ void add_nothing(Figure& figure, const MicroscopeView& view) {
        Anchor::middle});
 }
 
+/// "ridge_readout in layers.1.ska.readout, head 0, token 3"
+std::string first_text(const FirstDifference& first) {
+  return first.operation + " in " + first.place + (first.head >= 0 ? ", head " + std::to_string(first.head) : "") +
+         ", token " + std::to_string(first.token);
+}
+
 Figure distance_figure(const MicroscopeView& view) {
   Figure figure;
   figure.id = "microscope";
@@ -77,6 +83,11 @@ Figure distance_figure(const MicroscopeView& view) {
   for (std::size_t part = 0; part < view.parts.size() && part < view.distance.size(); ++part)
     figure.table.push_back({view.parts[part], view.distance[part]});
   figure.table.push_back({"all weights", view.whole});
+  if (view.first.step < 0) return figure;
+  std::vector<std::string> first;
+  for (const double step : view.step)
+    first.push_back(step == static_cast<double>(view.first.step) ? first_text(view.first) : "");
+  figure.table.push_back({"first beyond " + number_text(view.ulps, 4) + " ulp", first});
   return figure;
 }
 
@@ -102,9 +113,8 @@ std::string microscope_text(const MicroscopeView& view) {
   std::string text =
       number_text(view.whole.back(), 2) + " of |w| apart after " + steps + " steps" + growth_text(view.slope) + ".";
   if (view.first.step < 0) return text;
-  text += " First beyond " + number_text(view.ulps, 4) + " ulp: " + view.first.operation + " in " + view.first.place;
-  if (view.first.head >= 0) text += ", head " + std::to_string(view.first.head);
-  return text + ", token " + std::to_string(view.first.token) + ", step " + grouped_number(view.first.step) + ".";
+  return text + " First beyond " + number_text(view.ulps, 4) + " ulp: " + first_text(view.first) + ", step " +
+         grouped_number(view.first.step) + ".";
 }
 
 std::string microscope_subtitle(const Observation& observation, const Selection&) {

@@ -72,6 +72,9 @@ TEST(MicroscopeFigure, LeavesOutWhatDoesNotDiffer) {
   EXPECT_TRUE(series_of<Line>(figure, seen.microscope->parts[0]).curve.x.empty()) << "0 has no place on a log axis";
   EXPECT_EQ(series_of<Line>(figure, "all weights").curve.x.size(), 12u);
   EXPECT_THAT(microscope_text(*seen.microscope), testing::HasSubstr("doubling every 1.7 steps"));
+  const auto* first = std::get_if<std::vector<std::string>>(&figure.table.back().cells);
+  ASSERT_TRUE(first);
+  EXPECT_THAT(*first, testing::Contains("ridge_readout in layers.1.ska.readout, head 2, token 5"));
   auto same = *seen.microscope;
   for (double& distance : same.whole) distance = 0;
   EXPECT_THAT(microscope_text(same), testing::HasSubstr("no weight differs after 11 steps, to the bit"));
