@@ -83,8 +83,8 @@ struct RetrievalView;     ///< influence_view.h: the network of theorem 12 besid
 /// What is to be expected of one before it begins.
 struct AnalysisWork {
   std::string_view name;  ///< as the command `measure` takes it
-  double seconds = 0;  ///< that the whole takes, about; 0: not worth a word
-  double part = 1;     ///< share of it that is made, 0 to 1; 0: it waits to be asked for
+  double seconds = 0;     ///< that the whole takes, about; 0: not worth a word
+  double part = 1;        ///< share of it that is made, 0 to 1; 0: it waits to be asked for
 };
 
 /// What they found last; null before the first time, and where the model has no such thing.

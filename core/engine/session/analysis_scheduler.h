@@ -61,8 +61,8 @@ class AnalysisScheduler {
   bool is_steered(bool running) const;
   /// Whether a measurement is left to be made piece by piece while training rests.
   bool has_pieces(const AnalysedRun& run, bool running) const;
-  /// One piece of such a measurement, of each in turn, so that a command is soon heard; true when there is something new
-  /// to show. A measurement that fails is told once and given up; it never stops the training.
+  /// One piece of such a measurement, of each in turn, so that a command is soon heard; true when there is something
+  /// new to show. A measurement that fails is told once and given up; it never stops the training.
   bool advance_pieces(AnalysedRun& run);
   /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
   /// draws slowly gets them as soon as one that draws fast.

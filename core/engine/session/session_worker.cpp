@@ -57,7 +57,9 @@ bool SessionWorker::turn() {
     guarded([&] {
       if (analysed_) analysed_->limit_work();
       mailbox_->publish(observation(), taken_);
-      if (analysed_) analysed_->estimate_work();
+      if (!analysed_ || !run().trainer().is_large()) return;
+      analysed_->estimate_work();  // which is told before the first look, too
+      mailbox_->publish(observation(), taken_);
     });
   }
   announced_ = opened_;
