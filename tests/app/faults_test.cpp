@@ -109,7 +109,8 @@ TEST_F(Faults, AFolderThatCannotBeListedIsNamedInASentence) {
 }
 
 // The library for fonts asked again without end. Where memory ends in the midst of its own reading it dies (139), for
-// which the program can do no more than ask for enough before.
+// which the program can do no more than ask for enough before. A program that ends so, or whose unwinding gets no
+// memory either, leaves the file that was on its way, which the next one removes.
 TEST_F(Faults, APageEndsWhereMemoryStaysMissing) {
   bool has_happened = true;
   for (long number = 2000; has_happened && number < 10'000'000; number += number / 8) {
@@ -118,7 +119,9 @@ TEST_F(Faults, APageEndsWhereMemoryStaysMissing) {
         fault, "plot training --recipe small.json --steps 1 --device cpu --threads 1 --pdf a.pdf --png a.png --force");
     has_happened = result.has_happened;
     EXPECT_THAT((std::vector{0, 5, 139}), testing::Contains(result.code)) << fault << ": " << result.err;
-    EXPECT_THAT(files(".", ".tmp"), testing::IsEmpty()) << fault;
+    if (result.code != 0)
+      run_with("malloc 0", "plot training --recipe small.json --steps 1 --device cpu --csv a.csv --force");
+    EXPECT_THAT(files(".", ".tmp"), testing::IsEmpty()) << fault << ", code " << result.code;
   }
   EXPECT_FALSE(has_happened);
 }
