@@ -75,7 +75,8 @@ void SpectralMemory::upload(int left_out) {
   std::vector<double> wide = decomposition_.components;
   const auto width = static_cast<std::ptrdiff_t>(config_.width);
   for (int mode = 0; mode < decomposition_.count; ++mode) {
-    if (mode == left_out || mode + 1 == without_ || mode >= kept_modes_) std::fill_n(wide.begin() + mode * width, width, 0.0);
+    if (mode == left_out || mode + 1 == without_ || mode >= kept_modes_)
+      std::fill_n(wide.begin() + mode * width, width, 0.0);
   }
   if (components_.dtype == DType::f64) {
     backend_->upload(components_, wide.data());

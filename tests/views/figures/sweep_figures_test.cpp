@@ -8,7 +8,6 @@
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "tests/views/figures/figure_parts.h"
 #include "views/figures/phase_map_figures.h"
 #include "views/figures/table_figures.h"
 
