@@ -72,6 +72,8 @@ Figure lens_bars(const LogitLensView& view) {
   Scatter ends;
   ends.name = "answer";
   const auto depths = static_cast<double>(view.depths.size());
+  constexpr std::size_t most_texts = 14;  // more would lie over each other in a low panel
+  const std::size_t every = (view.depths.size() + most_texts - 1) / most_texts;
   figure.y.range = Range{-depths + 0.4, 0.6};
   for (std::size_t d = 0; d < view.depths.size(); ++d) {
     const std::size_t cell = d * static_cast<std::size_t>(view.tokens) + static_cast<std::size_t>(view.pair.asked);
@@ -79,6 +81,7 @@ Figure lens_bars(const LogitLensView& view) {
     const bool is_right = view.best[cell] == view.pair.clean_answer;
     add_bar(figure, ends, row, view.answer[cell], view.depths[d], is_right ? Ink(0) : Ink(2));
     figure.y.ticks.push_back({row, view.depths[d]});
+    if (d % every != 0 && d + 1 != view.depths.size()) continue;
     figure.text_labels.push_back({view.answer[cell] + 0.03, row - 0.13,
                                   view.best_labels[d] + " " + number_text(view.best_probability[cell], 2),
                                   is_right ? Role::text : Role::dim, Anchor::start});
