@@ -204,7 +204,7 @@ void CudaBackend::refuse_memory(std::size_t bytes, std::size_t free, std::size_t
                                            " held here; take a smaller batch, sequence or model, or use --device cpu");
 }
 
-void CudaBackend::require_free(const std::function<std::size_t()>& bytes) const {
+void CudaBackend::require_free(const std::function<std::size_t()>& bytes, std::size_t) const {
   stream();
   const std::size_t needed = bytes();
   std::size_t free = 0, total = 0;

@@ -34,7 +34,7 @@ class CudaBackend final : public Backend {
     return true;
   }
   std::size_t held_bytes() const override { return held_; }
-  void require_free(const std::function<std::size_t()>& bytes) const override;
+  void require_free(const std::function<std::size_t()>& bytes, std::size_t unwritten) const override;
 
   std::string name() const override;
   std::string description() const override;

@@ -32,9 +32,10 @@ class Device {
   virtual bool set_precision(Precision wanted) { return wanted == Precision::fp32; }
   /// Bytes that this back end holds in its memory; 0 when it does not count them.
   virtual std::size_t held_bytes() const { return 0; }
-  /// Throws Error(out_of_memory) with both numbers where so many bytes more are not free. A device without a limit does
-  /// not ask how many.
-  virtual void require_free(const std::function<std::size_t()>& /*bytes*/) const {}
+  /// Throws Error(out_of_memory) with both numbers where so many bytes more are not free. Of what it gave,
+  /// `unwritten` bytes were never written: a device that gives empty pages still needs memory for them. A device
+  /// without a limit does not ask how many bytes.
+  virtual void require_free(const std::function<std::size_t()>& /*bytes*/, std::size_t /*unwritten*/) const {}
 
   // Memory. Addresses are aligned to 256 bytes. Transfers of contiguous tensors; `download` waits for the result.
   virtual void* allocate(std::size_t bytes) = 0;

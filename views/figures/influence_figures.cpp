@@ -18,32 +18,8 @@ constexpr double anchor_lag = 4;       ///< theory curves meet the measured one 
 constexpr Marker markers[] = {Marker::none,        Marker::circle,        Marker::square, Marker::diamond,
                               Marker::triangle_up, Marker::triangle_down, Marker::hexagon};
 
-Figure tail_figure(const std::string& id, const std::string& title, const std::string& quantity) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "lag";
-  figure.x.unit = "tokens";
-  figure.x.scale = figure.y.scale = Scale::log;
-  figure.y.label = quantity;
-  figure.labels = LabelPlacement::legend;
-  return figure;
-}
-
-/// Values below what can be shown leave the curve instead of pressing all others flat.
 Line tail_line(const std::string& name, const InfluenceTail& tail, double scale, double lowest) {
-  std::vector<double> x, y;
-  for (std::size_t i = 0; i < tail.lags.size() && i < tail.values.size(); ++i) {
-    if (!(tail.values[i] * scale >= lowest)) continue;
-    x.push_back(tail.lags[i]);
-    y.push_back(tail.values[i] * scale);
-  }
-  Line line;
-  line.name = name;
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.dash = Dash::solid;
-  return line;
+  return lag_line(name, tail.lags, tail.values, scale, lowest);
 }
 
 Ink tail_ink(const InfluenceTail& tail) { return tail.kind == "stack" ? Ink(Role::text) : layer_ink(tail.kind); }
@@ -291,7 +267,7 @@ double first_value(const InfluenceTail& tail) {
 }
 
 Figure race_axes(const RaceView& race, const std::string& id, const std::string& title) {
-  Figure figure = tail_figure(id, title, "share of lag 1");
+  Figure figure = lag_figure(id, title, "share of lag 1");
   double highest = 1;
   for (const RaceEntry& entry : race.entries) {
     for (const double v : entry.tail.values) {
@@ -507,6 +483,34 @@ Figure race_column(const RaceView& race, std::size_t column) {
 
 }  // namespace
 
+Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity) {
+  Figure figure;
+  figure.id = id;
+  figure.title = title;
+  figure.x.label = "lag";
+  figure.x.unit = "tokens";
+  figure.x.scale = figure.y.scale = Scale::log;
+  figure.y.label = quantity;
+  figure.labels = LabelPlacement::legend;
+  return figure;
+}
+
+Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
+              double lowest) {
+  std::vector<double> x, y;
+  for (std::size_t i = 0; i < std::min(lags.size(), values.size()); ++i) {
+    if (!(values[i] * scale >= lowest)) continue;
+    x.push_back(lags[i]);
+    y.push_back(values[i] * scale);
+  }
+  Line line;
+  line.name = std::move(name);
+  line.curve.x = std::move(x);
+  line.curve.y = std::move(y);
+  line.dash = Dash::solid;
+  return line;
+}
+
 std::string law_text(const InfluenceFit& fit) {
   constexpr double clear_preference = 2;  // of Akaike's criterion
   std::string text = law_text(fit, fit.law);
@@ -528,12 +532,12 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
   const InfluenceView& view = *observation.influence;
   std::vector<Figure> figures;
   if (!view.blocks.empty()) {
-    Figure figure = tail_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|");
+    Figure figure = lag_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|");
     figure.subtitle = measured_text(view);
     figures.push_back(tails_of(view, selection, view.blocks, std::move(figure)));
   }
   if (!view.fixed.empty()) {
-    Figure figure = tail_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|");
+    Figure figure = lag_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|");
     figure.subtitle = "weights of the tokens, mean of the heads, as if every layer were attention";
     figures.push_back(tails_of(view, selection, view.fixed, std::move(figure)));
   }

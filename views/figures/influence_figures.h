@@ -18,6 +18,12 @@ std::string law_text(const InfluenceFit& fit);
 /// without any.
 const RoutingView* selected_routing(const Observation& observation, const Selection& selection);
 
+/// Empty axes over the lag, both logarithmic.
+Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity);
+/// Values over the lags, times `scale`; those below `lowest` leave the curve instead of pressing all others flat.
+Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
+              double lowest);
+
 std::string influence_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 

@@ -16,35 +16,6 @@ constexpr double crossing_lag = 8;           ///< where theory meets the measure
 
 std::string signed_power(double exponent) { return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2); }
 
-Figure retrieval_axes(const char* id, const char* title, const char* quantity) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "lag";
-  figure.x.unit = "tokens";
-  figure.x.scale = figure.y.scale = Scale::log;
-  figure.y.label = quantity;
-  figure.labels = LabelPlacement::legend;
-  return figure;
-}
-
-/// Values over the lags, times `scale`; those below `lowest` leave the curve.
-Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
-              double lowest) {
-  std::vector<double> x, y;
-  for (std::size_t i = 0; i < std::min(lags.size(), values.size()); ++i) {
-    if (!(values[i] * scale >= lowest)) continue;
-    x.push_back(lags[i]);
-    y.push_back(values[i] * scale);
-  }
-  Line line;
-  line.name = std::move(name);
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.dash = Dash::solid;
-  return line;
-}
-
 std::vector<double> powers_of(const std::vector<double>& lags, double exponent) {
   std::vector<double> values;
   for (const double lag : lags) values.push_back(std::pow(lag, exponent));
@@ -66,7 +37,7 @@ Line law_line(const RetrievalView& view, std::string name, double constant, doub
 }
 
 Figure scores_figure(const RetrievalView& view) {
-  Figure figure = retrieval_axes("retrieval_scores", "Transport", "share of lag 1");
+  Figure figure = lag_figure("retrieval_scores", "Transport", "share of lag 1");
   figure.subtitle = "of the selected token alone";
   const double first = view.scores.front();
   const int blocks = static_cast<int>(view.roles.size());
@@ -103,7 +74,7 @@ std::string margin_text(const RetrievalView& view) {
 }
 
 Figure margin_figure(const RetrievalView& view) {
-  Figure figure = retrieval_axes("retrieval_margin", "Margin", "transport score");
+  Figure figure = lag_figure("retrieval_margin", "Margin", "transport score");
   figure.subtitle = margin_text(view);
   Line own = lag_line("token " + std::to_string(view.source), view.lags, view.scores, 1, 0);
   own.ink = layer_ink(view.kind);
@@ -124,7 +95,7 @@ Figure margin_figure(const RetrievalView& view) {
 }
 
 Figure profile_figure(const RetrievalView& view) {
-  Figure figure = retrieval_axes("retrieval_profile", "Profile", "profile p_t");
+  Figure figure = lag_figure("retrieval_profile", "Profile", "profile p_t");
   figure.x.label = "token t + 1";
   figure.x.unit.clear();
   std::vector<double> places;

@@ -37,7 +37,9 @@ std::string CpuBackend::description() const {
 }
 bool CpuBackend::supports(DType) const { return true; }
 
-void CpuBackend::require_free(const std::function<std::size_t()>& bytes) const { require_host_memory(bytes()); }
+void CpuBackend::require_free(const std::function<std::size_t()>& bytes, std::size_t unwritten) const {
+  require_host_memory(bytes() + unwritten);
+}
 
 void* CpuBackend::allocate(std::size_t bytes) {
   require_host_memory(bytes);

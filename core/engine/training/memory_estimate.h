@@ -1,4 +1,4 @@
-// What a training will hold in its device's memory, known before any of it is reserved.
+// What a training will hold in its device's memory, known before it is reserved.
 #pragma once
 #include <cstddef>
 
@@ -7,12 +7,17 @@
 
 namespace afterglow {
 
-/// The most that training steps of the recipe hold in the memory of `device`, beside what that holds already: weights,
-/// gradients, moments, examples, and the arena while it finds its size. Three steps on a device that only counts.
-std::size_t training_bytes(const Recipe& recipe, Backend& device);
+struct TrainingMemoryNeed {
+  std::size_t reserved = 0;  ///< from the start: weights, gradients, moments, examples
+  std::size_t peak = 0;      ///< the most at once, while the arena finds its size
+};
 
-/// Throws Error(out_of_memory) with both numbers where the training does not fit. `store` has its declared parameters,
-/// `tokens` are those of a batch; what is surely small is not looked at.
-void require_training_memory(const Recipe& recipe, const ParameterStore& store, std::int64_t tokens, Backend& device);
+/// What training steps of the recipe hold in the memory of `device`, beside what that holds already. Three steps on a
+/// device that only counts.
+TrainingMemoryNeed training_memory_need(const Recipe& recipe, Backend& device);
+
+/// Such a training holds far less than a gigabyte; counting takes about as long as its first steps. `store` has its
+/// declared parameters, `tokens` are those of a batch.
+bool is_surely_small(const ParameterStore& store, std::int64_t tokens);
 
 }  // namespace afterglow

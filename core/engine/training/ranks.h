@@ -7,8 +7,8 @@
 
 namespace afterglow {
 
-/// A batch is cut into so many parts, whose gradients are summed as ((0+1)+(2+3))+((4+5)+(6+7)), whoever computes them:
-/// so 1, 2, 4 and 8 processes find the same bits.
+/// A batch is cut into so many parts, whose gradients are summed as ((0+1)+(2+3))+((4+5)+(6+7)), whichever process
+/// computes them: so 1, 2, 4 and 8 processes find the same bits.
 constexpr int shard_count = 8;
 
 class Ranks {

@@ -1,4 +1,4 @@
-// Sums what the parts of a batch give, in one fixed order whoever computes them.
+// Sums what the parts of a batch give, in one fixed order, whichever process computes them.
 #pragma once
 #include <vector>
 

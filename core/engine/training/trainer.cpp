@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/memory_estimate.h"
@@ -46,12 +47,10 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
                  const std::function<void(const ParameterStore&)>& check)
     : backend_(&backend),
       dtype_(dtype),
-      seed_(recipe.seed),
-      config_(recipe.training),
+      recipe_(recipe),
       objective_(make_objective(recipe, parameters_)),
       arena_(backend),
       tape_(backend, arena_),
-      shards_(recipe.shards),
       evaluation_arena_(std::make_unique<Arena>(backend)),
       evaluation_tape_(std::make_unique<Tape>(backend, *evaluation_arena_)) {
   backend.set_precision(recipe.precision);
@@ -62,12 +61,11 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
     origin = open_origin(recipe.checkpoint);
     origin->check(parameters_);
   }
-  require_training_memory(recipe, parameters_, config_.batch * objective_->task().length(), backend);
   parameters_.allocate(backend, dtype);
   if (origin) {
     origin->load(parameters_);
   } else if (!check) {
-    parameters_.initialise(seed_);
+    parameters_.initialise(recipe_.seed);
   }
   parts_ = objective_->parts(parameters_);
   make_batch();
@@ -77,11 +75,12 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
 Trainer::~Trainer() = default;
 
 void Trainer::make_batch() {
+  is_known_to_fit_ = false;
   program_.reset();
   plain_steps_ = 0;
   drawn_for_ = -1;
-  check_shards(shards_, config_.batch);
-  objective_->make_batch(*backend_, config_.batch / shards_, dtype_);
+  check_shards(recipe_.shards, recipe_.training.batch);
+  objective_->make_batch(*backend_, recipe_.training.batch / recipe_.shards, dtype_);
   batch_ = std::make_unique<Batch>(*backend_, parts_.size(), dtype_);
   summary_.resize(static_cast<std::size_t>(objective_->width()));
   auto* offsets = batch_->offsets.host<double>();
@@ -93,8 +92,8 @@ void Trainer::make_batch() {
 std::vector<Setting> Trainer::settings() const {
   std::vector<Setting> all;
   for (const SettingSpec& spec : training_settings()) {
-    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(config_, spec.key), spec.minimum, spec.maximum,
-                   0, spec.logarithmic, spec.integer});
+    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(recipe_.training, spec.key), spec.minimum,
+                   spec.maximum, 0, spec.logarithmic, spec.integer});
   }
   const std::vector<Setting> own = objective_->settings();
   all.insert(all.end(), own.begin(), own.end());
@@ -118,8 +117,8 @@ void Trainer::set(std::string_view key, double value) {
     plain_steps_ = 0;
     return;
   }
-  if (key == "batch") check_shards(shards_, static_cast<std::int64_t>(value));
-  change_setting(config_, key, value);
+  if (key == "batch") check_shards(recipe_.shards, static_cast<std::int64_t>(value));
+  change_setting(recipe_.training, key, value);
   if (key == "batch") make_batch();
 }
 
@@ -130,7 +129,7 @@ void Trainer::reset_settings() {
 }
 
 void Trainer::join(Ranks& ranks) {
-  if (shards_ != shard_count)
+  if (recipe_.shards != shard_count)
     throw Error(ExitCode::usage, "several processes train one run whose batch is cut into parts; give --set shards=" +
                                      std::to_string(shard_count));
   shared_ = std::make_unique<ShardSum>(*backend_, &ranks);
@@ -177,13 +176,13 @@ void Trainer::queue_update() {
 }
 
 void Trainer::prepare_batch() {
-  if (drawn_for_ == step_ || shards_ > 1) return;
-  objective_->draw(seed_, step_ * config_.batch);
+  if (drawn_for_ == step_ || recipe_.shards > 1) return;
+  objective_->draw(recipe_.seed, step_ * recipe_.training.batch);
   drawn_for_ = step_;
 }
 
 bool Trainer::change_token(std::int64_t at, std::int32_t to) {
-  if (shards_ > 1) return false;
+  if (recipe_.shards > 1) return false;
   prepare_batch();
   return objective_->change_token(0, at, to);
 }
@@ -203,11 +202,11 @@ void Trainer::run_program(void (Trainer::*work)()) {
 /// Part after part, each a pass of its own; the loss of a part is weighted with its answers.
 void Trainer::run_shards() {
   if (!shared_) shared_ = std::make_unique<ShardSum>(*backend_, nullptr);
-  const std::int64_t size = config_.batch / shards_;
+  const std::int64_t size = recipe_.training.batch / recipe_.shards;
   shared_->begin();
   for (int shard = shared_->first(); shard < shared_->first() + shared_->count(); ++shard) {
-    objective_->draw(seed_, step_ * config_.batch + shard * size);
-    objective_->load(step_ * shards_ + shard);
+    objective_->draw(recipe_.seed, step_ * recipe_.training.batch + shard * size);
+    objective_->load(step_ * recipe_.shards + shard);
     const auto answers = static_cast<double>(objective_->loaded_answers());
     if (!(answers > 0))
       throw Error(ExitCode::bad_input,
@@ -225,21 +224,36 @@ void Trainer::run_shards() {
   backend_->scale(parameters_.gradients(), 1 / sum[0], {parameters_.gradients(), false});
   loss_ = sum[1] / sum[0];
   accuracy_ = sum[2] / sum[0];
-  for (std::size_t i = 0; i < summary_.size(); ++i) summary_[i] = sum[i + 3] / shards_;
+  for (std::size_t i = 0; i < summary_.size(); ++i) summary_[i] = sum[i + 3] / recipe_.shards;
   batch_->hyperparameters.queue_upload();
   batch_->step.queue_upload();
   queue_update();
 }
 
+/// Of the steps to come, before the arena takes it. What is only looked at needs none of it.
+void Trainer::require_memory() {
+  if (std::exchange(is_known_to_fit_, true)) return;
+  if (is_surely_small(parameters_, recipe_.training.batch * objective_->task().length())) return;
+  const std::size_t kept = parameters_.values().bytes();
+  const auto needed = [&] {
+    const TrainingMemoryNeed need = training_memory_need(recipe_, *backend_);
+    const std::size_t reserved = need.reserved + arena_.capacity();
+    return need.peak - std::min(need.peak, reserved);
+  };
+  backend_->require_free(needed, has_moments_ ? kept : 3 * kept);
+}
+
 void Trainer::begin_step() {
+  require_memory();
   prepare_batch();
   has_moments_ = true;
   Batch& batch = *batch_;
-  const double hyperparameters[] = {config_.rate_at(step_ + 1), config_.beta1, config_.beta2, config_.epsilon,
-                                    config_.weight_decay,       config_.clip};
+  const double hyperparameters[] = {
+      recipe_.training.rate_at(step_ + 1), recipe_.training.beta1, recipe_.training.beta2, recipe_.training.epsilon,
+      recipe_.training.weight_decay,       recipe_.training.clip};
   std::copy(std::begin(hyperparameters), std::end(hyperparameters), batch.hyperparameters.host<double>());
   batch.step.host<std::int32_t>()[0] = static_cast<std::int32_t>(step_);
-  if (shards_ > 1) {
+  if (recipe_.shards > 1) {
     run_shards();
   } else {
     if (objective_->load(step_)) {
@@ -259,7 +273,7 @@ StepResult Trainer::step() {
 
 StepResult Trainer::end_step() {
   backend_->synchronize();
-  if (shards_ > 1) return measured(loss_, accuracy_);
+  if (recipe_.shards > 1) return measured(loss_, accuracy_);
   objective_->read_summary(summary_);
   return measured(number_of(batch_->loss, 0), objective_->quality());
 }
@@ -270,24 +284,26 @@ StepResult Trainer::measured(double loss, double accuracy) {
   result.step = step_;
   result.loss = loss;
   result.gradient_norm = number_of(batch.norms, static_cast<std::int64_t>(parts_.size()));
-  result.learning_rate = config_.rate_at(step_);
+  result.learning_rate = recipe_.training.rate_at(step_);
   result.accuracy = accuracy;
   result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
   result.summary = summary_;
   if (dtype_ == DType::f32) result.layer_gradient_norms = {batch.norms.host<float>(), parts_.size()};
   if (!result.finite) {
     --step_;
-  } else if (shards_ == 1) {
+  } else if (recipe_.shards == 1) {
     objective_->keep();
   }
   return result;
 }
 
 double Trainer::evaluate(std::int64_t examples, const Task* task) {
-  return objective_->evaluate(*evaluation_tape_, seed_, examples, task);
+  return objective_->evaluate(*evaluation_tape_, recipe_.seed, examples, task);
 }
 
-AnswerScore Trainer::answers(std::int64_t examples) { return objective_->answers(*evaluation_tape_, seed_, examples); }
+AnswerScore Trainer::answers(std::int64_t examples) {
+  return objective_->answers(*evaluation_tape_, recipe_.seed, examples);
+}
 
 ForecastScore Trainer::score(std::int64_t most) {
   constexpr std::int64_t all = std::int64_t{1} << 40;
@@ -296,10 +312,11 @@ ForecastScore Trainer::score(std::int64_t most) {
 
 std::string Trainer::diagnose() {
   std::string where;
-  for (int shard = 0; shard < shards_ && where.empty(); ++shard) {
-    if (shards_ > 1) {
-      objective_->draw(seed_, step_ * config_.batch + shard * (config_.batch / shards_));
-      objective_->load(step_ * shards_ + shard);
+  for (int shard = 0; shard < recipe_.shards && where.empty(); ++shard) {
+    if (recipe_.shards > 1) {
+      objective_->draw(recipe_.seed,
+                       step_ * recipe_.training.batch + shard * (recipe_.training.batch / recipe_.shards));
+      objective_->load(step_ * recipe_.shards + shard);
       objective_->queue_uploads();
     }
     where = diagnose_pass();

@@ -71,7 +71,7 @@ class Trainer {
   void begin_step();
   StepResult end_step();
   std::int64_t finished_steps() const { return step_; }
-  const TrainingConfig& config() const { return config_; }
+  const TrainingConfig& config() const { return recipe_.training; }
   /// Everything that may be changed live: training settings, and "layers.1.ska.K" and the like.
   std::vector<Setting> settings() const;
   double get(std::string_view key) const;
@@ -112,7 +112,7 @@ class Trainer {
   const Task& task() const { return objective_->task(); }
   Backend& backend() const { return *backend_; }
   DType dtype() const { return dtype_; }
-  std::uint64_t seed() const { return seed_; }
+  std::uint64_t seed() const { return recipe_.seed; }
   const std::vector<ModelPart>& parts() const { return parts_; }
   std::size_t arena_bytes() const { return arena_.capacity(); }
   bool is_large() const { return parameters_.count() > many_parameters; }
@@ -120,6 +120,7 @@ class Trainer {
  private:
   struct Batch;  // what every step transfers, whatever it trains
   void make_batch();
+  void require_memory();
   void run_step();
   void run_pass();
   void queue_update();
@@ -130,8 +131,7 @@ class Trainer {
 
   Backend* backend_;
   DType dtype_;
-  std::uint64_t seed_;
-  TrainingConfig config_;
+  Recipe recipe_;  // with the present training settings
   std::vector<Setting> initial_settings_;
   ParameterStore parameters_;
   std::unique_ptr<Objective> objective_;
@@ -142,12 +142,12 @@ class Trainer {
   std::unique_ptr<Program> program_;
   std::vector<double> summary_;
   mutable std::vector<std::byte> checked_;  // weights on their way to a checksum, piece by piece
-  int shards_;                              // of a batch
   std::unique_ptr<ShardSum> shared_;        // where there are several
   double loss_ = 0, accuracy_ = 0;          // of the last step in parts
   int plain_steps_ = 0;                     // passes run with the current shapes before capturing
   std::int64_t step_ = 0;
-  bool has_moments_ = false;  // false: they are still zero
+  bool has_moments_ = false;      // false: they are still zero
+  bool is_known_to_fit_ = false;  // with the present batch
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;
   std::unique_ptr<Tape> evaluation_tape_;

@@ -15,8 +15,8 @@ namespace {
 class SmallMachine final : public CpuBackend {
  public:
   explicit SmallMachine(std::size_t free) : CpuBackend(1), free_(free) {}
-  void require_free(const std::function<std::size_t()>& bytes) const override {
-    if (bytes() > free_) throw Error(ExitCode::out_of_memory, "too small");
+  void require_free(const std::function<std::size_t()>& bytes, std::size_t unwritten) const override {
+    if (bytes() + unwritten > free_) throw Error(ExitCode::out_of_memory, "too small");
   }
 
  private:
@@ -34,7 +34,7 @@ TEST(MemoryEstimate, IsWhatTheFirstStepsHoldToTheByte) {
     const Recipe recipe = recipe_of(preset);
     if (preset.name == "echo-50m" || recipe.task.value("length", 0) > 128) continue;  // seconds each
     CpuBackend backend(1);
-    const std::size_t expected = training_bytes(recipe, backend);
+    const std::size_t expected = training_memory_need(recipe, backend).peak;
     EXPECT_EQ(backend.held_bytes(), 0u) << "it reserves nothing";
     std::size_t most = 0;
     Trainer trainer(recipe, backend);
@@ -46,15 +46,21 @@ TEST(MemoryEstimate, IsWhatTheFirstStepsHoldToTheByte) {
   }
 }
 
-TEST(MemoryEstimate, ATrainingThatDoesNotFitIsRefusedBeforeAnythingIsReserved) {
+TEST(MemoryEstimate, ATrainingThatDoesNotFitIsRefusedBeforeItsFirstStepReservesAnything) {
   nlohmann::json json = nlohmann::json::parse(find_preset("tiny").text);
   apply_assignment(json, "batch=4096");
   const Recipe recipe = parse_recipe(json, "large");
   SmallMachine narrow(std::size_t{1} << 30);
-  EXPECT_THROW(Trainer(recipe, narrow), Error);
-  EXPECT_EQ(narrow.held_bytes(), 0u);
-  EXPECT_GT(training_bytes(recipe, narrow), std::size_t{1} << 30);
-  EXPECT_NO_THROW(Trainer(small_recipe(), narrow)) << "a small one runs";
+  EXPECT_GT(training_memory_need(recipe, narrow).peak, std::size_t{1} << 30);
+  Trainer trainer(recipe, narrow);  // to be looked at
+  const std::size_t before = narrow.held_bytes();
+  EXPECT_EQ(before, training_memory_need(recipe, narrow).reserved);
+  EXPECT_THROW(trainer.step(), Error);
+  EXPECT_EQ(narrow.held_bytes(), before);
+  trainer.set("batch", 32);
+  EXPECT_NO_THROW(trainer.step()) << "a smaller batch fits";
+  trainer.set("batch", 4096);
+  EXPECT_THROW(trainer.step(), Error) << "and a larger one is counted again";
 }
 
 }  // namespace
