@@ -1,4 +1,4 @@
-// Runs the studies of Gated KalmaNet's figures 1, 6 and 8 and hands them to what draws them.
+// Runs the studies of the papers' figures and equations and hands them to what draws them.
 #include "app/cli/paper_plots.h"
 
 #include <array>
@@ -55,6 +55,20 @@ Figure figure1(std::size_t number, const PaperSettings& settings, const StudyPro
   return backward_figure(static_cast<char>('a' + number), study);
 }
 
+Figure figure5(std::size_t, const PaperSettings& settings, const StudyProgress& progress) {
+  StudyView study = study_of(settings, false);
+  study.curves = divisor_study(study.size, study.arithmetic, study.seed, progress);
+  return divisor_figure(study);
+}
+
+Figure kl_limit(std::size_t, const PaperSettings& settings, const StudyProgress&) {
+  constexpr double tau = 64;  // the paper's
+  constexpr int modes = 4;
+  std::vector<int> rows;
+  for (int n = 8; n <= (settings.is_full_size ? 16384 : 4096); n *= 2) rows.push_back(n);
+  return kl_limit_figure(kl_limits(tau, modes, rows), tau);
+}
+
 Figure figure6(std::size_t number, const PaperSettings& settings, const StudyProgress&) {
   return regularisation_figure(number, settings.runs, settings.seed);
 }
@@ -80,6 +94,9 @@ constexpr std::array plots{
         "gka_figure1", "Gated KalmaNet, figure 1",
         "residuals of four solvers (a); gradients by conjugate gradient (b, c) and Chebyshev (d, e) against exact", 5,
         figure1},
+    PaperPlot{"gka_figure5", "Gated KalmaNet, figure 5",
+              "what conjugate gradient and Chebyshev divide by when a step is taken back, over the condition number", 1,
+              figure5},
     PaperPlot{"gka_figure6", "Gated KalmaNet, figure 6",
               "adaptive against constant regularisation: training loss (a) and gradient norm (b) of two presets", 2,
               figure6, regularisations},
@@ -87,6 +104,9 @@ constexpr std::array plots{
         "gka_figure8", "Gated KalmaNet, figure 8",
         "residuals of Chebyshev for four strengths of the ridge (a); true residual and recall over the strength (b)", 2,
         figure8},
+    PaperPlot{"kl_limit", "Spectral Memory, equations 27 to 30",
+              "eigenvalues of strategy B's kernel over the rows of the history, beside the continuous operator", 1,
+              kl_limit},
 };
 
 }  // namespace

@@ -90,6 +90,25 @@ ChebyshevReversal reversal_in(const RidgeProblem& problem, int iterations, Arith
   return result;
 }
 
+template <class Number>
+std::vector<double> divisors_in(SolverKind kind, const RidgeProblem& problem, int iterations, Arithmetic arithmetic) {
+  std::vector<double> divisors;
+  if (kind == SolverKind::chebyshev) {
+    const Vector<Number> omega = steps::omegas<Number>(problem.mu, problem.L, iterations);
+    for (std::size_t i = 2; i < omega.size(); ++i) divisors.push_back(static_cast<double>(omega[i] - 1));
+  }
+  if (kind == SolverKind::conjugate_gradient) {
+    Number ratio = 0;  // β/α of the step before
+    const auto take = [&](const steps::ConjugateStep<Number>& s) {
+      if (ratio != Number(0)) divisors.push_back(static_cast<double>(s.alpha * ratio));
+      ratio = s.beta / s.alpha;
+    };
+    steps::conjugate_gradient(
+        steps::Matrix<Number>(problem, arithmetic), problem, iterations, [](const Vector<Number>&) {}, take);
+  }
+  return divisors;
+}
+
 }  // namespace
 
 std::string_view name_of(SolverKind kind) {
@@ -158,6 +177,13 @@ ChebyshevReversal reverse_chebyshev(const RidgeProblem& problem, int iterations,
   if (!is_solvable(problem)) return {};
   return arithmetic == Arithmetic::fp64 ? reversal_in<double>(problem, iterations, arithmetic)
                                         : reversal_in<float>(problem, iterations, arithmetic);
+}
+
+std::vector<double> reversal_divisors(SolverKind kind, const RidgeProblem& problem, int iterations,
+                                      Arithmetic arithmetic) {
+  if (!is_solvable(problem)) return {};
+  return arithmetic == Arithmetic::fp64 ? divisors_in<double>(kind, problem, iterations, arithmetic)
+                                        : divisors_in<float>(kind, problem, iterations, arithmetic);
 }
 
 std::vector<double> ridge_eigenvalues(const RidgeProblem& problem) {

@@ -38,6 +38,20 @@ double exponential_angle(double rate, Index n, Index k) {
   return 0.5 * (low + high);
 }
 
+/// Eigenvalue k (from 1) of e^(-|u - v|) on [0, 1]: 2/(1 + w²), w the root of cos(w/2) = w sin(w/2) for even functions
+/// (odd k) and of sin(w/2) = -w cos(w/2) for odd ones, in ((k - 1) pi, k pi).
+double continuous_eigenvalue(int k) {
+  const bool is_even = k % 2 == 1;
+  const auto f = [&](double w) {
+    return is_even ? std::cos(w / 2) - w * std::sin(w / 2) : std::sin(w / 2) + w * std::cos(w / 2);
+  };
+  double low = std::numbers::pi * (k - 1), high = std::numbers::pi * k;
+  const double sign = f(high) > 0 ? 1 : -1;
+  for (double middle = 0.5 * (low + high); middle > low && middle < high; middle = 0.5 * (low + high))
+    (sign * f(middle) > 0 ? high : low) = middle;
+  return 2 / (1 + low * low);
+}
+
 /// Products with a symmetric Toeplitz matrix, as part of a circulant one of a power of two rows.
 class ToeplitzProduct {
  public:
@@ -237,6 +251,22 @@ ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, int count) {
     pairs.vectors.insert(pairs.vectors.end(), vector.begin(), vector.end());
   }
   return pairs;
+}
+
+std::vector<KlLimit> kl_limits(double tau, int count, std::span<const int> rows) {
+  std::vector<KlLimit> limits;
+  for (int k = 1; k <= count; ++k) limits.push_back({k, {}, {}, {}, tau * continuous_eigenvalue(k)});
+  for (const int n : rows) {
+    const double weight = tau / (n - 1);
+    const ToeplitzPairs weighted = exponential_pairs(1.0 / (n - 1), n, count),
+                        shrinking = exponential_pairs(1 / tau, n, count);
+    for (std::size_t k = 0; k < limits.size(); ++k) {
+      limits[k].rows.push_back(n);
+      limits[k].weighted.push_back(weight * weighted.values[k]);
+      limits[k].shrinking.push_back(weight * shrinking.values[k]);
+    }
+  }
+  return limits;
 }
 
 }  // namespace afterglow

@@ -144,7 +144,7 @@ class SpectralForecaster final : public Forecaster {
       parts.push_back(
           {"memory", "memory", "spectral_memory",
            "K " + std::to_string(config_.memory.kl.components) + " · M " + std::to_string(config_.memory.tokens), 0,
-           "memory.projection_mlp.0.weight"});
+           memory_->first_parameter().name});
     }
     parts.push_back({"head", "head", "head", "P " + std::to_string(config_.horizon), 0, "head.weight"});
     return parts;

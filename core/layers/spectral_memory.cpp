@@ -18,8 +18,8 @@ constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components
 }  // namespace
 
 const std::vector<std::string>& spectral_memory_fields() {
-  static const std::vector<std::string> fields{"memory_tokens", "memory_depth", "n_components",   "kl_strategy",
-                                               "kl_kernel",     "kl_tau",       "kl_lambda_scale"};
+  static const std::vector<std::string> fields{"memory_tokens", "memory_depth", "memory_projection", "n_components",
+                                               "kl_strategy",   "kl_kernel",    "kl_tau",            "kl_lambda_scale"};
   return fields;
 }
 
@@ -30,6 +30,13 @@ SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int
   memory.width = width;
   memory.tokens = get_integer(config, "memory_tokens", memory.tokens, min_tokens, 1024, where);
   memory.depth = get_integer(config, "memory_depth", memory.depth, 1, 100000, where);
+  const std::string projection = get_choice(config, "memory_projection", {"mlp", "none", "free"}, "mlp", where);
+  if (projection == "none") memory.projection = MemoryProjection::none;
+  if (projection == "free") memory.projection = MemoryProjection::free;
+  if (memory.projection == MemoryProjection::none && memory.tokens > memory.kl.components)
+    throw Error(ExitCode::bad_input, where + ".memory_tokens " + std::to_string(memory.tokens) +
+                                         ": without a projection a token is a component, of which there are " +
+                                         std::to_string(memory.kl.components) + " (n_components)");
   return memory;
 }
 
@@ -38,18 +45,31 @@ SpectralMemory::SpectralMemory(const SpectralMemoryConfig& config, const Paramet
     : config_(config),
       history_(static_cast<int>(config.width), static_cast<int>(config.depth)),
       kept_modes_(config.kl.components),
-      expand_weight_(memory.add("projection_mlp.0.weight",
-                                {2 * config.kl.components * config.width, config.kl.components * config.width},
-                                fan_in_uniform())),
-      expand_bias_(memory.add("projection_mlp.0.bias", {2 * config.kl.components * config.width}, zeros())),
-      project_weight_(memory.add("projection_mlp.3.weight",
-                                 {config.tokens * config.width, 2 * config.kl.components * config.width},
-                                 fan_in_uniform())),
-      project_bias_(memory.add("projection_mlp.3.bias", {config.tokens * config.width}, zeros())),
+      optional_(add_optional(config, memory)),
       norm_weight_(memory.add("norm.weight", {config.width}, constant(1.0))),
       norm_bias_(memory.add("norm.bias", {config.width}, zeros())),
       pooling_weight_(pooling.add("weight", {1, config.width}, fan_in_uniform())),
       pooling_bias_(pooling.add("bias", {1}, zeros())) {}
+
+SpectralMemory::Optional SpectralMemory::add_optional(const SpectralMemoryConfig& config,
+                                                      const ParameterScope& memory) {
+  Optional added;
+  const std::int64_t inputs = config.kl.components * config.width, outputs = config.tokens * config.width;
+  if (config.projection == MemoryProjection::mlp) {
+    added.expand_weight = &memory.add("projection_mlp.0.weight", {2 * inputs, inputs}, fan_in_uniform());
+    added.expand_bias = &memory.add("projection_mlp.0.bias", {2 * inputs}, zeros());
+    added.project_weight = &memory.add("projection_mlp.3.weight", {outputs, 2 * inputs}, fan_in_uniform());
+    added.project_bias = &memory.add("projection_mlp.3.bias", {outputs}, zeros());
+  }
+  if (config.projection == MemoryProjection::free)
+    added.tokens = &memory.add("tokens", {config.tokens, config.width}, fan_in_uniform());
+  return added;
+}
+
+const Parameter& SpectralMemory::first_parameter() const {
+  if (optional_.expand_weight) return *optional_.expand_weight;
+  return optional_.tokens ? *optional_.tokens : norm_weight_;
+}
 
 SpectralMemory::~SpectralMemory() {
   if (components_.defined()) backend_->release(components_.data);
@@ -113,20 +133,27 @@ void SpectralMemory::set(std::string_view key, double value) {
   if (usable_) refresh(*backend_, components_.dtype);
 }
 
-Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
+Var SpectralMemory::plain_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
   const Shape shape{config_.tokens, config_.width};
+  if (optional_.tokens) return tape.parameter(*optional_.tokens);
+  if (!optional_.expand_weight)
+    return tape.constant(Tensor(components_.data, shape, components_.dtype));
+  const Var expanded = linear(tape, tape.constant(components_), tape.parameter(*optional_.expand_weight),
+                              tape.parameter(*optional_.expand_bias));
+  const Var hidden = dropout(tape, unary(tape, Unary::gelu, expanded), dropped, site);
+  return tape.reshape(
+      linear(tape, hidden, tape.parameter(*optional_.project_weight), tape.parameter(*optional_.project_bias)), shape);
+}
+
+Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
   if (!usable_ || is_off_) {
-    const Tensor nothing = tape.scratch(shape, pooling_weight_.value.dtype);
+    const Tensor nothing = tape.scratch({config_.tokens, config_.width}, pooling_weight_.value.dtype);
     tape.backend().fill(nothing, 0.0);
     return tape.constant(nothing);
   }
   const Tape::Scope scope(tape, "memory");
-  const Var expanded =
-      linear(tape, tape.constant(components_), tape.parameter(expand_weight_), tape.parameter(expand_bias_));
-  const Var hidden = dropout(tape, unary(tape, Unary::gelu, expanded), dropped, site);
-  const Var flat = linear(tape, hidden, tape.parameter(project_weight_), tape.parameter(project_bias_));
-  const Var tokens =
-      layer_norm(tape, tape.reshape(flat, shape), tape.parameter(norm_weight_), tape.parameter(norm_bias_), norm_eps);
+  const Var tokens = layer_norm(tape, plain_tokens(tape, dropped, site), tape.parameter(norm_weight_),
+                                tape.parameter(norm_bias_), norm_eps);
   tape.capture("tokens", tokens.value);
   return tokens;
 }

@@ -12,15 +12,23 @@
 
 namespace afterglow {
 
+/// How the M tokens come about: the rows of the paper's comparison (appendix A.5).
+enum class MemoryProjection : std::uint8_t {
+  mlp,   ///< an MLP of all components (eqs. 31 to 35)
+  none,  ///< the first M components as they are: structure without adaptation
+  free,  ///< learned tokens that see no history: adaptation without structure
+};
+
 struct SpectralMemoryConfig {
   KlConfig kl;                ///< its `components` is K
   std::int64_t width = 64;    ///< d
   std::int64_t tokens = 4;    ///< M
   std::int64_t depth = 3000;  ///< most rows of the history, T
+  MemoryProjection projection = MemoryProjection::mlp;
 };
-/// Reads `memory_tokens` (M, at least `min_tokens`), `memory_depth` (T), `n_components` (K), `kl_strategy`,
-/// `kl_kernel`, `kl_tau` and `kl_lambda_scale`, with the published values where they are missing. Throws
-/// Error(bad_input) that begins with `where` and names the field.
+/// Reads `memory_tokens` (M, at least `min_tokens`; without a projection at most K), `memory_depth` (T),
+/// `n_components` (K), `memory_projection`, `kl_strategy`, `kl_kernel`, `kl_tau` and `kl_lambda_scale`, with the
+/// published values where they are missing. Throws Error(bad_input) that begins with `where` and names the field.
 SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t min_tokens,
                                           const std::string& where);
 /// The names of these fields.
@@ -28,13 +36,16 @@ const std::vector<std::string>& spectral_memory_fields();
 
 class SpectralMemory {
  public:
-  /// Parameters "projection_mlp.0", "projection_mlp.3" and "norm" in `memory`, "weight" and "bias" in `pooling`.
+  /// Parameters "norm" in `memory`, before it "projection_mlp.0" and "projection_mlp.3" or, of free tokens, "tokens";
+  /// "weight" and "bias" in `pooling`.
   SpectralMemory(const SpectralMemoryConfig& config, const ParameterScope& memory, const ParameterScope& pooling);
   ~SpectralMemory();
   SpectralMemory(const SpectralMemory&) = delete;
   SpectralMemory& operator=(const SpectralMemory&) = delete;
 
   const SpectralMemoryConfig& config() const { return config_; }
+  /// The first that it added to `memory`.
+  const Parameter& first_parameter() const;
   const KlHistory& history() const { return history_; }
   /// Appends a summary [d]; the oldest row of a full history goes.
   void append(std::span<const double> summary) { history_.append(summary); }
@@ -60,14 +71,22 @@ class SpectralMemory {
   std::vector<LayerSetting> settings() const;
   void set(std::string_view key, double value);
 
-  /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14), zeros while unusable or switched off. Gradients end at the
-  /// components. Captures `memory.tokens`.
+  /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14) or as its projection says, zeros while unusable or switched off.
+  /// Gradients end at the components. Captures `memory.tokens`.
   Var memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const;
   /// [1,d]: mean over sequences of the sums of x [N,L,d] weighted by softmax over L of the pooling layer (eq. 3 to 5).
   /// Takes no gradient. Captures these weights, `memory.pooling` [N,L].
   Tensor summary(Tape& tape, const Tensor& x) const;
 
  private:
+  /// Present as the projection asks for them.
+  struct Optional {
+    const Parameter *expand_weight = nullptr, *expand_bias = nullptr, *project_weight = nullptr,
+                    *project_bias = nullptr, *tokens = nullptr;
+  };
+  static Optional add_optional(const SpectralMemoryConfig& config, const ParameterScope& memory);
+  /// [M,d] before the norm.
+  Var plain_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const;
   void upload(int left_out);
 
   SpectralMemoryConfig config_;
@@ -77,8 +96,8 @@ class SpectralMemory {
   int kept_modes_, without_ = 0;  ///< without_: the mode that is switched off, from 1; 0: none
   Backend* backend_ = nullptr;
   Tensor components_;  // [1, K d] in the back end's memory
-  const Parameter &expand_weight_, &expand_bias_, &project_weight_, &project_bias_, &norm_weight_, &norm_bias_;
-  const Parameter &pooling_weight_, &pooling_bias_;
+  Optional optional_;
+  const Parameter &norm_weight_, &norm_bias_, &pooling_weight_, &pooling_bias_;
 };
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Gated KalmaNet's figures 1, 6 and 8.
+// Gated KalmaNet's figures 1, 5, 6 and 8, and the limit of Spectral Memory's kernel.
 #include "views/figures/paper_figures.h"
 
 #include <algorithm>
@@ -95,6 +95,44 @@ Figure strength_price_figure(const StudyView& study) {
     Line line = study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2)));
     line.dash = study.curves[c].is_dashed ? Dash::dashed : Dash::solid;
     figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+Figure divisor_figure(const StudyView& study) {
+  Figure figure = iteration_figure("gka_figure5", "What a step backwards divides by", study, "divisor");
+  figure.x = {.label = "bound of the condition number κ", .scale = Scale::log};
+  for (const StudyCurve& curve : study.curves) {
+    Line line = study_line(curve, curve.name, solver_ink(curve.solver));
+    line.dash = curve.is_dashed ? Dash::dashed : Dash::solid;
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
+  Figure figure;
+  figure.id = "kl_limit";
+  figure.title = "Eigenvalues as the grid grows finer";
+  figure.subtitle = "exponential kernel, τ = " + number_text(tau, 3) +
+                    " · solid: eq. 27, dashed: the continuous operator, dotted: eq. 30";
+  figure.x = {.label = "rows of the history T", .scale = Scale::log};
+  figure.y.label = "eigenvalue";
+  figure.y.scale = Scale::log;
+  figure.provenance = "afterglow · kl_limit · " + figure.subtitle;
+  for (std::size_t k = 0; k < modes.size(); ++k) {
+    const KlLimit& mode = modes[k];
+    const auto add = [&](std::string name, const std::vector<double>& values, Dash dash) {
+      Line line;
+      line.name = std::move(name);
+      line.ink = Ink(static_cast<int>(k));
+      line.dash = dash;
+      line.curve = {mode.rows, values, nullptr};
+      figure.series.emplace_back(std::move(line));
+    };
+    add("mode " + std::to_string(mode.mode), mode.weighted, Dash::solid);
+    add("", std::vector<double>(mode.rows.size(), mode.continuous), Dash::dashed);
+    add("", mode.shrinking, Dash::dotted);
   }
   return figure;
 }

@@ -1,9 +1,11 @@
-// Figures of Gated KalmaNet, made anew from studies of solvers and from the training of two presets.
+// Figures of Gated KalmaNet, made anew from studies of solvers and from the training of two presets, and one of
+// Spectral Memory's equations.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "core/analysis/toeplitz_eigen.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/study_view.h"
 #include "core/figure/figure.h"
@@ -18,6 +20,10 @@ Figure backward_figure(char letter, const StudyView& study);
 Figure strength_figure(const StudyView& study);
 /// Beside it, with letter b: true residual and recall error over the strength (appendix G in numbers).
 Figure strength_price_figure(const StudyView& study);
+/// Figure 5: what a step divides by when it is taken back, over the condition number.
+Figure divisor_figure(const StudyView& study);
+/// Spectral Memory, eqs. 27 to 30: the strongest eigenvalues of strategy B's kernel over the rows of the history.
+Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau);
 /// Figure 6: training loss (number 0) or gradient norm (1) of the runs with adaptive and with constant regularisation,
 /// in this order.
 Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "core/analysis/gradient_check.h"
@@ -185,6 +186,40 @@ std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithme
       curves[c].y.push_back(sums[c] / (sequences * asked));
     }
     progress((s + 1.0) / (count + 1));
+  }
+  return curves;
+}
+
+std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
+                                      const StudyProgress& progress) {
+  constexpr SolverKind ours = SolverKind::chebyshev, other = SolverKind::conjugate_gradient;
+  std::vector<StudyCurve> curves{{"conjugate gradient, largest", other, false, {}, {}},
+                                 {"conjugate gradient, smallest", other, false, {}, {}},
+                                 {"Chebyshev, upper bound", ours, true, {}, {}},
+                                 {"Chebyshev, lower bound", ours, true, {}, {}}};
+  std::vector<Stored> sequences;
+  for (int i = 0; i < size.batch * size.heads; ++i)
+    sequences.push_back(stored_sequence(size, seed, static_cast<std::uint64_t>(i)));
+  const int count = strengths_in_a_decade * decades_of_strength;
+  for (int s = count; s >= 0; --s) {
+    const double strength = std::pow(10.0, static_cast<double>(s - count) / strengths_in_a_decade);
+    double largest = 0, smallest = std::numeric_limits<double>::infinity();
+    for (const Stored& of : sequences) {
+      for (int i = 0; i < asked; ++i) {
+        const auto query = of.q.begin() + static_cast<std::ptrdiff_t>(i * size.tokens / asked) * size.width;
+        const RidgeProblem problem = bounded_problem(of.H, {query, query + size.width}, strength);
+        for (const double divisor : reversal_divisors(other, problem, size.iterations, arithmetic)) {
+          largest = std::max(largest, divisor);
+          smallest = std::min(smallest, divisor);
+        }
+      }
+    }
+    const double values[] = {largest, smallest, 1, omega_limit(strength, 1 + strength) - 1};
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      curves[c].x.push_back(kappa_bound(strength));
+      curves[c].y.push_back(values[c]);
+    }
+    progress(1 - static_cast<double>(s) / (count + 1));
   }
   return curves;
 }

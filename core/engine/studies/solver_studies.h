@@ -1,5 +1,5 @@
 // Studies of solvers that need no run: random regression problems, one layer and a small network that solves ridge
-// systems, as in Gated KalmaNet's figures 1 and 8.
+// systems, as in Gated KalmaNet's figures 1, 5 and 8.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -25,6 +25,11 @@ std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, do
 /// |U x - v| / |v| over stored keys, each by Chebyshev in the arithmetic and (dashed) by Cholesky in float64.
 std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
                                        const StudyProgress& progress);
+
+/// What a step divides by when it is taken back (figure 5), over κ = (a + 1)/a for H as above: the smallest and the
+/// largest of conjugate gradient over random queries, and (dashed) the bounds of Chebyshev's (remark 2).
+std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
+                                      const StudyProgress& progress);
 
 /// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries (batch 1), as relative
 /// differences from Cholesky in float64, by iteration count (figure 1b, d).

@@ -75,7 +75,7 @@ class TokenObjective final : public Objective {
     std::size_t part = 0;
     for (const Parameter& parameter : store.all()) {
       const bool starts_branch = part < branches.size() && branches[part].first == &parameter;
-      const bool starts_memory = parameter.name == "memory.projection_mlp.0.weight";
+      const bool starts_memory = model_.memory() != nullptr && &parameter == &model_.memory()->first_parameter();
       if (starts_branch || starts_memory || parameter.name == "norm.weight") parts[++part].offset = parameter.offset;
       parts[part].parameters += parameter.shape.elements();
     }

@@ -282,5 +282,34 @@ TEST(MemoryHorizon, CountsTheTokensOfAConstantGate) {
   EXPECT_TRUE(memory_horizon({}, 0.5).empty());
 }
 
+// x_i = x_{i-1} + α r_{i-1} + m_i (x_{i-1} - x_{i-2}): so m_i takes the step back.
+TEST(Reversal, DivisorsTakeStepsBack) {
+  const RidgeProblem problem = turned(6, geometric(12, 0.05, 1.05), 0.05);
+  for (const SolverKind kind : {SolverKind::chebyshev, SolverKind::conjugate_gradient}) {
+    constexpr int steps = 8;
+    const std::vector<double> divisors = reversal_divisors(kind, problem, steps, Arithmetic::fp64);
+    ASSERT_EQ(divisors.size(), steps - 1u) << name_of(kind);
+    std::vector<std::vector<double>> x;
+    for (int i = 0; i <= steps; ++i) x.push_back(run_solver(kind, problem, i, Arithmetic::fp64).solution);
+    for (std::size_t i = 2; i < x.size(); ++i) {
+      // What is left of the step without its momentum points along the residual r_{i-1}.
+      const std::size_t n = problem.q.size();
+      double along = 0, square = 0, rest = 0;
+      std::vector<double> r(n), step(n);
+      for (std::size_t a = 0; a < n; ++a) {
+        r[a] = problem.q[a] - problem.ridge * x[i - 1][a];
+        for (std::size_t b = 0; b < n; ++b) r[a] -= problem.H[a * n + b] * x[i - 1][b];
+        step[a] = x[i][a] - x[i - 1][a] - divisors[i - 2] * (x[i - 1][a] - x[i - 2][a]);
+        along += step[a] * r[a];
+        square += r[a] * r[a];
+      }
+      for (std::size_t a = 0; a < n; ++a) rest += std::pow(step[a] - along / square * r[a], 2);
+      EXPECT_LT(std::sqrt(rest), 1e-10 * std::sqrt(along * along / square)) << name_of(kind) << ", step " << i;
+    }
+  }
+  EXPECT_TRUE(reversal_divisors(SolverKind::nesterov, problem, 8, Arithmetic::fp64).empty());
+  EXPECT_TRUE(reversal_divisors(SolverKind::chebyshev, {}, 8, Arithmetic::fp64).empty());
+}
+
 }  // namespace
 }  // namespace afterglow

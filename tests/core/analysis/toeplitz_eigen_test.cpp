@@ -98,5 +98,28 @@ TEST(ToeplitzEigen, AMultipleOfTheIdentityHasAnyOrthonormalVectors) {
   expect_pairs(toeplitz_pairs(column, 12), column, 12);
 }
 
+// The trace of the operator is τ, and its first eigenvalue solves w tan(w/2) = 1 for the even functions.
+TEST(KlLimit, WeightedKernelsReachTheContinuousOperatorAndEquation30DoesNot) {
+  const int rows[] = {256, 1024, 4096};
+  constexpr double tau = 64;
+  const std::vector<KlLimit> limits = kl_limits(tau, 40, rows);
+  double trace = 0;
+  for (const KlLimit& mode : limits) {
+    trace += mode.continuous;
+    const double w = std::sqrt(2 * tau / mode.continuous - 1);
+    const double side = mode.mode % 2 == 1 ? w * std::tan(w / 2) - 1 : std::tan(w / 2) + w;
+    EXPECT_NEAR(side, 0, 1e-9 * (1 + w * w)) << mode.mode;
+    double before = 1;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double error = std::abs(mode.weighted[i] / mode.continuous - 1);
+      EXPECT_LT(error, before / 3.5) << "the error falls as 1/T: " << mode.mode;
+      before = error;
+    }
+    EXPECT_LT(before, 0.005 * mode.mode);
+    EXPECT_NEAR(mode.shrinking[1] / mode.shrinking[2], 4, mode.mode < 5 ? 0.05 : 1) << "this one falls to nothing";
+  }
+  EXPECT_NEAR(trace, tau, 0.006 * tau);
+}
+
 }  // namespace
 }  // namespace afterglow

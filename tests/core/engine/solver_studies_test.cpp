@@ -91,5 +91,24 @@ TEST(SolverStudies, ARidgeCostsRecallAndSparesTheIteration) {
   EXPECT_GT(residual.front(), 1.2 * exact.front()) << "a weak one is not, in so few steps";
 }
 
+TEST(SolverStudies, ChebyshevDividesByWhatItsBoundsSayAndConjugateGradientByAnything) {
+  StudySize size;
+  size.tokens = 48;
+  const std::vector<StudyCurve> curves = divisor_study(size, Arithmetic::fp32, 7, silent);
+  ASSERT_EQ(curves.size(), 4u);
+  for (std::size_t i = 0; i < curves[0].x.size(); ++i) {
+    const double kappa = curves[0].x[i], mu = 1 / (kappa - 1);
+    for (const double w : omega_schedule(mu, 1 + mu, size.iterations)) {
+      EXPECT_LE(w - 1, curves[2].y[i]);
+      EXPECT_GE(w - 1, curves[3].y[i]);
+    }
+    if (kappa >= 10) {
+      EXPECT_GT(curves[3].y[i], 0.25) << "remark 2";
+    }
+    EXPECT_GT(curves[0].y[i], curves[1].y[i]);
+    EXPECT_LT(curves[1].y[i], 1e-3) << "κ " << kappa;
+  }
+}
+
 }  // namespace
 }  // namespace afterglow

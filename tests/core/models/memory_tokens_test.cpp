@@ -117,8 +117,18 @@ double loss_of(LivingModel& living, bool gradient) {
   return living.host.read<double>(loss.loss.value)[0];
 }
 
-TEST(MemoryTokens, GradientsAreThoseOfFiniteDifferences) {
-  LivingModel living;
+/// Each kind of projection, by the name of its field's value.
+class MemoryProjections : public ::testing::TestWithParam<const char*> {
+ protected:
+  static json config() {
+    json config = config_of();
+    config["memory"]["memory_projection"] = GetParam();
+    return config;
+  }
+};
+
+TEST_P(MemoryProjections, GradientsAreThoseOfFiniteDifferences) {
+  LivingModel living(config());
   loss_of(living, true);
   int compared = 0;
   for (Parameter& parameter : living.store.all()) {
@@ -140,12 +150,49 @@ TEST(MemoryTokens, GradientsAreThoseOfFiniteDifferences) {
     }
   }
   EXPECT_GT(compared, 60);
-  const Values projection = living.store.download(living.store.find("memory.projection_mlp.3.weight")->gradient);
-  EXPECT_GT(apart(projection, Values(projection.size())), 1e-6) << "the memory learns from the answers";
+  const Values first = living.store.download(living.model.memory()->first_parameter().gradient);
+  EXPECT_GT(apart(first, Values(first.size())), 1e-7) << "the memory learns from the answers";
   const Values table = living.store.download(living.store.find("embedding.weight")->gradient);
   EXPECT_EQ(apart(Values(table.begin(), table.begin() + width), Values(width)), 0.0)
       << "token 0 stands at the places only, where nobody reads it";
 }
+
+/// Rows of [M,d] with mean 0 and variance 1, as the norm with its start values leaves them.
+Values normed(Values rows) {
+  for (std::size_t at = 0; at < rows.size(); at += width) {
+    double mean = 0, square = 0;
+    for (int i = 0; i < width; ++i) mean += rows[at + i] / width;
+    for (int i = 0; i < width; ++i) square += std::pow(rows[at + i] - mean, 2) / width;
+    for (int i = 0; i < width; ++i) rows[at + i] = (rows[at + i] - mean) / std::sqrt(square + 1e-5);
+  }
+  return rows;
+}
+
+TEST_P(MemoryProjections, AreWhatTheComparisonOfThePaperSays) {
+  LivingModel living(config());
+  SpectralMemory& memory = *living.model.memory();
+  const auto tokens = [&] {
+    living.tape.begin(false);
+    return living.host.read<double>(memory.memory_tokens(living.tape, {}, 0).value);
+  };
+  const std::string kind = GetParam();
+  const Values before = tokens();
+  const Values& components = memory.decomposition().components;
+  Values expected;
+  if (kind == "none") expected.assign(components.begin(), components.begin() + places * width);
+  if (kind == "free") expected = living.store.download(living.store.find("memory.tokens")->value);
+  if (!expected.empty()) {
+    EXPECT_LT(apart(before, normed(expected)), 1e-12);
+  }
+  EXPECT_EQ(living.store.find("memory.projection_mlp.0.weight") != nullptr, kind == "mlp");
+  EXPECT_EQ(&memory.first_parameter() == living.store.find("memory.norm.weight"), kind == "none");
+  memory.leave_out(0);
+  EXPECT_EQ(apart(tokens(), before) > 1e-9, kind != "free") << "free tokens see no history";
+  memory.leave_out(-1);
+  EXPECT_EQ(tokens(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MemoryProjections, ::testing::Values("mlp", "none", "free"));
 
 TEST(MemoryTokens, TheSummaryIsPooledBehindThePlaces) {
   LivingModel living;
@@ -170,6 +217,19 @@ TEST(MemoryTokens, TheSummaryIsPooledBehindThePlaces) {
   }
 }
 
+TEST(MemoryTokens, AreNoMoreThanTheComponentsWithoutAProjection) {
+  json config = config_of();
+  config["memory"]["memory_projection"] = "none";
+  config["memory"]["n_components"] = 1;
+  ParameterStore store;
+  try {
+    const Model model(config, store);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("model.memory.memory_tokens 2"));
+  }
+}
+
 TEST(MemoryTokens, SaysWhatIsWrong) {
   LivingModel living;
   try {
@@ -179,7 +239,12 @@ TEST(MemoryTokens, SaysWhatIsWrong) {
     EXPECT_THAT(error.what(), HasSubstr("2 memory tokens"));
   }
   for (const auto& [field, value] : std::vector<std::pair<std::string, json>>{
-           {"memory_tokens", 0}, {"n_components", 0}, {"memory_depth", -1}, {"kl_strategy", "pca"}, {"tokens", 4}}) {
+           {"memory_tokens", 0},
+           {"n_components", 0},
+           {"memory_depth", -1},
+           {"kl_strategy", "pca"},
+           {"memory_projection", "linear"},
+           {"tokens", 4}}) {
     json config = config_of();
     config["memory"][field] = value;
     ParameterStore store;
