@@ -98,13 +98,14 @@ std::vector<double> divisors_in(SolverKind kind, const RidgeProblem& problem, in
     for (std::size_t i = 2; i < omega.size(); ++i) divisors.push_back(static_cast<double>(omega[i] - 1));
   }
   if (kind == SolverKind::conjugate_gradient) {
-    Number ratio = 0;  // β/α of the step before
+    std::vector<double> alphas, betas;
     const auto take = [&](const steps::ConjugateStep<Number>& s) {
-      if (ratio != Number(0)) divisors.push_back(static_cast<double>(s.alpha * ratio));
-      ratio = s.beta / s.alpha;
+      alphas.push_back(static_cast<double>(s.alpha));
+      betas.push_back(static_cast<double>(s.beta));
     };
-    steps::conjugate_gradient(
-        steps::Matrix<Number>(problem, arithmetic), problem, iterations, [](const Vector<Number>&) {}, take);
+    const steps::Matrix<Number> A(problem, arithmetic);
+    steps::conjugate_gradient(A, problem, iterations, [](const Vector<Number>&) {}, take);
+    for (std::size_t i = 1; i < alphas.size(); ++i) divisors.push_back(alphas[i] * betas[i - 1] / alphas[i - 1]);
   }
   return divisors;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/files/kl_file.h"
 
