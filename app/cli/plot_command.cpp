@@ -275,7 +275,7 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
   constexpr double long_seconds = 8, minute = 60;
   const AnalysisSet wanted = analyses_for(options.kind);
   for (const AnalysisInfo& row : analysis_table()) {
-    if (options.part >= 0 && row.work && has(wanted, row.analysis))
+    if (options.part >= 0 && has(wanted, row.analysis) && analysed.has_parts(row.analysis))
       analysed.choose_part({{"analysis", row.name}, {"part", options.part}});
   }
   analysed.estimate_work();
@@ -287,7 +287,7 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
     std::string text = "the " + std::string(work.name) + " takes about " + whole + " with this model";
     if (work.part < 1) {
       text += "; " + number_text(100 * work.part, 2) + " % of it is made";
-    } else if (work.seconds > 2 * minute) {
+    } else if (work.seconds > 2 * minute && analysed.has_parts(row->analysis)) {
       text += "; --part " + number_text(minute / work.seconds, 1) + " makes what a minute brings";
     }
     output.message(text);

@@ -19,6 +19,9 @@ foreach(library ${found})
   file(INSTALL "${real}" DESTINATION "${root}/${library_folder}" RENAME "${name}")
   # They find each other where they lie together.
   execute_process(COMMAND patchelf --set-rpath [[$ORIGIN]] "${root}/${library_folder}/${name}" COMMAND_ERROR_IS_FATAL ANY)
+  if(lacking)  # is asked for by them and not by the program, so that the loader looks into glibc first
+    execute_process(COMMAND patchelf --add-needed ${lacking} "${root}/${library_folder}/${name}" COMMAND_ERROR_IS_FATAL ANY)
+  endif()
   foreach(path "${real}" "${library}")
     # Paths are known to dpkg with or without the /usr before them.
     string(REGEX REPLACE "^/usr" "" short "${path}")

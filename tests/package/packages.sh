@@ -52,7 +52,7 @@ opens() {
 deb=$(ls "$packages"/afterglow_*.deb)
 dpkg-deb --extract "$deb" "$folder/deb"
 depends=$(dpkg-deb --field "$deb" Depends)
-for library in libc6 libstdc++6 libcairo2 libglfw3; do
+for library in libc6 libcairo2 libglfw3; do
   [[ $depends == *"$library"* ]] || fail "the .deb does not depend on $library: $depends"
 done
 [ -s "$folder/deb/usr/share/applications/afterglow.desktop" ] || fail "the .deb has no desktop entry"

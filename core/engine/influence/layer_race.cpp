@@ -23,6 +23,20 @@ constexpr int tokens_at_once = 32;        // steps in one piece of work
 constexpr std::size_t timed_tokens = 24;  // the last ones
 constexpr std::int64_t max_cells = 48;    // rows and columns of a state that are shown
 
+std::vector<JacobianPlan::Block> blocks_of(const RaceConfig& config) {
+  return influence_blocks(std::vector<int>{std::min(config.source, config.tokens - 1)}, config.tokens,
+                          config.per_decade);
+}
+
+/// A source nearer to the start than a phrase is long is asked about as if it stood where the phrase can end.
+RecallPlan recall_of(const RaceConfig& config) {
+  RecallPlan recall;
+  recall.source = std::max(config.source, phrase_tokens - 1);
+  recall.lags = spread_lags(config.tokens - 1 - recall.source, recall_lags_in_a_decade);
+  std::erase_if(recall.lags, [](int lag) { return lag < phrase_tokens; });
+  return recall;
+}
+
 double median_of_last(std::vector<double> times) {
   times.erase(times.begin(), times.end() - static_cast<std::ptrdiff_t>(std::min(times.size(), timed_tokens)));
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
@@ -79,6 +93,17 @@ struct LayerRace::Candidate {
   std::optional<LayerState> state;  // of the tokens so far; kept, so that a race holds the same memory from its end on
   std::vector<double> step_times;   // ms, one for each token; 0 where the time was not measured
 };
+
+RaceWork race_work_of_a_layer(const RaceConfig& config) {
+  constexpr double reverse = 3;  // a pass and its reverse, in passes
+  RaceWork work;
+  for (const JacobianPlan::Block& block : blocks_of(config))
+    work.tail += reverse * config.directions * (block.query + 1);
+  work.steps = config.tokens;
+  const RecallPlan recall = recall_of(config);
+  for (const int lag : recall.lags) work.recall += recall_contexts * planted_tokens * (recall.source + lag + 1);
+  return work;
+}
 
 std::vector<std::string> kinds_that_race_first() {
   std::map<int, std::string> places;
@@ -151,8 +176,7 @@ void LayerRace::forget_trained() {
 
 JacobianPlan LayerRace::plan(const Layer& layer) const {
   JacobianPlan plan;
-  plan.blocks = influence_blocks(std::vector<int>{std::min(config_.source, config_.tokens - 1)}, config_.tokens,
-                                 config_.per_decade);
+  plan.blocks = blocks_of(config_);
   plan.directions = config_.directions;
   plan.causal = layer.is_causal();
   plan.seed = seed_;
@@ -199,10 +223,8 @@ void LayerRace::advance_tail(Candidate& c, const SequenceMap& map) {
 
 void LayerRace::advance_recall(Candidate& c, const SequenceMap& map) {
   if (!c.recall) {
-    // A source nearer to the start than a phrase is long is asked about as if it stood where the phrase can end.
-    RecallPlan recall{std::max(config_.source, phrase_tokens - 1), {}, tokens_in_a_pass(tape_.backend())};
-    recall.lags = spread_lags(config_.tokens - 1 - recall.source, recall_lags_in_a_decade);
-    std::erase_if(recall.lags, [](int lag) { return lag < phrase_tokens; });
+    RecallPlan recall = recall_of(config_);
+    recall.tokens_at_once = tokens_in_a_pass(tape_.backend());
     c.recall = std::make_unique<PlantedRecall>(tape_, dtype_, noise_, map, std::move(recall));
   }
   const bool goes_on = c.recall->advance();
@@ -237,6 +259,20 @@ bool LayerRace::advance() {
     advance_recall(*next, map);
   }
   return true;
+}
+
+double LayerRace::share_done() const {
+  using Stage = Candidate::Stage;
+  const RaceWork work = race_work_of_a_layer(config_);
+  const double first = work.tail + work.steps, all = first + work.recall;
+  double done = 0;
+  for (const Candidate& c : contestants_) {
+    if (c.stage == Stage::arrived) done += all;
+    if (c.stage == Stage::recall)
+      done += first + work.recall * static_cast<double>(c.entry.recall.size()) /
+                          static_cast<double>(std::max<std::size_t>(1, recall_of(config_).lags.size()));
+  }
+  return contestants_.empty() ? 1 : done / (all * static_cast<double>(contestants_.size()));
 }
 
 RaceView LayerRace::view() const {

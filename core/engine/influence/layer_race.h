@@ -27,6 +27,14 @@ struct RaceConfig {
   bool operator==(const RaceConfig&) const = default;
 };
 
+/// What the race asks of one layer, in tokens that go through it.
+struct RaceWork {
+  double tail = 0;    ///< in passes; a reverse pass counts as two more
+  double steps = 0;   ///< of the recurrent form
+  double recall = 0;  ///< in passes
+};
+RaceWork race_work_of_a_layer(const RaceConfig& config);
+
 class LayerRace {
  public:
   /// The tape must outlive the race; it belongs to it while `advance` runs.
@@ -45,6 +53,8 @@ class LayerRace {
   bool advance();
   /// Every layer whose tail and state are known.
   RaceView view() const;
+  /// How much of the work is done, 0 to 1.
+  double share_done() const;
   /// Changes with what there is to view.
   int revision() const { return revision_; }
 

@@ -9,7 +9,7 @@ RaceMeasurement::RaceMeasurement(const nlohmann::json& model, Trainer& trainer) 
 
 RaceMeasurement::~RaceMeasurement() = default;
 
-void RaceMeasurement::begin(const RaceConfig& config) {
+void RaceMeasurement::begin(const RaceConfig& config, bool is_part) {
   copy_.take();
   RaceConfig same_kinds = config;
   if (race_) same_kinds.kinds = race_->config().kinds;
@@ -21,9 +21,9 @@ void RaceMeasurement::begin(const RaceConfig& config) {
   }
   race_->forget_trained();
   if (is_changed) race_->enter_initial(config.kinds);
-  shows_parts_ = shows_parts_ || is_changed;
+  shows_parts_ = shows_parts_ || is_changed || is_part;
   if (copy_.step() > 0) enter_trained();
-  if (!view_) show(false);
+  if (!view_ || is_part) show(false);
   working_ = true;
 }
 

@@ -15,12 +15,13 @@ class RaceMeasurement {
   RaceMeasurement(const nlohmann::json& model, Trainer& trainer);
   ~RaceMeasurement();
 
-  /// Copies weights and settings and leaves the measuring to `advance`.
-  void begin(const RaceConfig& config);
+  /// Copies weights and settings and leaves the measuring to `advance`. Of a race of which a part is wanted, every
+  /// layer is shown as it arrives.
+  void begin(const RaceConfig& config, bool is_part = false);
   /// One piece of work; false when there is nothing left.
   bool advance();
   /// How much of the work is done, 0 to 1.
-  double share_done() const { return working_ ? 0 : 1; }
+  double share_done() const { return working_ ? race_->share_done() : 1; }
   bool working() const { return working_; }
   /// Step of the weights that race or raced last; -1 before.
   std::int64_t step() const { return copy_.step(); }

@@ -59,13 +59,14 @@ SkaEdit edit_of(const LayerIntervention& layer, int heads) {
   return edit;
 }
 
-/// How many tokens the accuracy is taken of: fewer of a large model, so that its answer comes within seconds.
-std::int64_t held_out_tokens(std::int64_t parameters) {
-  constexpr std::int64_t of_a_large_one = batch_tokens / 4;
-  return parameters <= many_parameters ? batch_tokens : of_a_large_one * many_parameters / parameters;
-}
-
 }  // namespace
+
+std::int64_t held_out_sequences(const Trainer& trainer) {
+  constexpr std::int64_t of_a_large_one = batch_tokens / 4;
+  const std::int64_t parameters = trainer.parameters().count();
+  const std::int64_t tokens = trainer.is_large() ? of_a_large_one * many_parameters / parameters : batch_tokens;
+  return std::clamp<std::int64_t>(tokens / trainer.task().length(), 1, max_examples);
+}
 
 struct InterventionRunner::Sequences {
   Sequences(Backend& backend, std::int64_t count, std::int64_t length)
@@ -174,8 +175,7 @@ void InterventionRunner::load(const ProbeSetup& setup) {
   step_ = trainer_->finished_steps();
   if (!batch_) {
     const std::int64_t own = trainer_->task().length();
-    const std::int64_t count =
-        std::clamp<std::int64_t>(held_out_tokens(trainer_->parameters().count()) / own, 1, max_examples);
+    const std::int64_t count = held_out_sequences(*trainer_);
     batch_ = std::make_unique<Sequences>(trainer_->backend(), count, own);
     fill_batch(trainer_->task(), trainer_->seed(), 0, static_cast<int>(count), batch_->tokens.host<std::int32_t>(),
                batch_->targets.host<std::int32_t>(), batch_->context.host<std::uint8_t>(), Split::held_out);

@@ -14,6 +14,10 @@ namespace afterglow {
 
 class PinnedArray;
 
+/// How many held-out sequences the accuracy is taken of: fewer of a large model, so that its answer comes within
+/// seconds.
+std::int64_t held_out_sequences(const Trainer& trainer);
+
 class InterventionRunner {
  public:
   explicit InterventionRunner(Trainer& trainer);

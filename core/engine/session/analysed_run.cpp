@@ -215,6 +215,12 @@ void AnalysedRun::limit_work() {
   note_parts();
 }
 
+bool AnalysedRun::has_parts(Analysis analysis) const {
+  const AnalysisInfo& row = info_of(analysis);
+  const double first = row.work ? row.work(subject_).first : 0;
+  return first > 0 && first < 1;
+}
+
 /// {"patch grid": 0.01}: those that are not made whole.
 void AnalysedRun::note_parts() {
   nlohmann::json parts = nlohmann::json::object();
@@ -233,11 +239,7 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
     if (row == analysis_table().end()) {
       std::string names;
       for (const AnalysisInfo& known : analysis_table()) names += (names.empty() ? "" : ", ") + std::string(known.name);
-      throw Error(ExitCode::bad_input,
-                  "measure: there is no analysis "
-                  " + name + "
-                  "; there are " +
-                      names);
+      throw Error(ExitCode::bad_input, "measure: there is no analysis \"" + name + "\"; there are " + names);
     }
     subject_.parts[place_of(row->analysis)] = part;
   };

@@ -47,6 +47,8 @@ class AnalysedRun {
   void estimate_work();
   /// Of what takes long of a large model only a part is made until more is asked for; written into the recipe.
   void limit_work();
+  /// Whether a share of it shows something, too; if not, it is made as a whole.
+  bool has_parts(Analysis analysis) const;
   /// What the command `measure` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_part(const nlohmann::json& value);
   /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result.

@@ -239,7 +239,7 @@ void begin_influence(InfluenceMeasurement& measurement, const AnalysisSubject& s
   measurement.begin(subject.probe->now().index);
 }
 void begin_race(RaceMeasurement& measurement, const AnalysisSubject& subject) {
-  measurement.begin(subject.influence.race);
+  measurement.begin(subject.influence.race, subject.part_of(Analysis::race) < 1);
 }
 using InfluenceAnalysis =
     MeasuredAnalysis<InfluenceMeasurement, Analysis::influence, begin_influence, &AnalysisResults::influence>;
@@ -355,7 +355,7 @@ std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
 constexpr std::array table{
     AnalysisInfo{Analysis::spectra, "spectra", AnalysisCost::quick, 1.0 / 30, 1, nullptr, make<SpectraAnalysis>},
     AnalysisInfo{Analysis::trace, "trace", AnalysisCost::quick, 0.25, 1, nullptr, make_trace},
-    AnalysisInfo{Analysis::probe, "probe", AnalysisCost::interactive, 0.25, 1, nullptr, make<ProbeAnalysis>},
+    AnalysisInfo{Analysis::probe, "probe", AnalysisCost::interactive, 0.25, 1, work_of_probe, make<ProbeAnalysis>},
     AnalysisInfo{Analysis::transplant, "transplant", AnalysisCost::interactive, 0.5, 1, work_of_transplant,
                  make_transplant},
     AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, nullptr, make<SolverAnalysis>},
@@ -363,7 +363,7 @@ constexpr std::array table{
     AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, work_of_logit_lens, make_logit_lens},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, work_of_influence,
                  make<InfluenceAnalysis>},
-    AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, nullptr, make<RaceAnalysis>},
+    AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, work_of_race, make<RaceAnalysis>},
     AnalysisInfo{Analysis::forces, "eigenvalue forces", AnalysisCost::piecewise, 0.25, 3, nullptr, make_forces},
     AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, work_of_patch, make_patch},
     AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, work_of_ablation, make_ablation},
@@ -375,7 +375,7 @@ constexpr std::array table{
                  make_of_any<MicroscopeAnalysis>},
     AnalysisInfo{Analysis::bisect, "bisect", AnalysisCost::piecewise, 0, 3, work_of_bisect,
                  make_of_any<BisectAnalysis>},
-    AnalysisInfo{Analysis::over_training, "over training", AnalysisCost::piecewise, 0, 3, nullptr,
+    AnalysisInfo{Analysis::over_training, "over training", AnalysisCost::piecewise, 0, 3, work_of_over_training,
                  make_of_any<OverTrainingAnalysis>},
     AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, nullptr,
                  make_of_any<RetrievalAnalysis>},

@@ -69,7 +69,8 @@ struct AnalysisSubject {
 struct ModelWork {
   double tokens = 0;  ///< that go through the whole model in passes; a reverse pass counts as two more
   double steps = 0;   ///< of the recurrent form, each of which reads all weights
-  double first = 0;   ///< of the same, share of the smallest piece that shows something; 1: it is made as a whole
+  double first = 0;   ///< of the same, share of the smallest piece that shows something; 1: it is made as a whole; 0:
+                      ///< it is made when it is asked for, and has no parts
 };
 
 /// One analysis of one run: what it found last, and how to find it anew.

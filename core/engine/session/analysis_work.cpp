@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/observation/run_numbers.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -73,6 +75,13 @@ double first_part(const ModelWork& work, std::int64_t parameters) {
   return part < work.first ? 0 : std::max(part, least_part);
 }
 
+/// The sequence and the held-out ones, with and without interventions.
+ModelWork work_of_probe(const AnalysisSubject& subject) {
+  const bool is_edited = subject.probe && !subject.probe->now().interventions.empty();
+  const double held_out = static_cast<double>(held_out_sequences(subject.run->trainer())) * length_of(subject);
+  return {(is_edited ? 2 : 1) * (length_of(subject) + held_out), 0, 0};
+}
+
 ModelWork work_of_transplant(const AnalysisSubject& subject) {
   return {0, length_of(subject) * (1 + depth_of_trace(subject)), 1};
 }
@@ -98,6 +107,20 @@ ModelWork work_of_influence(const AnalysisSubject& subject) {
   const double rows = (config.source < 0 ? config.averaged : 1) * lags * config.directions;
   const double begin = 2 * tokens, all = begin + 2 * rows * reverse * tokens / 2;
   return {all, 0, begin / all};
+}
+
+/// Layers of the model's width, each about as large as one of its own.
+ModelWork work_of_race(const AnalysisSubject& subject) {
+  const RaceConfig& config = subject.influence.race;
+  const auto mixes = [](const auto& part) { return part.branch >= 0 && mixes_tokens(part.kind); };
+  auto layers = static_cast<double>(config.kinds.size());
+  if (config.kinds.empty())
+    layers = static_cast<double>(std::ranges::count_if(layer_kinds(), &LayerKind::mixes_tokens));
+  if (subject.step() > 0) layers += static_cast<double>(std::ranges::count_if(subject.run->trainer().parts(), mixes));
+  const RaceWork one = race_work_of_a_layer(config);
+  const double share = layers / branches_of(subject), tokens = one.tail + one.recall;
+  const double first = (one.tail + passes_of_a_step * one.steps) / (tokens + passes_of_a_step * one.steps);
+  return {share * tokens, share * one.steps, first / std::max(1.0, layers)};
 }
 
 /// Streams and outputs at every token, each from its branch on; memories token by token; paths.
@@ -143,6 +166,22 @@ ModelWork work_of_microscope(const AnalysisSubject& subject) {
 ModelWork work_of_bisect(const AnalysisSubject& subject) {
   const double steps = static_cast<double>(subject.run->trainer().config().steps);
   return {tokens_of_training(subject, (branches_of(subject) + 3) * steps), 0, 0};
+}
+
+/// Each kept state is read, and looked at for the number.
+ModelWork work_of_over_training(const AnalysisSubject& subject) {
+  const OverTrainingConfig config = subject.over_training.config.value_or(OverTrainingConfig());
+  const NumberFamily* family = family_of(config.number);
+  ModelWork one{0, 1, 0};
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (!family || !row.work || row.analysis == Analysis::over_training || !has(family->analyses, row.analysis))
+      continue;
+    const ModelWork work = row.work(subject);
+    one.tokens += work.tokens;
+    one.steps += work.steps;
+  }
+  const auto states = static_cast<double>(subject.run->history().kept()->size());
+  return {states * one.tokens, states * one.steps, 0};
 }
 
 ModelWork work_of_phase_map(const AnalysisSubject& subject) {

@@ -18,10 +18,12 @@ double seconds_of(const ModelWork& work, const Pace& pace);
 double first_part(const ModelWork& work, std::int64_t parameters);
 
 // Of the rows of the table.
+ModelWork work_of_probe(const AnalysisSubject& subject);
 ModelWork work_of_transplant(const AnalysisSubject& subject);
 ModelWork work_of_theory(const AnalysisSubject& subject);
 ModelWork work_of_logit_lens(const AnalysisSubject& subject);
 ModelWork work_of_influence(const AnalysisSubject& subject);
+ModelWork work_of_race(const AnalysisSubject& subject);
 ModelWork work_of_patch(const AnalysisSubject& subject);
 ModelWork work_of_ablation(const AnalysisSubject& subject);
 ModelWork work_of_readout(const AnalysisSubject& subject);
@@ -29,6 +31,7 @@ ModelWork work_of_accuracy(const AnalysisSubject& subject);
 ModelWork work_of_blame(const AnalysisSubject& subject);
 ModelWork work_of_microscope(const AnalysisSubject& subject);
 ModelWork work_of_bisect(const AnalysisSubject& subject);
+ModelWork work_of_over_training(const AnalysisSubject& subject);
 ModelWork work_of_phase_map(const AnalysisSubject& subject);
 
 }  // namespace afterglow

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/observation/causes_view.h"
+#include "core/engine/observation/influence_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/analysis_work.h"
 #include "core/io/error.h"
@@ -41,13 +42,54 @@ TEST(LargeModel, APartOfAnAnalysisIsMadeAndGoesOnWhereItStopped) {
   EXPECT_EQ(at_once.run.observe(patch).patch->exact, whole->exact);
 }
 
+TEST(LargeModel, OfTheRaceTheLayersThatHaveArrivedAreShown) {
+  Analysed test;
+  test.run.choose_influence({{"race", {{"tokens", 64}, {"kinds", {"mamba2", "sessa"}}}}});
+  const AnalysisSet race = set_of(Analysis::race);
+  const auto entries = [&](double part) {
+    test.run.choose_part({{"analysis", "race"}, {"part", part}});
+    return test.run.observe(race).race;
+  };
+  EXPECT_TRUE(test.run.has_parts(Analysis::race));
+  const auto part = entries(0.15);
+  EXPECT_FALSE(part->is_complete);
+  EXPECT_LT(part->entries.size(), static_cast<std::size_t>(part->contestants));
+  EXPECT_FALSE(part->entries.empty());
+  const auto whole = entries(1);
+  EXPECT_TRUE(whole->is_complete);
+  EXPECT_EQ(whole->entries.size(), static_cast<std::size_t>(whole->contestants));
+
+  test.run.train_step();
+  EXPECT_EQ(entries(0.3)->step, 2) << "a part of a later step is shown, too";
+}
+
+TEST(LargeModel, ANumberOverTrainingTakesWhatItNeedsAtEveryKeptState) {
+  Analysed test;
+  AnalysisSubject subject;
+  subject.run = &test.run.run();
+  const Pace pace{1e-3, 1e-2};
+  const auto seconds = [&](const std::string& number) {
+    subject.over_training.config = OverTrainingConfig{number};
+    return seconds_of(work_of_over_training(subject), pace);
+  };
+  const double weights = seconds("spectral_radius");
+  EXPECT_GT(weights, 0);
+  EXPECT_LT(weights, seconds("probe.accuracy"));
+  EXPECT_FALSE(test.run.has_parts(Analysis::over_training));
+}
+
 TEST(LargeModel, ThePartsTravelInTheRecipe) {
   Analysed test;
   test.run.choose_part({{"analysis", "read-out"}, {"part", 0.25}});
   const auto backend = make_cpu_backend(1);
   AnalysedRun again({test.run.run().recipe(), std::nullopt}, *backend);
   EXPECT_EQ(again.describe().work[place_of(Analysis::readout)].part, 0.25);
-  EXPECT_THROW(again.choose_part({{"analysis", "nothing"}, {"part", 1}}), Error);
+  try {
+    again.choose_part({{"analysis", "nothing"}, {"part", 1}});
+    ADD_FAILURE() << "it was taken for an analysis";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("\"nothing\"; there are spectra, "));
+  }
   EXPECT_THROW(again.choose_part({{"analysis", "read-out"}, {"part", 2}}), Error);
 }
 
