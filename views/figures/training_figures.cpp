@@ -31,12 +31,6 @@ double end_of_steps(const Observation& observation) {
   return end;
 }
 
-/// Whether a step was trained, now or in an earlier run.
-bool has_steps(const Observation& observation) {
-  return observation.ahead ||
-         std::ranges::any_of(observation.runs, [](const RunCurves& run) { return run.loss.size() > 0; });
-}
-
 Figure step_figure(const Observation& observation, std::string id, std::string title) {
   Figure figure;
   figure.id = "training_" + std::move(id);
@@ -302,8 +296,7 @@ std::vector<Mark> marks_by_step(const Observation& observation) {
 }
 
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
-  if (!has_steps(observation))
-    return observation.running ? "the first step is on its way" : "no step yet: Space starts the training";
+  if (observation.runs.empty()) return "no step yet: Space starts the training";
   const std::size_t seeds = seeds_of(observation, selection).size();
   std::string text = observation.measures.quality + " and loss";
   if (seeds > 0) return text + " · mean and one standard deviation of " + std::to_string(seeds) + " seeds";
@@ -319,7 +312,7 @@ std::string training_subtitle(const Observation& observation, const Selection& s
 }
 
 std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves) {
-  if (!has_steps(observation)) return {};
+  if (observation.runs.empty()) return {};
   return {accuracy_figure(observation, selection, curves), loss_figure(observation, selection, curves),
           gradient_figure(observation, selection, curves), rate_figure(observation, selection, curves)};
 }

@@ -39,37 +39,16 @@ std::string label_of(const Trace& trace, int id) {
                                                                : "#" + std::to_string(id);
 }
 
-/// "→ v2" and "0.991": what the model answers after a token.
-struct AnswerTexts {
-  std::string token, probability;
-};
-AnswerTexts answer_texts(const TokenStep& step, const Trace& trace) {
-  if (step.top_tokens.empty() || step.top_probabilities.empty()) return {};
-  return {"→ " + label_of(trace, step.top_tokens.front()), number_text(step.top_probabilities.front(), 3)};
-}
-
-/// Room for every answer of the sequence, so that the chips stay where they are when another token is selected.
-double answer_width(const Frame& frame, const Trace& trace) {
-  const FigureCanvas canvas = frame.look.canvas();
-  const double size = frame.px(small_size), letter = canvas.text_width("0", size, FontFace::mono);
-  double width = 0;
-  for (const TokenStep& step : trace.steps) {
-    const AnswerTexts texts = answer_texts(step, trace);
-    const double letters = static_cast<double>(texts.token.size() + texts.probability.size());
-    if (letters * letter <= width) continue;  // it is no longer than that, whatever its letters are
-    width = std::max(width, canvas.text_width(texts.token, size, FontFace::mono) +
-                                canvas.text_width(texts.probability, size, FontFace::mono));
-  }
-  return std::max(frame.px(104), width + frame.px(20));
-}
-
-void draw_answer(const Frame& frame, const AnswerTexts& texts, const Rect& area) {
+/// "→ v2 0.991": what the model answers after the selected token.
+void draw_answer(const Frame& frame, const TokenStep& step, const Trace& trace, const Rect& area) {
+  if (step.top_tokens.empty() || step.top_probabilities.empty()) return;
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  const double used =
-      row_text(frame.look, canvas, area, texts.token, {small_size, FontFace::mono, theme.dim, Anchor::start});
+  const double used = row_text(frame.look, canvas, area, "→ " + label_of(trace, step.top_tokens.front()),
+                               {small_size, FontFace::mono, theme.dim, Anchor::start});
   const double x = area.x + used + frame.px(8);
-  row_text(frame.look, canvas, {x, area.y, area.right() - x, area.height}, texts.probability,
+  row_text(frame.look, canvas, {x, area.y, area.right() - x, area.height},
+           number_text(step.top_probabilities.front(), 3),
            {small_size, FontFace::mono, theme.series[0], Anchor::start});
 }
 
@@ -86,7 +65,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
         {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
     return;
   }
-  const double answer = answer_width(frame, *trace);
+  const double answer = frame.px(104);
   const int tokens = static_cast<int>(std::min(trace->tokens.size(), trace->steps.size()));
   const TokenRow row = token_row(frame, tokens, selected, area.width - answer);
   const double pitch = row.width + row.gap;
@@ -110,7 +89,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
   if (press.started) frame.state.time_focus = TimeFocus::tokens;
-  draw_answer(frame, answer_texts(trace->steps[static_cast<std::size_t>(selected)], *trace),
+  draw_answer(frame, trace->steps[static_cast<std::size_t>(selected)], *trace,
               {strip.right() + frame.px(10), area.y, area.right() - strip.right() - frame.px(10), area.height});
 }
 
