@@ -37,7 +37,8 @@ bool comes_before(const std::complex<double>& a, const std::complex<double>& b) 
 }
 
 std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n) {
-  if (n == 0 || !Eigen::Map<const RowMajor>(A.data(), n, n).allFinite()) return {};
+  const auto size = static_cast<std::size_t>(n);
+  if (n == 0 || A.size() != size * size || !Eigen::Map<const RowMajor>(A.data(), n, n).allFinite()) return {};
   std::vector<std::complex<double>> result = solved(A, n);
   std::stable_sort(result.begin(), result.end(), comes_before);
   return result;
