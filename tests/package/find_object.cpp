@@ -1,5 +1,5 @@
-// For libgcc_s of this system under an older glibc: where the tables lie by which an exception finds its way. Systems with
-// an older glibc have an older libgcc_s, which looks for them itself.
+// For libgcc_s of this system under an older glibc: where the tables lie by which an exception finds its way. Systems
+// with an older glibc have an older libgcc_s, which looks for them itself.
 #include <dlfcn.h>
 #include <link.h>
 
