@@ -7,13 +7,37 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
 
 extern "C" {
 
-/// Shared pointers count without atomic operations where this is true; that a second thread began, only glibc could tell.
+// From 2.38 on the headers ask for these names, which also read 0b11. Under theirs the older functions are reached: the
+// usual names would lead back here.
+int older_vsscanf(const char* text, const char* format, va_list values) asm("__isoc99_vsscanf");
+long older_strtol(const char* text, char** end, int base) asm("strtol");
+unsigned long older_strtoul(const char* text, char** end, int base) asm("strtoul");
+
+int __isoc23_sscanf(const char* text, const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  const int count = older_vsscanf(text, format, values);
+  va_end(values);
+  return count;
+}
+
+long __isoc23_strtol(const char* text, char** end, int base) { return older_strtol(text, end, base); }
+
+long long __isoc23_strtoll(const char* text, char** end, int base) { return older_strtol(text, end, base); }
+
+unsigned long __isoc23_strtoul(const char* text, char** end, int base) { return older_strtoul(text, end, base); }
+
+unsigned long long __isoc23_strtoull(const char* text, char** end, int base) { return older_strtoul(text, end, base); }
+
+/// Shared pointers count without atomic operations where this is true; that a second thread began, only glibc could
+/// tell.
 char __libc_single_threaded = 0;
 
 int stat(const char* path, struct stat* result) noexcept { return static_cast<int>(syscall(SYS_stat, path, result)); }
