@@ -104,7 +104,8 @@ std::vector<double> divisors_in(SolverKind kind, const RidgeProblem& problem, in
       betas.push_back(static_cast<double>(s.beta));
     };
     const steps::Matrix<Number> A(problem, arithmetic);
-    steps::conjugate_gradient(A, problem, iterations, [](const Vector<Number>&) {}, take);
+    steps::conjugate_gradient(
+        A, problem, iterations, [](const Vector<Number>&) {}, take);
     for (std::size_t i = 1; i < alphas.size(); ++i) divisors.push_back(alphas[i] * betas[i - 1] / alphas[i - 1]);
   }
   return divisors;

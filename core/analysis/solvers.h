@@ -66,10 +66,10 @@ struct ChebyshevReversal {
   std::vector<double> omega_error;    ///< |ν_i - ω_i|, ν from ω_r by eq. 57
 };
 ChebyshevReversal reverse_chebyshev(const RidgeProblem& problem, int iterations, Arithmetic arithmetic);
-/// What step i divides by when it is taken back, i = 2..iterations: the factor of x_{i-1} - x_{i-2} in x_i. Of Chebyshev
-/// ω_i - 1 = -b_i (eq. 59), between ω*_1 - 1 and 1 (remark 2); of conjugate gradient α_i β_{i-1}/α_{i-1}, as its steps
-/// can be written in the same form, which ends where nothing is left to divide by. Empty for the other solvers and for
-/// a problem that is not solvable.
+/// What step i divides by when it is taken back, i = 2..iterations: the factor of x_{i-1} - x_{i-2} in x_i. Of
+/// Chebyshev ω_i - 1 = -b_i (eq. 59), between ω*_1 - 1 and 1 (remark 2); of conjugate gradient α_i β_{i-1}/α_{i-1}, as
+/// its steps can be written in the same form, which ends where nothing is left to divide by. Empty for the other
+/// solvers and for a problem that is not solvable.
 std::vector<double> reversal_divisors(SolverKind kind, const RidgeProblem& problem, int iterations,
                                       Arithmetic arithmetic);
 /// Eigenvalues of H + ridge I, ascending; empty when the problem is not solvable.

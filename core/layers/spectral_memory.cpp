@@ -19,8 +19,9 @@ constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components
 }  // namespace
 
 const std::vector<std::string>& spectral_memory_fields() {
-  static const std::vector<std::string> fields{"memory_tokens", "memory_depth", "memory_projection", "n_components",
-                                               "kl_strategy",   "kl_kernel",    "kl_tau",            "kl_lambda_scale"};
+  static const std::vector<std::string> fields{"memory_tokens", "memory_depth",   "memory_projection",
+                                               "n_components",  "kl_strategy",    "kl_kernel",
+                                               "kl_tau",        "kl_lambda_scale"};
   return fields;
 }
 
@@ -137,8 +138,7 @@ void SpectralMemory::set(std::string_view key, double value) {
 Var SpectralMemory::plain_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
   const Shape shape{config_.tokens, config_.width};
   if (optional_.tokens) return tape.parameter(*optional_.tokens);
-  if (!optional_.expand_weight)
-    return tape.constant(Tensor(components_.data, shape, components_.dtype));
+  if (!optional_.expand_weight) return tape.constant(Tensor(components_.data, shape, components_.dtype));
   const Var expanded = linear(tape, tape.constant(components_), tape.parameter(*optional_.expand_weight),
                               tape.parameter(*optional_.expand_bias));
   const Var hidden = dropout(tape, unary(tape, Unary::gelu, expanded), dropped, site);

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "core/analysis/toeplitz_eigen.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/study_view.h"
 #include "core/figure/figure.h"

@@ -1,10 +1,12 @@
-// What a study of solvers found, as plain values for figures: curves over the iterations, and of what problems.
+// What a study of solvers found, as plain values for figures: curves over the iterations, and of what problems; and
+// what becomes of a kernel's eigenvalues (KlLimit).
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/analysis/solvers.h"
+#include "core/analysis/toeplitz_eigen.h"
 
 namespace afterglow {
 

@@ -238,13 +238,12 @@ TEST(MemoryTokens, SaysWhatIsWrong) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("2 memory tokens"));
   }
-  for (const auto& [field, value] : std::vector<std::pair<std::string, json>>{
-           {"memory_tokens", 0},
-           {"n_components", 0},
-           {"memory_depth", -1},
-           {"kl_strategy", "pca"},
-           {"memory_projection", "linear"},
-           {"tokens", 4}}) {
+  for (const auto& [field, value] : std::vector<std::pair<std::string, json>>{{"memory_tokens", 0},
+                                                                              {"n_components", 0},
+                                                                              {"memory_depth", -1},
+                                                                              {"kl_strategy", "pca"},
+                                                                              {"memory_projection", "linear"},
+                                                                              {"tokens", 4}}) {
     json config = config_of();
     config["memory"][field] = value;
     ParameterStore store;
