@@ -20,6 +20,14 @@ using Eigen::Index;
 constexpr double wanted_residual = 1e-14;  // of the largest eigenvalue
 constexpr Index min_steps_between_looks = 8;
 
+/// The only root of f between the two, where f changes from plus to minus.
+template <class Function>
+double root_between(double low, double high, const Function& f) {
+  for (double middle = 0.5 * (low + high); middle > low && middle < high; middle = 0.5 * (low + high))
+    (f(middle) > 0 ? low : high) = middle;
+  return 0.5 * (low + high);
+}
+
 /// The angle of the k-th pair (k from 1): the only root of f in ((k - 1) pi / (n + 1), k pi / (n + 1)), where f changes
 /// from plus to minus. Odd k have even vectors.
 double exponential_angle(double rate, Index n, Index k) {
@@ -32,24 +40,19 @@ double exponential_angle(double rate, Index n, Index k) {
     return sign * (is_even ? std::cos(outer * angle) - rho * std::cos(inner * angle)
                            : std::sin(outer * angle) - rho * std::sin(inner * angle));
   };
-  double low = step * static_cast<double>(k - 1), high = step * static_cast<double>(k);
-  for (double middle = 0.5 * (low + high); middle > low && middle < high; middle = 0.5 * (low + high))
-    (f(middle) > 0 ? low : high) = middle;
-  return 0.5 * (low + high);
+  return root_between(step * static_cast<double>(k - 1), step * static_cast<double>(k), f);
 }
 
 /// Eigenvalue k (from 1) of e^(-|u - v|) on [0, 1]: 2/(1 + w²), w the root of cos(w/2) = w sin(w/2) for even functions
 /// (odd k) and of sin(w/2) = -w cos(w/2) for odd ones, in ((k - 1) pi, k pi).
 double continuous_eigenvalue(int k) {
   const bool is_even = k % 2 == 1;
+  const double sign = (k - 1) / 2 % 2 == 0 ? 1.0 : -1.0;
   const auto f = [&](double w) {
-    return is_even ? std::cos(w / 2) - w * std::sin(w / 2) : std::sin(w / 2) + w * std::cos(w / 2);
+    return sign * (is_even ? std::cos(w / 2) - w * std::sin(w / 2) : std::sin(w / 2) + w * std::cos(w / 2));
   };
-  double low = std::numbers::pi * (k - 1), high = std::numbers::pi * k;
-  const double sign = f(high) > 0 ? 1 : -1;
-  for (double middle = 0.5 * (low + high); middle > low && middle < high; middle = 0.5 * (low + high))
-    (sign * f(middle) > 0 ? high : low) = middle;
-  return 2 / (1 + low * low);
+  const double w = root_between(std::numbers::pi * (k - 1), std::numbers::pi * k, f);
+  return 2 / (1 + w * w);
 }
 
 /// Products with a symmetric Toeplitz matrix, as part of a circulant one of a power of two rows.

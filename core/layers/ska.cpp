@@ -13,6 +13,8 @@ namespace afterglow {
 
 namespace {
 
+constexpr double least_key_norm = 1e-6;  // Echo 3.2.1
+
 /// The statistics as the captures of tests/golden/README.md name them; a single group has no axis of its own.
 void capture_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
   const std::pair<const char*, Tensor> entries[] = {{"G", saved.G},         {"M", saved.M},          {"L", saved.L},
@@ -37,20 +39,15 @@ RidgeConfig::Mode mode_of(const std::string& name) {
   return RidgeConfig::Mode::prefix;
 }
 
-/// Only chunk mode leaves a choice; in the others the name says what the mode does anyway.
-RidgeConfig::Norm norm_of(const nlohmann::json& config, const std::string& mode) {
-  if (mode != "chunk") {
-    const std::string natural = mode == "prefix" ? "sequence" : mode == "masked" ? "masked" : "running";
-    get_choice(config, "norm_scope", {natural}, natural, "ska, mode " + mode);
-    return RidgeConfig::Norm::sequence;
-  }
-  const bool prefix = get_choice(config, "norm_scope", {"sequence", "prefix"}, "sequence", "ska") == "prefix";
-  return prefix ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
+/// Which norm scopes a mode has, its own first.
+std::vector<std::string> norm_scopes(const std::string& mode) {
+  if (mode == "chunk") return {"sequence", "prefix", "token"};
+  return {mode == "prefix" ? "sequence" : mode == "masked" ? "masked" : "running", "token"};
 }
 
 SkaConfig read_config(const nlohmann::json& config) {
-  refuse_unknown_keys(config, {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope", "eta"},
-                      "ska");
+  refuse_unknown_keys(
+      config, {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope", "eta", "gate"}, "ska");
   SkaConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, "ska");
   c.heads = get_integer(config, "H", std::nullopt, 1, 4096, "ska");
@@ -63,7 +60,12 @@ SkaConfig read_config(const nlohmann::json& config) {
   c.core.power_iterations = static_cast<int>(get_integer(config, "power_iters", 6, 0, 1000, "ska"));
   const std::string mode = get_choice(config, "mode", {"prefix", "masked", "chunk", "recurrent"}, "prefix", "ska");
   c.core.mode = mode_of(mode);
-  c.core.norm = norm_of(config, mode);
+  const std::vector<std::string> scopes = norm_scopes(mode);
+  const std::string scope = get_choice(config, "norm_scope", scopes, scopes.front(), "ska, mode " + mode);
+  // Of keys of length 1 the longest of a prefix is that of the sequence, and nothing has to be known of the future.
+  c.norms_tokens = scope == "token";
+  c.core.norm = scope == "prefix" || c.norms_tokens ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
+  c.is_gated = get_choice(config, "gate", {"none", "sigmoid"}, "none", "ska") == "sigmoid";
   return c;
 }
 
@@ -76,7 +78,9 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
       v_proj_(parameters.add("v_proj.weight", {config.heads * config.value_width, config.width}, fan_in_uniform())),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.heads * config.value_width}, zeros())),
       eta_(parameters.add("eta", {config.heads}, constant(config.first_eta))),
-      gamma_raw_(parameters.add("gamma_raw", {config.heads}, zeros())) {}
+      gamma_raw_(parameters.add("gamma_raw", {config.heads}, zeros())) {
+  if (config.is_gated) gate_proj_ = &parameters.add("gate_proj.weight", {config.heads, config.width}, fan_in_uniform());
+}
 
 RidgeVars Ska::project(Tape& tape, const Var& x) const {
   const Var weights[] = {tape.parameter(k_proj_), tape.parameter(q_proj_), tape.parameter(v_proj_)};
@@ -89,6 +93,10 @@ RidgeVars Ska::project(Tape& tape, const Var& x) const {
   vars.z = heads(flat[0], config_.rank);
   vars.q = heads(flat[1], config_.rank);
   vars.v = heads(flat[2], config_.value_width);
+  if (config_.norms_tokens) {
+    vars.z = unit_norm(tape, vars.z, least_key_norm);
+    vars.q = unit_norm(tape, vars.q, least_key_norm);
+  }
   vars.eta = tape.parameter(eta_);
   vars.gamma_raw = tape.parameter(gamma_raw_);
   tape.place("keys", vars.z);
@@ -110,9 +118,14 @@ bool Ska::reads_later_tokens() const {
   return config_.core.mode == RidgeConfig::Mode::prefix || config_.core.mode == RidgeConfig::Mode::masked;
 }
 
-Var Ska::join_heads(Tape& tape, const Var& heads) const {
+Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
   const Shape& s = heads.shape();
-  return linear(tape, tape.reshape(heads, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
+  if (gate_proj_ == nullptr)
+    return linear(tape, tape.reshape(heads, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
+  const Var gate = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gate_proj_)));
+  tape.capture("gate", gate.value);
+  const Var gated = multiply_rows(tape, heads, gate, 0.0);
+  return linear(tape, tape.reshape(gated, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
 }
 
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
@@ -124,7 +137,7 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   tape.capture("readout", heads.value);
   capture_statistics(
       tape, saved, config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
-  return join_heads(tape, heads);
+  return join_heads(tape, heads, x);
 }
 
 Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit) {
@@ -139,7 +152,7 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaE
   const Var edited = answer_edited(tape, core, vars, saved, answers, edit);
   tape.place("readout", edited);
   tape.capture("readout", edited.value);
-  return join_heads(tape, edited);
+  return join_heads(tape, edited, x);
 }
 
 namespace {
@@ -243,7 +256,7 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
   capture_statistics(tape, saved, false);
   tape.capture("readout", heads.value);
-  return join_heads(tape, heads);
+  return join_heads(tape, heads, x);
 }
 
 std::int64_t Ska::state_bytes(DType dtype, std::int64_t) const {

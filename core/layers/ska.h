@@ -16,6 +16,8 @@ struct SkaConfig {
   std::int64_t rank = 16;        ///< r
   std::int64_t value_width = 0;  ///< P
   double first_eta = 1.5;        ///< where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5)
+  bool norms_tokens = false;     ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
+  bool is_gated = false;         ///< gate "sigmoid": sigma(w_h x_t) times what head h answers (Echo 6.1)
   RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
 };
 
@@ -65,10 +67,12 @@ class Ska final : public Layer {
   RidgeVars project(Tape& tape, const Var& x) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                     const Var& answers, const SkaEdit& edit) const;
-  Var join_heads(Tape& tape, const Var& heads) const;
+  /// The heads' answers to `x`, gated where that is asked for, as one residual.
+  Var join_heads(Tape& tape, const Var& heads, const Var& x) const;
 
   SkaConfig config_;
   const Parameter &k_proj_, &q_proj_, &v_proj_, &o_proj_, &eta_, &gamma_raw_;
+  const Parameter* gate_proj_ = nullptr;  // [H,d], where the config has a gate
 };
 
 /// What the factorisation adds to the diagonal each time it fails; the capture `jitter` counts how often.

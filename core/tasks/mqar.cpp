@@ -7,6 +7,20 @@
 namespace afterglow {
 namespace {
 
+// `count` different slots of 0 .. slots - 1, successively with probability ~ (slot + 1)^(power - 1). A race of
+// exponential clocks with these rates gives exactly that order in one pass (Efraimidis and Spirakis, 2006).
+std::vector<int> draw_gaps(Random& random, int count, int slots, double power) {
+  std::vector<std::pair<double, int>> arrivals;
+  for (int slot = 0; slot < slots; ++slot) {
+    const double waiting = -std::log(1.0 - random.uniform()) * std::pow(slot + 1.0, 1.0 - power);
+    arrivals.emplace_back(waiting, slot);
+  }
+  std::partial_sort(arrivals.begin(), arrivals.begin() + count, arrivals.end());
+  std::vector<int> gaps;
+  for (int i = 0; i < count; ++i) gaps.push_back(arrivals[static_cast<std::size_t>(i)].second);
+  return gaps;
+}
+
 // (k v)^n, then at every second place a key may be asked; the answer is due where the key stands. The gap, counted in
 // slots from 1, follows p(gap) ~ gap^(power - 1) without replacement.
 class Mqar final : public Task {
@@ -29,7 +43,7 @@ class Mqar final : public Task {
       tape.put_fact(values[i]);
     }
     while (random_fill_ && tape.at() < length()) tape.put(draw_from(random, 0, vocab()));
-    const std::vector<int> gaps = draw_gaps(random, count, (length() - 2 * count) / 2);
+    const std::vector<int> gaps = draw_gaps(random, count, (length() - 2 * count) / 2, power_);
     std::size_t last = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto place = static_cast<std::size_t>(2 * count + 2 * gaps[i]);
@@ -54,23 +68,52 @@ class Mqar final : public Task {
  private:
   int first_value() const { return vocab() / 2; }
 
-  // `count` different slots of 0 .. slots - 1, successively with probability ~ (slot + 1)^(power - 1). A race of
-  // exponential clocks with these rates gives exactly that order in one pass (Efraimidis and Spirakis, 2006).
-  std::vector<int> draw_gaps(Random& random, int count, int slots) const {
-    std::vector<std::pair<double, int>> arrivals;
-    for (int slot = 0; slot < slots; ++slot) {
-      const double waiting = -std::log(1.0 - random.uniform()) * std::pow(slot + 1.0, 1.0 - power_);
-      arrivals.emplace_back(waiting, slot);
-    }
-    std::partial_sort(arrivals.begin(), arrivals.begin() + count, arrivals.end());
-    std::vector<int> gaps;
-    for (int i = 0; i < count; ++i) gaps.push_back(arrivals[static_cast<std::size_t>(i)].second);
-    return gaps;
-  }
-
   std::vector<int> bindings_;
   double power_;
   bool random_fill_;
+};
+
+// start (k v)^n separator, then in slots of two tokens filler or query k -> v: the same question in the suite's words,
+// so that models that were trained on its other tasks can be asked.
+class SuiteMqar final : public SuiteTask {
+ public:
+  SuiteMqar(int length, std::vector<int> bindings, double power, bool has_filler)
+      : SuiteTask("mqar", length), bindings_(std::move(bindings)), power_(power), has_filler_(has_filler) {}
+
+  static constexpr int marks = 2;  // start and separator
+
+  std::string describe() const override {
+    return spread(bindings_) + " pairs of key and value, then every key again after a gap, each behind a question " +
+           "mark: answer its value. " + std::to_string(length()) + " tokens of the suite.";
+  }
+
+  void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
+    const int count = entry_at(bindings_, turn);
+    const std::vector<int> keys = draw_distinct(random, count, suite::first_key, suite::keys);
+    ExampleWriter tape(out);
+    tape.put(suite::start);
+    for (const int key : keys) {
+      tape.put_fact(key);
+      tape.put_fact(draw_value(random));
+    }
+    tape.put(suite::separator);
+    const int first = tape.at();
+    if (has_filler_) tape.fill(random, 0);
+    const std::vector<int> gaps = draw_gaps(random, count, (length() - first) / 2, power_);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto place = static_cast<std::size_t>(first + 2 * gaps[i]);
+      out.tokens[place] = suite::query;
+      out.tokens[place + 1] = keys[i];
+      out.targets[place + 1] = out.tokens[2 * i + 2];
+    }
+    const auto last = std::ranges::max_element(gaps) - gaps.begin();
+    out.sources = {static_cast<std::int32_t>(2 * last + 1), static_cast<std::int32_t>(2 * last + 2)};
+  }
+
+ private:
+  std::vector<int> bindings_;
+  double power_;
+  bool has_filler_;
 };
 
 std::unique_ptr<Task> make_mqar(const Fields& fields) {
@@ -78,6 +121,15 @@ std::unique_ptr<Task> make_mqar(const Fields& fields) {
   const int length = fields.integer("length");
   const int vocab = fields.integer("vocab");
   const int most = largest(bindings);
+  if (fields.choice("tokens") == "suite") {
+    if (vocab != suite::vocab)
+      fields.refuse("The suite has " + std::to_string(suite::vocab) + " tokens. Leave 'vocab' out, or 'tokens'.");
+    if (most > suite::keys)
+      fields.refuse("The suite has " + std::to_string(suite::keys) + " keys. Ask for fewer bindings.");
+    fields.require_length(length, SuiteMqar::marks + 4 * std::int64_t{most}, std::to_string(most) + " bindings");
+    return std::make_unique<SuiteMqar>(length, std::move(bindings), fields.number("power"),
+                                       fields.choice("fill") == "random");
+  }
   if (most > vocab / 2 - 1)
     fields.refuse(std::to_string(most) + " bindings need as many different keys, but a 'vocab' of " +
                   std::to_string(vocab) + " has " + std::to_string(vocab / 2 - 1) + ". Make 'vocab' " +
@@ -102,7 +154,14 @@ TaskKind mqar_kind() {
              "\"random\"",
              0,
              0,
-             {"random", "blank"}}}},
+             {"random", "blank"}},
+            {"tokens",
+             "its own, or those of the suite, in which models trained on sysprompt or tooltrace can be asked",
+             TaskParameter::Type::choice,
+             "\"own\"",
+             0,
+             0,
+             {"own", "suite"}}}},
           make_mqar};
 }
 

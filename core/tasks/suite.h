@@ -18,8 +18,16 @@ inline constexpr int first_key = 16, keys = 32;  ///< a tool trace's agents are 
 inline constexpr int first_agent = 16, agents = 8, first_tool = 24, tools = 8;
 inline constexpr int first_value = 48, values = 32;
 inline constexpr int first_filler = 80, fillers = 48;
-/// What models of the transfer study are asked (Echo, section 5.1); the last one speaks a language of its own.
-inline constexpr std::array transfer_tasks{"sysprompt", "tooltrace", "niah", "multihop", "commonword", "mqar"};
+/// What models of the transfer study are asked (Echo, section 5.1): name and configuration.
+struct TransferTask {
+  const char *name, *config;
+};
+inline constexpr std::array transfer_tasks{TransferTask{"sysprompt", R"({"kind": "sysprompt"})"},
+                                           TransferTask{"tooltrace", R"({"kind": "tooltrace"})"},
+                                           TransferTask{"niah", R"({"kind": "niah"})"},
+                                           TransferTask{"multihop", R"({"kind": "multihop"})"},
+                                           TransferTask{"commonword", R"({"kind": "commonword"})"},
+                                           TransferTask{"mqar", R"({"kind": "mqar", "tokens": "suite"})"}};
 }  // namespace suite
 
 /// A task in the suite's language.

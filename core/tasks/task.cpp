@@ -162,8 +162,8 @@ std::vector<nlohmann::json> askable_tasks(const nlohmann::json& config) {
     speaks_suite = speaks_suite && is_of_suite(task);
     add(task);
   }
-  for (const char* kind : suite::transfer_tasks) {
-    if (const nlohmann::json task{{"kind", kind}}; speaks_suite && is_of_suite(task)) add(task);
+  for (const suite::TransferTask& task : suite::transfer_tasks) {
+    if (speaks_suite) add(nlohmann::json::parse(task.config));
   }
   return found;
 }

@@ -4,6 +4,7 @@
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/studies/echo_tables.h"
 #include "core/engine/training/training_run.h"
+#include "core/tasks/task.h"
 
 namespace afterglow {
 
@@ -54,6 +55,7 @@ struct Mixer {
 const std::vector<Mixer>& mixers() {
   static const std::vector<Mixer> all{{"SKA, action mask", "ssm-ska", {"mode=masked"}},
                                       {"SKA, action mask, η 2.5", "ssm-ska", {"mode=masked", "eta=2.5"}},
+                                      {"SKA, action mask, K 1", "ssm-ska", {"mode=masked", "K=1"}},
                                       {"SKA, every token", "ssm-ska"},
                                       {"SKA, every token, η 2.5", "ssm-ska", {"eta=2.5"}},
                                       {"Mamba-2", "ssm", {}, false},
@@ -145,6 +147,98 @@ Table echo_mqar_table(bool is_small) {
   table.measure = recall_of;
   table.seeds = 1;
   if (!is_small) table.small = [] { return echo_mqar_table(true); };
+  return table;
+}
+
+Table echo_in_task_table(bool is_small) {
+  struct Series {
+    const char *name, *preset;
+  };
+  struct Asked {
+    const char *name, *task;
+  };
+  const std::vector<Asked> tasks{{"multihop", R"({"kind":"multihop","bindings":[1,2,3,4],"length":64})"},
+                                 {"commonword", R"({"kind":"commonword","bindings":[2,3,4],"length":64})"},
+                                 {"mqar", R"({"kind":"mqar","tokens":"suite","bindings":[1,2,4,8],"length":64})"}};
+  Table table;
+  table.name = is_small ? "echo_in_task_small" : "echo_in_task";
+  table.title = "Echo's three other tasks, each trained";
+  table.about =
+      "what the models of the transfer study answer when they are trained on the task itself: 64 tokens, batch 64, "
+      "rate "
+      "1e-3, 2,500 steps; asked also at four times the length";
+  table.x_label = "task";
+  for (const Asked& task : tasks) table.x_names.emplace_back(task.name);
+  for (const Series& series : {Series{"SSM", "ssm"}, {"SSM + attention", "ssm-attn"}, {"SSM + SKA", "ssm-ska"}}) {
+    for (std::size_t place = 0; place < tasks.size(); ++place) {
+      TableRow row{series.name, static_cast<double>(place), series.preset, {std::string("task=") + tasks[place].task}};
+      for (const char* change : is_small
+                                    ? std::vector{"steps=20", "batch=4", "warmup=5", "evaluate_every=10"}
+                                    : std::vector{"steps=2500", "batch=64", "learning_rate=1e-3", "evaluate_every=100"})
+        row.changes.emplace_back(change);
+      table.rows.push_back(std::move(row));
+    }
+  }
+  table.metrics = recall_metrics();
+  table.metrics.push_back({"accuracy at 256 tokens", "", true});
+  table.measure = [](TrainingRun& run) {
+    std::vector<double> values = recall_of(run);
+    json longer = run.recipe().task;
+    longer["length"] = 256;
+    values.push_back(run.trainer().evaluate(asked_examples, make_task(longer).get()));
+    return values;
+  };
+  table.seeds = is_small ? 1 : 3;
+  if (!is_small) table.small = [] { return echo_in_task_table(true); };
+  return table;
+}
+
+Table echo_ablation_table(bool is_small) {
+  struct Ablation {
+    const char* name;
+    std::vector<const char*> changes;  ///< of the SKA layer
+  };
+  const std::vector<Ablation> ablations{{"SKA", {}},
+                                        {"K = 0", {"K=0"}},
+                                        {"K = 1", {"K=1"}},
+                                        {"K = 4", {"K=4"}},
+                                        {"each token normed", {"norm_scope=token"}},
+                                        {"sigmoid gate", {"gate=sigmoid"}},
+                                        {"η 1", {"eta=1"}},
+                                        {"η 2.5", {"eta=2.5"}}};
+  const std::vector<int> lengths = is_small ? std::vector{64, 128} : std::vector{64, 128, 256, 512, 1024};
+  Table table;
+  table.name = is_small ? "echo_ablation_small" : "echo_ablation";
+  table.title = "What of SKA does what";
+  table.about =
+      "one thing changed in the SKA layer of tiny, trained on 4 bindings in 64 tokens, asked in longer sequences "
+      "(Echo, "
+      "section 6.1 and appendix E)";
+  table.x_label = "model";
+  table.x_names = {"tiny"};
+  table.group_label = "length";
+  table.group_unit = "tokens";
+  for (const Ablation& ablation : ablations) {
+    TableRow row{ablation.name, 0.0, "tiny", {}};
+    for (const char* change : ablation.changes) row.changes.push_back(std::string("model.blocks.1.mixer.") + change);
+    if (is_small) row.changes.insert(row.changes.end(), {"steps=20", "batch=4", "warmup=5"});
+    table.rows.push_back(std::move(row));
+  }
+  table.metrics = recall_metrics();
+  for (const int length : lengths)
+    table.metrics.push_back({"accuracy at " + std::to_string(length) + " tokens", "", true, "recall of 4 bindings",
+                             static_cast<double>(length)});
+  table.measure = [lengths](TrainingRun& run) {
+    std::vector<double> values = recall_of(run);
+    for (const int length : lengths) {
+      json task = run.recipe().task;
+      task["length"] = length;
+      values.push_back(run.trainer().evaluate(asked_examples, make_task(task).get()));
+    }
+    return values;
+  };
+  table.seeds = is_small ? 1 : 3;
+  if (!is_small) table.small = [] { return echo_ablation_table(true); };
   return table;
 }
 

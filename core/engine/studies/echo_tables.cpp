@@ -36,12 +36,12 @@ std::string group_of(int bindings) {
 /// The mean over the cells that fit, in the order of `tasks`; then the curves.
 std::vector<double> answers(TrainingRun& run, const Extent& extent) {
   std::vector<double> means, curves;
-  for (const char* task : tasks) {
-    const nlohmann::json config{{"kind", task}};
+  for (const suite::TransferTask& task : tasks) {
+    const nlohmann::json config = nlohmann::json::parse(task.config);
     double sum = 0, count = 0;
     for (const EvalCell& cell : evaluation_grid(config, extent.bindings, extent.lengths)) {
-      const bool is_on_curve =
-          std::string_view(task) == "niah" && std::ranges::find(extent.curves, cell.bindings) != extent.curves.end();
+      const bool is_on_curve = std::string_view(task.name) == "niah" &&
+                               std::ranges::find(extent.curves, cell.bindings) != extent.curves.end();
       double accuracy = unknown;
       if (cell.fits) {
         accuracy = run.trainer().evaluate(extent.examples, make_task(evaluation_config(config, cell)).get());
@@ -109,7 +109,8 @@ Table echo_transfer_table(bool is_small) {
     table.rows.push_back({series.name, papers_recipe, series.preset, {}});
     table.rows.push_back({series.name, better_recipe, series.preset, {"batch=64", "learning_rate=1e-3", "steps=2500"}});
   }
-  for (const char* task : tasks) table.metrics.push_back({std::string("mean of ") + task, "", true});
+  for (const suite::TransferTask& task : tasks)
+    table.metrics.push_back({std::string("mean of ") + task.name, "", true});
   for (const int bindings : extent.curves) {
     for (const int length : extent.lengths)
       table.metrics.push_back({group_of(bindings) + ", " + std::to_string(length) + " tokens", "", true,

@@ -12,5 +12,9 @@ Table echo_mqar_table(bool is_small = false);
 /// Section 5.1, tables 2 and 3 and figure 1; the small one ends within two minutes on two cores and shows only that all
 /// of it works.
 Table echo_transfer_table(bool is_small = false);
+/// The tasks of section 5.1 that no model of ours answers without training on them, each trained by itself.
+Table echo_in_task_table(bool is_small = false);
+/// Section 6.1 and appendix E: the power K, norms of single tokens, a gate on the injection, the output gain.
+Table echo_ablation_table(bool is_small = false);
 
 }  // namespace afterglow

@@ -109,7 +109,10 @@ std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, do
 
 namespace {
 
-constexpr int strengths_in_a_decade = 4, decades_of_strength = 3, asked = 8;  // from 10^-3 to 1; keys and queries
+constexpr int strengths_in_a_decade = 4, strengths = 3 * strengths_in_a_decade + 1;  // from 10^-3 to 1
+constexpr int asked = 8;                                                             // keys and queries
+
+double strength_at(int s) { return std::pow(10.0, static_cast<double>(s + 1 - strengths) / strengths_in_a_decade); }
 
 /// H of a sequence of keys divided by its norm, U by the same.
 struct Stored {
@@ -140,6 +143,19 @@ Stored stored_sequence(const StudySize& size, std::uint64_t seed, std::uint64_t 
   return of;
 }
 
+std::vector<Stored> stored_sequences(const StudySize& size, std::uint64_t seed) {
+  std::vector<Stored> sequences;
+  for (int i = 0; i < size.batch * size.heads; ++i)
+    sequences.push_back(stored_sequence(size, seed, static_cast<std::uint64_t>(i)));
+  return sequences;
+}
+
+/// Row `i` of those that are asked about, spread over the sequence.
+std::span<const double> asked_row(const std::vector<double>& rows, const StudySize& size, int i) {
+  const auto width = static_cast<std::size_t>(size.width);
+  return std::span(rows).subspan(static_cast<std::size_t>(i * size.tokens / asked) * width, width);
+}
+
 /// |A x - b| for b of length 1.
 double missed(const std::vector<double>& A, const std::vector<double>& x, std::span<const double> b) {
   double square = 0;
@@ -160,16 +176,13 @@ std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithme
                                  {"true residual, exact", SolverKind::cholesky, true, {}, {}},
                                  {"recall error" + steps, SolverKind::chebyshev, false, {}, {}},
                                  {"recall error, exact", SolverKind::cholesky, true, {}, {}}};
-  const int sequences = size.batch * size.heads, count = strengths_in_a_decade * decades_of_strength;
-  const auto width = static_cast<std::size_t>(size.width);
-  for (int s = 0; s <= count; ++s) {
-    const double strength = std::pow(10.0, static_cast<double>(s - count) / strengths_in_a_decade);
+  const std::vector<Stored> sequences = stored_sequences(size, seed);
+  for (int s = 0; s < strengths; ++s) {
+    const double strength = strength_at(s);
     std::array<double, 4> sums{};
-    for (int sequence = 0; sequence < sequences; ++sequence) {
-      const Stored of = stored_sequence(size, seed, static_cast<std::uint64_t>(sequence));
+    for (const Stored& of : sequences) {
       for (int i = 0; i < asked; ++i) {
-        const auto at = static_cast<std::size_t>(i * size.tokens / asked) * width;
-        const auto row = [&](const std::vector<double>& rows) { return std::span(rows).subspan(at, width); };
+        const auto row = [&](const std::vector<double>& rows) { return asked_row(rows, size, i); };
         for (std::size_t way = 0; way < 2; ++way) {
           const auto solve = [&](std::span<const double> asks) {
             const RidgeProblem problem = bounded_problem(of.H, {asks.begin(), asks.end()}, strength);
@@ -183,9 +196,9 @@ std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithme
     }
     for (std::size_t c = 0; c < curves.size(); ++c) {
       curves[c].x.push_back(strength);
-      curves[c].y.push_back(sums[c] / (sequences * asked));
+      curves[c].y.push_back(sums[c] / static_cast<double>(sequences.size() * asked));
     }
-    progress((s + 1.0) / (count + 1));
+    progress((s + 1.0) / strengths);
   }
   return curves;
 }
@@ -197,17 +210,14 @@ std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmet
                                  {"conjugate gradient, smallest", other, false, {}, {}},
                                  {"Chebyshev, upper bound", ours, true, {}, {}},
                                  {"Chebyshev, lower bound", ours, true, {}, {}}};
-  std::vector<Stored> sequences;
-  for (int i = 0; i < size.batch * size.heads; ++i)
-    sequences.push_back(stored_sequence(size, seed, static_cast<std::uint64_t>(i)));
-  const int count = strengths_in_a_decade * decades_of_strength;
-  for (int s = count; s >= 0; --s) {
-    const double strength = std::pow(10.0, static_cast<double>(s - count) / strengths_in_a_decade);
+  const std::vector<Stored> sequences = stored_sequences(size, seed);
+  for (int s = strengths - 1; s >= 0; --s) {
+    const double strength = strength_at(s);
     double largest = 0, smallest = std::numeric_limits<double>::infinity();
     for (const Stored& of : sequences) {
       for (int i = 0; i < asked; ++i) {
-        const auto query = of.q.begin() + static_cast<std::ptrdiff_t>(i * size.tokens / asked) * size.width;
-        const RidgeProblem problem = bounded_problem(of.H, {query, query + size.width}, strength);
+        const std::span<const double> query = asked_row(of.q, size, i);
+        const RidgeProblem problem = bounded_problem(of.H, {query.begin(), query.end()}, strength);
         for (const double divisor : reversal_divisors(other, problem, size.iterations, arithmetic)) {
           largest = std::max(largest, divisor);
           smallest = std::min(smallest, divisor);
@@ -219,7 +229,7 @@ std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmet
       curves[c].x.push_back(kappa_bound(strength));
       curves[c].y.push_back(values[c]);
     }
-    progress(1 - static_cast<double>(s) / (count + 1));
+    progress(1 - static_cast<double>(s) / strengths);
   }
   return curves;
 }

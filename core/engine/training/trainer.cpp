@@ -232,7 +232,7 @@ void Trainer::run_shards() {
 
 /// Of the steps to come, before the arena takes it. What is only looked at needs none of it.
 void Trainer::require_memory() {
-  if (std::exchange(is_known_to_fit_, true)) return;
+  if (is_known_to_fit_) return;
   if (is_surely_small(parameters_, recipe_.training.batch * objective_->task().length())) return;
   const std::size_t kept = parameters_.values().bytes();
   const auto needed = [&] {
@@ -241,6 +241,7 @@ void Trainer::require_memory() {
     return need.peak - std::min(need.peak, reserved);
   };
   backend_->require_free(needed, has_moments_ ? kept : 3 * kept);
+  is_known_to_fit_ = true;
 }
 
 void Trainer::begin_step() {

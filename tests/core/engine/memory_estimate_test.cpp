@@ -57,6 +57,7 @@ TEST(MemoryEstimate, ATrainingThatDoesNotFitIsRefusedBeforeItsFirstStepReservesA
   EXPECT_EQ(before, training_memory_need(recipe, narrow).reserved);
   EXPECT_THROW(trainer.step(), Error);
   EXPECT_EQ(narrow.held_bytes(), before);
+  EXPECT_THROW(trainer.step(), Error) << "asked once more, it is refused once more";
   trainer.set("batch", 32);
   EXPECT_NO_THROW(trainer.step()) << "a smaller batch fits";
   trainer.set("batch", 4096);

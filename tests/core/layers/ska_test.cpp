@@ -9,6 +9,7 @@
 
 #include "core/io/error.h"
 #include "core/random/random.h"
+#include "tests/core/layers/captured_small_layer.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"
 
@@ -252,6 +253,62 @@ TEST_F(SkaCore, StepRefusesToBeTrained) {
   tape_.begin(true);
   const RidgeVars in = vars(Sequence(1, 2, 2, 13));
   EXPECT_THROW(ridge_step(tape_, config_, in, {}), Error);
+}
+
+nlohmann::json layer_config(const nlohmann::json& more) {
+  nlohmann::json config{{"d", 12}, {"H", 2}, {"r", 5}, {"P", 4}, {"mode", "chunk"}, {"chunk", 3}};
+  config.update(more);
+  return config;
+}
+
+// Echo, remark 5: every key and query has length 1, whatever it had.
+TEST(SkaAblations, EachTokenIsNormedByItself) {
+  const CapturedSmallLayer small("ska", layer_config({{"norm_scope", "token"}}), 11, 12);
+  for (const char* name : {"keys", "queries"}) {
+    const std::vector<double> rows = small.captured().values(name);
+    ASSERT_EQ(rows.size(), 11u * 2 * 5);
+    for (std::size_t row = 0; row < rows.size(); row += 5) {
+      double square = 0;
+      for (std::size_t i = row; i < row + 5; ++i) square += rows[i] * rows[i];
+      EXPECT_NEAR(square, 1, 1e-5) << name;
+    }
+  }
+}
+
+class GatedSka : public ::testing::Test {
+ protected:
+  /// The layer's answers to one positive input; every weight of the gate is `gate`.
+  Values answers(const nlohmann::json& config, double gate) {
+    ParameterStore store;
+    const std::unique_ptr<Layer> layer = make_layer("ska", config, ParameterScope(store, "layer"));
+    store.allocate_values(*backend_, DType::f64);
+    store.initialise(5);
+    Random random(7);
+    Values weights(12 * 8);
+    for (double& weight : weights) weight = random.normal();
+    backend_->upload(store.find("layer.o_proj.weight")->value, weights.data());
+    const Values gates(24, gate);
+    if (config.contains("gate")) backend_->upload(store.find("layer.gate_proj.weight")->value, gates.data());
+    Values x(9 * 12);
+    for (double& value : x) value = std::abs(random.normal());
+    Arena arena(*backend_);
+    Tape tape(*backend_, arena);
+    tape.begin(false);
+    return to_host(*backend_,
+                   layer->forward(tape, tape.constant(to_device(tape, {1, 9, 12}, DType::f64, x)), {}).value);
+  }
+
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
+};
+
+TEST_F(GatedSka, AGateAtRestHalvesTheAnswerAndAnOpenOneLeavesIt) {
+  const Values plain = answers(layer_config(nlohmann::json::object()), 0),
+               at_rest = answers(layer_config({{"gate", "sigmoid"}}), 0);
+  const Values open = answers(layer_config({{"gate", "sigmoid"}}), 100);
+  ASSERT_EQ(plain.size(), at_rest.size());
+  EXPECT_GT(*std::ranges::max_element(plain), 0.1);
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(at_rest[i], plain[i] / 2, 1e-12);
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(open[i], plain[i], 1e-12);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/io/error.h"
+#include "core/tasks/suite.h"
 #include "tests/core/tasks/task_support.h"
 
 namespace afterglow {
@@ -47,6 +48,43 @@ TEST(Mqar, EveryQueryIsSolvedBySearch) {
         expect_solved(*task, 1 + static_cast<int>(index % 8), example);
       });
     }
+}
+
+// start (k v)^n separator, then each key once behind a question mark.
+TEST(Mqar, InTheSuitesWordsEveryQueryIsSolvedBySearch) {
+  for (const int length : {34, 35, 64, 101}) {
+    const auto task =
+        task_of(R"({"kind":"mqar","tokens":"suite","bindings":"1..8","length":)" + std::to_string(length) + "}");
+    EXPECT_EQ(task->vocab(), suite::vocab);
+    for_examples(*task, 32, [&](const Example& example, std::uint64_t index) {
+      const auto& x = example.tokens;
+      const int pairs = 1 + static_cast<int>(index % 8);
+      std::map<int, int> value_of;
+      ASSERT_EQ(x[0], suite::start);
+      for (int i = 0; i < pairs; ++i) {
+        ASSERT_EQ(task->token_role(x[1 + 2 * i]), TokenRole::key);
+        ASSERT_EQ(task->token_role(x[2 + 2 * i]), TokenRole::value);
+        ASSERT_TRUE(value_of.emplace(x[1 + 2 * i], x[2 + 2 * i]).second) << "keys are distinct";
+      }
+      ASSERT_EQ(x[1 + 2 * pairs], suite::separator);
+      const std::vector<int> places = answer_places(example);
+      ASSERT_EQ(static_cast<int>(places.size()), pairs);
+      std::set<int> asked;
+      for (const int t : places) {
+        ASSERT_EQ(x[t - 1], suite::query);
+        ASSERT_TRUE(asked.insert(x[t]).second) << "every key is asked once";
+        ASSERT_EQ(example.targets[static_cast<std::size_t>(t)], value_of.at(x[t]));
+      }
+      ASSERT_EQ(x[example.sources[0]], x[places.back()]);
+      ASSERT_EQ(x[example.sources[1]], example.targets[static_cast<std::size_t>(places.back())]);
+    });
+  }
+}
+
+TEST(Mqar, TheSuiteHasSoManyTokensAndKeys) {
+  EXPECT_THROW(task_of(R"({"kind":"mqar","tokens":"suite","vocab":256})"), Error);
+  EXPECT_THROW(task_of(R"({"kind":"mqar","tokens":"suite","bindings":33,"length":256})"), Error);
+  EXPECT_THROW(task_of(R"({"kind":"mqar","tokens":"suite","bindings":8,"length":33})"), Error);
 }
 
 TEST(Mqar, BlankFillLeavesOnlyPairsAndQueries) {
