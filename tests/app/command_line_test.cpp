@@ -92,9 +92,15 @@ TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
 TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   const std::string options = " --json --quiet --device cpu --threads 1 --set size=small --set steps=2 --out ";
   const json recall = parsed(run("table echo_recall" + options + "recall"));
-  ASSERT_EQ(recall["runs"].size(), 14u) << "seven kinds on two tasks";
+  ASSERT_EQ(recall["runs"].size(), 16u) << "eight kinds on two tasks";
   EXPECT_EQ(recall["runs"][0]["parameters"], recall["runs"][2]["parameters"]) << "the gain alone differs";
   EXPECT_EQ(parsed(run("table echo_mqar" + options + "mqar"))["runs"].size(), 6u);
+  EXPECT_EQ(parsed(run("table echo_in_task" + options + "in_task"))["runs"].size(), 9u) << "three kinds, three tasks";
+  const json ablation = parsed(run("table echo_ablation" + options + "ablation"));
+  ASSERT_EQ(ablation["runs"].size(), 8u);
+  EXPECT_NE(ablation["runs"][0]["checksum"], ablation["runs"][4]["checksum"]) << "each token normed";
+  EXPECT_EQ(ablation["runs"][5]["parameters"].get<int>() - ablation["runs"][0]["parameters"].get<int>(), 4 * 64)
+      << "a gate for each head";
 }
 
 TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {

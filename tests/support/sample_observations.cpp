@@ -180,7 +180,10 @@ HeadStep head_step(int head, int rank, int width, int t) {
   step.kappa = 1 + (900 + 900 * head) * (1 - std::exp(-t * (5.0 + head) / 64)) * (1 + 0.15 * std::sin(t / 3.2 + head));
   step.lambda_min = 1e-3 * (1 + 0.3 * std::sin(0.2 * t));
   step.jitter = head == 1 && t == 3 ? 1 : 0;
-  for (const auto& lambda : head_spectrum(3, head, rank, 6.0 * t).eigenvalues) step.eigenvalues.push_back(lambda);
+  for (const auto& lambda : head_spectrum(3, head, rank, 6.0 * t).eigenvalues) {
+    step.identity.push_back(static_cast<int>(step.eigenvalues.size()) / 2);  // pairs
+    step.eigenvalues.push_back(lambda);
+  }
   return step;
 }
 

@@ -16,4 +16,10 @@ std::vector<Figure> stepper_figures(const Observation& observation, const Select
 std::string inside_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> inside_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
+/// Eigenvalues of one head's operator as they are after each token: the plane at the chosen token with the way there,
+/// and every modulus over the tokens.
+std::string token_spectrum_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> token_spectrum_figures(const Observation& observation, const Selection& selection,
+                                           CurveStore& curves);
+
 }  // namespace afterglow

@@ -36,7 +36,7 @@ std::vector<Workspace> layouts() {
        false},
       {"stepper",
        "Stepper",
-       {{1.3, {{"stepper"}}}, {1, {{"conditioning", 1, "state_growth"}, {"spectrum", 1, "state_spectrum"}}}}},
+       {{1.3, {{"stepper"}}}, {1, {{"conditioning", 1, "state_growth"}, {"token_spectrum", 1.3, "state_spectrum"}}}}},
       {"solvers",
        "Solvers",
        {{1.25, {{"solver_race", 2.1, "state_spectrum"}, {"conditioning", 1, "state_growth"}}},

@@ -33,6 +33,15 @@ constexpr std::array sequence_rows{
              .moves_tokens = true,
              .steps_figures = true,
              .workspace = "stepper"},
+    PlotKind{.id = "token_spectrum",
+             .title = "Spectrum over the sequence",
+             .about = "How the Koopman eigenvalues of one head form while the sequence is read, token by token.",
+             .analyses = set_of(Analysis::trace),
+             .subtitle = token_spectrum_subtitle,
+             .prepare = token_spectrum_figures,
+             .needs = LayerTrait::koopman_heads,
+             .smallest = {150, 150},
+             .moves_tokens = true},
     PlotKind{.id = "token_weights",
              .title = "Token weights",
              .about = "Which tokens each token reads, as if every layer were attention.",
@@ -76,6 +85,12 @@ constexpr std::array sequence_cards{
                 "Echo, eqs. 4 to 6",
                 nullptr,
                 {"column", "row", "key", "next key", "key dimension", "value dimension"}},
+    FormulaCard{
+        "token_spectrum", "Spectrum over the sequence", "A_w(t) = L_t⁻¹ M_t L_t⁻ᵀ,  G_t + εI = L_t L_tᵀ",
+        "The operator is fitted anew after every token. While all keys are new it only shifts each to the next, so "
+        "that its eigenvalues are near 0 although nothing is forgotten. Modes are numbered by modulus after the last "
+        "token and followed back to the nearest: where two cross, they may exchange their numbers.",
+        "Echo, eqs. 4 to 6 and section 3.5", nullptr},
     FormulaCard{"state_spectrum", "State spectrum", "S_t = A_t S_{t−1} + …,  λ: eigenvalues of (A_T … A_1)^{1/T}",
                 "Each dot is a part of the state: nearer the circle, longer it lasts; off the real axis it turns. The "
                 "mean over the tokens of the probe sequence.",

@@ -110,6 +110,8 @@ struct HeadStep {
   double m = 0, sigma = 0, kappa = 1, lambda_min = 0;
   int jitter = 0;
   std::vector<std::complex<double>> eigenvalues;  ///< of A_w
+  /// identity[i] of mode i is kept over the tokens: modes are numbered by modulus after the last one and followed back.
+  std::vector<int> identity;
 };
 
 struct TokenStep {

@@ -276,6 +276,24 @@ std::shared_ptr<const SolverView> Observer::solvers(int layer) {
   return view;
 }
 
+namespace {
+
+/// Numbers the modes of every head after the last token and follows them back to the first.
+void follow_modes(std::vector<TokenStep>& steps) {
+  if (steps.empty()) return;
+  for (std::size_t head = 0; head < steps.back().heads.size(); ++head) {
+    HeadStep* later = nullptr;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      HeadStep& now = step->heads[head];
+      now.identity = later ? track_modes(later->eigenvalues, later->identity, now.eigenvalues)
+                           : track_modes({}, {}, now.eigenvalues);
+      later = &now;
+    }
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const Trace> Observer::trace(int part) {
   Backend& backend = trainer_->backend();
   const auto& parts = trainer_->parts();
@@ -302,6 +320,7 @@ std::shared_ptr<const Trace> Observer::trace(int part) {
     result->steps.push_back(token_step(part, logits.value, traced, *result));
     if (traced) result->steps.back().pictures = step_pictures(part, t, *result);
   }
+  follow_modes(result->steps);
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
   return result;

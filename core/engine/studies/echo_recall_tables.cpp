@@ -19,8 +19,8 @@ std::vector<RunMetric> recall_metrics() {
   return {{"accuracy", "", true}, {"best accuracy", "", true}, {"steps to 90 %", "steps"}};
 }
 
-std::vector<double> recall_of(TrainingRun& run) {
-  const double last = run.trainer().evaluate(asked_examples);
+std::vector<double> recall_of(TrainingRun& run, std::int64_t examples = asked_examples) {
+  const double last = run.trainer().evaluate(examples);
   double best = last;
   const RunCurves curves = run.curves();
   for (const double accuracy : curves.held_out_accuracy.span()) best = std::max(best, accuracy);
@@ -109,7 +109,7 @@ Table echo_recall_table(bool is_small) {
       table.rows.push_back({mixer.series, static_cast<double>(place), mixer.preset, recall_changes(mixer, all[place])});
   }
   table.metrics = recall_metrics();
-  table.measure = recall_of;
+  table.measure = [](TrainingRun& run) { return recall_of(run); };
   table.seeds = is_small ? 1 : 3;
   if (!is_small) table.small = [] { return echo_recall_table(true); };
   return table;
@@ -144,7 +144,7 @@ Table echo_mqar_table(bool is_small) {
     }
   }
   table.metrics = recall_metrics();
-  table.measure = recall_of;
+  table.measure = [](TrainingRun& run) { return recall_of(run); };
   table.seeds = 1;
   if (!is_small) table.small = [] { return echo_mqar_table(true); };
   return table;
@@ -181,11 +181,12 @@ Table echo_in_task_table(bool is_small) {
   }
   table.metrics = recall_metrics();
   table.metrics.push_back({"accuracy at 256 tokens", "", true});
-  table.measure = [](TrainingRun& run) {
-    std::vector<double> values = recall_of(run);
+  const std::int64_t examples = is_small ? 32 : asked_examples;
+  table.measure = [examples](TrainingRun& run) {
+    std::vector<double> values = recall_of(run, examples);
     json longer = run.recipe().task;
     longer["length"] = 256;
-    values.push_back(run.trainer().evaluate(asked_examples, make_task(longer).get()));
+    values.push_back(run.trainer().evaluate(examples, make_task(longer).get()));
     return values;
   };
   table.seeds = is_small ? 1 : 3;
@@ -228,12 +229,13 @@ Table echo_ablation_table(bool is_small) {
   for (const int length : lengths)
     table.metrics.push_back({"accuracy at " + std::to_string(length) + " tokens", "", true, "recall of 4 bindings",
                              static_cast<double>(length)});
-  table.measure = [lengths](TrainingRun& run) {
-    std::vector<double> values = recall_of(run);
+  const std::int64_t examples = is_small ? 32 : asked_examples;
+  table.measure = [lengths, examples](TrainingRun& run) {
+    std::vector<double> values = recall_of(run, examples);
     for (const int length : lengths) {
       json task = run.recipe().task;
       task["length"] = length;
-      values.push_back(run.trainer().evaluate(asked_examples, make_task(task).get()));
+      values.push_back(run.trainer().evaluate(examples, make_task(task).get()));
     }
     return values;
   };

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
+#include <map>
 
 #include "core/engine/probing/observer.h"
 #include "core/engine/session/analysed_run.h"
@@ -188,6 +190,30 @@ TEST(TokenWeightsOfAttention, AreShares) {
       EXPECT_NEAR(sum, 1, 1e-5);
     }
   }
+}
+
+TEST(TracedModes, AreNumberedByTheLastTokenAndKeepTheirNumbersBefore) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.update(Analysis::trace);
+  const Observation seen = analysed.describe();
+  const std::vector<TokenStep>& steps = seen.trace->steps;
+  const HeadStep& last = steps.back().heads[1];
+  ASSERT_FALSE(last.eigenvalues.empty());
+  EXPECT_EQ(last.identity.front(), 0) << "the largest";
+  for (const TokenStep& step : steps) {
+    const HeadStep& head = step.heads[1];
+    ASSERT_EQ(head.identity.size(), head.eigenvalues.size());
+    std::map<int, std::vector<std::complex<double>>> modes;
+    for (std::size_t i = 0; i < head.identity.size(); ++i) modes[head.identity[i]].push_back(head.eigenvalues[i]);
+    for (const auto& [number, values] : modes) {
+      ASSERT_LE(values.size(), 2u);
+      EXPECT_NEAR(std::abs(values.front() - std::conj(values.back())), 0, 1e-12)
+          << "mode " << number << " is real or a pair";
+    }
+  }
+  // Between the last two tokens the slowest mode hardly moves.
+  EXPECT_EQ(steps[steps.size() - 2].heads[1].identity.front(), 0);
 }
 
 TEST(TokenWeightsOfARun, FollowTheTraceAndAreNoneForAnMlp) {

@@ -325,6 +325,27 @@ TEST(StepperFigures, StateAndItsChange) {
       << "the first token starts from nothing";
 }
 
+TEST(TokenSpectrumFigures, ShowTheModesOfTheChosenTokenAndTheirWay) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  Selection selection;
+  selection.token = 5;
+  selection.head = 1;
+  const auto figures = token_spectrum_figures(o, selection, curves);
+  ASSERT_EQ(figures.size(), 2u);
+  const HeadStep& now = o.trace->steps[5].heads[1];
+  const Scatter plane = series<Scatter>(figures[0], "eigenvalues");
+  ASSERT_EQ(plane.points.size(), now.eigenvalues.size());
+  EXPECT_EQ(plane.points[2].x, now.eigenvalues[2].real());
+  ASSERT_EQ(plane.trails.size(), plane.points.size());
+  EXPECT_EQ(plane.trails[2].x.size(), 6u) << "tokens 0 to 5";
+  EXPECT_EQ(plane.trails[2].x.back(), plane.points[2].x);
+  EXPECT_EQ(plane.trails[3].y.front(), o.trace->steps[0].heads[1].eigenvalues[3].imag()) << "on its own side";
+  const Line line = series<Line>(figures[1], "mode " + std::to_string(now.identity[2]));
+  EXPECT_EQ(line.curve.y[5], std::abs(now.eigenvalues[2]));
+  EXPECT_EQ(figures[1].reference_lines.front().at, 5);
+}
+
 TEST(StepperFigures, ColoursStayPutWhileOneWalks) {
   CurveStore curves;
   const Observation o = samples::mid_training();
