@@ -63,7 +63,9 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
                                            " tokens, the model knows " +
                                            std::to_string(run->trainer().model().vocab()));
     }
-    const double accuracy = run->trainer().evaluate(options.examples, task.get());
+    Trainer& trainer = run->trainer();
+    const double accuracy = options.is_recurrent ? trainer.evaluate_recurrent(options.examples, task.get())
+                                                 : trainer.evaluate(options.examples, task.get());
     nlohmann::json cell{{"task", task->name()}, {"length", length}, {"accuracy", accuracy}};
     if (!n.is_null()) cell["bindings"] = n;
     cells.push_back(std::move(cell));
@@ -90,11 +92,9 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
                   existing_files(common));
     output.line("written  " + path.string());
   }
-  return {{"snapshot", options.snapshot},
-          {"step", run->step()},
-          {"examples", options.examples},
-          {"device", backend->name()},
-          {"cells", cells}};
+  return {{"snapshot", options.snapshot}, {"step", run->step()},
+          {"examples", options.examples}, {"form", options.is_recurrent ? "recurrent" : "whole"},
+          {"device", backend->name()},    {"cells", cells}};
 }
 
 }  // namespace afterglow

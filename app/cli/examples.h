@@ -26,6 +26,7 @@ inline constexpr const char* eval_examples =
     "Examples:\n"
     "  afterglow eval run.safetensors\n"
     "  afterglow eval run.safetensors --bindings 1,2,4,8 --lengths 64,128,256 --csv grid.csv\n"
+    "  afterglow eval run.safetensors --recurrent   # token by token, as a model decodes\n"
     "  afterglow eval run.safetensors --task niah --examples 1024 --json\n";
 inline constexpr const char* plot_examples =
     "Examples:\n"

@@ -222,6 +222,7 @@ TEST_F(CommandLine, EvalMakesAGrid) {
   EXPECT_EQ(read_csv(folder_ / "grid.csv").rows(), 4u);
   EXPECT_EQ(parsed(run("eval '" + snapshot + "' --json --device cpu --task niah --examples 4"))["cells"].size(), 1u);
   EXPECT_EQ(run("eval small.json --device cpu").code, 3);
+  EXPECT_EQ(parsed(run("eval '" + snapshot + "' --recurrent --json --device cpu --examples 4"))["form"], "recurrent");
 }
 
 TEST_F(CommandLine, InfoListsEverythingAndReadsFiles) {

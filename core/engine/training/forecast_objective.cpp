@@ -166,6 +166,10 @@ ForecastScore ForecastObjective::score(Tape& tape, DType dtype, SeriesPart part,
   return score;
 }
 
+double ForecastObjective::evaluate_recurrent(Tape&, std::uint64_t, std::int64_t, const Task*) {
+  throw Error(ExitCode::bad_input, "a forecaster sees its whole window at once and has no recurrent form");
+}
+
 double ForecastObjective::evaluate(Tape& tape, std::uint64_t, std::int64_t examples, const Task*) {
   const ForecastScore of = score(tape, batch_->input.device().dtype, SeriesPart::validation, examples);
   return 1.0 - of.mse / std::max(of.variance, 1e-12);

@@ -82,6 +82,9 @@ class Objective {
   /// Quality on held-out examples, of another task where one is given and makes sense.
   virtual double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
 
+  /// The same with the model read token by token in its recurrent form. Throws Error(bad_input) where it has none.
+  virtual double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
+
   /// The same with more of what the probabilities tell; as of no answers for a forecast.
   virtual AnswerScore answers(Tape& /*tape*/, std::uint64_t /*seed*/, std::int64_t /*examples*/) { return {}; }
 

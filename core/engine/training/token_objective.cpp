@@ -187,10 +187,20 @@ class TokenObjective final : public Objective {
   }
 
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
+  double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
   AnswerScore answers(Tape& tape, std::uint64_t seed, std::int64_t examples) override;
 
  private:
-  /// Answers held-out examples of this task; `take(result, targets)` is called for every batch of them.
+  /// Another task, or this one, with the model's places.
+  PrefixedTask source_of(const Task* other) const;
+  /// Draws held-out examples of a task; `answer(batch)` is called for every batch of them, whose inputs are uploaded.
+  struct HeldOutBatch {
+    PinnedArray &tokens, &targets, &context;
+  };
+  template <class Answer>
+  void draw_held_out(Backend& backend, std::uint64_t seed, std::int64_t examples, const Task& source,
+                     const Answer& answer);
+  /// Answers them; `take(result, targets)` is called for every batch.
   template <class Take>
   void ask(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task& source, const Take& take);
 
@@ -205,9 +215,9 @@ class TokenObjective final : public Objective {
   Tensor pooled_;  // summary of the step, where there is a memory
 };
 
-template <class Take>
-void TokenObjective::ask(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task& source, const Take& take) {
-  Backend& backend = tape.backend();
+template <class Answer>
+void TokenObjective::draw_held_out(Backend& backend, std::uint64_t seed, std::int64_t examples, const Task& source,
+                                   const Answer& answer) {
   constexpr std::int64_t most_tokens = 4096, most_logits = std::int64_t{1} << 27;
   const std::int64_t at_once = std::min(most_tokens, most_logits / model_.vocab());
   const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, at_once / source.length()));
@@ -221,27 +231,79 @@ void TokenObjective::ask(Tape& tape, std::uint64_t seed, std::int64_t examples, 
     std::fill(targets.host<std::int32_t>() + wanted * source.length(),
               targets.host<std::int32_t>() + most * source.length(), -1);
     for (PinnedArray* input : {&tokens, &targets, &context}) input->queue_upload();
-    tape.begin(false);
-    const Var logits = model_.forward(tape, tokens.device(), context.device());
-    take(cross_entropy(tape, logits, targets.device()),
-         std::span<const std::int32_t>(targets.host<std::int32_t>(), static_cast<std::size_t>(most * source.length())));
+    answer(HeldOutBatch{tokens, targets, context});
   }
 }
 
-double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
-  const auto borrowed = [](const Task* task) {
-    return std::shared_ptr<const Task>(std::shared_ptr<const Task>(), task);
-  };
-  const PrefixedTask source(borrowed(other ? other : task_.get()), other ? static_cast<int>(model_.places()) : 0);
+template <class Take>
+void TokenObjective::ask(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task& source, const Take& take) {
+  draw_held_out(tape.backend(), seed, examples, source, [&](const HeldOutBatch& batch) {
+    tape.begin(false);
+    const Var logits = model_.forward(tape, batch.tokens.device(), batch.context.device());
+    const auto count = static_cast<std::size_t>(batch.targets.device().elements());
+    take(cross_entropy(tape, logits, batch.targets.device()),
+         std::span<const std::int32_t>(batch.targets.host<std::int32_t>(), count));
+  });
+}
+
+PrefixedTask TokenObjective::source_of(const Task* other) const {
+  const std::shared_ptr<const Task> borrowed(std::shared_ptr<const Task>(), other ? other : task_.get());
+  return PrefixedTask(borrowed, other ? static_cast<int>(model_.places()) : 0);
+}
+
+namespace {
+
+/// Right answers among those that were asked for.
+struct AnswerCount {
   std::int64_t right = 0, asked = 0;
-  ask(tape, seed, examples, source, [&](const CrossEntropy& result, std::span<const std::int32_t>) {
+
+  void add(Backend& backend, const CrossEntropy& result) {
     std::int32_t correct = 0, counted = 0;
-    tape.backend().download(&correct, result.correct);
-    tape.backend().download(&counted, result.counted);
+    backend.download(&correct, result.correct);
+    backend.download(&counted, result.counted);
     right += correct;
     asked += counted;
+  }
+  double share() const { return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0; }
+};
+
+/// Column t of rows [B,T] of a host array into one of [B].
+void take_column(PinnedArray& rows, std::int64_t t, PinnedArray& column) {
+  const std::int64_t count = column.device().elements(), length = rows.device().elements() / count;
+  for (std::int64_t b = 0; b < count; ++b) column.host<std::int32_t>()[b] = rows.host<std::int32_t>()[b * length + t];
+}
+
+}  // namespace
+
+double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
+  AnswerCount count;
+  ask(tape, seed, examples, source_of(other),
+      [&](const CrossEntropy& result, std::span<const std::int32_t>) { count.add(tape.backend(), result); });
+  return count.share();
+}
+
+double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
+  Backend& backend = tape.backend();
+  const PrefixedTask source = source_of(other);
+  AnswerCount count;
+  draw_held_out(backend, seed, examples, source, [&](const HeldOutBatch& batch) {
+    const std::int64_t sequences = batch.tokens.device().shape[0];
+    ModelState state = model_.make_state(backend, batch_->summary.device().dtype, sequences);
+    PinnedArray token(backend, {sequences, 1}, DType::i32), target(backend, {sequences, 1}, DType::i32);
+    for (std::int64_t t = 0; t < source.length(); ++t) {
+      take_column(batch.tokens, t, token);
+      take_column(batch.targets, t, target);
+      token.queue_upload();
+      target.queue_upload();
+      tape.begin(false);
+      const Var logits = model_.step(tape, token.device(), state);
+      const std::span<const std::int32_t> wanted(target.host<std::int32_t>(), static_cast<std::size_t>(sequences));
+      const bool is_asked = std::ranges::any_of(wanted, [](std::int32_t one) { return one >= 0; });
+      if (is_asked) count.add(backend, cross_entropy(tape, logits, target.device()));
+      backend.synchronize();
+    }
   });
-  return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0;
+  return count.share();
 }
 
 AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t examples) {

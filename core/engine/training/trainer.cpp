@@ -302,6 +302,10 @@ double Trainer::evaluate(std::int64_t examples, const Task* task) {
   return objective_->evaluate(*evaluation_tape_, recipe_.seed, examples, task);
 }
 
+double Trainer::evaluate_recurrent(std::int64_t examples, const Task* task) {
+  return objective_->evaluate_recurrent(*evaluation_tape_, recipe_.seed, examples, task);
+}
+
 AnswerScore Trainer::answers(std::int64_t examples) {
   return objective_->answers(*evaluation_tape_, recipe_.seed, examples);
 }

@@ -83,6 +83,10 @@ class Trainer {
   /// Share of right answers on `examples` held-out sequences of a task (the run's own when none is given); of a
   /// forecast the explained share of the variance of that many validation windows.
   double evaluate(std::int64_t examples, const Task* task = nullptr);
+  /// The same with the model read token by token, each layer's state carried on. Of `ska` in prefix mode other answers
+  /// are to be expected: its statistics then hold only what has come, in the whole sequence the question as well.
+  /// Throws Error(bad_input) for a forecast.
+  double evaluate_recurrent(std::int64_t examples, const Task* task = nullptr);
   /// The same of the run's own task, with the five most likely answers and the perplexity.
   AnswerScore answers(std::int64_t examples);
   /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?

@@ -354,5 +354,40 @@ TEST(TrainingRun, ALiveChangeOfOneMomentIsTakenOutOfTheRecipe) {
   EXPECT_EQ(run.recipe().commands.size(), 2u) << "another key is another change";
 }
 
+/// A model that learns within a second to repeat what it saw one token ago, so that right answers are no accident.
+Recipe repeating_recipe(const char* mixer) {
+  nlohmann::json json = small_recipe_json();
+  json["model"]["blocks"] = nlohmann::json::array({{{"mixer", nlohmann::json::parse(mixer)}}});
+  json["task"] = {{"kind", "sysprompt"}, {"bindings", 1}, {"length", 8}};
+  json["training"].update({{"steps", 600}, {"batch", 16}, {"learning_rate", 0.01}, {"evaluate_every", 0}});
+  return parse_recipe(json, "repeating");
+}
+
+// Token by token a model answers as over the whole sequence, where its layers read the past alone.
+TEST(RecurrentForm, AnswersAsTheWholeOneDoes) {
+  for (const char* mixer :
+       {R"({"kind": "mamba2", "d_state": 4, "headdim": 8})", R"({"kind": "attention", "n_heads": 2})",
+        R"({"kind": "ska", "H": 2, "r": 6, "P": 8, "mode": "recurrent"})"}) {
+    const auto backend = make_cpu_backend(1);
+    TrainingRun run(repeating_recipe(mixer), *backend);
+    run.go_to(600);
+    const std::unique_ptr<Task> longer = make_task({{"kind", "sysprompt"}, {"bindings", 2}, {"length", 24}});
+    for (const Task* task : {static_cast<const Task*>(nullptr), static_cast<const Task*>(longer.get())})
+      EXPECT_EQ(run.trainer().evaluate_recurrent(300, task), run.trainer().evaluate(300, task)) << mixer;
+    EXPECT_GT(run.trainer().evaluate_recurrent(300), 0.1) << mixer;
+  }
+}
+
+// In prefix mode the statistics of the whole sequence hold the question too; token by token they do not.
+TEST(RecurrentForm, OfAPrefixReadsOnlyWhatHasCome) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  EXPECT_GE(run.trainer().evaluate_recurrent(16), 0.0);
+  nlohmann::json json = small_recipe_json();
+  json["model"]["blocks"][1]["mixer"]["mode"] = "recurrent";
+  TrainingRun causal(parse_recipe(json, "causal"), *backend);
+  EXPECT_EQ(run.trainer().evaluate_recurrent(64), causal.trainer().evaluate(64)) << "the same weights, the same form";
+}
+
 }  // namespace
 }  // namespace afterglow
