@@ -4,8 +4,30 @@
 #include <algorithm>
 
 #include "core/io/error.h"
+#include "core/layers/host_values.h"
 
 namespace afterglow {
+
+const Var& NotedVars::get(std::string_view name) const {
+  for (const auto& [known, var] : vars_) {
+    if (known == name) return var;
+  }
+  throw Error(ExitCode::failure, "the layer noted no " + std::string(name));
+}
+
+namespace {
+std::vector<double> contiguous_values(Tape& tape, const Tensor& tensor) {
+  return to_host(tape.backend(), tensor.contiguous() ? tensor : gathered(tape, tensor));
+}
+}  // namespace
+
+std::vector<double> NotedVars::values(Tape& tape, std::string_view name) const {
+  return contiguous_values(tape, get(name).value);
+}
+
+std::vector<double> NotedVars::gradient(Tape& tape, std::string_view name) const {
+  return contiguous_values(tape, tape.gradient_of(get(name)));
+}
 
 LayerState::~LayerState() { release_all(); }
 
@@ -79,5 +101,9 @@ LayerSetting step_floor_setting(double value) {
 LayerState Layer::make_state(Backend& backend, DType, std::int64_t) const { return LayerState(backend); }
 
 std::int64_t Layer::state_bytes(DType, std::int64_t) const { return 0; }
+
+Var Layer::forward_as_stepped(Tape& tape, const Var& x, NotedVars&) { return forward(tape, x, {}); }
+
+std::vector<StateSlope> Layer::state_slopes(Tape&, const NotedVars&) const { return {}; }
 
 }  // namespace afterglow

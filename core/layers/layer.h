@@ -46,6 +46,27 @@ struct LayerSetting {
 /// The least time step, by which Mamba's layers can be kept from dwelling on a token.
 LayerSetting step_floor_setting(double value);
 
+/// What a layer noted of a pass that is recorded as stepped: values whose numbers and gradients say how the answer
+/// depends on its memory.
+class NotedVars {
+ public:
+  void add(std::string_view name, const Var& var) { vars_.emplace_back(name, var); }
+  bool empty() const { return vars_.empty(); }
+  /// In float64 on the host, contiguous; gradients after the reverse pass.
+  std::vector<double> values(Tape& tape, std::string_view name) const;
+  std::vector<double> gradient(Tape& tape, std::string_view name) const;
+
+ private:
+  const Var& get(std::string_view name) const;
+  std::vector<std::pair<std::string, Var>> vars_;
+};
+
+/// Gradient with respect to a tensor of a layer's state after every token, [T, numbers of one sequence].
+struct StateSlope {
+  std::string tensor;  ///< as LayerState names it
+  std::vector<double> values;
+};
+
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -59,6 +80,15 @@ class Layer {
   virtual bool reads_later_tokens() const { return false; }
   /// x [B,T,d] -> [B,T,d]. `mask` u8 [B,T] or undefined: which positions are context (used by `ska` in masked mode).
   virtual Var forward(Tape& tape, const Var& x, const Tensor& mask) = 0;
+  /// As `forward`, but with every token answered as `step` answers it, whatever the mode; `noted` takes what
+  /// `state_slopes` reads. For attribution alone. Only where `records_as_stepped`.
+  virtual Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted);
+  virtual bool records_as_stepped() const { return is_causal(); }
+  /// After the reverse pass of one sequence: how its answer changes with the state after each token. Empty for a layer
+  /// that cannot tell.
+  virtual std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const;
+  /// How many equal parts the columns of a place [B,T,columns] have, one a head; 1 where all heads share them.
+  virtual std::int64_t heads_at(std::string_view /*place*/) const { return 1; }
   /// The empty state for a batch. Position-wise layers have none.
   virtual LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
   /// One token: x [B,1,d] -> [B,1,d], advancing the state.

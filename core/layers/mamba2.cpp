@@ -4,10 +4,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/state_slopes.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
+#include "core/layers/scan_slopes.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -88,7 +90,8 @@ Var Mamba2::gated(Tape& tape, const Var& y, const Var& z) const {
   return group_rms_norm(tape, silu_multiply(tape, contiguous(tape, z), y), weight, config_.norm_eps, config_.groups);
 }
 
-Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {
+Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
+                NotedVars* noted) const {
   const std::int64_t widths[] = {config_.inner, config_.convolved(), config_.heads()};
   Var parts[3];  // z, then x, B and C before the convolution, then dt
   tape.split_columns(linear(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_)), widths, parts);
@@ -114,6 +117,13 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
   if (tape.capturing()) capture_scan(tape, scan);
   const Var heads = ssd_scan(tape, scan, state, resume);
   tape.place("readout", heads);
+  if (noted) {
+    noted->add("inputs", parts[1]);
+    noted->add("convolved", convolved);
+    noted->add("dt", scan.dt);
+    noted->add("C", scan.C);
+    noted->add("readout", heads);
+  }
   tape.capture("readout", heads.value);
   const Var y = tape.reshape(heads, {x.shape()[0], x.shape()[1], config_.inner});
   return linear(tape, gated(tape, y, parts[0]), tape.parameter(out_proj_), optional_parameter(tape, out_bias_));
@@ -125,6 +135,34 @@ Var Mamba2::forward(Tape& tape, const Var& x, const Tensor&) {
   const Var y = run(tape, x, {}, state, false);
   tape.capture("final_state", state);
   return y;
+}
+
+// The scan answers every token as a step does.
+Var Mamba2::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
+  return run(tape, x, {}, {}, false, &noted);
+}
+
+std::vector<StateSlope> Mamba2::state_slopes(Tape& tape, const NotedVars& noted) const {
+  const std::vector<double> A_log = to_host(tape.backend(), A_log_.value);
+  NotedScan scan{config_.heads(), config_.groups, noted.values(tape, "dt"), noted.values(tape, "C"),
+                 noted.gradient(tape, "readout")};
+  for (std::size_t i = 0; i < scan.decay.size(); ++i)
+    scan.decay[i] = std::exp(-std::exp(A_log[i % A_log.size()]) * scan.decay[i]);
+  std::vector<StateSlope> slopes = slopes_of_scan(scan);
+  if (config_.convolution == 1) return slopes;
+  slopes.push_back(
+      {"convolution",
+       convolution_slopes({static_cast<std::size_t>(config_.convolved()), static_cast<std::size_t>(config_.convolution),
+                           noted.values(tape, "inputs"), to_host(tape.backend(), conv_weight_.value),
+                           conv_bias_ ? to_host(tape.backend(), conv_bias_->value) : std::vector<double>{},
+                           noted.gradient(tape, "convolved")})});
+  return slopes;
+}
+
+std::int64_t Mamba2::heads_at(std::string_view place) const {
+  if (place == "values" || place == "steps" || place == "gate") return config_.heads();
+  const bool is_own = config_.groups == config_.heads() && (place == "keys" || place == "queries");
+  return is_own ? config_.heads() : 1;
 }
 
 LayerState Mamba2::make_state(Backend& backend, DType dtype, std::int64_t batch) const {

@@ -34,6 +34,10 @@ class Mamba2 final : public Layer {
   std::string_view kind() const override { return "mamba2"; }
   std::int64_t heads() const override { return config_.heads(); }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
+  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
+  /// B and C belong to groups of heads.
+  std::int64_t heads_at(std::string_view place) const override;
   /// `state` [B,nh,P,N], and `convolution` [B,d_conv-1,c]: the inputs that the convolution still sees.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
@@ -44,7 +48,8 @@ class Mamba2 final : public Layer {
 
  private:
   Var gated(Tape& tape, const Var& y, const Var& z) const;
-  Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const;
+  Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
+          NotedVars* noted = nullptr) const;
   void capture_scan(Tape& tape, const struct ScanVars& scan) const;
 
   Mamba2Config config_;

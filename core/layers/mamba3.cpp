@@ -9,6 +9,7 @@
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
+#include "core/layers/scan_slopes.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -85,7 +86,7 @@ Mamba3::Mamba3(const Mamba3Config& config, const ParameterScope& parameters)
 
 /// What the gate and the scan take; dt [B,T,nh] and turn [B,T,na] gave the angles.
 struct Mamba3::Projected {
-  Var gate, dt, turn;
+  Var gate, dt, turn, theta;
   ScanVars scan;
 };
 
@@ -106,10 +107,10 @@ Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carrie
   in.gate = parts[0];
   in.dt = steps[0];
   in.turn = parts[5];
-  const Var theta = config_.turned > 0 ? rotary_angles(tape, in.dt, in.turn, carried_angle) : Var{};
+  if (config_.turned > 0) in.theta = rotary_angles(tape, in.dt, in.turn, carried_angle);
   in.scan.x = parts[1];
-  in.scan.B = key_of(tape, parts[2], B_norm_, B_bias_, theta);
-  in.scan.C = key_of(tape, parts[3], C_norm_, C_bias_, theta);
+  in.scan.B = key_of(tape, parts[2], B_norm_, B_bias_, in.theta);
+  in.scan.C = key_of(tape, parts[3], C_norm_, C_bias_, in.theta);
   in.scan.log_decay = steps[1];
   in.scan.dt = steps[2];
   in.scan.lag = steps[3];
@@ -141,6 +142,45 @@ Var Mamba3::forward(Tape& tape, const Var& x, const Tensor&) {
   const Var heads = ssd_scan(tape, in.scan, state);
   tape.capture("final_state", state);
   return finish(tape, in, heads);
+}
+
+// The scan answers every token as a step does.
+Var Mamba3::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
+  const Projected in = project(tape, x, {});
+  const Var heads = ssd_scan(tape, in.scan);
+  noted.add("log_decay", in.scan.log_decay);
+  noted.add("lag", in.scan.lag);
+  noted.add("x", in.scan.x);
+  noted.add("B", in.scan.B);
+  noted.add("C", in.scan.C);
+  noted.add("readout", heads);
+  if (config_.turned > 0) noted.add("theta", in.theta);
+  return finish(tape, in, heads);
+}
+
+std::vector<StateSlope> Mamba3::state_slopes(Tape& tape, const NotedVars& noted) const {
+  NotedScan scan{config_.heads(),
+                 config_.heads(),
+                 noted.values(tape, "log_decay"),
+                 noted.values(tape, "C"),
+                 noted.gradient(tape, "readout"),
+                 noted.values(tape, "lag"),
+                 noted.values(tape, "x"),
+                 noted.values(tape, "B")};
+  for (double& decay : scan.decay) decay = std::exp(decay);
+  std::vector<StateSlope> slopes = slopes_of_scan(scan);
+  if (config_.turned == 0) return slopes;
+  // All later angles are the carried one and what is added to it.
+  const std::vector<double> own = noted.gradient(tape, "theta");
+  const auto width = static_cast<std::size_t>(config_.heads() * config_.turned);
+  std::vector<double> angle(own.size(), 0.0);
+  for (std::size_t i = own.size() - width; i-- > 0;) angle[i] = angle[i + width] + own[i + width];
+  slopes.push_back({"angle", std::move(angle)});
+  return slopes;
+}
+
+std::int64_t Mamba3::heads_at(std::string_view place) const {
+  return place == "values" || place == "steps" || place == "gate" ? config_.heads() : 1;
 }
 
 LayerState Mamba3::make_state(Backend& backend, DType dtype, std::int64_t batch) const {

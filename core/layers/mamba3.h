@@ -31,6 +31,9 @@ class Mamba3 final : public Layer {
   std::string_view kind() const override { return "mamba3"; }
   std::int64_t heads() const override { return config_.heads(); }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
+  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
+  std::int64_t heads_at(std::string_view place) const override;
   /// `state` [B,nh,P,M], the last token's `key` [B,nh,M] and `value` [B,nh,P], and `angle` [B,nh,na] in [-pi, pi].
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;

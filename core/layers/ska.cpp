@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/state_slopes.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -138,6 +139,48 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   capture_statistics(
       tape, saved, config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
   return join_heads(tape, heads, x);
+}
+
+Var Ska::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
+  RidgeConfig core = config_.core;
+  core.mode = RidgeConfig::Mode::recurrent;
+  const RidgeVars vars = project(tape, x);
+  const Var heads = ridge_readout(tape, core, vars);
+  tape.place("readout", heads);
+  noted.add("keys", vars.z);
+  noted.add("queries", vars.q);
+  noted.add("values", vars.v);
+  noted.add("readout", heads);
+  return join_heads(tape, heads);
+}
+
+std::vector<StateSlope> Ska::state_slopes(Tape& tape, const NotedVars& noted) const {
+  const std::vector<double> eta = to_host(tape.backend(), eta_.value),
+                            gamma_raw = to_host(tape.backend(), gamma_raw_.value), keys = noted.values(tape, "keys"),
+                            queries = noted.values(tape, "queries"), values = noted.values(tape, "values"),
+                            readout_slope = noted.gradient(tape, "readout");
+  const auto heads = static_cast<std::size_t>(config_.heads), rank = static_cast<std::size_t>(config_.rank),
+             tokens = keys.size() / (heads * rank);
+  std::vector<StateSlope> slopes{{"G", {}}, {"M", {}}, {"C", {}}, {"previous_key", {}}, {"m", {}}};
+  for (std::size_t h = 0; h < heads; ++h) {
+    RidgeRun run;
+    run.rank = rank;
+    run.value_width = static_cast<std::size_t>(config_.value_width);
+    run.power = config_.core.power;
+    run.power_iterations = config_.core.power_iterations;
+    run.ridge = config_.core.ridge;
+    run.jitter = ska_jitter_step;
+    run.gamma = 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[h]));
+    run.eta = eta[h];
+    run.keys = part_of_rows(keys, tokens, h, heads);
+    run.queries = part_of_rows(queries, tokens, h, heads);
+    run.values = part_of_rows(values, tokens, h, heads);
+    run.readout_slope = part_of_rows(readout_slope, tokens, h, heads);
+    const RidgeSlopes own = ridge_slopes(run);
+    const std::vector<double>* parts[] = {&own.G, &own.M, &own.C, &own.previous_key, &own.m};
+    for (std::size_t i = 0; i < slopes.size(); ++i) put_part_of_rows(slopes[i].values, *parts[i], tokens, h, heads);
+  }
+  return slopes;
 }
 
 Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit) {

@@ -51,6 +51,10 @@ class Ska final : public Layer {
   const SkaConfig& config() const { return config_; }
   /// Masked mode needs the mask; the other modes ignore it.
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  /// The recurrent form over a whole sequence.
+  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
+  bool records_as_stepped() const override { return true; }
+  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
   /// As `forward` without a gradient, with the edit in force. Heads that are edited themselves are answered on the host
   /// in float64, the others by the kernel. Further capture `operator` [B,H,groups,r,r]: W, what stands in place of A^K.
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit);

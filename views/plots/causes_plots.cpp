@@ -82,17 +82,17 @@ constexpr std::array causes_cards{
         "It says that the place is enough, not that it is needed: two places may carry the same, and a value "
         "from elsewhere may drive the model where it never is. Above 1 or below 0 happens.",
         "activation patching; Meng et al. 2022, Heimersheim and Nanda 2024", patch_numbers},
-    FormulaCard{
-        "share_restored",
-        "Share restored",
-        "(m_patched − m_corrupted)/(m_clean − m_corrupted)",
-        "m: logit of the clean answer minus that of the corrupted one, or probability or loss of the clean "
-        "answer. With a dot it is exact. Without one it is Σ (x_clean − x_corrupted) ∂m/∂x, from one reverse "
-        "pass (of a memory from two runs with 1/512 of the difference): right for small differences, wrong where "
-        "a softmax or a gate is saturated.",
-        "attribution patching; Nanda 2023",
-        patch_numbers,
-        {"share restored", "place"}},
+    FormulaCard{"share_restored",
+                "Share restored",
+                "(m_patched − m_corrupted)/(m_clean − m_corrupted)",
+                "m: logit of the clean answer minus that of the corrupted one, or probability or loss of the clean "
+                "answer. With a dot it is exact. Without one it is Σ (x_clean − x_corrupted) ∂m/∂x, from one reverse "
+                "pass (the memory of delta rules, GKA, Sessa and attention: from two runs with 1/512 of the "
+                "difference): right for small differences, wrong where "
+                "a softmax or a gate is saturated.",
+                "attribution patching; Nanda 2023",
+                patch_numbers,
+                {"share restored", "place"}},
     FormulaCard{
         "patch_path",
         "Paths from part to part",

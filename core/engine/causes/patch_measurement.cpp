@@ -35,6 +35,7 @@ PatchMeasurement::PatchMeasurement(const nlohmann::json& model, Trainer& trainer
       tape_(trainer.looking_tape()),
       places_(copy_.model(), tape_, trainer.dtype()),
       states_(copy_.model(), tape_, trainer.dtype()),
+      slopes_(copy_.model(), tape_, trainer.dtype()),
       paths_(copy_.model(), tape_, trainer.dtype(), places_) {}
 
 bool PatchMeasurement::is_mixer(std::size_t branch) const {
@@ -108,6 +109,7 @@ void PatchMeasurement::begin(const ProbeSetup& setup) {
   const Example clean = probe_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
   pair_ = pair_of(setup, clean, trainer.task());
   places_.read(pair_);
+  slopes_.read(pair_);
   unpatched_.clear();
   unpatched_memories_.clear();
   now_ = {};
@@ -137,6 +139,16 @@ void PatchMeasurement::attribute() {
       now_.attributed[now_.cell(row, t)] = reach == 0 ? not_yet : change / reach + 0.0;  // no -0 in files
     }
   }
+  for (const MemoryCell& cell : memory_cells_) {
+    if (slopes_.knows(cell.state.branch))
+      now_.attributed[now_.cell(cell.row, cell.state.token)] = slopes_.attributed(cell.state) + 0.0;
+  }
+}
+
+/// What is not known yet promises nothing.
+double PatchMeasurement::promise(std::size_t row, int token) const {
+  const double share = std::abs(now_.attributed[now_.cell(row, token)]);
+  return std::isfinite(share) ? share : 0.0;
 }
 
 /// Cells at which both runs have the same numbers restore nothing, and are known without running on.
@@ -152,11 +164,8 @@ void PatchMeasurement::plan() {
       }
     }
   }
-  const auto promise = [&](const PatchedCell& cell) {
-    const double share = std::abs(now_.attributed[now_.cell(cell.row, cell.at.token)]);
-    return std::isfinite(share) ? share : 0.0;
-  };
-  std::ranges::stable_sort(cells_, std::greater<>(), promise);
+  std::ranges::stable_sort(cells_, std::greater<>(),
+                           [&](const PatchedCell& cell) { return promise(cell.row, cell.at.token); });
   // The memory after a token that both sequences begin with is the same, and so is one that is put in too late.
   const int first = now_.pair.changed.empty() ? now_.tokens : now_.pair.changed.front();
   std::erase_if(memory_cells_, [&](const MemoryCell& cell) { return cell.state.token < first; });
@@ -167,6 +176,8 @@ void PatchMeasurement::plan() {
       now_.attributed[now_.cell(row, t)] = 0;
     }
   }
+  std::ranges::stable_sort(memory_cells_, std::greater<>(),
+                           [&](const MemoryCell& cell) { return promise(cell.row, cell.state.token); });
 }
 
 void PatchMeasurement::set_exact(std::size_t row, int token, double share) {
@@ -242,13 +253,25 @@ void PatchMeasurement::patch_places() {
   now_.control = std::max(now_.control, std::abs(share(chosen.size())));
 }
 
-/// Of each cell the exact run, and two with a little of the difference: steps have no reverse pass, but their slope.
+/// Cells of the same sort: those of a layer that cannot tell the slopes of its memory take two more runs each, with a
+/// little of the difference.
+std::vector<PatchMeasurement::MemoryCell> PatchMeasurement::next_memories(std::size_t runs_each) {
+  const std::size_t most = (cells_in_a_piece() + runs_each - 1) / runs_each;
+  const bool is_known = slopes_.knows(memory_cells_.front().state.branch);
+  std::vector<MemoryCell> chosen;
+  while (!memory_cells_.empty() && chosen.size() < most &&
+         slopes_.knows(memory_cells_.front().state.branch) == is_known) {
+    chosen.push_back(memory_cells_.front());
+    memory_cells_.pop_front();
+  }
+  return chosen;
+}
+
 void PatchMeasurement::patch_memories() {
   constexpr double little = 1.0 / 512;
-  constexpr std::array shares{1.0, little, -little};
-  const std::size_t count = std::min((cells_in_a_piece() + shares.size() - 1) / shares.size(), memory_cells_.size());
-  std::vector<MemoryCell> chosen(memory_cells_.begin(), memory_cells_.begin() + static_cast<std::ptrdiff_t>(count));
-  memory_cells_.erase(memory_cells_.begin(), memory_cells_.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<double> shares{1.0};
+  if (!slopes_.knows(memory_cells_.front().state.branch)) shares.insert(shares.end(), {little, -little});
+  const std::vector<MemoryCell> chosen = next_memories(shares.size());
   std::vector<StateCell> runs;
   for (const MemoryCell& cell : chosen) {
     for (const double of_the_way : shares) {
@@ -267,6 +290,7 @@ void PatchMeasurement::patch_memories() {
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const std::size_t run = i * shares.size();
     set_exact(chosen[i].row, chosen[i].state.token, share(run));
+    if (shares.size() == 1) continue;
     now_.attributed[now_.cell(chosen[i].row, chosen[i].state.token)] = (share(run + 1) - share(run + 2)) / (2 * little);
   }
   now_.control = std::max(now_.control, std::abs(share(runs.size() - 1)));

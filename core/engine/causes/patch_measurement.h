@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/engine/causes/memory_slopes.h"
 #include "core/engine/causes/path_passes.h"
 #include "core/engine/causes/place_passes.h"
 #include "core/engine/causes/state_passes.h"
@@ -54,9 +55,11 @@ class PatchMeasurement {
   bool is_mixer(std::size_t branch) const;
   int layer_of(std::size_t branch) const;
   void attribute();
+  double promise(std::size_t row, int token) const;
   void plan();
   void patch_places();
   void patch_memories();
+  std::vector<MemoryCell> next_memories(std::size_t runs_each);
   void follow_paths();
   void plan_paths();
   void set_exact(std::size_t row, int token, double share);
@@ -69,13 +72,14 @@ class PatchMeasurement {
   Tape& tape_;
   PlacePasses places_;
   StatePasses states_;
+  MemorySlopes slopes_;
   PathPasses paths_;
   SequencePair pair_;
   PatchView now_;
   std::vector<PlaceCell> place_rows_;  // what the first rows of the view stand for
   bool by_heads_ = false;
-  std::deque<PatchedCell> cells_;  // by what they promise
-  std::deque<MemoryCell> memory_cells_;
+  std::deque<PatchedCell> cells_;        // by what they promise
+  std::deque<MemoryCell> memory_cells_;  // the same
   /// Measures of corrupted runs by branch and number of runs; of those token by token by number alone, the clean one's
   /// first.
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> unpatched_;

@@ -54,15 +54,20 @@ std::size_t branch_of(const Model& model, const std::string& name) {
   return branches.size();
 }
 
-/// Heads where they are an axis of their own, [B,T,H,width].
-std::size_t heads_of(const Model& model, std::size_t branch, const Tensor& value) {
-  if (branch >= model.branches().size() || value.shape.rank() != 4) return 1;
-  const std::int64_t heads = model.branches()[branch].layer->heads();
-  return heads > 0 && value.shape[2] == heads ? static_cast<std::size_t>(heads) : 1;
+/// Heads where they are an axis of their own, [B,T,H,width], or where the layer says that columns belong to them.
+std::size_t heads_of(const Model& model, std::size_t branch, const std::string& place, const Tensor& value) {
+  if (branch >= model.branches().size()) return 1;
+  const Layer& layer = *model.branches()[branch].layer;
+  if (value.shape.rank() == 3) return static_cast<std::size_t>(layer.heads_at(place.substr(place.rfind('.') + 1)));
+  return layer.heads() > 0 && value.shape[2] == layer.heads() ? static_cast<std::size_t>(layer.heads()) : 1;
 }
 
-/// One of a token's rows [H,width].
-Tensor head_at(Tensor token, int head) {
+/// One of a token's rows [H,width], or that head's columns of its only row.
+Tensor head_at(Tensor token, int head, std::size_t heads) {
+  if (token.rows() == 1 && heads > 1) {
+    const std::int64_t width = token.columns() / static_cast<std::int64_t>(heads);
+    return token.column_range(head * width, width);
+  }
   token.data = token.as<std::byte>() + head * token.row_stride * static_cast<std::int64_t>(size_of(token.dtype));
   token.shape = {1, token.columns()};
   return token;
@@ -113,7 +118,7 @@ void PlacePasses::choose_places(std::span<const std::pair<std::string, Tensor>> 
     if (streams_only && !is_of_stream(name)) continue;
     const auto columns = static_cast<std::size_t>(value.elements() / value.shape[1]);
     const std::size_t branch = branch_of(*model_, name);
-    places_.push_back({name, branch, columns, heads_of(*model_, branch, value), {}, {}, {}});
+    places_.push_back({name, branch, columns, heads_of(*model_, branch, name, value), {}, {}, {}});
   }
 }
 
@@ -174,7 +179,7 @@ std::vector<std::vector<double>> PlacePasses::run_on(const SequencePair& pair, s
       const PlaceValues& place = places_[placed.cell.place];
       if (place.name != name) continue;
       const Tensor whole = tokens_at(value.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
-      const Tensor target = placed.cell.head < 0 ? whole : head_at(whole, placed.cell.head);
+      const Tensor target = placed.cell.head < 0 ? whole : head_at(whole, placed.cell.head, place.heads);
       const std::vector<double> numbers = placed.cell.is_control ? numbers_at(*tape_, target) : numbers_of(placed);
       tape_->backend().copy(target, to_device(*tape_, {target.rows(), target.columns()}, dtype_, numbers));
     }

@@ -13,18 +13,17 @@ constexpr std::size_t matrix_rank = 4;  ///< [B, heads, rows, columns]
 
 bool is_convolution(const std::string& name) { return name.find("convolution") != std::string::npos; }
 
-/// [B, heads, ..]
-bool has_heads(const Tensor& tensor, std::int64_t heads) {
-  return heads > 0 && tensor.shape.rank() >= 2 && tensor.shape[1] == heads;
-}
-
 /// The numbers of one sequence, or of one of its heads where the tensor has heads.
 Tensor part_of(const Tensor& tensor, std::int64_t row, int head, std::int64_t heads) {
   const Tensor own = tensor.at(row);
-  const std::int64_t parts = head >= 0 && has_heads(tensor, heads) ? heads : 1, width = own.elements() / parts;
+  const std::int64_t parts = head >= 0 && holds_heads(tensor, heads) ? heads : 1, width = own.elements() / parts;
   return own.reshaped({parts, width}).at(std::max(head, 0) % parts).reshaped({1, width});
 }
 }  // namespace
+
+bool holds_heads(const Tensor& tensor, std::int64_t heads) {
+  return heads > 0 && tensor.shape.rank() >= 2 && tensor.shape[1] == heads;
+}
 
 std::vector<StateParts> state_parts(const Layer& layer, Backend& backend, DType dtype) {
   const LayerState state = layer.make_state(backend, dtype, 1);
@@ -32,11 +31,11 @@ std::vector<StateParts> state_parts(const Layer& layer, Backend& backend, DType 
   std::vector<StateParts> parts;
   for (const auto& [name, tensor] : state.tensors()) {
     all.tensors.push_back(name);
-    all.has_heads = all.has_heads && has_heads(tensor, layer.heads());
+    all.has_heads = all.has_heads && holds_heads(tensor, layer.heads());
     if (is_convolution(name)) {
       convolution.tensors.push_back(name);
     } else if (tensor.shape.rank() == matrix_rank) {
-      parts.push_back({name, {name}, has_heads(tensor, layer.heads())});
+      parts.push_back({name, {name}, holds_heads(tensor, layer.heads())});
     }
   }
   if (all.tensors.empty()) return {};

@@ -20,6 +20,9 @@ struct StateCell {
   double share = 1;         ///< of the way from the corrupted memory to the clean one
 };
 
+/// Whether a tensor of a state [B, heads, ..] holds each head's numbers apart.
+bool holds_heads(const Tensor& tensor, std::int64_t heads);
+
 /// What of a layer's state stands for itself.
 struct StateParts {
   std::string name;  ///< "all", "C", "convolution"

@@ -48,8 +48,8 @@ struct PatchView {
   PairView pair;
   int tokens = 0;
   std::vector<PatchRow> rows;
-  /// [rows * tokens]: to first order, by one reverse pass; of memories by the slope between
-  /// two runs with a little of the difference, NaN where they are still to come.
+  /// [rows * tokens]: to first order, by one reverse pass; of the memories of a layer that cannot tell their slopes
+  /// between two runs with a little of the difference, NaN where these are still to come.
   std::vector<double> attributed;
   std::vector<double> exact;       ///< [rows * tokens]: by running the model on; NaN where that is still to come
   std::vector<std::string> parts;  ///< embedding, layers, head: those that paths lead from and to

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/analysis/arithmetic.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
@@ -63,6 +64,7 @@ void list_run(const Observation& o, std::vector<NamedNumber>& numbers) {
   }
   names.add("state_bytes", bytes);
   for (const Setting& setting : o.settings) names.add(setting.key, setting.value);
+  names.add("kappa_limit", kappa_limit(o.precision));
   if (o.runs.empty()) return;
   const RunCurves& now = o.runs.back();
   names.add("loss", mean_of_last(now.loss, loss_steps));
@@ -443,6 +445,12 @@ double largest_kappa(const Spectra& spectra) {
   double largest = unknown;
   for (const HeadSpectrum& head : spectra.heads) largest = larger(largest, head.kappa);
   return largest;
+}
+
+double kappa_limit(std::string_view precision) {
+  const auto found =
+      std::ranges::find(all_arithmetics, precision, [](Arithmetic arithmetic) { return name_of(arithmetic); });
+  return inverse_unit(found == all_arithmetics.end() ? Arithmetic::fp32 : *found);
 }
 
 double mean_of_last(const Values& curve, std::size_t most) {

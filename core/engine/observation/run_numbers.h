@@ -42,6 +42,8 @@ std::string name_word(std::string_view text);
 double longest_half_life(const Spectra& spectra);
 /// The largest condition number of all heads; NaN without any.
 double largest_kappa(const Spectra& spectra);
+/// Beyond this condition number a system that is solved in a precision ("fp32", "tf32", "bf16") has no correct digit.
+double kappa_limit(std::string_view precision);
 /// Mean of the last numbers of a curve, at most so many; NaN of none.
 double mean_of_last(const Values& curve, std::size_t most);
 /// Steps over which the loss of a run is the mean.

@@ -31,8 +31,8 @@ constexpr std::array table{
     CommandSpec{
         "stop_when", engine, "Stop when ...", "", R"({"condition": "accuracy > 0.9"})",
         "Pauses at the first step at which a condition begins to hold: any number that `afterglow check --names` "
-        "lists, as {\"condition\": \"loss < 0.5 * loss@start and kappa > 1e4\", \"every\": 10}; without a value "
-        "training goes on.",
+        "lists, as {\"condition\": \"loss < 0.5 * loss@start and kappa > 1e4\", \"every\": 10}; kappa > kappa_limit "
+        "is where the device's precision has no correct digit left. Without a value training goes on.",
         control},
     CommandSpec{"speed", engine, "Speed of training", "+ -", R"({"to": 0})",
                 "Steps a second at most; 0: as fast as it goes. {\"by\": 1} is the next faster.", control},

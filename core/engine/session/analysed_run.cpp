@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/engine/observation/run_numbers.h"
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/session/analysis_work.h"
 #include "core/io/error.h"
@@ -28,6 +29,17 @@ ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
     model.layers.push_back(std::move(summary));
   }
   return model;
+}
+
+/// Why float32 cannot solve a head's ridge system as it is; empty while it can. A factorisation that fails is helped,
+/// so that kappa itself seldom shows it.
+std::string ill_conditioned(const Spectra& spectra) {
+  for (const HeadSpectrum& head : spectra.heads) {
+    const std::string which = "head " + std::to_string(head.head);
+    if (head.jitter > 0) return "float32 could not factorise the ridge system of " + which;
+    if (head.kappa > kappa_limit("fp32")) return "kappa of " + which + " is beyond what float32 can solve";
+  }
+  return "";
 }
 
 /// The sequence and the moved eigenvalues of a probe, as `surgery` takes them; null where none is moved.
@@ -79,6 +91,7 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
     : run_(make_run(saved, backend, history_limit)) {
   Trainer& trainer = run_->trainer();
   subject_.run = run_.get();
+  if (run_->oldest_step() == 0) is_ill_conditioned_ = false;
   if (!forecasts()) {
     subject_.observer = std::make_unique<Observer>(trainer);
     subject_.prober = std::make_unique<InterventionRunner>(trainer);
@@ -135,8 +148,22 @@ void AnalysedRun::choose_as(const Recipe& recipe) {
 
 bool AnalysedRun::train_step() {
   const bool finite = run_->train_step();
-  if (finite) after_step();
-  return finite;
+  conditioning_.reset();
+  if (!finite) return false;
+  after_step();
+  judge_conditioning();
+  return true;
+}
+
+/// Costs nothing: spectra of this step are there where the recipe wants them for their history.
+void AnalysedRun::judge_conditioning() {
+  if (forecasts() || !is_current(Analysis::spectra)) return;
+  AnalysisResults found;
+  find(Analysis::spectra)->publish(found);
+  const std::string reason = found.spectra ? ill_conditioned(*found.spectra) : "";
+  const bool was_known = is_ill_conditioned_.has_value(), was_ill = is_ill_conditioned_.value_or(false);
+  is_ill_conditioned_ = !reason.empty();
+  if (was_known && !was_ill && *is_ill_conditioned_) conditioning_ = reason;
 }
 
 void AnalysedRun::after_step() {
@@ -456,8 +483,9 @@ void AnalysedRun::choose_stop(const nlohmann::json& value) {
 }
 
 std::optional<std::string> AnalysedRun::stop_reason() {
-  const auto reason = stop_.reached(run_->step(), [this](AnalysisSet analyses) { return look(analyses); });
-  if (reason) stops_.push_back({run_->step(), "stopped: " + *reason});
+  auto reason = stop_.reached(run_->step(), [this](AnalysisSet analyses) { return look(analyses); });
+  if (!reason) reason = conditioning_;
+  if (reason) run_->note_stop(*reason);
   return reason;
 }
 
@@ -526,9 +554,6 @@ Observation AnalysedRun::describe() const {
   Observation now{status_of(*run_), results(), summary_of(run_->trainer(), run_->recipe().name)};
   for (const AnalysisInfo& row : analysis_table()) {
     if (is_current(row.analysis)) now.current = now.current | row.analysis;
-  }
-  for (const Mark& stop : stops_) {
-    if (stop.step <= now.step) now.runs.back().marks.push_back(stop);
   }
   return now;
 }

@@ -100,7 +100,9 @@ class AnalysedRun {
   void ask_for(AnalysisSet analyses);
   /// What the command `stop_when` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_stop(const nlohmann::json& value);
-  /// After a step: the condition that begins to hold with it, where training shall stop.
+  /// After a step: why training shall stop with it. The condition of `stop_when` begins to hold; or, judged by the
+  /// spectra that the recipe fixes the steps of, a ridge system has become too ill conditioned for float32, in which
+  /// all devices factorise. Leaves a mark on the curves.
   std::optional<std::string> stop_reason();
   /// The recipe of a finished run of the map. Throws Error(bad_input) where there is none.
   Recipe run_of_map(std::int64_t place) const;
@@ -135,6 +137,7 @@ class AnalysedRun {
   void take_probe(const ProbeSetup& before);
   void note_parts();
   void after_step();
+  void judge_conditioning();
   template <class Study, class Config>
   void take(AskedStudy<Study, Config>& asked, const Config& config, Analysis analysis);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
@@ -142,7 +145,8 @@ class AnalysedRun {
   std::unique_ptr<TrainingRun> run_;
   AnalysisSubject subject_;
   StopCondition stop_;
-  std::vector<Mark> stops_;                             // where it held
+  std::optional<bool> is_ill_conditioned_;              // at the last spectra; unknown before those of a snapshot's run
+  std::optional<std::string> conditioning_;             // why training shall stop with this step
   std::optional<Pace> pace_;                            // of a large model, once it was measured
   std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // row by row of the table; null: nothing of the kind
 };

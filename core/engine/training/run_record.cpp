@@ -2,6 +2,7 @@
 #include "core/engine/training/run_record.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace afterglow {
 
@@ -25,6 +26,7 @@ void RunRecord::take(const RecordedPast& past) {
   append_all(held_out_steps_, past.held_out_steps);
   append_all(held_out_values_, past.held_out_values);
   path_.take(past.path);
+  stops_ = past.stops;
 }
 
 RecordedPast RunRecord::past(std::int64_t step) const {
@@ -39,6 +41,7 @@ RecordedPast RunRecord::past(std::int64_t step) const {
   past.held_out_steps = copy_of(known.held_out_step);
   past.held_out_values = copy_of(known.held_out_accuracy);
   past.path = path_.rows(step);
+  std::ranges::copy_if(stops_, std::back_inserter(past.stops), [&](const Stop& stop) { return stop.step <= step; });
   return past;
 }
 
@@ -63,6 +66,15 @@ bool RunRecord::has_held_out(std::int64_t step) const {
   return std::ranges::binary_search(steps.span(), static_cast<double>(step));
 }
 
+void RunRecord::add_stop(const Stop& stop) {
+  if (std::ranges::find(stops_, stop) != stops_.end()) return;
+  stops_.insert(std::ranges::upper_bound(stops_, stop.step, {}, &Stop::step), stop);
+}
+
+void RunRecord::forget_failure(std::int64_t step) {
+  std::erase_if(stops_, [&](const Stop& stop) { return stop.is_failure && stop.step >= step; });
+}
+
 void RunRecord::truncate(std::int64_t step) {
   const std::size_t size = size_until(step), held_out = held_out_until(step);
   for (GrowingCurve* curve : {&loss_, &accuracy_, &learning_rate_, &gradient_norm_}) curve->truncate(size);
@@ -70,6 +82,7 @@ void RunRecord::truncate(std::int64_t step) {
   held_out_steps_.truncate(held_out);
   held_out_values_.truncate(held_out);
   path_.truncate(step);
+  std::erase_if(stops_, [&](const Stop& stop) { return stop.step > step; });
 }
 
 RunCurves RunRecord::curves(std::int64_t step) const {
@@ -84,6 +97,9 @@ RunCurves RunRecord::curves(std::int64_t step) const {
   curves.held_out_accuracy = held_out_values(step);
   for (std::size_t i = 0; i < layer_norms_.size(); ++i)
     curves.layer_gradient_norms.push_back({names_[i], layer_norms_[i].view().first(size)});
+  for (const Stop& stop : stops_) {
+    if (stop.step <= step) curves.marks.push_back({stop.step, "stopped: " + stop.reason});
+  }
   return curves;
 }
 

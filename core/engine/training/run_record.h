@@ -12,6 +12,14 @@
 
 namespace afterglow {
 
+/// Training rested here by itself, and why.
+struct Stop {
+  std::int64_t step = 0;
+  std::string reason;       ///< "accuracy > 0.9"
+  bool is_failure = false;  ///< the next step was not finite, so that another future at this very step may have none
+  bool operator==(const Stop&) const = default;
+};
+
 /// As a snapshot holds it. All curves of steps are equally long; so are the two of the held-out results.
 struct RecordedPast {
   std::int64_t first_step = 1;  ///< of the curves
@@ -19,6 +27,7 @@ struct RecordedPast {
   std::vector<std::vector<double>> layer_gradient_norms;  ///< one for each part of the model
   std::vector<double> held_out_steps, held_out_values;
   TrajectoryRows path;
+  std::vector<Stop> stops{};  ///< steps ascend
 };
 
 class RunRecord {
@@ -42,10 +51,15 @@ class RunRecord {
   /// A result that is not known yet; they come in the order of their steps.
   void add_held_out(std::int64_t step, double value);
   bool has_held_out(std::int64_t step) const;
+  /// Once for each step and reason, however often training comes by.
+  void add_stop(const Stop& stop);
+  /// Another future begins at `step`: what failed behind it is no longer known to fail.
+  void forget_failure(std::int64_t step);
+  const std::vector<Stop>& stops() const { return stops_; }
   /// Forgets what was measured beyond `step`.
   void truncate(std::int64_t step);
 
-  /// The curves up to `step`, without name and marks.
+  /// The curves up to `step`, without name; of marks those of the stops.
   RunCurves curves(std::int64_t step) const;
   Values held_out_steps(std::int64_t step) const { return held_out_steps_.view().first(held_out_until(step)); }
   Values held_out_values(std::int64_t step) const { return held_out_values_.view().first(held_out_until(step)); }
@@ -60,6 +74,7 @@ class RunRecord {
   GrowingCurve loss_, accuracy_, learning_rate_, gradient_norm_, held_out_steps_, held_out_values_;
   std::vector<GrowingCurve> layer_norms_;
   Trajectory path_;
+  std::vector<Stop> stops_;
 };
 
 }  // namespace afterglow

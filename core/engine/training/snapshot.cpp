@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "core/io/checksum.h"
 #include "core/io/error.h"
@@ -21,6 +22,7 @@ constexpr const char *held_out_steps = "held_out.steps", *held_out_values = "hel
 constexpr const char *first_curve_step = "curves.first_step", *tensors_checksum = "checksum.tensors";
 constexpr const char *layer_curves = "curves.layer_gradient_norms", *path_steps = "curves.path_steps",
                      *path_rows = "curves.path_rows";
+constexpr const char* stops_of_training = "curves.stops";
 const std::string best = "best.", present;  // in front of the names of a state
 
 struct CurveName {
@@ -97,6 +99,11 @@ void write_past(TensorFile& file, const RecordedPast& past) {
   file.tensors.push_back(make_tensor(layer_curves, {layers, steps}, std::span<const float>(norms)));
   write_numbers(file, path_steps, {past.path.steps.begin(), past.path.steps.end()});
   write_numbers(file, path_rows, past.path.values);
+  if (past.stops.empty()) return;  // a file without any has the bytes that it always had
+  nlohmann::json stops = nlohmann::json::array();
+  for (const Stop& stop : past.stops)
+    stops.push_back({{"step", stop.step}, {"reason", stop.reason}, {"failure", stop.is_failure}});
+  file.metadata[stops_of_training] = stops.dump();
 }
 
 /// Of names and bytes of all tensors, in the order of their names.
@@ -173,6 +180,21 @@ TrajectoryRows read_path(const Snapshot& snapshot) {
   if (!is_whole || !are_of_the_past(snapshot, steps)) refuse(snapshot, "its path of training does not fit its steps");
   for (const double step : steps) path.steps.push_back(static_cast<std::int64_t>(step));
   return path;
+}
+
+std::vector<Stop> read_stops(const Snapshot& snapshot) {
+  const auto found = snapshot.file.metadata.find(stops_of_training);
+  if (found == snapshot.file.metadata.end()) return {};
+  const std::string where = snapshot.where + ": " + stops_of_training;
+  const nlohmann::json list = parse_json(found->second, where);
+  if (!list.is_array()) refuse(snapshot, std::string(stops_of_training) + " is no list");
+  std::vector<Stop> stops;
+  for (const nlohmann::json& stop : list) {
+    const std::int64_t earliest = stops.empty() ? 0 : stops.back().step;
+    stops.push_back({get_integer(stop, "step", std::nullopt, earliest, snapshot.step, where),
+                     get_string(stop, "reason", std::nullopt, where), get_bool(stop, "failure", false, where)});
+  }
+  return stops;
 }
 
 }  // namespace
@@ -276,6 +298,7 @@ std::optional<RecordedPast> recorded_past(const Snapshot& snapshot, std::size_t 
   for (auto at = values.begin(); past.layer_gradient_norms.size() < layers; at += static_cast<std::ptrdiff_t>(steps))
     past.layer_gradient_norms.emplace_back(at, at + static_cast<std::ptrdiff_t>(steps));
   past.path = read_path(snapshot);
+  past.stops = read_stops(snapshot);
   return past;
 }
 

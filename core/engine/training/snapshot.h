@@ -32,8 +32,8 @@ std::string snapshot_stem(const Recipe& recipe, std::int64_t step);
 /// A moment as a file would hold it: parameters under their own names, moments under "optim.first_moment.<name>" and
 /// "optim.second_moment.<name>", the memory of training as "memory.rows", what was measured on the way as
 /// "curves.<name>"; metadata: format, version, step, checksum (of the weights, as shown), checksum.tensors (of all),
-/// curves.first_step, afterglow.recipe (JSON). With a record "held_out.steps", "held_out.values", and the best state
-/// under the same names behind "best.".
+/// curves.first_step, curves.stops (JSON: where training rested by itself, and why), afterglow.recipe (JSON). With a
+/// record "held_out.steps", "held_out.values", and the best state under the same names behind "best.".
 Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const TrainerState& state,
                        const RecordedPast& past, const std::optional<HeldOutRecord>& record = std::nullopt);
 /// Atomic.

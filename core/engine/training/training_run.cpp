@@ -207,6 +207,7 @@ bool TrainingRun::train_step() {
     failure_ = "step " + std::to_string(result.step) + ": a number became non-finite in " + trainer_->diagnose() +
                ". The weights are those of step " + std::to_string(step()) +
                "; lower the learning rate or raise the ridge and go on.";
+    record_.add_stop({step(), "step " + std::to_string(result.step) + " was not finite", true});
     return false;
   }
   failure_.clear();
@@ -451,6 +452,7 @@ bool TrainingRun::jump_towards(std::int64_t target) {
 }
 
 void TrainingRun::forget_ahead() {
+  record_.forget_failure(step());
   if (latest_step_ == step()) return;
   history_.forget_after(step());
   record_.truncate(step());
@@ -509,6 +511,7 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
     curves.marks.push_back({timed.step, labels[key] + " " + short_number(before[key]) + " → " + short_number(to)});
     before[key] = to;
   }
+  std::ranges::stable_sort(curves.marks, {}, &Mark::step);
   return curves;
 }
 

@@ -74,6 +74,10 @@ class TrainingRun {
   void note_probe(nlohmann::json probe) { recipe_.probe = std::move(probe); }
   /// Writes a command that changes no step into the recipe, in place of an earlier one of the same name.
   void note(const Command& command);
+  /// Training rests at the present step by itself: a mark on its curves, which snapshots hold. What changes the past up
+  /// to here drops it.
+  void note_stop(const std::string& reason) { record_.add_stop({step(), reason}); }
+  const std::vector<Stop>& stops() const { return record_.stops(); }
   /// How far back `go_to` reaches: 0, or the step of the snapshot that the run goes on from.
   std::int64_t oldest_step() const { return history_.oldest(); }
   /// How far on this run was trained: beyond `step()` after a rewind, until a change begins another future.

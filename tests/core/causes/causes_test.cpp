@@ -281,8 +281,9 @@ TEST_F(Causes, TheGridHasARowForEachHead) {
   EXPECT_EQ(view.control, 0.0);
   std::vector<std::string> labels;
   for (const PatchRow& row : view.rows) labels.push_back(row.label);
-  for (const char* label : {"1 ska keys head 1", "1 ska readout head 0", "1 ska G head 1", "0 mamba2 state head 0",
-                            "0 mamba2 convolution", "1 ska residual"})
+  for (const char* label :
+       {"1 ska keys head 1", "1 ska readout head 0", "1 ska G head 1", "0 mamba2 state head 0", "0 mamba2 convolution",
+        "1 ska residual", "0 mamba2 values head 1", "0 mamba2 steps head 0", "0 mamba2 gate head 1", "0 mamba2 keys"})
     EXPECT_THAT(labels, testing::Contains(label));
   for (const double share : view.exact) EXPECT_TRUE(std::isfinite(share));
   for (const double share : view.attributed) EXPECT_TRUE(std::isfinite(share));

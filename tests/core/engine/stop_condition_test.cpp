@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <limits>
+
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
@@ -62,6 +65,87 @@ TEST(StopCondition, TravelsWithTheRecipe) {
   ASSERT_EQ(marks.size(), 1u) << "every figure of the curves shows it";
   EXPECT_EQ(marks[0].step, 3);
   EXPECT_EQ(marks[0].text, "stopped: step >= 3");
+}
+
+/// The marks of the curves that are drawn from this snapshot, written to a file and read again.
+std::vector<Mark> marks_from(const TrainingRun& run) {
+  const auto path = std::filesystem::temp_directory_path() / "afterglow_stops_test.safetensors";
+  write_snapshot(path, run.snapshot());
+  const SavedRun saved = open_saved_run(path);
+  std::filesystem::remove(path);
+  const auto backend = make_cpu_backend(1);
+  return AnalysedRun(saved, *backend).describe().runs.back().marks;
+}
+
+TEST(Stops, AreInTheSnapshotAndInTheCurvesThatAreDrawnFromIt) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.choose_stop({{"condition", "step >= 3"}});
+  EXPECT_EQ(stops_of(analysed, 6), std::vector<std::int64_t>{3});
+  const std::vector<Mark> marks = marks_from(analysed.run());
+  ASSERT_EQ(marks.size(), 1u);
+  EXPECT_EQ(marks[0].step, 3);
+  EXPECT_EQ(marks[0].text, "stopped: step >= 3");
+}
+
+TEST(Stops, AreDroppedWithAFutureThatIsChanged) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.choose_stop({{"condition", "step >= 3"}});
+  stops_of(analysed, 6);
+  analysed.go_to(2);
+  EXPECT_TRUE(analysed.run().curves().marks.empty()) << "it comes later";
+  EXPECT_EQ(analysed.run().whole_curves().marks.size(), 1u);
+  stops_of(analysed, 6);
+  EXPECT_EQ(analysed.run().stops().size(), 1u) << "coming by again is the same stop";
+  analysed.go_to(2);
+  analysed.choose_stop(nlohmann::json::object());
+  analysed.run().set("clip", 0.5);
+  stops_of(analysed, 6);
+  const std::vector<Mark> marks = marks_from(analysed.run());
+  ASSERT_EQ(marks.size(), 1u);
+  EXPECT_THAT(marks[0].text, HasSubstr("0.5")) << "the change alone";
+}
+
+TEST(Stops, OfAStepThatWasNotFiniteStayUntilAnotherFutureBeginsThere) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(analysed.train_step());
+  ParameterStore& store = analysed.run().trainer().parameters();
+  const Parameter* weight = store.find("layers.1.ska.q_proj.weight");
+  ASSERT_NE(weight, nullptr);
+  const std::vector<double> values = store.download(weight->value);
+  std::vector<double> broken = values;
+  broken[0] = std::numeric_limits<double>::quiet_NaN();
+  store.upload(*weight, broken);
+  EXPECT_FALSE(analysed.train_step());
+  store.upload(*weight, values);
+  const std::vector<Mark> marks = marks_from(analysed.run());
+  ASSERT_EQ(marks.size(), 1u);
+  EXPECT_EQ(marks[0].step, 3);
+  EXPECT_EQ(marks[0].text, "stopped: step 4 was not finite");
+  analysed.run().set("clip", 0.5);
+  EXPECT_TRUE(analysed.run().stops().empty());
+}
+
+TEST(Stops, ComeByThemselvesWhereFloat32CannotSolveAndHaveANameForConditions) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["model"]["blocks"][1]["mixer"]["ridge"] = 1e-9;
+  recipe["model"]["blocks"][1]["mixer"]["r"] = 20;  // keys of a stream 16 wide leave four directions empty
+  const auto backend = make_cpu_backend(1);
+  const auto first_stop = [&](const nlohmann::json& of, const char* condition) {
+    AnalysedRun analysed({parse_recipe(of, "ill conditioned"), std::nullopt}, *backend);
+    if (condition) analysed.choose_stop({{"condition", condition}});
+    stops_of(analysed, 20);
+    return analysed.run().stops().empty() ? Stop() : analysed.run().stops().front();
+  };
+  const Stop own = first_stop(recipe, nullptr);
+  EXPECT_EQ(own.step, 10) << "where the recipe takes spectra";
+  EXPECT_THAT(own.reason, HasSubstr("float32 could not factorise the ridge system of head 0"));
+  EXPECT_EQ(first_stop(small_recipe_json(), nullptr).step, 0) << "a ridge that suffices";
+  EXPECT_EQ(first_stop(small_recipe_json(), "kappa > 1e-9 * kappa_limit").step, 0) << "it held from the start";
+  EXPECT_EQ(kappa_limit("fp32"), 16777216.0);
+  EXPECT_EQ(kappa_limit("bf16"), 256.0);
 }
 
 TEST(StopCondition, RefusesWhatItCannotJudge) {
