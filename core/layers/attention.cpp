@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/smooth_routing.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/key_cache.h"
@@ -68,6 +69,7 @@ Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
   tape.place("values", v);
   if (tape.capturing()) tape.capture("attn", attention_weights(tape, q.value, k.value, scale()));
   tape.capture("values", v.value);
+  tape.capture("input", x.value);
   return read(tape, q, k, v);
 }
 
@@ -90,6 +92,39 @@ Var Attention::step(Tape& tape, const Var& x, LayerState& state) {
 
 std::int64_t Attention::state_bytes(DType dtype, std::int64_t tokens) const {
   return 2 * tokens * config_.key_heads * config_.head_width() * static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::vector<SourceForcing> Attention::forcing(const CapturedLayer& captured, std::span<const int> sources) const {
+  const auto of = [&](const Parameter* parameter) {
+    return parameter == nullptr ? std::vector<double>{} : captured.read.download(parameter->value);
+  };
+  SmoothRouting routing;
+  routing.tokens = captured.tokens;
+  routing.width = static_cast<int>(config_.width);
+  routing.heads = static_cast<int>(config_.heads);
+  routing.key_heads = static_cast<int>(config_.key_heads);
+  routing.head_width = routing.value_width = static_cast<int>(config_.head_width());
+  routing.alpha = captured.values("attn");
+  routing.inputs = captured.values("input");
+  routing.query = {of(&q_proj_), of(biases_[0])};
+  routing.key = {of(&k_proj_), of(biases_[1])};
+  routing.value = {of(&v_proj_), of(biases_[2])};
+  routing.values = captured.values("values");
+  routing.output = of(&o_proj_);
+  routing.scale = scale();
+  routing.rotary_base = config_.rotary ? config_.rotary_base : 0;
+  const auto width = static_cast<std::size_t>(config_.width);
+  std::vector<double> identity(width * width, 0.0);
+  for (std::size_t i = 0; i < width; ++i) identity[i * width + i] = 1;
+  std::vector<SourceForcing> all;
+  for (const int source : sources) {
+    SourceForcing& forcing = all.emplace_back();
+    forcing.source = source;
+    forcing.forward = answer_sensitivity(routing, identity, routing.width, source);
+    if (forcing.forward.empty()) return {};
+    forcing.own = forcing.forward[static_cast<std::size_t>(source)];
+  }
+  return all;
 }
 
 namespace {
@@ -126,7 +161,11 @@ LayerKind attention_kind() {
       },
       .ink = 1,
       .race_place = 6,
-      .readers = {.token_weights = captured_softmax},
+      .readers = {.token_weights = captured_softmax,
+                  .forcing =
+                      [](const CapturedLayer& layer, std::span<const int> sources) {
+                        return layer.as<Attention>().forcing(layer, sources);
+                      }},
       .shows = LayerTrait::token_shares,
       .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}, {R"({"d":1024,"n_heads":8})", 4, 8192, "8 heads x 128"}}};
 }

@@ -7,6 +7,9 @@
 
 namespace afterglow {
 
+struct CapturedLayer;
+struct SourceForcing;
+
 struct AttentionConfig {
   std::int64_t width = 0;      ///< d
   std::int64_t heads = 1;      ///< n_heads
@@ -17,8 +20,8 @@ struct AttentionConfig {
   std::int64_t head_width() const { return width / heads; }
 };
 
-/// Captures: `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t; `values` [B, T,
-/// n_kv_heads, D]; `readout` [B, T, n_heads, D], what the heads answer before o_proj.
+/// Captures: `input` [B,T,d]; `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t;
+/// `values` [B, T, n_kv_heads, D]; `readout` [B, T, n_heads, D], what the heads answer before o_proj.
 class Attention final : public Layer {
  public:
   Attention(const AttentionConfig& config, const ParameterScope& parameters);
@@ -29,6 +32,8 @@ class Attention final : public Layer {
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
+  /// The constant of Sessa's proposition 10 (i) for each source, from the weights and one captured sequence.
+  std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const;
 
  private:
   /// x W^T as heads [B,T,heads,head width].

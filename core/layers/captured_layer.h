@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/analysis/kalman.h"
+#include "core/analysis/smooth_routing.h"
 #include "core/analysis/solvers.h"
 #include "core/analysis/token_weights.h"
 #include "core/layers/capture_reader.h"
@@ -69,6 +70,9 @@ struct LayerReaders {
   /// What one head did with the token of a capturing `step` (tokens = 1), at most eight pictures; empty where numbers
   /// are missing or unsound.
   std::vector<StepPicture> (*step_pictures)(const CapturedLayer& layer, int head) = nullptr;
+  /// How smoothly its routing follows each of these source tokens, by the layer's own input; empty where the captures
+  /// do not fit.
+  std::vector<SourceForcing> (*forcing)(const CapturedLayer& layer, std::span<const int> sources) = nullptr;
 };
 
 /// Gates of a layer that captures `log_decay` [1,T,H] or, a gate for each channel, [1,T,H,channels].

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/smooth_routing.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/key_cache.h"
@@ -139,6 +140,7 @@ Var Sessa::solve(Tape& tape, const Feedback& feedback, const Var& f) const {
 }
 
 Var Sessa::forward(Tape& tape, const Var& x, const Tensor&) {
+  tape.capture("input", x.value);
   const Branches branches = enter(tape, x);
   const auto [heads, feedback] = project(tape, branches.u, 0);
   tape.place("queries", heads.q);
@@ -285,24 +287,28 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
 }  // namespace
 
 LayerKind sessa_kind() {
-  return {.name = "sessa",
-          .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
-          .source = "Sessa 3",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Sessa>(read_config(config), parameters);
-          },
-          .small_config = [](const SmallSizes& s) -> nlohmann::json {
-            return {{"D", s.width}, {"n_heads", s.heads}};
-          },
-          .whole_block = true,
-          .width_field = "D",
-          .ink = 4,
-          .race_place = 2,
-          .readers = {.token_weights = token_weights, .step_pictures = step_pictures},
-          .shows = LayerTrait::feedback,
-          .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
-                         {R"({"D":256,"n_heads":4})", 8, 1024},
-                         {R"({"D":128,"n_heads":4})", 16, 128}}};
+  return {
+      .name = "sessa",
+      .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
+      .source = "Sessa 3",
+      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+        return std::make_unique<Sessa>(read_config(config), parameters);
+      },
+      .small_config = [](const SmallSizes& s) -> nlohmann::json {
+        return {{"D", s.width}, {"n_heads", s.heads}};
+      },
+      .whole_block = true,
+      .width_field = "D",
+      .ink = 4,
+      .race_place = 2,
+      .readers = {.token_weights = token_weights,
+                  .step_pictures = step_pictures,
+                  .forcing = [](const CapturedLayer& layer,
+                                std::span<const int> sources) { return layer.as<Sessa>().forcing(layer, sources); }},
+      .shows = LayerTrait::feedback,
+      .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
+                     {R"({"D":256,"n_heads":4})", 8, 1024},
+                     {R"({"D":128,"n_heads":4})", 16, 128}}};
 }
 
 }  // namespace afterglow

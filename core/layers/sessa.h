@@ -6,6 +6,9 @@
 
 namespace afterglow {
 
+struct CapturedLayer;
+struct SourceForcing;
+
 struct SessaConfig {
   std::int64_t width = 0;      ///< D
   std::int64_t heads = 1;      ///< n_heads of the forward branch; the feedback branch has one head of the full width
@@ -22,9 +25,9 @@ struct SessaConfig {
 
 /// [a, g] = W_in LN(x), u = GELU(a); f = causal attention of u; gamma_t = gamma_max tanh(gamma_bias + gamma_ctx u_t);
 /// s_t = f_t + gamma_t sum_{j<t} alpha_fb[t,j] s_j; y = x + W_out(s * g) (Sessa 3.1, 3.2).
-/// Captures: `attn` [B, n_heads, T, T] and `alpha_fb` [B,T,T], the weights of both branches, `gamma` [B,T], `f`, `s`
-/// [B,T,D], `values` [B, T, n_kv_heads, D / n_heads], and for sequences of up to 1,024 tokens `solve_jacobian` [B,T,T]
-/// = (I - diag(gamma) alpha_fb)^-1 (eq. 27).
+/// Captures: `input` [B,T,D], x; `attn` [B, n_heads, T, T] and `alpha_fb` [B,T,T], the weights of both branches,
+/// `gamma` [B,T], `f`, `s` [B,T,D], `values` [B, T, n_kv_heads, D / n_heads], and for sequences of up to 1,024 tokens
+/// `solve_jacobian` [B,T,T] = (I - diag(gamma) alpha_fb)^-1 (eq. 27).
 class Sessa final : public Layer {
  public:
   Sessa(const SessaConfig& config, const ParameterScope& parameters);
@@ -39,8 +42,11 @@ class Sessa final : public Layer {
   std::vector<LayerSetting> settings() const override;
   void set(std::string_view key, double value) override;
   const SessaConfig& config() const { return config_; }
+  /// The constants of theorem 23 for each source, from the weights and one captured sequence.
+  std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const;
 
  private:
+  struct Host;  ///< sessa_forcing.cpp
   struct Branches {
     Var u, gate;  ///< GELU(a) and g, [B,T,D]
   };

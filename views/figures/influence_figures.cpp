@@ -103,10 +103,42 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
              above_text(tail, theory);
     case TheoryLaw::deep_feedback:
       return tail.label + ", theorem 12: k = " + std::to_string(theory.blocks) + ", " + power_text(theory.parameter);
+    case TheoryLaw::smooth_attention:
+      return tail.label + ", proposition 10: at most " + number_text(theory.parameter, 3) + " / (τ + lag + 1)" +
+             above_text(tail, theory);
+    case TheoryLaw::forced_feedback:
+      return tail.label + ", theorem 23: β = " + number_text(theory.parameter, 2) + above_text(tail, theory);
+    case TheoryLaw::forced_solve:
+      return tail.label + ", theorem 23 with the measured solve: γ_max c₂ = " + number_text(theory.parameter, 3) +
+             " ≥ 1, assumption 16 fails" + above_text(tail, theory);
     case TheoryLaw::none:
       break;
   }
   return "";
+}
+
+/// "3.1 to 8.8 times it": how far what is promised lies above the tail, point by point.
+template <class Height>
+std::string times_text(const InfluenceTail& tail, const Height& height_of) {
+  double least = INFINITY, most = 0;
+  for (std::size_t i = 0; i < tail.values.size(); ++i) {
+    least = std::min(least, height_of(i) / tail.values[i]);
+    most = std::max(most, height_of(i) / tail.values[i]);
+  }
+  return number_text(least, 2) + " to " + number_text(most, 2) + " times it";
+}
+
+/// ", dilution 1.2, logits 0.3, own 2.1": what theorem 23 asks for, as it was measured, and what does not settle.
+std::string constants_text(const RoutingView& routing) {
+  const ForcingConstants constants = forcing_constants(routing);
+  std::string text = ", dilution " + number_text(constants.dilution, 2);
+  if (constants.logits > 0)
+    text += ", logits " + number_text(constants.logits, 2) + ", own " + number_text(constants.own, 2);
+  const int failing = failing_assumption(constants);
+  if (failing == 0) return text;
+  const double growth = failing == 21 ? constants.dilution_growth : constants.logits_growth;
+  return text + " · assumption " + std::to_string(failing) + " fails: its constant is " + number_text(growth, 2) +
+         " times larger beyond the first half";
 }
 
 void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory, Dash dash) {
@@ -116,12 +148,25 @@ void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const Inf
   figure.series.emplace_back(std::move(line));
 }
 
-/// The layer whose envelope is drawn: the chosen one, else the first with a feedback. One is enough to read.
+/// The layer whose envelope is drawn: the chosen one, else the first with a feedback, else the first whose constants
+/// are known. One is enough to read.
 int layer_of_envelope(const InfluenceView& view, const Selection& selection) {
   if (routing_of_layer(view, selection.layer)) return selection.layer;
-  const auto first =
-      std::find_if(view.routing.begin(), view.routing.end(), [](const RoutingView& r) { return !r.gain.empty(); });
+  auto first = std::ranges::find_if(view.routing, [](const RoutingView& r) { return !r.gain.empty(); });
+  if (first == view.routing.end())
+    first = std::ranges::find_if(view.routing, [](const RoutingView& r) { return !r.forcing.empty(); });
   return first == view.routing.end() ? -1 : first->layer;
+}
+
+/// Theorem 23 or proposition 10 at its own height, with the constants that were measured.
+void add_end_to_end(Figure& figure, const InfluenceTail& tail, double lowest, const RoutingView& routing) {
+  const InfluenceTheory theory = end_to_end_envelope_of(routing);
+  if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
+  const std::string times = times_text(tail, [&](std::size_t i) { return theory.at(tail.lags[i]); });
+  Line line = theory_line(theory_text(tail, theory) + ", " + times + constants_text(routing), tail, lowest, theory);
+  line.dash = Dash::long_dash;
+  line.width = 1.8;
+  figure.series.emplace_back(std::move(line));
 }
 
 /// Theorem 11: the blocks' own tails multiplied along every path, at the height that they have.
@@ -129,13 +174,8 @@ void add_path_sum(Figure& figure, const InfluenceView& view, const InfluenceTail
   if (view.path_sum.size() != stack.lags.size() || view.blocks.size() < 3 || stack.is_silent) return;
   InfluenceTail bound = stack;
   bound.values = view.path_sum;
-  double least = INFINITY, most = 0;
-  for (std::size_t i = 0; i < stack.values.size(); ++i) {
-    least = std::min(least, view.path_sum[i] / stack.values[i]);
-    most = std::max(most, view.path_sum[i] / stack.values[i]);
-  }
-  Line line = tail_line("whole stack, theorem 11: path sum of the blocks, " + number_text(least, 2) + " to " +
-                            number_text(most, 2) + " times it",
+  Line line = tail_line("whole stack, theorem 11: path sum of the blocks, " +
+                            times_text(stack, [&](std::size_t i) { return view.path_sum[i]; }),
                         bound, 1, lowest);
   line.ink = tail_ink(stack);
   line.dash = Dash::long_dash;
@@ -161,6 +201,7 @@ void add_theory(Figure& figure, const InfluenceView& view, const Selection& sele
   if (is_fixed && routing->gain.empty())
     return add_law(figure, tail, lowest, fixed_envelope_of(*routing, view.sources), Dash::long_dash);
   if (tail.layer != layer_of_envelope(view, selection)) return;
+  if (!is_fixed) add_end_to_end(figure, tail, lowest, *routing);
   const InfluenceTheory envelope =
       tail.is_resolvent ? fixed_envelope_of(*routing, view.sources) : envelope_of(*routing);
   add_law(figure, tail, lowest, envelope, Dash::long_dash);

@@ -6,11 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/influence/influence_tail.h"
+#include "core/engine/probing/layer_weights.h"
 #include "core/engine/probing/routing_view.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -144,7 +146,28 @@ void InfluenceMeasurement::read_routing(const Sequence& sequence) {
       view_->fixed.back().label += ", feedback alone";
       view_->fixed.back().is_resolvent = true;
     }
+    if (const auto forcing = readers_of(parts[part].kind).forcing)
+      routing.forcing = forcing(captured_layer(*trainer_, part, read, config.tokens), view_->sources);
     view_->routing.push_back(std::move(routing));
+  }
+}
+
+// The norm in front of a branch: |∂ norm(x)/∂x| <= max |w| / rms(x), the source's own.
+void InfluenceMeasurement::enter_norm(int part, const std::vector<double>& stream) {
+  const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
+  const Parameter* norm = copy_.model().branches()[branch].norm;
+  if (norm == nullptr) return;
+  double largest = 0;
+  for (const double w : to_host(trainer_->backend(), norm->value)) largest = std::max(largest, std::abs(w));
+  const auto width = static_cast<std::size_t>(copy_.model().width());
+  for (RoutingView& routing : view_->routing) {
+    if (routing.layer != part) continue;
+    for (SourceForcing& forcing : routing.forcing) {
+      double squares = 0;
+      for (std::size_t c = 0; c < width; ++c)
+        squares += std::pow(stream[static_cast<std::size_t>(forcing.source) * width + c], 2);
+      forcing.outlet *= largest / std::sqrt(squares / static_cast<double>(width));
+    }
   }
 }
 
@@ -184,6 +207,7 @@ void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
     tail.kind = parts[part].kind;
     tail.layer = part;
     const auto branch = static_cast<std::size_t>(parts[part].branch);
+    enter_norm(part, stream);
     add_job(std::move(tail), std::move(stream), sequence, branch, branch + 1);
   }
   InfluenceTail stack;

@@ -68,6 +68,7 @@ class InfluenceMeasurement {
   std::vector<int> sources() const;
   void read_routing(const Sequence& sequence);
   void add_fixed_tail(int part, std::span<const std::vector<float>> weights);
+  void enter_norm(int part, const std::vector<double>& stream);
   void plan_blocks(const Sequence& sequence);
   void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
                std::size_t last);

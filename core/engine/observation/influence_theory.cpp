@@ -19,6 +19,7 @@ double InfluenceTheory::at(double lag) const {
     const auto at = std::min(static_cast<std::size_t>(lag), accumulated.size() - 1);
     return parameter * std::exp(-accumulated[at]);
   }
+  if (!heights.empty()) return heights[std::min(static_cast<std::size_t>(lag), heights.size() - 1)];
   if (law == TheoryLaw::deep_feedback) return std::pow(lag, parameter);
   return law == TheoryLaw::diffuse_attention ? 1 / (source + lag + 1) : std::nan("");
 }
@@ -92,6 +93,82 @@ InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const in
   }
   theory.is_absolute = theory.law != TheoryLaw::none;
   return theory;
+}
+
+namespace {
+
+/// The mean at each lag over the sources that have it.
+std::vector<double> mean_heights(std::span<const std::vector<double>> of_sources) {
+  std::vector<double> mean;
+  for (std::size_t lag = 0;; ++lag) {
+    double sum = 0, count = 0;
+    for (const std::vector<double>& heights : of_sources) {
+      if (lag >= heights.size()) continue;
+      sum += heights[lag];
+      ++count;
+    }
+    if (count == 0) return mean;
+    mean.push_back(sum / count);
+  }
+}
+
+/// The largest constant of any source over the whole sequence, and how much larger it is than over the first half.
+struct SettledConstant {
+  double value = 0, growth = 1;
+};
+SettledConstant settled(const RoutingView& routing, std::vector<double> SourceForcing::*of) {
+  double whole = 0, first_half = 0;
+  for (const SourceForcing& forcing : routing.forcing) {
+    const std::vector<double>& at = forcing.*of;
+    const int end = static_cast<int>(at.size());
+    whole = std::max(whole, dilution_constant(at, forcing.source, end, 0));
+    first_half = std::max(first_half, dilution_constant(at, forcing.source, end / 2, 0));
+  }
+  return {whole, first_half > 0 ? whole / first_half : 1};
+}
+
+}  // namespace
+
+InfluenceTheory end_to_end_envelope_of(const RoutingView& routing) {
+  InfluenceTheory theory = envelope_of(routing);
+  if (routing.forcing.empty()) return {};
+  std::vector<std::vector<double>> of_sources;
+  for (const SourceForcing& forcing : routing.forcing) {
+    if (routing.gain.empty()) {
+      theory.law = TheoryLaw::smooth_attention;
+      of_sources.push_back(diluted_envelope(forcing));
+      const double own = forcing.outlet * dilution_constant(forcing.forward, forcing.source, routing.tokens, 1);
+      theory.parameter = std::max(theory.parameter, own);
+    } else if (theory.law != TheoryLaw::none && theory.law != TheoryLaw::forced_solve) {
+      theory.law = TheoryLaw::forced_feedback;
+      of_sources.push_back(forced_envelope(forcing, theory.parameter));
+    } else {
+      theory.law = TheoryLaw::forced_solve;
+      theory.parameter = bounds_of(routing).mass;
+      of_sources.push_back(forced_solve(forcing, routing.resolvent));
+    }
+  }
+  theory.heights = mean_heights(of_sources);
+  theory.is_absolute = true;
+  return theory.heights.empty() ? InfluenceTheory{} : theory;
+}
+
+ForcingConstants forcing_constants(const RoutingView& routing) {
+  ForcingConstants constants;
+  const SettledConstant dilution = settled(routing, &SourceForcing::forward);
+  const SettledConstant logits = settled(routing, &SourceForcing::logits);
+  constants.dilution = dilution.value;
+  constants.dilution_growth = dilution.growth;
+  constants.logits = logits.value;
+  constants.logits_growth = logits.growth;
+  for (const SourceForcing& forcing : routing.forcing) constants.own = std::max(constants.own, forcing.own);
+  return constants;
+}
+
+int failing_assumption(const ForcingConstants& constants) {
+  constexpr double settles_within = 1.5;
+  if (!(std::max(constants.dilution_growth, constants.logits_growth) > settles_within)) return 0;
+  return constants.dilution_growth >= constants.logits_growth ? 21 : 22;
 }
 
 FeedbackBounds bounds_of(const RoutingView& routing) {

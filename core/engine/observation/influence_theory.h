@@ -17,7 +17,10 @@ enum class TheoryLaw {
   diffuse_attention,  ///< 1 / (source + lag + 1); no parameter
   freeze_envelope,    ///< C exp(-Delta), the least Delta(tau, tau + lag) of any head (propositions 4, 5 and 9, ii)
   diffuse_envelope,   ///< c2 / (source + lag + 1) (proposition 9, i); parameter: c2
-  deep_feedback       ///< lag^(k (1 - beta) - 1) of k stacked blocks (theorem 12); parameter: the exponent
+  deep_feedback,      ///< lag^(k (1 - beta) - 1) of k stacked blocks (theorem 12); parameter: the exponent
+  forced_feedback,    ///< theorem 23 with its measured constants; parameter: beta
+  forced_solve,       ///< the same with the measured solve where gamma_max c2 = parameter >= 1 leaves no envelope
+  smooth_attention    ///< C / (source + lag + 1) (proposition 10, i); parameter: C
 };
 struct InfluenceTheory {
   TheoryLaw law = TheoryLaw::none;
@@ -25,6 +28,7 @@ struct InfluenceTheory {
   double source = 0;                  ///< tau
   int blocks = 1;                     ///< k
   std::vector<double> accumulated{};  ///< of freeze_envelope: the least Delta at each lag 0 .. T - 1
+  std::vector<double> heights{};      ///< of the last three laws: what they promise at each lag, mean over the sources
   /// Whether `at` is a height that a tail of the routing held fixed may not exceed. Else only its ratios mean something
   /// beside a measured tail, whose constants nothing here measures.
   bool is_absolute = false;
@@ -42,6 +46,23 @@ double largest_factor(const RoutingView& routing);
 /// What holds absolutely where the routing is fixed: theorem 8 of the resolvent, proposition 9 (i) of a softmax read
 /// directly, (ii) of a state with time steps; law none of what has none of them.
 InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const int> sources);
+
+/// What holds absolutely of |dy_t/dx_tau| with all that the routing does, from the measured constants: theorem 23 with
+/// corollary B.7, proposition 10 (i) of a softmax; law none where the forcing is not known.
+InfluenceTheory end_to_end_envelope_of(const RoutingView& routing);
+
+/// What theorem 23 asks of the forcing, measured: the largest constant of any source.
+struct ForcingConstants {
+  double dilution = 0;  ///< t |df_t/dx_tau| (assumption 21)
+  double logits = 0;    ///< t sum_j alpha_tj |dlogit_tj/dx_tau| (assumption 22); 0 without a feedback
+  double own = 0;       ///< at the source itself (assumptions 17, 19)
+  /// By what factor both constants are larger over the whole sequence than over its first half; 1: they have settled.
+  /// A constant that goes on growing with the sequence is none, so that its assumption fails.
+  double dilution_growth = 1, logits_growth = 1;
+};
+ForcingConstants forcing_constants(const RoutingView& routing);
+/// 21 or 22, the assumption whose constant still grows by more than half, the faster one; 0 where both have settled.
+int failing_assumption(const ForcingConstants& constants);
 
 /// What Sessa's theorems assume of a feedback and promise of its solve, measured on one sequence.
 struct FeedbackBounds {

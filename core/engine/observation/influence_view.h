@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/analysis/influence_fit.h"
+#include "core/analysis/smooth_routing.h"
 
 namespace afterglow {
 
@@ -53,6 +54,9 @@ struct RoutingView {
   double largest_factor = 0;              ///< largest |C_t B_tau| (influence_theory.h)
   double mean_rate = 0;                   ///< mean of -log a_t: the tail is exp(-rate lag); near 0 time stands still
   double mean_step = 0;  ///< mean of the time step over tokens and heads (Mamba); 0: none. Freeze time: it goes to 0
+  // Of a softmax read or a feedback whose maps are known: what each source does to it, by the stream in front of the
+  // block.
+  std::vector<SourceForcing> forcing;  ///< one for each source of the measurement; empty: not known
 };
 
 struct RaceEntry {

@@ -97,6 +97,74 @@ TEST(InfluenceTheory, DirectReadsAreBoundedByTheirVisibleTokens) {
   EXPECT_EQ(fixed_envelope_of({}, sources).law, TheoryLaw::none);
 }
 
+/// The forcing of theorem 23 of one source: `dilution` / t of f and `logits` / t of the feedback's rows.
+SourceForcing forcing_of(int source, int tokens, double dilution, double logits) {
+  SourceForcing forcing;
+  forcing.source = source;
+  forcing.own = 1;
+  forcing.outlet = 3;
+  for (int t = 0; t < tokens; ++t) {
+    const double share = t > source ? 1.0 / t : 0;
+    forcing.forward.push_back(dilution * share);
+    forcing.logits.push_back(logits * share);
+    forcing.routing.push_back(0.5 * logits * share);
+  }
+  return forcing;
+}
+
+TEST(EndToEnd, TheoremTwentyThreeStandsAtItsHeightAndYieldsToTheMeasuredSolve) {
+  RoutingView routing = uniform(0.5, 80);
+  EXPECT_EQ(end_to_end_envelope_of(routing).law, TheoryLaw::none) << "its constants are not known";
+  routing.forcing = {forcing_of(0, 80, 2, 1), forcing_of(4, 80, 2, 1)};
+  const InfluenceTheory theory = end_to_end_envelope_of(routing);
+  EXPECT_EQ(theory.law, TheoryLaw::forced_feedback);
+  EXPECT_TRUE(theory.is_absolute);
+  EXPECT_NEAR(theory.parameter, 0.5, 1e-12);
+  for (const int lag : {1, 7, 75}) {
+    const double first = forced_envelope(routing.forcing[0], 0.5)[static_cast<std::size_t>(lag)];
+    const double second = forced_envelope(routing.forcing[1], 0.5)[static_cast<std::size_t>(lag)];
+    EXPECT_NEAR(theory.at(lag), (first + second) / 2, 1e-12) << lag;
+  }
+  routing.c2 = 2.5;
+  const InfluenceTheory solve = end_to_end_envelope_of(routing);
+  EXPECT_EQ(solve.law, TheoryLaw::forced_solve) << "gamma c2 = 1.25";
+  EXPECT_NEAR(solve.parameter, 1.25, 1e-12);
+  EXPECT_LT(solve.at(20), theory.at(20)) << "the solve that is there lies below its own tail";
+  EXPECT_NEAR(solve.at(7),
+              (forced_solve(routing.forcing[0], routing.resolvent)[7] +
+               forced_solve(routing.forcing[1], routing.resolvent)[7]) /
+                  2,
+              1e-12);
+}
+
+TEST(EndToEnd, PropositionTenDilutesWithItsOwnConstant) {
+  RoutingView attention;
+  attention.tokens = 40;
+  attention.forcing = {forcing_of(3, 40, 2, 0)};
+  attention.forcing[0].routing.clear();
+  const InfluenceTheory theory = end_to_end_envelope_of(attention);
+  EXPECT_EQ(theory.law, TheoryLaw::smooth_attention);
+  EXPECT_NEAR(theory.parameter, 3 * 2 * 5.0 / 4, 1e-12) << "outlet 3, C = 2 (t + 1) / t at t = 4";
+  EXPECT_NEAR(theory.at(10), theory.parameter / 14, 1e-12);
+}
+
+TEST(EndToEnd, AConstantThatGrowsIsNone) {
+  RoutingView routing = uniform(0.5, 80);
+  routing.forcing = {forcing_of(2, 80, 2, 1)};
+  ForcingConstants constants = forcing_constants(routing);
+  EXPECT_NEAR(constants.dilution, 2, 1e-12);
+  EXPECT_NEAR(constants.logits, 1, 1e-12);
+  EXPECT_EQ(constants.own, 1);
+  EXPECT_NEAR(constants.dilution_growth, 1, 1e-12);
+  EXPECT_EQ(failing_assumption(constants), 0);
+  routing.forcing[0].logits[60] *= 2;
+  EXPECT_EQ(failing_assumption(forcing_constants(routing)), 22);
+  routing.forcing[0].forward[70] *= 3;
+  constants = forcing_constants(routing);
+  EXPECT_NEAR(constants.dilution_growth, 3, 1e-12);
+  EXPECT_EQ(failing_assumption(constants), 21) << "the one that grows faster";
+}
+
 TEST(InfluenceTheory, FrozenTimeIsTheSlowestStretch) {
   RoutingView state;
   for (const double rate : {9.0, 1.0, 0.5, 0.25, 0.25, 1.0}) state.decay.push_back(std::exp(-rate));

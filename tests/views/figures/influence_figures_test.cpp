@@ -118,6 +118,46 @@ TEST(InfluenceFigures, TheoryNamesItsRegime) {
   EXPECT_TRUE(deep) << "2 (1 - 0.4) - 1";
 }
 
+// The constants of theorem 23 are measured: it stands where it is, whatever the tail, and names what fails.
+TEST(InfluenceFigures, EndToEndEnvelopesStandAtTheirHeight) {
+  Observation o = samples::mid_training();
+  auto measured = std::make_shared<InfluenceView>(*o.influence);
+  SourceForcing forcing;
+  forcing.own = 1;
+  forcing.outlet = 2;
+  for (int t = 0; t < measured->tokens; ++t) {
+    forcing.forward.push_back(t > 0 ? 1.5 / t : 0);
+    forcing.logits.push_back(t > 0 ? 0.4 / t : 0);
+  }
+  forcing.routing = forcing.logits;
+  measured->routing[1].forcing = {forcing};
+  o.influence = measured;
+  const Figure figure = figures_of(influence_figures, o)[0];
+  const Line* line = line_that_starts(figure, "1 sessa, theorem 23: β = ");
+  ASSERT_TRUE(line);
+  EXPECT_NE(line->name.find("dilution 1.5, logits 0.4, own 1"), std::string::npos) << line->name;
+  EXPECT_EQ(line->name.find("assumption"), std::string::npos) << line->name;
+  const CurveView curve(line->curve);
+  const double beta = 1 - 0.6 * measured->routing[1].c2;
+  const std::vector<double> heights = forced_envelope(forcing, beta);
+  for (std::size_t i = 0; i < curve.size(); ++i)
+    EXPECT_NEAR(curve.y(i), heights[static_cast<std::size_t>(curve.x(i))], 1e-9);
+
+  auto broken = std::make_shared<InfluenceView>(*measured);
+  broken->routing[1].c2 = 2;
+  broken->routing[1].forcing[0].forward[40] *= 4;
+  for (InfluenceTail& tail : broken->blocks) {
+    for (double& value : tail.values) value *= 1e3;
+  }
+  o.influence = broken;
+  const Figure above = figures_of(influence_figures, o)[0];
+  const Line* solve = line_that_starts(above, "1 sessa, theorem 23 with the measured solve");
+  ASSERT_TRUE(solve);
+  for (const char* part : {"γ_max c₂ = 1.2 ≥ 1, assumption 16 fails", "above it at lag 1",
+                           "assumption 21 fails: its constant is 4 times larger beyond the first half"})
+    EXPECT_NE(solve->name.find(part), std::string::npos) << solve->name;
+}
+
 TEST(InfluenceFigures, AChosenLayerStandsWithItsTheoryAlone) {
   const Observation o = samples::mid_training();
   Selection mamba;

@@ -1,0 +1,110 @@
+// What sessa and attention say of a source token's reach, against Jacobians by finite differences in float64.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/analysis/influence.h"
+#include "core/analysis/singular_values.h"
+#include "tests/core/layers/captured_small_layer.h"
+
+namespace afterglow {
+namespace {
+
+constexpr int forced_tokens = 24, forced_width = 8;
+
+/// |d y_t / d x_source| of the layer's output by central differences; the residual of a whole block stands at the
+/// source alone.
+std::vector<double> output_norms(CapturedSmallLayer& small, int source) {
+  std::vector<double> x = small.read.values("layer.input");
+  constexpr double step = 1e-5;
+  constexpr std::size_t width = forced_width;
+  const auto run = [&](const std::vector<double>& at) {
+    small.tape.begin(false);
+    const Shape shape{1, forced_tokens, forced_width};
+    const Var in = small.tape.constant(to_device(small.tape, shape, DType::f64, at));
+    return to_host(*small.backend, small.layer->forward(small.tape, in, {}).value);
+  };
+  std::vector<std::vector<double>> jacobians(forced_tokens, std::vector<double>(width * width));
+  for (std::size_t c = 0; c < width; ++c) {
+    double& moved = x[static_cast<std::size_t>(source) * width + c];
+    const double kept = moved;
+    moved = kept + step;
+    const std::vector<double> above = run(x);
+    moved = kept - step;
+    const std::vector<double> below = run(x);
+    moved = kept;
+    for (std::size_t t = 0; t < forced_tokens; ++t) {
+      for (std::size_t o = 0; o < width; ++o)
+        jacobians[t][o * width + c] = (above[t * width + o] - below[t * width + o]) / (2 * step);
+    }
+  }
+  std::vector<double> norms;
+  for (const std::vector<double>& jacobian : jacobians)
+    norms.push_back(spectral_norm(jacobian, forced_width, forced_width));
+  return norms;
+}
+
+void expect_holds(const std::vector<double>& bound, const std::vector<double>& norms, int source, double idle) {
+  ASSERT_EQ(bound.size(), norms.size() - static_cast<std::size_t>(source));
+  for (std::size_t lag = 1; lag < bound.size(); ++lag) {
+    const double norm = norms[static_cast<std::size_t>(source) + lag];
+    EXPECT_GE(bound[lag], norm * (1 - 1e-6)) << source << " " << lag;
+    EXPECT_LE(bound[lag], norm * idle) << "the bound is no idle one: " << source << " " << lag;
+  }
+}
+
+TEST(RoutingForcing, OfAttentionBoundsItsJacobian) {
+  for (const bool rotary : {true, false}) {
+    CapturedSmallLayer small("attention",
+                             {{"d", forced_width}, {"n_heads", 2}, {"n_kv_heads", 1}, {"use_rope", rotary}},
+                             forced_tokens, forced_width);
+    const std::vector<int> sources{0, 5};
+    const auto forcing = find_layer_kind("attention")->readers.forcing(small.captured(), sources);
+    ASSERT_EQ(forcing.size(), 2u);
+    for (const SourceForcing& of : forcing) {
+      const std::vector<double> norms = output_norms(small, of.source);
+      EXPECT_NEAR(of.own, norms[static_cast<std::size_t>(of.source)], 1e-6 * of.own) << "exact at the source";
+      expect_holds({of.forward.begin() + of.source, of.forward.end()}, norms, of.source, 4);
+      expect_holds(diluted_envelope(of), norms, of.source, 40);
+    }
+  }
+}
+
+TEST(RoutingForcing, OfSessaBoundsItsJacobianWithEveryOption) {
+  for (const nlohmann::json& config : std::vector<nlohmann::json>{
+           {{"D", forced_width}, {"n_heads", 2}, {"n_kv_heads", 1}},
+           {{"D", forced_width}, {"n_heads", 1}, {"use_forward_rope", false}, {"use_norm", false}},
+           {{"D", forced_width}, {"n_heads", 2}, {"use_feedback", false}}}) {
+    CapturedSmallLayer small("sessa", config, forced_tokens, forced_width);
+    const std::vector<double> gain = small.read.values("layer.gamma"), alpha = small.read.values("layer.alpha_fb");
+    const std::vector<int> sources{0, 5};
+    const auto forcing = find_layer_kind("sessa")->readers.forcing(small.captured(), sources);
+    ASSERT_EQ(forcing.size(), 2u) << config;
+    std::vector<double> B(static_cast<std::size_t>(forced_tokens * forced_tokens), 0.0);
+    for (std::size_t i = 0; i < alpha.size(); ++i) B[i] = gain[i / forced_tokens] * alpha[i];
+    const std::vector<double> R = resolvent(B, forced_tokens);
+    double largest_gain = 0;
+    for (const double g : gain) largest_gain = std::max(largest_gain, std::abs(g));
+    const double mass = alpha.empty() ? 0 : largest_gain * routing_spread(alpha, forced_tokens, true).c2;
+    for (const SourceForcing& of : forcing) {
+      const std::vector<double> norms = output_norms(small, of.source);
+      expect_holds(forced_solve(of, std::vector<float>(R.begin(), R.end())), norms, of.source, 40);
+      if (alpha.empty()) continue;
+      ASSERT_LT(mass, 1) << "the start's routing is diffuse";
+      expect_holds(forced_envelope(of, 1 - mass), norms, of.source, 4000);
+    }
+  }
+}
+
+TEST(RoutingForcing, NeedsItsCaptures) {
+  CapturedSmallLayer small("sessa", {{"D", forced_width}, {"n_heads", 1}}, forced_tokens, forced_width);
+  small.tape.begin(false);
+  const CaptureReader nothing(small.tape, *small.backend);
+  const std::vector<int> sources{0};
+  EXPECT_TRUE(
+      find_layer_kind("sessa")->readers.forcing({*small.layer, nothing, "layer", forced_tokens}, sources).empty());
+}
+
+}  // namespace
+}  // namespace afterglow
