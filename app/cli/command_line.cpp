@@ -180,6 +180,21 @@ void add_forward(CLI::App& app, ForwardOptions& options) {
   command->add_option("--out", options.out, "Result: logits [B, T, vocab]")->required();
 }
 
+void add_generate(CLI::App& app, GenerateOptions& options) {
+  CLI::App* command = add_command(app, "generate", "What a model writes, token by token", generate_examples);
+  command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
+  CLI::Option* prompt = command->add_option("--prompt", options.prompt,
+                                            "How it begins: text, or tokens by their labels; else a held-out sequence");
+  command->add_option("--tokens", options.tokens, "How it begins, as token numbers: .npy, .safetensors or text")
+      ->excludes(prompt);
+  command->add_option("--count", options.count, "Tokens to write [256]")->check(CLI::Range(1, 1 << 24));
+  command->add_option("--temperature", options.temperature, "Divides the logits [1]; 0 takes the most probable token")
+      ->check(CLI::Range(0.0, 1e3));
+  command->add_option("--top", options.top, "Draws from the so many most probable tokens alone [all]")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--draw", options.seed, "Another number draws other tokens [0]");
+}
+
 void add_export(CLI::App& app, ExportOptions& options) {
   CLI::App* command = add_command(app, "export", "Write a model's weights for other programs", export_examples);
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
@@ -421,6 +436,7 @@ struct Arguments {
   SoakOptions soak;
   LayerOptions layer;
   ForwardOptions forward;
+  GenerateOptions generate;
   ExportOptions exported;
   TableOptions table;
   SweepOptions sweep;
@@ -442,6 +458,7 @@ struct Arguments {
     add_soak(app, soak);
     add_layer(app, layer);
     add_forward(app, forward);
+    add_generate(app, generate);
     add_export(app, exported);
     add_table(app, table);
     add_sweep(app, sweep);
@@ -464,6 +481,7 @@ struct Arguments {
     if (app.got_subcommand("soak")) return afterglow::soak(soak, common, output);
     if (app.got_subcommand("layer")) return afterglow::layer(layer, common, output);
     if (app.got_subcommand("forward")) return afterglow::forward(forward, common, output);
+    if (app.got_subcommand("generate")) return afterglow::generate(generate, common, output);
     if (app.got_subcommand("export")) return export_model(exported, common, output);
     if (app.got_subcommand("table")) return afterglow::table(table, common, output);
     if (app.got_subcommand("sweep")) return afterglow::sweep(sweep, common, output);

@@ -74,6 +74,13 @@ struct LayerOptions {
 struct ForwardOptions {
   std::string model, tokens, out;
 };
+struct GenerateOptions {
+  std::string model, prompt, tokens;
+  std::int64_t count = 256;
+  double temperature = 1;
+  int top = 0;
+  std::uint64_t seed = 0;
+};
 struct ExportOptions {
   std::string model, format;
   std::filesystem::path out;
@@ -109,6 +116,7 @@ nlohmann::json bench(const BenchOptions& options, const CommonOptions& common, O
 nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);

@@ -58,6 +58,12 @@ inline constexpr const char* forward_examples =
     "  afterglow forward mamba2-130m --tokens ids.npy --out logits.safetensors\n"
     "  afterglow forward run.safetensors --tokens ids.txt --out logits.safetensors --force\n"
     "A text holds the numbers of a sequence on each line; of a .safetensors file `input_ids` is read.\n";
+inline constexpr const char* generate_examples =
+    "Examples:\n"
+    "  afterglow generate run.safetensors --prompt \"once there was \" --temperature 0.7\n"
+    "  afterglow generate tiny.safetensors --prompt \"^ k3 v9 k5 v2 | ? k3\" --count 1\n"
+    "  afterglow generate mamba2-130m --tokens ids.npy --count 32 --json\n"
+    "The same model, beginning and --draw write the same tokens.\n";
 inline constexpr const char* export_examples =
     "Examples:\n"
     "  afterglow export run.safetensors --format transformers --out mamba2-mine\n"

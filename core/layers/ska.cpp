@@ -151,7 +151,7 @@ Var Ska::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
   noted.add("queries", vars.q);
   noted.add("values", vars.v);
   noted.add("readout", heads);
-  return join_heads(tape, heads);
+  return join_heads(tape, heads, x);
 }
 
 std::vector<StateSlope> Ska::state_slopes(Tape& tape, const NotedVars& noted) const {

@@ -19,6 +19,7 @@ enum RandomStream : std::uint32_t {
   recall_stream = 18,       ///< noise and tokens by which the race asks who still recalls
   readout_stream = 19,      ///< values of the sequences that a state is read of
   dropout_stream = 7,       ///< which activations a training step drops
+  generation_stream = 20,   ///< what a model writes
 };
 
 /// A sequence of random numbers that belongs to (seed, stream, index) and to nothing else: two objects with the same

@@ -44,6 +44,14 @@ class Ids final : public Task {
     return at < labels_.size() && !labels_[at].empty() ? labels_[at] : std::to_string(token);
   }
 
+  std::string token_text(int token) const override {
+    const std::string label = token_label(token);
+    if (labels_.empty()) return label + " ";
+    if (label == "↓") return "\n";
+    constexpr std::string_view space = "·";
+    return label.starts_with(space) ? " " + label.substr(space.size()) : label;
+  }
+
   TokenRole token_role(int token) const override {
     return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/io/error.h"
 #include "core/tasks/suite.h"
 
 namespace afterglow {
@@ -60,6 +61,20 @@ class Stories final : public Task {
 
   TokenRole token_role(int token) const override {
     return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
+  }
+
+  std::string token_text(int token) const override {
+    return token < 0 || token >= vocab() ? "" : std::string(1, alphabet[static_cast<std::size_t>(token)]);
+  }
+
+  std::vector<int> tokens_of(const std::string& text) const override {
+    std::vector<int> tokens;
+    for (const char letter : text) {
+      if (alphabet.find(letter) == std::string_view::npos)
+        throw Error(ExitCode::bad_input, "stories are written in small letters, spaces and full stops alone");
+      tokens.push_back(token_of(letter));
+    }
+    return tokens;
   }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <unordered_map>
 
 #include "core/io/error.h"
 #include "core/io/wording.h"
@@ -70,6 +72,25 @@ bool takes(const TaskInfo& info, const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<int> Task::tokens_of(const std::string& text) const {
+  std::unordered_map<std::string, int> token_of;
+  for (int token = 0; token < vocab(); ++token) {
+    token_of.emplace(token_label(token), token);
+    token_of.emplace("#" + std::to_string(token), token);
+  }
+  std::vector<int> tokens;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const auto found = token_of.find(word);
+    if (found == token_of.end())
+      throw Error(ExitCode::bad_input, "\"" + word + "\" is no token of task " + name() + "; its tokens are #0 to #" +
+                                           std::to_string(vocab() - 1) + ", such as " + token_label(vocab() / 4) +
+                                           " and " + token_label(vocab() / 2));
+    tokens.push_back(found->second);
+  }
+  return tokens;
+}
 
 Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) const {
   const auto size = static_cast<std::size_t>(length_);

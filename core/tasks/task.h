@@ -48,6 +48,11 @@ class Task {
   /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.
   virtual std::string token_label(int token) const = 0;
   virtual TokenRole token_role(int token) const = 0;
+  /// What the token adds to a text that a model writes; of tasks whose tokens are no letters their label and a space.
+  virtual std::string token_text(int token) const { return token_label(token) + " "; }
+  /// The tokens of a text; of tasks whose tokens are no letters the text is labels, or numbers such as #17, with spaces
+  /// between. Throws Error (bad_input) that names what is no token.
+  virtual std::vector<int> tokens_of(const std::string& text) const;
 
   /// The windows of a task whose examples are numbers (series_windows.h); null for tasks of tokens.
   virtual const SeriesWindows* windows() const { return nullptr; }

@@ -1,6 +1,8 @@
 // `text`: any text file, character by character; every position is answered with the next character.
+#include <algorithm>
 #include <filesystem>
 
+#include "core/io/error.h"
 #include "core/tasks/suite.h"
 
 namespace afterglow {
@@ -31,15 +33,15 @@ bool next_character(const std::string& bytes, std::size_t& at, char32_t& charact
   return true;
 }
 
-std::u32string decoded(const Fields& fields, const std::string& path, const std::string& bytes) {
+// `refuse(at)` is called, and does not return, where the bytes are no UTF-8.
+template <class Refuse>
+std::u32string decoded(const std::string& bytes, const Refuse& refuse) {
   std::u32string characters;
   characters.reserve(bytes.size());
   std::size_t at = bytes.rfind("\xEF\xBB\xBF", 0) == 0 ? 3 : 0;  // a byte order mark is no text
   while (at < bytes.size()) {
     char32_t character = 0;
-    if (!next_character(bytes, at, character))
-      fields.refuse("byte " + std::to_string(at) + " of " + path +
-                    " is not UTF-8 text. Save the file as UTF-8, or give another 'path'.");
+    if (!next_character(bytes, at, character)) refuse(at);
     characters.push_back(character);
   }
   return characters;
@@ -102,6 +104,24 @@ class Text final : public Task {
     return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
   }
 
+  std::string token_text(int token) const override {
+    return token < 0 || token >= vocab() ? "" : encoded(alphabet_[static_cast<std::size_t>(token)]);
+  }
+
+  std::vector<int> tokens_of(const std::string& text) const override {
+    const std::u32string characters = decoded(
+        text, [](std::size_t) -> void { throw Error(ExitCode::bad_input, "the text to begin with is not UTF-8"); });
+    std::vector<int> tokens;
+    for (const char32_t character : characters) {
+      const auto found = std::ranges::lower_bound(alphabet_, character);
+      if (found == alphabet_.end() || *found != character)
+        throw Error(ExitCode::bad_input, "\"" + encoded(character) + "\" does not occur in " + file_ +
+                                             ", so the model does not know it; begin with other words");
+      tokens.push_back(static_cast<int>(found - alphabet_.begin()));
+    }
+    return tokens;
+  }
+
  private:
   std::string file_;
   std::u32string alphabet_;  ///< token -> character, ascending
@@ -111,7 +131,10 @@ class Text final : public Task {
 std::unique_ptr<Task> make_text(const Fields& fields) {
   const int length = fields.integer("length");
   const std::string path = fields.text("path");
-  const std::u32string characters = decoded(fields, path, fields.file("path", max_file));
+  const std::u32string characters = decoded(fields.file("path", max_file), [&](std::size_t at) {
+    fields.refuse("byte " + std::to_string(at) + " of " + path +
+                  " is not UTF-8 text. Save the file as UTF-8, or give another 'path'.");
+  });
   const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 1);
   if (characters.size() < needed)
     fields.refuse(path + " holds " + std::to_string(characters.size()) + " characters, but windows of " +

@@ -97,10 +97,23 @@ TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   EXPECT_EQ(parsed(run("table echo_mqar" + options + "mqar"))["runs"].size(), 6u);
   EXPECT_EQ(parsed(run("table echo_in_task" + options + "in_task"))["runs"].size(), 9u) << "three kinds, three tasks";
   const json ablation = parsed(run("table echo_ablation" + options + "ablation"));
-  ASSERT_EQ(ablation["runs"].size(), 8u);
+  ASSERT_EQ(ablation["runs"].size(), 9u);
   EXPECT_NE(ablation["runs"][0]["checksum"], ablation["runs"][4]["checksum"]) << "each token normed";
   EXPECT_EQ(ablation["runs"][5]["parameters"].get<int>() - ablation["runs"][0]["parameters"].get<int>(), 4 * 64)
       << "a gate for each head";
+}
+
+TEST_F(CommandLine, AModelWritesOnFromABeginning) {
+  const std::string snapshot = train("--until 5")["snapshot"];
+  const std::string command = "generate '" + snapshot + "' --json --device cpu --count 6 ";
+  const json first = parsed(run(command + "--prompt '^ k3 v9 | ? k3'"));
+  EXPECT_EQ(first["tokens"].size(), 6u);
+  EXPECT_EQ(first["begun"], "^ k3 v9 | ? k3 ");
+  EXPECT_EQ(parsed(run(command + "--prompt '^ k3 v9 | ? k3'"))["tokens"], first["tokens"]);
+  EXPECT_NE(parsed(run(command + "--prompt '^ k3 v9 | ? k3' --draw 1"))["tokens"], first["tokens"]);
+  EXPECT_EQ(parsed(run(command))["beginning"].size(), 24u) << "a held-out sequence up to its question";
+  EXPECT_EQ(run(command + "--prompt 'k3 nothing'").code, 3);
+  EXPECT_EQ(run(command + "--prompt k3 --tokens ids.txt").code, 2);
 }
 
 TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {

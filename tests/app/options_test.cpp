@@ -26,7 +26,7 @@ class Options : public ProgramTest {
 };
 
 TEST_F(Options, HelpOfEveryCommandHasItsOwnExamplesAndTheCommonOptions) {
-  for (const std::string command : {"train", "eval", "plot", "info", "bench", "soak", "layer", "forward", "export",
+  for (const std::string command : {"train", "eval", "plot", "info", "bench", "soak", "layer", "forward", "generate", "export",
                                     "table", "sweep", "completion", "manual"}) {
     const ProgramResult help = run(command + " --help");
     EXPECT_EQ(help.code, 0);

@@ -21,15 +21,23 @@ struct TokenRow {
   double width = 0, gap = 0;
 };
 
-/// Chips of all tokens where they fit, else of those around the selected one.
-TokenRow token_row(const Frame& frame, int tokens, int selected, double room) {
+/// What the longest text of a token would take.
+double widest_chip(const Frame& frame, const Trace& trace) {
+  const double letter = frame.look.canvas().text_width("0", frame.px(tiny_size), FontFace::mono);
+  std::size_t letters = 0;
+  for (const TokenView& token : trace.tokens) letters = std::max(letters, token.label.size());
+  return std::max(frame.px(25), static_cast<double>(letters) * letter + frame.px(4));
+}
+
+/// Chips of all tokens where they fit, at most `widest` wide, else of those around the selected one.
+TokenRow token_row(const Frame& frame, int tokens, int selected, double room, double widest) {
   TokenRow row;
   // Where chips get narrow the room goes to their text.
   row.gap = room / tokens > frame.px(24) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
   const bool has_audience = frame.state.presenting || frame.look.theme->text_scale > 1;  // which reads every label
   const double least = frame.px(has_audience ? 25 : 2.5);
   row.count = std::clamp(static_cast<int>(room / least), 1, tokens);
-  row.width = std::min(frame.px(25), room / row.count - row.gap);
+  row.width = std::min(widest, room / row.count - row.gap);
   row.first = std::clamp(selected - row.count / 2, 0, tokens - row.count);
   return row;
 }
@@ -39,16 +47,37 @@ std::string label_of(const Trace& trace, int id) {
                                                                : "#" + std::to_string(id);
 }
 
-/// "→ v2 0.991": what the model answers after the selected token.
-void draw_answer(const Frame& frame, const TokenStep& step, const Trace& trace, const Rect& area) {
-  if (step.top_tokens.empty() || step.top_probabilities.empty()) return;
+/// "→ v2" and "0.991": what the model answers after a token.
+struct AnswerTexts {
+  std::string token, probability;
+};
+AnswerTexts answer_texts(const TokenStep& step, const Trace& trace) {
+  if (step.top_tokens.empty() || step.top_probabilities.empty()) return {};
+  return {"→ " + label_of(trace, step.top_tokens.front()), number_text(step.top_probabilities.front(), 3)};
+}
+
+/// Room for every answer of the sequence, so that the chips stay where they are when another token is selected.
+double answer_width(const Frame& frame, const Trace& trace) {
+  const FigureCanvas canvas = frame.look.canvas();
+  const double size = frame.px(small_size), letter = canvas.text_width("0", size, FontFace::mono);
+  double width = 0;
+  for (const TokenStep& step : trace.steps) {
+    const AnswerTexts texts = answer_texts(step, trace);
+    const double letters = static_cast<double>(texts.token.size() + texts.probability.size());
+    if (letters * letter <= width) continue;  // it is no longer than that, whatever its letters are
+    width = std::max(width, canvas.text_width(texts.token, size, FontFace::mono) +
+                                canvas.text_width(texts.probability, size, FontFace::mono));
+  }
+  return std::max(frame.px(104), width + frame.px(20));
+}
+
+void draw_answer(const Frame& frame, const AnswerTexts& texts, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  const double used = row_text(frame.look, canvas, area, "→ " + label_of(trace, step.top_tokens.front()),
-                               {small_size, FontFace::mono, theme.dim, Anchor::start});
+  const double used =
+      row_text(frame.look, canvas, area, texts.token, {small_size, FontFace::mono, theme.dim, Anchor::start});
   const double x = area.x + used + frame.px(8);
-  row_text(frame.look, canvas, {x, area.y, area.right() - x, area.height},
-           number_text(step.top_probabilities.front(), 3),
+  row_text(frame.look, canvas, {x, area.y, area.right() - x, area.height}, texts.probability,
            {small_size, FontFace::mono, theme.series[0], Anchor::start});
 }
 
@@ -65,9 +94,9 @@ void draw_tokens(Frame& frame, const Rect& area) {
         {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
     return;
   }
-  const double answer = frame.px(104);
+  const double answer = answer_width(frame, *trace);
   const int tokens = static_cast<int>(std::min(trace->tokens.size(), trace->steps.size()));
-  const TokenRow row = token_row(frame, tokens, selected, area.width - answer);
+  const TokenRow row = token_row(frame, tokens, selected, area.width - answer, widest_chip(frame, *trace));
   const double pitch = row.width + row.gap;
   const Rect strip{area.x, area.y, row.count * pitch, area.height};
   const Press press = press_area("tokens", strip);
@@ -89,7 +118,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
   if (press.started) frame.state.time_focus = TimeFocus::tokens;
-  draw_answer(frame, trace->steps[static_cast<std::size_t>(selected)], *trace,
+  draw_answer(frame, answer_texts(trace->steps[static_cast<std::size_t>(selected)], *trace),
               {strip.right() + frame.px(10), area.y, area.right() - strip.right() - frame.px(10), area.height});
 }
 

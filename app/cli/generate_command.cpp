@@ -1,0 +1,64 @@
+// `afterglow generate MODEL`: what a model writes behind a beginning.
+#include <nlohmann/json.hpp>
+
+#include "app/cli/interruption.h"
+#include "app/cli/start.h"
+#include "core/engine/probing/generation.h"
+#include "core/engine/training/saved_run.h"
+#include "core/io/error.h"
+#include "core/tasks/token_ids.h"
+
+namespace afterglow {
+
+namespace {
+
+/// The first held-out sequence up to its first question, so that a model of recall writes its answer.
+std::vector<int> held_out_beginning(const TrainingRun& run) {
+  const Task& task = run.trainer().task();
+  const Example example = task.example(run.recipe().seed, 0, Split::held_out);
+  std::vector<int> beginning;
+  // Memory tokens of training stand in front by themselves.
+  for (auto t = static_cast<std::size_t>(run.trainer().model().places()); t < example.tokens.size(); ++t) {
+    beginning.push_back(example.tokens[t]);
+    if (example.targets[t] >= 0) break;
+  }
+  return beginning;
+}
+
+std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun& run) {
+  if (!options.prompt.empty()) return run.trainer().task().tokens_of(options.prompt);
+  if (options.tokens.empty()) return held_out_beginning(run);
+  const TokenIds ids = read_token_ids(options.tokens, run.trainer().model().vocab());
+  if (ids.sequences > 1)
+    throw Error(ExitCode::bad_input, options.tokens + " holds " + std::to_string(ids.sequences) +
+                                         " sequences; give a file with the one to begin with");
+  return {ids.values.begin(), ids.values.end()};
+}
+
+}  // namespace
+
+nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output) {
+  const Interruption noticed;
+  SavedRun saved = open_with_weights(options.model, "generate needs trained weights", output);
+  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
+  const std::vector<int> beginning = beginning_of(options, *run);
+  const Task& task = run->trainer().task();
+  std::string begun, written;
+  for (const int token : beginning) begun += task.token_text(token);
+  nlohmann::json tokens = nlohmann::json::array();
+  const GenerationOptions how{options.count, options.temperature, options.top, options.seed};
+  generate(run->trainer(), beginning, how, [&](int token) {
+    Interruption::check("after " + std::to_string(tokens.size()) + " tokens");
+    tokens.push_back(token);
+    written += task.token_text(token);
+    return true;
+  });
+  output.line(begun + written);
+  return {
+      {"model", options.model},   {"step", run->step()}, {"beginning", beginning}, {"tokens", tokens},
+      {"begun", begun},           {"text", written},     {"draw", options.seed},   {"temperature", options.temperature},
+      {"device", backend->name()}};
+}
+
+}  // namespace afterglow

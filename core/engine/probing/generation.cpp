@@ -1,0 +1,75 @@
+// One token at a time; the states of all layers are carried on.
+#include "core/engine/probing/generation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/engine/training/pinned_array.h"
+#include "core/io/error.h"
+#include "core/layers/host_values.h"
+#include "core/random/random.h"
+
+namespace afterglow {
+
+namespace {
+
+/// A token drawn from the logits; of equally probable ones the first counts as more probable.
+int draw(std::span<const double> logits, const GenerationOptions& options, Random& random) {
+  std::vector<int> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(
+      order, [&](int a, int b) { return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)]; });
+  if (options.temperature <= 0) return order.front();
+  if (options.top > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(options.top)));
+  const double largest = logits[static_cast<std::size_t>(order.front())];
+  std::vector<double> sums;
+  double sum = 0;
+  for (const int token : order) {
+    sum += std::exp((logits[static_cast<std::size_t>(token)] - largest) / options.temperature);
+    sums.push_back(sum);
+  }
+  const auto found = std::ranges::upper_bound(sums, random.uniform() * sum);
+  return order[std::min(static_cast<std::size_t>(found - sums.begin()), order.size() - 1)];
+}
+
+void require_beginning(const Trainer& trainer, std::span<const int> beginning, const Model& model) {
+  if (beginning.empty()) throw Error(ExitCode::bad_input, "there must be a token to begin with");
+  for (const int token : beginning) {
+    if (token >= 0 && token < model.vocab()) continue;
+    throw Error(ExitCode::bad_input, "token " + std::to_string(token) + " is none of the model's " +
+                                         std::to_string(model.vocab()) + " (" + trainer.task().name() + ")");
+  }
+}
+
+}  // namespace
+
+void generate(Trainer& trainer, std::span<const int> beginning, const GenerationOptions& options,
+              const std::function<bool(int)>& take) {
+  Model& model = trainer.model();
+  require_beginning(trainer, beginning, model);
+  Backend& backend = trainer.backend();
+  Tape& tape = trainer.looking_tape();
+  ModelState state = model.make_state(backend, trainer.dtype(), 1);
+  PinnedArray input(backend, {1, 1}, DType::i32);
+  Random random(options.seed, generation_stream);
+  const auto read = [&](int token) {
+    input.host<std::int32_t>()[0] = token;
+    input.queue_upload();
+    tape.begin(false);
+    std::vector<double> logits = to_host(backend, model.step(tape, input.device(), state).value);
+    backend.synchronize();
+    return logits;
+  };
+  for (std::int64_t place = 0; place < model.places(); ++place) read(0);  // memory tokens stand there
+  std::vector<double> logits;
+  for (const int token : beginning) logits = read(token);
+  for (std::int64_t written = 0; written < options.count; ++written) {
+    const int token = draw(logits, options, random);
+    if (!take(token)) return;
+    logits = read(token);
+  }
+}
+
+}  // namespace afterglow
