@@ -13,6 +13,8 @@
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "core/analysis/spectrum.h"
+#include "core/engine/causes/patch_measurement.h"
+#include "core/engine/causes/transplant.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/probing/observer.h"
 #include "core/engine/training/pinned_array.h"
@@ -130,6 +132,31 @@ void bench_trace(const std::string& name, const Preset& preset, const BenchOptio
   observer.choose(0);
   rows.push_back(
       measure({name, 0, 0, [&] { observer.trace(observer.first_ska()); }}, options.repeats, backend, output));
+}
+
+/// What the page Causes asks of the untrained model: all cells by reverse passes, then exact, and what a transplanted
+/// memory answers.
+struct CausesCase {
+  const char* name;
+  void (*run)(PatchMeasurement& patch, Trainer& trainer);
+};
+constexpr CausesCase causes_cases[] = {
+    {"causes ssm-ska, attribution", [](PatchMeasurement& patch, Trainer&) { patch.begin({}); }},
+    {"causes ssm-ska, exact grid",
+     [](PatchMeasurement& patch, Trainer&) {
+       patch.begin({});
+       while (patch.advance()) {
+       }
+     }},
+    {"causes ssm-ska, transplant", [](PatchMeasurement&, Trainer& trainer) { measure_transplant(trainer, {}); }},
+};
+
+void bench_causes(const CausesCase& of, const Preset& preset, const BenchOptions& options, Backend& backend,
+                  const Output& output, json& rows) {
+  const Recipe recipe = parse_recipe(preset.text, preset.name);
+  Trainer trainer(recipe, backend);
+  PatchMeasurement patch(recipe.model, trainer);
+  rows.push_back(measure({of.name, 0, 0, [&] { of.run(patch, trainer); }}, options.repeats, backend, output));
 }
 
 /// "layer ska prefix B16 T128 d128".
@@ -366,6 +393,10 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   const std::string trace = "trace ssm-ska, 64 tokens";
   cases.push_back({trace, Asked::nothing,
                    [&, trace] { bench_trace(trace, find_preset("ssm-ska"), options, backend, output, rows); }});
+  for (const CausesCase& of : causes_cases) {
+    cases.push_back(
+        {of.name, Asked::within, [&] { bench_causes(of, find_preset("ssm-ska"), options, backend, output, rows); }});
+  }
   for (const LayerKind& kind : layer_kinds()) {
     for (const LayerBenchmark& sizes : kind.benchmarks) {
       if (sizes.variant == eight_heads) continue;

@@ -42,6 +42,14 @@ TableColumn column_of(const AblationView& view, const char* name, Column column)
   return {name, cells};
 }
 
+/// "1 ska head 3 mode 12" is "1 ska h3 mode 12": the whole name would be cut off in a panel of a small window.
+std::string name_beside_bar(const AblatedPart& part) {
+  constexpr std::string_view head = " head ";
+  const std::size_t at = part.name.find(head);
+  if (part.sort != "mode" || at == std::string::npos) return part.name;
+  return part.name.substr(0, at) + " h" + part.name.substr(at + head.size());
+}
+
 /// Every part, also those that the picture has no room for.
 std::vector<TableColumn> table_of(const AblationView& view) {
   return {column_of(view, "part", [](const AblatedPart& part) { return part.name; }),
@@ -137,6 +145,10 @@ bool is_whole(const ReadoutView& view) {
   const auto is_place = [&](int t) { return t >= 0 && static_cast<std::size_t>(t) < tokens; };
   return keys > 0 && view.places.size() == keys && std::ranges::all_of(view.places, is_place) &&
          view.accuracy.size() == keys * tokens && view.shuffled.size() == tokens;
+}
+
+std::int64_t tokens_read(const ReadoutView& view) {
+  return std::ranges::count_if(view.shuffled, [](double share) { return std::isfinite(share); });
 }
 
 /// The last row is the control.
@@ -250,36 +262,41 @@ std::string ablation_subtitle(const Observation& observation, const Selection&) 
   return text + age_text(observation, view.step);
 }
 
-std::vector<Figure> ablation_figures(const Observation& observation, const Selection& selection, CurveStore&) {
-  if (!observation.ablation || observation.ablation->parts.empty()) return {};
-  const AblationView& view = *observation.ablation;
-  const std::size_t count = std::min(shown_parts, view.parts.size());
+Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count) {
   Figure figure;
   figure.id = "ablation";
   figure.title = "Ablation";
-  figure.subtitle = ablation_subtitle(observation, selection);
-  if (count < view.parts.size())
-    figure.subtitle += " · the " + std::to_string(count) + " most needed of " + std::to_string(view.parts.size());
+  figure.subtitle = subtitle;
   figure.labels = LabelPlacement::none;
   figure.x.label = "accuracy lost";
   figure.y.label = "part";
   Scatter ends;
   ends.name = "accuracy lost";
   double most = 0.01;
-  for (std::size_t i = 0; i < count; ++i) most = std::max(most, std::abs(view.accuracy - view.parts[i].accuracy));
+  for (const AblatedPart& part : view.parts) most = std::max(most, std::abs(view.accuracy - part.accuracy));
   figure.x.range = Range{-0.05 * most, 1.25 * most};
   figure.y.range = Range{-static_cast<double>(count) + 0.4, 0.6};
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = first; i < std::min(first + count, view.parts.size()); ++i) {
     const AblatedPart& part = view.parts[i];
-    const double row = -static_cast<double>(i), lost = view.accuracy - part.accuracy;
+    const double row = -static_cast<double>(i - first), lost = view.accuracy - part.accuracy;
     add_bar(figure, ends, row, lost, part.name, Ink(1));
-    figure.y.ticks.push_back({row, part.name});
+    figure.y.ticks.push_back({row, name_beside_bar(part)});
     figure.text_labels.push_back(
         {std::max(lost, 0.0) + 0.03 * most, row - 0.15, number_text(lost, 3), Role::dim, Anchor::start});
   }
   figure.series.emplace_back(std::move(ends));
   figure.table = table_of(view);
-  return {figure};
+  return figure;
+}
+
+std::vector<Figure> ablation_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  if (!observation.ablation || observation.ablation->parts.empty()) return {};
+  const AblationView& view = *observation.ablation;
+  const std::size_t count = std::min(shown_parts, view.parts.size());
+  std::string subtitle = ablation_subtitle(observation, selection);
+  if (count < view.parts.size())
+    subtitle += " · the " + std::to_string(count) + " most needed of " + std::to_string(view.parts.size());
+  return {ablation_bars(view, subtitle, 0, count)};
 }
 
 std::string logit_lens_subtitle(const Observation& observation, const Selection&) {
@@ -299,7 +316,8 @@ std::string readout_subtitle(const Observation& observation, const Selection&) {
   const ReadoutView& view = *observation.readout;
   if (view.layer < 0) return "this model keeps no memory from token to token";
   if (!is_whole(view)) return "the probe sequence has no values that stand behind keys";
-  const auto read = std::ranges::count_if(view.shuffled, [](double share) { return std::isfinite(share); });
+  const std::int64_t read = tokens_read(view);
+  if (read == 0) return "the first token is read within seconds" + age_text(observation, view.step);
   const bool is_cut = view.is_complete && static_cast<std::size_t>(read) < view.tokens.size();
   return "ridge read-out of " + layer_name(observation, view.layer) + " · one of " + std::to_string(view.choices) +
          " values, by chance " + number_text(1.0 / view.choices, 3) +
@@ -307,7 +325,7 @@ std::string readout_subtitle(const Observation& observation, const Selection&) {
 }
 
 std::vector<Figure> readout_figures(const Observation& observation, const Selection& selection, CurveStore&) {
-  if (!observation.readout || !is_whole(*observation.readout)) return {};
+  if (!observation.readout || !is_whole(*observation.readout) || tokens_read(*observation.readout) == 0) return {};
   return {readout_map(*observation.readout, readout_subtitle(observation, selection))};
 }
 

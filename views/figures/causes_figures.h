@@ -34,6 +34,9 @@ int patch_row(const PatchView& view, PatchGroup group, int row);
 std::string patch_cell_text(const PatchView& view, int row, int token);
 
 std::string ablation_subtitle(const Observation& observation, const Selection& selection);
+/// The bars of `count` parts from the one at place `first` on, those first that are needed most; a bar's name is beside
+/// it.
+Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count);
 std::vector<Figure> ablation_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
 std::string logit_lens_subtitle(const Observation& observation, const Selection& selection);

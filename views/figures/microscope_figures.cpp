@@ -119,7 +119,7 @@ std::string microscope_text(const MicroscopeView& view) {
 
 std::string microscope_subtitle(const Observation& observation, const Selection&) {
   const MicroscopeView* view = observation.microscope.get();
-  if (!view) return "Train on twice with one thing changed: how fast do the two part?";
+  if (!view) return "Train on twice with one thing changed: how fast do the two part? Choose above what is changed.";
   return view->change + " · from step " + grouped_number(view->from) +
          (view->is_complete ? ""
                             : " · step " + std::to_string(view->step.empty() ? 0 : view->step.size() - 1) + " of " +

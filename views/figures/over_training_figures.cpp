@@ -76,7 +76,7 @@ std::string over_training_text(const OverTrainingView& view) {
 
 std::string over_training_subtitle(const Observation& observation, const Selection&) {
   const OverTrainingView* view = observation.over_training.get();
-  if (!view) return "Any number of a panel, at every step that is kept.";
+  if (!view) return "Any number of a panel, at every step that is kept: choose one above, or in the menu of a panel.";
   return view->number + " at " + std::to_string(view->step.size()) + " kept steps" +
          (view->missing > 0 ? " · " + std::to_string(view->missing) + " to come" : "");
 }

@@ -7,6 +7,7 @@
 #include "core/figure/readout.h"
 #include "views/page/page.h"
 #include "views/panel.h"
+#include "views/panels/panel_draws.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -128,6 +129,9 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
   }
   if (menu.panel == "training") add_runs(frame.seen(), items);
   if (menu.panel == "patch") add_pair(frame.seen(), items);
+  if (menu.panel == "ablation" && frame.seen().ablation)
+    items.push_back(
+        item("Next parts", "", "show", {{"panel", menu.panel}, {"figure", next_ablation_page(frame.state)}}));
   const bool is_large = frame.state.maximised == menu.panel;
   items.push_back(item("Enlarge this panel", "Enter", "maximise", {{"panel", menu.panel}}, is_large));
   items.push_back(item("Next theme", "Ctrl+T", "theme", json::object()));

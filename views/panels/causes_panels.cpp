@@ -314,6 +314,33 @@ void draw_transplant(Frame& frame, const Panel& panel, const std::vector<Figure>
                   plot_widget(frame, figures.front(), {area.x, area.bottom() - answers, area.width, answers}, options));
 }
 
+int ablation_page(const PageState& state) {
+  const auto chosen = state.shown_figure.find("ablation");
+  return chosen == state.shown_figure.end() ? 0 : std::max(0, chosen->second);
+}
+
+/// As many parts as have room for their names; "next parts" shows those that follow, and after the last ones the first.
+void draw_ablation(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  if (figures.empty()) return draw_figure_grid(frame, panel, figures, area);
+  const AblationView& view = *frame.seen().ablation;
+  const auto room = static_cast<std::size_t>(std::max(1.0, (area.height - frame.px(56)) / frame.px(17)));
+  const std::size_t rows = std::min(room, view.parts.size()), pages = (view.parts.size() + rows - 1) / rows;
+  const std::size_t first = static_cast<std::size_t>(ablation_page(frame.state)) % pages * rows;
+  handle_response(frame, plot_widget(frame, ablation_bars(view, figures.front().subtitle, first, rows), area,
+                                     {.shows_caption = false}));
+}
+
+double draw_ablation_controls(Frame& frame, const Rect& row) {
+  const AblationView* view = frame.seen().ablation.get();
+  if (!view || view->parts.size() < 2 || row.width < frame.px(150)) return row.right();
+  const ChipResult next =
+      header_chip(frame, "next parts", row.right(), row, "next parts", false, "The parts that are needed less");
+  if (next.clicked)
+    frame.commands.send(
+        "show", {{"panel", std::string("ablation")}, {"figure", std::int64_t{next_ablation_page(frame.state)}}});
+  return next.left;
+}
+
 double draw_transplant_controls(Frame& frame, const Rect& row) {
   const TransplantView* view = frame.seen().transplant.get();
   if (!view || view->layer < 0 || row.width < frame.px(150)) return row.right();
@@ -335,9 +362,15 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
+int next_ablation_page(const PageState& state) {
+  constexpr int most_pages = 64;  // that the command `show` counts
+  return (ablation_page(state) + 1) % most_pages;
+}
+
 std::span<const PanelDrawing> causes_drawings() {
   static constexpr std::array drawings{PanelDrawing{"patch", draw_patch, draw_patch_controls},
-                                       PanelDrawing{"transplant", draw_transplant, draw_transplant_controls}};
+                                       PanelDrawing{"transplant", draw_transplant, draw_transplant_controls},
+                                       PanelDrawing{"ablation", draw_ablation, draw_ablation_controls}};
   return drawings;
 }
 

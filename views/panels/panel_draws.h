@@ -35,6 +35,9 @@ std::span<const PanelDrawing> causes_drawings();
 /// "fit weights" at the right end of the row where the probe has moved eigenvalues; returns its left edge.
 double draw_surgery_chip(Frame& frame, double right, const Rect& row);
 
+/// The next piece of the ablation's list of parts, as `show`'s figure; the panel begins anew behind the last one.
+int next_ablation_page(const PageState& state);
+
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen);
 

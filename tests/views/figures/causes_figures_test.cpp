@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/sample_observations.h"
 
 namespace afterglow {
@@ -68,7 +70,21 @@ TEST(AblationFigures, TheTableHasEveryPartAndThePictureTheMostNeeded) {
   const auto& parts = std::get<std::vector<std::string>>(figures[0].table[0].cells);
   EXPECT_EQ(parts.size(), o.ablation->parts.size());
   EXPECT_LT(figures[0].y.ticks.size(), parts.size());
-  EXPECT_EQ(figures[0].y.ticks[0].label, parts[0]);
+  EXPECT_EQ(std::get<Scatter>(figures[0].series.back()).points[0].id, parts[0]);
+}
+
+TEST(AblationFigures, PiecesOfTheListAreAllOfItInOrder) {
+  const Observation o = samples::mid_training();
+  const AblationView& view = *o.ablation;
+  const std::size_t rows = view.parts.size() / 2 + 1;
+  std::vector<std::string> names;
+  for (std::size_t first = 0; first < view.parts.size(); first += rows) {
+    const Figure piece = ablation_bars(view, "", first, rows);
+    for (const ScatterPoint& bar : std::get<Scatter>(piece.series.back()).points) names.push_back(bar.id);
+  }
+  std::vector<std::string> wanted;
+  for (const AblatedPart& part : view.parts) wanted.push_back(part.name);
+  EXPECT_EQ(names, wanted);
 }
 
 TEST(LogitLensFigures, BarsAreThoseOfTheAskedToken) {
@@ -104,6 +120,17 @@ TEST(ReadoutFigures, TheControlIsTheLastRow) {
   const HeatMap& map = std::get<HeatMap>(figures[0].series[0]);
   EXPECT_EQ(map.row_labels.back(), "shuffled");
   EXPECT_EQ(map.cells[map.cells.size() - 1], o.readout->shuffled.back());
+}
+
+TEST(ReadoutFigures, BeforeTheFirstTokenThereIsASentenceAndNoEmptyAxes) {
+  Observation o = samples::mid_training();
+  ReadoutView view = *o.readout;
+  view.accuracy.assign(view.accuracy.size(), std::nan(""));
+  view.shuffled.assign(view.shuffled.size(), std::nan(""));
+  o.readout = std::make_shared<const ReadoutView>(view);
+  CurveStore curves;
+  EXPECT_TRUE(readout_figures(o, {}, curves).empty());
+  EXPECT_THAT(readout_subtitle(o, {}), testing::HasSubstr("the first token is read within seconds"));
 }
 
 }  // namespace
