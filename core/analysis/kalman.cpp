@@ -70,8 +70,8 @@ std::vector<double> ridge_solution(const std::vector<double>& H, std::span<const
 /// Σ_t of the exact filters (eqs. 13 and 14), of which the state that stands still is the case without decay and noise.
 class Covariance {
  public:
-  Covariance(FilterKind kind, const PairSequence& pairs)
-      : fades_(kind == FilterKind::fading_kalman), n_(static_cast<std::size_t>(pairs.key_width())), cells_(n_ * n_) {
+  Covariance(bool fades, double process_noise, const PairSequence& pairs)
+      : fades_(fades), process_noise_(process_noise), n_(static_cast<std::size_t>(pairs.key_width())), cells_(n_ * n_) {
     for (std::size_t i = 0; i < n_; ++i) cells_[i * n_ + i] = 1 / prior_ridge(pairs);
   }
   const std::vector<double>& cells() const { return cells_; }
@@ -79,7 +79,7 @@ class Covariance {
   /// From Σ_{t-1} to Σ_t; returns G_t.
   std::vector<double> advance(const PairSequence& pairs, int t) {
     const std::span<const double> k = key(pairs, t);
-    if (fades_) predict(decays(pairs, t, false));
+    if (fades_ || process_noise_ > 0) predict(fades_ ? decays(pairs, t, false) : std::vector<double>(n_, 1.0));
     std::vector<double> gain(n_, 0.0);  // P k, then G
     for (std::size_t i = 0; i < n_; ++i) gain[i] = dot(std::span(cells_).subspan(i * n_, n_), k);
     const std::vector<double> read = gain;
@@ -94,13 +94,20 @@ class Covariance {
  private:
   void predict(const std::vector<double>& A) {
     for (std::size_t i = 0; i < n_; ++i) {
-      for (std::size_t j = 0; j < n_; ++j) cells_[i * n_ + j] = A[i] * cells_[i * n_ + j] * A[j] + (i == j ? 1.0 : 0.0);
+      for (std::size_t j = 0; j < n_; ++j)
+        cells_[i * n_ + j] = A[i] * cells_[i * n_ + j] * A[j] + (i == j ? process_noise_ : 0.0);
     }
   }
   bool fades_;
+  double process_noise_;
   std::size_t n_;
   std::vector<double> cells_;
 };
+
+Covariance covariance_of(FilterKind kind, const PairSequence& pairs) {
+  const bool fades = kind == FilterKind::fading_kalman;
+  return {fades, fades ? 1.0 : 0.0, pairs};
+}
 
 /// G_t of the filters that keep Σ_t = I: A² + I of every channel in the place of A Σ A + Q, and I where nothing fades.
 std::vector<double> fixed_gain(const PairSequence& pairs, int t, const std::vector<double>& A, bool fades) {
@@ -142,16 +149,13 @@ void note_recall(FilterRun& run, const PairSequence& pairs) {
   for (int t = 0; t < pairs.tokens; ++t) run.recall.push_back(relative_error(run.state, pairs, t));
 }
 
-/// Filters that update a state by G_t times the innovation (eq. 12).
-void run_recursion(FilterRun& run, const PairSequence& pairs) {
-  const bool is_exact = run.kind == FilterKind::kalman || run.kind == FilterKind::fading_kalman;
-  const bool fades = run.kind != FilterKind::kalman && run.kind != FilterKind::deltanet;
-  Covariance covariance(run.kind, pairs);
+/// Filters that update a state by G_t times the innovation (eq. 12); without `covariance` they hold Σ_t = I.
+void run_recursion(FilterRun& run, const PairSequence& pairs, bool fades, Covariance* covariance) {
   const auto width = static_cast<std::size_t>(pairs.value_width());
   for (int t = 0; t < pairs.tokens; ++t) {
     const std::vector<double> A = decays(pairs, t, run.kind == FilterKind::gated_deltanet);
     for (std::size_t i = 0; fades && i < run.state.size(); ++i) run.state[i] *= A[i / width];
-    const std::vector<double> gain = is_exact ? covariance.advance(pairs, t) : fixed_gain(pairs, t, A, fades);
+    const std::vector<double> gain = covariance ? covariance->advance(pairs, t) : fixed_gain(pairs, t, A, fades);
     const std::vector<double> innovation = missing(run.state, pairs, t);
     note_gain(run, gain, key(pairs, t));
     for (std::size_t i = 0; i < run.state.size(); ++i) run.state[i] += gain[i / width] * innovation[i % width];
@@ -287,6 +291,8 @@ bool is_sound(const PairSequence& pairs) {
 }
 
 FilterRun run_filter(FilterKind kind, const PairSequence& pairs) {
+  if (kind == FilterKind::kalman) return run_exact_filter(false, 0, pairs);
+  if (kind == FilterKind::fading_kalman) return run_exact_filter(true, 1, pairs);
   FilterRun run;
   run.kind = kind;
   if (!is_sound(pairs)) return run;
@@ -294,17 +300,48 @@ FilterRun run_filter(FilterKind kind, const PairSequence& pairs) {
   if (kind == FilterKind::gka) {
     run_gated(run, pairs);
   } else {
-    run_recursion(run, pairs);
+    run_recursion(run, pairs, kind != FilterKind::deltanet, nullptr);
   }
   note_recall(run, pairs);
   return run;
+}
+
+FilterRun run_exact_filter(bool fades, double process_noise, const PairSequence& pairs) {
+  FilterRun run;
+  run.kind = fades ? FilterKind::fading_kalman : FilterKind::kalman;
+  if (!is_sound(pairs)) return run;
+  run.state.assign(static_cast<std::size_t>(pairs.key_width() * pairs.value_width()), 0.0);
+  Covariance covariance(fades, process_noise, pairs);
+  run_recursion(run, pairs, fades, &covariance);
+  note_recall(run, pairs);
+  return run;
+}
+
+NoiseSweep sweep_process_noise(bool fades, std::span<const double> noise, const PairSequence& pairs) {
+  NoiseSweep sweep{fades, {noise.begin(), noise.end()}, {}, {}};
+  for (const double q : noise) {
+    const std::vector<double> recall = run_exact_filter(fades, q, pairs).recall;
+    const auto mean_from = [&](std::size_t first) {
+      double sum = 0;
+      int count = 0;
+      for (const double error : std::span(recall).subspan(first)) {
+        if (!std::isfinite(error)) continue;  // a value of length 0
+        sum += error;
+        ++count;
+      }
+      return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+    };
+    sweep.all.push_back(mean_from(0));
+    sweep.last.push_back(mean_from(recall.size() - (recall.size() + 7) / 8));
+  }
+  return sweep;
 }
 
 Uncertainty uncertainty(FilterKind kind, const PairSequence& pairs, int most_tokens) {
   Uncertainty found;
   if (!is_sound(pairs)) return found;
   found.tokens = spread(pairs.tokens, most_tokens);
-  Covariance covariance(kind, pairs);
+  Covariance covariance = covariance_of(kind, pairs);
   const int n = pairs.key_width();
   for (int t = 0; t < pairs.tokens; ++t) {
     covariance.advance(pairs, t);

@@ -48,6 +48,17 @@ struct FilterRun {
 };
 /// Empty vectors when the sequence is not sound.
 FilterRun run_filter(FilterKind kind, const PairSequence& pairs);
+/// The exact filter of (LGM), eqs. 12 to 14, with Q_t = `process_noise` I at every token and as A_t the head's decays,
+/// or I where it does not fade. Without noise and decay it is `kalman`, with decay and noise 1 `fading_kalman`.
+FilterRun run_exact_filter(bool fades, double process_noise, const PairSequence& pairs);
+
+/// What the exact filter recalls in the end, by the process noise that it is told of.
+struct NoiseSweep {
+  bool fades = false;             ///< A_t = the head's decays; else I
+  std::vector<double> noise;      ///< variances of Q_t
+  std::vector<double> all, last;  ///< mean error |v - S^T k| / |v| of all pairs, and of the last eighth
+};
+NoiseSweep sweep_process_noise(bool fades, std::span<const double> noise, const PairSequence& pairs);
 
 /// Σ_t at some tokens, spread over the sequence.
 struct Uncertainty {

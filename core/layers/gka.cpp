@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
@@ -19,7 +20,7 @@ GkaConfig read_config(const nlohmann::json& config) {
       config,
       {"hidden_size", "head_dim", "num_heads", "num_iter", "ridge_strength", "chunk_size", "use_beta_gate",
        "use_alpha_connection", "use_forgetting_gate", "use_forgetting_gate_kk", "use_gate", "use_v_conv", "conv_size",
-       "gla_rescale", "bp_lambda", "norm_eps", "solver_type", "fixed_lambda"},
+       "gla_rescale", "bp_lambda", "norm_eps", "solver_type", "fixed_lambda", "sketch"},
       where);
   GkaConfig c;
   c.width = get_integer(config, "hidden_size", std::nullopt, 1, 65536, where);
@@ -31,6 +32,7 @@ GkaConfig read_config(const nlohmann::json& config) {
   c.forget = get_bool(config, "use_forgetting_gate", true, where);
   c.output_gate = get_bool(config, "use_gate", true, where);
   c.value_convolution = get_bool(config, "use_v_conv", true, where);
+  c.sketch = get_integer(config, "sketch", 0, 0, c.head_width, where);
   c.norm_eps = get_number(config, "norm_eps", 1e-6, 0.0, 1.0, where);
   c.core.iterations = static_cast<int>(get_integer(config, "num_iter", 30, 0, 100000, where));
   c.core.ridge = get_number(config, "ridge_strength", 0.02, 0.0, 1e6, where);
@@ -42,6 +44,21 @@ GkaConfig read_config(const nlohmann::json& config) {
   c.core.scale = rescale ? 1.0 / std::sqrt(static_cast<double>(c.head_width)) : 1.0;
   get_choice(config, "solver_type", {"chebyshev"}, "chebyshev", where);
   return c;
+}
+
+/// P = S S^T of a random S [D,d] with orthonormal columns.
+Initialiser projection_onto(std::int64_t dimensions) {
+  return [dimensions](Random& random, const Shape& shape, std::span<double> values) {
+    const std::int64_t width = shape[0];
+    std::vector<double> S(static_cast<std::size_t>(width * dimensions));
+    orthogonal()(random, {width, dimensions}, S);
+    const double* rows = S.data();
+    for (std::int64_t i = 0; i < width; ++i) {
+      for (std::int64_t j = 0; j < width; ++j)
+        values[static_cast<std::size_t>(i * width + j)] =
+            std::inner_product(rows + i * dimensions, rows + (i + 1) * dimensions, rows + j * dimensions, 0.0);
+    }
+  };
 }
 
 }  // namespace
@@ -79,6 +96,12 @@ Gka::Optional Gka::add_optional(const GkaConfig& config, const ParameterScope& p
     added.alpha_bias = bias("alpha_proj.bias");
   }
   if (config.output_gate) added.g_proj = matrix("g_proj.weight", config.inner());
+  if (config.sketch > 0) {
+    Parameter& projection =
+        parameters.add("sketch", {config.head_width, config.head_width}, projection_onto(config.sketch));
+    projection.decay = false;  // it is drawn once and stays: no gradient reaches it
+    added.sketch = &projection;
+  }
   return added;
 }
 
@@ -89,11 +112,15 @@ Var Gka::convolved(Tape& tape, const Var& x, const Parameter& projection, const 
   return tape.reshape(y, {x.shape()[0], x.shape()[1], config_.heads, config_.head_width});
 }
 
+Var Gka::sketched(Tape& tape, const Var& x) const {
+  return optional_.sketch ? linear(tape, x, tape.constant(optional_.sketch->value)) : x;
+}
+
 ChebyshevVars Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
   const auto history = [&](const char* name) { return state && config_.convolution > 1 ? state->get(name) : Tensor(); };
   ChebyshevVars in;
-  in.q = unit_norm(tape, convolved(tape, x, q_proj_, &q_conv_, history("q_convolution")), unit_eps);
-  in.k = unit_norm(tape, convolved(tape, x, k_proj_, &k_conv_, history("k_convolution")), unit_eps);
+  in.q = sketched(tape, unit_norm(tape, convolved(tape, x, q_proj_, &q_conv_, history("q_convolution")), unit_eps));
+  in.k = sketched(tape, unit_norm(tape, convolved(tape, x, k_proj_, &k_conv_, history("k_convolution")), unit_eps));
   in.v = convolved(tape, x, v_proj_, optional_.v_conv, optional_.v_conv ? history("v_convolution") : Tensor());
   if (config_.beta_gate) {
     const Var beta = unary(tape, Unary::sigmoid,

@@ -17,6 +17,7 @@ struct GkaConfig {
   bool forget = true;             ///< use_forgetting_gate: U_t fades
   bool output_gate = true;        ///< use_gate: SiLU(g_proj x) on the output
   bool value_convolution = true;  ///< use_v_conv; without it neither convolution nor SiLU
+  std::int64_t sketch = 0;        ///< dimensions that keys and queries are projected onto (appendix H); 0: all
   double norm_eps = 1e-6;
   /// num_iter, ridge_strength, fixed_lambda, bp_lambda, use_forgetting_gate_kk, gla_rescale, chunk_size; the rest live.
   ChebyshevConfig core;
@@ -48,11 +49,14 @@ class Gka final : public Layer {
   /// Present where an option asks for them.
   struct Optional {
     const Parameter *v_conv = nullptr, *b_weight = nullptr, *b_bias = nullptr, *alpha_weight = nullptr,
-                    *alpha_bias = nullptr, *g_proj = nullptr;
+                    *alpha_bias = nullptr, *g_proj = nullptr, *sketch = nullptr;
   };
   static Optional add_optional(const GkaConfig& config, const ParameterScope& parameters);
   Var convolved(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps,
                 const Tensor& history) const;
+  /// Keys or queries in the subspace of the sketch: the system solved there is that of S^T k and S^T q, and its
+  /// solution S z is that of the projected ones, so that no kernel changes (and none is faster).
+  Var sketched(Tape& tape, const Var& x) const;
   /// Histories of the convolutions come from `state` when it is given.
   ChebyshevVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   /// The core's settings; alpha counts only where no input gives it.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/smooth_routing.h"
 #include "core/analysis/state_slopes.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -134,6 +135,7 @@ Var Mamba2::forward(Tape& tape, const Var& x, const Tensor&) {
   const Tensor state = tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.states}, x.value.dtype);
   const Var y = run(tape, x, {}, state, false);
   tape.capture("final_state", state);
+  tape.capture("input", x.value);
   return y;
 }
 
@@ -228,7 +230,11 @@ LayerKind mamba2_kind() {
       .width_field = "d_model",
       .ink = 2,
       .race_place = 4,
-      .readers = {.token_weights = token_weights, .gates = gates_of_running_sum, .state_modes = modes_of_running_sum},
+      .readers = {.token_weights = token_weights,
+                  .gates = gates_of_running_sum,
+                  .state_modes = modes_of_running_sum,
+                  .forcing = [](const CapturedLayer& layer,
+                                std::span<const int> sources) { return layer.as<Mamba2>().forcing(layer, sources); }},
       .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64},
                      {R"({"d_model":1024,"d_state":128,"expand":1,"headdim":128})", 4, 8192, "8 heads x 128"}}};
 }

@@ -7,6 +7,9 @@
 
 namespace afterglow {
 
+struct CapturedLayer;
+struct SourceForcing;
+
 struct Mamba2Config {
   std::int64_t width = 0;        ///< d_model
   std::int64_t states = 64;      ///< d_state, N
@@ -27,7 +30,8 @@ struct Mamba2Config {
 };
 
 /// Captures: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh]; what
-/// enters the scan: `B`, `C` [B,T,G*N] and `values` [B,T,nh*P]; and `readout`, what the scan answers before the gate.
+/// enters the scan: `B`, `C` [B,T,G*N] and `values` [B,T,nh*P]; `readout`, what the scan answers before the gate; and
+/// `input` [B,T,d].
 class Mamba2 final : public Layer {
  public:
   Mamba2(const Mamba2Config& config, const ParameterScope& parameters);
@@ -45,8 +49,12 @@ class Mamba2 final : public Layer {
   std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.step_floor)}; }
   void set(std::string_view key, double value) override;
   const Mamba2Config& config() const { return config_; }
+  /// Sessa's proposition 4 for each source, from the weights and one captured sequence: `forward` is C e^-Delta from
+  /// the first token on whose convolution no longer reads the source (remark C.3), Delta that of the slowest head.
+  std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const;
 
  private:
+  struct Host;  ///< mamba2_forcing.cpp
   Var gated(Tape& tape, const Var& y, const Var& z) const;
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
           NotedVars* noted = nullptr) const;

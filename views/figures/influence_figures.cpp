@@ -31,7 +31,7 @@ Line theory_line(const std::string& name, const InfluenceTail& tail, double lowe
   const double scale = theory.is_absolute ? 1 : tail.values[anchor] / theory.at(tail.lags[anchor]);
   for (const double lag : tail.lags) {
     const double value = scale * theory.at(lag);
-    if (!(value >= lowest)) continue;
+    if (!(value >= lowest) || std::isinf(value)) continue;
     x.push_back(lag);
     y.push_back(value);
   }
@@ -111,6 +111,9 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
     case TheoryLaw::forced_solve:
       return tail.label + ", theorem 23 with the measured solve: γ_max c₂ = " + number_text(theory.parameter, 3) +
              " ≥ 1, assumption 16 fails" + above_text(tail, theory);
+    case TheoryLaw::fading_state:
+      return tail.label + ", proposition 4: at most " + number_text(theory.parameter, 3) +
+             " e^−Δ, Δ of the slowest head" + above_text(tail, theory);
     case TheoryLaw::none:
       break;
   }
@@ -122,6 +125,7 @@ template <class Height>
 std::string times_text(const InfluenceTail& tail, const Height& height_of) {
   double least = INFINITY, most = 0;
   for (std::size_t i = 0; i < tail.values.size(); ++i) {
+    if (!std::isfinite(height_of(i))) continue;
     least = std::min(least, height_of(i) / tail.values[i]);
     most = std::max(most, height_of(i) / tail.values[i]);
   }
@@ -163,7 +167,9 @@ void add_end_to_end(Figure& figure, const InfluenceTail& tail, double lowest, co
   const InfluenceTheory theory = end_to_end_envelope_of(routing);
   if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
   const std::string times = times_text(tail, [&](std::size_t i) { return theory.at(tail.lags[i]); });
-  Line line = theory_line(theory_text(tail, theory) + ", " + times + constants_text(routing), tail, lowest, theory);
+  const std::string constants =
+      theory.law == TheoryLaw::fading_state ? ", behind its convolution" : constants_text(routing);
+  Line line = theory_line(theory_text(tail, theory) + ", " + times + constants, tail, lowest, theory);
   line.dash = Dash::long_dash;
   line.width = 1.8;
   figure.series.emplace_back(std::move(line));

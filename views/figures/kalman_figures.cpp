@@ -111,6 +111,32 @@ Figure sigma_figure(const HeadFilters& filters) {
   return figure;
 }
 
+/// What the exact filter would recall if the model of eq. 15 were told of other process noise, beside the solve.
+Figure noise_figure(const HeadFilters& filters) {
+  Figure figure =
+      filter_figure("noise", "Process noise", "exact filter; mean error of all pairs, dashed of the last eighth",
+                    "error |v − Sᵀk| / |v|");
+  figure.x = {.label = "Q_t = q I", .scale = Scale::log};
+  for (const NoiseSweep& sweep : filters.sweeps) {
+    const Ink ink = filter_ink(sweep.fades ? FilterKind::fading_kalman : FilterKind::kalman);
+    const std::string name = sweep.fades ? "A_t of the head" : "A_t = I";
+    add_line(figure, name, ink, Dash::solid, sweep.noise, sweep.all);
+    add_line(figure, name + ", last eighth", ink, Dash::dashed, sweep.noise, sweep.last);
+  }
+  for (const FilterRun& run : filters.runs) {
+    if (run.kind != FilterKind::gka || run.recall.empty()) continue;
+    double sum = 0, count = 0;
+    for (const double error : run.recall) {
+      if (!std::isfinite(error)) continue;
+      sum += error;
+      ++count;
+    }
+    figure.reference_lines = {
+        {Orientation::horizontal, sum / count, std::string(name_of(run.kind)), Role::dim, Dash::dotted}};
+  }
+  return figure;
+}
+
 std::vector<double> on_axis(std::vector<double> values) {
   for (double& value : values) {
     if (value >= 0) value = std::max(value, floor_of_axis);
@@ -159,8 +185,9 @@ std::string kalman_subtitle(const Observation& observation, const Selection& sel
 std::vector<Figure> kalman_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const HeadFilters* filters = selected_filters(observation, selection);
   if (!filters || filters->runs.empty() || filters->drifts.empty() || filters->weaker_drifts.empty()) return {};
-  return {recall_figure(*filters), written_figure(*filters), sigma_figure(*filters),
-          drift_figure(*filters, selected_arithmetic(observation, selection)), alignment_figure(*filters)};
+  return {recall_figure(*filters),    written_figure(*filters),
+          sigma_figure(*filters),     drift_figure(*filters, selected_arithmetic(observation, selection)),
+          alignment_figure(*filters), noise_figure(*filters)};
 }
 
 }  // namespace afterglow

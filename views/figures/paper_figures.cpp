@@ -122,17 +122,19 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
   figure.provenance = "afterglow · kl_limit · " + figure.subtitle;
   for (std::size_t k = 0; k < modes.size(); ++k) {
     const KlLimit& mode = modes[k];
-    const auto add = [&](std::string name, const std::vector<double>& values, Dash dash) {
+    const std::string name = "mode " + std::to_string(mode.mode);
+    const auto add = [&](const std::string& which, const std::vector<double>& values, Dash dash) {
       Line line;
-      line.name = std::move(name);
+      line.name = name + which;
+      line.is_quiet = !which.empty();  // named in the table alone: the subtitle says what the dashes are
       line.ink = Ink(static_cast<int>(k));
       line.dash = dash;
       line.curve = {mode.rows, values, nullptr};
       figure.series.emplace_back(std::move(line));
     };
-    add("mode " + std::to_string(mode.mode), mode.weighted, Dash::solid);
-    add("", std::vector<double>(mode.rows.size(), mode.continuous), Dash::dashed);
-    add("", mode.shrinking, Dash::dotted);
+    add("", mode.weighted, Dash::solid);
+    add(", continuous", std::vector<double>(mode.rows.size(), mode.continuous), Dash::dashed);
+    add(", eq. 30", mode.shrinking, Dash::dotted);
   }
   return figure;
 }

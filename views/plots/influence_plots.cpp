@@ -76,12 +76,12 @@ constexpr std::array influence_cards{
         "between √(tr A²/tr A) and (tr A²)^¼ for A = J Jᵀ; the dotted lines are these bounds, wider by what the "
         "sampling of so few cotangents may be off (95 %). Theorem 11's path sum multiplies the blocks' own tails along "
         "every path, at its own height: by how much it is too high says how little the paths add up. Theorem 23 "
-        "(Sessa) "
-        "and proposition 10 (attention) stand at their absolute height, too, from constants measured on this layer: "
+        "(Sessa), proposition 10 (attention) and proposition 4 (Mamba-2, C e^−Δ behind the convolution) stand at their "
+        "absolute height, too, from constants measured on this layer: "
         "dilution t |∂f_t/∂x_τ| (assumption 21), logits t Σ_j α_tj |∂ℓ_tj/∂x_τ| (22), own |u_τ| (17, 19). A constant "
         "that grows along the sequence is none: its assumption is named. Where γ_max c₂ ≥ 1 (assumption 16) the "
         "measured solve stands in for the tail that is not promised.",
-        "Sessa, section 4.2.2, theorem 11, theorem 23, corollary B.7, proposition 10", nullptr},
+        "Sessa, section 4.2.2, theorem 11, theorem 23, corollary B.7, propositions 4 and 10", nullptr},
     FormulaCard{
         "influence_fixed", "Routing held fixed", "|w_tτ|: α_tτ, C_t Π a B_τ, ((I − B)⁻¹ α)_tτ",
         "The same with the routing frozen: attention weights, the impulse of a state, the feedback's solve, with the "

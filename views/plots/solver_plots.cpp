@@ -161,6 +161,15 @@ constexpr std::array solver_cards{
                 "Gated KalmaNet, eq. 14",
                 nullptr,
                 {"λ(Σ_t)"}},
+    FormulaCard{"kalman_noise",
+                "Process noise",
+                "s_t = A_t s_{t−1} + w_t,  w_t ~ N(0, q I)",
+                "The exact filter with A_t = I and with the head's own decays as A_t, for process noise from almost "
+                "none to ten times what eqs. 18 and 20 put in. Noise tells the filter that its past is worth little: "
+                "all pairs are lost but the last. At the left end A_t alone forgets.",
+                "Gated KalmaNet, eqs. 12 to 15",
+                nullptr,
+                {"Q_t = q I"}},
     FormulaCard{
         "kalman_drift",
         "Recursion against solve",

@@ -134,7 +134,13 @@ InfluenceTheory end_to_end_envelope_of(const RoutingView& routing) {
   if (routing.forcing.empty()) return {};
   std::vector<std::vector<double>> of_sources;
   for (const SourceForcing& forcing : routing.forcing) {
-    if (routing.gain.empty()) {
+    if (routing.mean_step > 0) {
+      theory.law = TheoryLaw::fading_state;
+      std::vector<double>& heights =
+          of_sources.emplace_back(forcing.forward.begin() + forcing.source, forcing.forward.end());
+      for (double& height : heights) height *= forcing.outlet;
+      theory.parameter = std::max(theory.parameter, forcing.outlet * forcing.own);
+    } else if (routing.gain.empty()) {
       theory.law = TheoryLaw::smooth_attention;
       of_sources.push_back(diluted_envelope(forcing));
       const double own = forcing.outlet * dilution_constant(forcing.forward, forcing.source, routing.tokens, 1);

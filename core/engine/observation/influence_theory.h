@@ -20,7 +20,8 @@ enum class TheoryLaw {
   deep_feedback,      ///< lag^(k (1 - beta) - 1) of k stacked blocks (theorem 12); parameter: the exponent
   forced_feedback,    ///< theorem 23 with its measured constants; parameter: beta
   forced_solve,       ///< the same with the measured solve where gamma_max c2 = parameter >= 1 leaves no envelope
-  smooth_attention    ///< C / (source + lag + 1) (proposition 10, i); parameter: C
+  smooth_attention,   ///< C / (source + lag + 1) (proposition 10, i); parameter: C
+  fading_state        ///< C exp(-Delta) end to end (propositions 4 and 10, ii); parameter: C
 };
 struct InfluenceTheory {
   TheoryLaw law = TheoryLaw::none;
@@ -28,7 +29,7 @@ struct InfluenceTheory {
   double source = 0;                  ///< tau
   int blocks = 1;                     ///< k
   std::vector<double> accumulated{};  ///< of freeze_envelope: the least Delta at each lag 0 .. T - 1
-  std::vector<double> heights{};      ///< of the last three laws: what they promise at each lag, mean over the sources
+  std::vector<double> heights{};      ///< of the last four laws: what they promise at each lag, mean over the sources
   /// Whether `at` is a height that a tail of the routing held fixed may not exceed. Else only its ratios mean something
   /// beside a measured tail, whose constants nothing here measures.
   bool is_absolute = false;
@@ -48,7 +49,8 @@ double largest_factor(const RoutingView& routing);
 InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const int> sources);
 
 /// What holds absolutely of |dy_t/dx_tau| with all that the routing does, from the measured constants: theorem 23 with
-/// corollary B.7, proposition 10 (i) of a softmax; law none where the forcing is not known.
+/// corollary B.7, proposition 10 (i) of a softmax, 4 of a state with time steps; law none where the forcing is not
+/// known.
 InfluenceTheory end_to_end_envelope_of(const RoutingView& routing);
 
 /// What theorem 23 asks of the forcing, measured: the largest constant of any source.

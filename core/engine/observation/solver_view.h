@@ -55,6 +55,7 @@ struct HeadFilters {
   int head = 0;
   std::vector<FilterRun> runs;
   Uncertainty steady, fading;                   ///< of the exact filter with and without a state that stands still
+  std::vector<NoiseSweep> sweeps;               ///< of the exact filter with A_t = I and with the head's own A_t
   std::vector<DriftRun> drifts, weaker_drifts;  ///< in the order of all_arithmetics, at λ and at weak_share of it
 };
 

@@ -13,6 +13,7 @@ namespace afterglow {
 namespace {
 
 constexpr int most_tokens = 256;
+constexpr double process_noises[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10};
 
 }  // namespace
 
@@ -26,6 +27,9 @@ HeadFilters filters_of(int head, const PairSequence& pairs) {
   }
   found.steady = uncertainty(FilterKind::kalman, pairs, looks);
   found.fading = uncertainty(FilterKind::fading_kalman, pairs, looks);
+  for (const bool fades : {false, true}) {
+    if (!fades || !pairs.log_decay.empty()) found.sweeps.push_back(sweep_process_noise(fades, process_noises, pairs));
+  }
   for (const Arithmetic arithmetic : all_arithmetics) {
     found.drifts.push_back(drift(pairs, arithmetic, 1, looks));
     found.weaker_drifts.push_back(drift(pairs, arithmetic, weak_share, looks));

@@ -24,6 +24,7 @@ std::vector<std::string> without_gates() {
 struct Ablation {
   const char* name;
   std::vector<std::string> changes;
+  const char* preset = "mqar-gka";
 };
 
 std::vector<Ablation> ablations() {
@@ -35,7 +36,10 @@ std::vector<Ablation> ablations() {
           {"a = 0.1", {of_mixer("ridge_strength=0.1")}},
           {"λ = 0.25", {of_mixer("fixed_lambda=0.25")}},
           {"3 iterations", {of_mixer("num_iter=3")}},
-          {"10 iterations", {of_mixer("num_iter=10")}}};
+          {"10 iterations", {of_mixer("num_iter=10")}},
+          {"sketch to 16 of 32", {of_mixer("sketch=16")}},
+          {"sketch to 8 of 32", {of_mixer("sketch=8")}},
+          {"hybrid with attention", {}, "mqar-gka-hybrid"}};
 }
 
 /// Accuracy with so many pairs in sequences of this length; not asked where the task is another.
@@ -58,7 +62,8 @@ Table gka_ablation_table(bool is_small) {
   table.name = is_small ? "gka_ablation_small" : "gka_ablation";
   table.title = "What of Gated KalmaNet does what";
   table.about =
-      "two blocks each, one thing changed; recall of 16 pairs in longer sequences than training's, and stories";
+      "two blocks each, one thing changed, and a hybrid with one attention block of four; recall of 16 pairs in longer "
+      "sequences than training's, and stories";
   table.x_label = "task";
   table.x_names = {"", "recall", "stories"};
   table.group_label = "length";
@@ -69,7 +74,7 @@ Table gka_ablation_table(bool is_small) {
   for (const Ablation& ablation : ablations()) {
     for (const char* task : {"recall", "stories"}) {
       const bool is_recall = std::string_view(task) == "recall";
-      TableRow row{ablation.name, is_recall ? 1.0 : 2.0, "mqar-gka", ablation.changes};
+      TableRow row{ablation.name, is_recall ? 1.0 : 2.0, ablation.preset, ablation.changes};
       if (!is_recall) row.changes.emplace_back(R"(task={"kind":"stories","length":128})");
       if (is_small) {
         row.changes.emplace_back(is_recall ? R"(task={"kind":"mqar","bindings":[2,4],"length":32})"

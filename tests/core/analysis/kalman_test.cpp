@@ -78,6 +78,41 @@ TEST(Kalman, OfAFadingStateFollowsTheInformationForm) {
   }
 }
 
+TEST(Kalman, TakesAnyProcessNoiseWithAndWithoutDecay) {
+  const PairSequence pairs = random_pairs(9, key_width);
+  for (const double noise : {0.0, 0.03, 2.0}) {
+    for (const bool fades : {false, true}) {
+      PairSequence model = pairs;
+      if (!fades) model.log_decay.clear();
+      PlainMatrix sigma = (1 / pairs.ridge) * identity(key_width);
+      const PlainMatrix S = recursion(model, [&](int t, const PlainMatrix& A) {
+        const double weight = 1 / pairs.noise[static_cast<std::size_t>(t)];
+        const PlainMatrix predicted = A * sigma * A + noise * identity(key_width);
+        sigma = inverse_of(inverse_of(predicted) + weight * (key(pairs, t) * transposed(key(pairs, t))));
+        return weight * (sigma * key(pairs, t));
+      });
+      expect_state(run_exact_filter(fades, noise, pairs), S);
+    }
+  }
+  EXPECT_EQ(run_exact_filter(false, 0, pairs).state, run_filter(FilterKind::kalman, pairs).state);
+  EXPECT_EQ(run_exact_filter(true, 1, pairs).state, run_filter(FilterKind::fading_kalman, pairs).state);
+}
+
+TEST(Kalman, MuchProcessNoiseLeavesTheLastPairsAlone) {
+  const PairSequence pairs = random_pairs(10, 0);
+  const double noises[] = {1e-6, 10};
+  const NoiseSweep sweep = sweep_process_noise(false, noises, pairs);
+  ASSERT_EQ(sweep.all.size(), 2u);
+  const std::vector<double> recall = run_exact_filter(false, 10, pairs).recall;
+  double all = 0, last = 0;
+  for (const double error : recall) all += error / tokens;
+  for (int age = 1; age <= 3; ++age) last += recall[tokens - static_cast<std::size_t>(age)] / 3;
+  EXPECT_NEAR(sweep.all[1], all, 1e-12);
+  EXPECT_NEAR(sweep.last[1], last, 1e-12) << "an eighth of 23, rounded up";
+  EXPECT_LT(sweep.last[1], sweep.last[0]);
+  EXPECT_GT(sweep.all[1], sweep.all[0]);
+}
+
 TEST(Kalman, DeltaRulesHoldTheCovarianceAtOne) {
   const PairSequence pairs = random_pairs(3, key_width);
   const auto gain = [&](int t, const PlainMatrix& P) {

@@ -296,6 +296,22 @@ TEST(KlHistory, KernelModesFollowTheNumberOfRows) {
   }
 }
 
+// Equation 21 writes (1 + r) e^{-r/tau}, whose spectrum is negative from omega^2 = a^2 (1 + a) / (1 - a) on, a = 1/tau:
+// no covariance where tau > 1, which is why the Matern here has (1 + r/s) e^{-r/s}.
+TEST(KlKernels, TheMaternOfEquation21IsNoCovariance) {
+  constexpr int rows = 200;
+  const auto least_eigenvalue = [](double tau, double slope) {
+    std::vector<double> matrix;
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < rows; ++j) matrix.push_back((1 + slope * std::abs(i - j)) * std::exp(-std::abs(i - j) / tau));
+    }
+    return symmetric_eigen(matrix, rows).values.front();
+  };
+  EXPECT_LT(least_eigenvalue(20, 1), -1);
+  EXPECT_LT(least_eigenvalue(3, 1), -0.1);
+  for (const double tau : {3.0, 20.0}) EXPECT_GT(least_eigenvalue(tau, 1 / tau), 0) << tau;
+}
+
 TEST(SymmetricEigen, TakesTheRegisteredSolverForLargeMatricesOnly) {
   static int calls = 0;
   register_symmetric_eigen_solver([](int n, double* matrix, double* values) {

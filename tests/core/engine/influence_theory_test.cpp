@@ -148,6 +148,25 @@ TEST(EndToEnd, PropositionTenDilutesWithItsOwnConstant) {
   EXPECT_NEAR(theory.at(10), theory.parameter / 14, 1e-12);
 }
 
+TEST(EndToEnd, PropositionFourFadesByTheAccumulatedStep) {
+  RoutingView state;
+  state.tokens = 8;
+  state.mean_step = 0.1;
+  SourceForcing forcing;
+  forcing.source = 2;
+  forcing.own = 5;
+  forcing.outlet = 3;
+  forcing.forward = {INFINITY, INFINITY, INFINITY, INFINITY, 4, 2, 1, 0.5};
+  state.forcing = {forcing};
+  const InfluenceTheory theory = end_to_end_envelope_of(state);
+  EXPECT_EQ(theory.law, TheoryLaw::fading_state);
+  EXPECT_TRUE(theory.is_absolute);
+  EXPECT_NEAR(theory.parameter, 15, 1e-12);
+  EXPECT_TRUE(std::isinf(theory.at(1))) << "the convolution still reads the source";
+  EXPECT_NEAR(theory.at(2), 12, 1e-12);
+  EXPECT_NEAR(theory.at(5), 1.5, 1e-12);
+}
+
 TEST(EndToEnd, AConstantThatGrowsIsNone) {
   RoutingView routing = uniform(0.5, 80);
   routing.forcing = {forcing_of(2, 80, 2, 1)};

@@ -102,7 +102,7 @@ TEST_F(Tables, OtherSizesBuild) {
 }
 
 TEST_F(Tables, TheSmallOnesMeasureEveryNumberOfTheirTask) {
-  for (const char* name : {"gka_ablation", "sessa", "gka_figure3"}) {
+  for (const char* name : {"gka_ablation", "sessa", "gka_figure3", "etth1"}) {
     const Table table = find_table(name).small();
     std::set<double> seen;
     for (const PlannedRun& cell : runs_of(table, 1, {})) {

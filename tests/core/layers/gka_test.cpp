@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/spectrum.h"
@@ -186,6 +187,62 @@ TEST_F(KalmanLayer, AFloorOfOneForgetsNothing) {
 TEST_F(KalmanLayer, AFixedLambdaTakesThePlaceOfTheAdaptiveOne) {
   EXPECT_GT(relative_error(answer(config(), {{"lambda", 2}}), answer(config(), {})), 1e-3);
   EXPECT_EQ(answer(config(), {{"lambda", 2}, {"lambda", 0}}), answer(config(), {}));
+}
+
+// Appendix H: S^T (H + λI) S z = S^T q, x = S z. Keys of the reader's own system lie in the sketch's subspace.
+TEST(GkaSketch, SolvesTheProjectedSystemAndWritesBackItsSolution) {
+  constexpr std::int64_t hidden = 12, length = 20, head = 6, kept = 2;
+  const auto backend = make_cpu_backend(1);
+  HostValues host(*backend);
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  ParameterStore store;
+  const nlohmann::json config{{"hidden_size", hidden}, {"head_dim", head},      {"num_heads", 1},
+                              {"sketch", kept},        {"num_iter", 400},       {"use_forgetting_gate", false},
+                              {"fixed_lambda", 0.3},   {"use_beta_gate", false}};
+  const auto layer = make_layer("gka", config, ParameterScope(store, ""));
+  store.allocate(*backend, DType::f64);
+  store.initialise(3);
+  Random random(5);
+  Values x(static_cast<std::size_t>(length * hidden));
+  for (double& value : x) value = random.normal();
+  tape.begin(true);
+  tape.set_capturing(true);
+  const Var y = layer->forward(tape, tape.input(host.f64({1, length, hidden}, x)), {});
+  std::map<std::string, Values> captured;
+  for (const Capture& capture : tape.captures()) captured[capture.name] = host.read<double>(capture.value);
+  tape.set_capturing(false);
+  const Values P = host.read<double>(store.find("sketch")->value), &k = captured["keys"], &q = captured["queries"],
+               &solution = captured["xhat"];
+  double trace = 0;
+  for (std::int64_t i = 0; i < head; ++i) trace += P[i * head + i];
+  EXPECT_NEAR(trace, kept, 1e-12) << "a projection onto two dimensions";
+  const auto projected = [&](const double* v) {
+    Values result(head, 0.0);
+    for (std::int64_t i = 0; i < head; ++i) {
+      for (std::int64_t j = 0; j < head; ++j) result[i] += P[i * head + j] * v[j];
+    }
+    return result;
+  };
+  for (const std::int64_t t : {0L, 7L, length - 1}) {
+    const double* z = solution.data() + t * head;
+    const Values again = projected(z);
+    Values left(head, 0.0);
+    for (std::int64_t i = 0; i < head; ++i) {
+      EXPECT_NEAR(again[i], z[i], 1e-9) << "the solution lies in the subspace";
+      left[i] = 0.3 * z[i];
+      for (std::int64_t s = 0; s <= t; ++s) {
+        double read = 0;
+        for (std::int64_t j = 0; j < head; ++j) read += k[s * head + j] * z[j];
+        left[i] += k[s * head + i] * read;
+      }
+      EXPECT_NEAR(left[i], q[t * head + i], 1e-8) << t;
+    }
+  }
+  tape.backward(y, host.f64({1, length, hidden}, OpRunner::projection(x.size())));
+  for (const double g : host.read<double>(store.find("sketch")->gradient))
+    EXPECT_EQ(g, 0) << "it stays as it was drawn";
+  EXPECT_FALSE(store.find("sketch")->decay);
 }
 
 }  // namespace

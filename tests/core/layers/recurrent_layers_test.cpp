@@ -78,6 +78,7 @@ const std::vector<LayerCase> causal_layers{
       {"conv_size", 2}},
      9,
      2 * 3 * 16 + 2 * 12},
+    {"gka_sketch", "gka", {{"hidden_size", 12}, {"num_heads", 2}, {"head_dim", 5}, {"sketch", 3}}, 12, 100 + 90},
     {"gka_no_convolution", "gka", {{"hidden_size", 4}, {"num_heads", 1}, {"head_dim", 3}, {"conv_size", 1}}, 4, 18},
     {"deltanet", "deltanet", {{"d", 12}, {"H", 2}, {"Dk", 5}, {"Dv", 7}}, 12, 2 * 35 + 3 * (10 + 10 + 14)},
     {"gated_deltanet", "gated_deltanet", {{"d", 12}, {"H", 3}}, 12, 3 * 16 + 3 * 36},

@@ -97,6 +97,36 @@ TEST(RoutingForcing, OfSessaBoundsItsJacobianWithEveryOption) {
   }
 }
 
+// A convolution of three tokens, so that the bound begins behind the last one that reads the source.
+TEST(RoutingForcing, OfMambaTwoBoundsItsJacobianBehindTheConvolution) {
+  for (const nlohmann::json& config : std::vector<nlohmann::json>{
+           {{"d_model", forced_width}, {"d_state", 5}, {"headdim", 4}, {"d_conv", 3}},
+           {{"d_model", forced_width}, {"d_state", 3}, {"headdim", 8}, {"d_conv", 2}, {"rmsnorm", false}},
+           {{"d_model", forced_width},
+            {"d_state", 4},
+            {"headdim", 4},
+            {"d_conv", 3},
+            {"ngroups", 2},
+            {"bias", true},
+            {"norm_per_group", true}}}) {
+    CapturedSmallLayer small("mamba2", config, forced_tokens, forced_width);
+    const std::vector<int> sources{0, 6};
+    const auto forcing = find_layer_kind("mamba2")->readers.forcing(small.captured(), sources);
+    ASSERT_EQ(forcing.size(), 2u) << config;
+    for (const SourceForcing& of : forcing) {
+      const std::vector<double> norms = output_norms(small, of.source);
+      const int first = of.source + config["d_conv"].get<int>();
+      for (int t = of.source; t < forced_tokens; ++t) {
+        const auto at = static_cast<std::size_t>(t);
+        EXPECT_EQ(std::isinf(of.forward[at]), t < first);
+        if (t < first) continue;
+        EXPECT_GE(of.outlet * of.forward[at], norms[at] * (1 - 1e-6)) << config << of.source << " " << t;
+        EXPECT_LE(of.outlet * of.forward[at], norms[at] * 1e4) << "no idle bound: " << config << t;
+      }
+    }
+  }
+}
+
 TEST(RoutingForcing, NeedsItsCaptures) {
   CapturedSmallLayer small("sessa", {{"D", forced_width}, {"n_heads", 1}}, forced_tokens, forced_width);
   small.tape.begin(false);

@@ -162,6 +162,11 @@ TEST(KalmanFigures, ShowTheSelectedHeadsFiltersAndTheSelectedArithmetic) {
   EXPECT_NEAR(errors.y(2), (each[each.size() - 3] + each[each.size() - 4]) / 2, 1e-12);
   EXPECT_EQ(CurveView(series<Line>(sigma, "mean").curve).y(5), of.steady.mean[5]);
   EXPECT_EQ(CurveView(series<Line>(drifts, "recursion, λ/1000").curve).y(9), of.weaker_drifts[0].recursion[9]);
+  const Figure& noise = figures.at(5);
+  ASSERT_EQ(noise.series.size(), 2 * of.sweeps.size());
+  EXPECT_EQ(CurveView(series<Line>(noise, "A_t = I").curve).y(3), of.sweeps[0].all[3]);
+  EXPECT_EQ(CurveView(series<Line>(noise, "A_t of the head, last eighth").curve).y(6), of.sweeps[1].last[6]);
+  EXPECT_EQ(noise.reference_lines.at(0).label, "Gated KalmaNet");
   selection.head = 99;
   EXPECT_EQ(selected_filters(o, selection), &o.solvers->filters.back());
 }
