@@ -7,6 +7,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
+#include "core/layers/scan_slopes.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -18,7 +19,7 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Para
       v_proj_(parameters.add("v_proj.weight", {config.width, config.width}, fan_in_uniform())),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
 
-Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool resume) const {
+Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted) const {
   ScanVars scan;
   scan.x = linear(tape, x, tape.parameter(v_proj_));
   scan.B = linear(tape, x, tape.parameter(k_proj_));
@@ -30,6 +31,10 @@ Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool res
   tape.place("values", scan.x);
   const Var heads = ssd_scan(tape, scan, state, resume);
   tape.place("readout", heads);
+  if (noted) {
+    noted->add("C", scan.C);
+    noted->add("readout", heads);
+  }
   tape.capture("keys", scan.B.value);
   tape.capture("queries", scan.C.value);
   tape.capture("values", scan.x.value);
@@ -47,6 +52,22 @@ Var LinearAttention::forward(Tape& tape, const Var& x, const Tensor&) {
   const Var y = run(tape, x, state, false);
   tape.capture("final_state", state);
   return y;
+}
+
+// The scan answers every token as a step does.
+Var LinearAttention::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
+  return run(tape, x, {}, false, &noted);
+}
+
+std::vector<StateSlope> LinearAttention::state_slopes(Tape& tape, const NotedVars& noted) const {
+  NotedScan scan{config_.heads, config_.heads, {}, noted.values(tape, "C"), noted.gradient(tape, "readout")};
+  const std::size_t tokens = scan.C.size() / static_cast<std::size_t>(config_.width);
+  scan.decay.assign(tokens * static_cast<std::size_t>(config_.heads), 1.0);
+  return slopes_of_scan(scan);
+}
+
+std::int64_t LinearAttention::heads_at(std::string_view place) const {
+  return place == "queries" || place == "keys" || place == "values" ? config_.heads : 1;
 }
 
 LayerState LinearAttention::make_state(Backend& backend, DType dtype, std::int64_t batch) const {

@@ -19,13 +19,16 @@ class LinearAttention final : public Layer {
   std::string_view kind() const override { return "linear_attention"; }
   std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
+  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
+  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
+  std::int64_t heads_at(std::string_view place) const override;
   /// `state` [B,H,D,D] = sum v k^T.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
 
  private:
-  Var run(Tape& tape, const Var& x, const Tensor& state, bool resume) const;
+  Var run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted = nullptr) const;
   Shape state_shape(std::int64_t batch) const;
 
   LinearAttentionConfig config_;

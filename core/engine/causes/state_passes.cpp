@@ -87,7 +87,8 @@ void StatePasses::put(ModelState& state, const StateCell& cell, std::int64_t row
   }
 }
 
-std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std::span<const StateCell> cells) const {
+std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std::span<const StateCell> cells,
+                                                  HeldHead* seen) const {
   const std::size_t rows = cells.size() + 2;
   ModelState state = model_->make_state(tape_->backend(), dtype_, static_cast<std::int64_t>(rows));
   std::vector<std::vector<double>> logits;
@@ -98,6 +99,7 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
     } else {
       model_->advance(*tape_, tokens(pair, rows, t), state);
     }
+    if (seen && seen->token == t) look(state, *seen);
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].token == t) put(state, cells[i], static_cast<std::int64_t>(i) + 2);
     }
@@ -105,22 +107,16 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
   return logits;
 }
 
-std::vector<HeldMatrix> StatePasses::matrices(const SequencePair& pair, std::size_t branch, int head, int token) const {
-  ModelState state = model_->make_state(tape_->backend(), dtype_, 2, branch + 1);
-  for (int t = 0; t <= token; ++t) {
-    tape_->begin(false);
-    model_->advance(*tape_, tokens(pair, 2, t), state);
-  }
-  std::vector<HeldMatrix> held;
-  for (const auto& [name, tensor] : state.layers[branch].tensors()) {
-    if (tensor.shape.rank() != matrix_rank || tensor.shape[1] != model_->branches()[branch].layer->heads()) continue;
+void StatePasses::look(const ModelState& state, HeldHead& seen) const {
+  for (const auto& [name, tensor] : state.layers[seen.branch].tensors()) {
+    if (tensor.shape.rank() != matrix_rank || tensor.shape[1] != model_->branches()[seen.branch].layer->heads())
+      continue;
     HeldMatrix matrix{
         name, static_cast<std::size_t>(tensor.shape[2]), static_cast<std::size_t>(tensor.shape[3]), {}, {}};
-    matrix.clean = to_host(tape_->backend(), tensor.at(0).at(head));
-    matrix.corrupted = to_host(tape_->backend(), tensor.at(1).at(head));
-    held.push_back(std::move(matrix));
+    matrix.clean = to_host(tape_->backend(), tensor.at(0).at(seen.head));
+    matrix.corrupted = to_host(tape_->backend(), tensor.at(1).at(seen.head));
+    seen.matrices.push_back(std::move(matrix));
   }
-  return held;
 }
 
 }  // namespace afterglow

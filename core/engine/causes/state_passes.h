@@ -45,16 +45,31 @@ struct HeldMatrix {
   std::vector<double> clean, corrupted;
 };
 
+/// Where to look on the way, and what was seen there.
+struct HeldHead {
+  std::size_t branch = 0;  ///< of Model::branches
+  int head = 0, token = 0;
+  std::vector<HeldMatrix> matrices{};
+};
+
 class StatePasses {
  public:
   StatePasses(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
 
   /// Logits at the asked token of the clean run, of the corrupted one, and of corrupted ones with one cell each.
-  std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells) const;
-  /// The matrices of one head of a branch after a token, of both runs.
-  std::vector<HeldMatrix> matrices(const SequencePair& pair, std::size_t branch, int head, int token) const;
+  std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells) const {
+    return run(pair, cells, nullptr);
+  }
+  /// The same, and of both runs the matrices that one head of a branch holds after a token.
+  std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells,
+                                       HeldHead& seen) const {
+    return run(pair, cells, &seen);
+  }
 
  private:
+  std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells,
+                                       HeldHead* seen) const;
+  void look(const ModelState& state, HeldHead& seen) const;
   Tensor tokens(const SequencePair& pair, std::size_t rows, int token) const;
   Tensor between(const Tensor& from, const Tensor& to, double share) const;
   void put(ModelState& state, const StateCell& cell, std::int64_t row) const;

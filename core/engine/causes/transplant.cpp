@@ -63,13 +63,14 @@ TransplantView measure_transplant(Trainer& trainer, const ProbeSetup& setup) {
     cells.push_back({branch, parts.front().tensors, view.token, view.choice.head, true});
   }
   const StatePasses passes(model, trainer.looking_tape(), trainer.dtype());
-  std::vector<std::vector<double>> logits = passes.run(pair, cells);
+  HeldHead seen{branch, view.shown_head, view.token};
+  std::vector<std::vector<double>> logits = passes.run(pair, cells, seen);
   if (view.choice.part == "none") logits[1] = logits[2];  // the same run but for its place among the others
   take_answers(pair, logits[0], logits[1]);
   view.pair = view_of(pair, logits[0], logits[1], trainer.task());
   view.share = restored_share(measured(pair, logits[0]), measured(pair, logits[1]), measured(pair, logits[2]));
   read_answers(logits, trainer.task(), view);
-  for (HeldMatrix& matrix : passes.matrices(pair, branch, view.shown_head, view.token)) {
+  for (const HeldMatrix& matrix : seen.matrices) {
     view.parts.push_back({matrix.name,
                           static_cast<int>(matrix.rows),
                           static_cast<int>(matrix.columns),

@@ -72,6 +72,7 @@ constexpr const char *mamba2 = R"({"kind": "mamba2", "d_state": 4, "expand": 2, 
                      *masked = R"({"kind": "ska", "H": 2, "r": 5, "P": 4, "K": 3, "mode": "masked"})",
                      *chunked = R"({"kind": "ska", "H": 2, "r": 4, "P": 4, "K": 0, "mode": "chunk", "chunk": 8})",
                      *delta = R"({"kind": "gated_deltanet", "H": 2})",
+                     *linear = R"({"kind": "linear_attention", "n_heads": 2})",
                      *softmax = R"({"kind": "attention", "n_heads": 2})";
 
 struct StackCase {
@@ -93,7 +94,8 @@ TEST_P(MemorySlopesOf, AreTheDerivativeOfTheExactPatch) {
   double largest = 0;
   for (std::size_t b = 0; b < stack.model().branches().size(); b += 2) {
     const std::string_view kind = stack.model().branches()[b].layer->kind();
-    ASSERT_EQ(slopes.knows(b), kind == "mamba2" || kind == "mamba3" || kind == "ska") << kind;
+    ASSERT_EQ(slopes.knows(b), kind == "mamba2" || kind == "mamba3" || kind == "ska" || kind == "linear_attention")
+        << kind;
     if (!slopes.knows(b)) continue;
     for (const int t : {first, first + 1, (first + stack.pair().asked) / 2, stack.pair().asked - 1}) {
       for (const StateCell& cell : stack.cells_of(b, t)) {
@@ -114,6 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MemorySlopesOf,
                                          StackCase{"no_convolution", {short_of_sight, delta}},
                                          StackCase{"mamba3", {mamba3, ska}}, StackCase{"still", {still, masked}},
                                          StackCase{"lifted", {lifted, mamba2}}, StackCase{"ska", {mamba2, ska, ska}},
+                                         StackCase{"linear", {linear, ska, linear}},
                                          StackCase{"masked", {masked, mamba3}},
                                          StackCase{"chunked", {chunked, ska, mamba2}}),
                          [](const auto& of) { return of.param.name; });
