@@ -136,7 +136,7 @@ std::string times_text(const InfluenceTail& tail, const Height& height_of) {
 std::string constants_text(const RoutingView& routing) {
   const ForcingConstants constants = forcing_constants(routing);
   std::string text = ", dilution " + number_text(constants.dilution, 2);
-  if (constants.logits > 0)
+  if (!routing.gain.empty())
     text += ", logits " + number_text(constants.logits, 2) + ", own " + number_text(constants.own, 2);
   const int failing = failing_assumption(constants);
   if (failing == 0) return text;
