@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/engine/training/snapshot.h"
 #include "core/io/csv.h"
@@ -95,6 +96,20 @@ TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   ASSERT_EQ(recall["runs"].size(), 14u) << "seven kinds on two tasks";
   EXPECT_EQ(recall["runs"][0]["parameters"], recall["runs"][2]["parameters"]) << "the gain alone differs";
   EXPECT_EQ(parsed(run("table echo_mqar" + options + "mqar"))["runs"].size(), 6u);
+}
+
+// On the built-in series, so that it needs no file.
+TEST_F(CommandLine, TheTableOfForecastsRunsInSmallWithEveryRowOfTheComparison) {
+  const json result =
+      parsed(run("table etth1 --json --quiet --device cpu --threads 1 --set size=small --set steps=8 --out forecasts"));
+  ASSERT_EQ(result["runs"].size(), 5u);
+  std::set<std::string> checksums;
+  for (const json& row : result["runs"]) {
+    EXPECT_GT(row["MSE"], 0) << row;
+    EXPECT_TRUE(checksums.insert(row["checksum"]).second) << row << " is a model of its own";
+  }
+  EXPECT_EQ(result["runs"][2]["series"], "modes alone");
+  EXPECT_EQ(result["runs"][3]["series"], "learned tokens alone");
 }
 
 TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {
