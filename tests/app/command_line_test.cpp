@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/engine/training/snapshot.h"
 #include "core/io/csv.h"
@@ -114,6 +115,20 @@ TEST_F(CommandLine, AModelWritesOnFromABeginning) {
   EXPECT_EQ(parsed(run(command))["beginning"].size(), 24u) << "a held-out sequence up to its question";
   EXPECT_EQ(run(command + "--prompt 'k3 nothing'").code, 3);
   EXPECT_EQ(run(command + "--prompt k3 --tokens ids.txt").code, 2);
+}
+
+// On the built-in series, so that it needs no file.
+TEST_F(CommandLine, TheTableOfForecastsRunsInSmallWithEveryRowOfTheComparison) {
+  const json result =
+      parsed(run("table etth1 --json --quiet --device cpu --threads 1 --set size=small --set steps=8 --out forecasts"));
+  ASSERT_EQ(result["runs"].size(), 5u);
+  std::set<std::string> checksums;
+  for (const json& row : result["runs"]) {
+    EXPECT_GT(row["MSE"], 0) << row;
+    EXPECT_TRUE(checksums.insert(row["checksum"]).second) << row << " is a model of its own";
+  }
+  EXPECT_EQ(result["runs"][2]["series"], "modes alone");
+  EXPECT_EQ(result["runs"][3]["series"], "learned tokens alone");
 }
 
 TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {

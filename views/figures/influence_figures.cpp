@@ -136,7 +136,7 @@ std::string times_text(const InfluenceTail& tail, const Height& height_of) {
 std::string constants_text(const RoutingView& routing) {
   const ForcingConstants constants = forcing_constants(routing);
   std::string text = ", dilution " + number_text(constants.dilution, 2);
-  if (constants.logits > 0)
+  if (!routing.gain.empty())
     text += ", logits " + number_text(constants.logits, 2) + ", own " + number_text(constants.own, 2);
   const int failing = failing_assumption(constants);
   if (failing == 0) return text;
@@ -152,13 +152,17 @@ void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const Inf
   figure.series.emplace_back(std::move(line));
 }
 
-/// The layer whose envelope is drawn: the chosen one, else the first with a feedback, else the first whose constants
-/// are known. One is enough to read.
+/// The layer whose envelope is drawn: the chosen one, else the first with a feedback that is not silent, else the first
+/// such whose constants are known. One is enough to read.
 int layer_of_envelope(const InfluenceView& view, const Selection& selection) {
   if (routing_of_layer(view, selection.layer)) return selection.layer;
-  auto first = std::ranges::find_if(view.routing, [](const RoutingView& r) { return !r.gain.empty(); });
+  const auto acts = [&](const RoutingView& routing) {
+    return std::ranges::none_of(view.blocks,
+                                [&](const InfluenceTail& t) { return t.layer == routing.layer && t.is_silent; });
+  };
+  auto first = std::ranges::find_if(view.routing, [&](const RoutingView& r) { return !r.gain.empty() && acts(r); });
   if (first == view.routing.end())
-    first = std::ranges::find_if(view.routing, [](const RoutingView& r) { return !r.forcing.empty(); });
+    first = std::ranges::find_if(view.routing, [&](const RoutingView& r) { return !r.forcing.empty() && acts(r); });
   return first == view.routing.end() ? -1 : first->layer;
 }
 

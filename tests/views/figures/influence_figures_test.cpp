@@ -156,6 +156,21 @@ TEST(InfluenceFigures, EndToEndEnvelopesStandAtTheirHeight) {
   for (const char* part : {"γ_max c₂ = 1.2 ≥ 1, assumption 16 fails", "above it at lag 1",
                            "assumption 21 fails: its constant is 4 times larger beyond the first half"})
     EXPECT_NE(solve->name.find(part), std::string::npos) << solve->name;
+
+  auto silent = std::make_shared<InfluenceView>(*measured);
+  for (InfluenceTail& tail : silent->blocks) tail.is_silent = tail.is_silent || tail.kind == "sessa";
+  SourceForcing state;
+  state.own = 4;
+  state.forward.assign(static_cast<std::size_t>(silent->tokens), INFINITY);
+  for (std::size_t t = 4; t < state.forward.size(); ++t)
+    state.forward[t] = 4 * std::exp(-0.05 * static_cast<double>(t));
+  silent->routing[0].forcing = {state};
+  o.influence = silent;
+  const Figure of_state = figures_of(influence_figures, o)[0];
+  const Line* fading = line_that_starts(of_state, "0 mamba2, proposition 4: at most 4 e^−Δ");
+  ASSERT_TRUE(fading) << "the feedback says nothing yet";
+  EXPECT_EQ(CurveView(fading->curve).x(0), 4) << "behind the convolution";
+  EXPECT_NEAR(CurveView(fading->curve).y(0), 4 * std::exp(-0.2), 1e-9);
 }
 
 TEST(InfluenceFigures, AChosenLayerStandsWithItsTheoryAlone) {
