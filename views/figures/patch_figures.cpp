@@ -167,6 +167,12 @@ std::string memory_sentence(const PatchView& view, const std::vector<int>& rows)
   if (best.row >= 0) best.token = first_as_good(view, best);
   if (best.row < 0 || best.share < 0.05)
     return "No memory restores the answer so far: it passes elsewhere, or the cells are still to come.";
+  constexpr double too_much = 2;  // of what there is to bring back: the parts then pull against each other
+  if (best.share > too_much) {
+    return "Both sequences are answered almost alike (" + share_text(view.pair.clean_measure) + " and " +
+           share_text(view.pair.corrupted_measure) +
+           "), so that shares of the difference mean little: train on, or take another pair.";
+  }
   const PatchRow& row = view.rows[static_cast<std::size_t>(best.row)];
   std::string text = "The answer passes through " + row.label + ": with that of the clean sequence after " +
                      token_name(view, best.token) + ", the corrupted run gets " + percent(best.share) +

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "tests/support/sample_observations.h"
 
@@ -44,6 +45,9 @@ TEST(PatchFigures, TheSentenceNamesTheMemoryAndTheFirstTokenThatDoes) {
   EXPECT_THAT(said, testing::HasSubstr(view->rows[static_cast<std::size_t>(row)].label));
   EXPECT_THAT(said, testing::HasSubstr("after token 5"));
   EXPECT_THAT(said, testing::HasSubstr("9"));
+  const double restored = std::exchange(view->exact[view->cell(static_cast<std::size_t>(row), 9)], 42.0);
+  EXPECT_THAT(patch_sentence(*view, PatchGroup::memory), testing::HasSubstr("almost alike")) << "not 4200 %";
+  view->exact[view->cell(static_cast<std::size_t>(row), 9)] = restored;
   view->pair.corrupted_measure = view->pair.clean_measure;
   EXPECT_THAT(patch_sentence(*view, PatchGroup::memory), testing::HasSubstr("another pair"));
   EXPECT_THAT(patch_cell_text(*view, row, 5), testing::HasSubstr("exact"));
