@@ -13,12 +13,12 @@ is read here, so the numbers are those that the window and the command line show
 """
 
 from ._layer import LayerResult, layer
-from ._model import Figure, Model, open, patch
+from ._model import Figure, Generated, Model, open, patch
 from ._program import AfterglowError, program
 from ._run import Run, train
 from ._tensors import load_tensors, save_tensors
 
 __all__ = [
-    "AfterglowError", "Figure", "LayerResult", "Model", "Run",
+    "AfterglowError", "Figure", "Generated", "LayerResult", "Model", "Run",
     "layer", "load_tensors", "open", "patch", "program", "save_tensors", "train",
 ]

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,14 @@ class Figure:
         """Writes the SVG file, or with the ending .csv the numbers."""
         is_table = Path(path).suffix == ".csv"
         Path(path).write_text(self._table if is_table else self.svg, encoding="utf-8")
+
+
+class Generated(NamedTuple):
+    """What a model wrote: its text, the token numbers, and the text of the beginning."""
+
+    text: str
+    tokens: np.ndarray
+    begun: str
 
 
 class Model:
@@ -100,6 +108,27 @@ class Model:
             np.save(asked, np.atleast_2d(np.asarray(tokens, np.int64)))
             call("forward", self.path, "--tokens", asked, "--out", answered, "--device", device)
             return load_tensors(answered)["logits"]
+
+    def generate(self, prompt: str | Sequence[int] | None = None, *, count: int = 256, temperature: float = 1.0,
+                 top: int | None = None, draw: int = 0, device: str = "auto") -> Generated:
+        """What the model writes behind a beginning, token by token in its recurrent form.
+
+        prompt: a text, labels of tokens with spaces between, or token numbers; without it a held-out sequence up to its
+        question. temperature: 0 takes the most probable token. top: draws from the so many most probable ones alone.
+        The same model, prompt and draw write the same.
+        """
+        words: list[str] = [word for name, value in (("--count", count), ("--temperature", temperature), ("--top", top),
+                                                     ("--draw", draw), ("--device", device))
+                            for word in option(name, value)]
+        with tempfile.TemporaryDirectory() as folder:
+            if isinstance(prompt, str):
+                words += ["--prompt", prompt]
+            elif prompt is not None:
+                begun = Path(folder, "tokens.npy")
+                np.save(begun, np.atleast_2d(np.asarray(prompt, np.int64)))
+                words += ["--tokens", os.fspath(begun)]
+            answer = call("generate", self.path, *words)
+        return Generated(answer["text"], np.array(answer["tokens"], np.int64), answer["begun"])
 
     def window(self, *options: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
         """Opens the window on this model; the program runs beside Python until it is closed.

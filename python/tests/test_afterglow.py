@@ -66,6 +66,17 @@ def test_snapshots_open_again(run: afterglow.Run) -> None:
     assert logits.shape == (2, 4, 128) and np.isfinite(logits).all()
 
 
+def test_a_model_writes_on(run: afterglow.Run) -> None:
+    written = run.generate("^ k3 v9 | ? k3", count=5, device="cpu")
+    assert written.begun == "^ k3 v9 | ? k3 " and written.tokens.shape == (5,)
+    assert written.text.split() and (written.tokens < 128).all()
+    np.testing.assert_array_equal(run.generate("^ k3 v9 | ? k3", count=5, device="cpu").tokens, written.tokens)
+    greedy = run.generate([1, 19, 57], count=1, temperature=0, device="cpu")
+    assert greedy.tokens[0] == run.forward([[1, 19, 57]], device="cpu")[0, -1].argmax()
+    with pytest.raises(afterglow.AfterglowError, match="no token"):
+        run.generate("nothing of that kind", device="cpu")
+
+
 def test_a_patch_says_which_place_carries_the_answer(run: afterglow.Run) -> None:
     grid = afterglow.patch(run, device="cpu")
     assert {"part", "place", "hook", "position", "token", "attributed", "exact"} <= set(grid)
