@@ -1,5 +1,6 @@
 // `afterglow generate MODEL`: what a model writes behind a beginning.
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
@@ -54,7 +55,8 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
     written += task.token_text(token);
     return true;
   });
-  output.line(begun + written);
+  std::istringstream lines(begun + written);
+  for (std::string line; std::getline(lines, line);) output.line(line);
   return {
       {"model", options.model},   {"step", run->step()}, {"beginning", beginning}, {"tokens", tokens},
       {"begun", begun},           {"text", written},     {"draw", options.seed},   {"temperature", options.temperature},

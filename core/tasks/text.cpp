@@ -47,6 +47,14 @@ std::u32string decoded(const std::string& bytes, const Refuse& refuse) {
   return characters;
 }
 
+/// Every byte as a letter of its own.
+std::u32string as_letters(const std::string& bytes) {
+  std::u32string letters;
+  letters.reserve(bytes.size());
+  for (const char byte : bytes) letters.push_back(static_cast<unsigned char>(byte));
+  return letters;
+}
+
 std::string encoded(char32_t c) {
   const auto byte = [](char32_t bits) { return static_cast<char>(static_cast<unsigned char>(bits)); };
   if (c < 0x80) return {byte(c)};
@@ -56,18 +64,29 @@ std::string encoded(char32_t c) {
           byte(0x80 | (c & 0x3F))};
 }
 
+/// What a text is made of, and its words for that.
+struct Letters {
+  std::u32string alphabet;  ///< token -> character, ascending; of bytes all 256
+  bool are_bytes = false;
+  const char* one() const { return are_bytes ? "byte" : "character"; }
+  std::string written(char32_t letter) const {
+    return are_bytes ? std::string(1, static_cast<char>(static_cast<unsigned char>(letter))) : encoded(letter);
+  }
+};
+
 // Windows of the file at random places: training from the first nine tenths, held-out data from the last.
 class Text final : public Task {
  public:
-  Text(int length, std::string name, std::u32string alphabet, std::vector<std::uint16_t> tokens)
-      : Task("text", static_cast<int>(alphabet.size()), length),
+  Text(int length, std::string name, Letters letters, std::vector<std::uint16_t> tokens)
+      : Task("text", static_cast<int>(letters.alphabet.size()), length),
         file_(std::move(name)),
-        alphabet_(std::move(alphabet)),
+        letters_(std::move(letters)),
         tokens_(std::move(tokens)) {}
 
   std::string describe() const override {
-    return "The text " + file_ + ", " + std::to_string(tokens_.size()) + " characters of " + std::to_string(vocab()) +
-           " kinds: answer the next character, everywhere in a window of " + std::to_string(length()) + ".";
+    return "The text " + file_ + ", " + std::to_string(tokens_.size()) + " " + letters_.one() + "s of " +
+           std::to_string(vocab()) + " kinds: answer the next " + letters_.one() + ", everywhere in a window of " +
+           std::to_string(length()) + ".";
   }
 
   static std::size_t held_out_begin(std::size_t characters) { return characters - characters / 10; }
@@ -87,7 +106,7 @@ class Text final : public Task {
 
   std::string token_label(int token) const override {
     if (token < 0 || token >= vocab()) return "?!";
-    switch (const char32_t character = alphabet_[static_cast<std::size_t>(token)]) {
+    switch (const char32_t character = letters_.alphabet[static_cast<std::size_t>(token)]) {
       case U' ':
         return "␣";
       case U'\n':
@@ -95,8 +114,8 @@ class Text final : public Task {
       case U'\t':
         return "⇥";
       default:
-        return character < 0x20 || character == 0x7F ? "^" + std::to_string(static_cast<int>(character))
-                                                     : encoded(character);
+        const bool has_no_look = character < 0x20 || character == 0x7F || (letters_.are_bytes && character > 0x7F);
+        return has_no_look ? "^" + std::to_string(static_cast<int>(character)) : encoded(character);
     }
   }
 
@@ -105,57 +124,69 @@ class Text final : public Task {
   }
 
   std::string token_text(int token) const override {
-    return token < 0 || token >= vocab() ? "" : encoded(alphabet_[static_cast<std::size_t>(token)]);
+    return token < 0 || token >= vocab() ? "" : letters_.written(letters_.alphabet[static_cast<std::size_t>(token)]);
   }
 
   std::vector<int> tokens_of(const std::string& text) const override {
-    const std::u32string characters = decoded(
-        text, [](std::size_t) -> void { throw Error(ExitCode::bad_input, "the text to begin with is not UTF-8"); });
+    const std::u32string characters = letters_.are_bytes ? as_letters(text) : decoded(text, [](std::size_t) -> void {
+      throw Error(ExitCode::bad_input, "the text to begin with is not UTF-8");
+    });
     std::vector<int> tokens;
     for (const char32_t character : characters) {
-      const auto found = std::ranges::lower_bound(alphabet_, character);
-      if (found == alphabet_.end() || *found != character)
+      const auto found = std::ranges::lower_bound(letters_.alphabet, character);
+      if (found == letters_.alphabet.end() || *found != character)
         throw Error(ExitCode::bad_input, "\"" + encoded(character) + "\" does not occur in " + file_ +
                                              ", so the model does not know it; begin with other words");
-      tokens.push_back(static_cast<int>(found - alphabet_.begin()));
+      tokens.push_back(static_cast<int>(found - letters_.alphabet.begin()));
     }
     return tokens;
   }
 
  private:
   std::string file_;
-  std::u32string alphabet_;  ///< token -> character, ascending
+  Letters letters_;
   std::vector<std::uint16_t> tokens_;
 };
 
-std::unique_ptr<Task> make_text(const Fields& fields) {
-  const int length = fields.integer("length");
-  const std::string path = fields.text("path");
-  const std::u32string characters = decoded(fields.file("path", max_file), [&](std::size_t at) {
-    fields.refuse("byte " + std::to_string(at) + " of " + path +
-                  " is not UTF-8 text. Save the file as UTF-8, or give another 'path'.");
-  });
-  const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 1);
-  if (characters.size() < needed)
-    fields.refuse(path + " holds " + std::to_string(characters.size()) + " characters, but windows of " +
-                  std::to_string(length) + ", with a tenth held out, need " + std::to_string(needed) +
-                  ". Give a longer text, or a smaller 'length'.");
+/// Those that occur, and which token each is; all bytes where these are the letters.
+std::u32string alphabet_of(const std::u32string& characters, bool are_bytes, std::vector<std::uint16_t>& token_of) {
   std::vector<bool> present(0x110000, false);
   for (const char32_t character : characters) present[character] = true;
+  for (std::size_t byte = 0; are_bytes && byte < 256; ++byte) present[byte] = true;
   std::u32string alphabet;
-  std::vector<std::uint16_t> token_of(present.size(), 0);
+  token_of.assign(present.size(), 0);
   for (std::size_t character = 0; character < present.size(); ++character) {
     if (!present[character]) continue;
     token_of[character] = static_cast<std::uint16_t>(alphabet.size());
     alphabet.push_back(static_cast<char32_t>(character));
   }
-  if (alphabet.size() > max_characters)
-    fields.refuse(path + " has " + std::to_string(alphabet.size()) + " different characters; the most is " +
-                  std::to_string(max_characters) + ". Give a text in an alphabetic script.");
+  return alphabet;
+}
+
+std::unique_ptr<Task> make_text(const Fields& fields) {
+  const int length = fields.integer("length");
+  Letters letters;
+  letters.are_bytes = fields.choice("letters") == "bytes";
+  const std::string path = fields.text("path");
+  const std::string bytes = fields.file("path", max_file);
+  const std::u32string characters = letters.are_bytes ? as_letters(bytes) : decoded(bytes, [&](std::size_t at) {
+    fields.refuse("byte " + std::to_string(at) + " of " + path +
+                  " is not UTF-8 text. Save the file as UTF-8, or set 'letters' to bytes.");
+  });
+  const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 1);
+  if (characters.size() < needed)
+    fields.refuse(path + " holds " + std::to_string(characters.size()) + " " + letters.one() + "s, but windows of " +
+                  std::to_string(length) + ", with a tenth held out, need " + std::to_string(needed) +
+                  ". Give a longer text, or a smaller 'length'.");
+  std::vector<std::uint16_t> token_of;
+  letters.alphabet = alphabet_of(characters, letters.are_bytes, token_of);
+  if (letters.alphabet.size() > max_characters)
+    fields.refuse(path + " has " + std::to_string(letters.alphabet.size()) + " different characters; the most is " +
+                  std::to_string(max_characters) + ". Set 'letters' to bytes.");
   std::vector<std::uint16_t> tokens;
   tokens.reserve(characters.size());
   for (const char32_t character : characters) tokens.push_back(token_of[character]);
-  return std::make_unique<Text>(length, std::filesystem::path(path).filename().string(), std::move(alphabet),
+  return std::make_unique<Text>(length, std::filesystem::path(path).filename().string(), std::move(letters),
                                 std::move(tokens));
 }
 
@@ -164,7 +195,15 @@ std::unique_ptr<Task> make_text(const Fields& fields) {
 TaskKind text_kind() {
   return {{"text",
            "any UTF-8 text file: answer the next character",
-           {{"path", "the file", TaskParameter::Type::text, ""}, length_parameter("64")}},
+           {{"path", "the file", TaskParameter::Type::text, ""},
+            length_parameter("64"),
+            {"letters",
+             "what a token is: a character, or a byte of any file",
+             TaskParameter::Type::choice,
+             "\"characters\"",
+             0,
+             0,
+             {"characters", "bytes"}}}},
           make_text};
 }
 

@@ -104,6 +104,19 @@ TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
       << "a gate for each head";
 }
 
+TEST_F(CommandLine, AFileOfAnyKindIsLearnedByItsBytes) {
+  std::string bytes;
+  for (int i = 0; i < 600; ++i) bytes += static_cast<char>(i * 37);
+  write(folder_ / "bytes.bin", bytes);
+  const json trained = parsed(run(
+      "train --recipe small.json --data bytes.bin --set 'task={\"kind\":\"text\",\"letters\":\"bytes\",\"length\":24}' "
+      "--set model.vocab=256 --steps 2 --json --device cpu --no-figures --out out"));
+  const json written = parsed(
+      run("generate '" + trained["snapshot"].get<std::string>() + "' --json --device cpu --count 40 --prompt abc"));
+  EXPECT_EQ(written["beginning"], json({'a', 'b', 'c'}));
+  EXPECT_EQ(written["tokens"].size(), 40u);
+}
+
 TEST_F(CommandLine, AModelWritesOnFromABeginning) {
   const std::string snapshot = train("--until 5")["snapshot"];
   const std::string command = "generate '" + snapshot + "' --json --device cpu --count 6 ";

@@ -61,6 +61,34 @@ TEST_F(TextTask, SplitsComeFromDifferentPartsOfTheFile) {
   }
 }
 
+TEST_F(TextTask, ReadsAnyFileByItsBytes) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += static_cast<char>(i * 7);  // no UTF-8
+  nlohmann::json of_bytes = config(text, 7);
+  EXPECT_THAT(refusal(of_bytes), HasSubstr("set 'letters' to bytes"));
+  of_bytes["letters"] = "bytes";
+  const auto task = make_task(of_bytes);
+  EXPECT_EQ(task->vocab(), 256);
+  for_examples(*task, 10, [&](const Example& example, std::uint64_t) {
+    std::string window;
+    for (const int token : example.tokens) window += task->token_text(token);
+    ASSERT_NE(text.find(window), std::string::npos);
+  });
+  const std::string written = "aé→\n";
+  std::string back;
+  for (const int token : task->tokens_of(written)) back += task->token_text(token);
+  EXPECT_EQ(back, written);
+  EXPECT_EQ(task->tokens_of("é"), (std::vector{0xC3, 0xA9}));
+  EXPECT_EQ(task->token_label('a'), "a");
+  EXPECT_EQ(task->token_label(0xC3), "^195");
+}
+
+TEST_F(TextTask, WhatDoesNotOccurIsNoBeginning) {
+  const auto task = make_task(config(std::string(500, 'a') + std::string(500, 'b'), 20));
+  EXPECT_EQ(task->tokens_of("abba"), (std::vector{0, 1, 1, 0}));
+  EXPECT_THROW(task->tokens_of("abc"), Error);
+}
+
 TEST_F(TextTask, ReadsCharactersNotBytes) {
   std::string text = "\xEF\xBB\xBF";
   for (int i = 0; i < 20; ++i) text += "aé→𝄞 \n\t\x01";
