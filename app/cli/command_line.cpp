@@ -87,8 +87,12 @@ void add_eval(CLI::App& app, EvalOptions& options) {
       },
       "Grid of 1 to 8 bindings and lengths 64 to 512");
   command->add_option("--examples", options.examples, "Sequences for each number [256]")->check(CLI::Range(1, 1 << 20));
-  command->add_flag("--recurrent", options.is_recurrent,
-                    "Read token by token, with the states that decoding carries on");
+  CLI::Option* recurrent = command->add_flag("--recurrent", options.is_recurrent,
+                                             "Read token by token, with the states that decoding carries on");
+  command
+      ->add_flag("--perplexity", options.has_perplexity,
+                 "Also the perplexity of the answers, and the share among the five most probable")
+      ->excludes(recurrent);
   command->add_option("--csv", options.csv, "Write the grid to a file");
 }
 

@@ -39,7 +39,7 @@ struct EvalOptions {
   std::string snapshot, task, csv;
   std::vector<int> bindings, lengths;
   std::int64_t examples = 256;
-  bool is_recurrent = false;
+  bool is_recurrent = false, has_perplexity = false;
 };
 struct PlotOptions {
   std::string kind, svg, pdf, png, csv, size = "column";

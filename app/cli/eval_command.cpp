@@ -54,7 +54,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
   const nlohmann::json config = task_of(options, run->recipe());
   nlohmann::json cells = nlohmann::json::array();
-  std::vector<double> bindings, lengths, accuracies;
+  std::vector<double> bindings, lengths, accuracies, perplexities, among_five;
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
     Interruption::check("after " + std::to_string(cells.size()) + " numbers");
     const std::unique_ptr<Task> task = make_task(task_config);
@@ -68,13 +68,24 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
                                                  : trainer.evaluate(options.examples, task.get());
     nlohmann::json cell{{"task", task->name()}, {"length", length}, {"accuracy", accuracy}};
     if (!n.is_null()) cell["bindings"] = n;
+    std::string more;
+    if (options.has_perplexity) {
+      const AnswerScore score = trainer.answers(options.examples, task.get());
+      cell["perplexity"] = score.perplexity;
+      cell["among_five"] = score.among_five;
+      char text[80];
+      std::snprintf(text, sizeof text, "  perplexity %.4f  among five %.4f", score.perplexity, score.among_five);
+      more = text;
+      perplexities.push_back(score.perplexity);
+      among_five.push_back(score.among_five);
+    }
     cells.push_back(std::move(cell));
     bindings.push_back(n.is_number() ? n.get<double>() : NAN);
     lengths.push_back(length);
     accuracies.push_back(accuracy);
     char text[80];
     std::snprintf(text, sizeof text, "length %5d  accuracy %.4f", length, accuracy);
-    output.line(padded(task->name(), 12) + " " + padded(bindings_text(n, as_trained), 12) + "  " + text);
+    output.line(padded(task->name(), 12) + " " + padded(bindings_text(n, as_trained), 12) + "  " + text + more);
   };
   if (options.bindings.empty() && options.lengths.empty()) {
     const std::unique_ptr<Task> task = make_task(config);
@@ -87,9 +98,12 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     }
   }
   if (!options.csv.empty()) {
-    const auto path =
-        write_csv(options.csv, {{"bindings", bindings}, {"length [tokens]", lengths}, {"accuracy", accuracies}},
-                  existing_files(common));
+    std::vector<CsvColumn> columns{{"bindings", bindings}, {"length [tokens]", lengths}, {"accuracy", accuracies}};
+    if (options.has_perplexity) {
+      columns.push_back({"perplexity", perplexities});
+      columns.push_back({"among five", among_five});
+    }
+    const auto path = write_csv(options.csv, columns, existing_files(common));
     output.line("written  " + path.string());
   }
   return {{"snapshot", options.snapshot}, {"step", run->step()},

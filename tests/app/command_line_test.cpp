@@ -263,6 +263,9 @@ TEST_F(CommandLine, EvalMakesAGrid) {
   EXPECT_EQ(read_csv(folder_ / "grid.csv").rows(), 4u);
   EXPECT_EQ(parsed(run("eval '" + snapshot + "' --json --device cpu --task niah --examples 4"))["cells"].size(), 1u);
   EXPECT_EQ(run("eval small.json --device cpu").code, 3);
+  const json told = parsed(run("eval '" + snapshot + "' --perplexity --json --device cpu --examples 16"))["cells"][0];
+  EXPECT_GT(told["perplexity"], 1.0);
+  EXPECT_GE(told["among_five"], told["accuracy"]);
   EXPECT_EQ(parsed(run("eval '" + snapshot + "' --recurrent --json --device cpu --examples 4"))["form"], "recurrent");
 }
 

@@ -86,7 +86,10 @@ class Objective {
   virtual double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
 
   /// The same with more of what the probabilities tell; as of no answers for a forecast.
-  virtual AnswerScore answers(Tape& /*tape*/, std::uint64_t /*seed*/, std::int64_t /*examples*/) { return {}; }
+  virtual AnswerScore answers(Tape& /*tape*/, std::uint64_t /*seed*/, std::int64_t /*examples*/,
+                              const Task* /*other*/) {
+    return {};
+  }
 
   virtual TrainingMemory memory() const { return {}; }
   /// Of the state after `step`. Throws Error(bad_input) where the rows do not fit model and step.

@@ -188,7 +188,7 @@ class TokenObjective final : public Objective {
 
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
   double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
-  AnswerScore answers(Tape& tape, std::uint64_t seed, std::int64_t examples) override;
+  AnswerScore answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
 
  private:
   /// Another task, or this one, with the model's places.
@@ -306,11 +306,11 @@ double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::i
   return count.share();
 }
 
-AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t examples) {
+AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
   constexpr double least = 1e-37;  // what float32 still holds
   const auto words = static_cast<std::size_t>(model_.vocab());
   double loss = 0, right = 0, near = 0, asked = 0;
-  ask(tape, seed, examples, *task_, [&](const CrossEntropy& result, std::span<const std::int32_t> targets) {
+  ask(tape, seed, examples, source_of(other), [&](const CrossEntropy& result, std::span<const std::int32_t> targets) {
     const std::vector<double> all = to_host(tape.backend(), result.probabilities);
     for (std::size_t place = 0; place < targets.size(); ++place) {
       if (targets[place] < 0) continue;

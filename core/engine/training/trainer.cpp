@@ -306,8 +306,8 @@ double Trainer::evaluate_recurrent(std::int64_t examples, const Task* task) {
   return objective_->evaluate_recurrent(*evaluation_tape_, recipe_.seed, examples, task);
 }
 
-AnswerScore Trainer::answers(std::int64_t examples) {
-  return objective_->answers(*evaluation_tape_, recipe_.seed, examples);
+AnswerScore Trainer::answers(std::int64_t examples, const Task* task) {
+  return objective_->answers(*evaluation_tape_, recipe_.seed, examples, task);
 }
 
 ForecastScore Trainer::score(std::int64_t most) {

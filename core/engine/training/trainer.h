@@ -87,8 +87,8 @@ class Trainer {
   /// are to be expected: its statistics then hold only what has come, in the whole sequence the question as well.
   /// Throws Error(bad_input) for a forecast.
   double evaluate_recurrent(std::int64_t examples, const Task* task = nullptr);
-  /// The same of the run's own task, with the five most likely answers and the perplexity.
-  AnswerScore answers(std::int64_t examples);
+  /// The same with the five most likely answers and the perplexity; of a forecast nothing.
+  AnswerScore answers(std::int64_t examples, const Task* task = nullptr);
   /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?
   std::string diagnose();
 
