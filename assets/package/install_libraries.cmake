@@ -1,7 +1,7 @@
 # Copies the libraries that the program needs beyond those of every Linux system, each with its licence, so that
 # the program runs where none of them is installed. What belongs to the system stays the system's: the C and C++ run time,
 # and drivers (OpenGL, CUDA), which the program opens only when it needs them. NVIDIA's libraries are the CUDA plugin's affair.
-set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
+set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")  # file(INSTALL) finds DESTDIR by itself, all else does not
 file(GLOB earlier "${root}/${library_folder}/*")  # of an earlier installation
 list(FILTER earlier EXCLUDE REGEX "/libafterglow-")
 if(earlier)
@@ -16,7 +16,7 @@ endforeach()
 foreach(library ${found})
   get_filename_component(name "${library}" NAME)
   file(REAL_PATH "${library}" real)
-  file(INSTALL "${real}" DESTINATION "${root}/${library_folder}" RENAME "${name}")
+  file(INSTALL "${real}" DESTINATION "${CMAKE_INSTALL_PREFIX}/${library_folder}" RENAME "${name}")
   # They find each other where they lie together.
   execute_process(COMMAND patchelf --set-rpath [[$ORIGIN]] "${root}/${library_folder}/${name}" COMMAND_ERROR_IS_FATAL ANY)
   if(lacking)  # is asked for by them and not by the program, so that the loader looks into glibc first
@@ -28,7 +28,7 @@ foreach(library ${found})
     execute_process(COMMAND dpkg -S "${path}" "${short}" "/usr${short}" OUTPUT_VARIABLE owner ERROR_QUIET)
     if(owner MATCHES "^([^:,]+)")
       set(package "${CMAKE_MATCH_1}")
-      file(INSTALL "/usr/share/doc/${package}/copyright" DESTINATION "${root}/${licence_folder}" RENAME "${package}.txt")
+      file(INSTALL "/usr/share/doc/${package}/copyright" DESTINATION "${CMAKE_INSTALL_PREFIX}/${licence_folder}" RENAME "${package}.txt")
       break()
     endif()
   endforeach()
