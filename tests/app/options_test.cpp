@@ -26,8 +26,8 @@ class Options : public ProgramTest {
 };
 
 TEST_F(Options, HelpOfEveryCommandHasItsOwnExamplesAndTheCommonOptions) {
-  for (const std::string command : {"train", "eval", "plot", "info", "bench", "soak", "layer", "forward", "generate", "export",
-                                    "table", "sweep", "completion", "manual"}) {
+  for (const std::string command : {"train", "eval", "plot", "info", "bench", "soak", "layer", "forward", "generate",
+                                    "export", "table", "sweep", "completion", "manual"}) {
     const ProgramResult help = run(command + " --help");
     EXPECT_EQ(help.code, 0);
     EXPECT_THAT(help.out, HasSubstr("afterglow " + command + " ")) << "an example of its own";
