@@ -171,9 +171,14 @@ float* CudaBackend::scratch(std::size_t elements) const {
 void* CudaBackend::operand_memory(std::size_t bytes) {
   if (lane_ == &main_ && side_reads_operands_) await_side_stream();
   if (bytes > lane_->operand_bytes) {
-    // The smaller one stays until the end: programs captured with it still use it.
-    lane_->operands = allocate(bytes + bytes / 2);
-    lane_->operand_bytes = bytes + bytes / 2;
+    // A smaller one that captured programs use stays until the end; so that few such pile up, the next has room to
+    // spare.
+    const std::size_t room = lane_->operands_recorded ? bytes + bytes / 2 : bytes;
+    if (lane_->operands != nullptr && !lane_->operands_recorded) free_memory(lane_->operands);
+    lane_->operands = nullptr;
+    lane_->operand_bytes = 0;
+    lane_->operands = allocate(room);
+    lane_->operand_bytes = room;
     lane_->operands_recorded = false;
   }
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

@@ -74,6 +74,16 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
+  // Bytes that a back end holds for a kernel beside its tensors, until one that needs more takes their place: operands
+  // rounded or split for the matrix units, and what chunks of a scan hand on. Forward or backward, whichever is more.
+  virtual std::int64_t gemm_operands(const Tensor& a, const Tensor& b) const = 0;
+  /// 0 where each of them is a product of its own.
+  virtual std::int64_t linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const = 0;
+  virtual std::int64_t attention_operands(const Tensor& q, const Tensor& k) const = 0;
+  virtual std::int64_t ssd_scan_operands(const ScanInputs& in) const = 0;
+  virtual std::int64_t delta_scan_operands(const DeltaInputs& in) const = 0;
+  virtual std::int64_t feedback_solve_operands(const FeedbackInputs& in) const = 0;
+
   // Products. Matrices [rows, columns]; rows may be strided.
   /// c = alpha op(a) op(b) + beta c, where op transposes or not.
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
@@ -197,8 +207,6 @@ class Kernels {
   virtual void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
                                   const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
                                   const Grad& dk, const Grad& dv) = 0;
-  /// Bytes that both hold themselves, beside their tensors, until something larger takes their place.
-  virtual std::int64_t attention_operands(const Tensor& q, const Tensor& k) const = 0;
 
   // Scans: recurrences over the tokens with a state a head. *_workspace: elements that the backward pass needs.
   /// The selective scan; y [B,T,H,P]; `state` [B,H,P,N] is read when `resume`, and written with the last state when

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "core/backend/host_memory.h"
 
@@ -56,16 +57,72 @@ std::unique_ptr<Program> MeasuringBackend::capture(std::function<void()> work) {
   return std::make_unique<NoProgram>();
 }
 
-// Where they do not suffice, larger ones come, and those before stay for the programs that were recorded with them.
+void MeasuringBackend::hold_operands(std::int64_t bytes) {
+  std::size_t& operands = operands_[lane_];
+  const auto needed = static_cast<std::size_t>(bytes);
+  if (needed <= operands) return;
+  held_ += needed - std::exchange(operands, needed);
+  peak_ = std::max(peak_, held_);
+}
+
+void MeasuringBackend::gemm(bool, bool, double, const Tensor& a, const Tensor& b, double, const Tensor&) {
+  hold_operands(gemm_operands(a, b));
+}
+void MeasuringBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad&) {
+  for (std::size_t i = 0; i < a.size(); ++i) hold_operands(gemm_operands(a[i], b[i]));
+}
+void MeasuringBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor>,
+                                           std::span<const Tensor>, const Tensor& kept) {
+  hold_operands(linear_operands(x, weights, kept));
+  for (const Tensor& weight : weights) hold_operands(gemm_operands(x, weight));
+}
+void MeasuringBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad>,
+                                        std::span<const Grad>) {
+  for (const Tensor& dresult : dresults) hold_operands(gemm_operands(dresult, x));
+}
+void MeasuringBackend::linear_backward(const LinearBackward& projections) {
+  const std::int64_t together = linear_operands(projections.x, projections.weights, projections.kept);
+  if (together == 0) return linear_backward_by_parts(*this, projections);
+  hold_operands(together);
+}
+void MeasuringBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor&, const Tensor&, const Tensor&,
+                                      const Tensor&) {
+  hold_operands(gemm_operands(x, gate));
+}
+void MeasuringBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor&, const Tensor&,
+                                               const Tensor&, const Tensor&) {
+  hold_operands(gemm_operands(dy, down));
+}
 void MeasuringBackend::attention(const Tensor& q, const Tensor& k, const Tensor&, double, bool, const Tensor&,
                                  const Tensor&) {
-  const auto needed = static_cast<std::size_t>(attention_operands(q, k));
-  if (needed <= operands_) return;
-  allocate(needed);
-  operands_ = needed;
+  hold_operands(attention_operands(q, k));
+}
+void MeasuringBackend::ssd_scan(const ScanInputs& in, const Tensor&, const Tensor&, bool) {
+  hold_operands(ssd_scan_operands(in));
+}
+void MeasuringBackend::delta_scan(const DeltaInputs& in, const Tensor&, const Tensor&, bool) {
+  hold_operands(delta_scan_operands(in));
+}
+void MeasuringBackend::feedback_solve(const FeedbackInputs& in, const Tensor&, const FeedbackSaved&) {
+  hold_operands(feedback_solve_operands(in));
+}
+
+std::int64_t MeasuringBackend::gemm_operands(const Tensor& a, const Tensor& b) const {
+  return device_->gemm_operands(a, b);
+}
+std::int64_t MeasuringBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights,
+                                               const Tensor& kept) const {
+  return device_->linear_operands(x, weights, kept);
 }
 std::int64_t MeasuringBackend::attention_operands(const Tensor& q, const Tensor& k) const {
   return device_->attention_operands(q, k);
+}
+std::int64_t MeasuringBackend::ssd_scan_operands(const ScanInputs& in) const { return device_->ssd_scan_operands(in); }
+std::int64_t MeasuringBackend::delta_scan_operands(const DeltaInputs& in) const {
+  return device_->delta_scan_operands(in);
+}
+std::int64_t MeasuringBackend::feedback_solve_operands(const FeedbackInputs& in) const {
+  return device_->feedback_solve_operands(in);
 }
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   return device_->linear_kept(x, weights);

@@ -35,11 +35,34 @@ class MeasuringBackend final : public Backend {
   void queue_upload(const Tensor& destination, const void* source) override;
   void queue_download(void* destination, const Tensor& source) override;
   void synchronize() override {}
+  void begin_side_stream() override { lane_ = 1; }
+  void end_side_stream() override { lane_ = 0; }
   std::unique_ptr<Program> capture(std::function<void()> work) override;
 
+  void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+            const Tensor& c) override;
+  void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
+  void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
+                           std::span<const Tensor> results, const Tensor& kept) override;
+  void linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
+                        std::span<const Grad> dbiases) override;
+  void linear_backward(const LinearBackward& projections) override;
+  void swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
+                      const Tensor& h) override;
+  void swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
+                               const Tensor& du) override;
   void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
                  const Tensor& log_sum) override;
+  void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
+  void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
+  void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) override;
+
+  std::int64_t gemm_operands(const Tensor& a, const Tensor& b) const override;
+  std::int64_t linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const override;
   std::int64_t attention_operands(const Tensor& q, const Tensor& k) const override;
+  std::int64_t ssd_scan_operands(const ScanInputs& in) const override;
+  std::int64_t delta_scan_operands(const DeltaInputs& in) const override;
+  std::int64_t feedback_solve_operands(const FeedbackInputs& in) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
@@ -55,10 +78,15 @@ class MeasuringBackend final : public Backend {
 #pragma GCC diagnostic pop
 
  private:
+  /// Memory of the lane that kernels take turns with: one that suffices takes the place of the one before.
+  void hold_operands(std::int64_t bytes);
+
   Backend* device_;
   std::unordered_map<void*, std::size_t> sizes_;
   std::uintptr_t next_address_ = std::uintptr_t{1} << 12;
-  std::size_t held_ = 0, peak_ = 0, operands_ = 0;
+  std::size_t held_ = 0, peak_ = 0;
+  int lane_ = 0;  // 1 for what is queued beside
+  std::size_t operands_[2] = {};
 };
 
 }  // namespace afterglow

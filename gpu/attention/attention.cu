@@ -239,16 +239,15 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
   launched("attention_backward");
 }
 
-// A forward pass takes the memory and half more, into which the backward pass fits.
 std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) const {
   const Pairs in = attention_pairs(q, k, 1, false);
   const int width = static_cast<int>(q.shape[3]);
   if (in.queries <= few_queries && width <= widest_few) return 0;
   std::size_t bytes = 0;
   with_head_width(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    bytes = rows_for(in, 1) * static_cast<std::size_t>(row_bytes<columns(), exact()>);
+    bytes = rows_for(in, 2) * static_cast<std::size_t>(row_bytes<columns(), exact()>);
   });
-  return static_cast<std::int64_t>(bytes + bytes / 2);
+  return static_cast<std::int64_t>(bytes);
 }
 
 }  // namespace afterglow

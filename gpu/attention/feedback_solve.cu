@@ -22,6 +22,7 @@ namespace {
 constexpr int block = 2 * group_threads;        // threads of the first kernel
 constexpr int solve_block = 4 * group_threads;  // threads of the solve
 constexpr int square = rows * rows;
+constexpr std::size_t forward_operands = 3, backward_operands = 4;  // matrices of a row a token: q, k, s and ds
 constexpr int half = rows / 2;  // streamed rows of a group of warps in the first kernel
 
 /// Workspace: K for every tile of every sequence, then counts.
@@ -691,14 +692,23 @@ std::int64_t CudaBackend::feedback_solve_workspace(const FeedbackInputs& in) con
   return batch * tiles_of(in) * 2 * square + Workspace::count_of(static_cast<int>(batch));
 }
 
+std::int64_t CudaBackend::feedback_solve_operands(const FeedbackInputs& in) const {
+  const Pairs pairs = feedback_pairs(in);
+  std::size_t bytes = 0;
+  with_model_width(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+    bytes = backward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row_bytes<columns(), exact()>;
+  });
+  return static_cast<std::int64_t>(bytes);
+}
+
 void CudaBackend::feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) {
   if (in.f.elements() == 0) return;
   Pairs pairs = feedback_pairs(in);
   const Workspace workspace = workspace_of(in, saved);
   with_model_width(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     constexpr int row = row_bytes<columns(), exact()>;
-    Makings makings =
-        makings_of(pairs, workspace, operand_memory(3 * padded_rows(pairs.batch, 1, pairs.queries) * row));
+    Makings makings = makings_of(pairs, workspace,
+                                 operand_memory(forward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row));
     pairs.q = makings.add(rows_operand(in.q), 1, pairs.queries, row).to;
     pairs.k = makings.add(rows_operand(in.k), 1, pairs.keys, row).to;
     make<columns(), exact()>(stream(), makings);
@@ -720,8 +730,8 @@ void CudaBackend::feedback_solve_backward(const FeedbackInputs& in, const Tensor
   float* means = scratch(static_cast<std::size_t>(pairs.batch) * pairs.queries);
   with_model_width(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     constexpr int row = row_bytes<columns(), exact()>;
-    Makings makings =
-        makings_of(pairs, workspace, operand_memory(4 * padded_rows(pairs.batch, 1, pairs.queries) * row));
+    Makings makings = makings_of(pairs, workspace,
+                                 operand_memory(backward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row));
     Making& queries = makings.add(rows_operand(in.q), 1, pairs.queries, row);
     queries.log_sum = saved.log_sum.as<float>();
     queries.gain = in.gamma.as<float>();

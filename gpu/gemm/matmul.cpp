@@ -15,6 +15,10 @@ struct Operand {
   int stride;
 };
 
+std::size_t aligned_bf16_bytes(const Tensor& matrix) {
+  return (static_cast<std::size_t>(matrix.elements()) * 2 + 255) / 256 * 256;
+}
+
 void check_blas(cublasStatus_t status) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   check_cuda(cudaGetLastError(), "multiplying matrices");
@@ -23,6 +27,11 @@ void check_blas(cublasStatus_t status) {
 }
 
 }  // namespace
+
+std::int64_t CudaBackend::gemm_operands(const Tensor& a, const Tensor& b) const {
+  if (precision_ != Precision::bf16) return 0;
+  return static_cast<std::int64_t>(aligned_bf16_bytes(a) + aligned_bf16_bytes(b));
+}
 
 // cuBLAS counts columns first: a row-major c = op(a) op(b) is its c^T = op(b)^T op(a)^T.
 void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
@@ -39,8 +48,8 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   Operand left{a.data, static_cast<int>(a.row_stride)}, right{b.data, static_cast<int>(b.row_stride)};
   const bool rounded = precision_ == Precision::bf16 && depth > 0;
   if (rounded) {
-    const std::size_t left_bytes = (static_cast<std::size_t>(a.elements()) * 2 + 255) / 256 * 256;
-    auto* memory = static_cast<std::byte*>(operand_memory(left_bytes + static_cast<std::size_t>(b.elements()) * 2));
+    const std::size_t left_bytes = aligned_bf16_bytes(a);
+    auto* memory = static_cast<std::byte*>(operand_memory(left_bytes + aligned_bf16_bytes(b)));
     round_to_bf16(a, memory);
     round_to_bf16(b, memory + left_bytes);
     left = {memory, static_cast<int>(a.columns())};

@@ -193,11 +193,10 @@ struct BackOperands {
   Roundings all;
   Halves gradients, weights, input;
 
-  static std::size_t bytes(const LinearBackward& projections) {
-    const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
-                       columns = projections.x.columns();
-    return bytes_of_scales + bytes_of_halves(rows, outputs) + bytes_of_halves(outputs, columns) +
-           (projections.kept.defined() ? 0 : bytes_of_halves(rows, columns));
+  static std::size_t bytes(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) {
+    const std::int64_t outputs = rows_of_all(weights);
+    return bytes_of_scales + bytes_of_halves(x.rows(), outputs) + bytes_of_halves(outputs, x.columns()) +
+           (kept.defined() ? 0 : bytes_of_halves(x.rows(), x.columns()));
   }
   BackOperands(const LinearBackward& projections, void* memory) {
     const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
@@ -239,6 +238,11 @@ std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> w
   return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(x.rows(), x.columns())) / sizeof(float));
 }
 
+std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const {
+  return products_.rounds_projections(x, weights) ? static_cast<std::int64_t>(BackOperands::bytes(x, weights, kept))
+                                                  : 0;
+}
+
 bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
                                      const Tensor& kept) {
   if (!rounds_projections(x, weights) || (weights.size() == 1 && !kept.defined())) return false;
@@ -266,7 +270,8 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
 void CudaBackend::linear_backward(const LinearBackward& projections) {
   if (!products_.rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
     return linear_backward_by_parts(*this, projections);
-  BackOperands operands(projections, operand_memory(BackOperands::bytes(projections)));
+  BackOperands operands(projections,
+                        operand_memory(BackOperands::bytes(projections.x, projections.weights, projections.kept)));
   products_.round_operands(operands.all);
   const RoundedScales& scales = *operands.all.scales;
   {

@@ -378,8 +378,7 @@ void with_lanes(int count, const Body& body) {
 
 void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   if (scan::goes_by_chunks(in)) {
-    const auto bytes = static_cast<std::size_t>(scan::delta_chunk_memory(in)) * sizeof(float);
-    auto* memory = static_cast<float*>(operand_memory(bytes));
+    auto* memory = static_cast<float*>(operand_memory(static_cast<std::size_t>(delta_scan_operands(in))));
     scan::delta_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
     launched("delta_scan");
     return;
@@ -391,6 +390,10 @@ void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tenso
         <<<blocks, block_threads, 0, stream()>>>(s, arrays_of(in, {}), y.as<float>(), state.as<float>(), resume, {});
   });
   launched("delta_scan");
+}
+
+std::int64_t CudaBackend::delta_scan_operands(const DeltaInputs& in) const {
+  return scan::goes_by_chunks(in) ? scan::delta_chunk_memory(in) * static_cast<std::int64_t>(sizeof(float)) : 0;
 }
 
 std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {

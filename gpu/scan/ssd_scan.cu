@@ -648,7 +648,7 @@ void with_kind(const ScanInputs& in, const ScanSizes& s, const Body& body) {
 void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   if (in.x.elements() == 0) return;
   if (goes_by_chunks(in)) {
-    auto* memory = static_cast<float*>(operand_memory(static_cast<std::size_t>(chunk_memory(in)) * sizeof(float)));
+    auto* memory = static_cast<float*>(operand_memory(static_cast<std::size_t>(ssd_scan_operands(in))));
     scan_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
   } else {
     const ScanSizes s = sizes_of(in, chunk);
@@ -658,6 +658,10 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
     });
   }
   launched("ssd_scan");
+}
+
+std::int64_t CudaBackend::ssd_scan_operands(const ScanInputs& in) const {
+  return goes_by_chunks(in) ? chunk_memory(in) * static_cast<std::int64_t>(sizeof(float)) : 0;
 }
 
 std::int64_t CudaBackend::ssd_scan_workspace(const ScanInputs& in) const {

@@ -39,7 +39,7 @@ TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
   EXPECT_TRUE(small.train_step());
 }
 
-// What kernels keep for rounded operands of products and for chunks of scans is not counted: a few percent at most.
+// What is not counted: what cuBLAS and programs hold, a few percent at most.
 TEST_F(GpuLimits, ThePeakOfATrainingIsItsEstimate) {
   for (const Preset& preset : presets()) {
     for (const char* precision : {"fp32", "tf32", "bf16"}) {

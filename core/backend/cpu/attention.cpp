@@ -132,8 +132,6 @@ void attend_backward(const Sizes& n, const QueryBlock& at, const AttentionGradie
 
 }  // namespace
 
-std::int64_t CpuBackend::attention_operands(const Tensor&, const Tensor&) const { return 0; }
-
 void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
                            const Tensor& y, const Tensor& log_sum) {
   const Sizes n(q, k, causal);
