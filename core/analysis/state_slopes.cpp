@@ -34,6 +34,7 @@ std::vector<double> part_of_rows(const std::vector<double>& rows, std::size_t to
                                  std::size_t parts) {
   const std::size_t columns = rows.size() / tokens, width = columns / parts;
   std::vector<double> own;
+  own.reserve(tokens * width);
   for (std::size_t t = 0; t < tokens; ++t) {
     const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(t * columns + part * width);
     own.insert(own.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
@@ -46,7 +47,8 @@ void put_part_of_rows(std::vector<double>& rows, const std::vector<double>& own,
   const std::size_t width = own.size() / tokens, columns = width * parts;
   rows.resize(tokens * columns);
   for (std::size_t t = 0; t < tokens; ++t) {
-    for (std::size_t i = 0; i < width; ++i) rows[t * columns + part * width + i] = own[t * width + i];
+    std::copy_n(own.begin() + static_cast<std::ptrdiff_t>(t * width), width,
+                rows.begin() + static_cast<std::ptrdiff_t>(t * columns + part * width));
   }
 }
 
@@ -134,8 +136,8 @@ RidgeMemory after_token(const RidgeRun& run, const RidgeMemory& before, Eigen::I
   return now;
 }
 
-/// L^-1 of G + eps I, with more on the diagonal where that fails, as the kernel adds it.
-SlopeMatrix inverse_factor(const RidgeRun& run, const SlopeMatrix& G) {
+/// L of L L^T = G + eps I, with more on the diagonal where that fails, as the kernel adds it.
+Eigen::LLT<SlopeMatrix> factor_of(const RidgeRun& run, const SlopeMatrix& G) {
   constexpr int tries = 10;
   const auto r = G.rows();
   double added = run.ridge;
@@ -144,7 +146,7 @@ SlopeMatrix inverse_factor(const RidgeRun& run, const SlopeMatrix& G) {
     added += run.jitter;
     factor.compute(G + added * SlopeMatrix::Identity(r, r));
   }
-  return factor.matrixL().solve(SlopeMatrix::Identity(r, r));
+  return factor;
 }
 
 /// The estimate of the largest singular value that the layer divides by.
@@ -159,33 +161,34 @@ double estimated_sigma(const SlopeMatrix& A, int iterations) {
   return (A * right).norm();
 }
 
-/// What the answer y = (eta / m) F (s A_w)^K L^-1 q to token t says of the statistics that it is read from:
-/// core/layers/README.md, "The gradient of SKA in short".
+/// What the answer y = (eta / m) F (s A_w)^K L^-1 q to token t says of the statistics that it is read from, where A_w =
+/// L^-1 M L^-T and F = C L^-T. With w_k = (s A_w)^k L^-1 q and d_k the gradient with respect to it, all of it is a sum
+/// of K + 1 outer products: core/layers/README.md, "The gradient of SKA in short".
 RidgeAdjoint readout_adjoint(const RidgeRun& run, const RidgeMemory& now, Eigen::Index t) {
   const SlopeVector query = rows_of(run.queries, run.rank).row(t),
                     dy = rows_of(run.readout_slope, run.value_width).row(t);
-  const SlopeMatrix inverse = inverse_factor(run, now.G);
-  const SlopeMatrix A = inverse * now.M * inverse.transpose(), F = now.C * inverse.transpose();
+  const Eigen::LLT<SlopeMatrix> factor = factor_of(run, now.G);
+  const auto L = factor.matrixL();
+  const auto U = factor.matrixU();  // L^T
+  const SlopeMatrix half = L.solve(now.M), A = L.solve(half.transpose()).transpose();
   const double s = run.gamma / std::max(estimated_sigma(A, run.power_iterations), 1.0), gain = run.eta / now.m;
-  std::vector<SlopeVector> w{inverse * query};
-  for (int k = 0; k < run.power; ++k) w.push_back(s * (A * w.back()));
-  const SlopeMatrix dF = gain * dy * w.back().transpose();
-  SlopeMatrix dA = SlopeMatrix::Zero(A.rows(), A.cols());
-  SlopeVector dw = gain * (F.transpose() * dy);
-  for (int k = run.power; k > 0; --k) {
-    dA += s * dw * w[static_cast<std::size_t>(k - 1)].transpose();
-    dw = s * (A.transpose() * dw);
+  const auto power = static_cast<std::size_t>(run.power);
+  std::vector<SlopeVector> u(power + 1);  // L^-T w_k
+  SlopeVector w = L.solve(query);
+  for (std::size_t k = 0; k <= power; ++k) {
+    u[k] = U.solve(w);
+    w = s * (A * w);
   }
-  SlopeMatrix N = -(dw * w.front().transpose() + dF.transpose() * F + dA * A.transpose() + dA.transpose() * A);
-  N.triangularView<Eigen::StrictlyUpper>().setZero();
-  N.diagonal() *= 0.5;
-  const SlopeMatrix raw = inverse.transpose() * N * inverse;
-  RidgeAdjoint adjoint;
-  adjoint.G = 0.5 * (raw + raw.transpose());
-  adjoint.M = inverse.transpose() * dA * inverse;
-  adjoint.C = dF * inverse;
-  adjoint.previous_key = SlopeVector::Zero(query.size());
-  adjoint.m = -dy.dot(gain * (F * w.back())) / now.m;
+  RidgeAdjoint adjoint = nothing(run);
+  SlopeVector d = gain * L.solve(now.C.transpose() * dy);
+  for (std::size_t k = power + 1; k-- > 0;) {
+    const SlopeVector v = U.solve(d);
+    adjoint.G -= 0.5 * (v * u[k].transpose() + u[k] * v.transpose());
+    if (k > 0) adjoint.M += s * v * u[k - 1].transpose();
+    d = s * (A.transpose() * d);
+  }
+  adjoint.C = gain * dy * u[power].transpose();
+  adjoint.m = -dy.dot(gain * (now.C * u[power])) / now.m;
   return adjoint;
 }
 

@@ -8,7 +8,8 @@ namespace afterglow {
 std::vector<StateSlope> slopes_of_scan(const NotedScan& scan) {
   const auto heads = static_cast<std::size_t>(scan.heads), groups = static_cast<std::size_t>(scan.groups),
              tokens = scan.decay.size() / heads;
-  StateSlope state{"state", {}}, key{"key", {}}, value{"value", {}};
+  std::vector<StateSlope> all{{"state", {}}};
+  if (!scan.lag.empty()) all.insert(all.end(), {{"key", {}}, {"value", {}}});
   for (std::size_t h = 0; h < heads; ++h) {
     const std::size_t group = h / (heads / groups);
     ScanHead head;
@@ -21,13 +22,10 @@ std::vector<StateSlope> slopes_of_scan(const NotedScan& scan) {
     head.width = head.readout_slope.size() / tokens;
     head.states = head.C.size() / tokens;
     const ScanSlopes slopes = scan_slopes(head);
-    put_part_of_rows(state.values, slopes.state, tokens, h, heads);
-    if (scan.lag.empty()) continue;
-    put_part_of_rows(key.values, slopes.key, tokens, h, heads);
-    put_part_of_rows(value.values, slopes.value, tokens, h, heads);
+    const std::vector<double>* parts[] = {&slopes.state, &slopes.key, &slopes.value};
+    for (std::size_t i = 0; i < all.size(); ++i) put_part_of_rows(all[i].values, *parts[i], tokens, h, heads);
   }
-  if (scan.lag.empty()) return {state};
-  return {state, key, value};
+  return all;
 }
 
 }  // namespace afterglow

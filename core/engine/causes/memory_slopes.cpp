@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "core/engine/causes/place_passes.h"
+#include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
@@ -16,8 +19,10 @@ Tensor MemorySlopes::upload_tokens(const std::vector<std::int32_t>& values, cons
 }
 
 namespace {
+
 constexpr std::int64_t most_state_numbers = std::int64_t{24} << 20;  ///< of one sequence, all tokens together
-}
+
+}  // namespace
 
 /// The places of a memory of training have no token of their own.
 bool MemorySlopes::can_be_recorded(std::int64_t tokens) const {
@@ -33,43 +38,8 @@ void MemorySlopes::read(const SequencePair& pair) {
   branches_.clear();
   if (pair.asked == 0 || !can_be_recorded(pair.asked)) return;
   branches_.resize(model_->branches().size());
-  step_both(pair);
-  reach_ = measured(pair, clean_logits_) - measured(pair, corrupted_logits_);
   find_slopes(pair);
-}
-
-/// Notes the difference of all states after every token.
-void MemorySlopes::step_both(const SequencePair& pair) {
-  ModelState state = model_->make_state(tape_->backend(), dtype_, 2);
-  for (int t = 0; t <= pair.asked; ++t) {
-    tape_->begin(false);
-    const auto at = static_cast<std::size_t>(t);
-    const Tensor tokens = upload_tokens({pair.clean.tokens[at], pair.corrupted.tokens[at]}, {2, 1});
-    if (t == pair.asked) {
-      const auto logits = rows_of_logits(*tape_, model_->step(*tape_, tokens, state).value, 0);
-      clean_logits_ = logits[0];
-      corrupted_logits_ = logits[1];
-      return;
-    }
-    model_->advance(*tape_, tokens, state);
-    for (std::size_t b = 0; b < branches_.size(); ++b) {
-      const auto heads = model_->branches()[b].layer->heads();
-      for (const auto& [name, tensor] : state.layers[b].tensors()) {
-        const std::vector<double> both = to_host(tape_->backend(), tensor);
-        HeldTensor& held = branches_[b][name];
-        held.numbers = both.size() / 2;
-        held.parts = holds_heads(tensor, heads) ? static_cast<std::size_t>(heads) : 1;
-        for (std::size_t i = 0; i < held.numbers; ++i) held.change.push_back(both[i] - both[held.numbers + i]);
-      }
-    }
-  }
-}
-
-void MemorySlopes::take_sums(HeldTensor& held, const std::vector<double>& slope) {
-  const std::size_t width = held.numbers / held.parts;
-  held.carried.assign(held.change.size() / width, 0.0);
-  for (std::size_t i = 0; i < held.change.size(); ++i) held.carried[i / width] += held.change[i] * slope[i];
-  held.change = {};
+  step_both(pair);
 }
 
 void MemorySlopes::find_slopes(const SequencePair& pair) {
@@ -83,19 +53,100 @@ void MemorySlopes::find_slopes(const SequencePair& pair) {
     return model_->branches()[i].layer->forward_as_stepped(*tape_, in, noted[i]);
   });
   std::vector<double> upstream(static_cast<std::size_t>(logits.value.elements()), 0.0);
-  const std::vector<double> asked = measure_gradient(pair, corrupted_logits_);
+  const std::vector<double> asked = measure_gradient(pair, rows_of_logits(*tape_, logits.value, pair.asked)[0]);
   std::ranges::copy(asked, upstream.end() - static_cast<std::ptrdiff_t>(asked.size()));
   tape_->backward(logits, to_device(*tape_, logits.shape(), dtype_, upstream));
   for (std::size_t b = 0; b < branches_.size(); ++b) {
-    HeldTensors known;
-    for (StateSlope& slope : model_->branches()[b].layer->state_slopes(*tape_, noted[b])) {
-      HeldTensor& held = known[slope.tensor];
-      held = std::move(branches_[b].at(slope.tensor));
-      take_sums(held, slope.values);
-    }
-    branches_[b] = std::move(known);
+    for (StateSlope& slope : model_->branches()[b].layer->state_slopes(*tape_, noted[b]))
+      branches_[b][slope.tensor].slope = std::move(slope.values);
   }
   tape_->set_frozen(false);
+}
+
+namespace {
+
+void to_doubles(const PinnedArray& array, std::vector<double>& numbers) {
+  const auto copy = [&](const auto* from) { std::copy_n(from, numbers.size(), numbers.begin()); };
+  array.device().dtype == DType::f64 ? copy(array.host<double>()) : copy(array.host<float>());
+}
+
+}  // namespace
+
+/// Steps both sequences side by side and multiplies what their states differ in with the slopes. A token is a recorded
+/// program that ends with all its states on the host.
+void MemorySlopes::step_both(const SequencePair& pair) {
+  constexpr int steps_until_all_is_reserved = 2;
+  Backend& backend = tape_->backend();
+  ModelState state = model_->make_state(backend, dtype_, 2);
+  std::int64_t columns = 0;
+  for (const LayerState& layer : state.layers) {
+    for (const auto& [name, tensor] : layer.tensors()) columns += tensor.elements();
+  }
+  PinnedArray tokens(backend, {2, 1}, DType::i32), row(backend, {1, columns}, dtype_);
+  std::vector<double> states(static_cast<std::size_t>(columns));
+  const auto take_token = [&](int token) {
+    tokens.host<std::int32_t>()[0] = pair.clean.tokens[static_cast<std::size_t>(token)];
+    tokens.host<std::int32_t>()[1] = pair.corrupted.tokens[static_cast<std::size_t>(token)];
+    tokens.queue_upload();
+  };
+  const auto step = [&] {
+    tape_->begin(false);
+    model_->advance(*tape_, tokens.device(), state);
+    std::int64_t column = 0;
+    for (const LayerState& layer : state.layers) {
+      for (const auto& [name, tensor] : layer.tensors()) {
+        const std::int64_t count = tensor.elements();
+        backend.copy(row.device().column_range(std::exchange(column, column + count), count),
+                     tensor.reshaped({1, count}));
+      }
+    }
+    row.queue_download();
+  };
+  std::unique_ptr<Program> program;
+  for (int t = 0; t < pair.asked; ++t) {
+    take_token(t);
+    if (program) {
+      program->run();
+    } else if (t < steps_until_all_is_reserved) {
+      step();
+    } else {
+      program = backend.capture(step);
+    }
+    backend.synchronize();
+    to_doubles(row, states);
+    carry(state, states, static_cast<std::size_t>(t));
+  }
+  take_token(pair.asked);
+  tape_->begin(false);
+  const auto logits = rows_of_logits(*tape_, model_->step(*tape_, tokens.device(), state).value, 0);
+  reach_ = measured(pair, logits[0]) - measured(pair, logits[1]);
+  for (HeldTensors& tensors : branches_) {
+    for (auto& [name, held] : tensors) held.slope = {};
+  }
+}
+
+/// `states`: all tensors after the token, one behind the other, each of the clean and then of the corrupted sequence.
+void MemorySlopes::carry(const ModelState& state, const std::vector<double>& states, std::size_t token) {
+  const double* clean = states.data();
+  for (std::size_t b = 0; b < branches_.size(); ++b) {
+    const auto heads = model_->branches()[b].layer->heads();
+    for (const auto& [name, tensor] : state.layers[b].tensors()) {
+      const std::size_t numbers = static_cast<std::size_t>(tensor.elements()) / 2;
+      const double* corrupted = clean + numbers;
+      if (const auto known = branches_[b].find(name); known != branches_[b].end()) {
+        HeldTensor& held = known->second;
+        held.parts = holds_heads(tensor, heads) ? static_cast<std::size_t>(heads) : 1;
+        const double* slope = held.slope.data() + token * numbers;
+        const std::size_t width = numbers / held.parts;
+        for (std::size_t part = 0; part < held.parts; ++part) {
+          double sum = 0;
+          for (std::size_t i = part * width; i < (part + 1) * width; ++i) sum += (clean[i] - corrupted[i]) * slope[i];
+          held.carried.push_back(sum);
+        }
+      }
+      clean += 2 * numbers;
+    }
+  }
 }
 
 double MemorySlopes::attributed(const StateCell& cell) const {

@@ -27,24 +27,22 @@ class MemorySlopes {
   /// One tensor of a state, token by token.
   struct HeldTensor {
     std::size_t parts = 1;          ///< heads, where it holds them apart
-    std::size_t numbers = 0;        ///< of one token
-    std::vector<double> change{};   ///< [T, numbers], clean - corrupted; until the slopes are known
-    std::vector<double> carried{};  ///< [T, parts]: change times slope of the measure in the corrupted run
+    std::vector<double> slope{};    ///< [T, numbers], of the measure in the corrupted run; until it is carried
+    std::vector<double> carried{};  ///< [T, parts]: clean - corrupted, times the slope
   };
   using HeldTensors = std::map<std::string, HeldTensor, std::less<>>;
 
   bool can_be_recorded(std::int64_t tokens) const;
-  void step_both(const SequencePair& pair);
-  static void take_sums(HeldTensor& held, const std::vector<double>& slope);
   void find_slopes(const SequencePair& pair);
+  void step_both(const SequencePair& pair);
+  void carry(const ModelState& state, const std::vector<double>& states, std::size_t token);
   Tensor upload_tokens(const std::vector<std::int32_t>& values, const Shape& shape) const;
 
   Model* model_;
   Tape* tape_;
   DType dtype_;
   std::vector<HeldTensors> branches_;
-  std::vector<double> clean_logits_, corrupted_logits_;  // of the recurrent form, at the asked token
-  double reach_ = 0;                                     // of the measure, from corrupted to clean
+  double reach_ = 0;  // of the measure, from corrupted to clean, as the recurrent form answers
 };
 
 }  // namespace afterglow
