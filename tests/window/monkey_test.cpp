@@ -289,7 +289,7 @@ double number_of(const char* variable, double otherwise) {
 
 TEST_F(Monkey, LeavesAWindowThatWorksAndARecipeThatTellsWhatItDid) {
   constexpr int acts = 150, fewest_plays = 4, settled_after = 3;
-  constexpr std::int64_t allowance = std::int64_t{64} << 20;
+  [[maybe_unused]] constexpr std::int64_t allowance = std::int64_t{64} << 20;
   const double seconds = number_of("AFTERGLOW_MONKEY_SECONDS", 0);
   const auto first_seed = static_cast<std::uint64_t>(number_of("AFTERGLOW_MONKEY_SEED", 1));
   const auto start = std::chrono::steady_clock::now();
@@ -309,7 +309,9 @@ TEST_F(Monkey, LeavesAWindowThatWorksAndARecipeThatTellsWhatItDid) {
       "%d plays, %lld frames, %lld steps compared, %lld commands in their recipes; memory %+.1f MiB since play %d\n",
       plays, static_cast<long long>(frames_), static_cast<long long>(steps_), static_cast<long long>(commands_),
       static_cast<double>(last - settled) / (1 << 20), settled_after + 1);
+#ifndef __SANITIZE_THREAD__  // which keeps notes of every address that was ever used
   EXPECT_LE(last - settled, allowance);
+#endif
 }
 
 TEST_F(Monkey, FramesOfAllPagesLeaveMemoryAsItWas) {
