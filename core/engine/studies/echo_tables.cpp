@@ -107,7 +107,7 @@ Table echo_transfer_table(bool is_small) {
       continue;
     }
     table.rows.push_back({series.name, papers_recipe, series.preset, {}});
-    table.rows.push_back({series.name, better_recipe, series.preset, {"batch=64", "learning_rate=1e-3", "steps=2500"}});
+    table.rows.push_back({series.name, better_recipe, series.preset, {"batch=64", "learning_rate=1e-3", "steps=4000"}});
   }
   for (const suite::TransferTask& task : tasks)
     table.metrics.push_back({std::string("mean of ") + task.name, "", true});

@@ -245,7 +245,7 @@ TEST(Table, EchoTransferHasThePapersNumbersAtTheirPlaces) {
   for (const PlannedRun& run : runs_of(table, 1, {})) {
     const TrainingConfig& training = run.recipe.training;
     const bool is_papers = table.rows[run.row].x == 1;
-    EXPECT_EQ(training.steps, is_papers ? 6000 : 2500) << run.name;
+    EXPECT_EQ(training.steps, is_papers ? 6000 : 4000) << run.name;
     EXPECT_EQ(training.batch, is_papers ? 16 : 64) << run.name;
     EXPECT_EQ(training.learning_rate, is_papers ? 3e-4 : 1e-3) << run.name;
     EXPECT_EQ(run.recipe.task["tasks"].size(), 2u);
