@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/bench_gka.h"
+#include "app/cli/bench_head.h"
 #include "app/cli/bench_publish.h"
 #include "app/cli/bench_runs.h"
 #include "app/cli/command_line.h"
@@ -20,6 +21,7 @@
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/saved_run.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
 #include "core/random/random.h"
 #include "gpu/cuda.h"
@@ -253,6 +255,17 @@ void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backe
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
+void bench_head(const HeadCase& sizes, const BenchOptions& options, Backend& backend, const Output& output,
+                json& rows) {
+  HeadBench bench(sizes, backend);
+  const Work work{sizes.name, bench.flops(), 0, [&] { bench.run(); }};
+  json row = measure(work, options.repeats, backend, output);
+  row["held_bytes"] = bench.held_bytes();
+  output.line("  holds " + bytes_text(static_cast<std::int64_t>(bench.held_bytes())) +
+              " beside its weight, its input and their gradients");
+  rows.push_back(row);
+}
+
 /// What it costs to be watched: milliseconds a step with a reader and without. AnalysisSet are rare beside steps, so
 /// the part of the speed that goes is that of all the time together; medians would not see them.
 json bench_publish(const PublishCase& of, const BenchOptions& options, const CommonOptions& common, Backend& backend,
@@ -421,6 +434,10 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
     const bool patient = backend.name() == "cuda" || !sizes.large;
     cases.push_back({sizes.name, patient ? Asked::nothing : Asked::whole,
                      [&] { bench_gka(sizes, options, backend, output, rows); }});
+  }
+  for (const HeadCase& sizes : head_cases) {
+    cases.push_back({sizes.name, on_cpu && sizes.large ? Asked::whole : Asked::within,
+                     [&] { bench_head(sizes, options, backend, output, rows); }});
   }
   for (const PublishCase& of : publish_cases) {
     cases.push_back({of.name, Asked::within,  // half a minute

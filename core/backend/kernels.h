@@ -187,6 +187,16 @@ class Kernels {
                              const Tensor& loss, const Tensor& correct, const Tensor& counted) = 0;
   virtual void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
                                       const Tensor& dloss, const Grad& dlogits) = 0;
+  /// The same row by row, where not all logits are there at once: losses [n], 0 without target, and hits i32 [n]: 0
+  /// without target, else 1, and 3 where the first of the largest logits is the target's. With `to_gradients` the
+  /// logits become softmax(logits) - onehot(target), and zeros without target.
+  virtual void cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients, const Tensor& losses,
+                                  const Tensor& hits) = 0;
+  /// loss, correct and counted of all rows from theirs.
+  virtual void cross_entropy_mean(const Tensor& losses, const Tensor& hits, const Tensor& loss, const Tensor& correct,
+                                  const Tensor& counted) = 0;
+  /// out = sums dloss / counted, 0 where nothing counts: gradients summed from those of `cross_entropy_rows`.
+  virtual void cross_entropy_scale(const Tensor& sums, const Tensor& dloss, const Tensor& counted, const Grad& out) = 0;
 
   // Position code, convolution and softmax attention along a sequence.
   /// Rotary position code on pairs (2i, 2i+1) of one or two tensors: x[i], y[i] [B,T,H_i,D]; angle

@@ -205,11 +205,16 @@ Tensor Model::memory_summary(Tape& tape) const {
   return memory_->summary(tape, behind_places(tape, tape.constant(last_hidden_)).value);
 }
 
-Var Model::read_out(Tape& tape, const Stream& stream) {
-  const Tape::Scope scope(tape, "head");
+/// What the head reads.
+Var Model::last_state(Tape& tape, const Stream& stream) {
   const Var hidden = stream.normed(tape, *norm_, norm_eps_).normed;
   last_hidden_ = hidden.value;
-  return linear(tape, hidden, tape.parameter(*head_));
+  return hidden;
+}
+
+Var Model::read_out(Tape& tape, const Stream& stream) {
+  const Tape::Scope scope(tape, "head");
+  return linear(tape, last_state(tape, stream), tape.parameter(*head_));
 }
 
 Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {
@@ -223,6 +228,19 @@ Model::Stream Model::run_layers(Tape& tape, const Var& x, const Tensor& mask, st
 
 Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped) {
   return read_out(tape, run_layers(tape, embed(tape, tokens, dropped), mask, 0, branches_.size()));
+}
+
+CrossEntropy Model::forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
+                                 const DropoutSource& dropped) {
+  const Stream stream = run_layers(tape, embed(tape, tokens, dropped), mask, 0, branches_.size());
+  if (has_wide_head(tokens.elements(), vocab_)) {
+    const Tape::Scope scope(tape, "head");
+    const Var hidden = last_state(tape, stream);
+    return head_cross_entropy(tape, hidden, tape.parameter(*head_), targets);
+  }
+  const Var logits = read_out(tape, stream);
+  const Tape::Scope scope(tape, "loss");
+  return cross_entropy(tape, logits, targets);
 }
 
 Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,

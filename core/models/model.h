@@ -59,6 +59,10 @@ class Model {
   /// tokens i32 [B,T] -> logits [B,T,V]. `mask` u8 [B,T] or undefined, see Layer::forward. `dropped` acts in the
   /// projection of the memory. With places T must be larger than their number.
   Var forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped = {});
+  /// The cross-entropy of those logits, targets i32 [B,T]; where they are many (has_wide_head) they never exist at once
+  /// and there are no probabilities.
+  CrossEntropy forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
+                            const DropoutSource& dropped = {});
   /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
   Var embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped = {});
   /// [1,d]: what the last pass leaves in the memory's history, pooled over the normed states behind the places.
@@ -95,6 +99,7 @@ class Model {
   Stream run_branches(Tape& tape, const Var& x, std::size_t first, std::size_t last, const Apply& apply);
   Stream run_layers(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
   Stream step_branches(Tape& tape, const Tensor& tokens, ModelState& state);
+  Var last_state(Tape& tape, const Stream& stream);
   Var read_out(Tape& tape, const Stream& stream);
   Var look_up(Tape& tape, const Tensor& tokens) const;
   Var behind_places(Tape& tape, const Var& x) const;

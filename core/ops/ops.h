@@ -70,6 +70,17 @@ struct CrossEntropy {
 };
 /// logits [B,T,V]; targets i32 [B,T], -1 where nothing is asked.
 CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets);
+/// Whether the logits of so many rows should never exist at once: more than 2^24 of them, over a vocabulary of at least
+/// 1024. All others keep the bits of `cross_entropy`.
+constexpr bool has_wide_head(std::int64_t rows, std::int64_t vocabulary) {
+  return vocabulary >= 1024 && rows * vocabulary > (std::int64_t{1} << 24);
+}
+/// cross_entropy(linear(hidden, weight), targets) of a head: hidden [B,T,d], weight [V,d], targets i32 [B,T]. At most
+/// `most_logits` logits exist at a time, and at least a row of them; `probabilities` are undefined. The gradients of
+/// both inputs, but for a factor, are summed beside the loss while a chunk's logits are there, so no product is done
+/// twice.
+CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight, const Tensor& targets,
+                                std::int64_t most_logits = std::int64_t{1} << 26);
 
 // sequence.cpp
 /// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) base^(-2i/D).

@@ -1,4 +1,5 @@
-// Embedding and cross-entropy and their gradients.
+// Embedding and cross-entropy, also of a head whose logits never exist at once, and their gradients.
+#include <algorithm>
 #include <optional>
 
 #include "core/ops/check.h"
@@ -36,6 +37,98 @@ CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets)
       [logits, targets, loss = result.loss, counted = result.counted, probabilities = result.probabilities](Tape& t) {
         t.backend().cross_entropy_backward(probabilities, targets, counted, t.upstream(loss), t.gradient(logits));
       });
+  return result;
+}
+
+namespace {
+
+/// Rows [first, first + count) of a contiguous matrix or vector; undefined ones stay so.
+Tensor some_rows(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+  if (!tensor.defined()) return {};
+  const bool is_vector = tensor.shape.rank() == 1;
+  const std::int64_t width = is_vector ? 1 : tensor.columns();
+  auto* begin = tensor.as<std::byte>() + static_cast<std::size_t>(first * width) * size_of(tensor.dtype);
+  return {begin, is_vector ? Shape{count} : Shape{count, width}, tensor.dtype};
+}
+
+/// Equal chunks of rows, whole tiles of the products' where there is room for one.
+std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t most) {
+  constexpr std::int64_t tile = 128;
+  const std::int64_t chunks = (rows + most - 1) / most, each = (rows + chunks - 1) / chunks;
+  const std::int64_t whole = (each + tile - 1) / tile * tile;
+  return whole <= most ? std::min(whole, rows) : each;
+}
+
+/// A head and its loss, chunk by chunk. The logits of a chunk become their own gradient.
+struct ChunkedHead {
+  Tensor x, weight, targets;  ///< [n,d], [V,d], [n]
+  Tensor losses, hits;        ///< [n]
+  Tensor dx, dweight;         ///< where wanted
+  Tensor logits, kept;        ///< of a chunk, [rows,V]
+
+  void run(Backend& backend) const {
+    const std::int64_t rows = x.rows(), each = logits.rows();
+    for (std::int64_t first = 0; first < rows; first += each) run_chunk(backend, first, std::min(each, rows - first));
+  }
+
+ private:
+  void run_chunk(Backend& backend, std::int64_t first, std::int64_t count) const {
+    const Tensor in = some_rows(x, first, count), own = some_rows(logits, 0, count);
+    const Tensor own_kept = kept.defined() && backend.linear_kept(in, {&weight, 1}) > 0 ? kept : Tensor{};
+    backend.linear_forward_many(in, {&weight, 1}, {}, {&own, 1}, own_kept);
+    const bool is_trained = dx.defined() || dweight.defined();
+    backend.cross_entropy_rows(own, some_rows(targets, first, count), is_trained, some_rows(losses, first, count),
+                               some_rows(hits, first, count));
+    if (!is_trained) return;
+    const Grad into_weight{dweight, first > 0}, into_x{some_rows(dx, first, count), false};
+    backend.linear_backward({{&own, 1}, {&weight, 1}, in, own_kept, {&into_weight, 1}, {}, into_x});
+    backend.join_side_stream();  // the next chunk's logits lie where these do
+  }
+};
+
+}  // namespace
+
+CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight, const Tensor& targets,
+                                std::int64_t most_logits) {
+  const DType dtype = hidden.value.dtype;
+  const Check check(tape, "head_cross_entropy", dtype);
+  check.tensor("hidden", hidden.value, {Check::any, Check::any, Check::any});
+  check.tensor("weight", weight.value, {Check::any, hidden.shape().last()});
+  check.tensor("targets", targets, {hidden.shape()[0], hidden.shape()[1]}, DType::i32);
+  const std::int64_t rows = hidden.value.rows(), vocabulary = weight.shape()[0];
+  const CrossEntropy result{
+      tape.result({1}, dtype, {hidden, weight}), tape.scratch({1}, DType::i32), tape.scratch({1}, DType::i32), {}};
+  ChunkedHead head{as_matrix(hidden.value),
+                   weight.value,
+                   targets.reshaped({rows}),
+                   tape.scratch({rows}, dtype),
+                   tape.scratch({rows}, DType::i32),
+                   {},
+                   {},
+                   {},
+                   {}};
+  if (tape.wants_gradient(hidden)) head.dx = tape.scratch({rows, head.x.columns()}, dtype);
+  if (tape.wants_gradient(weight)) head.dweight = tape.scratch(weight.shape(), dtype);
+  const std::int64_t each = rows_of_chunk(rows, std::max<std::int64_t>(1, most_logits / vocabulary));
+  head.logits = tape.scratch({each, vocabulary}, dtype);
+  const bool is_trained = head.dx.defined() || head.dweight.defined();
+  const std::int64_t kept = is_trained ? tape.backend().linear_kept(some_rows(head.x, 0, each), {&weight.value, 1}) : 0;
+  if (kept > 0) head.kept = tape.scratch({kept}, dtype);
+  head.run(tape.backend());
+  tape.backend().cross_entropy_mean(head.losses, head.hits, result.loss.value, result.correct, result.counted);
+  tape.record("head_cross_entropy", result.loss,
+              [hidden, weight, loss = result.loss, counted = result.counted, dx = head.dx, dw = head.dweight](Tape& t) {
+                Backend& backend = t.backend();
+                const Tensor dloss = t.upstream(loss);
+                if (dw.defined()) {
+                  const Grad into = t.gradient_beside(weight);
+                  const SideStream beside(backend);
+                  backend.cross_entropy_scale(dw, dloss, counted, into);
+                }
+                if (!dx.defined()) return;
+                backend.cross_entropy_scale(dx, dloss, counted, {dx, false});
+                t.pass_gradient(hidden, dx.reshaped(hidden.shape()));
+              });
   return result;
 }
 

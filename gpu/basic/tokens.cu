@@ -83,6 +83,28 @@ struct EntropyTargets {
   unsigned rows, columns;
 };
 
+/// The sums of all rows, by one block.
+__device__ void mean_of_rows(const float* losses, const int* hits, unsigned rows, float* loss, int* correct,
+                             int* counted) {
+  __shared__ float sums[32];
+  __shared__ int counts[32];
+  float total = 0;
+  int right = 0, used = 0;
+  for (unsigned i = threadIdx.x; i < rows; i += threads) {
+    total += losses[i];
+    used += hits[i] & 1;
+    right += hits[i] >> 1;
+  }
+  total = block_sum(total, sums);
+  right = block_sum(right, counts);
+  used = block_sum(used, counts);
+  if (threadIdx.x == 0) {
+    *loss = used > 0 ? total / static_cast<float>(used) : 0.0f;
+    *correct = right;
+    *counted = used;
+  }
+}
+
 constexpr unsigned held_logits = 4;
 
 // A warp takes a row: softmax, the loss of its target, and whether the largest logit (the first of equals) is it.
@@ -135,24 +157,7 @@ __global__ void __launch_bounds__(threads)
       hits[row] = target < 0 ? 0 : (static_cast<int>(place) == target ? 3 : 1);  // bit 0: counts, bit 1: right
     }
   }
-  if (!is_last_block(ticket, gridDim.x)) return;
-  __shared__ float sums[32];
-  __shared__ int counts[32];
-  float total = 0;
-  int right = 0, used = 0;
-  for (unsigned i = threadIdx.x; i < in.rows; i += threads) {
-    total += losses[i];
-    used += hits[i] & 1;
-    right += hits[i] >> 1;
-  }
-  total = block_sum(total, sums);
-  right = block_sum(right, counts);
-  used = block_sum(used, counts);
-  if (threadIdx.x == 0) {
-    *loss = used > 0 ? total / static_cast<float>(used) : 0.0f;
-    *correct = right;
-    *counted = used;
-  }
+  if (is_last_block(ticket, gridDim.x)) mean_of_rows(losses, hits, in.rows, loss, correct, counted);
 }
 
 __global__ void __launch_bounds__(threads)
@@ -167,6 +172,105 @@ __global__ void __launch_bounds__(threads)
     const float hit = static_cast<int>(column) == target ? 1.0f : 0.0f;
     dlogits.put(row, column, factor == 0.0f ? 0.0f : factor * (probabilities.at(row, column) - hit));
   }
+}
+
+constexpr unsigned row_threads = 1024;  // a block of them takes a row of a wide vocabulary
+constexpr unsigned ahead = 8;           // loads in flight
+
+/// The largest number of a block's threads, the first of equals, known to every thread.
+__device__ void find_largest(float& largest, unsigned& place) {
+  __shared__ float numbers[row_threads / 32];
+  __shared__ unsigned places[row_threads / 32];
+  const auto take = [&](float other, unsigned other_place) {
+    if (other > largest || (other == largest && other_place < place)) {
+      largest = other;
+      place = other_place;
+    }
+  };
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const float other = __shfl_xor_sync(full_warp, largest, offset);
+    const unsigned other_place = __shfl_xor_sync(full_warp, place, offset);
+    take(other, other_place);
+  }
+  if (threadIdx.x % 32 == 0) {
+    numbers[threadIdx.x / 32] = largest;
+    places[threadIdx.x / 32] = place;
+  }
+  __syncthreads();
+  for (unsigned warp = 0; warp < row_threads / 32; ++warp) take(numbers[warp], places[warp]);
+}
+
+// A block takes a row, which stays in shared memory where it fits (`is_held`), so that it is read once and written
+// once.
+__global__ void __launch_bounds__(row_threads)
+    cross_entropy_rows_kernel(Rows<float> logits, EntropyTargets in, bool to_gradients, bool is_held, float* losses,
+                              int* hits) {
+  await_previous();
+  extern __shared__ float held[];
+  __shared__ float sums[32];
+  float* row = &logits.at(blockIdx.x, 0);
+  const int target = in.targets[blockIdx.x];
+  if (target < 0) {
+    for (unsigned column = threadIdx.x; to_gradients && column < in.columns; column += row_threads) row[column] = 0;
+    if (threadIdx.x == 0) {
+      losses[blockIdx.x] = 0;
+      hits[blockIdx.x] = 0;
+    }
+    return;
+  }
+  const float own = row[target];
+  float largest = -INFINITY;
+  unsigned place = in.columns;
+  for (unsigned begin = threadIdx.x; begin < in.columns; begin += ahead * row_threads) {
+    float some[ahead];
+#pragma unroll
+    for (unsigned k = 0; k < ahead; ++k) {
+      const unsigned column = begin + k * row_threads;
+      some[k] = column < in.columns ? row[column] : -INFINITY;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < ahead; ++k) {
+      const unsigned column = begin + k * row_threads;
+      if (column >= in.columns) continue;
+      if (is_held) held[column] = some[k];
+      if (some[k] > largest) {
+        largest = some[k];
+        place = column;
+      }
+    }
+  }
+  find_largest(largest, place);
+  // Every thread reads what it wrote itself.
+  const float* from = is_held ? held : row;
+  float sum = 0;
+  for (unsigned column = threadIdx.x; column < in.columns; column += row_threads) sum += expf(from[column] - largest);
+  sum = block_sum(sum, sums);
+  if (threadIdx.x == 0) {
+    losses[blockIdx.x] = logf(sum) + largest - own;
+    hits[blockIdx.x] = static_cast<int>(place) == target ? 3 : 1;
+  }
+  if (!to_gradients) return;
+  const float inverse = 1.0f / sum;
+  for (unsigned column = threadIdx.x; column < in.columns; column += row_threads) {
+    const float hit = static_cast<int>(column) == target ? 1.0f : 0.0f;
+    row[column] = expf(from[column] - largest) * inverse - hit;
+  }
+}
+
+__global__ void __launch_bounds__(threads)
+    cross_entropy_mean_kernel(const float* losses, const int* hits, unsigned rows, float* loss, int* correct,
+                              int* counted) {
+  await_previous();
+  mean_of_rows(losses, hits, rows, loss, correct, counted);
+}
+
+__global__ void __launch_bounds__(threads)
+    cross_entropy_scale_kernel(Rows<float> sums, unsigned count, const float* dloss, const int* counted, Sink out) {
+  await_previous();
+  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  if (i >= count) return;
+  const int used = *counted;
+  out.put(i, used > 0 ? *dloss / static_cast<float>(used) * sums[i] : 0.0f);
 }
 
 }  // namespace
@@ -206,6 +310,37 @@ void CudaBackend::cross_entropy_backward(const Tensor& probabilities, const Tens
   launch(cross_entropy_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), rows_of(probabilities), in,
          counted.as<int>(), dloss.as<float>(), sink_of(dlogits));
   launched("cross_entropy_backward");
+}
+
+void CudaBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,
+                                     const Tensor& losses, const Tensor& hits) {
+  if (logits.elements() == 0) return;
+  const EntropyTargets in{targets.as<int>(), static_cast<unsigned>(logits.rows()),
+                          static_cast<unsigned>(logits.columns())};
+  constexpr int of_block = 1024;  // what the kernel holds beside a row
+  int most = 0;
+  check_cuda(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "asking for memory");
+  const std::int64_t row_bytes = logits.columns() * static_cast<std::int64_t>(sizeof(float));
+  const bool is_held = row_bytes <= most - of_block;
+  const int bytes = is_held ? static_cast<int>(row_bytes) : 0;
+  allow_shared_memory(reinterpret_cast<const void*>(cross_entropy_rows_kernel), bytes, "cross_entropy_rows");
+  launch(cross_entropy_rows_kernel, in.rows, row_threads, static_cast<std::size_t>(bytes), stream(), rows_of(logits),
+         in, to_gradients, is_held, losses.as<float>(), hits.as<int>());
+  launched("cross_entropy_rows");
+}
+
+void CudaBackend::cross_entropy_mean(const Tensor& losses, const Tensor& hits, const Tensor& loss,
+                                     const Tensor& correct, const Tensor& counted) {
+  launch(cross_entropy_mean_kernel, 1, threads, 0, stream(), losses.as<float>(), hits.as<int>(),
+         static_cast<unsigned>(losses.elements()), loss.as<float>(), correct.as<int>(), counted.as<int>());
+  launched("cross_entropy_mean");
+}
+
+void CudaBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, const Tensor& counted, const Grad& out) {
+  if (!out.wanted() || sums.elements() == 0) return;
+  launch(cross_entropy_scale_kernel, blocks_for(sums.elements(), threads), threads, 0, stream(), rows_of(sums),
+         static_cast<unsigned>(sums.elements()), dloss.as<float>(), counted.as<int>(), sink_of(out));
+  launched("cross_entropy_scale");
 }
 
 }  // namespace afterglow

@@ -1,5 +1,6 @@
-// The delta rule by chunks, for one decay a head or none. With the errors e = v - S'^T k known it is the scan of
-// ssd_chunks.cuh: x = e, dt = beta, B = k, C = q. Inside a chunk the errors solve a triangular system,
+// The delta rule by chunks, for one decay a head or none (gated linear attention: gla_chunks.cu). With the errors e = v
+// - S'^T k known it is the scan of ssd_chunks.cuh: x = e, dt = beta, B = k, C = q. Inside a chunk the errors solve a
+// triangular system,
 //
 //     (I + L) e = v - e_i S k,     L_ij = exp(l_i - l_j) beta_j (k_i . k_j) for j < i,
 //
@@ -8,6 +9,7 @@
 // the gradient of a second scan, of the keys as queries, in which no token answers itself.
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/delta_chunks.cuh"
+#include "gpu/scan/gla_chunks.cuh"
 #include "gpu/scan/ssd_chunks.cuh"
 
 namespace afterglow::scan {
@@ -302,22 +304,26 @@ void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, con
 }  // namespace
 
 bool goes_by_chunks(const DeltaInputs& in) {
+  if (is_chunked_gla(in)) return true;
   const bool of_head = in.beta.defined() && !(in.g.defined() && in.g.shape.rank() == 4);
   return of_head && in.q.shape[1] >= shortest_delta && in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
 }
 
 std::int64_t delta_chunk_memory(const DeltaInputs& in) {
+  if (is_chunked_gla(in)) return gla_memory(in);
   const ScanSizes s = sizes_of(in);
   return chunk_numbers(s, false) + inverse_numbers(s) + value_numbers(s);
 }
 
 std::int64_t delta_chunk_workspace(const DeltaInputs& in) {
+  if (is_chunked_gla(in)) return gla_workspace(in);
   const ScanSizes s = sizes_of(in);
   return chunk_numbers(s, true) + inverse_numbers(s) + 3 * value_numbers(s) + 2 * part_numbers(s, step_kinds<true>);
 }
 
 void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
                      const Tensor& state, bool resume) {
+  if (is_chunked_gla(in)) return gla_by_chunks(stream, in, exact, memory, y, state, resume);
   const ScanSizes s = sizes_of(in);
   const ChunkArrays kept = chunk_arrays(s, memory, false);
   float* inverses = memory + chunk_numbers(s, false);
@@ -334,6 +340,7 @@ void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, flo
 
 void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy,
                               float* workspace, const DeltaGrads& out) {
+  if (is_chunked_gla(in)) return gla_by_chunks_backward(stream, in, exact, dy, workspace, out);
   const ScanSizes s = sizes_of(in);
   const auto scale = static_cast<float>(in.scale);
   const ChunkArrays kept = chunk_arrays(s, workspace, true);

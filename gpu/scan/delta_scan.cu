@@ -1,9 +1,9 @@
-// The delta-rule family, long sequences with one decay a head or none by chunks (delta_chunks.cu), all else here, by
-// its recurrence. The columns of a head's state never meet, so a group of threads carries one column along the whole
-// sequence, eight numbers a thread. The gradient walks the columns forward once more, leaving the errors e = v - S'^T k
-// and the state before every chunk, and backward, leaving dS^T k and the gradient that flows into every chunk from
-// behind; then all chunks are done side by side, row by row, because with these known the rows do not meet either.
-// core/backend/cpu/delta_scan.cpp has the formulas.
+// The delta-rule family, long sequences with one decay a head or none by chunks (delta_chunks.cu), long gated linear
+// attention too (gla_chunks.cu), all else here, by its recurrence. The columns of a head's state never meet, so a group
+// of threads carries one column along the whole sequence, eight numbers a thread. The gradient walks the columns
+// forward once more, leaving the errors e = v - S'^T k and the state before every chunk, and backward, leaving dS^T k
+// and the gradient that flows into every chunk from behind; then all chunks are done side by side, row by row, because
+// with these known the rows do not meet either. core/backend/cpu/delta_scan.cpp has the formulas.
 #include "core/backend/delta.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"

@@ -7,6 +7,7 @@
 
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
+#include "core/ops/ops.h"
 #include "gpu/cuda.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/gpu/gpu_test.h"
@@ -52,6 +53,32 @@ TEST_F(GpuTraining, LossFollowsTheCpu) {
       EXPECT_NEAR(got.gradient_norm, want.gradient_norm, 2e-2 * want.gradient_norm) << preset << ", step " << i + 1;
     }
   }
+}
+
+/// A vocabulary so wide that its logits never exist at once; from the third step on the step is a captured program.
+Recipe wide_recipe() {
+  nlohmann::json json = small_recipe_json();
+  json["model"]["vocab"] = 8192;
+  json["model"]["tie_embedding"] = true;
+  json["task"]["length"] = 128;
+  json["training"]["batch"] = 20;
+  return parse_recipe(json, "wide");
+}
+
+TEST_F(GpuTraining, AWideVocabularyFollowsTheCpuAndRepeatsItself) {
+  const auto cpu = make_cpu_backend(2);
+  const Recipe recipe = wide_recipe();
+  ASSERT_TRUE(has_wide_head(20 * 128, 8192));
+  Trainer here(recipe, *cpu), there(recipe, *cuda_);
+  for (int i = 0; i < 5; ++i) {
+    const StepResult want = here.step(), got = there.step();
+    ASSERT_TRUE(got.finite);
+    EXPECT_NEAR(got.loss, want.loss, 2e-3 * want.loss) << "step " << i + 1;
+    EXPECT_NEAR(got.gradient_norm, want.gradient_norm, 2e-2 * want.gradient_norm) << "step " << i + 1;
+    EXPECT_NEAR(got.accuracy, want.accuracy, 0.02) << "step " << i + 1;
+  }
+  const std::string once = checksum_after(recipe, 6, *cuda_);
+  EXPECT_EQ(checksum_after(recipe, 6, *cuda_), once);
 }
 
 TEST_F(GpuTraining, RewindsExactlyAndFollowsChanges) {

@@ -18,6 +18,7 @@ struct Rule {
   const char* name;
   bool corrects;  ///< has beta
   Decay decay;
+  double least = -1.0;  ///< logarithm of a decay
 };
 
 /// The recurrence as it stands; empty vectors are absent inputs.
@@ -60,8 +61,9 @@ OpCase delta(const Rule& rule, const Sizes& n) {
               {"k", {n.batch, n.tokens, n.heads, n.keys}, -reach, reach},
               {"v", {n.batch, n.tokens, n.heads, n.width}}};
   if (rule.corrects) c.inputs.push_back({"beta", {n.batch, n.tokens, n.heads}, 0.05, 1.0});
-  if (rule.decay == Decay::of_head) c.inputs.push_back({"g", {n.batch, n.tokens, n.heads}, -1.0, -0.01});
-  if (rule.decay == Decay::of_channel) c.inputs.push_back({"g", {n.batch, n.tokens, n.heads, n.keys}, -1.0, -0.01});
+  if (rule.decay == Decay::of_head) c.inputs.push_back({"g", {n.batch, n.tokens, n.heads}, rule.least, -0.01});
+  if (rule.decay == Decay::of_channel)
+    c.inputs.push_back({"g", {n.batch, n.tokens, n.heads, n.keys}, rule.least, -0.01});
   c.run = [rule, scale](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     DeltaVars vars{in[0], in[1], in[2], {}, {}, scale};
     if (rule.corrects) vars.beta = in[3];
@@ -97,8 +99,9 @@ OpCase of_itself(const Sizes& n) {
 
 void add_delta_cases(std::vector<OpCase>& cases) {
   constexpr Rule deltanet{"deltanet", true, Decay::none}, gated{"gated_deltanet", true, Decay::of_head},
-      gla{"gla", false, Decay::of_channel}, by_channel{"delta_by_channel", true, Decay::of_channel},
-      linear{"delta_without_correction", false, Decay::none}, retention{"delta_retention", false, Decay::of_head};
+      gla{"gla", false, Decay::of_channel}, forgetful{"gla_forgetful", false, Decay::of_channel, -30.0},
+      by_channel{"delta_by_channel", true, Decay::of_channel}, linear{"delta_without_correction", false, Decay::none},
+      retention{"delta_retention", false, Decay::of_head};
   for (const Rule& rule : {deltanet, gated, gla}) {
     cases.push_back(delta(rule, {1, 1, 1, 1, 1}));
     cases.push_back(delta(rule, {2, 37, 3, 5, 7}));
@@ -110,6 +113,11 @@ void add_delta_cases(std::vector<OpCase>& cases) {
     cases.push_back(delta(rule, {1, 1000, 3, 63, 15}));
     cases.push_back(delta(rule, {1, 192, 2, 64, 64}));
   }
+  cases.push_back(delta(gla, {2, 257, 3, 17, 33}));
+  cases.push_back(delta(gla, {1, 515, 2, 31, 15}));
+  cases.push_back(delta(gla, {1, 192, 2, 64, 64}));
+  cases.push_back(delta(gla, {1, 130, 1, 5, 48}));
+  cases.push_back(delta(forgetful, {1, 150, 2, 33, 20}));
   cases.push_back(delta(by_channel, {1, 63, 2, 9, 33}));
   cases.push_back(delta(linear, {1, 37, 2, 7, 5}));
   cases.push_back(delta(retention, {1, 37, 2, 65, 5}));

@@ -56,6 +56,40 @@ OpCase cross_entropy_case(std::int64_t batch, std::int64_t length, std::int64_t 
   return c;
 }
 
+/// A head and its loss of which `rows` rows of logits exist at a time. Half of the rows have no target when `low` is
+/// negative.
+OpCase head_case(const Shape& hidden, std::int64_t vocabulary, std::int64_t rows, double low) {
+  const std::int64_t width = hidden.last();
+  OpCase c;
+  c.name = "head_cross_entropy_" + size_name(hidden.rows(), width, vocabulary) + "_by_" + std::to_string(rows) +
+           (low < 0 ? "_masked" : "");
+  c.inputs = {{"hidden", hidden, -2, 2}, {"weight", {vocabulary, width}}};
+  c.data = {{"targets", {hidden[0], hidden[1]}, low, static_cast<double>(vocabulary - 1), DType::i32}};
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor> data) {
+    return head_cross_entropy(t, in[0], in[1], data[0], rows * vocabulary).loss;
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values> data) {
+    double loss = 0.0, count = 0.0;
+    for (std::size_t i = 0; i < data[0].size(); ++i) {
+      if (data[0][i] < 0.0) continue;
+      double sum = 0.0, own = 0.0;
+      for (std::int64_t j = 0; j < vocabulary; ++j) {
+        double logit = 0.0;
+        for (std::int64_t k = 0; k < width; ++k)
+          logit += in[0][i * static_cast<std::size_t>(width) + static_cast<std::size_t>(k)] * in[1][j * width + k];
+        sum += std::exp(logit);
+        if (j == static_cast<std::int64_t>(data[0][i])) own = logit;
+      }
+      loss += std::log(sum) - own;
+      count += 1.0;
+    }
+    return Values{count > 0.0 ? loss / count : 0.0};
+  };
+  c.tolerance = 2e-6;
+  c.reason = "a few roundings of the exponential and of the sums over the vocabulary and over rows";
+  return c;
+}
+
 }  // namespace
 
 void add_token_cases(std::vector<OpCase>& cases) {
@@ -66,6 +100,12 @@ void add_token_cases(std::vector<OpCase>& cases) {
   cases.push_back(cross_entropy_case(2, 37, 101, 0, 100));
   cases.push_back(cross_entropy_case(3, 65, 63, -62, 62));
   cases.push_back(cross_entropy_case(1, 7, 5, -3, -1));
+  cases.push_back(head_case({1, 1, 3}, 37, 1, 0));
+  cases.push_back(head_case({2, 37, 5}, 101, 16, 0));
+  cases.push_back(head_case({3, 65, 33}, 63, 130, -62));
+  cases.push_back(head_case({1, 300, 64}, 260, 256, 0));
+  cases.push_back(head_case({1, 7, 4}, 5, 2, -9));
+  cases.push_back(head_case({1, 9, 8}, 33, 9, 0));
 }
 
 }  // namespace afterglow::testing

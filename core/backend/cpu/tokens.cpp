@@ -24,6 +24,29 @@ double softmax_row(const ArrayMap<T>& logits, std::int32_t target, ArrayMap<T> p
   return static_cast<double>(largest) + std::log(static_cast<double>(sum)) - static_cast<double>(logits[target]);
 }
 
+/// The same where the logits themselves become the gradient of that loss.
+template <class T>
+double differentiate_row(ArrayMap<T> logits, std::int32_t target, bool to_gradients, std::int32_t& hit) {
+  hit = 0;
+  if (target < 0) {
+    if (to_gradients) logits.setZero();
+    return 0.0;
+  }
+  const T largest = logits.maxCoeff(), own = logits[target];
+  hit = own == largest && (target == 0 || logits.head(target).maxCoeff() < largest) ? 3 : 1;
+  double sum = 0.0;
+  if (to_gradients) {
+    logits = (logits - largest).exp();
+    const T all = logits.sum();
+    logits /= all;
+    logits[target] -= T{1};
+    sum = static_cast<double>(all);
+  } else {
+    sum = static_cast<double>((logits - largest).exp().sum());
+  }
+  return static_cast<double>(largest) + std::log(sum) - static_cast<double>(own);
+}
+
 }  // namespace
 
 void CpuBackend::embedding(const Tensor& tokens, const Tensor& table, const Tensor& y) {
@@ -95,6 +118,46 @@ void CpuBackend::cross_entropy_backward(const Tensor& probabilities, const Tenso
                          if (counts) row_of<T>(dlogits.tensor, r)[target[r]] -= share;
                        }
                      });
+  });
+}
+
+void CpuBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,
+                                    const Tensor& losses, const Tensor& hits) {
+  const std::int32_t* target = targets.as<std::int32_t>();
+  with_type(logits, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(logits.rows(), row_grain(logits.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r)
+        losses.as<T>()[r] = static_cast<T>(
+            differentiate_row<T>(whole_row<T>(logits, r), target[r], to_gradients, hits.as<std::int32_t>()[r]));
+    });
+  });
+}
+
+void CpuBackend::cross_entropy_mean(const Tensor& losses, const Tensor& hits, const Tensor& loss, const Tensor& correct,
+                                    const Tensor& counted) {
+  with_type(losses, [&](auto zero) {
+    using T = decltype(zero);
+    double sum = 0.0;
+    std::int32_t right = 0, count = 0;
+    for (std::int64_t r = 0; r < losses.elements(); ++r) {
+      sum += static_cast<double>(losses.as<T>()[r]);
+      right += hits.as<std::int32_t>()[r] / 2;
+      count += hits.as<std::int32_t>()[r] % 2;
+    }
+    *loss.as<T>() = static_cast<T>(count > 0 ? sum / count : 0.0);
+    *correct.as<std::int32_t>() = right;
+    *counted.as<std::int32_t>() = count;
+  });
+}
+
+void CpuBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, const Tensor& counted, const Grad& out) {
+  if (!out.wanted()) return;
+  const std::int32_t count = std::max(1, *counted.as<std::int32_t>());
+  with_type(sums, [&](auto zero) {
+    using T = decltype(zero);
+    const T share = *dloss.as<T>() / static_cast<T>(count);
+    for_segments(pool_, {sums, out.tensor}, [&](const Segment& s) { put<T>(out, s, share * part<T>(sums, s)); });
   });
 }
 

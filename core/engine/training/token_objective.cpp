@@ -139,10 +139,8 @@ class TokenObjective final : public Objective {
 
   Var loss(Tape& tape) override {
     const DropoutSource dropped{model_.memory_dropout(), seed_, batch_->counter.device()};
-    const Var logits = model_.forward(tape, batch_->tokens, batch_->context, dropped);
+    last_ = model_.forward_loss(tape, batch_->tokens, batch_->context, batch_->targets, dropped);
     if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
-    const Tape::Scope scope(tape, "loss");
-    last_ = cross_entropy(tape, logits, batch_->targets);
     return last_.loss;
   }
 
@@ -200,7 +198,7 @@ class TokenObjective final : public Objective {
   template <class Answer>
   void draw_held_out(Backend& backend, std::uint64_t seed, std::int64_t examples, const Task& source,
                      const Answer& answer);
-  /// Answers them; `take(result, targets)` is called for every batch.
+  /// Answers them, with probabilities; `take(result, targets)` is called for every batch.
   template <class Take>
   void ask(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task& source, const Take& take);
 
@@ -277,8 +275,11 @@ void take_column(PinnedArray& rows, std::int64_t t, PinnedArray& column) {
 
 double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
   AnswerCount count;
-  ask(tape, seed, examples, source_of(other),
-      [&](const CrossEntropy& result, std::span<const std::int32_t>) { count.add(tape.backend(), result); });
+  draw_held_out(tape.backend(), seed, examples, source_of(other), [&](const HeldOutBatch& batch) {
+    tape.begin(false);
+    count.add(tape.backend(),
+              model_.forward_loss(tape, batch.tokens.device(), batch.context.device(), batch.targets.device()));
+  });
   return count.share();
 }
 

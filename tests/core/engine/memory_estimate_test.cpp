@@ -64,5 +64,24 @@ TEST(MemoryEstimate, ATrainingThatDoesNotFitIsRefusedBeforeItsFirstStepReservesA
   EXPECT_THROW(trainer.step(), Error) << "and a larger one is counted again";
 }
 
+TEST(MemoryEstimate, AWideVocabularyNeedsRoomForAChunkOfItsLogitsOnce) {
+  nlohmann::json json = small_recipe_json();
+  json["model"] = nlohmann::json::parse(R"({"d_model": 4, "vocab": 8192, "tie_embedding": true, "blocks": []})");
+  json["task"]["length"] = 128;
+  json["training"]["batch"] = 20;
+  const Recipe recipe = parse_recipe(json, "wide");
+  CpuBackend backend(2);
+  const std::size_t expected = training_memory_need(recipe, backend).peak, logits = 20 * 128 * 8192 * sizeof(float);
+  EXPECT_GT(expected, logits);
+  EXPECT_LT(expected, 2 * logits) << "as a whole they would be there three times";
+  std::size_t most = 0;
+  Trainer trainer(recipe, backend);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(trainer.step().finite);
+    most = std::max(most, backend.held_bytes());
+  }
+  EXPECT_EQ(most, expected);
+}
+
 }  // namespace
 }  // namespace afterglow

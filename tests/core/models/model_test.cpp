@@ -85,6 +85,54 @@ TEST(Model, MessagesNameBlockAndField) {
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [{"mixer": 3}]})"), HasSubstr("kind"));
 }
 
+/// One head over a wide vocabulary: the loss, its hits and the gradients without the logits are those with them.
+TEST(Model, AWideHeadAnswersWithoutItsLogits) {
+  constexpr std::int64_t length = 4100, vocabulary = 4096;
+  ASSERT_TRUE(has_wide_head(length, vocabulary));
+  const auto backend = make_cpu_backend(2);
+  ParameterStore store;
+  Model model(json::parse(R"({"d_model": 4, "vocab": 4096, "tie_embedding": true, "blocks": []})"), store);
+  store.allocate(*backend, DType::f32);
+  store.initialise(11);
+  std::vector<std::int32_t> ids, targets;
+  for (std::int64_t t = 0; t < length; ++t) {
+    ids.push_back(static_cast<std::int32_t>(t * 7 % vocabulary));
+    targets.push_back(t % 5 == 0 ? -1 : ids.back());
+  }
+  const Tensor tokens(ids.data(), {1, length}, DType::i32), wanted(targets.data(), {1, length}, DType::i32);
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  float one = 1;
+  const auto pass = [&](bool is_whole) {
+    tape.begin(true);
+    const CrossEntropy found = is_whole ? cross_entropy(tape, model.forward(tape, tokens, {}), wanted)
+                                        : model.forward_loss(tape, tokens, {}, wanted);
+    EXPECT_EQ(found.probabilities.defined(), is_whole);
+    tape.backward(found.loss, Tensor(&one, {1}, DType::f32));
+    std::vector<double> numbers = store.download(store.find("embedding.weight")->gradient);
+    numbers.push_back(*found.loss.value.as<float>());
+    numbers.push_back(*found.correct.as<std::int32_t>());
+    numbers.push_back(*found.counted.as<std::int32_t>());
+    return numbers;
+  };
+  const std::vector<double> chunked = pass(false), whole = pass(true);
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i + 3 < whole.size(); ++i) {
+    difference += (chunked[i] - whole[i]) * (chunked[i] - whole[i]);
+    size += whole[i] * whole[i];
+  }
+  EXPECT_LE(std::sqrt(difference / size), 1e-5);
+  EXPECT_NEAR(chunked.end()[-3], whole.end()[-3], 1e-6 * whole.end()[-3]);
+  EXPECT_EQ(chunked.end()[-2], whole.end()[-2]);
+  EXPECT_EQ(chunked.end()[-1], 3280);
+}
+
+TEST(Model, ANarrowHeadKeepsItsBits) {
+  EXPECT_FALSE(has_wide_head(4096 * 64, 128)) << "tiny, at any batch";
+  EXPECT_FALSE(has_wide_head(512, 32000)) << "echo-50m, two sequences";
+  EXPECT_TRUE(has_wide_head(1024, 32000)) << "echo-50m as it is";
+}
+
 /// Logits of the last position by the whole sequence and by single tokens.
 void compare_forms(const json& config, int length) {
   const auto backend = make_cpu_backend(2);

@@ -66,6 +66,74 @@ TEST_F(Identities, CrossEntropyStaysFiniteForHugeLogits) {
   EXPECT_THAT(host_.read<float>(result.probabilities), ElementsAre(1, 0, 0));
 }
 
+TEST_F(Identities, AHeadInChunksIsTheHeadAsAWhole) {
+  constexpr std::int64_t batch = 2, length = 19, width = 6, vocabulary = 23;
+  const auto draw = [&](std::int64_t count) {
+    Values values;
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(random_.normal());
+    return values;
+  };
+  const Tensor x = host_.f64({batch, length, width}, draw(batch * length * width));
+  const Tensor w = host_.f64({vocabulary, width}, draw(vocabulary * width));
+  std::vector<std::int32_t> answers;
+  for (std::int64_t i = 0; i < batch * length; ++i) answers.push_back(i % 3 == 0 ? -1 : static_cast<int>(i * 7 % 23));
+  const Tensor targets = host_.i32({batch, length}, answers), upstream = host_.f64({1}, {0.7});
+  struct Pass {
+    Values loss, dx, dw;
+    std::vector<std::int32_t> correct, counted;
+  };
+  const auto run = [&](std::int64_t rows_at_once) {
+    tape_.begin(true);
+    const Var hidden = tape_.input(x), weight = tape_.input(w);
+    const CrossEntropy found = rows_at_once > 0
+                                   ? head_cross_entropy(tape_, hidden, weight, targets, rows_at_once * vocabulary)
+                                   : cross_entropy(tape_, linear(tape_, hidden, weight), targets);
+    EXPECT_EQ(found.probabilities.defined(), rows_at_once == 0);
+    tape_.backward(found.loss, upstream);
+    return Pass{read(found.loss), host_.read<double>(tape_.gradient_of(hidden)),
+                host_.read<double>(tape_.gradient_of(weight)), host_.read<std::int32_t>(found.correct),
+                host_.read<std::int32_t>(found.counted)};
+  };
+  const auto close = [](const Values& want) { return ::testing::Pointwise(::testing::DoubleNear(1e-14), want); };
+  const Pass whole = run(0);
+  EXPECT_THAT(whole.counted, ElementsAre(25));
+  for (const std::int64_t rows : {1, 5, 19, 37, 38, 1000}) {
+    const Pass chunked = run(rows);
+    EXPECT_THAT(chunked.loss, close(whole.loss)) << rows;
+    EXPECT_THAT(chunked.dx, close(whole.dx)) << rows;
+    EXPECT_THAT(chunked.dw, close(whole.dw)) << rows;
+    EXPECT_EQ(chunked.correct, whole.correct) << rows;
+    EXPECT_EQ(chunked.counted, whole.counted) << rows;
+  }
+}
+
+TEST_F(Identities, AHeadThatIsNotTrainedPassesTheGradientOfItsInputAlone) {
+  const Tensor x = host_.f64({1, 3, 2}, {1, 2, -1, 0.5, 0, 3}), w = host_.f64({3, 2}, {1, 0, 0, 1, 1, 1});
+  const Tensor targets = host_.i32({1, 3}, {0, 2, 1});
+  const auto gradient = [&](bool is_trained) {
+    tape_.begin(true);
+    const Var hidden = tape_.input(x), weight = is_trained ? tape_.input(w) : tape_.constant(w);
+    tape_.backward(head_cross_entropy(tape_, hidden, weight, targets, 6).loss, host_.f64({1}, {1}));
+    return host_.read<double>(tape_.gradient_of(hidden));
+  };
+  EXPECT_EQ(gradient(false), gradient(true));
+}
+
+TEST_F(Identities, CrossEntropyByRowsLetsTheSmallestIndexWinTiesAndStaysFinite) {
+  const Tensor logits = host_.f32({5, 3}, {5, 5, 1, /**/ 5, 5, 1, /**/ 0, 0, 9, /**/ 7, 7, 7, /**/ 3e38f, -3e38f, 0});
+  const Tensor targets = host_.i32({5}, {0, 1, -1, 2, 0}), losses = host_.f32({5}, std::vector<float>(5)),
+               hits = host_.i32({5}, {9, 9, 9, 9, 9});
+  backend_->cross_entropy_rows(logits, targets, true, losses, hits);
+  EXPECT_THAT(host_.read<std::int32_t>(hits), ElementsAre(3, 1, 0, 1, 3));
+  EXPECT_EQ(host_.read<float>(losses)[2], 0.0f);
+  EXPECT_NEAR(host_.read<float>(losses)[3], std::log(3.0), 1e-6);
+  EXPECT_EQ(host_.read<float>(losses)[4], 0.0f);
+  const std::vector<float> gradients = host_.read<float>(logits);
+  EXPECT_THAT(std::vector<float>(gradients.begin() + 6, gradients.begin() + 9), Each(0.0f)) << "no target";
+  EXPECT_THAT(std::vector<float>(gradients.begin() + 12, gradients.end()), Each(0.0f)) << "sure and right";
+  EXPECT_NEAR(gradients[11], 1.0 / 3.0 - 1.0, 1e-6);
+}
+
 TEST_F(Identities, ActivationsKeepTheirLimits) {
   const Var x = tape_.constant(host_.f32({4}, {-200, -20, 20, 200}));
   const auto values = [&](Unary kind) { return host_.read<float>(unary(tape_, kind, x).value); };

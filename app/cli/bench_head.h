@@ -1,0 +1,41 @@
+// What `afterglow bench head` measures: a head over a wide vocabulary and its loss, there and back.
+#pragma once
+#include <memory>
+
+#include "core/engine/training/pinned_array.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+struct HeadCase {
+  const char* name;
+  std::int64_t batch, tokens, width, vocabulary;
+  bool in_chunks;  ///< else with all logits at once
+  bool large;      ///< half a minute on a CPU
+};
+
+inline constexpr HeadCase head_cases[] = {
+    {"head B4 T256 d448 V32000", 4, 256, 448, 32000, true, false},
+    {"head B4 T256 d448 V32000, whole logits", 4, 256, 448, 32000, false, false},
+    {"head B8 T2048 d448 V32000", 8, 2048, 448, 32000, true, true},
+    {"head B8 T2048 d448 V32000, whole logits", 8, 2048, 448, 32000, false, true}};
+
+class HeadBench {
+ public:
+  HeadBench(const HeadCase& sizes, Backend& backend);
+  /// Forward and backward once.
+  void run() { program_->run(); }
+  /// Of the three products.
+  double flops() const;
+  /// What a pass holds beside the head's weight, its input and their gradients.
+  std::size_t held_bytes() const { return arena_.capacity(); }
+
+ private:
+  HeadCase sizes_;
+  PinnedArray hidden_, weight_, targets_, one_;
+  Arena arena_;
+  Tape tape_;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace afterglow

@@ -1,0 +1,286 @@
+// Gated linear attention by chunks as gpu/scan/gla_chunks.cu computes it, in plain loops and float64: against the
+// recurrence, from decays that hardly fade to ones whose product over a chunk no number holds.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cmath>
+
+#include "core/ops/ops.h"
+#include "core/random/random.h"
+#include "tests/support/host_values.h"
+
+namespace afterglow::testing {
+namespace {
+
+using Numbers = std::vector<double>;
+constexpr int sub_chunk = 16, chunk = 64;
+
+/// Rows of numbers.
+struct Table {
+  int columns;
+  Numbers data;
+  Table(int rows, int width) : columns(width), data(static_cast<std::size_t>(rows * width)) {}
+  double& at(int row, int column) { return data[static_cast<std::size_t>(row * columns + column)]; }
+  double at(int row, int column) const { return data[static_cast<std::size_t>(row * columns + column)]; }
+};
+
+/// One head, its length filled up to whole chunks with tokens that change nothing.
+struct GlaHead {
+  int tokens, keys, width;
+  Table q, k, v, g, dy;
+
+  GlaHead(int length, int key_width, int value_width)
+      : tokens((length + chunk - 1) / chunk * chunk),
+        keys(key_width),
+        width(value_width),
+        q(tokens, keys),
+        k(tokens, keys),
+        v(tokens, width),
+        g(tokens, keys),
+        dy(tokens, width) {}
+};
+
+struct GlaAnswers {
+  Table y, dv, dq, dk, dg;
+};
+
+/// What a chunk of the kernels has in shared memory and in memory between them.
+struct GlaChunk {
+  const GlaHead& head;
+  int first;
+  Table sums;  // of logarithms of the decay, from the sub-chunk's first token on
+  Table q, k;  // with their decay from or to a border
+  Table S, F;  // state before the chunk, flow into its end, [K,P]
+
+  GlaChunk(const GlaHead& of, int begin)
+      : head(of),
+        first(begin),
+        sums(chunk, of.keys),
+        q(chunk, of.keys),
+        k(chunk, of.keys),
+        S(of.keys, of.width),
+        F(of.keys, of.width) {
+    for (int t = 0; t < chunk; ++t)
+      for (int c = 0; c < head.keys; ++c)
+        sums.at(t, c) = (t % sub_chunk > 0 ? sums.at(t - 1, c) : 0.0) + head.g.at(first + t, c);
+    carry();
+  }
+  double total(int part, int c) const { return sums.at(part * sub_chunk + sub_chunk - 1, c); }
+  double totals(int begin, int end, int c) const {
+    double sum = 0;
+    for (int part = begin; part < end; ++part) sum += total(part, c);
+    return sum;
+  }
+  /// l_t, and l_last - l_t.
+  double from_start(int t, int c) const { return totals(0, t / sub_chunk, c) + sums.at(t, c); }
+  double to_end(int t, int c) const {
+    return total(t / sub_chunk, c) - sums.at(t, c) + totals(t / sub_chunk + 1, 4, c);
+  }
+  /// Queries: rows 16 to 31 from their near border, 32 to 63 from the middle, 0 to 15 the last sub-chunk's from its
+  /// near one. Keys: rows 0 to 31 to the middle, 32 to 47 to their near border, 48 to 63 the first sub-chunk's to its
+  /// near one.
+  void carry() {
+    for (int t = 0; t < sub_chunk; ++t) {
+      for (int c = 0; c < head.keys; ++c) {
+        const auto query = [&](int row) { return head.q.at(first + row, c); };
+        const auto key = [&](int row) { return head.k.at(first + row, c); };
+        q.at(16 + t, c) = query(16 + t) * std::exp(sums.at(16 + t, c));
+        q.at(32 + t, c) = query(32 + t) * std::exp(sums.at(32 + t, c));
+        q.at(48 + t, c) = query(48 + t) * std::exp(sums.at(48 + t, c) + total(2, c));
+        q.at(t, c) = query(48 + t) * std::exp(sums.at(48 + t, c));
+        k.at(48 + t, c) = key(t) * std::exp(total(0, c) - sums.at(t, c));
+        k.at(t, c) = key(t) * std::exp(total(0, c) - sums.at(t, c) + total(1, c));
+        k.at(16 + t, c) = key(16 + t) * std::exp(total(1, c) - sums.at(16 + t, c));
+        k.at(32 + t, c) = key(32 + t) * std::exp(total(2, c) - sums.at(32 + t, c));
+      }
+    }
+  }
+  /// A of a query at t and a key at j <= t.
+  double met(int t, int j) const {
+    double sum = 0;
+    const int query_part = t / sub_chunk, key_part = j / sub_chunk;
+    for (int c = 0; c < head.keys; ++c) {
+      if (query_part == key_part) {
+        sum += head.q.at(first + t, c) * head.k.at(first + j, c) * std::exp(sums.at(t, c) - sums.at(j, c));
+      } else if (query_part >= 2 && key_part < 2) {
+        sum += q.at(t, c) * k.at(j, c);
+      } else if (query_part == 1) {
+        sum += q.at(t, c) * k.at(48 + j, c);
+      } else {
+        sum += q.at(t - 48, c) * k.at(j, c);
+      }
+    }
+    return sum;
+  }
+  double weight(int t, int j) const {
+    double sum = 0;
+    for (int p = 0; p < head.width; ++p) sum += head.dy.at(first + t, p) * head.v.at(first + j, p);
+    return sum;
+  }
+  /// dq of token t without what it gives itself.
+  double turn_query(int t, int c) const {
+    const int part = t / sub_chunk;
+    double state = 0, far = 0, near = 0, inside = 0;
+    for (int p = 0; p < head.width; ++p) state += head.dy.at(first + t, p) * S.at(c, p);
+    for (int j = 0; j < t; ++j) {
+      const int other = j / sub_chunk;
+      if (other == part) {
+        double faded = head.k.at(first + j, c);
+        for (int s = j + 1; s <= t; ++s) faded *= std::exp(head.g.at(first + s, c));
+        inside += weight(t, j) * faded;
+      } else if (part >= 2 && other < 2) {
+        far += weight(t, j) * k.at(j, c);
+      } else {
+        near += weight(t, j) * k.at(part == 1 ? 48 + j : j, c);
+      }
+    }
+    const double sum = sums.at(t, c);
+    return std::exp(sum + totals(0, part, c)) * state + std::exp(sum + (part == 3 ? total(2, c) : 0.0)) * far +
+           std::exp(sum) * near + inside;
+  }
+  double turn_key(int j, int c) const {
+    const int part = j / sub_chunk;
+    double flow = 0, far = 0, near = 0, inside = 0;
+    for (int p = 0; p < head.width; ++p) flow += head.v.at(first + j, p) * F.at(c, p);
+    for (int t = j + 1; t < chunk; ++t) {
+      const int other = t / sub_chunk;
+      if (other == part) {
+        double faded = head.q.at(first + t, c);
+        for (int s = j + 1; s <= t; ++s) faded *= std::exp(head.g.at(first + s, c));
+        inside += weight(t, j) * faded;
+      } else if (part < 2 && other >= 2) {
+        far += weight(t, j) * q.at(t, c);
+      } else {
+        near += weight(t, j) * q.at(part == 0 ? t : t - 48, c);
+      }
+    }
+    const double left = total(part, c) - sums.at(j, c);
+    return std::exp(left + totals(part + 1, 4, c)) * flow + std::exp(left + (part == 0 ? total(1, c) : 0.0)) * far +
+           std::exp(left) * near + inside;
+  }
+  /// S or F of the next chunk on the way.
+  Table walked(bool back) const {
+    Table next(head.keys, head.width);
+    for (int c = 0; c < head.keys; ++c) {
+      for (int p = 0; p < head.width; ++p) {
+        double sum = std::exp(totals(0, 4, c)) * (back ? F : S).at(c, p);
+        for (int t = 0; t < chunk; ++t) {
+          sum += back ? head.q.at(first + t, c) * std::exp(from_start(t, c)) * head.dy.at(first + t, p)
+                      : head.k.at(first + t, c) * std::exp(to_end(t, c)) * head.v.at(first + t, p);
+        }
+        next.at(c, p) = sum;
+      }
+    }
+    return next;
+  }
+};
+
+/// y and dv of a chunk.
+void mix(const GlaChunk& own, GlaAnswers& to) {
+  for (int t = 0; t < chunk; ++t) {
+    for (int p = 0; p < own.head.width; ++p) {
+      double y = 0, dv = 0;
+      for (int c = 0; c < own.head.keys; ++c) {
+        y += own.head.q.at(own.first + t, c) * std::exp(own.from_start(t, c)) * own.S.at(c, p);
+        dv += own.head.k.at(own.first + t, c) * std::exp(own.to_end(t, c)) * own.F.at(c, p);
+      }
+      for (int j = 0; j <= t; ++j) y += own.met(t, j) * own.head.v.at(own.first + j, p);
+      for (int s = t; s < chunk; ++s) dv += own.met(s, t) * own.head.dy.at(own.first + s, p);
+      to.y.at(own.first + t, p) = y;
+      to.dv.at(own.first + t, p) = dv;
+    }
+  }
+}
+
+/// dq, dk and dg of a chunk; `next`: the state behind it.
+void turn(const GlaChunk& own, const Table& next, GlaAnswers& to) {
+  for (int c = 0; c < own.head.keys; ++c) {
+    double path = 0;
+    for (int p = 0; p < own.head.width; ++p) path += next.at(c, p) * own.F.at(c, p);
+    for (int t = chunk - 1; t >= 0; --t) {
+      const double q = own.head.q.at(own.first + t, c), k = own.head.k.at(own.first + t, c), itself = own.weight(t, t);
+      const double to_q = own.turn_query(t, c), to_k = own.turn_key(t, c);
+      path += q * to_q - k * to_k;
+      to.dg.at(own.first + t, c) = path;
+      to.dq.at(own.first + t, c) = to_q + itself * k;
+      to.dk.at(own.first + t, c) = to_k + itself * q;
+    }
+  }
+}
+
+GlaAnswers by_chunks(const GlaHead& head) {
+  GlaAnswers to{Table(head.tokens, head.width), Table(head.tokens, head.width), Table(head.tokens, head.keys),
+                Table(head.tokens, head.keys), Table(head.tokens, head.keys)};
+  std::vector<GlaChunk> chunks;
+  for (int first = 0; first < head.tokens; first += chunk) chunks.emplace_back(head, first);
+  for (std::size_t i = 1; i < chunks.size(); ++i) chunks[i].S = chunks[i - 1].walked(false);
+  for (std::size_t i = chunks.size() - 1; i > 0; --i) chunks[i - 1].F = chunks[i].walked(true);
+  for (const GlaChunk& own : chunks) {
+    mix(own, to);
+    turn(own, own.walked(false), to);
+  }
+  return to;
+}
+
+class GlaByChunks : public ::testing::TestWithParam<std::array<double, 2>> {
+ protected:
+  static constexpr int length = 150, keys = 5, width = 3;
+
+  void fill(GlaHead& head) {
+    const auto [least, most] = GetParam();
+    Random random(5);
+    for (int t = 0; t < length; ++t) {
+      for (int c = 0; c < keys; ++c) {
+        head.q.at(t, c) = random.normal();
+        head.k.at(t, c) = random.normal();
+        head.g.at(t, c) = least + (most - least) * random.uniform();
+        if (least == most) head.g.at(t, c) = random.uniform() < 0.1 ? -100.0 : -0.02;
+      }
+      for (int p = 0; p < width; ++p) {
+        head.v.at(t, p) = random.normal();
+        head.dy.at(t, p) = random.normal();
+      }
+    }
+  }
+};
+
+void expect_close(const Table& got, const Numbers& want, const char* what) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    difference += (got.data[i] - want[i]) * (got.data[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  EXPECT_GT(size, 0.0) << what;
+  EXPECT_LE(std::sqrt(difference / size), 1e-12) << what;
+}
+
+TEST_P(GlaByChunks, IsTheRecurrence) {
+  GlaHead head(length, keys, width);
+  fill(head);
+  const GlaAnswers got = by_chunks(head);
+
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  HostValues host(*backend);
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  tape.begin(true);
+  const auto input = [&](const Table& table) {
+    return tape.input(host.f64({1, head.tokens, 1, table.columns}, table.data));
+  };
+  const DeltaVars in{input(head.q), input(head.k), input(head.v), {}, input(head.g), 1.0};
+  const Var y = delta_scan(tape, in);
+  tape.backward(y, host.f64({1, head.tokens, 1, width}, head.dy.data));
+  expect_close(got.y, host.read<double>(y.value), "y");
+  expect_close(got.dv, host.read<double>(tape.gradient_of(in.v)), "dv");
+  expect_close(got.dq, host.read<double>(tape.gradient_of(in.q)), "dq");
+  expect_close(got.dk, host.read<double>(tape.gradient_of(in.k)), "dk");
+  expect_close(got.dg, host.read<double>(tape.gradient_of(in.g)), "dg");
+}
+
+// The last: every tenth decay forgets all, the others hardly anything.
+INSTANTIATE_TEST_SUITE_P(Decays, GlaByChunks,
+                         ::testing::Values(std::array{-0.01, 0.0}, std::array{-1.0, -0.01}, std::array{-30.0, -0.01},
+                                           std::array{-20.0, -10.0}, std::array{0.0, 0.0}));
+
+}  // namespace
+}  // namespace afterglow::testing
