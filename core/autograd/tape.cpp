@@ -193,13 +193,28 @@ Var Tape::reshape(const Var& x, const Shape& shape) {
   return {id, view};
 }
 
-void Tape::backward(const Var& output, const Tensor& upstream_gradient) {
+// Gradients passed on without a copy may lie in an operation's scratch memory.
+void Tape::recycle(const Arena::Mark& from, const Arena::Mark& to, int first_spent) {
+  backend_->join_side_stream();
+  for (int id = 0; id < first_spent; ++id) {
+    if (slots_[id].borrowed && arena_->lies_between(slots_[id].gradient.data, from, to)) own_gradient(id);
+  }
+  arena_->recycle(from, to);
+}
+
+void Tape::backward(const Var& output, const Tensor& upstream_gradient, std::size_t recycle_from) {
   if (!recording_)
     throw Error(ExitCode::failure, "backward needs a recorded forward pass: begin the tape with recording on");
   pass_gradient(output, upstream_gradient);
+  Arena::Mark spent = arena_->mark();
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     const auto first = slots_.begin() + node->first, end = slots_.begin() + node->last + 1;
     if (std::any_of(first, end, [](const Slot& slot) { return slot.touched; })) node->backward(node->closure, *this);
+    const auto before = std::next(node);
+    if (recycle_from == 0 || before == nodes_.rend() || arena_->bytes_between(before->end, spent) < recycle_from)
+      continue;
+    recycle(before->end, spent, node->first);
+    spent = before->end;
   }
   backend_->join_side_stream();
 }

@@ -99,8 +99,10 @@ class Tape {
   /// The same memory under another shape.
   Var reshape(const Var& x, const Shape& shape);
 
-  /// Fills every gradient that `output` depends on, given d loss / d output (same shape).
-  void backward(const Var& output, const Tensor& upstream);
+  /// Fills every gradient that `output` depends on, given d loss / d output (same shape). With `recycle_from`, memory
+  /// of values goes to gradients as soon as so many bytes of values are no longer needed, since their gradients have
+  /// flowed on: nothing of this recording may be read afterwards but gradients of parameters and what is queued beside.
+  void backward(const Var& output, const Tensor& upstream, std::size_t recycle_from = 0);
   /// Gradient of an input or parameter after `backward`; zero-filled where none arrived.
   Tensor gradient_of(const Var& var);
   /// Zeroes the gradients of parameters that this recording did not reach.
@@ -161,12 +163,15 @@ class Tape {
     int first, last;  // slots of the outputs
     void (*backward)(const void* closure, Tape& tape);
     const void* closure;
+    Arena::Mark end;  // of what the operation and those before it have taken
   };
   void visit(std::string_view name, const Var& value);
   int new_slot(const Tensor& value, bool wanted);
   void make_buffer(int id);
   void close_split(int id);
   void own_gradient(int id);
+  /// What was taken between two marks is spent: gradients of values before `first_spent` that lie there move away.
+  void recycle(const Arena::Mark& from, const Arena::Mark& to, int first_spent);
   /// Gives a borrowed gradient memory of its own, not yet written, and answers where its numbers lie.
   Tensor give_back(int id);
   void* closure_memory(std::size_t bytes);
@@ -199,7 +204,8 @@ void Tape::record(const char* operation, std::span<const Var> outputs, Backward 
   void* memory = closure_memory(sizeof(Backward));
   new (memory) Backward(backward);
   nodes_.push_back({operation, outputs.front().id, outputs.back().id,
-                    [](const void* closure, Tape& tape) { (*static_cast<const Backward*>(closure))(tape); }, memory});
+                    [](const void* closure, Tape& tape) { (*static_cast<const Backward*>(closure))(tape); }, memory,
+                    arena_->mark()});
 }
 
 }  // namespace afterglow

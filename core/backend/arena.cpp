@@ -2,7 +2,9 @@
 #include "core/backend/arena.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <utility>
 
 namespace afterglow {
 
@@ -18,20 +20,59 @@ Arena::~Arena() { release_all(); }
 
 Tensor Arena::allocate(const Shape& shape, DType dtype) {
   const std::size_t bytes = aligned(static_cast<std::size_t>(shape.elements()) * size_of(dtype));
-  if (blocks_.empty() || offset_ + bytes > blocks_.back().size) {
-    const std::size_t size = std::max({bytes, smallest_block, capacity() / 4});
-    blocks_.push_back({static_cast<std::byte*>(backend_->allocate(size)), size});
-    offset_ = 0;
+  std::byte* address = nullptr;
+  const auto piece = std::ranges::find_if(free_, [&](const Block& block) { return block.size >= bytes; });
+  if (piece != free_.end()) {
+    address = std::exchange(piece->address, piece->address + bytes);
+    piece->size -= bytes;
+  } else {
+    address = advance(bytes);
   }
-  Tensor tensor(blocks_.back().address + offset_, shape, dtype);
-  offset_ += bytes;
-  used_ += bytes;
+  Tensor tensor(address, shape, dtype);
   if (poison_ && (dtype == DType::f32 || dtype == DType::f64))
     backend_->fill(tensor, std::numeric_limits<double>::quiet_NaN());
   return tensor;
 }
 
+std::byte* Arena::advance(std::size_t bytes) {
+  if (blocks_.empty() || offset_ + bytes > blocks_.back().size) {
+    const std::size_t size = std::max({bytes, smallest_block, capacity() / 4});
+    blocks_.push_back({static_cast<std::byte*>(backend_->allocate(size)), size});
+    offset_ = 0;
+  }
+  used_ += bytes;
+  return blocks_.back().address + std::exchange(offset_, offset_ + bytes);
+}
+
+template <class Use>
+void Arena::for_each_piece(const Mark& from, const Mark& to, const Use& use) const {
+  for (std::size_t b = from.block; b < blocks_.size() && b <= to.block; ++b) {
+    const std::size_t begin = b == from.block ? from.offset : 0, end = b == to.block ? to.offset : blocks_[b].size;
+    if (begin < end) use(Block{blocks_[b].address + begin, end - begin});
+  }
+}
+
+std::size_t Arena::bytes_between(const Mark& from, const Mark& to) const {
+  std::size_t bytes = 0;
+  for_each_piece(from, to, [&](const Block& piece) { bytes += piece.size; });
+  return bytes;
+}
+
+void Arena::recycle(const Mark& from, const Mark& to) {
+  for_each_piece(from, to, [&](const Block& piece) { free_.push_back(piece); });
+}
+
+bool Arena::lies_between(const void* address, const Mark& from, const Mark& to) const {
+  bool lies = false;
+  const auto* at = static_cast<const std::byte*>(address);
+  for_each_piece(from, to, [&](const Block& piece) {
+    lies = lies || (!std::less<>()(at, piece.address) && std::less<>()(at, piece.address + piece.size));
+  });
+  return lies;
+}
+
 void Arena::rewind() {
+  free_.clear();
   if (blocks_.size() > 1) {
     const std::size_t needed = used_;
     release_all();
@@ -42,6 +83,7 @@ void Arena::rewind() {
 }
 
 void Arena::release() {
+  free_.clear();
   release_all();
   offset_ = 0;
   used_ = 0;

@@ -1,7 +1,7 @@
 // A bump arena in a back end's memory: a step allocates by moving a pointer and the next step starts again at the same
-// addresses. It grows in blocks, each a quarter of what is there; when a rewind finds several blocks they become one
-// that is as large as what they were asked for, so that from the third step on nothing is allocated and every tensor of
-// a step keeps its address.
+// addresses. What a step no longer needs it may hand out again. It grows in blocks, each a quarter of what is there;
+// when a rewind finds several blocks they become one that is as large as what they were asked for, so that from the
+// third step on nothing is allocated and every tensor of a step keeps its address.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -20,12 +20,22 @@ class Arena {
   /// Uninitialised; valid until the next rewind.
   Tensor allocate(const Shape& shape, DType dtype);
   void rewind();
+  /// How far the pointer has moved since the last rewind.
+  struct Mark {
+    std::size_t block = 0, offset = 0;
+  };
+  Mark mark() const { return {blocks_.empty() ? 0 : blocks_.size() - 1, offset_}; }
+  /// Bytes between two marks, the earlier one first.
+  std::size_t bytes_between(const Mark& from, const Mark& to) const;
+  /// Hands out what lies between two marks before anything new. The caller knows that no one reads it any more.
+  void recycle(const Mark& from, const Mark& to);
+  bool lies_between(const void* address, const Mark& from, const Mark& to) const;
   /// Gives all memory back; what was handed out is gone.
   void release();
   /// Fills every floating tensor handed out with NaN, so that a kernel that leaves an element unwritten shows (tests).
   void set_poison(bool poison) { poison_ = poison; }
   std::size_t capacity() const;               ///< bytes held
-  std::size_t used() const { return used_; }  ///< bytes handed out since the last rewind
+  std::size_t used() const { return used_; }  ///< bytes handed out since the last rewind, those handed out again once
   Backend& backend() const { return *backend_; }
 
  private:
@@ -34,10 +44,15 @@ class Arena {
     std::size_t size;
   };
   void release_all();
+  std::byte* advance(std::size_t bytes);
+  /// Calls use(block) with every part of a block between two marks.
+  template <class Use>
+  void for_each_piece(const Mark& from, const Mark& to, const Use& use) const;
 
   Backend* backend_;
   std::vector<Block> blocks_;
-  std::size_t offset_ = 0;  // in the last block
+  std::vector<Block> free_;  // to be handed out again
+  std::size_t offset_ = 0;   // in the last block
   std::size_t used_ = 0;
   bool poison_ = false;
 };

@@ -19,6 +19,10 @@ namespace afterglow {
 
 namespace {
 
+/// Gradients take the place of values that are spent from so many bytes on: below, waiting for what runs beside would
+/// cost more than the memory is worth.
+constexpr std::size_t worth_recycling = std::size_t{256} << 20;
+
 void check_shards(int shards, std::int64_t batch) {
   if (batch % shards == 0) return;
   throw Error(ExitCode::bad_input, "training.batch: " + std::to_string(batch) + " sequences cannot be cut into " +
@@ -156,7 +160,7 @@ void Trainer::run_pass() {
     backend_->queue_download(batch.loss.host<void>(), loss.value);
     objective_->queue_results(*backend_);
   }
-  tape_.backward(loss, batch.one.device());
+  tape_.backward(loss, batch.one.device(), worth_recycling);
   tape_.zero_untouched(parameters_);
 }
 

@@ -57,6 +57,38 @@ TEST_F(ArenaTest, HoldsWhatAStepNeedsAndLittleMore) {
   EXPECT_EQ(arena_.capacity(), 44 * tensor) << "as much as the largest step so far";
 }
 
+TEST_F(ArenaTest, HandsOutAgainWhatIsRecycledBeforeItGrows) {
+  step(1, 1'000'000);  // one block
+  arena_.rewind();
+  const Tensor first = arena_.allocate({1000}, DType::f32);
+  const Arena::Mark from = arena_.mark();
+  const Tensor spent = arena_.allocate({1000}, DType::f32), also = arena_.allocate({200}, DType::f32);
+  const Arena::Mark to = arena_.mark();
+  const std::size_t used = arena_.used();
+  EXPECT_EQ(arena_.bytes_between(from, to), 4096u + 1024u);
+  EXPECT_TRUE(arena_.lies_between(also.data, from, to));
+  EXPECT_FALSE(arena_.lies_between(first.data, from, to));
+  arena_.recycle(from, to);
+  EXPECT_EQ(arena_.allocate({1100}, DType::f32).data, spent.data) << "both together have room for it";
+  EXPECT_EQ(arena_.used(), used) << "handed out twice, counted once";
+  EXPECT_NE(arena_.allocate({1000}, DType::f32).data, also.data) << "what is left is too small";
+  arena_.rewind();
+  EXPECT_EQ(arena_.allocate({1000}, DType::f32).data, first.data) << "a new step knows nothing of it";
+  EXPECT_EQ(arena_.allocate({1000}, DType::f32).data, spent.data);
+  EXPECT_NE(arena_.allocate({1000}, DType::f32).data, spent.data);
+}
+
+TEST_F(ArenaTest, RecyclesAcrossBlocks) {
+  arena_.rewind();
+  const Arena::Mark from = arena_.mark();
+  step(40, 100'000);  // several blocks
+  const Arena::Mark to = arena_.mark();
+  arena_.recycle(from, to);
+  const std::size_t capacity = arena_.capacity();
+  for (int i = 0; i < 30; ++i) arena_.allocate({100'000}, DType::f32);
+  EXPECT_EQ(arena_.capacity(), capacity);
+}
+
 TEST(CpuMemory, IsCountedWhileItIsHeld) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   void *first = backend->allocate(1000), *second = backend->allocate(24), *pinned = backend->allocate_host(5000);

@@ -46,6 +46,41 @@ TEST_P(EveryKind, MakesWhatItSays) {
   }
 }
 
+/// Gradients of two such layers, one behind the other, with the bytes that the pass took. Memory that is handed out
+/// again is poisoned first.
+std::pair<std::vector<double>, std::size_t> gradients_of_two(const LayerKind& kind, std::size_t recycle_from) {
+  const auto backend = make_cpu_backend(1);
+  ParameterStore store;
+  const nlohmann::json config = small_layer_config(kind, width);
+  const auto first = kind.make(config, ParameterScope(store, "first")),
+             second = kind.make(config, ParameterScope(store, "second"));
+  store.allocate(*backend, DType::f64);
+  store.initialise(3);
+  std::vector<double> x(2 * tokens * width), upstream(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = std::sin(0.7 * static_cast<double>(i));
+    upstream[i] = std::cos(0.3 * static_cast<double>(i));
+  }
+  Arena arena(*backend);
+  arena.set_poison(true);
+  Tape tape(*backend, arena);
+  tape.begin(true);
+  const Var in = tape.input(Tensor(x.data(), {2, tokens, width}, DType::f64));
+  const Var y = second->forward(tape, first->forward(tape, in, {}), {});
+  tape.backward(y, Tensor(upstream.data(), y.shape(), DType::f64), recycle_from);
+  std::vector<double> all = store.download(store.gradients());
+  const Tensor dx = tape.gradient_of(in);
+  all.insert(all.end(), dx.as<double>(), dx.as<double>() + dx.elements());
+  return {all, arena.used()};
+}
+
+TEST_P(EveryKind, NeedsNoValueOnceItsGradientHasFlowedOn) {
+  const auto [kept, all_bytes] = gradients_of_two(GetParam(), 0);
+  const auto [recycled, bytes] = gradients_of_two(GetParam(), 1);
+  EXPECT_EQ(recycled, kept);
+  EXPECT_LT(bytes, all_bytes);
+}
+
 TEST_P(EveryKind, ShowsEveryGateThatItCaptures) {
   const LayerKind& kind = GetParam();
   const CapturedSmallLayer small = captured(kind);

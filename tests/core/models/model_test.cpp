@@ -127,6 +127,36 @@ TEST(Model, AWideHeadAnswersWithoutItsLogits) {
   EXPECT_EQ(chunked.end()[-1], 3280);
 }
 
+/// With memory of spent values handed out again, and poisoned before that, as soon as anything is spent.
+TEST(Model, GradientsAreTheSameInRecycledMemory) {
+  const auto backend = make_cpu_backend(2);
+  ParameterStore store;
+  Model model(json::parse(R"({"d_model": 16, "vocab": 16, "tie_embedding": true, "blocks": [
+      {"mixer": {"kind": "mamba2", "d_state": 4, "expand": 2, "headdim": 8}, "mlp": {"kind": "swiglu", "d_ff": 24}},
+      {"mixer": {"kind": "attention", "n_heads": 2}, "mlp": {"kind": "koopman_mlp", "dk": 16}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "prefix"}, "mlp": {"kind": "swiglu", "d_ff": 24}}]})"),
+              store);
+  store.allocate(*backend, DType::f64);
+  store.initialise(11);
+  std::vector<std::int32_t> ids;
+  for (int t = 0; t < 40; ++t) ids.push_back((t * 7 + 3) % 16);
+  const Tensor tokens(ids.data(), {2, 20}, DType::i32);
+  double one = 1;
+  std::vector<std::size_t> used;
+  const auto gradients = [&](std::size_t recycle_from) {
+    Arena arena(*backend);
+    arena.set_poison(true);
+    Tape tape(*backend, arena);
+    tape.begin(true);
+    tape.backward(model.forward_loss(tape, tokens, {}, tokens).loss, Tensor(&one, {1}, DType::f64), recycle_from);
+    used.push_back(arena.used());
+    return store.download(store.gradients());
+  };
+  const std::vector<double> recycled = gradients(1), kept = gradients(0);
+  EXPECT_EQ(recycled, kept);
+  EXPECT_LT(static_cast<double>(used[0]), 0.7 * static_cast<double>(used[1]));
+}
+
 TEST(Model, ANarrowHeadKeepsItsBits) {
   EXPECT_FALSE(has_wide_head(4096 * 64, 128)) << "tiny, at any batch";
   EXPECT_FALSE(has_wide_head(512, 32000)) << "echo-50m, two sequences";
