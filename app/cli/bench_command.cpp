@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "app/cli/bench_against.h"
 #include "app/cli/bench_gka.h"
 #include "app/cli/bench_head.h"
+#include "app/cli/bench_long.h"
 #include "app/cli/bench_publish.h"
 #include "app/cli/bench_runs.h"
 #include "app/cli/command_line.h"
@@ -20,6 +23,7 @@
 #include "core/engine/probing/observer.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/saved_run.h"
+#include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
@@ -255,6 +259,15 @@ void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backe
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
+MachineRates show_rates(Backend& backend, const Output& output) {
+  const MachineRates rates = measure_rates(backend);
+  char line[160];
+  std::snprintf(line, sizeof line, "this machine: %.3g TFLOP/s in one large product in %s, %.3g GB/s in a copy",
+                1e-12 * rates.flops, name_of(backend.precision()), 1e-9 * rates.bytes);
+  output.line(line);
+  return rates;
+}
+
 void bench_head(const HeadCase& sizes, const BenchOptions& options, Backend& backend, const Output& output,
                 json& rows) {
   HeadBench bench(sizes, backend);
@@ -435,6 +448,14 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
     cases.push_back({sizes.name, patient ? Asked::nothing : Asked::whole,
                      [&] { bench_gka(sizes, options, backend, output, rows); }});
   }
+  const auto rates = std::make_shared<MachineRates>();  // measured when they are first asked for
+  for (const LayerKind& kind : layer_kinds()) {
+    if (!kind.mixes_tokens) continue;
+    cases.push_back({"long " + kind.name, Asked::beginning, [&, rates] {
+                       if (rates->flops <= 0) *rates = show_rates(backend, output);
+                       bench_long(kind, {options.seconds, options.repeats}, *rates, backend, output, rows);
+                     }});
+  }
   for (const HeadCase& sizes : head_cases) {
     cases.push_back({sizes.name, on_cpu && sizes.large ? Asked::whole : Asked::within,
                      [&] { bench_head(sizes, options, backend, output, rows); }});
@@ -458,21 +479,47 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   return cases;
 }
 
+/// The figures of `bench long`: time in `path`, memory beside it.
+json draw_long(const json& rows, const std::filesystem::path& path, bool overwrite, const Output& output) {
+  json files = json::array();
+  WriteOptions write;
+  write.overwrite = overwrite;
+  for (const LongQuantity quantity : {LongQuantity::time, LongQuantity::memory}) {
+    std::filesystem::path place = path;
+    if (quantity == LongQuantity::memory) place.replace_filename(path.stem().string() + "_memory.svg");
+    for (const auto& file :
+         write_figure(long_figure(rows, quantity), place, {FigureFormat::svg}, SizePreset::two_columns, write)) {
+      files.push_back(file.string());
+      output.line("written  " + file.string());
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
+  std::optional<EarlierBench> earlier;
+  if (!options.against.empty()) earlier.emplace(options.against);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision))) {
     throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
   }
   json rows = json::array();
   const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);
-  for (const Case* one : chosen(cases, options.name)) one->run();
+  const std::vector<const Case*> asked_for = chosen(cases, options.name);
+  if (!options.svg.empty() &&
+      std::ranges::none_of(asked_for, [](const Case* one) { return one->name.starts_with("long "); }))
+    throw Error(ExitCode::usage, "--svg draws what `afterglow bench long` measures; ask for that");
+  for (const Case* one : asked_for) one->run();
   if (rows.empty())
     throw Error(ExitCode::usage,
                 "no benchmark has \"" + options.name + "\" in its name; `afterglow bench` without a name runs all");
-  return {{"device", backend->description()}, {"precision", name_of(backend->precision())}, {"rows", rows}};
+  json result = {{"device", backend->description()}, {"precision", name_of(backend->precision())}, {"rows", rows}};
+  if (earlier) earlier->compare(result, output);
+  if (!options.svg.empty()) result["files"] = draw_long(rows, options.svg, common.force, output);
+  return result;
 }
 
 }  // namespace afterglow

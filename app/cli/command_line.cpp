@@ -146,6 +146,10 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   CLI::App* command = add_command(app, "bench", "Measure training steps and layers on this machine", bench_examples);
   command->add_option("name", options.name, "Only benchmarks whose names begin with this, or else have it in them");
   command->add_option("--repeats", options.repeats, "Repeats, the median counts [15]")->check(CLI::Range(1, 10000));
+  command->add_option("--against", options.against, "An earlier result of --json, to be compared with");
+  command->add_option("--seconds", options.seconds, "Of bench long: how long a pass may take [0.5]")
+      ->check(CLI::Range(1e-6, 3600.0));
+  command->add_option("--svg", options.svg, "Of bench long: time against the length; FILE_memory.svg memory");
 }
 
 void add_soak(CLI::App& app, SoakOptions& options) {

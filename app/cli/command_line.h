@@ -62,6 +62,9 @@ struct InfoOptions {
 struct BenchOptions {
   std::string name;
   int repeats = 15;
+  double seconds = 0.5;           ///< of `bench long`: the longest pass
+  std::filesystem::path against;  ///< an earlier result of --json
+  std::filesystem::path svg;      ///< of `bench long`: its figures
 };
 struct SoakOptions {
   StartOptions start;

@@ -44,7 +44,10 @@ inline constexpr const char* bench_examples =
     "Examples:\n"
     "  afterglow bench                   everything; minutes\n"
     "  afterglow bench ska --json\n"
-    "  afterglow bench 'step tiny' --repeats 50 --threads 1\n";
+    "  afterglow bench 'step tiny' --repeats 50 --threads 1\n"
+    "  afterglow bench layer --json > before.json\n"
+    "  afterglow bench layer --against before.json\n"
+    "  afterglow bench long --svg long.svg   every mixer, 64 to 65,536 tokens: time, memory, share of the roofline\n";
 inline constexpr const char* soak_examples =
     "Examples:\n"
     "  afterglow soak --seconds 600 --preset tiny\n"

@@ -167,6 +167,7 @@ LayerKind attention_kind() {
                         return layer.as<Attention>().forcing(layer, sources);
                       }},
       .shows = LayerTrait::token_shares,
+      .pair_products = 7,  // two there, five back
       .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}, {R"({"d":1024,"n_heads":8})", 4, 8192, "8 heads x 128"}}};
 }
 

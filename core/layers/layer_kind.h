@@ -37,6 +37,9 @@ struct LayerKind {
   int race_place = 0;  ///< column in the memory race before another choice is made, from 1; 0: joins when chosen
   LayerReaders readers{};
   LayerTraits shows{};  ///< beside what the readers say
+  /// Products of all channels over the pairs of tokens of which one sees the other, there and back; 0 where the cost of
+  /// a token does not grow with the sequence. For counts of operations.
+  double pair_products = 0;
   std::vector<LayerBenchmark> benchmarks{};
 };
 

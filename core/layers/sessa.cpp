@@ -306,6 +306,7 @@ LayerKind sessa_kind() {
                   .forcing = [](const CapturedLayer& layer,
                                 std::span<const int> sources) { return layer.as<Sessa>().forcing(layer, sources); }},
       .shows = LayerTrait::feedback,
+      .pair_products = 14,  // those of attention, and as many of the feedback
       .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
                      {R"({"D":256,"n_heads":4})", 8, 1024},
                      {R"({"D":128,"n_heads":4})", 16, 128}}};

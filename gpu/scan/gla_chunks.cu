@@ -29,7 +29,7 @@ namespace {
 
 constexpr int sub_chunk = 16, sub_chunks = chunk / sub_chunk;  // a warp has one as rows
 constexpr int gla_walk_width = 32;                             // channels of the values of a block that walks
-constexpr int gla_walk_blocks = 4, gla_pair_blocks = 2;        // that a multiprocessor holds
+constexpr int gla_walk_blocks = 4, gla_pair_blocks = 3;        // that a multiprocessor holds
 constexpr int shortest_gla = 128;                              // tokens
 constexpr float least_log = -40.0f;  // of a decay, to base 2: what remains is less than float32 keeps beside a token
 
@@ -294,12 +294,13 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
     gla_mix_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink out) {
   await_previous();
   struct Memory {
-    float q[chunk * size], k[chunk * size], sums[chunk * size], x[chunk * size], S[size * size];
+    float q[chunk * size], k[chunk * size], sums[chunk * size], x[chunk * size];
   };
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<size> q{m.q}, k{m.k}, sums{m.sums}, x{m.x}, S{m.S};
+  const Matrix<size> q{m.q}, k{m.k}, sums{m.sums}, x{m.x};
   const Matrix<size> carried{m.sums};  // q e^l or k e^(l_last - l), when the sums are no longer needed
+  const Matrix<size> S{m.k};           // when the tokens have met
   const Unit unit(s, static_cast<int>(blockIdx.x));
   const std::size_t numbers = unit.index * chunk * size;
   fetch<chunk>(q, unit.strip(s, in.q, s.keys));
@@ -307,7 +308,6 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
   fetch<chunk>(sums, {from.sums + numbers, std::size_t{size}, chunk, size});
   commit();
   fetch<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
-  fetch<size>(S, {(back ? from.flows : from.states) + unit.index * size * size, std::size_t{size}, size, size});
   commit();
   wait<1>();
   __syncthreads();
@@ -344,15 +344,21 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
         [&](int n, int i, float value) { weights[n][i] = value; },
         [&](int n, int i, float value) { (is_second ? weights[n][i] : weights[4 + n][i]) = value; });
   }
-  wait<0>();
+  wait<1>();
   __syncthreads();
+  fetch<size>(S, {(back ? from.flows : from.states) + unit.index * size * size, std::size_t{size}, size, size});
+  commit();
 
   const int begin = back ? 2 * p.warp : 0, end = back ? chunk / 8 : 2 * p.warp + 2;
 #pragma unroll 1
   for (int half = 0; half < size / 32; ++half) {
+    const auto inside = multiply<exact, 4>(begin, end, weights, RightColumns<size, 4, true>(x, 32 * half));
+    if (half == 0) {
+      wait<0>();
+      __syncthreads();
+    }
     const auto outside =
         multiply<exact, 4>(0, size / 8, LeftRows<size>(carried, top), RightRows<size, 4>(S, 32 * half));
-    const auto inside = multiply<exact, 4>(begin, end, weights, RightColumns<size, 4, true>(x, 32 * half));
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -365,10 +371,10 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
 }
 
 /// What the tokens of a sub-chunk give each other, a thread a channel: sums over earlier tokens (back: later ones) of
-/// weights times keys (queries), which fade from token to token.
+/// weights times keys (queries), which fade from token to token. `to`: rows of `size` numbers.
 template <int size, bool back>
 __device__ void sum_in_sub_chunk(const float (&weights)[sub_chunk][sub_chunk], const float (&decays)[sub_chunk],
-                                 const Matrix<size>& others, const Matrix<size>& to, int first, int channel) {
+                                 const Matrix<size>& others, float* to, int first, int channel) {
   float held[sub_chunk];
 #pragma unroll
   for (int step = 0; step < sub_chunk; ++step) {
@@ -382,7 +388,7 @@ __device__ void sum_in_sub_chunk(const float (&weights)[sub_chunk][sub_chunk], c
       sum = fmaf(weights[t][j], held[j], sum);
     }
     held[t] = others.at(first + t, channel);
-    to.at(first + t, channel) = sum;
+    to[t * size + channel] = sum;
   }
 }
 
@@ -393,19 +399,18 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
     gla_turn_kernel(GlaSizes s, GlaArrays in, GlaMemory to) {
   await_previous();
   struct Memory {
-    float left[chunk * size], right[chunk * size], others[chunk * size], sums[chunk * size], S[size * size];
+    float left[chunk * size], right[chunk * size], others[chunk * size], sums[chunk * size];
     float weights[sub_chunks][sub_chunk][sub_chunk];
   };
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<size> left{m.left}, right{m.right}, others{m.others}, sums{m.sums}, S{m.S};
-  const Matrix<size> inside{m.right};  // what tokens of a sub-chunk give each other, when `right` is no longer needed
+  const Matrix<size> left{m.left}, right{m.right}, others{m.others}, sums{m.sums};
+  const Matrix<size> S{m.right};  // when the weights are there
   const Unit unit(s, static_cast<int>(blockIdx.x));
   fetch<chunk>(left, unit.strip(s, back ? in.v : in.dy, s.width));
   fetch<chunk>(right, unit.strip(s, back ? in.dy : in.v, s.width));
   fetch<chunk>(others, unit.strip(s, back ? in.q : in.k, s.keys));
   fetch<chunk>(sums, {to.sums + unit.index * chunk * size, std::size_t{size}, chunk, size});
-  fetch<size>(S, {(back ? to.flows : to.states) + unit.index * size * size, std::size_t{size}, size, size});
   commit();
   wait<0>();
   __syncthreads();
@@ -432,6 +437,9 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
     for (int i = 0; i < 4; ++i)
       if (n / 2 == p.warp) m.weights[p.warp][p.quad + i / 2 * 8][n % 2 * 8 + p.column() + i % 2] = weights[n][i];
   __syncthreads();
+  fetch<size>(S, {(back ? to.flows : to.states) + unit.index * size * size, std::size_t{size}, size, size});
+  commit();
+  float* result = (back ? to.dk : to.dq) + unit.index * chunk * size;
   for (int i = static_cast<int>(threadIdx.x); i < sub_chunks * size; i += block_threads) {
     const int part = i / size, channel = i % size, first = part * sub_chunk;
     float decays[sub_chunk];
@@ -440,7 +448,7 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
       const bool valid = first + t < unit.count && channel < s.keys;
       decays[t] = valid ? power_of_two(base_two_log(in.g[unit.at(s, first + t, s.keys) + channel])) : 1.0f;
     }
-    sum_in_sub_chunk<size, back>(m.weights[part], decays, others, inside, first, channel);
+    sum_in_sub_chunk<size, back>(m.weights[part], decays, others, result + first * size, first, channel);
   }
   __syncthreads();
   if constexpr (back) {
@@ -448,13 +456,13 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
   } else {
     carry_keys(others, sums);
   }
+  wait<0>();
   __syncthreads();
 
   const bool has_far = back ? p.warp < 2 : p.warp >= 2, has_near = back ? p.warp % 2 == 0 : p.warp % 2 == 1;
   // Rows of `others` that near weights meet, less the number of the first such token.
   const int shift = back ? (p.warp == 0 ? 0 : -48) : (p.warp == 1 ? 48 : 0);
   const int near_step = back ? (p.warp == 0 ? 2 : 6) : (p.warp == 1 ? 0 : 4), far_step = back ? 4 : 0;
-  float* result = (back ? to.dk : to.dq) + (unit.index * chunk + p.row()) * size + p.column();
 #pragma unroll 1
   for (int half = 0; half < size / 32; ++half) {
     float total[4][4];
@@ -505,9 +513,8 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int column = 32 * half + 8 * n;
-        const float2 given = inside.two(p.row() + 8 * r, column + p.column());
-        *reinterpret_cast<float2*>(result + 8 * r * size + column) =
-            make_float2(total[n][2 * r] + given.x, total[n][2 * r + 1] + given.y);
+        auto& place = reinterpret_cast<float2&>(result[(p.row() + 8 * r) * size + column + p.column()]);
+        place = make_float2(total[n][2 * r] + place.x, total[n][2 * r + 1] + place.y);
       }
   }
 }
@@ -631,7 +638,7 @@ void gla_mix(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool e
              const Sink& out) {
   with_gla_size(s, exact, [&](auto size, auto is_exact) {
     const auto kernel = gla_mix_kernel<size(), is_exact(), back>;
-    constexpr int bytes = 4 * (4 * chunk * size() + size() * size());
+    constexpr int bytes = 4 * 4 * chunk * size();
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     launch(kernel, static_cast<unsigned>(gla_units(s)), block_threads, bytes, stream, s, in, from, out);
   });
@@ -641,7 +648,7 @@ template <bool back>
 void gla_turn(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& to) {
   with_gla_size(s, exact, [&](auto size, auto is_exact) {
     const auto kernel = gla_turn_kernel<size(), is_exact(), back>;
-    constexpr int bytes = 4 * (4 * chunk * size() + size() * size() + chunk * sub_chunk);
+    constexpr int bytes = 4 * (4 * chunk * size() + chunk * sub_chunk);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     launch(kernel, static_cast<unsigned>(gla_units(s)), block_threads, bytes, stream, s, in, to);
   });

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -478,6 +479,44 @@ TEST_F(CommandLine, BenchTakesNamesThatBeginWithTheWords) {
   const json result = parsed(run("bench gka --repeats 1 --json --device cpu --threads 1"));
   ASSERT_GE(result["rows"].size(), 1u);
   for (const json& row : result["rows"]) EXPECT_EQ(row["name"].get<std::string>().rfind("gka core ", 0), 0u) << row;
+}
+
+// Twice the same: every row has its time of before, and a name that was not measured is new.
+TEST_F(CommandLine, BenchAgainstAnEarlierResultSaysRatios) {
+  const std::string command = "bench 'layer swiglu' --repeats 1 --json --device cpu --threads 1";
+  json before = parsed(run(command));
+  before["rows"][0]["median_ms"] = 1e6;
+  std::ofstream(folder_ / "before.json") << before;
+  const json after = parsed(run(command + " --against " + (folder_ / "before.json").string()));
+  EXPECT_EQ(after["against"]["device"], before["device"]);
+  EXPECT_EQ(after["rows"][0]["before_ms"], 1e6);
+  EXPECT_EQ(after["rows"][0]["ratio"], after["rows"][0]["median_ms"].get<double>() / 1e6);
+
+  before["rows"][0]["name"] = "another";
+  std::ofstream(folder_ / "before.json") << before;
+  const ProgramResult text =
+      run("bench 'layer swiglu' --repeats 1 --device cpu --threads 1 --against " + (folder_ / "before.json").string());
+  EXPECT_THAT(text.out, ::testing::HasSubstr(", new"));
+  EXPECT_EQ(run(command + " --against " + (folder_ / "missing.json").string()).code, 3);
+  std::ofstream(folder_ / "empty.json") << R"({"device": "", "precision": "fp32", "rows": []})";
+  EXPECT_EQ(run(command + " --against " + (folder_ / "empty.json").string()).code, 3);
+}
+
+TEST_F(CommandLine, BenchLongStopsWhereItsBoundSaysAndDrawsWhatItMeasured) {
+  const json result =
+      parsed(run("bench 'long linear_attention' --repeats 1 --seconds 0.002 --json --device cpu --threads 1 --svg " +
+                 (folder_ / "long.svg").string()));
+  ASSERT_GE(result["rows"].size(), 2u) << "the shortest is always measured";
+  const json &first = result["rows"].front(), &last = result["rows"].back();
+  EXPECT_EQ(first["tokens"], 64);
+  for (const char* field : {"median_ms", "held_bytes", "flops", "bytes", "floor_ms", "share_of_floor"})
+    EXPECT_GT(first[field].get<double>(), 0.0) << field;
+  EXPECT_EQ(last["stopped"], "time");
+  EXPECT_GT(last["expected_ms"].get<double>(), 2.0);
+  EXPECT_LT(last["tokens"].get<int>(), 65536);
+  ASSERT_EQ(result["files"].size(), 2u);
+  for (const json& file : result["files"]) EXPECT_TRUE(std::filesystem::exists(file.get<std::string>())) << file;
+  EXPECT_EQ(run("bench 'layer swiglu' --repeats 1 --device cpu --svg " + (folder_ / "none.svg").string()).code, 2);
 }
 
 }  // namespace

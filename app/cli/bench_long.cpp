@@ -1,0 +1,245 @@
+// Time and memory of every mixer against the length of the sequence.
+#include "app/cli/bench_long.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/interruption.h"
+#include "core/backend/measuring_backend.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/figure/palette.h"
+#include "core/io/error.h"
+#include "core/io/number_text.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t first_length = 64, last_length = 65536, width = 448, heads = 7;
+
+double seconds_of(const std::function<void()>& work, Backend& backend) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  backend.synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The best of a few, after one that warms up.
+double best_seconds(const std::function<void()>& work, Backend& backend) {
+  double best = seconds_of(work, backend);
+  for (int i = 0; i < 5; ++i) best = std::min(best, seconds_of(work, backend));
+  return best;
+}
+
+/// The configuration of its benchmark of this width, or else the small one: all mixers are equally wide.
+json config_of(const LayerKind& kind) {
+  for (const LayerBenchmark& known : kind.benchmarks) {
+    json config = json::parse(known.config);
+    if (config[kind.width_field] == width) return config;
+  }
+  return kind.small_config({width, heads, width / heads});
+}
+
+/// One layer on one sequence, there and back.
+class LongPass {
+ public:
+  LongPass(const LayerKind& kind, std::int64_t tokens, Backend& backend)
+      : layer_(kind.make(config_of(kind), ParameterScope(store_, "layer"))),
+        x_(backend, {1, tokens, width}, DType::f32),
+        dy_(backend, {1, tokens, width}, DType::f32),
+        arena_(backend),
+        tape_(backend, arena_) {
+    store_.allocate(backend, DType::f32);
+    store_.initialise(7);
+    for (std::int64_t i = 0; i < tokens * width; ++i) {
+      x_.host<float>()[i] = static_cast<float>(static_cast<double>(i * 2654435761u % 2001) / 1000.0 - 1.0);
+      dy_.host<float>()[i] = static_cast<float>(static_cast<double>(i * 40503u % 2001) / 1000.0 - 1.0);
+    }
+    x_.queue_upload();
+    dy_.queue_upload();
+  }
+  void run() {
+    tape_.begin(true);
+    tape_.backward(layer_->forward(tape_, tape_.input(x_.device()), {}), dy_.device());
+  }
+  /// Everything but weights, input and what it begins with behind it.
+  std::size_t held_bytes() const { return arena_.capacity(); }
+  /// Each value of a pass written and read once, each weight read twice and its gradient written.
+  double moved_bytes() const { return 2.0 * static_cast<double>(arena_.used()) + 3.0 * sizeof(float) * weights(); }
+  double weights() const {
+    double sum = 0;
+    for (const Parameter& parameter : store_.all()) {
+      if (parameter.shape.rank() == 2) sum += static_cast<double>(parameter.shape.elements());
+    }
+    return sum;
+  }
+
+ private:
+  ParameterStore store_;
+  std::unique_ptr<Layer> layer_;
+  PinnedArray x_, dy_;
+  Arena arena_;
+  Tape tape_;
+};
+
+/// What a pass would hold, before any of it is reserved.
+std::size_t needed_bytes(const LayerKind& kind, std::int64_t tokens, Backend& backend) {
+  MeasuringBackend counter(backend);
+  LongPass pass(kind, tokens, counter);
+  for (int i = 0; i < 3; ++i) pass.run();
+  return counter.peak_bytes();
+}
+
+/// Whether so much is free.
+bool fits(std::size_t bytes, const Backend& backend) {
+  try {
+    backend.require_free([bytes] { return bytes; }, 0);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::out_of_memory) throw;
+    return false;
+  }
+}
+
+std::string name_of(const LayerKind& kind, std::int64_t tokens) {
+  return "long " + kind.name + " T" + std::to_string(tokens);
+}
+
+json stopped_row(const LayerKind& kind, std::int64_t tokens, const Backend& backend, const char* why) {
+  return {{"name", name_of(kind, tokens)},
+          {"kind", kind.name},
+          {"device", backend.name()},
+          {"tokens", tokens},
+          {"stopped", why}};
+}
+
+json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds& bounds, const MachineRates& rates,
+                    Backend& backend) {
+  LongPass pass(kind, tokens, backend);
+  for (int i = 0; i < 2; ++i) pass.run();
+  const std::unique_ptr<Program> program = backend.capture([&] { pass.run(); });
+  std::vector<double> times;
+  double sum = 0;
+  seconds_of([&] { program->run(); }, backend);
+  while (times.empty() || (sum < bounds.seconds && static_cast<int>(times.size()) < bounds.repeats)) {
+    times.push_back(seconds_of([&] { program->run(); }, backend));
+    sum += times.back();
+    Interruption::check("in the midst of \"" + name_of(kind, tokens) + "\"");
+  }
+  std::sort(times.begin(), times.end());
+  const double count = static_cast<double>(tokens), median = 1e3 * times[times.size() / 2];
+  const double flops = 6.0 * count * pass.weights() + kind.pair_products * count * count * static_cast<double>(width);
+  const double bytes = pass.moved_bytes(), floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
+  return {{"name", name_of(kind, tokens)},
+          {"kind", kind.name},
+          {"device", backend.name()},
+          {"tokens", tokens},
+          {"median_ms", median},
+          {"min_ms", 1e3 * times.front()},
+          {"max_ms", 1e3 * times.back()},
+          {"repeats", times.size()},
+          {"held_bytes", pass.held_bytes()},
+          {"flops", flops},
+          {"bytes", bytes},
+          {"floor_ms", floor},
+          {"share_of_floor", floor / median}};
+}
+
+}  // namespace
+
+MachineRates measure_rates(Backend& backend) {
+  const bool is_fast = backend.name() == "cuda";
+  const std::int64_t n = is_fast ? 4096 : 768, numbers = std::int64_t{1} << (is_fast ? 26 : 23);
+  Arena arena(backend);
+  const Tensor a = arena.allocate({n, n}, DType::f32), b = arena.allocate({n, n}, DType::f32),
+               c = arena.allocate({n, n}, DType::f32), from = arena.allocate({numbers}, DType::f32),
+               to = arena.allocate({numbers}, DType::f32);
+  for (const Tensor& each : {a, b, c, from, to}) backend.fill(each, 0.5);
+  const double product = best_seconds([&] { backend.gemm(false, true, 1, a, b, 0, c); }, backend);
+  const double copy = best_seconds([&] { backend.copy(to, from); }, backend);
+  const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  return {2.0 * cube / product, 2.0 * sizeof(float) * static_cast<double>(numbers) / copy};
+}
+
+void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRates& rates, Backend& backend,
+                const Output& output, json& rows) {
+  double last = 0, growth = 2;
+  for (std::int64_t tokens = first_length; tokens <= last_length; tokens *= 2) {
+    char line[200];
+    const std::string name = name_of(kind, tokens);
+    if (last * growth > bounds.seconds) {
+      rows.push_back(stopped_row(kind, tokens, backend, "time"));
+      rows.back()["expected_ms"] = 1e3 * last * growth;
+      std::snprintf(line, sizeof line, "%-34s %-5s left out: a pass would take about %.1f s (--seconds %g)",
+                    name.c_str(), backend.name().c_str(), last * growth, bounds.seconds);
+      return output.line(line);
+    }
+    const auto stop_for_memory = [&](const std::string& reason) {
+      rows.push_back(stopped_row(kind, tokens, backend, "memory"));
+      rows.back()["reason"] = reason;
+      output.line(name + " left out: " + reason);
+    };
+    const std::size_t needed = needed_bytes(kind, tokens, backend);
+    if (!fits(needed, backend))
+      return stop_for_memory("it would hold " + bytes_text(static_cast<std::int64_t>(needed)));
+    try {
+      rows.push_back(measure_length(kind, tokens, bounds, rates, backend));
+    } catch (const Error& error) {  // what kernels hold beside their tensors is not counted
+      if (error.code() != ExitCode::out_of_memory) throw;
+      return stop_for_memory(error.what());
+    }
+    const json& row = rows.back();
+    const double now = 1e-3 * row["median_ms"].get<double>();
+    // The next is twice as long: at least as much more as from the last to this one, at most its square.
+    growth = last > 0 ? std::clamp(now / last, 2.0, 4.0) : 2.0;
+    last = now;
+    std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  %9s  %5.1f %% of the roofline", name.c_str(),
+                  backend.name().c_str(), 1e3 * now, bytes_text(row["held_bytes"].get<std::int64_t>()).c_str(),
+                  100 * row["share_of_floor"].get<double>());
+    output.line(line);
+  }
+}
+
+Figure long_figure(const json& rows, LongQuantity quantity) {
+  const bool is_time = quantity == LongQuantity::time;
+  Figure figure;
+  figure.id = is_time ? "long_time" : "long_memory";
+  figure.title = is_time ? "Time of a pass against its length" : "Memory of a pass against its length";
+  figure.subtitle = "one layer there and back, one sequence, 448 channels";
+  figure.x = {.label = "tokens", .scale = Scale::log};
+  figure.y = is_time ? Axis{.label = "time", .unit = "ms", .scale = Scale::log}
+                     : Axis{.label = "memory", .unit = "MiB", .scale = Scale::log};
+  std::vector<std::string> kinds;
+  std::int64_t longest = first_length;
+  for (const json& row : rows) {
+    if (!row.contains("tokens")) continue;
+    if (!row.contains("stopped")) longest = std::max(longest, row["tokens"].get<std::int64_t>());
+    const std::string kind = row["kind"].get<std::string>();
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+  }
+  for (std::int64_t tokens = first_length; tokens <= longest; tokens *= 4)
+    figure.x.ticks.push_back({static_cast<double>(tokens), std::to_string(tokens)});
+  figure.x.range = {first_length / 1.1, static_cast<double>(longest) * 1.1};
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    std::vector<double> x, y;
+    for (const json& row : rows) {
+      if (row.value("kind", "") != kinds[i] || row.contains("stopped")) continue;
+      x.push_back(row["tokens"].get<double>());
+      y.push_back(is_time ? row["median_ms"].get<double>() : row["held_bytes"].get<double>() / (1 << 20));
+    }
+    Line line;
+    line.name = kinds[i];
+    line.curve = {Values(std::move(x)), Values(std::move(y))};
+    line.ink = Ink(static_cast<int>(i));
+    line.marker = i < static_cast<std::size_t>(palette_size) ? Marker::circle : Marker::square;
+    figure.series.push_back(std::move(line));
+  }
+  return figure;
+}
+
+}  // namespace afterglow
