@@ -273,6 +273,9 @@ TEST_F(CommandLine, EvalMakesAGrid) {
   EXPECT_GT(told["perplexity"], 1.0);
   EXPECT_GE(told["among_five"], told["accuracy"]);
   EXPECT_EQ(parsed(run("eval '" + snapshot + "' --recurrent --json --device cpu --examples 4"))["form"], "recurrent");
+  const std::string decoded = "eval '" + snapshot + "' --json --device cpu --examples 4 --freeze-scale";
+  EXPECT_EQ(parsed(run(decoded + " --decode 2"))["form"], "prompt, then recurrent with its scale");
+  EXPECT_EQ(run(decoded).code, 2) << "there is no prompt that could leave a scale";
 }
 
 TEST_F(CommandLine, InfoListsEverythingAndReadsFiles) {

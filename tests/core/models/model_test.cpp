@@ -134,5 +134,71 @@ TEST(Model, PrefixFormEqualsTheRecurrentOneAtTheLastToken) {
                 23);
 }
 
+/// Behind a prompt that is read at once the answers to the rest, and those to the prompt itself.
+struct Read {
+  std::vector<double> prompt, rest;
+};
+Read read_with_prompt(const json& config, int length, int prompt) {
+  const auto backend = make_cpu_backend(1);
+  ParameterStore store;
+  Model model(config, store);
+  store.allocate_values(*backend, DType::f64);
+  store.initialise(11);
+  for (Parameter& parameter : store.all()) {
+    if (parameter.name.find("o_proj") == std::string::npos) continue;
+    std::vector<double> values(static_cast<std::size_t>(parameter.shape.elements()));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.1 * std::sin(static_cast<double>(i));
+    store.upload(parameter, values);
+  }
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(length));
+  for (int t = 0; t < length; ++t) ids[static_cast<std::size_t>(t)] = (t * 7 + 3) % 16;
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  ModelState state = model.make_state(*backend, DType::f64, 1);
+  Read read;
+  const auto keep = [&](const Var& logits, std::vector<double>& into) {
+    const double* numbers = logits.value.as<double>();
+    into.insert(into.end(), numbers, numbers + logits.value.elements());
+  };
+  tape.begin(false);
+  if (prompt > 0) keep(model.prefill(tape, Tensor(ids.data(), {1, prompt}, DType::i32), {}, state), read.prompt);
+  EXPECT_EQ(state.position, prompt);
+  for (int t = prompt; t < length; ++t) {
+    tape.begin(false);
+    keep(model.step(tape, Tensor(ids.data() + t, {1, 1}, DType::i32), state), read.rest);
+  }
+  return read;
+}
+
+TEST(Model, GoesOnBehindAPromptAsIfItHadReadItTokenByToken) {
+  const json config = json::parse(R"({"d_model": 16, "vocab": 16, "blocks": [
+      {"mixer": {"kind": "mamba2", "d_state": 4, "expand": 2, "headdim": 8}, "mlp": {"kind": "swiglu", "d_ff": 24}},
+      {"mixer": {"kind": "attention", "n_heads": 2}, "mlp": {"kind": "koopman_mlp", "dk": 16}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "recurrent"}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "recurrent"}}]})");
+  const Read whole = read_with_prompt(config, 17, 0), parted = read_with_prompt(config, 17, 11);
+  ASSERT_EQ(parted.prompt.size(), 11u * 16);
+  for (std::size_t i = 0; i < parted.prompt.size(); ++i) EXPECT_NEAR(parted.prompt[i], whole.rest[i], 1e-7) << i;
+  for (std::size_t i = 0; i < parted.rest.size(); ++i)
+    EXPECT_NEAR(parted.rest[i], whole.rest[parted.prompt.size() + i], 1e-7) << i;
+}
+
+// In prefix mode every token of the prompt is answered from all of it, and the layers above remember that.
+TEST(Model, APromptInPrefixModeIsRememberedOtherwiseAboveTheFirstSka) {
+  json config = json::parse(R"({"d_model": 16, "vocab": 16, "blocks": [
+      {"mixer": {"kind": "mamba2", "d_state": 4, "expand": 2, "headdim": 8}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "prefix"}}]})");
+  const auto furthest = [&] {
+    const Read whole = read_with_prompt(config, 17, 0), parted = read_with_prompt(config, 17, 11);
+    double largest = 0;
+    for (std::size_t i = 0; i < parted.rest.size(); ++i)
+      largest = std::max(largest, std::abs(parted.rest[i] - whole.rest[parted.prompt.size() + i]));
+    return largest;
+  };
+  EXPECT_LT(furthest(), 1e-7);
+  config["blocks"].push_back(config["blocks"][1]);
+  EXPECT_GT(furthest(), 1e-4);
+}
+
 }  // namespace
 }  // namespace afterglow
