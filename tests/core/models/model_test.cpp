@@ -29,6 +29,34 @@ TEST(Model, ReferenceModelsHaveTheSizesOfThePaper) {
   EXPECT_NEAR(static_cast<double>(count_of("echo-50m")), 50e6, 0.5e6);
 }
 
+// Echo 3.4: N 24, d 768, SKA at 8 and 16 with r 48 and H 12, Mamba-2 elsewhere, the first and the last among them.
+TEST(Model, EchoWithAHundredAndEightyMillionParametersHasTheLayersOfThePaper) {
+  const json config = parse_recipe(find_preset("echo-180m").text, "echo-180m").model;
+  ParameterStore store;
+  const Model model(config, store);  // sizes alone: nothing is allocated
+  ASSERT_EQ(model.branches().size(), 2u * 24);
+  for (std::size_t block = 0; block < 24; ++block) {
+    EXPECT_EQ(model.branches()[2 * block].layer->kind(), block == 8 || block == 16 ? "ska" : "mamba2") << block;
+    EXPECT_EQ(model.branches()[2 * block + 1].layer->kind(), "koopman_mlp") << block;
+  }
+  EXPECT_EQ(model.width(), 768);
+  EXPECT_EQ(model.branches()[16].layer->heads(), 12);
+  EXPECT_EQ(model.branches()[16].layer->state_bytes(DType::f32, 1 << 17), 12 * (2 * 48 * 48 + 64 * 48 + 48 + 1) * 4);
+  EXPECT_NEAR(static_cast<double>(store.count()), 180e6, 9e6);
+  // The variants of section 3.4: other MLPs, and no SKA.
+  json swiglu = config, plain = config;
+  for (json& block : swiglu["blocks"]) block["mlp"] = {{"kind", "swiglu"}, {"d_ff", 2048}};
+  for (json& block : plain["blocks"]) {
+    block["mlp"] = {{"kind", "swiglu"}, {"d_ff", 2048}};
+    if (block["mixer"]["kind"] == "ska") block["mixer"] = plain["blocks"][0]["mixer"];
+  }
+  ParameterStore second, first;
+  const Model with_swiglu(swiglu, second), without_ska(plain, first);
+  // Three matrices in the place of two and the eigenvalues.
+  EXPECT_EQ(second.count() - store.count(), 24 * (768 * 2048 - 2048));
+  EXPECT_GT(first.count(), second.count());
+}
+
 TEST(Model, NamesAreThoseOfPyTorch) {
   ParameterStore store;
   const Model model(parse_recipe(find_preset("tiny").text, "tiny").model, store);
