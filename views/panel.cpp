@@ -235,23 +235,38 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
 
 namespace {
 
+/// The selection that would have this dot's mode chosen; none for a dot that is no mode.
+std::optional<Selection> selection_of(const Frame& frame, const std::string& dot) {
+  Selection there = frame.state.selection;
+  const auto number = [&](std::string_view sort) {
+    return dot.starts_with(sort) ? std::atoi(dot.c_str() + sort.size()) : -1;
+  };
+  const MlpSpectrum* mlp = selected_mlp(frame.seen(), there);
+  if (number("pair ") >= 0 && mlp) {
+    there.layer = mlp->layer;
+    there.mode = number("pair ");
+    return there;
+  }
+  const HeadSpectrum* head = selected_head(frame.seen(), there);
+  if (number("mode ") < 0 || !head) return std::nullopt;
+  if (mlp_is_selected(frame.seen(), there)) there.layer = head->layer;
+  there.mode = number("mode ");
+  return there;
+}
+
 /// Drags and switches the mode under the pointer in the probe's operator.
-void interfere(Frame& frame, const PlotResponse& response, int (*identity)(const std::string&)) {
-  const HeadSpectrum* head = seen_head(frame.seen(), frame.state.selection);
-  const int wanted = identity(response.drag ? response.drag->point : response.switched_point);
-  if (!head || wanted < 0) return;
-  const auto found = std::find(head->identity.begin(), head->identity.end(), wanted);
-  const auto mode = static_cast<std::int64_t>(found - head->identity.begin());
-  if (found == head->identity.end()) return;
+void interfere(Frame& frame, const PlotResponse& response) {
+  const auto there = selection_of(frame, response.drag ? response.drag->point : response.switched_point);
+  const auto mode = there ? meant_mode(frame.seen(), *there) : std::nullopt;
+  if (!mode) return;
   std::vector<CommandField> fields{
-      {"layer", std::int64_t{head->layer}}, {"head", std::int64_t{head->head}}, {"mode", mode}};
+      {"layer", std::int64_t{mode->layer}}, {"head", std::int64_t{mode->head}}, {"mode", std::int64_t{mode->mode}}};
   if (!response.drag) {
-    const ProbedHead* probed = probed_head(frame.seen(), *head);
-    const auto i = static_cast<std::size_t>(mode);
-    fields.emplace_back("off", !(probed && i < probed->is_off.size() && probed->is_off[i]));
+    fields.emplace_back("off", !mode->is_off);
     return frame.commands.send("mode_off", fields);
   }
-  const double scale = shown_scale(*head, frame.state.selection);
+  const double scale =
+      mlp_is_selected(frame.seen(), *there) ? 1 : shown_scale(*seen_head(frame.seen(), *there), *there);
   if (!(std::abs(scale) > 0)) return;
   fields.emplace_back("re", std::clamp(response.drag->x / scale, -4.0, 4.0));
   fields.emplace_back("im", std::clamp(response.drag->y / scale, -4.0, 4.0));
@@ -282,20 +297,21 @@ void handle_response(Frame& frame, const PlotResponse& response) {
 }
 
 void handle_mode_response(Frame& frame, const PlotResponse& response) {
-  const auto identity = [](const std::string& id) { return id.starts_with("mode ") ? std::atoi(id.c_str() + 5) : -1; };
-  if (const int mode = identity(response.clicked_point); mode >= 0) {
-    const bool is_chosen = frame.state.selection.mode == mode;
-    frame.commands.send("select", {{"mode", std::int64_t{is_chosen ? -1 : mode}}});
+  const Selection& now = frame.state.selection;
+  if (const auto there = selection_of(frame, response.clicked_point)) {
+    const bool is_chosen = *there == now;
+    std::vector<CommandField> fields{{"mode", std::int64_t{is_chosen ? -1 : there->mode}}};
+    if (there->layer != now.layer) fields.emplace_back("layer", std::int64_t{there->layer});
+    frame.commands.send("select", fields);
   }
-  interfere(frame, response, identity);
-  const int hovered = identity(response.hovered_point);
-  if (hovered < 0 || response.drag) return;
-  Selection selection = frame.state.selection;
-  selection.mode = hovered;
+  interfere(frame, response);
+  const auto hovered = selection_of(frame, response.hovered_point);
+  if (!hovered || response.drag) return;
+  const Ink ink =
+      mlp_is_selected(frame.seen(), *hovered) ? layer_ink(LayerTrait::koopman_modes) : mode_ink(hovered->mode);
   std::vector<ReadingLine> lines;
-  for (const ReadoutRow& row : mode_readout(frame.seen(), selection)) {
-    lines.push_back({row.label, row.value, mode_ink(hovered), lines.empty()});
-  }
+  for (const ReadoutRow& row : mode_readout(frame.seen(), *hovered))
+    lines.push_back({row.label, row.value, ink, lines.empty()});
   reading_box(frame, response.beside, lines, window_bounds());
 }
 

@@ -276,7 +276,9 @@ FigureView view_in(const Frame& frame, PlotState& state, const Figure& figure, c
   view.legend_rows = most_legend_rows;
   if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
     view.cursor_x = frame.state.crosshair.x;
-  if (frame.state.selection.mode >= 0) view.selected = "mode " + std::to_string(frame.state.selection.mode);
+  const Selection& selection = frame.state.selection;
+  const char* sort = mlp_is_selected(frame.seen(), selection) ? "pair " : "mode ";
+  if (selection.mode >= 0) view.selected = sort + std::to_string(selection.mode);
   return view;
 }
 

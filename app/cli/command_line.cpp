@@ -89,10 +89,21 @@ void add_eval(CLI::App& app, EvalOptions& options) {
   command->add_option("--examples", options.examples, "Sequences for each number [256]")->check(CLI::Range(1, 1 << 20));
   CLI::Option* recurrent = command->add_flag("--recurrent", options.is_recurrent,
                                              "Read token by token, with the states that decoding carries on");
+  CLI::Option* decode =
+      command
+          ->add_option("--decode", options.decoded,
+                       "Read all but the last so many tokens at once, as a prompt, and these one by one")
+          ->check(CLI::Range(0, 1 << 20))
+          ->excludes(recurrent);
+  command
+      ->add_flag("--freeze-scale", options.keeps_scale,
+                 "With --decode: SKA's scale m stays as the prompt left it (Echo 3.2.1), else it runs on")
+      ->needs(decode);
   command
       ->add_flag("--perplexity", options.has_perplexity,
                  "Also the perplexity of the answers, and the share among the five most probable")
-      ->excludes(recurrent);
+      ->excludes(recurrent)
+      ->excludes(decode);
   command->add_option("--csv", options.csv, "Write the grid to a file");
 }
 
@@ -200,6 +211,9 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
       ->check(CLI::Range(0.0, 1e3));
   command->add_option("--top", options.top, "Draws from the so many most probable tokens alone [all]")
       ->check(CLI::Range(1, 1 << 24));
+  command->add_flag("--prefill", options.prefills, "Read the beginning at once, as a prompt, and not token by token");
+  command->add_flag("--freeze-scale", options.keeps_scale,
+                    "SKA's scale m stays as the beginning left it (Echo 3.2.1), else it runs on");
   command->add_option("--draw", options.seed, "Another number draws other tokens [0]");
 }
 

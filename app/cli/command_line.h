@@ -40,6 +40,8 @@ struct EvalOptions {
   std::vector<int> bindings, lengths;
   std::int64_t examples = 256;
   bool is_recurrent = false, has_perplexity = false;
+  std::int64_t decoded = -1;  ///< tokens that are read one by one behind a prompt; -1: no prompt
+  bool keeps_scale = false;
 };
 struct PlotOptions {
   std::string kind, svg, pdf, png, csv, size = "column";
@@ -82,6 +84,7 @@ struct GenerateOptions {
   std::int64_t count = 256;
   double temperature = 1;
   int top = 0;
+  bool prefills = false, keeps_scale = false;
   std::uint64_t seed = 0;
 };
 struct ExportOptions {

@@ -45,6 +45,12 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
+std::string form_of(const EvalOptions& options) {
+  if (options.decoded >= 0)
+    return options.keeps_scale ? "prompt, then recurrent with its scale" : "prompt, then recurrent";
+  return options.is_recurrent ? "recurrent" : "whole";
+}
+
 }  // namespace
 
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
@@ -64,8 +70,10 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
                                            std::to_string(run->trainer().model().vocab()));
     }
     Trainer& trainer = run->trainer();
-    const double accuracy = options.is_recurrent ? trainer.evaluate_recurrent(options.examples, task.get())
-                                                 : trainer.evaluate(options.examples, task.get());
+    const DecodeForm form{options.decoded, options.keeps_scale};
+    const double accuracy = options.is_recurrent || options.decoded >= 0
+                                ? trainer.evaluate_recurrent(options.examples, task.get(), form)
+                                : trainer.evaluate(options.examples, task.get());
     nlohmann::json cell{{"task", task->name()}, {"length", length}, {"accuracy", accuracy}};
     if (!n.is_null()) cell["bindings"] = n;
     std::string more;
@@ -106,9 +114,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     const auto path = write_csv(options.csv, columns, existing_files(common));
     output.line("written  " + path.string());
   }
-  return {{"snapshot", options.snapshot}, {"step", run->step()},
-          {"examples", options.examples}, {"form", options.is_recurrent ? "recurrent" : "whole"},
-          {"device", backend->name()},    {"cells", cells}};
+  return {{"snapshot", options.snapshot}, {"step", run->step()},       {"examples", options.examples},
+          {"form", form_of(options)},     {"device", backend->name()}, {"cells", cells}};
 }
 
 }  // namespace afterglow

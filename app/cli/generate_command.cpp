@@ -48,7 +48,8 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   std::string begun, written;
   for (const int token : beginning) begun += task.token_text(token);
   nlohmann::json tokens = nlohmann::json::array();
-  const GenerationOptions how{options.count, options.temperature, options.top, options.seed};
+  const GenerationOptions how{options.count, options.temperature, options.top,
+                              options.seed,  options.prefills,    options.keeps_scale};
   generate(run->trainer(), beginning, how, [&](int token) {
     Interruption::check("after " + std::to_string(tokens.size()) + " tokens");
     tokens.push_back(token);

@@ -326,6 +326,9 @@ void next(CommandContext& context, const json& value) {
     std::int64_t heads = 0;
     for (const HeadSpectrum& other : context.observation->spectra->heads) heads += other.layer == head->layer;
     select(context, {{"head", further(head->head, by, heads)}});
+  } else if (mlp_is_selected(*context.observation, s)) {
+    const auto pairs = static_cast<std::int64_t>(selected_mlp(*context.observation, s)->eigenvalues.size());
+    if (pairs > 0) select(context, {{"mode", further(s.mode, by, pairs)}});
   } else if (head && !head->identity.empty()) {
     // Conjugates share an identity: both are one mode.
     std::vector<int> modes;
@@ -338,44 +341,31 @@ void next(CommandContext& context, const json& value) {
   }
 }
 
-/// Head and index of the mode that keys act on: the selected one.
-struct MeantMode {
-  const HeadSpectrum* head = nullptr;
-  std::size_t index = 0;
-};
-std::optional<MeantMode> meant_mode(CommandContext& context) {
-  const HeadSpectrum* head = seen_head(*context.observation, context.page.selection);
-  const auto end = head ? head->identity.end() : std::vector<int>::const_iterator{};
-  const auto found = head ? std::find(head->identity.begin(), head->identity.end(), context.page.selection.mode) : end;
-  if (!head || found == end || static_cast<std::size_t>(found - head->identity.begin()) >= head->eigenvalues.size()) {
-    add_note(context.page, Severity::info, "Select a mode first: M takes the next one.", context.time);
-    return std::nullopt;
-  }
-  return MeantMode{head, static_cast<std::size_t>(found - head->identity.begin())};
+/// The mode that keys act on: the selected one.
+std::optional<MeantMode> mode_of_keys(CommandContext& context) {
+  const auto mode = meant_mode(*context.observation, context.page.selection);
+  if (!mode) add_note(context.page, Severity::info, "Select a mode first: M takes the next one.", context.time);
+  return mode;
 }
 
 std::vector<CommandField> fields_of(const MeantMode& mode) {
-  return {{"layer", std::int64_t{mode.head->layer}},
-          {"head", std::int64_t{mode.head->head}},
-          {"mode", static_cast<std::int64_t>(mode.index)}};
+  return {{"layer", std::int64_t{mode.layer}}, {"head", std::int64_t{mode.head}}, {"mode", std::int64_t{mode.mode}}};
 }
 
 void switch_mode(CommandContext& context, const json&) {
-  const auto mode = meant_mode(context);
+  const auto mode = mode_of_keys(context);
   if (!mode) return;
-  const ProbedHead* probed = probed_head(*context.observation, *mode->head);
   std::vector<CommandField> fields = fields_of(*mode);
-  fields.emplace_back("off", !(probed && mode->index < probed->is_off.size() && probed->is_off[mode->index]));
+  fields.emplace_back("off", !mode->is_off);
   context.engine.send("mode_off", fields);
 }
 
 void nudge_mode(CommandContext& context, const json& value) {
-  const auto mode = meant_mode(context);
+  const auto mode = mode_of_keys(context);
   if (!mode) return;
-  const std::complex<double> now = mode->head->eigenvalues[mode->index];
   std::vector<CommandField> fields = fields_of(*mode);
-  fields.emplace_back("re", std::clamp(now.real() + number(value, "re", 0, -4, 4), -4.0, 4.0));
-  fields.emplace_back("im", std::clamp(now.imag() + number(value, "im", 0, -4, 4), -4.0, 4.0));
+  fields.emplace_back("re", std::clamp(mode->value.real() + number(value, "re", 0, -4, 4), -4.0, 4.0));
+  fields.emplace_back("im", std::clamp(mode->value.imag() + number(value, "im", 0, -4, 4), -4.0, 4.0));
   context.engine.send("drag_mode", fields);
 }
 

@@ -71,6 +71,19 @@ EditedModes edit_modes(const std::vector<Complex>& before, std::span<const ModeE
   return modes;
 }
 
+EditedModes edit_pairs(const std::vector<Complex>& before, std::span<const ModeEdit> edits) {
+  EditedModes modes{before, std::vector<bool>(before.size(), false)};
+  for (const ModeEdit& edit : edits) {
+    if (edit.mode < 0 || static_cast<std::size_t>(edit.mode) >= before.size()) continue;
+    const auto i = static_cast<std::size_t>(edit.mode);
+    modes.is_off[i] = edit.is_off;
+    if (!edit.moved_to) continue;
+    const Complex upper(edit.moved_to->real(), std::abs(edit.moved_to->imag()));
+    modes.eigenvalues[i] = (before[i].imag() < 0 ? std::conj(upper) : upper) / std::max(1.0, std::abs(upper));
+  }
+  return modes;
+}
+
 std::vector<double> edited_power(std::span<const double> A_w, int r, double scale, int power,
                                  std::span<const ModeEdit> edits) {
   if (r < 1 || A_w.size() != static_cast<std::size_t>(r) * static_cast<std::size_t>(r) || !std::isfinite(scale))

@@ -10,7 +10,9 @@ namespace afterglow {
 /// One change. Of a conjugate pair either member stands for both: the partner moves along, so that the operator stays
 /// real.
 struct ModeEdit {
-  int mode = 0;  ///< place in the list of eigenvalues of A_w, modulus descending (comes_before)
+  /// Place in the list of eigenvalues: of A_w by modulus, descending (comes_before); of a Koopman MLP as its parameters
+  /// stand.
+  int mode = 0;
   bool is_off = false;
   /// Eigenvalue of A_w to move to. A pair follows anywhere; a mode that does not turn stays real and keeps its sign:
   /// it takes the modulus.
@@ -24,6 +26,11 @@ struct EditedModes {
 };
 /// Edits of modes that are not there do nothing.
 EditedModes edit_modes(const std::vector<std::complex<double>>& eigenvalues, std::span<const ModeEdit> edits);
+
+/// The same of learned eigenvalues (Echo 3.3), each of which stands for itself and its conjugate: it moves alone, stays
+/// on its side of the real axis (so that either one of both may be dragged), and what is led out of the unit disk ends
+/// on the circle, by the layer's own division by max(1, modulus).
+EditedModes edit_pairs(const std::vector<std::complex<double>>& eigenvalues, std::span<const ModeEdit> edits);
 
 /// W [r*r] = V diag(kept (s lambda)^K) V^-1, row-major, of A_w [r*r] with A = s A_w, s = scale, K = power: A^K without
 /// edits. Only what an edit changes goes through the eigenvectors; with every mode off W is exactly zero, also for

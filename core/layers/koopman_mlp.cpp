@@ -1,6 +1,7 @@
 // Koopman MLP.
 #include "core/layers/koopman_mlp.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -24,9 +25,13 @@ KoopmanMlp::KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& par
 
 Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {
   if (tape.capturing()) capture_moduli(tape);
+  return answer(tape, x, tape.parameter(gamma_), tape.parameter(omega_));
+}
+
+Var KoopmanMlp::answer(Tape& tape, const Var& x, const Var& gamma, const Var& omega) {
   const Var lifted = linear(tape, x, tape.parameter(lift_));
   const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_)) : Var{};
-  const Var z = koopman_modes(tape, lifted, tape.parameter(gamma_), tape.parameter(omega_), gate);
+  const Var z = koopman_modes(tape, lifted, gamma, omega, gate);
   return linear(tape, z, tape.parameter(readout_));
 }
 
@@ -35,10 +40,33 @@ Var KoopmanMlp::step(Tape& tape, const Var& x, LayerState& state) {
   return forward(tape, x, {});
 }
 
+std::vector<std::complex<double>> KoopmanMlp::eigenvalues(Backend& backend) const {
+  const std::vector<double> gamma = to_host(backend, gamma_.value), omega = to_host(backend, omega_.value);
+  std::vector<std::complex<double>> lambda(gamma.size());
+  for (std::size_t i = 0; i < lambda.size(); ++i) {
+    const std::complex<double> raw(gamma[i], omega[i]);
+    lambda[i] = raw / std::max(1.0, std::abs(raw));
+  }
+  return lambda;
+}
+
+Var KoopmanMlp::forward_edited(Tape& tape, const Var& x, std::span<const ModeEdit> edits) {
+  if (tape.capturing()) capture_moduli(tape);
+  const EditedModes modes = edit_pairs(eigenvalues(tape.backend()), edits);
+  std::vector<double> gamma, omega;
+  for (std::size_t i = 0; i < modes.eigenvalues.size(); ++i) {
+    gamma.push_back(modes.is_off[i] ? 0.0 : modes.eigenvalues[i].real());
+    omega.push_back(modes.is_off[i] ? 0.0 : modes.eigenvalues[i].imag());
+  }
+  const auto given = [&](const std::vector<double>& values) {
+    return tape.constant(to_device(tape, gamma_.shape, gamma_.value.dtype, values));
+  };
+  return answer(tape, x, given(gamma), given(omega));
+}
+
 void KoopmanMlp::capture_moduli(Tape& tape) const {
-  std::vector<double> moduli = to_host(tape.backend(), gamma_.value);
-  const std::vector<double> omega = to_host(tape.backend(), omega_.value);
-  for (std::size_t i = 0; i < moduli.size(); ++i) moduli[i] = std::min(1.0, std::hypot(moduli[i], omega[i]));
+  std::vector<double> moduli;
+  for (const std::complex<double>& lambda : eigenvalues(tape.backend())) moduli.push_back(std::abs(lambda));
   tape.capture("lambda_modulus", to_device(tape, gamma_.shape, gamma_.value.dtype, moduli));
 }
 

@@ -1,5 +1,10 @@
 // Koopman MLP: the non-linearity of a position-wise layer followed by damped rotations of pairs (Echo 3.3).
 #pragma once
+#include <complex>
+#include <span>
+#include <vector>
+
+#include "core/analysis/edited_operator.h"
 #include "core/layers/layer.h"
 
 namespace afterglow {
@@ -17,8 +22,16 @@ class KoopmanMlp final : public Layer {
   std::string_view kind() const override { return "koopman_mlp"; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
+  /// How many pairs turn, dk/2.
+  std::int64_t pairs() const { return gamma_.shape[0]; }
+  /// Lambda of each pair after the division by max(1, modulus); its conjugate is the other eigenvalue of the pair.
+  std::vector<std::complex<double>> eigenvalues(Backend& backend) const;
+  /// As `forward` without a gradient, with the eigenvalues that `edit_pairs` makes of these edits; a pair that is
+  /// switched off reads nothing. The layer itself stays as it is.
+  Var forward_edited(Tape& tape, const Var& x, std::span<const ModeEdit> edits);
 
  private:
+  Var answer(Tape& tape, const Var& x, const Var& gamma, const Var& omega);
   void capture_moduli(Tape& tape) const;
 
   const Parameter &lift_, &gamma_, &omega_, &readout_;

@@ -29,6 +29,9 @@ class LayerState {
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
   std::size_t bytes() const;
   std::int64_t position = 0;  ///< tokens seen
+  /// The scale that a layer divides by stays what it is, also where a later token would change it (`ska`'s m, which
+  /// Echo 3.2.1 freezes after the prompt). Of layers without one nothing changes.
+  bool keeps_scale = false;
 
  private:
   void release_all();

@@ -291,12 +291,75 @@ LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) co
   return state;
 }
 
+// The kernel lets m grow with a key that is longer. So that m stays, such a key is given to it cut to just below m, and
+// what the cut takes from the sums, of z z^T, z z_before^T and v z^T, is added here, in float64 on the host.
+struct Ska::LongKeys {
+  struct One {
+    std::size_t head;            ///< of all sequences
+    std::vector<double> scaled;  ///< z / m, which the next token has before it
+  };
+  std::vector<One> found;
+
+  LongKeys(Tape& tape, RidgeVars& vars, const RidgeState& state, std::size_t r, std::size_t width) {
+    constexpr double below = 1 - 1e-6;
+    Backend& backend = tape.backend();
+    const std::vector<double> m = to_host(backend, state.m);
+    std::vector<double> z = to_host(backend, vars.z.value), kept(m.size(), 1.0);
+    for (std::size_t i = 0; i < m.size(); ++i) {
+      double square = 0;
+      for (std::size_t a = 0; a < r; ++a) square += z[i * r + a] * z[i * r + a];
+      if (!(m[i] > 0) || !(std::sqrt(square) > below * m[i])) continue;  // m is 0 before the first token
+      kept[i] = below * m[i] / std::sqrt(square);
+      found.push_back({i, {}});
+      for (std::size_t a = 0; a < r; ++a) {
+        found.back().scaled.push_back(z[i * r + a] / m[i]);
+        z[i * r + a] *= kept[i];
+      }
+    }
+    if (found.empty()) return;
+    std::vector<double> G = to_host(backend, state.G), M = to_host(backend, state.M), C = to_host(backend, state.C);
+    const std::vector<double> before = to_host(backend, state.previous_key), v = to_host(backend, vars.v.value);
+    for (const One& one : found) {
+      const std::size_t i = one.head;
+      for (std::size_t a = 0; a < r; ++a) {
+        for (std::size_t b = 0; b < r; ++b) {
+          G[(i * r + a) * r + b] += (1 - kept[i] * kept[i]) * one.scaled[a] * one.scaled[b];
+          M[(i * r + a) * r + b] += (1 - kept[i]) * one.scaled[a] * before[i * r + b];
+        }
+      }
+      for (std::size_t p = 0; p < width; ++p) {
+        for (std::size_t b = 0; b < r; ++b)
+          C[(i * width + p) * r + b] += (1 - kept[i]) * v[i * width + p] * one.scaled[b];
+      }
+    }
+    write(tape, state.G, G);
+    write(tape, state.M, M);
+    write(tape, state.C, C);
+    vars.z = tape.constant(to_device(tape, vars.z.shape(), vars.z.value.dtype, z));
+  }
+  /// After the step: the key as it is, not as it was cut.
+  void leave(Tape& tape, const RidgeState& state, std::size_t r) const {
+    if (found.empty()) return;
+    std::vector<double> previous = to_host(tape.backend(), state.previous_key);
+    for (const One& one : found)
+      std::ranges::copy(one.scaled, previous.begin() + static_cast<std::ptrdiff_t>(one.head * r));
+    write(tape, state.previous_key, previous);
+  }
+  static void write(Tape& tape, const Tensor& into, const std::vector<double>& values) {
+    tape.backend().copy(into, to_device(tape, into.shape, into.dtype, values));
+  }
+};
+
 Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
-  const RidgeVars vars = project(tape, x);
+  RidgeVars vars = project(tape, x);
   const RidgeState running{state.get("G"), state.get("M"), state.get("C"), state.get("previous_key"), state.get("m")};
   RidgeSaved saved;
+  const auto rank = static_cast<std::size_t>(config_.rank), width = static_cast<std::size_t>(config_.value_width);
+  std::optional<LongKeys> long_keys;
+  if (state.keeps_scale) long_keys.emplace(tape, vars, running, rank, width);
   const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
+  if (long_keys) long_keys->leave(tape, running, rank);
   capture_statistics(tape, saved, false);
   tape.capture("readout", heads.value);
   return join_heads(tape, heads, x);

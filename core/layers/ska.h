@@ -60,7 +60,8 @@ class Ska final : public Layer {
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit);
   /// `G`, `M` [B,H,r,r], `C` [B,H,P,r], `previous_key` [B,H,r], `m` [B,H]: 2 r^2 + P r + r + 1 numbers a head.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
-  /// The recurrent form, whatever the mode of `forward`.
+  /// The recurrent form, whatever the mode of `forward`. m grows with the keys, and the statistics are rescaled; where
+  /// the state keeps its scale, m stays, which is the running form with the ridge eps (m / max |z|)^2.
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
   /// K and ridge.
@@ -68,6 +69,7 @@ class Ska final : public Layer {
   void set(std::string_view key, double value) override;
 
  private:
+  struct LongKeys;
   RidgeVars project(Tape& tape, const Var& x) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                     const Var& answers, const SkaEdit& edit) const;

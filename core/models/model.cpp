@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/backend/arena.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/layers/written/retrieval_network.h"
 #include "core/ops/ops.h"
@@ -36,6 +38,10 @@ std::size_t ModelState::bytes() const {
   std::size_t total = 0;
   for (const LayerState& layer : layers) total += layer.bytes();
   return total;
+}
+
+void ModelState::keep_scales() {
+  for (LayerState& layer : layers) layer.keeps_scale = true;
 }
 
 Model::Model(const json& config, ParameterStore& store) : store_(&store) {
@@ -272,5 +278,22 @@ Var Model::step(Tape& tape, const Tensor& tokens, ModelState& state) {
 }
 
 void Model::advance(Tape& tape, const Tensor& tokens, ModelState& state) { step_branches(tape, tokens, state); }
+
+Var Model::prefill(Tape& tape, const Tensor& tokens, const Tensor& mask, ModelState& state) {
+  const std::int64_t count = tokens.shape[0], length = tokens.shape[1];
+  Arena arena(tape.backend());
+  Tape stepping(tape.backend(), arena);  // one token's memory at a time
+  const Var logits = forward_with(tape, embed(tape, tokens), 0, [&](std::size_t i, const Var& x) {
+    const Tensor rows = x.value.reshaped({count, length * width_});
+    for (std::int64_t t = 0; t < length; ++t) {
+      stepping.begin(false);
+      const Tensor now = gathered(stepping, rows.column_range(t * width_, width_)).reshaped({count, 1, width_});
+      branches_[i].layer->step(stepping, stepping.constant(now), state.layers[i]);
+    }
+    return branches_[i].layer->forward(tape, x, mask);
+  });
+  state.position = length;
+  return logits;
+}
 
 }  // namespace afterglow

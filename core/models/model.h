@@ -33,6 +33,8 @@ struct ModelState {
   std::vector<LayerState> layers;
   std::int64_t position = 0;  ///< tokens seen, places of memory tokens among them
   std::size_t bytes() const;
+  /// From here on no layer's scale changes, see LayerState::keeps_scale.
+  void keep_scales();
 };
 
 class Model {
@@ -80,6 +82,10 @@ class Model {
   ModelState make_state(Backend& backend, DType dtype, std::int64_t batch, std::size_t count) const;
   /// tokens i32 [B,1] -> logits [B,1,V], advancing the state.
   Var step(Tape& tape, const Tensor& tokens, ModelState& state);
+  /// A prompt at once: what `forward` answers to it, and in `state`, which must be new, what its tokens leave of every
+  /// layer, so that `step` goes on behind it (Echo 3.2.2, prefix mode). A layer's state is that of the inputs which it
+  /// had here: in prefix mode those of a layer above `ska` know the whole prompt, token by token only what has come.
+  Var prefill(Tape& tape, const Tensor& tokens, const Tensor& mask, ModelState& state);
   /// The same where no answer is wanted: as many branches as the state has, and no head.
   void advance(Tape& tape, const Tensor& tokens, ModelState& state);
 

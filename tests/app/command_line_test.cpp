@@ -103,6 +103,12 @@ TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   EXPECT_NE(ablation["runs"][0]["checksum"], ablation["runs"][4]["checksum"]) << "each token normed";
   EXPECT_EQ(ablation["runs"][5]["parameters"].get<int>() - ablation["runs"][0]["parameters"].get<int>(), 4 * 64)
       << "a gate for each head";
+  const json mlps = parsed(run("table echo_mlp" + options + "mlp --seeds 1"));
+  ASSERT_EQ(mlps["runs"].size(), 8u) << "four kinds on two tasks";
+  const auto weights = [&](std::size_t i) { return mlps["runs"][i]["parameters"].get<double>(); };
+  EXPECT_NEAR(weights(2), weights(0), 0.02 * weights(0)) << "matched";
+  EXPECT_LT(weights(4), 0.95 * weights(0)) << "a third of the MLP fewer";
+  EXPECT_NEAR(weights(6), weights(0), 0.02 * weights(0));
 }
 
 TEST_F(CommandLine, AFileOfAnyKindIsLearnedByItsBytes) {
@@ -268,6 +274,9 @@ TEST_F(CommandLine, EvalMakesAGrid) {
   EXPECT_GT(told["perplexity"], 1.0);
   EXPECT_GE(told["among_five"], told["accuracy"]);
   EXPECT_EQ(parsed(run("eval '" + snapshot + "' --recurrent --json --device cpu --examples 4"))["form"], "recurrent");
+  const std::string decoded = "eval '" + snapshot + "' --json --device cpu --examples 4 --freeze-scale";
+  EXPECT_EQ(parsed(run(decoded + " --decode 2"))["form"], "prompt, then recurrent with its scale");
+  EXPECT_EQ(run(decoded).code, 2) << "there is no prompt that could leave a scale";
 }
 
 TEST_F(CommandLine, InfoListsEverythingAndReadsFiles) {

@@ -42,6 +42,7 @@ TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
 // What is not counted: what cuBLAS and programs hold, a few percent at most.
 TEST_F(GpuLimits, ThePeakOfATrainingIsItsEstimate) {
   for (const Preset& preset : presets()) {
+    if (preset.name == "echo-180m") continue;  // echo-50m is the same in less time
     for (const char* precision : {"fp32", "tf32", "bf16"}) {
       nlohmann::json json = nlohmann::json::parse(preset.text);
       json["precision"] = precision;

@@ -894,6 +894,12 @@ Observation probed() {
     }
     view->heads.push_back(std::move(probed));
   }
+  ModeEdit& moved = view->setup.interventions.layers[2].heads[0].modes[3];
+  moved = {3, false, std::complex<double>(-0.4, 0.3)};
+  ModeEdit& off = view->setup.interventions.layers[2].heads[0].modes[9];
+  off = {9, true, {}};
+  const EditedModes pairs = edit_pairs(o.spectra->mlps.at(0).eigenvalues, std::vector<ModeEdit>{moved, off});
+  view->mlps.push_back({{2, pairs.eigenvalues}, pairs.is_off});
   for (ProbeAnswer& answer : view->answers) std::reverse(answer.after.begin(), answer.after.end());
   view->accuracy_after = 0.61;
   view->weights = *o.token_weights;
@@ -932,6 +938,8 @@ Observation broken_probe() {
   view->heads[0].spectrum.eigenvalues.resize(2);
   view->heads[0].spectrum.scale = nan;
   view->heads[1].spectrum.identity.clear();
+  view->mlps[0].is_off.clear();
+  view->mlps[0].spectrum.eigenvalues.resize(40, nan);
   view->weights.weights.resize(1);
   view->weights.weights[0].resize(7);
   view->answers.back() = {{1, -4, 9999999}, {nan, 2}, {infinity}, -1, -1};

@@ -215,6 +215,26 @@ TEST_F(Keyboard, ModesAreChosenDroppedAndMoved) {
   }
 }
 
+TEST_F(Keyboard, PairsOfAKoopmanMlpAreChosenDroppedAndMoved) {
+  while (!mlp_is_selected(seen, page().selection)) key("N");
+  key("Shift+M");
+  key("M");
+  key("M");
+  const auto pair = static_cast<std::size_t>(page().selection.mode);
+  const MlpSpectrum& mlp = *seen_mlp(seen, page().selection);
+  ASSERT_LT(pair, mlp.eigenvalues.size());
+  followed.clear();
+  key("X");
+  key("Ctrl+Right");
+  ASSERT_EQ(followed.size(), 2u);
+  const auto off = nlohmann::json::parse(followed[0].value), moved = nlohmann::json::parse(followed[1].value);
+  EXPECT_EQ(followed[0].name, "mode_off");
+  EXPECT_EQ(off, (nlohmann::json{{"layer", mlp.layer}, {"head", 0}, {"mode", pair}, {"off", true}}));
+  EXPECT_EQ(followed[1].name, "drag_mode");
+  EXPECT_EQ(moved["layer"], mlp.layer);
+  EXPECT_NEAR(moved["re"].get<double>(), mlp.eigenvalues[pair].real() + 0.02, 1e-9);
+}
+
 TEST_F(Keyboard, WithoutAModeItSaysHowToGetOne) {
   key("X");
   ASSERT_FALSE(page().notes.empty());

@@ -71,7 +71,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   if (!trained) return {};
   const ProbedHead* probed = probed_head(observation, *trained);
   const HeadSpectrum* head = probed ? &probed->spectrum : trained;
-  const int power = shown_power(*head, selection);
+  const int power = shown_power(*head, selection), chosen = selection_of_heads(observation, selection).mode;
   const std::vector<Mode> modes = merged_modes(*head, probed, power);
   double end = 1.0;
   for (const Mode& mode : modes) {
@@ -96,8 +96,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   for (const Mode& mode : modes) {
     bars.bars.push_back({mode.modulus, mode.energy * mode.gain * mode.gain, mode.energy, mode_ink(mode.identity)});
     scatter.points.push_back({mode.modulus, mode.gain, 4, mode_ink(mode.identity),
-                              mode.identity == selection.mode && selection.mode >= 0,
-                              "mode " + std::to_string(mode.identity), ""});
+                              mode.identity == chosen && chosen >= 0, "mode " + std::to_string(mode.identity), ""});
   }
   figure.series.emplace_back(std::move(bars));
   for (const int other : std::set<int>{1, 2, 4, std::clamp(trained->power, 0, 64)}) {

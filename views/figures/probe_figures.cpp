@@ -115,10 +115,44 @@ const ProbedHead* probed_head(const Observation& observation, const HeadSpectrum
   return nullptr;
 }
 
+const ProbedMlp* probed_mlp(const Observation& observation, const MlpSpectrum& mlp) {
+  if (!observation.probe) return nullptr;
+  for (const ProbedMlp& probed : observation.probe->mlps) {
+    if (probed.spectrum.layer == mlp.layer) return &probed;
+  }
+  return nullptr;
+}
+
+const MlpSpectrum* seen_mlp(const Observation& observation, const Selection& selection) {
+  const MlpSpectrum* mlp = selected_mlp(observation, selection);
+  const ProbedMlp* probed = mlp ? probed_mlp(observation, *mlp) : nullptr;
+  return probed ? &probed->spectrum : mlp;
+}
+
 const HeadSpectrum* seen_head(const Observation& observation, const Selection& selection) {
   const HeadSpectrum* head = selected_head(observation, selection);
   const ProbedHead* probed = head ? probed_head(observation, *head) : nullptr;
   return probed ? &probed->spectrum : head;
+}
+
+std::optional<MeantMode> meant_mode(const Observation& observation, const Selection& selection) {
+  const auto meant = [&](int layer, int head, const auto& eigenvalues, std::size_t i, const auto* probed) {
+    std::optional<MeantMode> mode;
+    if (i >= eigenvalues.size()) return mode;
+    const bool is_off = probed && i < probed->is_off.size() && probed->is_off[i];
+    return std::optional(MeantMode{layer, head, static_cast<int>(i), eigenvalues[i], is_off});
+  };
+  if (selection.mode < 0) return std::nullopt;
+  if (mlp_is_selected(observation, selection)) {
+    const MlpSpectrum& mlp = *seen_mlp(observation, selection);
+    return meant(mlp.layer, 0, mlp.eigenvalues, static_cast<std::size_t>(selection.mode), probed_mlp(observation, mlp));
+  }
+  const HeadSpectrum* head = seen_head(observation, selection);
+  if (!head) return std::nullopt;
+  const auto found = std::find(head->identity.begin(), head->identity.end(), selection.mode);
+  if (found == head->identity.end()) return std::nullopt;
+  return meant(head->layer, head->head, head->eigenvalues, static_cast<std::size_t>(found - head->identity.begin()),
+               probed_head(observation, *head));
 }
 
 int asked_token(const Observation& observation, const Selection& selection) {

@@ -74,6 +74,24 @@ int selected_mode(const HeadSpectrum& head, const Selection& selection) {
   return strongest;
 }
 
+Selection selection_of_heads(const Observation& observation, const Selection& selection) {
+  Selection own = selection;
+  if (mlp_is_selected(observation, selection)) own.mode = -1;
+  return own;
+}
+
+int selected_pair(const MlpSpectrum& mlp, const Selection& selection) {
+  const auto is_finite = [&](int i) { return std::isfinite(std::abs(mlp.eigenvalues[static_cast<std::size_t>(i)])); };
+  const int count = static_cast<int>(mlp.eigenvalues.size());
+  if (selection.mode >= 0 && selection.mode < count && is_finite(selection.mode)) return selection.mode;
+  int largest = -1;
+  for (int i = 0; i < count; ++i) {
+    const auto modulus = [&](int k) { return std::abs(mlp.eigenvalues[static_cast<std::size_t>(k)]); };
+    if (is_finite(i) && (largest < 0 || modulus(i) > modulus(largest))) largest = i;
+  }
+  return largest;
+}
+
 int selected_token(const Observation& observation, const Selection& selection) {
   if (!observation.trace || observation.trace->steps.empty()) return -1;
   const int last = static_cast<int>(observation.trace->steps.size()) - 1;

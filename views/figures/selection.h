@@ -21,11 +21,12 @@ inline constexpr std::array<std::string_view, 4> earlier_runs_names{"grey", "col
 std::string_view name_of(EarlierRuns earlier);
 
 struct Selection {
-  int layer = -1;          ///< index into ModelSummary::layers; -1: the first layer that has something to show
-  int head = 0;            ///< of that layer
-  int mode = -1;           ///< HeadSpectrum::identity; -1: none chosen, readouts then take the strongest
-  int token = -1;          ///< place in the traced sequence; -1: the last one
-  int power = -1;          ///< K to look at in the power filter; -1: as in the model
+  int layer = -1;  ///< index into ModelSummary::layers; -1: the first layer that has something to show
+  int head = 0;    ///< of that layer
+  int mode = -1;   ///< HeadSpectrum::identity, of a Koopman MLP the pair's number; -1: none chosen, readouts then
+                   ///< take the strongest
+  int token = -1;  ///< place in the traced sequence; -1: the last one
+  int power = -1;  ///< K to look at in the power filter; -1: as in the model
   bool all_heads = false;  ///< spectrum: small multiples of every head
   bool scaled = false;     ///< spectrum: eigenvalues of A = scale A_w instead of A_w
   bool change = false;     ///< stepper: what the token changed instead of what is there
@@ -49,6 +50,10 @@ const MlpSpectrum* selected_mlp(const Observation& observation, const Selection&
 bool mlp_is_selected(const Observation& observation, const Selection& selection);
 /// Index of the mode to read out: the selected one, else the one with most energy; -1 when the head has no finite mode.
 int selected_mode(const HeadSpectrum& head, const Selection& selection);
+/// The selection as figures of heads take it: without the choice of a mode where that is a pair of a Koopman MLP.
+Selection selection_of_heads(const Observation& observation, const Selection& selection);
+/// The pair to read out: the selected one, else that of the largest modulus; -1 when the MLP has no finite one.
+int selected_pair(const MlpSpectrum& mlp, const Selection& selection);
 /// Place of the selected token in the trace, -1 without a trace.
 int selected_token(const Observation& observation, const Selection& selection);
 /// Head of the traced layer that is meant, kept within what the trace has; -1 without heads.

@@ -14,6 +14,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::size_t trail_length = 60;
+constexpr const char* before_the_override = "before the override";
 
 std::size_t trail_begin(const Observation& observation) {
   const std::size_t size = observation.spectrum_history.size();
@@ -118,7 +119,7 @@ ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, c
 /// Grey where modes were before an override moved them or switched them off.
 Scatter ghosts_of(const HeadSpectrum& trained, const ProbedHead& probed, double scale) {
   Scatter ghosts;
-  ghosts.name = "before the override";
+  ghosts.name = before_the_override;
   ghosts.marker = Marker::circle;
   for (std::size_t i = 0; i < trained.eigenvalues.size() && i < probed.spectrum.eigenvalues.size(); ++i) {
     const std::complex<double> lambda = scale * trained.eigenvalues[i];
@@ -129,7 +130,8 @@ Scatter ghosts_of(const HeadSpectrum& trained, const ProbedHead& probed, double 
   return ghosts;
 }
 
-Figure head_figure(const Observation& observation, const Selection& selection, const HeadSpectrum& trained) {
+Figure head_figure(const Observation& observation, const Selection& seen, const HeadSpectrum& trained) {
+  const Selection selection = selection_of_heads(observation, seen);
   const ProbedHead* probed = probed_head(observation, trained);
   const HeadSpectrum& head = probed ? probed->spectrum : trained;
   const double scale = shown_scale(head, selection);
@@ -167,34 +169,69 @@ Figure head_figure(const Observation& observation, const Selection& selection, c
   return figure;
 }
 
-Figure mlp_figure(const Observation& observation, const MlpSpectrum& mlp) {
+/// Where a pair lay in earlier spectra; `side` -1 is its conjugate.
+Trail pair_trail(const Observation& observation, int layer, std::size_t i, double side) {
+  Trail trail;
+  trail.ink = layer_ink(LayerTrait::koopman_modes);
+  for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
+    if (!observation.spectrum_history[t]) continue;
+    for (const MlpSpectrum& earlier : observation.spectrum_history[t]->mlps) {
+      if (earlier.layer != layer || i >= earlier.eigenvalues.size()) continue;
+      add_trail_point(trail, {earlier.eigenvalues[i].real(), side * earlier.eigenvalues[i].imag()}, 1);
+    }
+  }
+  return trail;
+}
+
+Figure mlp_figure(const Observation& observation, const Selection& selection, const MlpSpectrum& trained) {
+  const ProbedMlp* probed = probed_mlp(observation, trained);
+  const MlpSpectrum& mlp = probed ? probed->spectrum : trained;
   Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), place_name(observation, mlp.layer),
                         max_modulus(mlp.eigenvalues, 1));
   figure.subject = figure.title;
   figure.subtitle = "learned eigenvalues of the Koopman MLP";
-  Scatter scatter;
+  Scatter scatter, switched_off, ghosts;
   scatter.name = "eigenvalues";
-  scatter.marker = Marker::circle;
-  const Ink ink = layer_ink(LayerTrait::koopman_modes);
+  switched_off.name = "switched off";
+  ghosts.name = before_the_override;
+  scatter.marker = ghosts.marker = Marker::circle;
+  switched_off.marker = Marker::diamond;
+  const bool is_about_it = mlp_is_selected(observation, selection);
   for (std::size_t i = 0; i < mlp.eigenvalues.size(); ++i) {
     if (!std::isfinite(std::abs(mlp.eigenvalues[i]))) continue;
+    const bool is_chosen = is_about_it && selection.mode == static_cast<int>(i);
+    const bool is_off = probed && i < probed->is_off.size() && probed->is_off[i];
+    const bool is_moved =
+        i < trained.eigenvalues.size() && std::abs(trained.eigenvalues[i] - mlp.eigenvalues[i]) > 1e-9;
     for (const double side : {1.0, -1.0}) {
-      scatter.points.push_back({mlp.eigenvalues[i].real(), side * mlp.eigenvalues[i].imag(), 3, ink, false,
-                                "pair " + std::to_string(i), ""});
-      Trail trail;
-      trail.ink = ink;
-      for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
-        if (!observation.spectrum_history[t]) continue;
-        for (const MlpSpectrum& earlier : observation.spectrum_history[t]->mlps) {
-          if (earlier.layer != mlp.layer || i >= earlier.eigenvalues.size()) continue;
-          add_trail_point(trail, {earlier.eigenvalues[i].real(), side * earlier.eigenvalues[i].imag()}, 1);
-        }
-      }
-      if (trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
+      const Ink ink = is_off ? Ink(Role::dim) : layer_ink(LayerTrait::koopman_modes);
+      (is_off ? switched_off : scatter)
+          .points.push_back({mlp.eigenvalues[i].real(), side * mlp.eigenvalues[i].imag(), 3, ink, is_chosen,
+                             "pair " + std::to_string(i), ""});
+      if (is_moved)
+        ghosts.points.push_back(
+            {trained.eigenvalues[i].real(), side * trained.eigenvalues[i].imag(), 3, Role::faint, false, "", ""});
+      Trail trail = pair_trail(observation, mlp.layer, i, side);
+      if (!is_off && trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
     }
+  }
+  if (probed) {
+    figure.subtitle += " · edited";
+    figure.series.emplace_back(std::move(ghosts));
+    if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
   }
   figure.series.emplace_back(std::move(scatter));
   return figure;
+}
+
+/// A pair of a Koopman MLP turns and fades numbers of one token, from layer input to output: it has no half-life.
+std::vector<ReadoutRow> pair_readout(const MlpSpectrum& mlp, const Selection& selection) {
+  const int pair = selected_pair(mlp, selection);
+  if (pair < 0) return {};
+  const ModeTimes times = mode_times(mlp.eigenvalues[static_cast<std::size_t>(pair)]);
+  return {{"pair " + std::to_string(pair), "", "mode"},
+          {"|λ|", number_text(times.modulus, 3), "modulus"},
+          {"angle", number_text(times.angle, 3) + " rad", "angle"}};
 }
 
 std::string tokens_text(double tokens) {
@@ -214,7 +251,9 @@ double shown_scale(const HeadSpectrum& head, const Selection& selection) {
 
 std::string spectrum_subtitle(const Observation& observation, const Selection& selection) {
   if (mlp_is_selected(observation, selection)) {
-    return layer_name(observation, selected_mlp(observation, selection)->layer) + " · learned eigenvalues";
+    const MlpSpectrum& mlp = *selected_mlp(observation, selection);
+    return layer_name(observation, mlp.layer) + (probed_mlp(observation, mlp) ? " · edited" : "") +
+           " · learned eigenvalues";
   }
   const HeadSpectrum* head = selected_head(observation, selection);
   if (!head) return why_no_layer(observation, LayerTrait::koopman_heads);
@@ -233,7 +272,7 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
 std::vector<Figure> spectrum_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   std::vector<Figure> figures;
   const MlpSpectrum* mlp = selected_mlp(observation, selection);
-  if (mlp && mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, *mlp));
+  if (mlp && mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, selection, *mlp));
   if (const HeadSpectrum* chosen = selected_head(observation, selection)) {
     if (!selection.all_heads) figures.push_back(head_figure(observation, selection, *chosen));
     for (const HeadSpectrum& head : observation.spectra->heads) {
@@ -241,11 +280,12 @@ std::vector<Figure> spectrum_figures(const Observation& observation, const Selec
         figures.push_back(head_figure(observation, selection, head));
     }
   }
-  if (mlp && !mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, *mlp));
+  if (mlp && !mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, selection, *mlp));
   return figures;
 }
 
 std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selection& selection) {
+  if (mlp_is_selected(observation, selection)) return pair_readout(*seen_mlp(observation, selection), selection);
   const HeadSpectrum* head = seen_head(observation, selection);
   const int mode = head ? selected_mode(*head, selection) : -1;
   if (mode < 0) return {};

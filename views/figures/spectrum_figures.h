@@ -20,7 +20,7 @@ struct ReadoutRow {
   std::string card;  ///< formula card of the quantity, see views/plots/formula_card.h
 };
 /// Modulus, angle, half-life ln(1/2)/ln|λ| and period 2π/angle in tokens, energy, and what is left of it at K. The
-/// first row names the mode. Empty without a spectrum.
+/// first row names the mode. Of a selected Koopman MLP the pair's modulus and angle. Empty without a spectrum.
 std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selection& selection);
 
 /// An empty complex plane with the unit circle, wide enough for eigenvalues of modulus `reach`.

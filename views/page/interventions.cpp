@@ -65,18 +65,18 @@ double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& ro
 }
 
 /// "modes off  3 of 16": a click on the number switches all off, or all on again.
-double draw_mode_switch(Frame& frame, const HeadSpectrum& head, const ProbedHead* probed, const Rect& row) {
+double draw_mode_switch(Frame& frame, int layer, int head, std::size_t modes, const std::vector<bool>& is_off,
+                        const Rect& row) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  const auto off = probed ? std::count(probed->is_off.begin(), probed->is_off.end(), true) : 0;
+  const auto off = std::count(is_off.begin(), is_off.end(), true);
   row_text(frame.look, canvas, row, "modes off", {body_size, FontFace::regular, theme.dim, Anchor::start});
-  const std::string text = std::to_string(off) + " of " + std::to_string(head.eigenvalues.size());
+  const std::string text = std::to_string(off) + " of " + std::to_string(modes);
   const ChipResult chip =
       header_chip(frame, "modes", row.right(), row, text, off > 0,
                   off > 0 ? "Switch all modes on" : "Switch all modes off; right click a dot for one of them");
   if (chip.clicked) {
-    frame.commands.send("mode_off",
-                        {{"layer", std::int64_t{head.layer}}, {"head", std::int64_t{head.head}}, {"off", off == 0}});
+    frame.commands.send("mode_off", {{"layer", std::int64_t{layer}}, {"head", std::int64_t{head}}, {"off", off == 0}});
   }
   return row.height;
 }
@@ -113,7 +113,28 @@ double draw_awaited(Frame& frame, const Rect& area) {
 
 }  // namespace
 
+namespace {
+
+/// Of a Koopman MLP modes are all that can be changed.
+double draw_pair_interference(Frame& frame, const MlpSpectrum& mlp, const Rect& area) {
+  const ProbedMlp* probed = probed_mlp(frame.seen(), mlp);
+  frame.state.shows_interventions = true;
+  ImGui::PushID("interference");
+  double y = area.y;
+  const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
+  y += section_head(frame, row(20), "Intervene · " + layer_name(frame.seen(), mlp.layer));
+  y += draw_consequence(frame, row(fact_height));
+  y += draw_mode_switch(frame, mlp.layer, 0, mlp.eigenvalues.size(), probed ? probed->is_off : std::vector<bool>{},
+                        row(switch_height));
+  ImGui::PopID();
+  return y - area.y;
+}
+
+}  // namespace
+
 double draw_interference(Frame& frame, const Rect& area) {
+  if (mlp_is_selected(frame.seen(), frame.state.selection))
+    return draw_pair_interference(frame, *selected_mlp(frame.seen(), frame.state.selection), area);
   const HeadSpectrum* trained = selected_head(frame.seen(), frame.state.selection);
   if (!trained) return draw_awaited(frame, area);
   frame.state.shows_interventions = true;
@@ -127,7 +148,8 @@ double draw_interference(Frame& frame, const Rect& area) {
       "Intervene · " + layer_name(frame.seen(), trained->layer) + " · head " + std::to_string(trained->head));
   y += draw_consequence(frame, row(fact_height));
   y += draw_head_switches(frame, *trained, row(switch_height));
-  y += draw_mode_switch(frame, *trained, probed, row(switch_height));
+  y += draw_mode_switch(frame, trained->layer, trained->head, seen.eigenvalues.size(),
+                        probed ? probed->is_off : std::vector<bool>{}, row(switch_height));
   for (const Knob& knob : knobs) {
     const Setting setting{std::string("override ") + knob.key,
                           knob.label,

@@ -43,8 +43,10 @@ double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rec
   return y - area.y;
 }
 
-/// Why modes can grow, by the largest singular value that is read above it.
+/// Why modes can grow, by the largest singular value that is read above it; of a Koopman MLP why none can.
 std::string gain_sentence(const Frame& frame) {
+  if (mlp_is_selected(frame.seen(), frame.state.selection))
+    return "Each pair turns and fades two numbers of the same token; λ is divided by max(1, |λ|), so none grows.";
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
   return head && head->sigma >= 1 ? "Here σ(A_w) ≥ 1, so A_w is divided by it: only γ amplifies modes."
                                   : "Only γ amplifies modes: here σ(A_w) < 1, so normalisation has no effect.";
@@ -67,7 +69,7 @@ void draw_gain_note(const Frame& frame, const Rect& area) {
 double draw_switches(Frame& frame, const Rect& row) {
   const Selection& selection = frame.state.selection;
   const HeadSpectrum* head = selected_head(frame.seen(), selection);
-  if (!head) return row.right();
+  if (!head || mlp_is_selected(frame.seen(), selection)) return row.right();
   int heads = 0;
   for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head->layer;
   const ChipResult all =
@@ -102,9 +104,9 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
 
 double draw_spectrum_controls(Frame& frame, const Rect& row) {
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
-  if (!head) return row.right();
   const Selection& selection = frame.state.selection;
   if (row.width < frame.px(80)) return row.right();
+  if (!head || mlp_is_selected(frame.seen(), selection)) return draw_surgery_chip(frame, row.right(), row);
   double right = row.right();
   const ChipResult scaled = header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w",
                                         selection.scaled, "Eigenvalues of A_w, or of A with its gain γ");

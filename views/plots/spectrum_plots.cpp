@@ -20,10 +20,12 @@ namespace {
 /// The text of the selected mode; empty where there is none.
 std::string of_selected_mode(const Observation& o, const Selection& s,
                              std::string (*write)(const std::complex<double>& lambda, const ModeTimes& times)) {
-  const HeadSpectrum* head = selected_head(o, s);
-  const int mode = head ? selected_mode(*head, s) : -1;
+  const bool is_pair = mlp_is_selected(o, s);
+  const HeadSpectrum* head = is_pair ? nullptr : selected_head(o, s);
+  const int mode = is_pair ? selected_pair(*selected_mlp(o, s), s) : head ? selected_mode(*head, s) : -1;
   if (mode < 0) return "";
-  const std::complex<double> lambda = head->eigenvalues[static_cast<std::size_t>(mode)];
+  const std::complex<double> lambda =
+      (is_pair ? selected_mlp(o, s)->eigenvalues : head->eigenvalues)[static_cast<std::size_t>(mode)];
   return write(lambda, mode_times(lambda));
 }
 

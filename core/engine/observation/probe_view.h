@@ -17,11 +17,17 @@ struct ProbeAnswer {
   double target_before = -1, target_after = -1;  ///< of the token that should follow; -1 where none is asked
 };
 
-/// One head of an changed layer as the probe sees it.
+/// One head of a changed layer as the probe sees it.
 struct ProbedHead {
   HeadSpectrum spectrum;     ///< with every override in force; `eigenvalues` after the edits, in the order before them
   std::vector<bool> is_off;  ///< modes that are switched off
   bool head_is_off = false;
+};
+
+/// A changed Koopman MLP as the probe sees it.
+struct ProbedMlp {
+  MlpSpectrum spectrum;      ///< `eigenvalues` after the edits
+  std::vector<bool> is_off;  ///< pairs that are switched off
 };
 
 struct ProbeView {
@@ -34,6 +40,7 @@ struct ProbeView {
   std::int64_t examples = 0;                               ///< sequences of the probe batch
   double accuracy_before = 0, accuracy_after = 0;          ///< share of right answers on them
   std::vector<ProbedHead> heads;                           ///< of changed layers only
+  std::vector<ProbedMlp> mlps;                             ///< changed ones only
   TokenWeights weights;                                    ///< of the traced layer, interventions in force
   bool is_edited() const { return !setup.interventions.empty(); }
 };

@@ -164,6 +164,8 @@ void list_probe(const Observation& o, std::vector<NamedNumber>& numbers) {
   for (const ProbedHead& head : o.probe->heads)
     list_head(head.spectrum,
               names.in("head").in(label_of(o, head.spectrum.layer)).in(static_cast<std::size_t>(head.spectrum.head)));
+  for (const ProbedMlp& mlp : o.probe->mlps)
+    names.in("head").in(label_of(o, mlp.spectrum.layer)).add("radius", radius_of(mlp.spectrum.eigenvalues));
 }
 
 void list_problem(const RacedProblem& problem, const Names& names) {

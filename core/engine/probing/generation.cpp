@@ -43,6 +43,19 @@ void require_beginning(const Trainer& trainer, std::span<const int> beginning, c
   }
 }
 
+/// The logits behind a beginning that is read at once. All of it is context for a masked `ska`.
+std::vector<double> prefilled(Trainer& trainer, const std::vector<int>& tokens, ModelState& state) {
+  Backend& backend = trainer.backend();
+  Tape& tape = trainer.looking_tape();
+  const auto length = static_cast<std::int64_t>(tokens.size());
+  tape.begin(false);
+  const Tensor given = tape.scratch({1, length}, DType::i32), mask = tape.scratch({1, length}, DType::u8);
+  backend.upload(given, tokens.data());
+  backend.upload(mask, std::vector<std::uint8_t>(tokens.size(), 1).data());
+  const std::vector<double> all = to_host(backend, trainer.model().prefill(tape, given, mask, state).value);
+  return {all.end() - trainer.model().vocab(), all.end()};
+}
+
 }  // namespace
 
 void generate(Trainer& trainer, std::span<const int> beginning, const GenerationOptions& options,
@@ -62,9 +75,15 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
     backend.synchronize();
     return logits;
   };
-  for (std::int64_t place = 0; place < model.places(); ++place) read(0);  // memory tokens stand there
+  std::vector<int> whole(static_cast<std::size_t>(model.places()), 0);  // memory tokens stand there
+  whole.insert(whole.end(), beginning.begin(), beginning.end());
   std::vector<double> logits;
-  for (const int token : beginning) logits = read(token);
+  if (options.prefills) {
+    logits = prefilled(trainer, whole, state);
+  } else {
+    for (const int token : whole) logits = read(token);
+  }
+  if (options.keeps_scale) state.keep_scales();
   for (std::int64_t written = 0; written < options.count; ++written) {
     const int token = draw(logits, options, random);
     if (!take(token)) return;

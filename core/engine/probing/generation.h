@@ -13,6 +13,8 @@ struct GenerationOptions {
   double temperature = 1;    ///< divides the logits; 0 always takes the most probable token
   int top = 0;               ///< only the so many most probable ones are drawn from; 0: all
   std::uint64_t seed = 0;    ///< the same model, beginning and options write the same tokens
+  bool prefills = false;     ///< the beginning is read at once, in each layer's own form of a whole sequence
+  bool keeps_scale = false;  ///< `ska`'s m stays what the beginning left (Echo 3.2.1)
 };
 
 /// Reads `beginning` (at least one token) and writes on; every new token is handed to `take`, which ends it by false.

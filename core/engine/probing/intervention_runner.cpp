@@ -15,6 +15,7 @@
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/layers/koopman_mlp.h"
 
 namespace afterglow {
 
@@ -57,6 +58,14 @@ SkaEdit edit_of(const LayerIntervention& layer, int heads) {
     for (const auto& [mode, change] : override.modes) own.modes.push_back(change);
   }
   return edit;
+}
+
+std::vector<ModeEdit> pair_edits_of(const LayerIntervention& layer) {
+  std::vector<ModeEdit> edits;
+  for (const auto& [head, override] : layer.heads) {
+    for (const auto& [mode, change] : override.modes) edits.push_back(change);
+  }
+  return edits;
 }
 
 }  // namespace
@@ -109,7 +118,11 @@ InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& inte
     const auto found = interventions.layers.find(layer.layer);
     if (found == interventions.layers.end()) continue;
     const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(layer.layer)].branch);
-    edits[branch] = edit_of(found->second, layer.heads);
+    if (layer.has_learned_modes) {
+      edits[branch] = pair_edits_of(found->second);
+    } else {
+      edits[branch] = edit_of(found->second, layer.heads);
+    }
   }
   return edits;
 }
@@ -125,7 +138,10 @@ Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool
       trainer_->model().forward_with(tape_, stream_before(input, first), first, [&](std::size_t i, const Var& x) {
         const auto found = edits.find(i);
         if (found == edits.end()) return branches[i].layer->forward(tape_, x, context);
-        return static_cast<Ska&>(*branches[i].layer).forward_edited(tape_, x, context, found->second);
+        if (const auto* pairs = std::get_if<std::vector<ModeEdit>>(&found->second))
+          return static_cast<KoopmanMlp&>(*branches[i].layer).forward_edited(tape_, x, *pairs);
+        return static_cast<Ska&>(*branches[i].layer)
+            .forward_edited(tape_, x, context, std::get<SkaEdit>(found->second));
       });
   tape_.set_capturing(false);
   trainer_->backend().synchronize();
@@ -191,10 +207,12 @@ void InterventionRunner::load(const ProbeSetup& setup) {
 }
 
 std::shared_ptr<const TheoryView> InterventionRunner::theory(const ProbeSetup& setup, int layer, int head) {
-  if (intervention_targets_.empty()) return nullptr;
-  const auto meant = std::find_if(intervention_targets_.begin(), intervention_targets_.end(),
-                                  [&](const InterventionTarget& known) { return known.layer == layer; });
-  const InterventionTarget& of = meant == intervention_targets_.end() ? intervention_targets_.front() : *meant;
+  const InterventionTarget* meant = nullptr;
+  for (const InterventionTarget& known : intervention_targets_) {
+    if (!known.has_learned_modes && (!meant || known.layer == layer)) meant = &known;
+  }
+  if (!meant) return nullptr;
+  const InterventionTarget& of = *meant;
   load(setup);
   forward(*sequence_, {}, true);
   return std::make_shared<const TheoryView>(read_theory(*trainer_, of.layer, std::clamp(head, 0, of.heads - 1),
@@ -248,7 +266,14 @@ void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits,
                                     ProbeView& view) {
   const CaptureReader read(tape_, trainer_->backend());
   for (const auto& [part, layer] : setup.interventions.layers) {
-    const SkaEdit& edit = edits.at(static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch));
+    const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
+    if (const auto* pairs = std::get_if<std::vector<ModeEdit>>(&edits.at(branch))) {
+      const auto& mlp = static_cast<const KoopmanMlp&>(*trainer_->model().branches()[branch].layer);
+      EditedModes modes = edit_pairs(mlp.eigenvalues(trainer_->backend()), *pairs);
+      view.mlps.push_back({{part, std::move(modes.eigenvalues)}, std::move(modes.is_off)});
+      continue;
+    }
+    const SkaEdit& edit = std::get<SkaEdit>(edits.at(branch));
     HeadSettings settings = head_settings(*trainer_, part);
     settings.power = layer.power.value_or(settings.power);
     settings.ridge = layer.ridge.value_or(settings.ridge);

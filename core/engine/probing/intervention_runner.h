@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <variant>
+#include <vector>
 
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/probe_view.h"
@@ -23,7 +25,7 @@ class InterventionRunner {
   explicit InterventionRunner(Trainer& trainer);
   ~InterventionRunner();
 
-  /// The `ska` layers of the model.
+  /// The `ska` layers and Koopman MLPs of the model.
   const std::vector<InterventionTarget>& intervention_targets() const { return intervention_targets_; }
   /// The sequence that a setup means; tokens outside the vocabulary or of another length are an Error(bad_input).
   Example sequence_of(const ProbeSetup& setup) const;
@@ -40,7 +42,7 @@ class InterventionRunner {
   void forget();
 
  private:
-  using Edits = std::map<std::size_t, SkaEdit>;  // by branch
+  using Edits = std::map<std::size_t, std::variant<SkaEdit, std::vector<ModeEdit>>>;  // by branch; the latter of an MLP
   struct Sequences;
   struct Answers {
     std::int64_t first = 0;  // token of the first row

@@ -16,6 +16,7 @@
 #include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/capture_reader.h"
+#include "core/layers/koopman_mlp.h"
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
@@ -193,16 +194,9 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
 }
 
 void Observer::add_mlp(int part, Spectra& spectra) const {
-  const ModelPart& info = trainer_->parts()[part];
-  ParameterStore& store = trainer_->parameters();
-  const std::vector<double> gamma = store.download(store.find(info.scope + ".gamma")->value);
-  const std::vector<double> omega = store.download(store.find(info.scope + ".omega")->value);
-  MlpSpectrum mlp{part, {}};
-  for (std::size_t i = 0; i < gamma.size(); ++i) {
-    const std::complex<double> raw(gamma[i], omega[i]);
-    mlp.eigenvalues.push_back(raw / std::max(1.0, std::abs(raw)));
-  }
-  spectra.mlps.push_back(std::move(mlp));
+  const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
+  const auto& mlp = static_cast<const KoopmanMlp&>(*trainer_->model().branches()[branch].layer);
+  spectra.mlps.push_back({part, mlp.eigenvalues(trainer_->backend())});
 }
 
 void Observer::add_states(int part, const CaptureReader& read, Spectra& spectra) const {

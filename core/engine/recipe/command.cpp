@@ -59,7 +59,8 @@ constexpr std::array table{
     CommandSpec{
         "surgery", engine, "Fit the weights to the moved eigenvalues", "", R"({})",
         "Makes dragged eigenvalues true: the nearest key projections whose operators on the probe sequence have them, "
-        "as a step of its own. Without a value those that the probe has moved; {\"overrides\": [{\"name\": "
+        "or a Koopman MLP's own numbers, as a step of its own. Without a value those that the probe has moved; "
+        "{\"overrides\": [{\"name\": "
         "\"drag_mode\", \"value\": {\"head\": 0, \"mode\": 2, \"re\": 0.9}}]} names them.",
         control},
     CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
@@ -98,11 +99,15 @@ constexpr std::array table{
         control, probe_edit},
     CommandSpec{"head_off", engine, "Switch a head off", "", R"({"head": 0, "off": true})",
                 "Probes without a head of a layer; without \"head\" without all of them.", control, probe_edit},
-    CommandSpec{"mode_off", engine, "Switch a mode off", "", R"({"head": 0, "mode": 0, "off": true})",
-                "Probes without a mode, counted by modulus; without \"mode\" without any.", control, probe_edit},
+    CommandSpec{
+        "mode_off", engine, "Switch a mode off", "", R"({"head": 0, "mode": 0, "off": true})",
+        "Probes without a mode, counted by modulus, of a Koopman MLP ({\"layer\": 2}) as it learned them; without "
+        "\"mode\" without any.",
+        control, probe_edit},
     CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "mode": 0, "re": 0.9, "im": 0.1})",
-                "Probes with an eigenvalue of the operator moved; its conjugate partner moves along.", control,
-                probe_edit},
+                "Probes with an eigenvalue of the operator, or of a Koopman MLP ({\"layer\": 2}), moved; its conjugate "
+                "partner moves along.",
+                control, probe_edit},
     CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again.",
                 control, probe_edit},
     CommandSpec{

@@ -18,17 +18,24 @@ constexpr std::int64_t max_power = 64;
 
 const InterventionTarget& meant_layer(const json& value, const std::vector<InterventionTarget>& layers,
                                       const std::string& where) {
-  if (layers.empty()) throw Error(ExitCode::bad_input, where + ": this model has no ska layer to override");
-  if (!value.contains("layer")) return layers.front();
-  const json& wanted = value["layer"];
+  // Only modes can be learned; powers, ridges, gains and heads are those of fitted operators.
+  const bool is_about_modes = where == "drag_mode" || where == "mode_off";
+  const bool is_any = !value.contains("layer");
+  const json wanted = is_any ? json() : value["layer"];
+  const InterventionTarget* first = nullptr;
   std::string names;
   for (const InterventionTarget& layer : layers) {
+    if (layer.has_learned_modes && !is_about_modes) continue;
+    if (!first || (first->has_learned_modes && !layer.has_learned_modes)) first = &layer;
     const bool is_named = wanted.is_string() && (wanted == layer.label || wanted == layer.scope);
     if (is_named || (wanted.is_number_integer() && wanted == layer.layer)) return layer;
     names += (names.empty() ? "" : ", ") + std::to_string(layer.layer) + " (" + layer.label + ")";
   }
+  const std::string kinds = is_about_modes ? "ska layer or Koopman MLP" : "ska layer";
+  if (!first) throw Error(ExitCode::bad_input, where + ": this model has no " + kinds + " to override");
+  if (is_any) return *first;
   throw Error(ExitCode::bad_input,
-              where + ": layer " + wanted.dump() + " is no ska layer of this model; choose " + names);
+              where + ": layer " + wanted.dump() + " is no " + kinds + " of this model; choose " + names);
 }
 
 /// One index, or all of them for -1 or nothing.

@@ -1,5 +1,5 @@
-// What a probe changes of the model while it looks: powers, ridges, heads and modes of the `ska` layers. Training never
-// sees it.
+// What a probe changes of the model while it looks: powers, ridges, heads and modes of the `ska` layers, learned modes
+// of the Koopman MLPs. Training never sees it.
 #pragma once
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -19,9 +19,9 @@ struct HeadIntervention {
 };
 
 struct LayerIntervention {
-  std::optional<int> power{};     ///< K
-  std::optional<double> ridge{};  ///< eps
-  std::map<int, HeadIntervention> heads{};
+  std::optional<int> power{};               ///< K
+  std::optional<double> ridge{};            ///< eps
+  std::map<int, HeadIntervention> heads{};  ///< of a Koopman MLP head 0 alone, and of it `modes`
   bool operator==(const LayerIntervention&) const = default;
 };
 
@@ -37,11 +37,13 @@ struct InterventionTarget {
   int layer = 0;  ///< index into ModelSummary::layers
   std::string label, scope;
   int heads = 0, rank = 0;
+  bool has_learned_modes = false;  ///< a Koopman MLP: one head of `rank` learned pairs, and nothing else to change
 };
 
 /// Carries out one of the commands `override`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`. Values:
-/// "layer": index, label or scope (without it: the first one); "head": -1 or absent means all; "mode": place in the
-/// list of eigenvalues, -1 or absent means all. Throws Error(bad_input) that says what is wrong; then nothing changed.
+/// "layer": index, label or scope (without it: the first `ska`, or where there is none the first Koopman MLP); "head":
+/// -1 or absent means all; "mode": place in the list of eigenvalues, -1 or absent means all. Throws Error(bad_input)
+/// that says what is wrong; then nothing changed.
 void apply_intervention(Interventions& interventions, const Command& command,
                         const std::vector<InterventionTarget>& layers);
 

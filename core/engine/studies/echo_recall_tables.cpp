@@ -246,4 +246,55 @@ Table echo_ablation_table(bool is_small) {
   return table;
 }
 
+Table echo_mlp_table(bool is_small) {
+  // Widths in shares of SwiGLU's, which has three matrices; an ungated Koopman MLP has two, a gated one three.
+  struct Mlp {
+    const char *name, *config, *width;
+    int numerator = 1, denominator = 1;
+  };
+  struct Asked {
+    const char *name, *preset;
+    int width;  ///< SwiGLU's
+    std::vector<std::string> changes;
+  };
+  const std::vector<Asked> small_tasks{{"recall", "small-prompt", 64, {}}, {"stories", "tiny-echo", 64, {"steps=400"}}};
+  const std::vector<Asked> full_tasks{
+      {"recall", "tiny", 128, {"steps=2500"}},
+      {"stories",
+       "tiny-echo",
+       128,
+       {"steps=2500", "model.d_model=64", "model.blocks.1.mixer.P=32", "task.length=128", "evaluate_every=50"}}};
+  Table table;
+  table.name = is_small ? "echo_mlp_small" : "echo_mlp";
+  table.title = "SwiGLU and the Koopman MLP";
+  table.about =
+      "one model with the one or the other behind every mixer, all else alike: as many weights, the paper's third "
+      "fewer, and gated (Echo, section 3.3)";
+  table.x_label = "task";
+  const std::vector<Asked>& tasks = is_small ? small_tasks : full_tasks;
+  for (const Asked& task : tasks) table.x_names.emplace_back(task.name);
+  for (const Mlp& mlp : {Mlp{"SwiGLU", R"({"kind": "swiglu"})", "d_ff"},
+                         {"Koopman MLP", R"({"kind": "koopman_mlp"})", "dk", 3, 2},
+                         {"Koopman MLP, a third fewer", R"({"kind": "koopman_mlp"})", "dk"},
+                         {"Koopman MLP, gated", R"({"kind": "koopman_mlp", "gated": true})", "dk"}}) {
+    for (std::size_t place = 0; place < tasks.size(); ++place) {
+      json layer = json::parse(mlp.config);
+      layer[mlp.width] = tasks[place].width * mlp.numerator / mlp.denominator;
+      TableRow row{mlp.name, static_cast<double>(place), tasks[place].preset, tasks[place].changes};
+      for (const char* block : {"0", "1"})
+        row.changes.push_back(std::string("model.blocks.") + block + ".mlp=" + layer.dump());
+      table.rows.push_back(std::move(row));
+    }
+  }
+  table.metrics = recall_metrics();
+  table.metrics.push_back({"perplexity", ""});
+  table.measure = [](TrainingRun& run) {
+    std::vector<double> values = recall_of(run);
+    values.push_back(run.trainer().answers(asked_examples).perplexity);
+    return values;
+  };
+  if (!is_small) table.small = [] { return echo_mlp_table(true); };
+  return table;
+}
+
 }  // namespace afterglow

@@ -166,7 +166,7 @@ ForecastScore ForecastObjective::score(Tape& tape, DType dtype, SeriesPart part,
   return score;
 }
 
-double ForecastObjective::evaluate_recurrent(Tape&, std::uint64_t, std::int64_t, const Task*) {
+double ForecastObjective::evaluate_recurrent(Tape&, std::uint64_t, std::int64_t, const Task*, const DecodeForm&) {
   throw Error(ExitCode::bad_input, "a forecaster sees its whole window at once and has no recurrent form");
 }
 

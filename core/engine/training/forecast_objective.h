@@ -48,7 +48,8 @@ class ForecastObjective final : public Objective {
   void read_summary(std::span<double> summary) const override;
   void keep() override;
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
-  double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
+  double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other,
+                            const DecodeForm& form) override;
   TrainingMemory memory() const override { return keeper_.state(); }
   void restore_memory(const TrainingMemory& memory, std::int64_t step) override;
 

@@ -40,6 +40,13 @@ struct AnswerScore {
   double perplexity = 1;  ///< exp of the mean cross-entropy
 };
 
+/// How the recurrent form reads a sequence.
+struct DecodeForm {
+  /// The last so many tokens are read one by one, behind a prompt that is read at once (Echo 3.2.2); -1: all of them.
+  std::int64_t decoded = -1;
+  bool keeps_scale = false;  ///< `ska`'s m stays what the prompt left (Echo 3.2.1); else it runs on
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -83,7 +90,8 @@ class Objective {
   virtual double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
 
   /// The same with the model read token by token in its recurrent form. Throws Error(bad_input) where it has none.
-  virtual double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
+  virtual double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other,
+                                    const DecodeForm& form) = 0;
 
   /// The same with more of what the probabilities tell; as of no answers for a forecast.
   virtual AnswerScore answers(Tape& /*tape*/, std::uint64_t /*seed*/, std::int64_t /*examples*/,

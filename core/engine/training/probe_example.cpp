@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
+#include "core/layers/koopman_mlp.h"
 #include "core/layers/layer_traits.h"
 #include "core/layers/ska.h"
 #include "core/tasks/prefixed_task.h"
@@ -62,11 +63,13 @@ std::vector<InterventionTarget> intervention_targets(const Trainer& trainer) {
   std::vector<InterventionTarget> targets;
   const auto& parts = trainer.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
-    const auto& ska =
-        static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(parts[i].branch)].layer);
-    targets.push_back({static_cast<int>(i), parts[i].label, parts[i].scope, static_cast<int>(ska.config().heads),
-                       static_cast<int>(ska.config().rank)});
+    const bool is_learned = shows(parts[i].kind, LayerTrait::koopman_modes);
+    if (!is_learned && !shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
+    const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(parts[i].branch)].layer;
+    const std::int64_t rank =
+        is_learned ? static_cast<const KoopmanMlp&>(layer).pairs() : static_cast<const Ska&>(layer).config().rank;
+    targets.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,
+                       is_learned ? 1 : static_cast<int>(layer.heads()), static_cast<int>(rank), is_learned});
   }
   return targets;
 }

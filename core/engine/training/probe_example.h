@@ -18,7 +18,7 @@ Example probe_example(const ProbeSetup& setup, const Task& own, std::uint64_t se
 /// "niah, 8 bindings, 128 tokens"; empty where the sequence is of the run's own task.
 std::string name_of_task(const ProbeSetup& setup);
 
-/// The layers with a Koopman operator.
+/// The layers with a Koopman operator, and the Koopman MLPs.
 std::vector<InterventionTarget> intervention_targets(const Trainer& trainer);
 
 }  // namespace afterglow

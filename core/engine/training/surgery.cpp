@@ -14,6 +14,8 @@
 #include "core/engine/training/probe_example.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/layers/koopman_mlp.h"
+#include "core/layers/layer_traits.h"
 #include "core/layers/ska.h"
 
 namespace afterglow {
@@ -21,6 +23,7 @@ namespace afterglow {
 namespace {
 
 using Complex = std::complex<double>;
+using Weights = std::vector<std::pair<const Parameter*, std::vector<double>>>;
 
 constexpr double tolerance = 1e-4;  ///< within which the target has to be reached, in float64
 constexpr std::int64_t most_weights = 100'000'000;
@@ -144,6 +147,30 @@ void operate_on_layer(ParameterStore& store, const Parameter& projection, const 
   for (const auto& [head, target] : wanted) distance = std::max(distance, distance_of(keys, rows_of(head), target));
 }
 
+/// Eigenvalues that are parameters need no fit: gamma and omega of the moved pairs become them.
+void write_pairs(Trainer& trainer, const ModelPart& part, LayerIntervention& layer, Weights& before) {
+  ParameterStore& store = trainer.parameters();
+  const Parameter &gamma = *store.find(part.scope + ".gamma"), &omega = *store.find(part.scope + ".omega");
+  std::vector<double> re = store.download(gamma.value), im = store.download(omega.value);
+  before.emplace_back(&gamma, re);
+  before.emplace_back(&omega, im);
+  const auto& mlp =
+      static_cast<const KoopmanMlp&>(*trainer.model().branches()[static_cast<std::size_t>(part.branch)].layer);
+  const std::vector<Complex> now = mlp.eigenvalues(trainer.backend());
+  for (auto& [head, edits] : layer.heads) {
+    const std::vector<ModeEdit> moves = moves_of(edits);
+    const std::vector<Complex> target = edit_pairs(now, moves).eigenvalues;
+    for (const ModeEdit& move : moves) {
+      const auto i = static_cast<std::size_t>(move.mode);
+      re[i] = target[i].real();
+      im[i] = target[i].imag();
+      edits.modes[move.mode].moved_to = target[i];
+    }
+  }
+  store.upload(gamma, re);
+  store.upload(omega, im);
+}
+
 }  // namespace
 
 ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
@@ -168,11 +195,15 @@ SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const Pro
   const Example example = probe_example(surgery, trainer.task(), trainer.seed(), trainer.model().vocab());
   SequenceReader reader(trainer, model, example);
   ParameterStore& store = trainer.parameters();
-  std::vector<std::pair<const Parameter*, std::vector<double>>> before;
+  Weights before;
   SurgeryResult result{surgery, 0};
   try {
     for (auto& [index, layer] : result.exact.interventions.layers) {
       const ModelPart& part = trainer.parts()[static_cast<std::size_t>(index)];
+      if (shows(part.kind, LayerTrait::koopman_modes)) {
+        write_pairs(trainer, part, layer, before);
+        continue;
+      }
       const Parameter& projection = *store.find(part.scope + ".k_proj.weight");
       before.emplace_back(&projection, store.download(projection.value));
       operate_on_layer(store, projection, reader.keys_of(part), part.label, layer, result.distance);

@@ -1,5 +1,6 @@
 // Surgery: the key projections of Koopman heads are fitted so that their operators on one sequence have given
-// eigenvalues; all other weights stay. What a probe only asks with dragged eigenvalues is made true of the weights.
+// eigenvalues, and those of a Koopman MLP are written where they are learned; all other weights stay. What a probe only
+// asks with dragged eigenvalues is made true of the weights.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 

@@ -185,7 +185,8 @@ class TokenObjective final : public Objective {
   }
 
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
-  double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
+  double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other,
+                            const DecodeForm& form) override;
   AnswerScore answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
 
  private:
@@ -271,6 +272,31 @@ void take_column(PinnedArray& rows, std::int64_t t, PinnedArray& column) {
   for (std::int64_t b = 0; b < count; ++b) column.host<std::int32_t>()[b] = rows.host<std::int32_t>()[b * length + t];
 }
 
+/// The first tokens of every sequence of a batch, valid until the tape begins anew.
+struct Beginning {
+  Tensor tokens, targets, context;
+
+  template <class Batch>
+  Beginning(Tape& tape, const Batch& batch, std::int64_t count)
+      : tokens(first<std::int32_t>(tape, batch.tokens, count)),
+        targets(first<std::int32_t>(tape, batch.targets, count)),
+        context(first<std::uint8_t>(tape, batch.context, count)) {}
+
+ private:
+  template <class T>
+  static Tensor first(Tape& tape, PinnedArray& rows, std::int64_t count) {
+    const std::int64_t sequences = rows.device().shape[0], length = rows.device().shape[1];
+    std::vector<T> kept;
+    for (std::int64_t b = 0; b < sequences; ++b) {
+      const T* row = rows.host<T>() + b * length;
+      kept.insert(kept.end(), row, row + count);
+    }
+    const Tensor tensor = tape.scratch({sequences, count}, rows.device().dtype);
+    tape.backend().upload(tensor, kept.data());
+    return tensor;
+  }
+};
+
 }  // namespace
 
 double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
@@ -283,7 +309,8 @@ double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t exa
   return count.share();
 }
 
-double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
+double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other,
+                                          const DecodeForm& form) {
   Backend& backend = tape.backend();
   const PrefixedTask source = source_of(other);
   AnswerCount count;
@@ -291,7 +318,16 @@ double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::i
     const std::int64_t sequences = batch.tokens.device().shape[0];
     ModelState state = model_.make_state(backend, batch_->summary.device().dtype, sequences);
     PinnedArray token(backend, {sequences, 1}, DType::i32), target(backend, {sequences, 1}, DType::i32);
-    for (std::int64_t t = 0; t < source.length(); ++t) {
+    const std::int64_t prompt = form.decoded < 0 ? 0 : std::max<std::int64_t>(0, source.length() - form.decoded);
+    if (prompt > 0) {
+      tape.begin(false);
+      const Beginning beginning(tape, batch, prompt);
+      const Var logits = model_.prefill(tape, beginning.tokens, beginning.context, state);
+      count.add(backend, cross_entropy(tape, logits, beginning.targets));
+      backend.synchronize();
+    }
+    if (form.keeps_scale) state.keep_scales();
+    for (std::int64_t t = prompt; t < source.length(); ++t) {
       take_column(batch.tokens, t, token);
       take_column(batch.targets, t, target);
       token.queue_upload();

@@ -306,8 +306,8 @@ double Trainer::evaluate(std::int64_t examples, const Task* task) {
   return objective_->evaluate(*evaluation_tape_, recipe_.seed, examples, task);
 }
 
-double Trainer::evaluate_recurrent(std::int64_t examples, const Task* task) {
-  return objective_->evaluate_recurrent(*evaluation_tape_, recipe_.seed, examples, task);
+double Trainer::evaluate_recurrent(std::int64_t examples, const Task* task, const DecodeForm& form) {
+  return objective_->evaluate_recurrent(*evaluation_tape_, recipe_.seed, examples, task, form);
 }
 
 AnswerScore Trainer::answers(std::int64_t examples, const Task* task) {

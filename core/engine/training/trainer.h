@@ -86,7 +86,7 @@ class Trainer {
   /// The same with the model read token by token, each layer's state carried on. Of `ska` in prefix mode other answers
   /// are to be expected: its statistics then hold only what has come, in the whole sequence the question as well.
   /// Throws Error(bad_input) for a forecast.
-  double evaluate_recurrent(std::int64_t examples, const Task* task = nullptr);
+  double evaluate_recurrent(std::int64_t examples, const Task* task = nullptr, const DecodeForm& form = {});
   /// The same with the five most likely answers and the perplexity; of a forecast nothing.
   AnswerScore answers(std::int64_t examples, const Task* task = nullptr);
   /// Repeats the last step's forward pass and looks at every result: what was the first non-finite number?

@@ -122,5 +122,20 @@ TEST(EditedReadout, IsTheProductItSays) {
           .empty());
 }
 
+// Learned pairs: each entry is one of a pair, moves alone and cannot leave the disk.
+TEST(EditedPairs, MoveAloneOnTheirSideAndStayInTheDisk) {
+  const std::vector<Complex> learned{{0.8, 0.3}, {0.8, -0.3}, {0.5, 0}, {0.1, 0.2}};
+  const std::vector<ModeEdit> edits{{0, false, Complex(0.2, -0.4)},
+                                    {1, false, Complex(3, 4)},
+                                    {2, true, Complex(0.25, -0.5)},
+                                    {7, true, Complex(0.5, 0)}};
+  const EditedModes modes = edit_pairs(learned, edits);
+  EXPECT_EQ(modes.eigenvalues[0], Complex(0.2, 0.4)) << "its conjugate was dragged";
+  EXPECT_NEAR(std::abs(modes.eigenvalues[1] - Complex(0.6, -0.8)), 0, 1e-15) << "on the circle";
+  EXPECT_EQ(modes.eigenvalues[2], Complex(0.25, 0.5)) << "what did not turn may begin to";
+  EXPECT_EQ(modes.eigenvalues[3], learned[3]);
+  EXPECT_EQ(modes.is_off, (std::vector<bool>{false, false, true, false}));
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -60,6 +60,12 @@ TEST_F(Generation, TheSameDrawWritesTheSame) {
   EXPECT_EQ(written({.count = 20, .top = 1, .seed = 3}), written({.count = 20, .temperature = 0}));
 }
 
+TEST_F(Generation, ABeginningReadAtOnceIsGoneOnFromAlike) {
+  const std::vector<int> tokens = written({.count = 24, .temperature = 0});
+  EXPECT_EQ(written({.count = 24, .temperature = 0, .prefills = true}), tokens) << "its ska reads the past alone";
+  EXPECT_EQ(written({.count = 24, .temperature = 0, .prefills = true, .keeps_scale = true}).size(), 24u);
+}
+
 TEST_F(Generation, EndsWhereItIsTold) {
   int taken = 0;
   generate(run_->trainer(), beginning_, {}, [&](int) { return ++taken < 5; });

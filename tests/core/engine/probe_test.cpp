@@ -343,5 +343,113 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
   EXPECT_TRUE(again.empty());
 }
 
+constexpr int mlp_part = 4;  // koopman_mlp, behind the ska
+
+std::string at_pair(std::size_t pair, const std::complex<double>& to) {
+  return json{{"layer", mlp_part}, {"mode", pair}, {"re", to.real()}, {"im", to.imag()}}.dump();
+}
+
+TEST(Pairs, MovedToWhereTheyAreChangeNothing) {
+  Probed probed;
+  const MlpSpectrum mlp = probed.seen.spectra->mlps.at(0);
+  ASSERT_EQ(mlp.layer, mlp_part);
+  ASSERT_EQ(mlp.eigenvalues.size(), 8u);
+  for (std::size_t i = 0; i < mlp.eigenvalues.size(); ++i)
+    probed.analysed.change_probe(
+        {"drag_mode", at_pair(i, i % 2 == 0 ? mlp.eigenvalues[i] : std::conj(mlp.eigenvalues[i]))});
+  const ProbeView& view = probed.look();
+  EXPECT_TRUE(view.is_edited());
+  EXPECT_LT(max_change(view), 1e-6);
+  ASSERT_EQ(view.mlps.size(), 1u);
+  EXPECT_EQ(view.mlps[0].spectrum.eigenvalues, mlp.eigenvalues);
+  EXPECT_TRUE(view.heads.empty());
+}
+
+TEST(Pairs, MovedAreAnsweredAsIfTheyHadBeenLearned) {
+  Probed probed, learned;
+  const std::complex<double> to(-0.3, 0.5);
+  const ProbeView& view = probed.after("drag_mode", at_pair(2, to).c_str());
+  EXPECT_GT(max_change(view), 1e-5);
+  EXPECT_LT(std::abs(view.mlps.at(0).spectrum.eigenvalues.at(2) -
+                     std::complex<double>(
+                         to.real(), std::copysign(to.imag(), probed.seen.spectra->mlps[0].eigenvalues[2].imag()))),
+            1e-12);
+  ParameterStore& store = learned.analysed.run().trainer().parameters();
+  for (const auto& [name, value] : {std::pair("gamma", view.mlps[0].spectrum.eigenvalues[2].real()),
+                                    std::pair("omega", view.mlps[0].spectrum.eigenvalues[2].imag())}) {
+    const Parameter* parameter = store.find(std::string("layers.1.koopman_mlp.") + name);
+    ASSERT_NE(parameter, nullptr);
+    std::vector<double> values = store.download(parameter->value);
+    values[2] = value;
+    store.upload(*parameter, values);
+  }
+  learned.analysed.forget_results();
+  const ProbeView& own = learned.look();
+  EXPECT_EQ(view.accuracy_after, own.accuracy_before);
+  for (std::size_t t = 0; t < view.answers.size(); ++t)
+    EXPECT_EQ(view.answers[t].target_after, own.answers[t].target_before);
+}
+
+TEST(Pairs, SwitchedOffReadNothing) {
+  Probed probed, silent;
+  const ProbeView& view = probed.after("mode_off", R"({"layer": "1 koopman_mlp"})");
+  EXPECT_EQ(view.mlps.at(0).is_off, std::vector<bool>(8, true));
+  const Parameter* readout = silent.analysed.run().trainer().parameters().find("layers.1.koopman_mlp.readout.weight");
+  silent.backend->fill(readout->value, 0.0);
+  silent.analysed.forget_results();
+  const ProbeView& without = silent.look();
+  EXPECT_GT(max_change(view), 1e-6);
+  EXPECT_EQ(view.accuracy_after, without.accuracy_before);
+  for (std::size_t t = 0; t < view.answers.size(); ++t)
+    EXPECT_EQ(view.answers[t].target_after, without.answers[t].target_before);
+}
+
+TEST(Pairs, AreEditedBesideHeadsUndoneAndKeptInTheRecipe) {
+  Probed probed;
+  const std::string before = probed.seen.recipe;
+  const std::string checksum = probed.analysed.run().trainer().checksum();
+  probed.analysed.change_probe({"drag_mode", at_pair(1, {0.2, 0.1})});
+  probed.analysed.change_probe({"mode_off", R"({"layer": 4, "mode": 5})"});
+  probed.analysed.change_probe({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.4})"});
+  const ProbeView view = probed.look();
+  EXPECT_EQ(view.heads.size(), 2u) << "without a layer it is the ska's";
+  ASSERT_EQ(view.mlps.size(), 1u);
+  EXPECT_TRUE(view.mlps[0].is_off[5]);
+  AnalysedRun again({parse_recipe(probed.seen.recipe, "again"), std::nullopt}, *probed.backend);
+  again.go_to(12);
+  again.update(Analysis::spectra);
+  again.update(Analysis::probe);
+  const Observation seen = again.describe();
+  EXPECT_EQ(seen.probe->setup, view.setup);
+  EXPECT_EQ(probabilities(*seen.probe, true), probabilities(view, true));
+  ASSERT_TRUE(probed.analysed.undo() && probed.analysed.undo() && probed.analysed.undo());
+  EXPECT_FALSE(probed.look().is_edited());
+  EXPECT_EQ(probed.seen.recipe, before);
+  EXPECT_EQ(probed.analysed.run().trainer().checksum(), checksum);
+}
+
+TEST(Pairs, HaveNeitherHeadsNorPowers) {
+  const std::vector<InterventionTarget> layers{{2, "0 koopman_mlp", "layers.0.koopman_mlp", 1, 8, true},
+                                               {3, "1 ska", "layers.1.ska", 2, 6}};
+  const auto message = [](const Command& command, const std::vector<InterventionTarget>& targets) -> std::string {
+    Interventions interventions;
+    try {
+      apply_intervention(interventions, command, targets);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message({"head_off", R"({"layer": 2})"}, layers), HasSubstr("3 (1 ska)"));
+  EXPECT_THAT(message({"override", R"({"layer": 2, "key": "K", "to": 1})"}, layers), HasSubstr("no ska layer"));
+  EXPECT_THAT(message({"drag_mode", R"({"layer": 1, "mode": 0, "re": 0.1})"}, layers),
+              HasSubstr("2 (0 koopman_mlp), 3"));
+  EXPECT_THAT(message({"drag_mode", R"({"layer": 2, "mode": 8, "re": 0.1})"}, layers), HasSubstr("mode"));
+  EXPECT_THAT(message({"head_off", "{}"}, {layers[0]}), HasSubstr("no ska layer"));
+  Interventions interventions;
+  apply_intervention(interventions, {"drag_mode", R"({"mode": 3, "re": 0.1})"}, {layers[0]});
+  EXPECT_EQ(interventions.layers.count(2), 1u) << "where there is no ska, the Koopman MLP is meant";
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -148,5 +148,37 @@ TEST(Surgery, ThatCannotBeDoneChangesNothing) {
   EXPECT_THROW(TrainingRun(broken, *backend), Error) << "told when the run is opened";
 }
 
+TEST(Surgery, WritesTheEigenvaluesOfAKoopmanMlpWhereTheyAreLearned) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.go_to(6);
+  const MlpSpectrum before = analysed.observe(set_of(Analysis::spectra)).spectra->mlps.at(0);
+  const ParameterStore& store = analysed.run().trainer().parameters();
+  const std::vector<double> weights = store.download(store.values());
+  analysed.change_probe({"drag_mode", R"({"layer": "1 koopman_mlp", "mode": 3, "re": 1.2, "im": 1.6})"});
+  analysed.operate(nlohmann::json::object());
+  EXPECT_EQ(analysed.run().step(), 7);
+  EXPECT_FALSE(analysed.probe_has_interventions());
+  const MlpSpectrum after = analysed.observe(set_of(Analysis::spectra)).spectra->mlps.at(0);
+  for (std::size_t i = 0; i < before.eigenvalues.size(); ++i) {
+    const double side = before.eigenvalues[i].imag() < 0 ? -1 : 1;
+    const std::complex<double> expected = i == 3 ? std::complex<double>(0.6, side * 0.8) : before.eigenvalues[i];
+    EXPECT_LT(std::abs(after.eigenvalues[i] - expected), 1e-6) << i;
+  }
+  const std::vector<double> now = store.download(store.values());
+  for (const Parameter& parameter : store.all()) {
+    const auto begin = static_cast<std::ptrdiff_t>(parameter.offset), size = parameter.shape.elements();
+    const bool is_same = std::equal(now.begin() + begin, now.begin() + begin + size, weights.begin() + begin);
+    const bool is_learned = parameter.name.ends_with("mlp.gamma") || parameter.name.ends_with("mlp.omega");
+    EXPECT_EQ(is_same, !is_learned) << parameter.name;
+  }
+  const std::string checksum = analysed.run().trainer().checksum();
+  TrainingRun replayed(analysed.run().recipe(), *backend);
+  train_to(replayed, 7);
+  EXPECT_EQ(replayed.trainer().checksum(), checksum);
+  ASSERT_TRUE(analysed.undo());
+  EXPECT_EQ(analysed.run().step(), 6);
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -389,5 +389,20 @@ TEST(RecurrentForm, OfAPrefixReadsOnlyWhatHasCome) {
   EXPECT_EQ(run.trainer().evaluate_recurrent(64), causal.trainer().evaluate(64)) << "the same weights, the same form";
 }
 
+TEST(RecurrentForm, BehindAPromptThatIsReadAtOnce) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  run.go_to(40);
+  Trainer& trainer = run.trainer();
+  EXPECT_EQ(trainer.evaluate_recurrent(64, nullptr, {.decoded = 0}), trainer.evaluate(64)) << "all is prompt";
+  for (const std::int64_t all : {-1, 24, 1000})
+    EXPECT_EQ(trainer.evaluate_recurrent(64, nullptr, {.decoded = all}), trainer.evaluate_recurrent(64));
+  TrainingRun repeating(repeating_recipe(R"({"kind": "ska", "H": 2, "r": 6, "P": 8, "mode": "recurrent"})"), *backend);
+  repeating.go_to(600);
+  const double whole = repeating.trainer().evaluate(300);
+  EXPECT_GT(whole, 0.1);
+  EXPECT_EQ(repeating.trainer().evaluate_recurrent(300, nullptr, {.decoded = 2}), whole);
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -311,5 +311,87 @@ TEST_F(GatedSka, AGateAtRestHalvesTheAnswerAndAnOpenOneLeavesIt) {
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(open[i], plain[i], 1e-12);
 }
 
+/// One head that reads token after token, the later ones larger, with m running on or kept from some token on.
+class KeptScale : public ::testing::Test {
+ protected:
+  static constexpr int width = 8, tokens = 12, prompt = 5;
+  static constexpr double ridge = 0.05;
+
+  KeptScale() {
+    store_.allocate_values(*backend_, DType::f64);
+    store_.initialise(5);
+    Random random(7);
+    Values weights(width * 6);
+    for (double& weight : weights) weight = random.normal();
+    backend_->upload(store_.find("layer.o_proj.weight")->value, weights.data());
+    for (double& value : x_) value = random.normal();
+  }
+  /// The answers to tokens [first, last), one after the other.
+  Values read(LayerState& state, int first, int last) {
+    Values all;
+    for (int t = first; t < last; ++t) {
+      tape_.begin(false);
+      const Values row(x_.begin() + t * width, x_.begin() + (t + 1) * width);
+      const Var y = layer_->step(tape_, tape_.constant(to_device(tape_, {1, 1, width}, DType::f64, row)), state);
+      const Values answer = to_host(*backend_, y.value);
+      all.insert(all.end(), answer.begin(), answer.end());
+    }
+    return all;
+  }
+  Values of(const LayerState& state, const char* name) { return to_host(*backend_, state.get(name)); }
+
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
+  ParameterStore store_;
+  std::unique_ptr<Layer> layer_ =
+      make_layer("ska", {{"d", width}, {"H", 1}, {"r", 4}, {"P", 6}, {"K", 2}, {"ridge", ridge}, {"mode", "recurrent"}},
+                 ParameterScope(store_, "layer"));
+  Arena arena_{*backend_};
+  Tape tape_{*backend_, arena_};
+  Values x_ = Values(tokens * width);
+};
+
+TEST_F(KeptScale, IsTheRunningFormWithAnotherRidge) {
+  for (std::size_t i = prompt * width; i < x_.size(); ++i) x_[i] *= 3;
+  LayerState running = layer_->make_state(*backend_, DType::f64, 1),
+             kept = layer_->make_state(*backend_, DType::f64, 1);
+  read(running, 0, prompt);
+  read(kept, 0, prompt);
+  const double before = of(kept, "m").at(0);
+  kept.keeps_scale = true;
+  read(running, prompt, tokens - 1);
+  read(kept, prompt, tokens - 1);
+  EXPECT_EQ(of(kept, "m").at(0), before);
+  const double grown = of(running, "m").at(0) / before;
+  ASSERT_GT(grown, 1.5);
+  for (const auto& [name, power] :
+       {std::pair("G", 2.0), std::pair("M", 2.0), std::pair("C", 1.0), std::pair("previous_key", 1.0)}) {
+    const Values a = of(kept, name), b = of(running, name);
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i] * std::pow(grown, power), 1e-9) << name << i;
+  }
+  // The last answer is given with the scale after its own key.
+  LayerState again = layer_->make_state(*backend_, DType::f64, 1);
+  read(again, 0, tokens);
+  const double last = of(again, "m").at(0) / before;
+  const Values frozen = read(kept, tokens - 1, tokens), other = read(running, tokens - 1, tokens);
+  LayerState smaller = layer_->make_state(*backend_, DType::f64, 1);
+  read(smaller, 0, tokens - 1);
+  layer_->set("ridge", ridge / (last * last));
+  EXPECT_LE(relative_error(frozen, read(smaller, tokens - 1, tokens)), 1e-9);
+  EXPECT_GT(relative_error(frozen, other), 1e-3) << "the ridge matters here";
+}
+
+TEST_F(KeptScale, ChangesNoBitWhileKeysAreShorter) {
+  for (std::size_t i = prompt * width; i < x_.size(); ++i) x_[i] *= 0.1;
+  LayerState running = layer_->make_state(*backend_, DType::f64, 1),
+             kept = layer_->make_state(*backend_, DType::f64, 1);
+  kept.keeps_scale = true;  // from the first token on, which it then keeps
+  EXPECT_EQ(read(running, 0, 1), read(kept, 0, 1));
+  running.keeps_scale = false;
+  LayerState plain = layer_->make_state(*backend_, DType::f64, 1), later = layer_->make_state(*backend_, DType::f64, 1);
+  EXPECT_EQ(read(plain, 0, prompt), read(later, 0, prompt));
+  later.keeps_scale = true;
+  EXPECT_EQ(read(plain, prompt, tokens), read(later, prompt, tokens));
+}
+
 }  // namespace
 }  // namespace afterglow::testing

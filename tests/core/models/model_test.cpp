@@ -29,6 +29,34 @@ TEST(Model, ReferenceModelsHaveTheSizesOfThePaper) {
   EXPECT_NEAR(static_cast<double>(count_of("echo-50m")), 50e6, 0.5e6);
 }
 
+// Echo 3.4: N 24, d 768, SKA at 8 and 16 with r 48 and H 12, Mamba-2 elsewhere, the first and the last among them.
+TEST(Model, EchoWithAHundredAndEightyMillionParametersHasTheLayersOfThePaper) {
+  const json config = parse_recipe(find_preset("echo-180m").text, "echo-180m").model;
+  ParameterStore store;
+  const Model model(config, store);  // sizes alone: nothing is allocated
+  ASSERT_EQ(model.branches().size(), 2u * 24);
+  for (std::size_t block = 0; block < 24; ++block) {
+    EXPECT_EQ(model.branches()[2 * block].layer->kind(), block == 8 || block == 16 ? "ska" : "mamba2") << block;
+    EXPECT_EQ(model.branches()[2 * block + 1].layer->kind(), "koopman_mlp") << block;
+  }
+  EXPECT_EQ(model.width(), 768);
+  EXPECT_EQ(model.branches()[16].layer->heads(), 12);
+  EXPECT_EQ(model.branches()[16].layer->state_bytes(DType::f32, 1 << 17), 12 * (2 * 48 * 48 + 64 * 48 + 48 + 1) * 4);
+  EXPECT_NEAR(static_cast<double>(store.count()), 180e6, 9e6);
+  // The variants of section 3.4: other MLPs, and no SKA.
+  json swiglu = config, plain = config;
+  for (json& block : swiglu["blocks"]) block["mlp"] = {{"kind", "swiglu"}, {"d_ff", 2048}};
+  for (json& block : plain["blocks"]) {
+    block["mlp"] = {{"kind", "swiglu"}, {"d_ff", 2048}};
+    if (block["mixer"]["kind"] == "ska") block["mixer"] = plain["blocks"][0]["mixer"];
+  }
+  ParameterStore second, first;
+  const Model with_swiglu(swiglu, second), without_ska(plain, first);
+  // Three matrices in the place of two and the eigenvalues.
+  EXPECT_EQ(second.count() - store.count(), 24 * (768 * 2048 - 2048));
+  EXPECT_GT(first.count(), second.count());
+}
+
 TEST(Model, NamesAreThoseOfPyTorch) {
   ParameterStore store;
   const Model model(parse_recipe(find_preset("tiny").text, "tiny").model, store);
@@ -210,6 +238,72 @@ TEST(Model, PrefixFormEqualsTheRecurrentOneAtTheLastToken) {
       {"mixer": {"kind": "mamba2", "d_state": 4, "expand": 2, "headdim": 8}, "mlp": {"kind": "swiglu", "d_ff": 24}},
       {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "prefix"}, "mlp": {"kind": "swiglu", "d_ff": 24}}]})"),
                 23);
+}
+
+/// Behind a prompt that is read at once the answers to the rest, and those to the prompt itself.
+struct Read {
+  std::vector<double> prompt, rest;
+};
+Read read_with_prompt(const json& config, int length, int prompt) {
+  const auto backend = make_cpu_backend(1);
+  ParameterStore store;
+  Model model(config, store);
+  store.allocate_values(*backend, DType::f64);
+  store.initialise(11);
+  for (Parameter& parameter : store.all()) {
+    if (parameter.name.find("o_proj") == std::string::npos) continue;
+    std::vector<double> values(static_cast<std::size_t>(parameter.shape.elements()));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.1 * std::sin(static_cast<double>(i));
+    store.upload(parameter, values);
+  }
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(length));
+  for (int t = 0; t < length; ++t) ids[static_cast<std::size_t>(t)] = (t * 7 + 3) % 16;
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  ModelState state = model.make_state(*backend, DType::f64, 1);
+  Read read;
+  const auto keep = [&](const Var& logits, std::vector<double>& into) {
+    const double* numbers = logits.value.as<double>();
+    into.insert(into.end(), numbers, numbers + logits.value.elements());
+  };
+  tape.begin(false);
+  if (prompt > 0) keep(model.prefill(tape, Tensor(ids.data(), {1, prompt}, DType::i32), {}, state), read.prompt);
+  EXPECT_EQ(state.position, prompt);
+  for (int t = prompt; t < length; ++t) {
+    tape.begin(false);
+    keep(model.step(tape, Tensor(ids.data() + t, {1, 1}, DType::i32), state), read.rest);
+  }
+  return read;
+}
+
+TEST(Model, GoesOnBehindAPromptAsIfItHadReadItTokenByToken) {
+  const json config = json::parse(R"({"d_model": 16, "vocab": 16, "blocks": [
+      {"mixer": {"kind": "mamba2", "d_state": 4, "expand": 2, "headdim": 8}, "mlp": {"kind": "swiglu", "d_ff": 24}},
+      {"mixer": {"kind": "attention", "n_heads": 2}, "mlp": {"kind": "koopman_mlp", "dk": 16}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "recurrent"}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "recurrent"}}]})");
+  const Read whole = read_with_prompt(config, 17, 0), parted = read_with_prompt(config, 17, 11);
+  ASSERT_EQ(parted.prompt.size(), 11u * 16);
+  for (std::size_t i = 0; i < parted.prompt.size(); ++i) EXPECT_NEAR(parted.prompt[i], whole.rest[i], 1e-7) << i;
+  for (std::size_t i = 0; i < parted.rest.size(); ++i)
+    EXPECT_NEAR(parted.rest[i], whole.rest[parted.prompt.size() + i], 1e-7) << i;
+}
+
+// In prefix mode every token of the prompt is answered from all of it, and the layers above remember that.
+TEST(Model, APromptInPrefixModeIsRememberedOtherwiseAboveTheFirstSka) {
+  json config = json::parse(R"({"d_model": 16, "vocab": 16, "blocks": [
+      {"mixer": {"kind": "mamba2", "d_state": 4, "expand": 2, "headdim": 8}},
+      {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "prefix"}}]})");
+  const auto furthest = [&] {
+    const Read whole = read_with_prompt(config, 17, 0), parted = read_with_prompt(config, 17, 11);
+    double largest = 0;
+    for (std::size_t i = 0; i < parted.rest.size(); ++i)
+      largest = std::max(largest, std::abs(parted.rest[i] - whole.rest[parted.prompt.size() + i]));
+    return largest;
+  };
+  EXPECT_LT(furthest(), 1e-7);
+  config["blocks"].push_back(config["blocks"][1]);
+  EXPECT_GT(furthest(), 1e-4);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "core/tasks/task.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
+#include "views/panel.h"
+#include "views/plot_widget.h"
 #include "views/sliders.h"
 #include "views/widgets.h"
 
@@ -324,6 +326,39 @@ TEST(Text, IsCutAndWrappedToItsWidth) {
     EXPECT_EQ(cut_text(canvas, text, 1000, 13, FontFace::regular), text);
     EXPECT_LE(wrapped_text(canvas, text, 60, 13, FontFace::regular, 3).size(), 3u);
   });
+}
+
+// Dots of a Koopman MLP are dragged, switched and chosen by the commands that those of a head send.
+TEST(Modes, APairOfAKoopmanMlpIsDraggedSwitchedAndChosen) {
+  NullWindow window(800, 600);
+  const Observation seen = samples::probed();
+  window.show(seen);
+  const auto sent = [&](const PlotResponse& response) {
+    window.commands.take();
+    window.draw([&](Frame& frame) { handle_mode_response(frame, response); });
+    return window.commands.take();
+  };
+  PlotResponse dragged, switched, clicked, head;
+  dragged.drag = {"pair 5", 0.25, -0.5, false};
+  switched.switched_point = "pair 9";  // one that is off
+  clicked.clicked_point = "pair 5";
+  head.drag = {"mode 0", 0.25, 0.5, true};
+  for (const int layer : {2, 4}) {
+    window.state.selection = {};
+    window.state.selection.layer = layer;
+    window.state.selection.scaled = true;  // is about heads
+    const auto drag = sent(dragged), off = sent(switched), choice = sent(clicked), other = sent(head);
+    ASSERT_EQ(std::tuple(drag.size(), off.size(), choice.size(), other.size()), std::tuple(1u, 1u, 1u, 1u));
+    EXPECT_EQ(drag[0].name, "drag_mode");
+    EXPECT_EQ(nlohmann::json::parse(drag[0].value),
+              (nlohmann::json{{"layer", layer}, {"head", 0}, {"mode", 5}, {"re", 0.25}, {"im", -0.5}, {"live", true}}));
+    EXPECT_EQ(nlohmann::json::parse(off[0].value)["off"], layer == 4) << "in layer 2 it is switched on again";
+    EXPECT_EQ(nlohmann::json::parse(choice[0].value), (nlohmann::json{{"mode", 5}}));
+    EXPECT_EQ(nlohmann::json::parse(other[0].value)["layer"], 3) << "a dot of the head beside it is the head's";
+  }
+  window.state.selection.layer = 3;
+  EXPECT_EQ(nlohmann::json::parse(sent(clicked).at(0).value), (nlohmann::json{{"layer", 2}, {"mode", 5}}))
+      << "the first one stands beside a head";
 }
 
 }  // namespace

@@ -211,6 +211,42 @@ TEST(SpectrumFigures, AllHeadsAreSmallMultiplesAndTheMlpHasItsOwnPlane) {
   EXPECT_EQ(series<Scatter>(mlp, "eigenvalues").points.size(), 64u) << "both of each pair";
 }
 
+TEST(SpectrumFigures, AMovedPairOfTheMlpLeavesAGhostAndOneThatIsOffADiamond) {
+  CurveStore curves;
+  Selection selection;
+  selection.layer = 2;
+  selection.mode = 3;
+  const Observation o = samples::probed();
+  const Figure figure = spectrum_figures(o, selection, curves).at(0);
+  EXPECT_THAT(spectrum_subtitle(o, selection), testing::HasSubstr("edited"));
+  const auto ghosts = series<Scatter>(figure, "before the override").points;
+  ASSERT_EQ(ghosts.size(), 2u) << "the pair before it was moved";
+  EXPECT_DOUBLE_EQ(ghosts[0].x, o.spectra->mlps[0].eigenvalues[3].real());
+  const auto off = series<Scatter>(figure, "switched off").points;
+  ASSERT_EQ(off.size(), 2u);
+  EXPECT_EQ(off[0].id, "pair 9") << "a click there switches it on again";
+  const auto points = series<Scatter>(figure, "eigenvalues").points;
+  EXPECT_EQ(points.size(), 62u);
+  const auto moved = std::ranges::find(points, "pair 3", &ScatterPoint::id);
+  ASSERT_NE(moved, points.end());
+  EXPECT_DOUBLE_EQ(moved->x, -0.4);
+  EXPECT_TRUE(moved->ring);
+  const auto rows = mode_readout(o, selection);
+  ASSERT_EQ(rows.size(), 3u) << "a pair has no half-life: it turns numbers of one token";
+  EXPECT_EQ(rows[0].label, "pair 3");
+  EXPECT_EQ(rows[1].value, "0.5");
+  const auto meant = meant_mode(o, selection);
+  ASSERT_TRUE(meant);
+  EXPECT_EQ(std::tuple(meant->layer, meant->head, meant->mode, meant->is_off), std::tuple(2, 0, 3, false));
+  const auto head_modes = series<Scatter>(power_filter_figures(o, selection, curves).at(0), "modes").points;
+  EXPECT_FALSE(head_modes.empty());
+  EXPECT_TRUE(std::ranges::none_of(head_modes, &ScatterPoint::ring)) << "mode 3 of a head is another one";
+  selection.layer = 4;
+  EXPECT_TRUE(meant_mode(o, selection)) << "another MLP has a pair of that number, too";
+  selection.mode = 400;
+  EXPECT_FALSE(meant_mode(o, selection));
+}
+
 TEST(SpectrumFigures, ReadoutGivesHalfLifeAndPeriod) {
   Selection selection;
   selection.mode = 0;
