@@ -20,6 +20,7 @@ struct SessaSize {
   std::vector<std::string> changes;  ///< of every row
   std::vector<int> lags;             ///< at which recall is asked
   int examples = 512;
+  int widening = 1;  ///< times as wide as the presets
 };
 
 SessaSize sizes_of(TableSize size) {
@@ -34,9 +35,10 @@ SessaSize sizes_of(TableSize size) {
     return {R"({"kind":"symbolsoup","part":128,"length":640})",
             R"({"kind":"diffuse_mqar","bindings":[4,8,16],"key_length":2,"lag":[64,128,256],"length":400})",
             R"({"kind":"stories","length":256})",
-            {"model.d_model=128", "model.blocks.0.repeat=4", "steps=20000", "evaluate_every=500", "learning_rate=1e-3"},
+            {"model.blocks.0.repeat=4", "steps=20000", "evaluate_every=500", "learning_rate=1e-3"},
             {64, 128, 256, 512, 1024},
-            512};
+            512,
+            2};
   return {R"({"kind":"symbolsoup","part":32,"length":160})",
           R"({"kind":"diffuse_mqar","bindings":[1,2,4],"key_length":2,"lag":[16,32,64],"length":90})",
           R"({"kind":"stories","length":128})",
@@ -71,8 +73,7 @@ Table sessa_table(TableSize size) {
   table.title = "Sessa, its ablation, Transformer and Mamba-2";
   table.about =
       "the same steps, matched parameters; the ablation once as it is, with fewer, and once wider; recall over the "
-      "lag, "
-      "stories with perplexity";
+      "lag, stories with perplexity";
   table.x_label = "task";
   table.x_names = {"", "symbol soup", "diffuse recall", "stories"};
   table.group_label = "lag";
@@ -89,6 +90,8 @@ Table sessa_table(TableSize size) {
     for (const char* task : {of.soup, of.recall, of.stories}) {
       std::vector<std::string> changes{"task=" + std::string(task)};
       changes.insert(changes.end(), of.changes.begin(), of.changes.end());
+      const auto width = parse_recipe(find_preset(series.preset).text, series.preset).model.at("d_model").get<int>();
+      if (of.widening > 1) changes.push_back("model.d_model=" + std::to_string(of.widening * width));
       table.rows.push_back({series.name, ++place, series.preset, changes});
     }
   }
