@@ -187,6 +187,9 @@ class Kernels {
                              const Tensor& loss, const Tensor& correct, const Tensor& counted) = 0;
   virtual void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
                                       const Tensor& dloss, const Grad& dlogits) = 0;
+  /// places i32 [m]: the rows of targets i32 [n] that have one, in order, then zeros; own i32 [m]: their targets, then
+  /// -1. There are at most m of them.
+  virtual void answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own) = 0;
   /// The same row by row, where not all logits are there at once: losses [n], 0 without target, and hits i32 [n]: 0
   /// without target, else 1, and 3 where the first of the largest logits is the target's. With `to_gradients` the
   /// logits become softmax(logits) - onehot(target), and zeros without target.

@@ -237,12 +237,12 @@ Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const D
 }
 
 CrossEntropy Model::forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
-                                 const DropoutSource& dropped) {
+                                 std::int64_t most_answers, const DropoutSource& dropped) {
   const Stream stream = run_layers(tape, embed(tape, tokens, dropped), mask, 0, branches_.size());
   if (has_wide_head(tokens.elements(), vocab_)) {
     const Tape::Scope scope(tape, "head");
     const Var hidden = last_state(tape, stream);
-    return head_cross_entropy(tape, hidden, tape.parameter(*head_), targets);
+    return head_cross_entropy(tape, hidden, tape.parameter(*head_), targets, {.answers = most_answers});
   }
   const Var logits = read_out(tape, stream);
   const Tape::Scope scope(tape, "loss");

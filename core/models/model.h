@@ -62,9 +62,9 @@ class Model {
   /// projection of the memory. With places T must be larger than their number.
   Var forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped = {});
   /// The cross-entropy of those logits, targets i32 [B,T]; where they are many (has_wide_head) they never exist at once
-  /// and there are no probabilities.
+  /// and there are no probabilities. No batch has more than `most_answers` targets.
   CrossEntropy forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
-                            const DropoutSource& dropped = {});
+                            std::int64_t most_answers, const DropoutSource& dropped = {});
   /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
   Var embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped = {});
   /// [1,d]: what the last pass leaves in the memory's history, pooled over the normed states behind the places.

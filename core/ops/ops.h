@@ -75,12 +75,16 @@ CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets)
 constexpr bool has_wide_head(std::int64_t rows, std::int64_t vocabulary) {
   return vocabulary >= 1024 && rows * vocabulary > (std::int64_t{1} << 24);
 }
-/// cross_entropy(linear(hidden, weight), targets) of a head: hidden [B,T,d], weight [V,d], targets i32 [B,T]. At most
-/// `most_logits` logits exist at a time, and at least a row of them; `probabilities` are undefined. The gradients of
-/// both inputs, but for a factor, are summed beside the loss while a chunk's logits are there, so no product is done
-/// twice.
+struct HeadBounds {
+  std::int64_t answers = std::int64_t{1} << 62;  ///< no batch has more rows with a target
+  std::int64_t logits = std::int64_t{1} << 26;   ///< that may exist at a time; a row of them always does
+};
+/// cross_entropy(linear(hidden, weight), targets) of a head: hidden [B,T,d], weight [V,d], targets i32 [B,T];
+/// `probabilities` are undefined. Only rows with a target reach the head where `bounds` say that they are fewer than
+/// all. The gradients of both inputs, but for a factor, are summed beside the loss while a chunk's logits are there, so
+/// no product is done twice.
 CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight, const Tensor& targets,
-                                std::int64_t most_logits = std::int64_t{1} << 26);
+                                const HeadBounds& bounds = {});
 
 // sequence.cpp
 /// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) base^(-2i/D).

@@ -86,49 +86,72 @@ struct ChunkedHead {
   }
 };
 
+/// The gradients that the forward pass summed, and the factor that they still lack.
+struct HeadGradients {
+  Var hidden, weight, loss;
+  Tensor counted, places, dx, dweight;
+
+  void pass(Tape& t) const {
+    Backend& backend = t.backend();
+    const Tensor dloss = t.upstream(loss);
+    if (dweight.defined()) {
+      const Grad into = t.gradient_beside(weight);
+      const SideStream beside(backend);
+      backend.cross_entropy_scale(dweight, dloss, counted, into);
+    }
+    if (!dx.defined()) return;
+    backend.cross_entropy_scale(dx, dloss, counted, {dx, false});
+    if (places.defined()) {
+      backend.embedding_backward(places, dx, as_matrix(t.gradient(hidden)));
+    } else {
+      t.pass_gradient(hidden, dx.reshaped(hidden.shape()));
+    }
+  }
+};
+
 }  // namespace
 
 CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight, const Tensor& targets,
-                                std::int64_t most_logits) {
+                                const HeadBounds& bounds) {
   const DType dtype = hidden.value.dtype;
   const Check check(tape, "head_cross_entropy", dtype);
   check.tensor("hidden", hidden.value, {Check::any, Check::any, Check::any});
   check.tensor("weight", weight.value, {Check::any, hidden.shape().last()});
   check.tensor("targets", targets, {hidden.shape()[0], hidden.shape()[1]}, DType::i32);
-  const std::int64_t rows = hidden.value.rows(), vocabulary = weight.shape()[0];
+  Backend& backend = tape.backend();
+  const std::int64_t all = hidden.value.rows(), rows = std::clamp<std::int64_t>(bounds.answers, 1, all);
+  const std::int64_t width = hidden.shape().last(), vocabulary = weight.shape()[0];
   const CrossEntropy result{
       tape.result({1}, dtype, {hidden, weight}), tape.scratch({1}, DType::i32), tape.scratch({1}, DType::i32), {}};
   ChunkedHead head{as_matrix(hidden.value),
                    weight.value,
-                   targets.reshaped({rows}),
+                   targets.reshaped({all}),
                    tape.scratch({rows}, dtype),
                    tape.scratch({rows}, DType::i32),
                    {},
                    {},
                    {},
                    {}};
-  if (tape.wants_gradient(hidden)) head.dx = tape.scratch({rows, head.x.columns()}, dtype);
+  Tensor places;  // of the rows that reach the head, where these are not all
+  if (rows < all) {
+    places = tape.scratch({rows}, DType::i32);
+    const Tensor own = tape.scratch({rows}, DType::i32), x = tape.scratch({rows, width}, dtype);
+    backend.answered_rows(head.targets, places, own);
+    backend.embedding(places, head.x, x);
+    head.x = x;
+    head.targets = own;
+  }
+  if (tape.wants_gradient(hidden)) head.dx = tape.scratch({rows, width}, dtype);
   if (tape.wants_gradient(weight)) head.dweight = tape.scratch(weight.shape(), dtype);
-  const std::int64_t each = rows_of_chunk(rows, std::max<std::int64_t>(1, most_logits / vocabulary));
+  const std::int64_t each = rows_of_chunk(rows, std::max<std::int64_t>(1, bounds.logits / vocabulary));
   head.logits = tape.scratch({each, vocabulary}, dtype);
   const bool is_trained = head.dx.defined() || head.dweight.defined();
-  const std::int64_t kept = is_trained ? tape.backend().linear_kept(some_rows(head.x, 0, each), {&weight.value, 1}) : 0;
+  const std::int64_t kept = is_trained ? backend.linear_kept(some_rows(head.x, 0, each), {&weight.value, 1}) : 0;
   if (kept > 0) head.kept = tape.scratch({kept}, dtype);
-  head.run(tape.backend());
-  tape.backend().cross_entropy_mean(head.losses, head.hits, result.loss.value, result.correct, result.counted);
-  tape.record("head_cross_entropy", result.loss,
-              [hidden, weight, loss = result.loss, counted = result.counted, dx = head.dx, dw = head.dweight](Tape& t) {
-                Backend& backend = t.backend();
-                const Tensor dloss = t.upstream(loss);
-                if (dw.defined()) {
-                  const Grad into = t.gradient_beside(weight);
-                  const SideStream beside(backend);
-                  backend.cross_entropy_scale(dw, dloss, counted, into);
-                }
-                if (!dx.defined()) return;
-                backend.cross_entropy_scale(dx, dloss, counted, {dx, false});
-                t.pass_gradient(hidden, dx.reshaped(hidden.shape()));
-              });
+  head.run(backend);
+  backend.cross_entropy_mean(head.losses, head.hits, result.loss.value, result.correct, result.counted);
+  const HeadGradients gradients{hidden, weight, result.loss, result.counted, places, head.dx, head.dweight};
+  tape.record("head_cross_entropy", result.loss, [gradients](Tape& t) { gradients.pass(t); });
   return result;
 }
 

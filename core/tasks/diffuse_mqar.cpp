@@ -30,6 +30,8 @@ class DiffuseMqar final : public SuiteTask {
     return 2 + 2 * std::int64_t{bindings} * (key_length + 1) + lag;
   }
 
+  int most_answers() const override { return largest(bindings_); }
+
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
     const int block = count * (key_length_ + 1);

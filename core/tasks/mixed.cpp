@@ -34,6 +34,12 @@ class Mixed final : public Task {
     return text;
   }
 
+  int most_answers() const override {
+    int most = 0;
+    for (const Part& part : parts_) most = std::max(most, part.task->most_answers());
+    return most;
+  }
+
   void generate(Random& random, std::uint64_t turn, Split split, Example& out) const override {
     const Turn& now = schedule_[static_cast<std::size_t>(turn % schedule_.size())];
     const Part& part = parts_[now.part];

@@ -33,6 +33,8 @@ class Mqar final : public Task {
            std::to_string(length()) + " tokens of " + std::to_string(vocab()) + " kinds.";
   }
 
+  int most_answers() const override { return largest(bindings_); }
+
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
     const std::vector<int> keys = draw_distinct(random, count, 1, first_value() - 1);
@@ -86,6 +88,8 @@ class SuiteMqar final : public SuiteTask {
     return spread(bindings_) + " pairs of key and value, then every key again after a gap, each behind a question " +
            "mark: answer its value. " + std::to_string(length()) + " tokens of the suite.";
   }
+
+  int most_answers() const override { return largest(bindings_); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);

@@ -43,6 +43,8 @@ class Task {
   /// Example `index` of the run with this seed: always the same one.
   Example example(std::uint64_t seed, std::uint64_t index, Split split = Split::train) const;
 
+  /// No example has more targets than this.
+  virtual int most_answers() const { return length_; }
   /// One sentence about this very configuration.
   virtual std::string describe() const = 0;
   /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.

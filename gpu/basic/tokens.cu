@@ -174,6 +174,36 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+// One block; a thread a row, so that a warp's votes say where each goes.
+__global__ void __launch_bounds__(threads)
+    answered_rows_kernel(const int* targets, unsigned rows, int* places, int* own, unsigned room) {
+  await_previous();
+  __shared__ unsigned counts[warps];
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  unsigned found = 0;
+  for (unsigned begin = 0; begin < rows; begin += threads) {
+    const unsigned row = begin + threadIdx.x;
+    const int target = row < rows ? targets[row] : -1;
+    const unsigned votes = __ballot_sync(full_warp, target >= 0);
+    if (lane == 0) counts[warp] = __popc(votes);
+    __syncthreads();
+    unsigned place = found + __popc(votes & ((1u << lane) - 1u));
+    for (unsigned other = 0; other < warps; ++other) {
+      if (other < warp) place += counts[other];
+      found += counts[other];
+    }
+    if (target >= 0 && place < room) {
+      places[place] = static_cast<int>(row);
+      own[place] = target;
+    }
+    __syncthreads();
+  }
+  for (unsigned i = found + threadIdx.x; i < room; i += threads) {
+    places[i] = 0;
+    own[i] = -1;
+  }
+}
+
 constexpr unsigned row_threads = 1024;  // a block of them takes a row of a wide vocabulary
 constexpr unsigned ahead = 8;           // loads in flight
 
@@ -310,6 +340,12 @@ void CudaBackend::cross_entropy_backward(const Tensor& probabilities, const Tens
   launch(cross_entropy_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), rows_of(probabilities), in,
          counted.as<int>(), dloss.as<float>(), sink_of(dlogits));
   launched("cross_entropy_backward");
+}
+
+void CudaBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own) {
+  launch(answered_rows_kernel, 1, threads, 0, stream(), targets.as<int>(), static_cast<unsigned>(targets.elements()),
+         places.as<int>(), own.as<int>(), static_cast<unsigned>(places.elements()));
+  launched("answered_rows");
 }
 
 void CudaBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,

@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned part = 32;           // rows and columns of a warp's share of a tile
 constexpr unsigned max_tiles = 2048;    // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
 constexpr unsigned max_depth = 4096;    // of a product with a transposed first operand
-constexpr unsigned deepest = 16384;     // of the others: beyond, large products share the depth between blocks
+constexpr unsigned deepest = 16384;     // of the others: beyond, warp groups that share the depth come first
 constexpr unsigned wide_tiles = 180;    // from this many tiles of 32 x 64 on they win
 constexpr unsigned split_blocks = 200;  // as many blocks should share the products that have few tiles
 constexpr unsigned min_depth = 128;     // of a block that shares
@@ -628,8 +628,8 @@ bool ProductPlanner::multiply_large(Products& p, bool a_deep, bool b_deep) {
 template <bool a_deep, bool b_deep>
 bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
-  if (backend_.precision() != Precision::fp32 || wide > max_tiles ||
-      p.terms[0].depth > (a_deep ? deepest : max_depth)) {
+  if (a_deep && p.terms[0].depth > deepest && multiply_large(p, a_deep, b_deep)) return true;
+  if (backend_.precision() != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
     return multiply_large(p, a_deep, b_deep);
   }
   const auto run = [&](auto plan) {

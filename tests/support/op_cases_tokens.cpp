@@ -56,17 +56,20 @@ OpCase cross_entropy_case(std::int64_t batch, std::int64_t length, std::int64_t 
   return c;
 }
 
-/// A head and its loss of which `rows` rows of logits exist at a time. Half of the rows have no target when `low` is
-/// negative.
-OpCase head_case(const Shape& hidden, std::int64_t vocabulary, std::int64_t rows, double low) {
+/// A head and its loss of which `rows` rows of logits exist at a time, and `answers` rows at most have a target (0: all
+/// may). About half of the rows have none when `low` is negative.
+OpCase head_case(const Shape& hidden, std::int64_t vocabulary, std::int64_t rows, double low,
+                 std::int64_t answers = 0) {
   const std::int64_t width = hidden.last();
   OpCase c;
   c.name = "head_cross_entropy_" + size_name(hidden.rows(), width, vocabulary) + "_by_" + std::to_string(rows) +
-           (low < 0 ? "_masked" : "");
+           (low < 0 ? "_masked" : "") + (answers > 0 ? "_at_most_" + std::to_string(answers) : "");
   c.inputs = {{"hidden", hidden, -2, 2}, {"weight", {vocabulary, width}}};
   c.data = {{"targets", {hidden[0], hidden[1]}, low, static_cast<double>(vocabulary - 1), DType::i32}};
+  HeadBounds bounds{.logits = rows * vocabulary};
+  if (answers > 0) bounds.answers = answers;
   c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor> data) {
-    return head_cross_entropy(t, in[0], in[1], data[0], rows * vocabulary).loss;
+    return head_cross_entropy(t, in[0], in[1], data[0], bounds).loss;
   };
   c.naive = [=](std::span<const Values> in, std::span<const Values> data) {
     double loss = 0.0, count = 0.0;
@@ -106,6 +109,9 @@ void add_token_cases(std::vector<OpCase>& cases) {
   cases.push_back(head_case({1, 300, 64}, 260, 256, 0));
   cases.push_back(head_case({1, 7, 4}, 5, 2, -9));
   cases.push_back(head_case({1, 9, 8}, 33, 9, 0));
+  cases.push_back(head_case({3, 65, 33}, 63, 50, -62, 120));
+  cases.push_back(head_case({2, 400, 12}, 40, 1000, -300, 130));
+  cases.push_back(head_case({1, 7, 4}, 5, 2, -9, 6));
 }
 
 }  // namespace afterglow::testing

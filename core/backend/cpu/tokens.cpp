@@ -121,6 +121,19 @@ void CpuBackend::cross_entropy_backward(const Tensor& probabilities, const Tenso
   });
 }
 
+void CpuBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own) {
+  const std::int32_t* target = targets.as<std::int32_t>();
+  const std::int64_t room = places.elements();
+  std::int64_t found = 0;
+  for (std::int64_t r = 0; r < targets.elements() && found < room; ++r) {
+    if (target[r] < 0) continue;
+    places.as<std::int32_t>()[found] = static_cast<std::int32_t>(r);
+    own.as<std::int32_t>()[found++] = target[r];
+  }
+  std::fill(places.as<std::int32_t>() + found, places.as<std::int32_t>() + room, 0);
+  std::fill(own.as<std::int32_t>() + found, own.as<std::int32_t>() + room, -1);
+}
+
 void CpuBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,
                                     const Tensor& losses, const Tensor& hits) {
   const std::int32_t* target = targets.as<std::int32_t>();

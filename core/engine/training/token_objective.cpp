@@ -139,7 +139,8 @@ class TokenObjective final : public Objective {
 
   Var loss(Tape& tape) override {
     const DropoutSource dropped{model_.memory_dropout(), seed_, batch_->counter.device()};
-    last_ = model_.forward_loss(tape, batch_->tokens, batch_->context, batch_->targets, dropped);
+    last_ = model_.forward_loss(tape, batch_->tokens, batch_->context, batch_->targets,
+                                batch_->tokens.shape[0] * task_->most_answers(), dropped);
     if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
     return last_.loss;
   }
@@ -301,10 +302,12 @@ struct Beginning {
 
 double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
   AnswerCount count;
-  draw_held_out(tape.backend(), seed, examples, source_of(other), [&](const HeldOutBatch& batch) {
+  const PrefixedTask source = source_of(other);
+  draw_held_out(tape.backend(), seed, examples, source, [&](const HeldOutBatch& batch) {
     tape.begin(false);
-    count.add(tape.backend(),
-              model_.forward_loss(tape, batch.tokens.device(), batch.context.device(), batch.targets.device()));
+    const Tensor tokens = batch.tokens.device();
+    count.add(tape.backend(), model_.forward_loss(tape, tokens, batch.context.device(), batch.targets.device(),
+                                                  tokens.shape[0] * source.most_answers()));
   });
   return count.share();
 }
