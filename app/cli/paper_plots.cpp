@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/engine/recipe/recipe_text.h"
+#include "core/engine/studies/layer_costs.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "views/figures/paper_figures.h"
@@ -69,6 +70,14 @@ Figure kl_limit(std::size_t, const PaperSettings& settings, const StudyProgress&
   return kl_limit_figure(kl_limits(tau, modes, rows), tau);
 }
 
+Figure echo_table1(std::size_t number, const PaperSettings& settings, const StudyProgress& progress) {
+  CostPlan plan;
+  if (settings.is_full_size) plan.tokens.insert(plan.tokens.end(), {2048, 4096, 8192});
+  plan.measures_passes = number == 0 || number == 3;
+  plan.measures_steps = !plan.measures_passes;
+  return cost_figure(number, layer_costs(plan, progress));
+}
+
 Figure figure6(std::size_t number, const PaperSettings& settings, const StudyProgress&) {
   return regularisation_figure(number, settings.runs, settings.seed);
 }
@@ -104,6 +113,11 @@ constexpr std::array plots{
         "gka_figure8", "Gated KalmaNet, figure 8",
         "residuals of Chebyshev for four strengths of the ridge (a); true residual and recall over the strength (b)", 2,
         figure8},
+    PaperPlot{
+        "echo_table1", "Echo, table 1",
+        "time of a training pass (a) and of one more token (b), state (c) and memory of a pass (d) over the length: "
+        "attention, Mamba-2 and SKA, beside the powers that the table names",
+        4, echo_table1},
     PaperPlot{"kl_limit", "Spectral Memory, equations 27 to 30",
               "eigenvalues of strategy B's kernel over the rows of the history, beside the continuous operator", 1,
               kl_limit},

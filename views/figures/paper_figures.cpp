@@ -158,4 +158,58 @@ Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs
   return figure;
 }
 
+namespace {
+
+struct CostPart {
+  const char *title, *label, *unit;
+  const std::vector<double> LayerCost::*values;
+  const double LayerCost::*growth;  ///< null: the table names none
+};
+constexpr double LayerCost::*no_growth = nullptr;
+const CostPart cost_parts[] = {
+    {"Training pass", "time of a pass", "ms", &LayerCost::pass_ms, &LayerCost::pass_growth},
+    {"One more token", "time of a token", "ms", &LayerCost::step_ms, &LayerCost::step_growth},
+    {"State", "state of a sequence", "bytes", &LayerCost::state_bytes, &LayerCost::step_growth},
+    {"Memory of a training pass", "memory of a pass", "bytes", &LayerCost::pass_bytes, no_growth}};
+
+/// "T", "T²", "1"
+std::string power_of_length(double growth) { return growth == 0 ? "1" : growth == 1 ? "T" : "T²"; }
+
+}  // namespace
+
+Figure cost_figure(std::size_t number, const CostView& costs) {
+  const CostPart& part = cost_parts[std::min(number, std::size(cost_parts) - 1)];
+  Figure figure;
+  figure.id = "echo_table1_" + std::string(1, static_cast<char>('a' + number));
+  figure.title = part.title;
+  figure.subtitle = "one sequence, d " + std::to_string(costs.width) + ", float32, one thread";
+  if (part.growth != nullptr) figure.subtitle += " · dashed: as Echo's table 1 says";
+  figure.x = {.label = "tokens T", .scale = Scale::log};
+  figure.y.label = part.label;
+  figure.y.unit = part.unit;
+  figure.y.scale = Scale::log;
+  figure.provenance = "afterglow · echo_table1 · " + figure.subtitle;
+  for (const LayerCost& layer : costs.layers) {
+    const std::vector<double>& values = layer.*part.values;
+    if (values.empty()) continue;
+    Line line;
+    line.name = layer.name;
+    line.ink = layer_ink(layer.kind);
+    line.dash = Dash::solid;
+    line.curve = {layer.tokens, values, nullptr};
+    figure.series.emplace_back(line);
+    if (part.growth == nullptr) continue;
+    const double growth = layer.*part.growth;
+    line.name += ", ∝ " + power_of_length(growth);
+    line.is_quiet = true;  // named in the table alone: the subtitle says what the dashes are
+    line.dash = Dash::dashed;
+    std::vector<double> expected;
+    for (const double tokens : layer.tokens)
+      expected.push_back(values.back() * std::pow(tokens / layer.tokens.back(), growth));
+    line.curve = {layer.tokens, expected, nullptr};
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
 }  // namespace afterglow

@@ -1,10 +1,11 @@
-// Figures of Gated KalmaNet, made anew from studies of solvers and from the training of two presets, and one of
-// Spectral Memory's equations.
+// Figures of Gated KalmaNet, made anew from studies of solvers and from the training of two presets, one of Spectral
+// Memory's equations, and Echo's table 1 as measured.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "core/engine/observation/cost_view.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/study_view.h"
 #include "core/figure/figure.h"
@@ -26,5 +27,10 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau);
 /// Figure 6: training loss (number 0) or gradient norm (1) of the runs with adaptive and with constant regularisation,
 /// in this order.
 Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed);
+
+/// Echo's table 1 over the length, each layer a curve: time of a training pass (0) and of one more token (1), the state
+/// that decoding carries (2), what a training pass holds (3). Dashed: the power of T that the table names, through the
+/// last point; of the last one it names none.
+Figure cost_figure(std::size_t number, const CostView& costs);
 
 }  // namespace afterglow

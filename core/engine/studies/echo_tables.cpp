@@ -18,6 +18,17 @@ constexpr double papers_recipe = 1, better_recipe = 2;  // places on the table's
 constexpr double few_steps = 1;                         // the same of the small table
 constexpr const auto& tasks = suite::transfer_tasks;
 
+/// The paper describes the sequences of the first three; of the others it publishes numbers alone, so that its are of
+/// other sequences than ours (what ours do there: core/engine/measurements.md, the second hop).
+constexpr std::size_t described_tasks = 3;
+
+std::string names_of_tasks(std::size_t first, std::size_t last) {
+  std::string names;
+  for (std::size_t i = first; i < last; ++i)
+    names += (i == first ? "" : i + 1 == last ? " and " : ", ") + std::string(tasks[i].name);
+  return names;
+}
+
 struct Extent {
   std::vector<int> bindings{1, 2, 3, 4, 8}, lengths{64, 128, 256, 512, 1024, 2048, 4096};
   std::vector<int> curves{1, 4, 8};  ///< numbers of bindings whose accuracy is told length by length
@@ -86,9 +97,10 @@ Table echo_transfer_table(bool is_small) {
   Table table;
   table.name = is_small ? "echo_transfer_small" : "echo_transfer";
   table.title = "Echo's transfer study";
-  table.about =
-      "trained on system prompts and tool traces of 64 tokens, asked six tasks; the paper's formats of multihop, "
-      "commonword and mqar are not published, so its numbers for these are of other sequences than ours";
+  table.about = "trained on system prompts and tool traces of 64 tokens, asked six tasks; " +
+                names_of_tasks(0, described_tasks) + " can be compared with what is published, " +
+                names_of_tasks(described_tasks, tasks.size()) +
+                " cannot: the paper's formats of these are not published, and ours ask for what training never did";
   table.x_label = "recipe";
   table.x_names = {"published", "paper's recipe", "better recipe"};
   if (is_small) table.x_names = {"published", "a few steps"};
@@ -109,8 +121,9 @@ Table echo_transfer_table(bool is_small) {
     table.rows.push_back({series.name, papers_recipe, series.preset, {}});
     table.rows.push_back({series.name, better_recipe, series.preset, {"batch=64", "learning_rate=1e-3", "steps=4000"}});
   }
-  for (const suite::TransferTask& task : tasks)
-    table.metrics.push_back({std::string("mean of ") + task.name, "", true});
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    table.metrics.push_back(
+        {std::string("mean of ") + tasks[i].name, i < described_tasks ? "" : "not as published", true});
   for (const int bindings : extent.curves) {
     for (const int length : extent.lengths)
       table.metrics.push_back({group_of(bindings) + ", " + std::to_string(length) + " tokens", "", true,

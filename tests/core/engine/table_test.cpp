@@ -244,6 +244,9 @@ TEST(Table, EchoTransferHasThePapersNumbersAtTheirPlaces) {
   EXPECT_EQ(ska.series, "SSM + SKA");
   EXPECT_DOUBLE_EQ(ska.values[metric("mean of niah")], 0.842);
   EXPECT_DOUBLE_EQ(ska.values[metric("mean of mqar")], 0.822);
+  EXPECT_EQ(heading_of(table.metrics[metric("mean of niah")]), "mean of niah");
+  EXPECT_EQ(heading_of(table.metrics[metric("mean of multihop")]), "mean of multihop [not as published]");
+  EXPECT_THAT(table.about, HasSubstr("sysprompt, tooltrace and niah can be compared"));
   EXPECT_DOUBLE_EQ(ska.values[metric("needle in a haystack, 1 binding, 4096 tokens")], 0.651);
   EXPECT_TRUE(std::isnan(ska.values[metric("needle in a haystack, 4 bindings, 64 tokens")]));
   for (const PlannedRun& run : runs_of(table, 1, {})) {
