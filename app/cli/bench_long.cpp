@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t first_length = 64, last_length = 65536, width = 448, heads = 7;
+constexpr std::int64_t first_length = 64, last_length = 65536, width = 256, heads = 4;
 
 double seconds_of(const std::function<void()>& work, Backend& backend) {
   const auto start = std::chrono::steady_clock::now();
@@ -189,7 +189,7 @@ void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRa
       return stop_for_memory("it would hold " + bytes_text(static_cast<std::int64_t>(needed)));
     try {
       rows.push_back(measure_length(kind, tokens, bounds, rates, backend));
-    } catch (const Error& error) {  // what kernels hold beside their tensors is not counted
+    } catch (const Error& error) {  // what programs hold is not counted
       if (error.code() != ExitCode::out_of_memory) throw;
       return stop_for_memory(error.what());
     }
@@ -210,7 +210,7 @@ Figure long_figure(const json& rows, LongQuantity quantity) {
   Figure figure;
   figure.id = is_time ? "long_time" : "long_memory";
   figure.title = is_time ? "Time of a pass against its length" : "Memory of a pass against its length";
-  figure.subtitle = "one layer there and back, one sequence, 448 channels";
+  figure.subtitle = "one layer there and back, one sequence, " + std::to_string(width) + " channels";
   figure.x = {.label = "tokens", .scale = Scale::log};
   figure.y = is_time ? Axis{.label = "time", .unit = "ms", .scale = Scale::log}
                      : Axis{.label = "memory", .unit = "MiB", .scale = Scale::log};

@@ -1,4 +1,4 @@
-// What `afterglow bench long` measures: every mixer there and back on one sequence of 64 to 65,536 tokens, 448 channels
+// What `afterglow bench long` measures: every mixer there and back on one sequence of 64 to 65,536 tokens, 256 channels
 // wide, until a pass takes too long or does not fit.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
