@@ -79,8 +79,11 @@ void MemorySlopes::step_both(const SequencePair& pair) {
   Backend& backend = tape_->backend();
   ModelState state = model_->make_state(backend, dtype_, 2);
   std::int64_t columns = 0;
-  for (const LayerState& layer : state.layers) {
-    for (const auto& [name, tensor] : layer.tensors()) columns += tensor.elements();
+  for_each_known(state, [&](const Tensor& tensor, HeldTensor&) { columns += tensor.elements(); });
+  for (std::size_t b = 0; b < branches_.size(); ++b) {
+    const auto heads = model_->branches()[b].layer->heads();
+    for (auto& [name, held] : branches_[b])
+      held.parts = holds_heads(state.layers[b].get(name), heads) ? static_cast<std::size_t>(heads) : 1;
   }
   PinnedArray tokens(backend, {2, 1}, DType::i32), row(backend, {1, columns}, dtype_);
   std::vector<double> states(static_cast<std::size_t>(columns));
@@ -93,21 +96,23 @@ void MemorySlopes::step_both(const SequencePair& pair) {
     tape_->begin(false);
     model_->advance(*tape_, tokens.device(), state);
     std::int64_t column = 0;
-    for (const LayerState& layer : state.layers) {
-      for (const auto& [name, tensor] : layer.tensors()) {
-        const std::int64_t count = tensor.elements();
-        backend.copy(row.device().column_range(std::exchange(column, column + count), count),
-                     tensor.reshaped({1, count}));
-      }
-    }
+    for_each_known(state, [&](const Tensor& tensor, HeldTensor&) {
+      const std::int64_t count = tensor.elements();
+      backend.copy(row.device().column_range(std::exchange(column, column + count), count),
+                   tensor.reshaped({1, count}));
+    });
     row.queue_download();
   };
+  // A cache grows and is read up to a place that a program would not know.
+  const bool is_the_same_for_every_token = std::ranges::equal(
+      state.layers, branches_,
+      [](const LayerState& layer, const HeldTensors& known) { return layer.tensors().size() == known.size(); });
   std::unique_ptr<Program> program;
   for (int t = 0; t < pair.asked; ++t) {
     take_token(t);
     if (program) {
       program->run();
-    } else if (t < steps_until_all_is_reserved) {
+    } else if (t < steps_until_all_is_reserved || !is_the_same_for_every_token) {
       step();
     } else {
       program = backend.capture(step);
@@ -125,28 +130,31 @@ void MemorySlopes::step_both(const SequencePair& pair) {
   }
 }
 
-/// `states`: all tensors after the token, one behind the other, each of the clean and then of the corrupted sequence.
-void MemorySlopes::carry(const ModelState& state, const std::vector<double>& states, std::size_t token) {
-  const double* clean = states.data();
+/// Calls use(tensor, held) with every tensor of the states whose slopes are known. These have one size for ever;
+/// caches, which grow, have none.
+template <class Use>
+void MemorySlopes::for_each_known(const ModelState& state, const Use& use) {
   for (std::size_t b = 0; b < branches_.size(); ++b) {
-    const auto heads = model_->branches()[b].layer->heads();
     for (const auto& [name, tensor] : state.layers[b].tensors()) {
-      const std::size_t numbers = static_cast<std::size_t>(tensor.elements()) / 2;
-      const double* corrupted = clean + numbers;
-      if (const auto known = branches_[b].find(name); known != branches_[b].end()) {
-        HeldTensor& held = known->second;
-        held.parts = holds_heads(tensor, heads) ? static_cast<std::size_t>(heads) : 1;
-        const double* slope = held.slope.data() + token * numbers;
-        const std::size_t width = numbers / held.parts;
-        for (std::size_t part = 0; part < held.parts; ++part) {
-          double sum = 0;
-          for (std::size_t i = part * width; i < (part + 1) * width; ++i) sum += (clean[i] - corrupted[i]) * slope[i];
-          held.carried.push_back(sum);
-        }
-      }
-      clean += 2 * numbers;
+      if (const auto known = branches_[b].find(name); known != branches_[b].end()) use(tensor, known->second);
     }
   }
+}
+
+/// `states`: all known tensors after the token, one behind the other, each of the clean and then of the corrupted
+/// sequence.
+void MemorySlopes::carry(const ModelState& state, const std::vector<double>& states, std::size_t token) {
+  const double* clean = states.data();
+  for_each_known(state, [&](const Tensor& tensor, HeldTensor& held) {
+    const std::size_t numbers = static_cast<std::size_t>(tensor.elements()) / 2, width = numbers / held.parts;
+    const double *corrupted = clean + numbers, *slope = held.slope.data() + token * numbers;
+    for (std::size_t part = 0; part < held.parts; ++part) {
+      double sum = 0;
+      for (std::size_t i = part * width; i < (part + 1) * width; ++i) sum += (clean[i] - corrupted[i]) * slope[i];
+      held.carried.push_back(sum);
+    }
+    clean += 2 * numbers;
+  });
 }
 
 double MemorySlopes::attributed(const StateCell& cell) const {

@@ -35,6 +35,8 @@ class MemorySlopes {
   bool can_be_recorded(std::int64_t tokens) const;
   void find_slopes(const SequencePair& pair);
   void step_both(const SequencePair& pair);
+  template <class Use>
+  void for_each_known(const ModelState& state, const Use& use);
   void carry(const ModelState& state, const std::vector<double>& states, std::size_t token);
   Tensor upload_tokens(const std::vector<std::int32_t>& values, const Shape& shape) const;
 

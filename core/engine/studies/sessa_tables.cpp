@@ -20,7 +20,6 @@ struct SessaSize {
   std::vector<std::string> changes;  ///< of every row
   std::vector<int> lags;             ///< at which recall is asked
   int examples = 512;
-  int widening = 1;  ///< times as wide as the presets
 };
 
 SessaSize sizes_of(TableSize size) {
@@ -37,8 +36,7 @@ SessaSize sizes_of(TableSize size) {
             R"({"kind":"stories","length":256})",
             {"model.blocks.0.repeat=4", "steps=20000", "evaluate_every=500", "learning_rate=1e-3"},
             {64, 128, 256, 512, 1024},
-            512,
-            2};
+            512};
   return {R"({"kind":"symbolsoup","part":32,"length":160})",
           R"({"kind":"diffuse_mqar","bindings":[1,2,4],"key_length":2,"lag":[16,32,64],"length":90})",
           R"({"kind":"stories","length":128})",
@@ -80,18 +78,19 @@ Table sessa_table(TableSize size) {
   table.group_unit = "tokens";
   struct Series {
     const char *name, *preset;
+    std::vector<const char*> large;  ///< changes that keep the parameters matched
   };
-  for (const Series& series : {Series{"Sessa", "sessa-mqar"},
-                               {"Sessa without feedback", "sessa-mqar-ablated"},
-                               {"without feedback, wider", "sessa-mqar-ablated-wide"},
-                               {"Transformer", "sessa-mqar-transformer"},
-                               {"Mamba-2", "sessa-mqar-mamba2"}}) {
+  for (const Series& series :
+       {Series{"Sessa", "sessa-mqar", {"model.d_model=128"}},
+        {"Sessa without feedback", "sessa-mqar-ablated", {"model.d_model=128"}},
+        {"without feedback, wider", "sessa-mqar-ablated-wide", {"model.d_model=144"}},
+        {"Transformer", "sessa-mqar-transformer", {"model.d_model=128", "model.blocks.0.mlp.d_ff=216"}},
+        {"Mamba-2", "sessa-mqar-mamba2", {"model.d_model=128", "model.blocks.0.mlp.d_ff=113"}}}) {
     double place = 0;
     for (const char* task : {of.soup, of.recall, of.stories}) {
       std::vector<std::string> changes{"task=" + std::string(task)};
       changes.insert(changes.end(), of.changes.begin(), of.changes.end());
-      const auto width = parse_recipe(find_preset(series.preset).text, series.preset).model.at("d_model").get<int>();
-      if (of.widening > 1) changes.push_back("model.d_model=" + std::to_string(of.widening * width));
+      if (size == TableSize::large) changes.insert(changes.end(), series.large.begin(), series.large.end());
       table.rows.push_back({series.name, ++place, series.preset, changes});
     }
   }

@@ -113,6 +113,7 @@ TEST_P(MemorySlopesOf, AreTheDerivativeOfTheExactPatch) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, MemorySlopesOf,
                          testing::Values(StackCase{"mamba2", {mamba2, ska}}, StackCase{"grouped", {grouped, softmax}},
+                                         StackCase{"cache", {softmax, ska}},
                                          StackCase{"no_convolution", {short_of_sight, delta}},
                                          StackCase{"mamba3", {mamba3, ska}}, StackCase{"still", {still, masked}},
                                          StackCase{"lifted", {lifted, mamba2}}, StackCase{"ska", {mamba2, ska, ska}},
