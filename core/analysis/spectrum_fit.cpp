@@ -209,6 +209,7 @@ SpectrumFit fit_spectrum(const KeyOperator& keys, std::span<const double> projec
   if (start.size() != target.size() || start.empty()) return fit;
   const std::vector<Condition> conditions = conditions_of(start);
   Standing now(keys, projection, start, target);
+  if (!std::isfinite(now.distance)) return fit;  // no way leads from a pair to a real one, or back
   while (now.distance > close_enough && fit.rounds < most_rounds) {
     const std::vector<Complex> places = next_places(now, target);
     bool is_nearer = false;

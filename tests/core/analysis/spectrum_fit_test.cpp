@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -79,6 +80,16 @@ TEST(SpectrumFit, TellsHowFarItStaysFromWhatCannotBe) {
   std::vector<Complex> target = fitted_spectrum(made, made.projection);
   for (Complex& value : target) value *= 5 / std::abs(value);
   EXPECT_GT(fit_spectrum(made.keys, made.projection, target).distance, 1) << "keys of one sequence stay in the circle";
+}
+
+TEST(SpectrumFit, FindsNoWayFromAPairToARealEigenvalue) {
+  const FitCase made = made_case(false);
+  std::vector<Complex> target = fitted_spectrum(made, made.projection);
+  ASSERT_TRUE(std::ranges::any_of(target, [](const Complex& value) { return value.imag() != 0; }));
+  for (Complex& value : target) value = std::abs(value);
+  const SpectrumFit fit = fit_spectrum(made.keys, made.projection, target);
+  EXPECT_TRUE(std::isinf(fit.distance));
+  EXPECT_EQ(fit.projection, made.projection);
 }
 
 TEST(SpectrumFit, RefusesWhatDoesNotFitTogether) {
