@@ -1,6 +1,5 @@
 // `afterglow bench`: medians of training steps and layers on this machine, and of the matrix products alone.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <complex>
 #include <cstdio>
@@ -8,12 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/cli/bench_against.h"
-#include "app/cli/bench_gka.h"
-#include "app/cli/bench_head.h"
-#include "app/cli/bench_long.h"
-#include "app/cli/bench_publish.h"
-#include "app/cli/bench_runs.h"
+#include "app/cli/bench/bench_against.h"
+#include "app/cli/bench/bench_gka.h"
+#include "app/cli/bench/bench_head.h"
+#include "app/cli/bench/bench_long.h"
+#include "app/cli/bench/bench_publish.h"
+#include "app/cli/bench/bench_runs.h"
+#include "app/cli/bench/layer_pass.h"
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "core/analysis/spectrum.h"
@@ -42,18 +42,11 @@ struct Work {
   std::function<void()> run;
 };
 
-double seconds(const std::function<void()>& work, Backend& backend) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  backend.synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 json measure(const Work& work, int repeats, Backend& backend, const Output& output) {
   constexpr int warm_ups = 3;
   std::vector<double> times;
   for (int i = -warm_ups; i < repeats; ++i) {
-    const double taken = seconds(work.run, backend);
+    const double taken = seconds_of(work.run, backend);
     if (i >= 0) times.push_back(1e3 * taken);
     Interruption::check("in the midst of \"" + work.name + "\"");
   }
@@ -174,34 +167,9 @@ std::string name_of(const LayerKind& kind, const LayerBenchmark& sizes, std::int
 
 void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenchmark& sizes,
                  const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  ParameterStore store;
-  const json config = json::parse(sizes.config);
-  const std::unique_ptr<Layer> layer = kind.make(config, ParameterScope(store, "layer"));
-  store.allocate(backend, DType::f32);
-  store.initialise(7);
-  const Shape shape{sizes.batch, sizes.length, config[kind.width_field].get<std::int64_t>()};
-  PinnedArray x(backend, shape, DType::f32), dy(backend, shape, DType::f32);
-  for (std::int64_t i = 0; i < shape.elements(); ++i) {
-    x.host<float>()[i] = static_cast<float>((i * 2654435761u % 2001) / 1000.0 - 1.0);
-    dy.host<float>()[i] = static_cast<float>((i * 40503u % 2001) / 1000.0 - 1.0);
-  }
-  x.queue_upload();
-  dy.queue_upload();
-  Arena arena(backend);
-  Tape tape(backend, arena);
-  const auto forward_backward = [&] {
-    tape.begin(true);
-    const Var y = layer->forward(tape, tape.input(x.device()), {});
-    tape.backward(y, dy.device());
-  };
-  for (int i = 0; i < 2; ++i) forward_backward();
-  const std::unique_ptr<Program> program = backend.capture(forward_backward);
-  double flops = 0;
-  for (const Parameter& parameter : store.all()) {
-    if (parameter.shape.rank() == 2)
-      flops += 6.0 * static_cast<double>(shape.rows()) * static_cast<double>(parameter.shape.elements());
-  }
-  const Work work{name, flops, 0, [&] { program->run(); }};
+  LayerPass pass(kind, json::parse(sizes.config), sizes.batch, sizes.length, backend);
+  const std::unique_ptr<Program> program = pass.recorded();
+  const Work work{name, pass.flops(), 0, [&] { program->run(); }};
   rows.push_back(measure(work, options.repeats, backend, output));
 }
 

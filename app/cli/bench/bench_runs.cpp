@@ -1,5 +1,5 @@
 // Several runs of one preset, all begun before any is waited for.
-#include "app/cli/bench_runs.h"
+#include "app/cli/bench/bench_runs.h"
 
 #include <algorithm>
 #include <barrier>

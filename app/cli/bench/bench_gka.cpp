@@ -1,5 +1,5 @@
 // The benchmark of Gated KalmaNet's core.
-#include "app/cli/bench_gka.h"
+#include "app/cli/bench/bench_gka.h"
 
 #include <algorithm>
 #include <cmath>

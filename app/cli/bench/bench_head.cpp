@@ -1,5 +1,5 @@
 // The benchmark of a head and its loss.
-#include "app/cli/bench_head.h"
+#include "app/cli/bench/bench_head.h"
 
 #include "core/random/random.h"
 

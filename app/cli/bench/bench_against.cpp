@@ -1,5 +1,5 @@
 // Ratios between two results of benchmarks.
-#include "app/cli/bench_against.h"
+#include "app/cli/bench/bench_against.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // A session watched and left alone in turns.
-#include "app/cli/bench_publish.h"
+#include "app/cli/bench/bench_publish.h"
 
 #include <algorithm>
 #include <chrono>

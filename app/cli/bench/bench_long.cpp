@@ -1,15 +1,14 @@
 // Time and memory of every mixer against the length of the sequence.
-#include "app/cli/bench_long.h"
+#include "app/cli/bench/bench_long.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "app/cli/bench/layer_pass.h"
 #include "app/cli/interruption.h"
 #include "core/backend/measuring_backend.h"
-#include "core/engine/training/pinned_array.h"
 #include "core/figure/palette.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
@@ -21,13 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t first_length = 64, last_length = 65536, width = 256, heads = 4;
-
-double seconds_of(const std::function<void()>& work, Backend& backend) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  backend.synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// The best of a few, after one that warms up.
 double best_seconds(const std::function<void()>& work, Backend& backend) {
@@ -45,52 +37,15 @@ json config_of(const LayerKind& kind) {
   return kind.small_config({width, heads, width / heads});
 }
 
-/// One layer on one sequence, there and back.
-class LongPass {
- public:
-  LongPass(const LayerKind& kind, std::int64_t tokens, Backend& backend)
-      : layer_(kind.make(config_of(kind), ParameterScope(store_, "layer"))),
-        x_(backend, {1, tokens, width}, DType::f32),
-        dy_(backend, {1, tokens, width}, DType::f32),
-        arena_(backend),
-        tape_(backend, arena_) {
-    store_.allocate(backend, DType::f32);
-    store_.initialise(7);
-    for (std::int64_t i = 0; i < tokens * width; ++i) {
-      x_.host<float>()[i] = static_cast<float>(static_cast<double>(i * 2654435761u % 2001) / 1000.0 - 1.0);
-      dy_.host<float>()[i] = static_cast<float>(static_cast<double>(i * 40503u % 2001) / 1000.0 - 1.0);
-    }
-    x_.queue_upload();
-    dy_.queue_upload();
-  }
-  void run() {
-    tape_.begin(true);
-    tape_.backward(layer_->forward(tape_, tape_.input(x_.device()), {}), dy_.device());
-  }
-  /// Everything but weights, input and what it begins with behind it.
-  std::size_t held_bytes() const { return arena_.capacity(); }
-  /// Each value of a pass written and read once, each weight read twice and its gradient written.
-  double moved_bytes() const { return 2.0 * static_cast<double>(arena_.used()) + 3.0 * sizeof(float) * weights(); }
-  double weights() const {
-    double sum = 0;
-    for (const Parameter& parameter : store_.all()) {
-      if (parameter.shape.rank() == 2) sum += static_cast<double>(parameter.shape.elements());
-    }
-    return sum;
-  }
-
- private:
-  ParameterStore store_;
-  std::unique_ptr<Layer> layer_;
-  PinnedArray x_, dy_;
-  Arena arena_;
-  Tape tape_;
-};
+/// Each value of a pass written and read once, each weight read twice and its gradient written.
+double moved_bytes(const LayerPass& pass) {
+  return 2.0 * static_cast<double>(pass.used_bytes()) + 3.0 * sizeof(float) * pass.weights();
+}
 
 /// What a pass would hold, before any of it is reserved.
 std::size_t needed_bytes(const LayerKind& kind, std::int64_t tokens, Backend& backend) {
   MeasuringBackend counter(backend);
-  LongPass pass(kind, tokens, counter);
+  LayerPass pass(kind, config_of(kind), 1, tokens, counter);
   for (int i = 0; i < 3; ++i) pass.run();
   return counter.peak_bytes();
 }
@@ -120,9 +75,8 @@ json stopped_row(const LayerKind& kind, std::int64_t tokens, const Backend& back
 
 json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds& bounds, const MachineRates& rates,
                     Backend& backend) {
-  LongPass pass(kind, tokens, backend);
-  for (int i = 0; i < 2; ++i) pass.run();
-  const std::unique_ptr<Program> program = backend.capture([&] { pass.run(); });
+  LayerPass pass(kind, config_of(kind), 1, tokens, backend);
+  const std::unique_ptr<Program> program = pass.recorded();
   std::vector<double> times;
   double sum = 0;
   seconds_of([&] { program->run(); }, backend);
@@ -133,8 +87,8 @@ json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds
   }
   std::sort(times.begin(), times.end());
   const double count = static_cast<double>(tokens), median = 1e3 * times[times.size() / 2];
-  const double flops = 6.0 * count * pass.weights() + kind.pair_products * count * count * static_cast<double>(width);
-  const double bytes = pass.moved_bytes(), floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
+  const double flops = pass.flops() + kind.pair_products * count * count * static_cast<double>(width);
+  const double bytes = moved_bytes(pass), floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
   return {{"name", name_of(kind, tokens)},
           {"kind", kind.name},
           {"device", backend.name()},

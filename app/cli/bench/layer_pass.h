@@ -1,0 +1,38 @@
+// One layer on sequences of fixed numbers, there and back: what benchmarks of layers run.
+#pragma once
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/engine/training/pinned_array.h"
+#include "core/layers/layer_kind.h"
+
+namespace afterglow {
+
+/// Until the back end has done all of it.
+double seconds_of(const std::function<void()>& work, Backend& backend);
+
+class LayerPass {
+ public:
+  LayerPass(const LayerKind& kind, const nlohmann::json& config, std::int64_t batch, std::int64_t tokens,
+            Backend& backend);
+  void run();
+  /// As a program, with all memory reserved before.
+  std::unique_ptr<Program> recorded();
+  /// Everything but weights, input and what the pass back begins with.
+  std::size_t held_bytes() const { return arena_.capacity(); }
+  std::size_t used_bytes() const { return arena_.used(); }
+  /// Numbers in the layer's matrices.
+  double weights() const;
+  /// Of the products with the weights and of their gradients; counted, not measured.
+  double flops() const { return 6.0 * static_cast<double>(x_.device().shape.rows()) * weights(); }
+
+ private:
+  ParameterStore store_;
+  std::unique_ptr<Layer> layer_;
+  PinnedArray x_, dy_;
+  Arena arena_;
+  Tape tape_;
+};
+
+}  // namespace afterglow
