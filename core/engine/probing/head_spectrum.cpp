@@ -13,8 +13,7 @@ namespace afterglow {
 namespace {
 
 const Ska& ska_of(const Trainer& trainer, int part) {
-  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
-  return static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer);
+  return static_cast<const Ska&>(trainer.layer_of(trainer.parts()[static_cast<std::size_t>(part)]));
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }

@@ -266,9 +266,10 @@ void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits,
                                     ProbeView& view) {
   const CaptureReader read(tape_, trainer_->backend());
   for (const auto& [part, layer] : setup.interventions.layers) {
-    const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
+    const ModelPart& info = trainer_->parts()[static_cast<std::size_t>(part)];
+    const auto branch = static_cast<std::size_t>(info.branch);
     if (const auto* pairs = std::get_if<std::vector<ModeEdit>>(&edits.at(branch))) {
-      const auto& mlp = static_cast<const KoopmanMlp&>(*trainer_->model().branches()[branch].layer);
+      const auto& mlp = static_cast<const KoopmanMlp&>(trainer_->layer_of(info));
       EditedModes modes = edit_pairs(mlp.eigenvalues(trainer_->backend()), *pairs);
       view.mlps.push_back({{part, std::move(modes.eigenvalues)}, std::move(modes.is_off)});
       continue;

@@ -21,7 +21,7 @@ void blank_future(std::vector<float>& weights, std::size_t tokens) {
 
 CapturedLayer captured_layer(Trainer& trainer, int part, const CaptureReader& read, int tokens) {
   const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
-  const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer;
+  const Layer& layer = trainer.layer_of(info);
   // Every layer that mixes tokens captures its values [1,T,..].
   if (tokens == 0) tokens = static_cast<int>(read.shape(info.scope + ".values")[1]);
   return {layer, read, info.scope, tokens};

@@ -194,8 +194,8 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
 }
 
 void Observer::add_mlp(int part, Spectra& spectra) const {
-  const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
-  const auto& mlp = static_cast<const KoopmanMlp&>(*trainer_->model().branches()[branch].layer);
+  const auto& mlp =
+      static_cast<const KoopmanMlp&>(trainer_->layer_of(trainer_->parts()[static_cast<std::size_t>(part)]));
   spectra.mlps.push_back({part, mlp.eigenvalues(trainer_->backend())});
 }
 

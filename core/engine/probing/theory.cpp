@@ -190,7 +190,7 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
                        std::span<const std::uint8_t> context) {
   const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
   const HeadSpectrum spectrum = read_head_spectrum(trainer, part, head, head_settings(trainer, part), read);
-  const auto& ska = static_cast<const Ska&>(*trainer.model().branches()[static_cast<std::size_t>(info.branch)].layer);
+  const auto& ska = static_cast<const Ska&>(trainer.layer_of(info));
   TheoryView view = describe_head(trainer, part, spectrum, ska.config());
   const int r = view.rank, width = view.value_width;
   const auto statistic = [&](const char* name, std::int64_t size) {

@@ -23,7 +23,7 @@ ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
   for (const ModelPart& part : trainer.parts()) {
     LayerSummary summary{part.label, part.scope, part.kind, part.detail, part.parameters, part.heads, 0};
     if (part.branch >= 0) {
-      const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(part.branch)].layer;
+      const Layer& layer = trainer.layer_of(part);
       summary.state_bytes = layer.state_bytes(trainer.dtype(), trainer.task().length());
     }
     model.layers.push_back(std::move(summary));

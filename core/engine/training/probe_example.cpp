@@ -65,7 +65,7 @@ std::vector<InterventionTarget> intervention_targets(const Trainer& trainer) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const bool is_learned = shows(parts[i].kind, LayerTrait::koopman_modes);
     if (!is_learned && !shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
-    const Layer& layer = *trainer.model().branches()[static_cast<std::size_t>(parts[i].branch)].layer;
+    const Layer& layer = trainer.layer_of(parts[i]);
     const std::int64_t rank =
         is_learned ? static_cast<const KoopmanMlp&>(layer).pairs() : static_cast<const Ska&>(layer).config().rank;
     targets.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,

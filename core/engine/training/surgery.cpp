@@ -154,9 +154,8 @@ void write_pairs(Trainer& trainer, const ModelPart& part, LayerIntervention& lay
   std::vector<double> re = store.download(gamma.value), im = store.download(omega.value);
   before.emplace_back(&gamma, re);
   before.emplace_back(&omega, im);
-  const auto& mlp =
-      static_cast<const KoopmanMlp&>(*trainer.model().branches()[static_cast<std::size_t>(part.branch)].layer);
-  const std::vector<Complex> now = mlp.eigenvalues(trainer.backend());
+  const std::vector<Complex> now =
+      static_cast<const KoopmanMlp&>(trainer.layer_of(part)).eigenvalues(trainer.backend());
   for (auto& [head, edits] : layer.heads) {
     const std::vector<ModeEdit> moves = moves_of(edits);
     const std::vector<Complex> target = edit_pairs(now, moves).eigenvalues;

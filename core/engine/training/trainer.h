@@ -118,6 +118,10 @@ class Trainer {
   DType dtype() const { return dtype_; }
   std::uint64_t seed() const { return recipe_.seed; }
   const std::vector<ModelPart>& parts() const { return parts_; }
+  /// The layer of a part that is a branch of the model.
+  const Layer& layer_of(const ModelPart& part) const {
+    return *model().branches()[static_cast<std::size_t>(part.branch)].layer;
+  }
   std::size_t arena_bytes() const { return arena_.capacity(); }
   bool is_large() const { return parameters_.count() > many_parameters; }
 
