@@ -16,10 +16,10 @@ using nlohmann::json;
 constexpr double max_modulus = 4, max_gamma = 4, max_eta = 100, max_ridge = 1e6;
 constexpr std::int64_t max_power = 64;
 
+/// Without `is_about_modes` only layers with fitted operators are meant: powers, ridges, gains and heads are theirs,
+/// modes can be learned as well.
 const InterventionTarget& meant_layer(const json& value, const std::vector<InterventionTarget>& layers,
-                                      const std::string& where) {
-  // Only modes can be learned; powers, ridges, gains and heads are those of fitted operators.
-  const bool is_about_modes = where == "drag_mode" || where == "mode_off";
+                                      bool is_about_modes, const std::string& where) {
   const bool is_any = !value.contains("layer");
   const json wanted = is_any ? json() : value["layer"];
   const InterventionTarget* first = nullptr;
@@ -102,6 +102,17 @@ void drag_mode(LayerIntervention& layer, const json& value, const InterventionTa
   edit.moved_to = {re, im};
 }
 
+struct LayerCommand {
+  std::string_view name;
+  bool is_about_modes;
+  void (*carry_out)(LayerIntervention& layer, const json& value, const InterventionTarget& of,
+                    const std::string& where);
+};
+constexpr LayerCommand layer_commands[] = {{"override", false, override_number},
+                                           {"head_off", false, switch_heads},
+                                           {"mode_off", true, switch_modes},
+                                           {"drag_mode", true, drag_mode}};
+
 /// Takes away what changes nothing.
 void tidy(Interventions& interventions) {
   for (auto& [index, layer] : interventions.layers) {
@@ -125,12 +136,10 @@ void apply_intervention(Interventions& interventions, const Command& given,
     refuse_unknown_keys(value, {}, given.name);
     changed = {};
   } else {
-    const InterventionTarget& of = meant_layer(value, layers, given.name);
-    LayerIntervention& layer = changed.layers[of.layer];
-    if (given.name == "override") override_number(layer, value, of, given.name);
-    if (given.name == "head_off") switch_heads(layer, value, of, given.name);
-    if (given.name == "mode_off") switch_modes(layer, value, of, given.name);
-    if (given.name == "drag_mode") drag_mode(layer, value, of, given.name);
+    const auto* command = std::ranges::find(layer_commands, given.name, &LayerCommand::name);
+    if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name + " is no intervention");
+    const InterventionTarget& of = meant_layer(value, layers, command->is_about_modes, given.name);
+    command->carry_out(changed.layers[of.layer], value, of, given.name);
   }
   tidy(changed);
   interventions = std::move(changed);
