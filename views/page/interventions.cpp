@@ -111,10 +111,6 @@ double draw_awaited(Frame& frame, const Rect& area) {
   return head + frame.px(fact_height + 2 * switch_height + static_cast<double>(std::size(knobs)) * slider_height);
 }
 
-}  // namespace
-
-namespace {
-
 /// Of a Koopman MLP modes are all that can be changed.
 double draw_pair_interference(Frame& frame, const MlpSpectrum& mlp, const Rect& area) {
   const ProbedMlp* probed = probed_mlp(frame.seen(), mlp);

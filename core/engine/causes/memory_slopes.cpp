@@ -72,19 +72,24 @@ void to_doubles(const PinnedArray& array, std::vector<double>& numbers) {
 
 }  // namespace
 
+std::int64_t MemorySlopes::lay_out(const ModelState& state) {
+  for (std::size_t b = 0; b < branches_.size(); ++b) {
+    const auto heads = model_->branches()[b].layer->heads();
+    for (auto& [name, held] : branches_[b])
+      held.parts = holds_heads(state.layers[b].get(name), heads) ? static_cast<std::size_t>(heads) : 1;
+  }
+  std::int64_t numbers = 0;
+  for_each_known(state, [&](const Tensor& tensor, HeldTensor&) { numbers += tensor.elements(); });
+  return numbers;
+}
+
 /// Steps both sequences side by side and multiplies what their states differ in with the slopes. A token is a recorded
 /// program that ends with all its states on the host.
 void MemorySlopes::step_both(const SequencePair& pair) {
   constexpr int steps_until_all_is_reserved = 2;
   Backend& backend = tape_->backend();
   ModelState state = model_->make_state(backend, dtype_, 2);
-  std::int64_t columns = 0;
-  for_each_known(state, [&](const Tensor& tensor, HeldTensor&) { columns += tensor.elements(); });
-  for (std::size_t b = 0; b < branches_.size(); ++b) {
-    const auto heads = model_->branches()[b].layer->heads();
-    for (auto& [name, held] : branches_[b])
-      held.parts = holds_heads(state.layers[b].get(name), heads) ? static_cast<std::size_t>(heads) : 1;
-  }
+  const std::int64_t columns = lay_out(state);
   PinnedArray tokens(backend, {2, 1}, DType::i32), row(backend, {1, columns}, dtype_);
   std::vector<double> states(static_cast<std::size_t>(columns));
   const auto take_token = [&](int token) {

@@ -35,6 +35,8 @@ class MemorySlopes {
   bool can_be_recorded(std::int64_t tokens) const;
   void find_slopes(const SequencePair& pair);
   void step_both(const SequencePair& pair);
+  /// Takes the known tensors' heads apart; how many numbers they hold for both sequences.
+  std::int64_t lay_out(const ModelState& state);
   template <class Use>
   void for_each_known(const ModelState& state, const Use& use);
   void carry(const ModelState& state, const std::vector<double>& states, std::size_t token);
