@@ -48,11 +48,13 @@ Var Tape::parameter(const Parameter& parameter) {
   return {parameter_slots_[index], parameter.value};
 }
 
-Var Tape::result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs) {
+Var Tape::result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs, std::int64_t row_stride) {
   bool wanted = false;
   for (const Var& input : inputs) wanted = wanted || wants_gradient(input);
-  const Tensor value = arena_->allocate(shape, dtype);
-  return {new_slot(value, wanted), value};
+  const Tensor value = arena_->allocate(shape, dtype, row_stride);
+  const int id = new_slot(value, wanted);
+  slots_[id].row_stride = row_stride;
+  return {id, value};
 }
 
 void* Tape::closure_memory(std::size_t bytes) {
@@ -74,7 +76,7 @@ void Tape::make_buffer(int id) {
   if (slot.borrowed) own_gradient(id);
   if (slot.gradient.defined()) return;
   if (slot.parent < 0) {
-    slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype);
+    slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype, slot.row_stride);
     return;
   }
   Slot& parent = slots_[slot.parent];
@@ -103,7 +105,7 @@ void Tape::own_gradient(int id) {
 Tensor Tape::give_back(int id) {
   Slot& slot = slots_[id];
   const Tensor lent = slot.gradient;
-  slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype);
+  slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype, slot.row_stride);
   slot.borrowed = false;
   return lent;
 }

@@ -69,8 +69,9 @@ class Tape {
   Var parameter(const Parameter& parameter);
 
   // For operations.
-  /// A fresh result; its gradient is wanted when any of `inputs` wants one.
-  Var result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs);
+  /// A fresh result; its gradient is wanted when any of `inputs` wants one. With a `row_stride` its rows and those of
+  /// its gradient lie so many elements apart: then it is to be split into columns.
+  Var result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs, std::int64_t row_stride = 0);
   Tensor scratch(const Shape& shape, DType dtype) { return arena_->allocate(shape, dtype); }
   /// Notes how the gradient of `output` flows on. `backward(Tape&)` is called once, after every use of `output`, unless
   /// no gradient reached it; it may capture trivially destructible values only (tensors, vars, numbers).
@@ -148,9 +149,10 @@ class Tape {
   struct Slot {
     Tensor value, gradient;
     bool wanted = false;
-    bool touched = false;   // a gradient has been written
-    bool beside = false;    // the gradient is computed beside the others
-    bool borrowed = false;  // `gradient` is another value's memory: to be copied before anything is added
+    bool touched = false;         // a gradient has been written
+    bool beside = false;          // the gradient is computed beside the others
+    bool borrowed = false;        // `gradient` is another value's memory: to be copied before anything is added
+    std::int64_t row_stride = 0;  // of memory for the gradient; 0: rows side by side
     // For views.
     int parent = -1;  // the slot whose gradient buffer this one shares
     std::int64_t column = 0;

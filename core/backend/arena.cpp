@@ -18,8 +18,9 @@ std::size_t aligned(std::size_t bytes) {
 
 Arena::~Arena() { release_all(); }
 
-Tensor Arena::allocate(const Shape& shape, DType dtype) {
-  const std::size_t bytes = aligned(static_cast<std::size_t>(shape.elements()) * size_of(dtype));
+Tensor Arena::allocate(const Shape& shape, DType dtype, std::int64_t row_stride) {
+  const std::int64_t elements = row_stride > 0 ? shape.rows() * row_stride : shape.elements();
+  const std::size_t bytes = aligned(static_cast<std::size_t>(elements) * size_of(dtype));
   std::byte* address = nullptr;
   const auto piece = std::ranges::find_if(free_, [&](const Block& block) { return block.size >= bytes; });
   if (piece != free_.end()) {
@@ -28,9 +29,10 @@ Tensor Arena::allocate(const Shape& shape, DType dtype) {
   } else {
     address = advance(bytes);
   }
-  Tensor tensor(address, shape, dtype);
   if (poison_ && (dtype == DType::f32 || dtype == DType::f64))
-    backend_->fill(tensor, std::numeric_limits<double>::quiet_NaN());
+    backend_->fill({address, {elements}, dtype}, std::numeric_limits<double>::quiet_NaN());
+  Tensor tensor(address, shape, dtype);
+  if (row_stride > 0) tensor.row_stride = row_stride;
   return tensor;
 }
 

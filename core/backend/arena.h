@@ -17,8 +17,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Uninitialised; valid until the next rewind.
-  Tensor allocate(const Shape& shape, DType dtype);
+  /// Uninitialised; valid until the next rewind. Rows lie side by side, or `row_stride` elements apart.
+  Tensor allocate(const Shape& shape, DType dtype, std::int64_t row_stride = 0);
   void rewind();
   /// How far the pointer has moved since the last rewind.
   struct Mark {

@@ -124,6 +124,9 @@ std::int64_t MeasuringBackend::delta_scan_operands(const DeltaInputs& in) const 
 std::int64_t MeasuringBackend::feedback_solve_operands(const FeedbackInputs& in) const {
   return device_->feedback_solve_operands(in);
 }
+std::int64_t MeasuringBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
+  return device_->linear_row_stride(x, weight);
+}
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   return device_->linear_kept(x, weights);
 }

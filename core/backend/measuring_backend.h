@@ -63,6 +63,7 @@ class MeasuringBackend final : public Backend {
   std::int64_t ssd_scan_operands(const ScanInputs& in) const override;
   std::int64_t delta_scan_operands(const DeltaInputs& in) const override;
   std::int64_t feedback_solve_operands(const FeedbackInputs& in) const override;
+  std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;

@@ -95,7 +95,7 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
                 NotedVars* noted) const {
   const std::int64_t widths[] = {config_.inner, config_.convolved(), config_.heads()};
   Var parts[3];  // z, then x, B and C before the convolution, then dt
-  tape.split_columns(linear(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_)), widths, parts);
+  linear_columns(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_), widths, parts);
   const Var convolved =
       causal_conv(tape, parts[1], tape.parameter(conv_weight_), optional_parameter(tape, conv_bias_), history);
   const std::int64_t roles[] = {config_.inner, config_.shared(), config_.shared()};

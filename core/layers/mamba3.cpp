@@ -99,7 +99,7 @@ Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carrie
   const std::int64_t inner = config_.inner, states = config_.states, heads = config_.heads();
   const std::int64_t widths[] = {inner, inner, states, states, 3 * heads, config_.turned};
   Var parts[6];  // z, x, B, C, then dt, A and trap together, then what turns
-  tape.split_columns(linear(tape, x, tape.parameter(in_proj_)), widths, parts);
+  linear_columns(tape, x, tape.parameter(in_proj_), {}, widths, parts);
   const std::int64_t of_heads[] = {heads, heads, heads, heads};
   Var steps[4];  // dt, log decay, the weights of the token itself and of the one before
   tape.split_columns(trapezoid_steps(tape, parts[4], tape.parameter(dt_bias_), config_.floors), of_heads, steps);

@@ -34,20 +34,29 @@ struct Projections {
   }
 };
 
-}  // namespace
-
-Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) {
+Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::int64_t row_stride) {
   const Check check(tape, "linear", x.value.dtype);
   check.rows("x", x.value, x.shape());
   check.tensor("weight", weight.value, {Check::any, x.shape().last()});
   const std::int64_t outputs = weight.shape()[0];
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
-  const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, weight, bias});
+  const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, weight, bias}, row_stride);
   const Tensor in = as_matrix(x.value), result = as_matrix(y.value), kept = keep(tape, in, {&weight.value, 1});
   tape.backend().linear_forward_many(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
   const Projections projections{x, {weight}, {bias}, {y}, 1, kept};
   tape.record("linear", y, [projections](Tape& t) { projections.backward(t); });
   return y;
+}
+
+}  // namespace
+
+Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) { return project(tape, x, weight, bias, 0); }
+
+void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::span<const std::int64_t> widths,
+                    std::span<Var> parts) {
+  const std::int64_t stride = tape.backend().linear_row_stride(as_matrix(x.value), weight.value);
+  const std::int64_t own = stride == weight.shape()[0] ? 0 : stride;
+  tape.split_columns(project(tape, x, weight, bias, own), widths, parts);
 }
 
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,

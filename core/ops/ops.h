@@ -34,6 +34,9 @@ Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
 Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
+/// The same and its columns as `parts` of these widths, which cover it: rows may lie as the back end likes them best.
+void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::span<const std::int64_t> widths,
+                    std::span<Var> parts);
 inline constexpr std::size_t max_projections = 5;  ///< of linear_many
 /// Several projections of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one).
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,

@@ -22,20 +22,33 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-constexpr unsigned scanned = 128;  // tokens that a warp looks through at a time
-constexpr unsigned together = 4;   // columns of a lane, a warp's width apart
-constexpr unsigned max_hits = 16;  // rows whose loads are in flight
+constexpr unsigned scanned = 128;       // tokens that a warp looks through at a time
+constexpr unsigned max_hits = 16;       // rows whose loads are in flight
+constexpr unsigned large_table = 4096;  // words: most of them do not occur
+
+__global__ void __launch_bounds__(threads) note_tokens_kernel(const int* tokens, unsigned count, unsigned* occurring) {
+  await_previous();
+  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  if (i < count) atomicOr(occurring + tokens[i] / 32, 1u << (tokens[i] % 32));
+}
 
 // A block owns one row of the table. Each warp looks through every eighth piece of the tokens, lists the places of its
-// token in order and adds their gradients in that order; the sums of the warps are added in order.
-__global__ void __launch_bounds__(threads)
-    embedding_backward_kernel(const int* tokens, Rows<float> dy, unsigned count, Sink dtable) {
+// token in order and adds their gradients in that order; the sums of the warps are added in order. `together`: columns
+// of a lane, a warp's width apart. `occurring`: a bit for each word, or null.
+template <unsigned together>
+__global__ void __launch_bounds__(threads) embedding_backward_kernel(const int* tokens, Rows<float> dy, unsigned count,
+                                                                     const unsigned* occurring, Sink dtable) {
   await_previous();
   __shared__ unsigned places[warps][scanned];
   __shared__ float sums[warps][32 * together];
   const int token = static_cast<int>(blockIdx.x);
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned columns = dtable.rows.columns;
+  if (occurring != nullptr && (occurring[token / 32] >> (token % 32) & 1u) == 0) {
+    for (unsigned column = threadIdx.x; column < columns; column += threads)
+      dtable.put(std::size_t{blockIdx.x}, column, 0.0f);
+    return;
+  }
   for (unsigned first = 0; first < columns; first += 32 * together) {
     float sum[together] = {};
     for (unsigned begin = warp * scanned; begin < count; begin += warps * scanned) {
@@ -67,12 +80,11 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (unsigned k = 0; k < together; ++k) sums[warp][lane + 32 * k] = sum[k];
     __syncthreads();
-    const unsigned own = threadIdx.x, column = first + own;
-    if (own < 32 * together && column < columns) {
+    for (unsigned own = threadIdx.x; own < 32 * together && first + own < columns; own += threads) {
       float total = 0;
 #pragma unroll
       for (unsigned other = 0; other < warps; ++other) total += sums[other][own];
-      dtable.put(std::size_t{blockIdx.x}, column, total);
+      dtable.put(std::size_t{blockIdx.x}, first + own, total);
     }
     __syncthreads();
   }
@@ -316,8 +328,16 @@ void CudaBackend::embedding(const Tensor& tokens, const Tensor& table, const Ten
 void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
   if (!dtable.wanted()) return;
   products_.launch_kept_gradients();  // that of a head that shares the table comes first, and the others are the last
-  launch(embedding_backward_kernel, static_cast<unsigned>(dtable.tensor.rows()), threads, 0, stream(), tokens.as<int>(),
-         rows_of(dy), static_cast<unsigned>(tokens.elements()), sink_of(dtable));
+  const auto words = static_cast<unsigned>(dtable.tensor.rows()), count = static_cast<unsigned>(tokens.elements());
+  unsigned* occurring = nullptr;
+  if (words >= large_table && count > 0) {
+    const std::size_t bits = blocks_for(words, 32);
+    occurring = reinterpret_cast<unsigned*>(scratch(bits));
+    check_cuda(cudaMemsetAsync(occurring, 0, bits * sizeof(unsigned), stream()), "clearing the words that occur");
+    launch(note_tokens_kernel, blocks_for(count, threads), threads, 0, stream(), tokens.as<int>(), count, occurring);
+  }
+  const auto kernel = dtable.tensor.columns() <= 128 ? embedding_backward_kernel<4> : embedding_backward_kernel<16>;
+  launch(kernel, words, threads, 0, stream(), tokens.as<int>(), rows_of(dy), count, occurring, sink_of(dtable));
   launched("embedding_backward");
 }
 

@@ -1,5 +1,5 @@
 // Matrix products: exact ones by our own tiles, small (product.cu) or large (large_product.cu), the others by
-// cuBLAS, large projections in tf32 from halves (rounded.cu).
+// cuBLAS, large projections in tf32 and bf16 from operands rounded before (rounded.cu).
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
@@ -67,12 +67,13 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
 void ProductPlanner::multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
                                      const device::Halves& b, const float* beta, const Tensor& c) {
   backend_.stream();
+  const cudaDataType_t type = backend_.precision() == Precision::bf16 ? CUDA_R_16BF : CUDA_R_16F;
   check_blas(cublasSetPointerMode(backend_.blas(), CUBLAS_POINTER_MODE_DEVICE));
   const cublasStatus_t status = cublasGemmEx(
       backend_.blas(), transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
       static_cast<int>(c.columns()), static_cast<int>(c.rows()), static_cast<int>(transpose_a ? a.rows : a.columns),
-      alpha, b.data, CUDA_R_16F, static_cast<int>(b.stride), a.data, CUDA_R_16F, static_cast<int>(a.stride), beta,
-      c.data, CUDA_R_32F, static_cast<int>(c.row_stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+      alpha, b.data, type, static_cast<int>(b.stride), a.data, type, static_cast<int>(a.stride), beta, c.data,
+      CUDA_R_32F, static_cast<int>(c.row_stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
   check_blas(cublasSetPointerMode(backend_.blas(), CUBLAS_POINTER_MODE_HOST));
   check_blas(status);
 }

@@ -14,7 +14,7 @@ namespace device {
 struct Products;
 struct Roundings;
 struct RoundedScales;
-/// A matrix of halves, `stride` of them from row to row.
+/// A matrix of halves, or of bfloat16 in that precision, `stride` of them from row to row.
 struct Halves {
   void* data = nullptr;
   std::int64_t rows = 0, columns = 0, stride = 0;
@@ -46,7 +46,7 @@ class ProductPlanner {
   /// Where a backward pass was broken off.
   void drop_kept_gradients() { kept_gradients_.reset(); }
 
-  /// Whether projections of x and their gradients round their operands to halves first: large ones in tf32.
+  /// Whether projections of x and their gradients round their operands first, each once: large ones in tf32 and bf16.
   bool rounds_projections(const Tensor& x, std::span<const Tensor> weights) const;
   /// Such projections; false when they are none, or alone and not to be trained.
   bool project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,

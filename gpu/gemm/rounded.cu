@@ -1,4 +1,6 @@
-// Matrices rounded to halves: the largest number of each kind, then all of them times its scale.
+// Matrices rounded to halves: the largest number of each kind, then all of them times its scale. To bfloat16 at once.
+#include <cuda_bf16.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +24,19 @@ __device__ const Rounding& own_matrix(const Roundings& all) {
   return all.of[i];
 }
 
-/// take(row, column, numbers) for every four numbers of this thread; rows and columns counted in fours.
+__device__ inline float4 read_four(const Rounding& own, unsigned row, unsigned four) {
+  const unsigned column = 4 * four;
+  if (row >= own.rows || column >= own.columns) return make_float4(0, 0, 0, 0);
+  float4 v = own.from[std::size_t{row} * own.from_stride + four];
+  if (column + 4 > own.columns) {
+    if (column + 1 >= own.columns) v.y = 0;
+    if (column + 2 >= own.columns) v.z = 0;
+    v.w = 0;
+  }
+  return v;
+}
+
+/// take(row, column, numbers) for every four numbers of this thread; columns counted in fours.
 template <class Take>
 __device__ void each_four(const Rounding& own, const Take& take) {
   const unsigned step = own.blocks * threads;
@@ -32,7 +46,7 @@ __device__ void each_four(const Rounding& own, const Take& take) {
 #pragma unroll
     for (unsigned k = 0; k < ahead; ++k) {
       const unsigned i = begin + k * step;
-      if (i < own.count) fours[k] = own.from[std::size_t{i / own.across} * own.from_stride + i % own.across];
+      if (i < own.count) fours[k] = read_four(own, i / own.across, i % own.across);
     }
 #pragma unroll
     for (unsigned k = 0; k < ahead; ++k) {
@@ -86,13 +100,31 @@ __global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
   if (is_last_block(all.ticket, gridDim.x)) set_scales(all);
 }
 
-__global__ void __launch_bounds__(threads) round_kernel(Roundings all) {
+__global__ void __launch_bounds__(threads) round_to_halves_kernel(Roundings all) {
   await_previous();
   const Rounding& own = own_matrix(all);
   const float up = all.scales->up[static_cast<unsigned>(own.kind)];
   each_four(own, [&](unsigned row, unsigned column, const float4& v) {
     own.to[std::size_t{row} * own.to_stride + column] =
         make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
+  });
+}
+
+__device__ inline unsigned brain_pair(float a, float b) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+  return reinterpret_cast<const unsigned&>(pair);
+}
+
+__global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings all) {
+  await_previous();
+  if (blockIdx.x == 0 && threadIdx.x < kinds) {
+    all.scales->up[threadIdx.x] = all.scales->down[threadIdx.x] = all.scales->product[threadIdx.x] = 1;
+    all.scales->zero = 0;
+    all.scales->one = 1;
+  }
+  const Rounding& own = own_matrix(all);
+  each_four(own, [&](unsigned row, unsigned column, const float4& v) {
+    own.to[std::size_t{row} * own.to_stride + column] = make_uint2(brain_pair(v.x, v.y), brain_pair(v.z, v.w));
   });
 }
 
@@ -116,8 +148,10 @@ void Roundings::add(const Tensor& matrix, Kind kind, const Halves& to) {
   Rounding& next = of[count++];
   next.from = matrix.as<const float4>();
   next.to = static_cast<uint2*>(to.data);
-  next.count = static_cast<unsigned>(matrix.elements() / 4);
-  next.across = static_cast<unsigned>(matrix.columns() / 4);
+  next.count = static_cast<unsigned>(to.rows * to.columns / 4);
+  next.across = static_cast<unsigned>(to.columns / 4);
+  next.rows = static_cast<unsigned>(matrix.rows());
+  next.columns = static_cast<unsigned>(matrix.columns());
   next.from_stride = static_cast<unsigned>(matrix.row_stride / 4);
   next.to_stride = static_cast<unsigned>(to.stride / 4);
   next.first_block = blocks;
@@ -133,12 +167,19 @@ namespace {
 using namespace device;
 
 constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients that are one product and then parted
-// What is worth rounding its operands: narrower inputs are bound by memory however fast they are multiplied.
+// What is worth rounding its operands to halves: narrower inputs are bound by memory however fast they are multiplied.
 constexpr std::int64_t min_products = std::int64_t{1} << 30, min_depth = 384;
+// Products in bf16 round theirs in any case.
+constexpr std::int64_t min_bf16_products = std::int64_t{1} << 26, min_bf16_depth = 64;
+constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a result whose rows are lengthened
 
+/// Whole vectors of 16 bits.
+std::int64_t padded(std::int64_t columns) { return (columns + 7) / 8 * 8; }
+
+/// Whether its rows can be read in fours.
 bool can_round(const Tensor& matrix) {
   return reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 && matrix.row_stride % 4 == 0 &&
-         matrix.columns() % 8 == 0 && matrix.elements() < std::int64_t{1} << 32;
+         matrix.elements() < std::int64_t{1} << 32;
 }
 bool can_round(std::span<const Tensor> matrices) {
   return std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) { return can_round(matrix); });
@@ -147,7 +188,7 @@ bool can_round(std::span<const Tensor> matrices) {
 std::int64_t rows_of_all(std::span<const Tensor> matrices) {
   std::int64_t rows = 0;
   for (const Tensor& matrix : matrices) rows += matrix.rows();
-  return rows;
+  return padded(rows);
 }
 
 constexpr std::size_t bytes_of_scales = 256;
@@ -175,7 +216,7 @@ Halves some_columns(const Halves& of, std::int64_t first, std::int64_t count) {
 void add_weights(Roundings& all, std::span<const Tensor> weights, const Halves& to) {
   std::int64_t row = 0;
   for (const Tensor& weight : weights) {
-    all.add(weight, Kind::weight, some_rows(to, row, weight.rows()));
+    all.add(weight, Kind::weight, some_rows(to, row, padded(weight.rows())));
     row += weight.rows();
   }
 }
@@ -183,7 +224,7 @@ void add_weights(Roundings& all, std::span<const Tensor> weights, const Halves& 
 void add_gradients(Roundings& all, std::span<const Tensor> gradients, const Halves& to) {
   std::int64_t column = 0;
   for (const Tensor& gradient : gradients) {
-    all.add(gradient, Kind::result, some_columns(to, column, gradient.columns()));
+    all.add(gradient, Kind::result, some_columns(to, column, padded(gradient.columns())));
     column += gradient.columns();
   }
 }
@@ -221,16 +262,28 @@ struct BackOperands {
 void ProductPlanner::round_operands(Roundings& all) {
   all.peaks = backend_.scratch(Roundings::most * max_blocks);
   all.ticket = backend_.tickets();
+  if (backend_.precision() == Precision::bf16) {
+    launch(round_to_bfloat16_kernel, all.blocks, threads, 0, backend_.stream(), all);
+    return backend_.launched("rounding to bfloat16");
+  }
   launch(peak_kernel, all.blocks, threads, 0, backend_.stream(), all);
-  launch(round_kernel, all.blocks, threads, 0, backend_.stream(), all);
+  launch(round_to_halves_kernel, all.blocks, threads, 0, backend_.stream(), all);
   backend_.launched("rounding to halves");
 }
 
 bool ProductPlanner::rounds_projections(const Tensor& x, std::span<const Tensor> weights) const {
-  return backend_.precision() == Precision::tf32 && weights.size() <= max_products && x.columns() >= min_depth &&
-         can_round(x) && can_round(weights) &&
-         std::all_of(weights.begin(), weights.end(), [](const Tensor& weight) { return weight.rows() % 8 == 0; }) &&
-         x.elements() * rows_of_all(weights) >= min_products;
+  if (backend_.precision() == Precision::fp32 || weights.size() > max_products) return false;
+  const bool is_bf16 = backend_.precision() == Precision::bf16;
+  return x.columns() % 8 == 0 && x.columns() >= (is_bf16 ? min_bf16_depth : min_depth) && can_round(x) &&
+         can_round(weights) &&
+         (weights.size() == 1 ||
+          std::all_of(weights.begin(), weights.end(), [](const Tensor& weight) { return weight.rows() % 8 == 0; })) &&
+         x.elements() * rows_of_all(weights) >= (is_bf16 ? min_bf16_products : min_products);
+}
+
+// Where rows begin at whole vectors, norms, convolutions and products read and write them in fours.
+std::int64_t CudaBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
+  return x.rows() * weight.rows() < min_padded ? weight.rows() : padded(weight.rows());
 }
 
 std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {

@@ -1,5 +1,7 @@
-// Matrices rounded to halves for large projections in tf32. Scaled by a power of two a half has the 11 bits of tf32,
-// takes half of the memory, and the matrix units multiply halves twice as fast and in any layout.
+// Matrices rounded to 16 bits for large projections. In tf32 to halves: scaled by a power of two a half has the 11 bits
+// of tf32, takes half of the memory, and the matrix units multiply halves twice as fast and in any layout. In bf16 to
+// bfloat16, whose scale is one. A result whose width is no multiple of eight is rounded with zeros behind it, since the
+// units' fast kernels read whole vectors.
 #pragma once
 #include "gpu/cuda_backend.h"
 #include "gpu/gemm/product.cuh"
@@ -20,11 +22,13 @@ struct RoundedScales {
   const float* of_products(Kind result) const { return &product[static_cast<unsigned>(result)]; }
 };
 
-/// A matrix to be rounded; counted in fours, as its rows are read.
+/// A matrix to be rounded; counted in fours, as its rows are read. What lies beyond its own rows and columns becomes
+/// zero.
 struct Rounding {
   const float4* from = nullptr;
   uint2* to = nullptr;
   unsigned count = 0, across = 0, from_stride = 0, to_stride = 0;
+  unsigned rows = 0, columns = 0;  ///< of numbers
   unsigned first_block = 0, blocks = 0;
   Kind kind = Kind::input;
 };
@@ -38,6 +42,7 @@ struct Roundings {
   RoundedScales* scales = nullptr;      ///< they are left here
   const RoundedScales* kept = nullptr;  ///< of an input that was rounded before; null when it is among these
 
+  /// The rows of `matrix` reach as far as those of `to`.
   void add(const Tensor& matrix, Kind kind, const Halves& to);
 };
 

@@ -263,7 +263,7 @@ TEST_P(CudaPaths, GroupsOfLargeProductsAreTheirProducts) {
   }
 }
 
-// Projections and their backward pass, large enough that tf32 rounds operands to halves first: numbers far from one, dx
+// Projections and their backward pass, large enough that tf32 and bf16 round operands first: numbers far from one, dx
 // added to what is there, one gradient that is not wanted, with and without what the forward pass keeps.
 class CudaProjections : public CudaBackendTest {
  protected:
@@ -302,7 +302,7 @@ class CudaProjections : public CudaBackendTest {
     const Grad dx{random(rows, inputs, 11, 1e-21f), true};
     cuda_->set_precision(precision);
     const std::int64_t kept_numbers = cuda_->linear_kept(x_, weights_);
-    EXPECT_EQ(kept_numbers > 0, precision == Precision::tf32);
+    EXPECT_EQ(kept_numbers > 0, precision != Precision::fp32);
     Tensor kept;
     if (keeping) kept = zeros({kept_numbers}).tensor;
     cuda_->linear_forward_many(x_, weights_, biases_, results, kept);
@@ -324,30 +324,87 @@ class CudaProjections : public CudaBackendTest {
   std::vector<Tensor> weights_, biases_, dresults_;
 };
 
-TEST_F(CudaProjections, RoundedToHalvesHaveElevenBits) {
-  const Answer want = answer(Precision::fp32, false), got = answer(Precision::tf32, true);
-  const auto expect_rounded = [](const std::vector<float>& ours, const std::vector<float>& theirs) {
-    EXPECT_LT(relative(ours, theirs), 1e-3);
-    EXPECT_GT(relative(ours, theirs), 1e-5);
-  };
-  expect_rounded(got.dx, want.dx);
-  for (int i = 0; i < 3; ++i) {
-    expect_rounded(got.results[i], want.results[i]);
-    if (i != 1) expect_rounded(got.dweights[i], want.dweights[i]);
-    EXPECT_LT(relative(got.dbiases[i], want.dbiases[i]), 1e-5);
+// Halves that were scaled have eleven bits, bfloat16 has eight.
+TEST_F(CudaProjections, HaveTheBitsOfTheirPrecision) {
+  const Answer want = answer(Precision::fp32, false);
+  for (const auto& [precision, most] : {std::pair{Precision::tf32, 1e-3}, std::pair{Precision::bf16, 8e-3}}) {
+    const Answer got = answer(precision, true);
+    const auto expect_rounded = [most = most](const std::vector<float>& ours, const std::vector<float>& theirs) {
+      EXPECT_LT(relative(ours, theirs), most);
+      EXPECT_GT(relative(ours, theirs), most / 100);
+    };
+    expect_rounded(got.dx, want.dx);
+    for (int i = 0; i < 3; ++i) {
+      expect_rounded(got.results[i], want.results[i]);
+      if (i != 1) expect_rounded(got.dweights[i], want.dweights[i]);
+      EXPECT_LT(relative(got.dbiases[i], want.dbiases[i]), 1e-5);
+    }
+    EXPECT_EQ(got.dweights[1], std::vector<float>(static_cast<std::size_t>(outputs[1] * inputs), 0.0f));
   }
-  EXPECT_EQ(got.dweights[1], std::vector<float>(static_cast<std::size_t>(outputs[1] * inputs), 0.0f));
 }
 
-TEST_F(CudaProjections, RoundedToHalvesRepeatTheirBits) {
-  const Answer once = answer(Precision::tf32, true);
-  for (const bool keeping : {true, false}) {
-    const Answer again = answer(Precision::tf32, keeping);
-    EXPECT_EQ(again.dx, once.dx);
-    for (int i = 0; i < 3; ++i) {
-      EXPECT_EQ(again.results[i], once.results[i]);
-      EXPECT_EQ(again.dweights[i], once.dweights[i]);
+TEST_F(CudaProjections, RoundedRepeatTheirBits) {
+  for (const Precision precision : {Precision::tf32, Precision::bf16}) {
+    const Answer once = answer(precision, true);
+    for (const bool keeping : {true, false}) {
+      const Answer again = answer(precision, keeping);
+      EXPECT_EQ(again.dx, once.dx);
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(again.results[i], once.results[i]);
+        EXPECT_EQ(again.dweights[i], once.dweights[i]);
+      }
     }
+  }
+}
+
+// A width that is no whole number of vectors, as Mamba's: the rows of results and of their gradients are longer then,
+// and what lies behind them, here no numbers, must not reach any answer.
+class CudaOddProjections : public CudaBackendTest {
+ protected:
+  static constexpr std::int64_t rows = 7000, inputs = 400, part = 199;
+  struct Answer {
+    std::vector<float> sum, dx, dweight, dbias;
+    std::int64_t row_stride;
+  };
+  Answer answer(Precision precision, bool as_it_likes) {
+    HostValues host(*cuda_);
+    cuda_->set_precision(precision);
+    Arena arena(*cuda_);
+    arena.set_poison(true);
+    Tape tape(*cuda_, arena);
+    tape.begin(true);
+    const auto random = [&](const Shape& shape, unsigned seed) {
+      return tape.input(host.f32(shape, random_floats(shape.elements(), seed)));
+    };
+    const Var x = random({rows, inputs}, 1), weight = random({2 * part, inputs}, 2), bias = random({2 * part}, 3);
+    const std::int64_t widths[] = {part, part};
+    Var parts[2];
+    if (as_it_likes) {
+      linear_columns(tape, x, weight, bias, widths, parts);
+    } else {
+      tape.split_columns(linear(tape, x, weight, bias), widths, parts);
+    }
+    const Var sum = add(tape, contiguous(tape, parts[0]), scale(tape, contiguous(tape, parts[1]), 0.5));
+    tape.backward(sum, host.f32({rows, part}, random_floats(rows * part, 4)));
+    Answer answer{host.read<float>(sum.value), host.read<float>(tape.gradient_of(x)),
+                  host.read<float>(tape.gradient_of(weight)), host.read<float>(tape.gradient_of(bias)),
+                  parts[0].value.row_stride};
+    cuda_->set_precision(Precision::fp32);
+    return answer;
+  }
+};
+
+TEST_F(CudaOddProjections, AreThoseOfRowsSideBySide) {
+  const Answer want = answer(Precision::fp32, false);
+  EXPECT_EQ(want.row_stride, 2 * part);
+  for (const auto& [precision, most] :
+       {std::pair{Precision::fp32, 2e-6}, std::pair{Precision::tf32, 1e-3}, std::pair{Precision::bf16, 8e-3}}) {
+    const Answer got = answer(precision, true);
+    EXPECT_EQ(got.row_stride, 2 * part + 2);
+    EXPECT_LT(relative(got.sum, want.sum), most);
+    EXPECT_LT(relative(got.dx, want.dx), most);
+    EXPECT_LT(relative(got.dweight, want.dweight), most);
+    EXPECT_LT(relative(got.dbias, want.dbias), 1e-5);
   }
 }
 

@@ -98,6 +98,8 @@ OpCase head_case(const Shape& hidden, std::int64_t vocabulary, std::int64_t rows
 void add_token_cases(std::vector<OpCase>& cases) {
   cases.push_back(embedding_case(1, 1, 1, 1));
   cases.push_back(embedding_case(3, 37, 65, 63));
+  cases.push_back(embedding_case(2, 41, 4099, 131));  // a large table, of which few words occur
+  cases.push_back(embedding_case(1, 9, 5, 515));
   cases.push_back(embedding_case(2, 101, 5, 37));
   cases.push_back(cross_entropy_case(1, 1, 37, 0, 36));
   cases.push_back(cross_entropy_case(2, 37, 101, 0, 100));

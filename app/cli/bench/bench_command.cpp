@@ -107,19 +107,25 @@ class MatrixProducts {
   std::unique_ptr<PinnedArray> buffers_[3];
 };
 
-void bench_preset(const Preset& preset, const BenchOptions& options, Backend& backend, const Output& output,
-                  json& rows) {
-  Recipe recipe = parse_recipe(preset.text, preset.name);
+/// A training step as its preset has it, or with other sizes.
+struct StepCase {
+  std::string name, preset;
+  std::vector<std::string> changes = {};
+};
+
+void bench_step(const StepCase& of, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+  json changed = to_json(parse_recipe(find_preset(of.preset).text, of.preset));
+  for (const std::string& change : of.changes) apply_assignment(changed, change);
+  Recipe recipe = parse_recipe(changed, of.preset);
   recipe.precision = backend.precision();
   recipe.training.evaluate_every = 0;
   Trainer trainer(recipe, backend);
   MatrixProducts products(trainer);
-  const Work step{"step " + preset.name, products.flops(), products.bytes(), [&] { trainer.step(); }};
+  const Work step{of.name, products.flops(), products.bytes(), [&] { trainer.step(); }};
   rows.push_back(measure(step, options.repeats, backend, output));
   // Recorded like the step itself, so that launching costs both the same.
   const std::unique_ptr<Program> recorded = backend.capture([&] { products.run(); });
-  const Work alone{"step " + preset.name + ", products alone", products.flops(), products.bytes(),
-                   [&] { recorded->run(); }};
+  const Work alone{of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }};
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
@@ -377,9 +383,13 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   std::vector<Case> cases;
   const bool on_cpu = backend.name() == "cpu";
   for (const Preset& preset : presets()) {
-    cases.push_back({"step " + preset.name, preset.name.starts_with("echo-") ? Asked::within : Asked::nothing,
-                     [&] { bench_preset(preset, options, backend, output, rows); }});
+    cases.push_back({"step " + preset.name, preset.name.starts_with("echo-") ? Asked::within : Asked::nothing, [&] {
+                       bench_step({"step " + preset.name, preset.name}, options, backend, output, rows);
+                     }});
   }
+  const StepCase long_step{"long step echo-50m, B8 T2048", "echo-50m", {"batch=8", "task.length=2048"}};
+  cases.push_back(
+      {long_step.name, Asked::beginning, [&, long_step] { bench_step(long_step, options, backend, output, rows); }});
   for (const char* preset : {"ssm", "ssm-attn"}) {
     cases.push_back({std::string("influence ") + preset, on_cpu ? Asked::within : Asked::nothing,  // seconds on a CPU
                      [&, preset] { bench_influence(preset, options, backend, output, rows); }});
