@@ -113,12 +113,6 @@ json list_devices(const Output& output) {
   return devices;
 }
 
-json parameter_count(const Preset& preset) {
-  ParameterStore store;
-  make_objective(parse_recipe(preset.text, preset.name), store);
-  return store.count();
-}
-
 }  // namespace
 
 json info(const InfoOptions& options, const CommonOptions&, Output& output) {
@@ -132,7 +126,7 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   };
   output.line("presets");
   for (const Preset& preset : presets()) {
-    const json count = parameter_count(preset);
+    const json count = parameter_count(parse_recipe(preset.text, preset.name));
     result["presets"].push_back(
         {{"name", preset.name}, {"title", preset.title}, {"about", preset.about}, {"parameters", count}});
     listed(preset.name, preset.title + " · " + count.dump() + " parameters");

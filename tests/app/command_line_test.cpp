@@ -96,7 +96,12 @@ TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   const json recall = parsed(run("table echo_recall" + options + "recall"));
   ASSERT_EQ(recall["runs"].size(), 16u) << "eight kinds on two tasks";
   EXPECT_EQ(recall["runs"][0]["parameters"], recall["runs"][2]["parameters"]) << "the gain alone differs";
-  EXPECT_EQ(parsed(run("table echo_mqar" + options + "mqar"))["runs"].size(), 6u);
+  const json grid = parsed(run("table echo_mqar" + options + "mqar"));
+  EXPECT_EQ(grid["runs"].size(), 6u) << "three kinds, two gaps";
+  EXPECT_EQ(grid["runs"][0]["trained"], 2);
+  const std::string large = run("table echo_mqar --list --set size=large").out;
+  EXPECT_EQ(std::ranges::count(large, '\n'), 84) << "a command for each run";
+  EXPECT_NE(large.find("afterglow table echo_mqar --set size=large --shard 84/84"), std::string::npos) << large;
   EXPECT_EQ(parsed(run("table echo_in_task" + options + "in_task"))["runs"].size(), 9u) << "three kinds, three tasks";
   const json ablation = parsed(run("table echo_ablation" + options + "ablation"));
   ASSERT_EQ(ablation["runs"].size(), 9u);

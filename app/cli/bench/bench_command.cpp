@@ -21,6 +21,7 @@
 #include "core/engine/causes/transplant.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/probing/observer.h"
+#include "core/engine/training/objective.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/saved_run.h"
 #include "core/figure/files/figure_files.h"
@@ -377,13 +378,17 @@ std::vector<const Case*> chosen(const std::vector<Case>& cases, const std::strin
 constexpr std::string_view eight_heads = "8 heads x 128";
 constexpr std::int64_t shortest_race = 128;
 
+/// Models with more weights are measured where they are asked for: a step of one takes seconds on a processor.
+constexpr std::int64_t most_parameters = 10'000'000;
+
 /// All benchmarks, in the order in which they run.
 std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& common, Backend& backend,
                             const Output& output, json& rows) {
   std::vector<Case> cases;
   const bool on_cpu = backend.name() == "cpu";
   for (const Preset& preset : presets()) {
-    cases.push_back({"step " + preset.name, preset.name.starts_with("echo-") ? Asked::within : Asked::nothing, [&] {
+    const bool is_large = parameter_count(parse_recipe(preset.text, preset.name)) > most_parameters;
+    cases.push_back({"step " + preset.name, is_large ? Asked::within : Asked::nothing, [&] {
                        bench_step({"step " + preset.name, preset.name}, options, backend, output, rows);
                      }});
   }

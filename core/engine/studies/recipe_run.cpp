@@ -88,7 +88,9 @@ Recipe training_of(Recipe recipe) {
 
 std::string hash_of(const Recipe& recipe, const Inquiry& inquiry) {
   std::string text = carried_text(recipe);
-  if (std::isfinite(inquiry.enough)) text += json(inquiry.enough).dump();
+  const Enough& enough = inquiry.enough;
+  if (std::isfinite(enough.accuracy)) text += json(enough.accuracy).dump();
+  if (enough.evaluations > 1) text += "x" + std::to_string(enough.evaluations);
   return hex16(checksum(std::as_bytes(std::span(text))));
 }
 
@@ -101,9 +103,13 @@ bool RecipeRun::train_step() { return !run_->finished() && !is_good_enough() && 
 
 bool RecipeRun::is_good_enough() const {
   const std::int64_t every = run_->trainer().config().evaluate_every;
-  if (std::isinf(inquiry_->enough) || every == 0 || run_->step() % every != 0) return false;
-  const Values accuracy = run_->curves().held_out_accuracy;
-  return !accuracy.empty() && accuracy.back() >= inquiry_->enough;
+  const auto& [enough, evaluations] = inquiry_->enough;
+  if (std::isinf(enough) || every == 0 || run_->step() % every != 0) return false;
+  const RunCurves curves = run_->curves();
+  const std::span<const double> all = curves.held_out_accuracy.span();
+  const auto asked = static_cast<std::size_t>(evaluations);
+  return all.size() >= asked &&
+         std::ranges::all_of(all.last(asked), [least = enough](double accuracy) { return accuracy >= least; });
 }
 
 std::int64_t RecipeRun::step() const { return run_->step(); }

@@ -20,13 +20,19 @@ class TrainingRun;
 /// What stands where there is no answer.
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
+/// Where a run ends before its time: so many held-out evaluations in a row have at least this accuracy.
+struct Enough {
+  double accuracy = std::numeric_limits<double>::infinity();
+  int evaluations = 1;
+};
+
 /// What is asked of every run.
 struct Inquiry {
   std::string table;  ///< whose results they are; empty: a sweep's
   std::vector<RunMetric> metrics;
   /// One number for each metric of a run that has ended, for whatever reason; NaN where there is no answer ("never").
   std::function<std::vector<double>(TrainingRun& run)> measure;
-  double enough = std::numeric_limits<double>::infinity();  ///< held-out accuracy at which a run ends early
+  Enough enough = {};
 };
 
 struct PlannedRun {

@@ -4,8 +4,6 @@
 
 namespace afterglow {
 
-enum class TableSize { small, usual, large };
-
 /// Long contexts with noise, lags beyond training's as a figure over the lag, and a short context with perplexity and
 /// the five most likely answers. The large one has four blocks of width 128, 4 to 16 pairs and lags to 256 in training.
 /// The usual one is named where it is listed.

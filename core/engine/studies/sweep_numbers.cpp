@@ -46,7 +46,7 @@ Inquiry sweep_inquiry(const MeasureNames& names, double enough) {
            {"diverged", "", true},
            {"trained", "steps"}},
           numbers_at_end,
-          enough};
+          {enough}};
 }
 
 }  // namespace afterglow

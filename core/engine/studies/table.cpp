@@ -106,7 +106,7 @@ Inquiry inquiry_of(const Table& table) {
   const auto measure = [ask = table.measure, count = table.metrics.size()](TrainingRun& run) {
     return run.failure().empty() ? ask(run) : std::vector<double>(count, unknown);
   };
-  return {table.name, table.metrics, measure};
+  return {table.name, table.metrics, measure, table.enough};
 }
 
 namespace {

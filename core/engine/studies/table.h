@@ -15,14 +15,19 @@
 
 namespace afterglow {
 
+/// The small one shows within two minutes on two cores that all of a table works; the large one is nearer to the
+/// paper's sizes, hours on a GPU.
+enum class TableSize { small, usual, large };
+
 struct Table : TableView {
   /// Of a run that has been trained to its end, one number for each metric; NaN where there is no answer ("never").
   std::function<std::vector<double>(TrainingRun& run)> measure;
   int seeds = 3;  ///< runs of each row: the preset's seed and those after it
   std::vector<std::string> variants =
       {};                      ///< of each row as many runs more, one with each change: "learning_rate=1e-3"
-  Table (*small)() = nullptr;  ///< the same in two minutes on two cores, for --set size=small
-  Table (*large)() = nullptr;  ///< nearer to the paper's sizes, hours on a GPU, for --set size=large
+  Enough enough = {};          ///< where its runs end early
+  Table (*small)() = nullptr;  ///< for --set size=small
+  Table (*large)() = nullptr;  ///< for --set size=large
 };
 
 /// Every table there is.

@@ -189,4 +189,10 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, ParameterStore& 
   return make_token_objective(recipe, std::move(task), store);
 }
 
+std::int64_t parameter_count(const Recipe& recipe) {
+  ParameterStore declared;
+  make_objective(recipe, declared);
+  return declared.count();
+}
+
 }  // namespace afterglow

@@ -112,6 +112,8 @@ class Objective {
 /// The kind that the recipe's task and model name; declares the parameters. Throws Error(bad_input) when they do not
 /// fit.
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, ParameterStore& store);
+/// Of the model that the recipe names, by sizes alone: nothing is allocated. Throws as make_objective.
+std::int64_t parameter_count(const Recipe& recipe);
 std::unique_ptr<Objective> make_token_objective(const Recipe& recipe, std::unique_ptr<Task> task,
                                                 ParameterStore& store);
 

@@ -156,7 +156,7 @@ TEST_F(Runner, AResultIsReadBackOnlyForItsOwnRecipeAndNumbers) {
 
 TEST_F(Runner, ARunEndsEarlyWhereItIsGoodEnough) {
   Inquiry easy = inquiry_;
-  easy.enough = 0;
+  easy.enough = {0.0};
   std::vector<PlannedRun> runs = small_runs(1);
   EXPECT_NE(hash_of(runs[0].recipe, easy), hash_of(runs[0].recipe, inquiry_)) << "the results differ";
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
@@ -164,6 +164,16 @@ TEST_F(Runner, ARunEndsEarlyWhereItIsGoodEnough) {
   while (run.train_step()) {
   }
   EXPECT_EQ(run.step(), 10) << "the first held-out evaluation";
+  Inquiry twice = easy;
+  twice.enough.evaluations = 2;
+  EXPECT_NE(hash_of(runs[0].recipe, easy), hash_of(runs[0].recipe, twice));
+  RecipeRun again(twice, runs[0], *backend);
+  while (again.step() < 15 && again.train_step()) {
+  }
+  RecipeRun resumed(twice, runs[0], *backend, again.snapshot());
+  while (resumed.train_step()) {
+  }
+  EXPECT_EQ(resumed.step(), 20) << "the second in a row, also of a run that was taken up between the two";
 }
 
 TEST_F(Runner, ARunThatDivergesEndsWithoutStoppingTheOthers) {

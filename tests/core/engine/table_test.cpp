@@ -259,6 +259,28 @@ TEST(Table, EchoTransferHasThePapersNumbersAtTheirPlaces) {
   }
 }
 
+// Echo 4.2: 4 to 32 pairs over gaps of 64 to 4,096, and no step larger than that of a gap of 1,024.
+TEST(Table, EchoMqarIsTheGridOfThePaperInTwoSizes) {
+  const Table& usual = find_table("echo_mqar");
+  const Table large = usual.large();
+  for (const auto& [table, most] : {std::pair{&usual, 1 << 16}, {&large, 1 << 14}}) {
+    const std::vector<PlannedRun> runs = runs_of(*table, table->seeds, {});
+    ASSERT_EQ(runs.size(), 3u * 4 * 7);
+    std::set<std::pair<int, double>> cells;
+    for (const PlannedRun& run : runs) {
+      const int pairs = run.recipe.task["bindings"], length = run.recipe.task["length"];
+      const double gap = table->rows[run.row].x;
+      cells.insert({pairs, gap});
+      EXPECT_EQ(length, 4 * pairs + static_cast<int>(gap));
+      EXPECT_LE(run.recipe.training.batch * gap, most) << run.name;
+      EXPECT_EQ(run.recipe.training.batch == 64, gap * 64 <= most) << run.name;
+    }
+    EXPECT_EQ(cells.size(), 28u);
+    EXPECT_EQ(inquiry_of(*table).enough.evaluations, 2);
+    EXPECT_EQ(inquiry_of(*table).enough.accuracy, 0.99);
+  }
+}
+
 TEST(Table, Etth1TellsBothErrorsOfOnePassOverTheTestWindows) {
   nlohmann::json json = nlohmann::json::parse(find_preset("forecast").text);
   json["model"] = small_forecaster();

@@ -29,6 +29,23 @@ TEST(Model, ReferenceModelsHaveTheSizesOfThePaper) {
   EXPECT_NEAR(static_cast<double>(count_of("echo-50m")), 50e6, 0.5e6);
 }
 
+// Echo 4.2: Mamba-2, and with attention, as large as Echo-50M, of its width and with as many blocks.
+TEST(Model, TheFiftyMillionsOfTheRecallGridAreMatched) {
+  const auto echo = static_cast<double>(count_of("echo-50m"));
+  for (const char* name : {"mamba2-50m", "mamba2-attn-50m"}) {
+    EXPECT_NEAR(static_cast<double>(count_of(name)) / echo, 1, 0.01) << name;
+    ParameterStore store;
+    const Model model(parse_recipe(find_preset(name).text, name).model, store);
+    EXPECT_EQ(model.width(), 448);
+    ASSERT_EQ(model.branches().size(), 2u * 16);
+    for (std::size_t block = 0; block < 16; ++block) {
+      const bool is_attention = block % 4 == 3 && std::string(name) == "mamba2-attn-50m";
+      EXPECT_EQ(model.branches()[2 * block].layer->kind(), is_attention ? "attention" : "mamba2") << block;
+      EXPECT_EQ(model.branches()[2 * block + 1].layer->kind(), "swiglu") << block;
+    }
+  }
+}
+
 // Echo 3.4: N 24, d 768, SKA at 8 and 16 with r 48 and H 12, Mamba-2 elsewhere, the first and the last among them.
 TEST(Model, EchoWithAHundredAndEightyMillionParametersHasTheLayersOfThePaper) {
   const json config = parse_recipe(find_preset("echo-180m").text, "echo-180m").model;
