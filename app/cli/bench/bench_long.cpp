@@ -28,13 +28,16 @@ double best_seconds(const std::function<void()>& work, Backend& backend) {
   return best;
 }
 
-/// The configuration of its benchmark of this width, or else the small one: all mixers are equally wide.
+/// The configuration of its benchmark of this width, or else the small one: all mixers are equally wide. Where a layer
+/// can go by chunks it does, as in long trainings.
 json config_of(const LayerKind& kind) {
   for (const LayerBenchmark& known : kind.benchmarks) {
     json config = json::parse(known.config);
     if (config[kind.width_field] == width) return config;
   }
-  return kind.small_config({width, heads, width / heads});
+  json config = kind.small_config({width, heads, width / heads});
+  if (config.contains("mode")) config["mode"] = "chunk";
+  return config;
 }
 
 /// Each value of a pass written and read once, each weight read twice and its gradient written.
