@@ -43,26 +43,26 @@ std::uint64_t free_of_machine() {
   return available ? (*available + swap.value_or(0)) * kibi : unlimited;
 }
 
+/// What the files of a control group are called in one of the two versions.
+struct GroupFiles {
+  const char *limit, *used, *cache;
+};
+constexpr GroupFiles first_version{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr GroupFiles second_version{"memory.max", "memory.current", "inactive_file"};
+
 /// What a group may still take; files in its cache go when memory is needed.
-std::uint64_t free_of_group(const fs::path& group, const char* limit, const char* used, const char* cache) {
-  const auto most = number_in(group / limit), now = number_in(group / used);
+std::uint64_t free_of_group(const fs::path& group, const GroupFiles& files) {
+  const auto most = number_in(group / files.limit), now = number_in(group / files.used);
   if (!most || !now) return unlimited;
-  return minus(*most, minus(*now, number_in(group / "memory.stat", cache).value_or(0)));
+  return minus(*most, minus(*now, number_in(group / "memory.stat", files.cache).value_or(0)));
 }
 
-/// Every group above this process may have a limit of its own.
-std::uint64_t free_of_groups() {
-  const fs::path root = "/sys/fs/cgroup";
-  std::uint64_t least =
-      free_of_group(root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    if (!line.starts_with("0::/")) continue;
-    for (fs::path group = root / line.substr(4);; group = group.parent_path()) {
-      least = std::min(least, free_of_group(group, "memory.max", "memory.current", "inactive_file"));
-      if (group == root || !group.has_relative_path()) break;
-    }
-  }
+/// The least of a group and all above it; in a container the group's own name may lead nowhere.
+std::uint64_t free_of_group_and_above(const fs::path& root, const std::string& name, const GroupFiles& files) {
+  std::uint64_t least = free_of_group(root, files);
+  for (fs::path group = root / fs::path(name).relative_path(); group != root && group.has_relative_path();
+       group = group.parent_path())
+    least = std::min(least, free_of_group(group, files));
   return least;
 }
 
@@ -75,9 +75,24 @@ std::uint64_t free_of_process() {
 
 }  // namespace
 
+std::uint64_t free_of_groups(const fs::path& root, const fs::path& groups) {
+  std::uint64_t least = unlimited;
+  std::ifstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {  // "number:controllers:name", without controllers the second
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
+                      name = line.substr(second + 1);
+    if (controllers == ",,") least = std::min(least, free_of_group_and_above(root, name, second_version));
+    if (controllers.find(",memory,") != std::string::npos)
+      least = std::min(least, free_of_group_and_above(root / "memory", name, first_version));
+  }
+  return least;
+}
+
 HostMemory free_host_memory() {
   HostMemory memory{free_of_machine(), "on this machine"};
-  lower(memory, free_of_groups(), "in its control group");
+  lower(memory, free_of_groups("/sys/fs/cgroup", "/proc/self/cgroup"), "in its control group");
   lower(memory, free_of_process(), "under its limit (ulimit -v)");
   return memory;
 }

@@ -2,6 +2,7 @@
 // ending the program: a system that lends more than it has kills who uses it.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace afterglow {
@@ -13,6 +14,10 @@ struct HostMemory {
 
 /// The least of what the machine has free, and what the limits of control groups and of the process leave.
 HostMemory free_host_memory();
+
+/// Bytes that the control groups of a process still leave: the least of its own group and all above it. `root` is where
+/// groups are mounted, `groups` names those of the process (/proc/self/cgroup); UINT64_MAX where none has a limit.
+std::uint64_t free_of_groups(const std::filesystem::path& root, const std::filesystem::path& groups);
 
 /// Resident memory of this program, from the kernel's own account; 0 where there is none.
 std::int64_t resident_bytes();

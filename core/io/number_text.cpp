@@ -66,7 +66,9 @@ std::string rough_duration_text(double seconds) {
 }
 
 std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  // Unquoted at the start of a file, a byte order mark would be taken for that of the file.
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos && !text.starts_with("\xef\xbb\xbf"))
+    return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"') quoted += '"';

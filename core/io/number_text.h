@@ -25,7 +25,7 @@ std::string duration_text(double seconds);
 std::string rough_duration_text(double seconds);
 
 /// A field of a CSV file (RFC 4180): in quotes, with its own quotes doubled, where it holds a comma, a quote or a line
-/// end; else as it is. Spaces belong to a field and need no quotes.
+/// end, or begins with a byte order mark; else as it is. Spaces belong to a field and need no quotes.
 std::string csv_field(std::string_view text);
 
 }  // namespace afterglow

@@ -386,7 +386,7 @@ void SessionWorker::change(const std::string& key, double to, bool is_live) {
 }
 
 void SessionWorker::save(const std::filesystem::path& path, Existing existing) {
-  report(Severity::info, "snapshot written: " + write_safetensors(path, run().snapshot().file, existing).string());
+  report(Severity::info, "snapshot written: " + write_safetensors(path, present_snapshot().file, existing).string());
 }
 
 /// The run as it is; where the device no longer answers, as it was kept last.
@@ -396,7 +396,7 @@ Snapshot SessionWorker::present_snapshot() {
   } catch (const Error& error) {
     std::optional<Snapshot> kept = error.code() == ExitCode::no_gpu ? run().kept_snapshot() : std::nullopt;
     if (!kept) throw;
-    report(Severity::warning, "the device no longer answers; going on from step " + std::to_string(kept->step));
+    report(Severity::warning, "the device no longer answers; what is kept is step " + std::to_string(kept->step));
     return *kept;
   }
 }

@@ -98,6 +98,11 @@ TEST(CsvWriter, WritesRfc4180) {
               HasSubstr("column 'b' has 0 rows"));
 }
 
+TEST(CsvWriter, QuotesANameThatBeginsLikeAByteOrderMark) {
+  const std::string name = "\xef\xbb\xbfstep";
+  EXPECT_THAT(parse_csv(format_csv({{name, Numbers{1}}}), "").names(), ElementsAre(name));
+}
+
 TEST(CsvWriter, IgnoresTheLocale) {
   struct Comma : std::numpunct<char> {
     char do_decimal_point() const override { return ','; }
