@@ -78,6 +78,7 @@ inline constexpr const char* table_examples =
     "  afterglow table mqar              results in table_mqar/; goes on where it was stopped\n"
     "  afterglow table mqar --only attention --seeds 1 --set steps=500 --out quick\n"
     "  afterglow table echo_transfer --set size=small    the same in two minutes, to see that it works\n"
+    "  afterglow table echo_text --data TEXT.txt --device cuda    Echo's variants on a text of your own\n"
     "  afterglow table mqar --shard 2/4  every fourth run; the other shards run elsewhere, in the same folder\n";
 inline constexpr const char* sweep_examples =
     "Examples:\n"

@@ -18,7 +18,8 @@ namespace {
 std::vector<PlannedRun> wanted_runs(const Table& table, const TableOptions& options, const CommonOptions& common) {
   std::vector<std::string> changes = options.assignments;
   if (!options.data.empty()) {
-    nlohmann::json task = nlohmann::json::parse(find_preset(table.rows.front().preset).text)["task"];
+    changes.insert(changes.begin(), table.with_data.begin(), table.with_data.end());
+    nlohmann::json task = recipe_of(table.rows.front(), changes)["task"];
     take_data(task, options.data);
     for (const char* field : {"path", "hash"})
       changes.push_back("task." + std::string(field) + "=" + task[field].dump());

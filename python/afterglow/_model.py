@@ -110,15 +110,19 @@ class Model:
             return load_tensors(answered)["logits"]
 
     def generate(self, prompt: str | Sequence[int] | None = None, *, count: int = 256, temperature: float = 1.0,
-                 top: int | None = None, draw: int = 0, device: str = "auto") -> Generated:
-        """What the model writes behind a beginning, token by token in its recurrent form.
+                 top: int | None = None, draw: int = 0, prefill: bool = False, freeze_scale: bool = False,
+                 device: str = "auto") -> Generated:
+        """What the model writes behind a beginning, token by token in its recurrent form, from the first token on.
 
         prompt: a text, labels of tokens with spaces between, or token numbers; without it a held-out sequence up to its
         question. temperature: 0 takes the most probable token. top: draws from the so many most probable ones alone.
+        prefill: reads the beginning at once, as a prompt, in each layer's own form of a whole sequence. freeze_scale: the
+        scale m of SKA stays as the beginning left it (Echo 3.2.1), else it runs on.
         The same model, prompt and draw write the same.
         """
         words: list[str] = [word for name, value in (("--count", count), ("--temperature", temperature), ("--top", top),
-                                                     ("--draw", draw), ("--device", device))
+                                                     ("--draw", draw), ("--prefill", prefill),
+                                                     ("--freeze-scale", freeze_scale), ("--device", device))
                             for word in option(name, value)]
         with tempfile.TemporaryDirectory() as folder:
             if isinstance(prompt, str):

@@ -71,7 +71,9 @@ def assignments(settings: Mapping[str, Any], above: str = "") -> list[str]:
 
 
 def option(name: str, value: object) -> Sequence[str]:
-    """`--name value`, once for each entry of a list; nothing where there is no value."""
+    """`--name value`, once for each entry of a list; `--name` alone for True; nothing where there is no value."""
+    if isinstance(value, bool):
+        return (name,) if value else ()
     if isinstance(value, (list, tuple)):
         return [word for entry in value for word in option(name, entry)]
     return () if value is None else (name, str(value))

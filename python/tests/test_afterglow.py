@@ -7,10 +7,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
+from typing import Any
 
 import afterglow
 import numpy as np
 import pytest
+from afterglow._program import call
 
 STEPS = 3
 
@@ -75,6 +77,22 @@ def test_a_model_writes_on(run: afterglow.Run) -> None:
     assert greedy.tokens[0] == run.forward([[1, 19, 57]], device="cpu")[0, -1].argmax()
     with pytest.raises(afterglow.AfterglowError, match="no token"):
         run.generate("nothing of that kind", device="cpu")
+
+
+def test_a_beginning_is_read_at_once_or_token_by_token(run: afterglow.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str | os.PathLike[str], ...]] = []
+
+    def noting(*words: str | os.PathLike[str]) -> dict[str, Any]:
+        asked.append(words)
+        return call(*words)
+
+    monkeypatch.setattr("afterglow._model.call", noting)
+    beginning = [1, 19, 57, 4, 21, 60]
+    at_once = run.generate(beginning, count=1, temperature=0, prefill=True, device="cpu")
+    assert at_once.tokens[0] == run.forward([beginning], device="cpu")[0, -1].argmax()
+    frozen = run.generate(beginning, count=8, temperature=0, prefill=True, freeze_scale=True, device="cpu")
+    assert frozen.tokens[0] == at_once.tokens[0] and frozen.tokens.shape == (8,)
+    assert "--prefill" in asked[0] and "--freeze-scale" not in asked[0] and "--freeze-scale" in asked[2]
 
 
 def test_a_patch_says_which_place_carries_the_answer(run: afterglow.Run) -> None:

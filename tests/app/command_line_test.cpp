@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -114,6 +115,21 @@ TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   EXPECT_NEAR(weights(2), weights(0), 0.02 * weights(0)) << "matched";
   EXPECT_LT(weights(4), 0.95 * weights(0)) << "a third of the MLP fewer";
   EXPECT_NEAR(weights(6), weights(0), 0.02 * weights(0));
+}
+
+TEST_F(CommandLine, EchosVariantsAreComparedOnATextOfOnesOwn) {
+  std::string text;
+  for (int i = 0; i < 120; ++i) text += "In Köln um " + std::to_string(i) + " Uhr läutet es.\n";
+  write(folder_ / "text.txt", text);
+  const std::string options = "table echo_text --json --quiet --device cpu --threads 1 --set size=small --set steps=2 ";
+  const json own = parsed(run(options + "--data text.txt --out own")), told = parsed(run(options + "--out told"));
+  ASSERT_EQ(own["runs"].size(), 4u);
+  ASSERT_EQ(told["runs"].size(), 4u);
+  EXPECT_NEAR(own["runs"][0]["held-out loss"].get<double>(), std::log(256.0), 0.5) << "bytes, of which none is known";
+  EXPECT_LT(told["runs"][0]["held-out loss"].get<double>(), std::log(40.0)) << "the letters of the stories";
+  EXPECT_GT(own["runs"][0]["parameters"], told["runs"][0]["parameters"]);
+  EXPECT_EQ(own["runs"][0]["perplexity at 64 tokens"], own["runs"][0]["perplexity"]);
+  EXPECT_EQ(run(options + "--data nowhere.txt --out other").code, 3);
 }
 
 TEST_F(CommandLine, AFileOfAnyKindIsLearnedByItsBytes) {

@@ -22,4 +22,8 @@ Table echo_ablation_table(bool is_small = false);
 /// on text. The small one learns to the end within two minutes on two cores.
 Table echo_mlp_table(bool is_small = false);
 
+/// Section 3.4: Mamba-2 with SwiGLU, with SKA, and Echo, on text, with held-out loss and perplexity; Echo also with
+/// MLPs of SwiGLU's size. Two blocks, eight (minutes on a GPU for each run), and the sixteen of Echo-50M.
+Table echo_text_table(TableSize size = TableSize::usual);
+
 }  // namespace afterglow

@@ -78,12 +78,18 @@ const Table& find_table(const std::string& name) {
               "there is no table " + in_quotes(name) + did_you_mean(name, names) + "; there are " + list);
 }
 
+nlohmann::json recipe_of(const TableRow& row, const std::vector<std::string>& changes) {
+  nlohmann::json json = nlohmann::json::parse(find_preset(row.preset).text);
+  for (const std::vector<std::string>* part : {&row.changes, &changes})
+    for (const std::string& change : *part) apply_assignment(json, change);
+  return json;
+}
+
 std::vector<PlannedRun> runs_of(const Table& table, int seeds, const std::vector<std::string>& changes) {
   std::vector<PlannedRun> runs;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const TableRow& of = table.rows[row];
-    nlohmann::json json = nlohmann::json::parse(find_preset(of.preset).text);
-    for (const std::string& change : of.changes) apply_assignment(json, change);
+    const nlohmann::json json = recipe_of(of, {});
     const std::vector<std::string> usual{""};
     for (const std::string& variant : table.variants.empty() ? usual : table.variants) {
       nlohmann::json own = json;

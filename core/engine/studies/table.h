@@ -7,6 +7,7 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -24,16 +25,20 @@ struct Table : TableView {
   std::function<std::vector<double>(TrainingRun& run)> measure;
   int seeds = 3;  ///< runs of each row: the preset's seed and those after it
   std::vector<std::string> variants =
-      {};                      ///< of each row as many runs more, one with each change: "learning_rate=1e-3"
-  Enough enough = {};          ///< where its runs end early
-  Table (*small)() = nullptr;  ///< for --set size=small
-  Table (*large)() = nullptr;  ///< for --set size=large
+      {};  ///< of each row as many runs more, one with each change: "learning_rate=1e-3"
+  std::vector<std::string> with_data = {};  ///< further changes of every recipe where --data gives a file to learn from
+  Enough enough = {};                       ///< where its runs end early
+  Table (*small)() = nullptr;               ///< for --set size=small
+  Table (*large)() = nullptr;               ///< for --set size=large
 };
 
 /// Every table there is.
 const std::vector<Table>& tables();
 /// Throws Error(usage) that lists the names.
 const Table& find_table(const std::string& name);
+
+/// The recipe of a row, before seeds and variants, as JSON; `changes` act after the row's own.
+nlohmann::json recipe_of(const TableRow& row, const std::vector<std::string>& changes);
 
 /// All runs, row by row; `changes` act on every recipe after the row's own.
 std::vector<PlannedRun> runs_of(const Table& table, int seeds, const std::vector<std::string>& changes);

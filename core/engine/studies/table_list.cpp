@@ -148,7 +148,8 @@ const std::vector<Table>& tables() {
   static const std::vector<Table> all{
       mqar_table(),       named("sessa", sessa_table()), gka_ablation_table(),  gka_figure3_table(),
       etth1_table(false), etth1_memory_table(),          echo_transfer_table(), echo_recall_table(),
-      echo_mqar_table(),  echo_in_task_table(),          echo_ablation_table(), echo_mlp_table()};
+      echo_mqar_table(),  echo_in_task_table(),          echo_ablation_table(), echo_mlp_table(),
+      echo_text_table()};
   return all;
 }
 

@@ -106,7 +106,7 @@ TEST_F(Tables, OtherSizesBuild) {
 }
 
 TEST_F(Tables, TheSmallOnesMeasureEveryNumberOfTheirTask) {
-  for (const char* name : {"gka_ablation", "sessa", "gka_figure3", "etth1"}) {
+  for (const char* name : {"gka_ablation", "sessa", "gka_figure3", "etth1", "echo_text"}) {
     const Table table = find_table(name).small();
     std::set<double> seen;
     for (const PlannedRun& cell : runs_of(table, 1, {})) {
@@ -278,6 +278,35 @@ TEST(Table, EchoMqarIsTheGridOfThePaperInTwoSizes) {
     EXPECT_EQ(cells.size(), 28u);
     EXPECT_EQ(inquiry_of(*table).enough.evaluations, 2);
     EXPECT_EQ(inquiry_of(*table).enough.accuracy, 0.99);
+  }
+}
+
+// Echo 3.4: the same width, depth and layout; SKA in the place of some of the Mamba-2 layers, then the other MLP.
+TEST(Table, EchoTextComparesTheVariantsOfThePaper) {
+  const Table& usual = find_table("echo_text");
+  for (const Table& table : {usual.small(), usual, usual.large()}) {
+    ASSERT_EQ(table.rows.size(), 4u);
+    std::vector<std::multiset<std::string>> kinds;
+    std::vector<double> sizes;
+    for (const TableRow& row : table.rows) {
+      const nlohmann::json recipe = recipe_of(row, {});
+      kinds.emplace_back();
+      for (const nlohmann::json& block : recipe["model"]["blocks"]) {
+        const nlohmann::json& mixer = block["mixer"];
+        kinds.back().insert(mixer["kind"].get<std::string>());
+        kinds.back().insert(block["mlp"]["kind"].get<std::string>());
+        EXPECT_EQ(mixer.value("norm_scope", ""), mixer["kind"] == "ska" ? "prefix" : "") << "no look at what is asked";
+      }
+      sizes.push_back(static_cast<double>(parameter_count(parse_recipe(recipe, row.series))));
+    }
+    EXPECT_EQ(kinds[0].count("ska") + kinds[0].count("koopman_mlp"), 0u);
+    EXPECT_GT(kinds[1].count("ska"), 0u);
+    EXPECT_EQ(kinds[1].count("koopman_mlp"), 0u);
+    EXPECT_EQ(kinds[2].count("swiglu"), 0u);
+    EXPECT_EQ(kinds[1].count("ska"), kinds[2].count("ska"));
+    EXPECT_EQ(kinds[2], kinds[3]);
+    EXPECT_LT(sizes[2], sizes[1]);
+    EXPECT_NEAR(sizes[3] / sizes[1], 1, 0.01);
   }
 }
 
