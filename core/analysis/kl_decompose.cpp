@@ -66,9 +66,11 @@ struct Modes {
   Eigen::MatrixXd coefficients;  // [d, K] = Hc^T modes
 };
 
-/// The element of the kernel matrix between rows so far apart, without its factor; `ratio` in length scales.
-double kernel_value(KlKernel kernel, double ratio) {
-  return kernel == KlKernel::gauss ? std::exp(-0.5 * ratio * ratio) : (1.0 + ratio) * std::exp(-ratio);
+/// The element of the kernel matrix between rows so far apart, without its factor; `ratio` in length scales, `time` in
+/// lengths of the history.
+double kernel_value(KlKernel kernel, double ratio, double time) {
+  if (kernel == KlKernel::gauss) return std::exp(-0.5 * ratio * ratio);
+  return (1.0 + (kernel == KlKernel::matern_eq21 ? time : ratio)) * std::exp(-ratio);
 }
 
 /// Equally spaced times make a Toeplitz matrix.
@@ -83,7 +85,7 @@ Pairs kernel_pairs(const KlConfig& config, Eigen::Index rows, Eigen::Index count
   } else {
     std::vector<double> column(static_cast<std::size_t>(rows));
     for (std::size_t i = 0; i < column.size(); ++i)
-      column[i] = kernel_value(config.kernel, ratio * static_cast<double>(i));
+      column[i] = kernel_value(config.kernel, ratio * static_cast<double>(i), static_cast<double>(i) / intervals);
     found = toeplitz_pairs(column, wanted);
   }
   // The factor and the jitter move eigenvalues only; below zero is rounding.
@@ -201,8 +203,11 @@ bool parse_kl_strategy(const std::string& name, KlStrategy& strategy) {
 }
 
 bool parse_kl_kernel(const std::string& name, KlKernel& kernel) {
-  kernel = name == "gauss" ? KlKernel::gauss : name == "matern" ? KlKernel::matern : KlKernel::exponential;
-  return name == "exp" || name == "gauss" || name == "matern";
+  kernel = name == "gauss"         ? KlKernel::gauss
+           : name == "matern"      ? KlKernel::matern
+           : name == "matern_eq21" ? KlKernel::matern_eq21
+                                   : KlKernel::exponential;
+  return name == "exp" || kernel != KlKernel::exponential;
 }
 
 KlDecomposition kl_decompose(const KlConfig& config, std::span<const double> history, int rows, int width) {

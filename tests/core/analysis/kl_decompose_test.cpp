@@ -297,8 +297,8 @@ TEST(KlHistory, KernelModesFollowTheNumberOfRows) {
 }
 
 // Equation 21 writes (1 + r) e^{-r/tau}, whose spectrum is negative from omega^2 = a^2 (1 + a) / (1 - a) on, a = 1/tau:
-// no covariance where tau > 1, which is why the Matern here has (1 + r/s) e^{-r/s}.
-TEST(KlKernels, TheMaternOfEquation21IsNoCovariance) {
+// no covariance where tau > 1 in the unit of r, as with rows; in lengths of the history tau / T < 1.
+TEST(KlKernels, TheMaternOfEquation21IsNoCovarianceOverRows) {
   constexpr int rows = 200;
   const auto least_eigenvalue = [](double tau, double slope) {
     std::vector<double> matrix;
@@ -331,3 +331,35 @@ TEST(SymmetricEigen, TakesTheRegisteredSolverForLargeMatricesOnly) {
 
 }  // namespace
 }  // namespace afterglow
+// Beside the matrix itself, formed and diagonalised: both forms, with tau below and above the length of the history.
+TEST(KlKernels, BothMaternsAreWhatTheirEquationsSay) {
+  constexpr int rows = 40, width = 4;
+  const std::vector<double> history = noise(rows, width, 41);
+  for (const KlKernel kernel : {KlKernel::matern, KlKernel::matern_eq21}) {
+    for (const double tau : {3.0, 25.0, 400.0}) {
+      KlConfig config;
+      config.strategy = KlStrategy::kernel;
+      config.kernel = kernel;
+      config.tau = tau;
+      config.components = 5;
+      const double scale = tau / rows;
+      std::vector<double> matrix;
+      for (int i = 0; i < rows; ++i) {
+        for (int j = 0; j < rows; ++j) {
+          const double r = std::abs(i - j) / (rows - 1.0), slope = kernel == KlKernel::matern ? r / scale : r;
+          matrix.push_back(tau / (rows - 1.0) * (1 + slope) * std::exp(-r / scale) + (i == j ? 1e-8 : 0.0));
+        }
+      }
+      const SymmetricEigen plain = symmetric_eigen(matrix, rows);
+      const KlDecomposition kl = kl_decompose(config, history, rows, width);
+      ASSERT_EQ(kl.count, 5);
+      for (std::size_t k = 0; k < 5; ++k) {
+        EXPECT_NEAR(kl.eigenvalues[k], std::max(1e-8, plain.values[rows - 1 - k]), 1e-10 * plain.values.back())
+            << tau << ", mode " << k;
+      }
+      const bool is_covariance = kernel == KlKernel::matern || tau < rows;
+      EXPECT_EQ(plain.values.front() > 0, is_covariance) << tau;
+    }
+  }
+}
+
