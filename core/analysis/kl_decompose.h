@@ -62,7 +62,8 @@ std::vector<double> kl_reconstruction_errors(const KlDecomposition& kl, std::spa
 /// The last rows of a growing sequence, at most `capacity`, ready to be decomposed after every row. The sums that
 /// strategy A needs are kept by blocks of rows, by pairs of them and so on, and merged without cancellation, so a
 /// decomposition costs O(T d K + d^3 + d^2 log T), equals kl_decompose within rounding, and depends on the rows and
-/// `appended` alone, not on how they came. Strategy B looks its modes up while the number of rows stays.
+/// `appended` alone, not on how they came. Strategy B looks its modes up while the number of rows is one of the last
+/// eight.
 class KlHistory {
  public:
   KlHistory(int width, int capacity);
@@ -77,11 +78,12 @@ class KlHistory {
   int width() const;
   int capacity() const;
   std::int64_t appended() const;
-  /// [rows, width], oldest first.
-  std::vector<double> values() const;
-  KlDecomposition decompose(const KlConfig& config) const;
+  /// [rows, width], oldest first; with `last` > 0 only so many of the newest rows, here and below.
+  std::vector<double> values(int last = 0) const;
+  /// With `last` what a history of that capacity gives, `components` to the bit.
+  KlDecomposition decompose(const KlConfig& config, int last = 0) const;
   /// The same without `modes`, which stay empty, at about half the cost with strategy A.
-  KlDecomposition components(const KlConfig& config) const;
+  KlDecomposition components(const KlConfig& config, int last = 0) const;
 
  private:
   struct State;

@@ -258,6 +258,32 @@ TEST(KlHistory, ComponentsOfStrategyBAndOfShortHistoriesAreTheSame) {
   }
 }
 
+// The newest rows of a long history are a history of that many.
+TEST(KlHistory, ItsNewestRowsAreThoseOfAShorterHistory) {
+  constexpr int width = 3, rows = 700;
+  const std::vector<double> all = noise(rows, width, 37, 7.0);
+  KlHistory grown(width, 500);
+  for (int t = 0; t < rows; ++t) grown.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+  for (const KlStrategy strategy : {KlStrategy::empirical, KlStrategy::kernel}) {
+    KlConfig config;
+    config.strategy = strategy;
+    config.components = 3;
+    for (const int last : {3, 63, 64, 129, 300, 500, 900, 0}) {
+      const int kept = last == 0 ? 500 : std::min(last, 500);
+      KlHistory shorter(width, kept);
+      for (int t = 0; t < rows; ++t) shorter.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+      ASSERT_EQ(grown.values(last), shorter.values()) << last;
+      const KlDecomposition part = grown.decompose(config, last), other = shorter.decompose(config);
+      EXPECT_EQ(part.rows, kept);
+      EXPECT_LE(distance(part.components, other.components), 1e-12) << last;
+      EXPECT_LE(distance(part.modes, other.modes), 1e-12) << last;
+      EXPECT_EQ(grown.components(config, last).components, shorter.components(config).components) << last;
+      const KlDecomposition plain = kl_decompose(config, grown.values(last), kept, width);
+      EXPECT_LE(distance(part.eigenvalues, plain.eigenvalues), 1e-10) << last;
+    }
+  }
+}
+
 TEST(KlHistory, SumsOfPairsOfBlocksAreAFunctionOfTheRows) {
   constexpr int width = 3;
   const std::vector<double> all = noise(3000, width, 29, 7.0);
@@ -312,25 +338,6 @@ TEST(KlKernels, TheMaternOfEquation21IsNoCovarianceOverRows) {
   for (const double tau : {3.0, 20.0}) EXPECT_GT(least_eigenvalue(tau, 1 / tau), 0) << tau;
 }
 
-TEST(SymmetricEigen, TakesTheRegisteredSolverForLargeMatricesOnly) {
-  static int calls = 0;
-  register_symmetric_eigen_solver([](int n, double* matrix, double* values) {
-    ++calls;
-    std::fill_n(values, n, 7.0);
-    std::fill_n(matrix, n * n, 0.0);
-    return true;
-  });
-  const std::vector<double> small = {2, 0, 0, 3};
-  EXPECT_THAT(symmetric_eigen(small, 2).values, Pointwise(DoubleNear(1e-15), {2.0, 3.0}));
-  EXPECT_EQ(calls, 0);
-  const std::vector<double> large(static_cast<std::size_t>(large_symmetric) * large_symmetric, 0.0);
-  EXPECT_THAT(symmetric_eigen(large, large_symmetric).values, Each(7.0));
-  EXPECT_EQ(calls, 1);
-  register_symmetric_eigen_solver(nullptr);
-}
-
-}  // namespace
-}  // namespace afterglow
 // Beside the matrix itself, formed and diagonalised: both forms, with tau below and above the length of the history.
 TEST(KlKernels, BothMaternsAreWhatTheirEquationsSay) {
   constexpr int rows = 40, width = 4;
@@ -363,3 +370,22 @@ TEST(KlKernels, BothMaternsAreWhatTheirEquationsSay) {
   }
 }
 
+TEST(SymmetricEigen, TakesTheRegisteredSolverForLargeMatricesOnly) {
+  static int calls = 0;
+  register_symmetric_eigen_solver([](int n, double* matrix, double* values) {
+    ++calls;
+    std::fill_n(values, n, 7.0);
+    std::fill_n(matrix, n * n, 0.0);
+    return true;
+  });
+  const std::vector<double> small = {2, 0, 0, 3};
+  EXPECT_THAT(symmetric_eigen(small, 2).values, Pointwise(DoubleNear(1e-15), {2.0, 3.0}));
+  EXPECT_EQ(calls, 0);
+  const std::vector<double> large(static_cast<std::size_t>(large_symmetric) * large_symmetric, 0.0);
+  EXPECT_THAT(symmetric_eigen(large, large_symmetric).values, Each(7.0));
+  EXPECT_EQ(calls, 1);
+  register_symmetric_eigen_solver(nullptr);
+}
+
+}  // namespace
+}  // namespace afterglow
