@@ -66,9 +66,11 @@ struct Modes {
   Eigen::MatrixXd coefficients;  // [d, K] = Hc^T modes
 };
 
-/// The element of the kernel matrix between rows so far apart, without its factor; `ratio` in length scales.
-double kernel_value(KlKernel kernel, double ratio) {
-  return kernel == KlKernel::gauss ? std::exp(-0.5 * ratio * ratio) : (1.0 + ratio) * std::exp(-ratio);
+/// The element of the kernel matrix between rows so far apart, without its factor; `ratio` in length scales, `time` in
+/// lengths of the history.
+double kernel_value(KlKernel kernel, double ratio, double time) {
+  if (kernel == KlKernel::gauss) return std::exp(-0.5 * ratio * ratio);
+  return (1.0 + (kernel == KlKernel::matern_eq21 ? time : ratio)) * std::exp(-ratio);
 }
 
 /// Equally spaced times make a Toeplitz matrix.
@@ -83,7 +85,7 @@ Pairs kernel_pairs(const KlConfig& config, Eigen::Index rows, Eigen::Index count
   } else {
     std::vector<double> column(static_cast<std::size_t>(rows));
     for (std::size_t i = 0; i < column.size(); ++i)
-      column[i] = kernel_value(config.kernel, ratio * static_cast<double>(i));
+      column[i] = kernel_value(config.kernel, ratio * static_cast<double>(i), static_cast<double>(i) / intervals);
     found = toeplitz_pairs(column, wanted);
   }
   // The factor and the jitter move eigenvalues only; below zero is rounding.
@@ -201,8 +203,11 @@ bool parse_kl_strategy(const std::string& name, KlStrategy& strategy) {
 }
 
 bool parse_kl_kernel(const std::string& name, KlKernel& kernel) {
-  kernel = name == "gauss" ? KlKernel::gauss : name == "matern" ? KlKernel::matern : KlKernel::exponential;
-  return name == "exp" || name == "gauss" || name == "matern";
+  kernel = name == "gauss"         ? KlKernel::gauss
+           : name == "matern"      ? KlKernel::matern
+           : name == "matern_eq21" ? KlKernel::matern_eq21
+                                   : KlKernel::exponential;
+  return name == "exp" || kernel != KlKernel::exponential;
 }
 
 KlDecomposition kl_decompose(const KlConfig& config, std::span<const double> history, int rows, int width) {
@@ -257,13 +262,16 @@ struct KlHistory::State {
   int width, capacity;
   std::int64_t appended = 0;
   std::vector<Level> levels;
-  RowMajor ring;                // row i lies at i % capacity
-  mutable Pairs cached_kernel;  // they depend on the number of rows alone
+  RowMajor ring;  // row i lies at i % capacity
+  // They depend on the number of rows alone; some numbers are asked for again and again.
+  mutable std::deque<Pairs> cached_kernels;
   mutable KlConfig cached_for;
 
   State(int w, int c) : width(w), capacity(c), ring(RowMajor::Zero(c, w)) {}
   std::int64_t first() const { return std::max<std::int64_t>(0, appended - capacity); }
   std::int64_t rows() const { return appended - first(); }
+  /// The first of the last `last` rows, at most those in the window; 0: all of them.
+  std::int64_t begin_of(int last) const { return last > 0 ? std::max(first(), appended - last) : first(); }
 
   /// Calls use(row of the window, rows of the ring) for each stretch that lies in one piece, at most `most` rows long.
   template <class Use>
@@ -282,10 +290,10 @@ struct KlHistory::State {
     return rows;
   }
 
-  /// Hc V, straight from the ring.
-  Eigen::MatrixXd project(const Eigen::MatrixXd& vectors, const Eigen::VectorXd& mean) const {
-    Eigen::MatrixXd result(rows(), vectors.cols());
-    each_stretch(first(), appended, rows(), [&](std::int64_t at, const auto& part) {
+  /// Hc V of the rows from `begin` on, straight from the ring.
+  Eigen::MatrixXd project(std::int64_t begin, const Eigen::MatrixXd& vectors, const Eigen::VectorXd& mean) const {
+    Eigen::MatrixXd result(appended - begin, vectors.cols());
+    each_stretch(begin, appended, appended - begin, [&](std::int64_t at, const auto& part) {
       result.middleRows(at, part.rows()).noalias() = part * vectors;
     });
     result.rowwise() -= (mean.transpose() * vectors).eval();
@@ -294,12 +302,12 @@ struct KlHistory::State {
 
   /// has_wrong_sign of the columns of Hc V. Found in float32, whose rounding is bounded; what could be the deciding
   /// entry is looked at in float64.
-  std::vector<bool> wrong_signs(const Eigen::MatrixXd& vectors, const Eigen::VectorXd& mean) const {
+  std::vector<bool> wrong_signs(std::int64_t begin, const Eigen::MatrixXd& vectors, const Eigen::VectorXd& mean) const {
     constexpr std::int64_t at_once = 128;  // rows, so that they stay in the cache
     const Eigen::MatrixXf narrow = vectors.cast<float>();
-    Eigen::MatrixXf entries(rows(), vectors.cols());
+    Eigen::MatrixXf entries(appended - begin, vectors.cols());
     float longest = 0;
-    each_stretch(first(), appended, at_once, [&](std::int64_t at, const auto& part) {
+    each_stretch(begin, appended, at_once, [&](std::int64_t at, const auto& part) {
       const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> centred =
           (part.rowwise() - mean.transpose()).template cast<float>();
       longest = std::max(longest, centred.rowwise().squaredNorm().maxCoeff());
@@ -314,7 +322,7 @@ struct KlHistory::State {
       std::vector<double> candidates;
       for (Eigen::Index t = 0; t < entries.rows(); ++t) {
         if (std::abs(entries(t, k)) >= least)
-          candidates.push_back((ring.row((first() + t) % capacity) - mean.transpose()).dot(vectors.col(k)));
+          candidates.push_back((ring.row((begin + t) % capacity) - mean.transpose()).dot(vectors.col(k)));
       }
       const auto number = static_cast<Eigen::Index>(candidates.size());
       wrong.push_back(has_wrong_sign(Eigen::Map<const Eigen::VectorXd>(candidates.data(), number)));
@@ -363,10 +371,10 @@ struct KlHistory::State {
     return found;
   }
 
-  Moments moments() const {
+  Moments moments(std::int64_t first_row) const {
     Moments all(width);
-    std::int64_t begin = std::min((first() + block - 1) / block * block, appended);
-    if (begin > first()) all.merge(Moments(range(first(), begin)));
+    std::int64_t begin = std::min((first_row + block - 1) / block * block, appended);
+    if (begin > first_row) all.merge(Moments(range(first_row, begin)));
     while (const Moments* part = longest_sum(begin)) {
       all.merge(*part);
       begin += static_cast<std::int64_t>(part->count);
@@ -376,12 +384,14 @@ struct KlHistory::State {
   }
 
   const Pairs& kernel(const KlConfig& config, Eigen::Index rows, Eigen::Index count) const {
-    if (cached_kernel.vectors.rows() != rows || cached_kernel.vectors.cols() != count ||
-        cached_for.kernel != config.kernel || cached_for.tau != config.tau) {
-      cached_kernel = kernel_pairs(config, rows, count);
-      cached_for = config;
+    constexpr std::size_t most_cached = 8;
+    if (cached_for.kernel != config.kernel || cached_for.tau != config.tau) cached_kernels.clear();
+    cached_for = config;
+    for (const Pairs& known : cached_kernels) {
+      if (known.vectors.rows() == rows && known.vectors.cols() == count) return known;
     }
-    return cached_kernel;
+    if (cached_kernels.size() == most_cached) cached_kernels.pop_front();
+    return cached_kernels.emplace_back(kernel_pairs(config, rows, count));
   }
 };
 
@@ -403,41 +413,43 @@ void KlHistory::assign(std::span<const double> rows, std::int64_t appended) {
   state_->rebuild_sums();
 }
 
-std::vector<double> KlHistory::values() const {
-  const RowMajor rows = state_->range(state_->first(), state_->appended);
+std::vector<double> KlHistory::values(int last) const {
+  const RowMajor rows = state_->range(state_->begin_of(last), state_->appended);
   return {rows.data(), rows.data() + rows.size()};
 }
 
-KlDecomposition KlHistory::decompose(const KlConfig& config) const {
-  const Eigen::Index count_rows = rows(), count = std::min<Eigen::Index>(config.components, count_rows);
+KlDecomposition KlHistory::decompose(const KlConfig& config, int last) const {
+  const std::int64_t begin = state_->begin_of(last);
+  const Eigen::Index count_rows = appended() - begin, count = std::min<Eigen::Index>(config.components, count_rows);
   if (count_rows == 0) return {};
-  const Moments moments = state_->moments();
+  const Moments moments = state_->moments(begin);
   if (!moments.second.allFinite()) return {};
   const double variance = moments.second.trace() / static_cast<double>(count_rows);
   if (config.strategy == KlStrategy::empirical && count_rows > width()) {
     const RowMajor covariance = moments.second / static_cast<double>(count_rows);
-    const auto project = [&](const Eigen::MatrixXd& vectors) { return state_->project(vectors, moments.mean); };
+    const auto project = [&](const Eigen::MatrixXd& vectors) { return state_->project(begin, vectors, moments.mean); };
     return finished(config, variance, modes_over_features(covariance, count_rows, count, project));
   }
-  RowMajor centred = state_->range(state_->first(), state_->appended);
+  RowMajor centred = state_->range(begin, state_->appended);
   centred.rowwise() -= moments.mean.transpose();
   if (config.strategy == KlStrategy::empirical) return finished(config, variance, modes_over_time(centred, count));
   return finished(config, variance, modes_of(state_->kernel(config, count_rows, count), centred));
 }
 
-KlDecomposition KlHistory::components(const KlConfig& config) const {
-  const Eigen::Index count_rows = rows(), count = std::min<Eigen::Index>(config.components, count_rows);
+KlDecomposition KlHistory::components(const KlConfig& config, int last) const {
+  const std::int64_t begin = state_->begin_of(last);
+  const Eigen::Index count_rows = appended() - begin, count = std::min<Eigen::Index>(config.components, count_rows);
   if (config.strategy == KlStrategy::kernel || count_rows <= width()) {
-    KlDecomposition whole = decompose(config);
+    KlDecomposition whole = decompose(config, last);
     whole.modes.clear();
     return whole;
   }
-  const Moments moments = state_->moments();
+  const Moments moments = state_->moments(begin);
   if (!moments.second.allFinite()) return {};
   const RowMajor covariance = moments.second / static_cast<double>(count_rows);
   const Pairs features = max_pairs(covariance, std::min<Eigen::Index>(count, width()));
   if (features.values.size() == 0) return {};
-  std::vector<bool> wrong = state_->wrong_signs(features.vectors, moments.mean);
+  std::vector<bool> wrong = state_->wrong_signs(begin, features.vectors, moments.mean);
   wrong.resize(static_cast<std::size_t>(count), false);
   return finished(config, covariance.trace(), count_rows, coefficients_over_features(features, count_rows, count),
                   wrong);

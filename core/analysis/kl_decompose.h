@@ -13,7 +13,12 @@ enum class KlStrategy : std::uint8_t {
   empirical,  ///< A: the covariance of the history itself (eq. 7)
   kernel,     ///< B: a smooth kernel over time, whatever the history (eq. 9)
 };
-enum class KlKernel : std::uint8_t { exponential, gauss, matern };
+enum class KlKernel : std::uint8_t {
+  exponential,
+  gauss,
+  matern,       ///< (1 + r/s) e^(-r/s), as the official code has it
+  matern_eq21,  ///< (1 + r) e^(-r/s), as eq. 21 is printed
+};
 
 struct KlConfig {
   KlStrategy strategy = KlStrategy::empirical;
@@ -23,7 +28,8 @@ struct KlConfig {
   bool lambda_scaling = true;  ///< whether components carry the factor sqrt(eigenvalue)
 };
 
-/// "empirical", "kernel" and "exp", "gauss", "matern", as configurations name them; false when there is no such name.
+/// "empirical", "kernel" and "exp", "gauss", "matern", "matern_eq21", as configurations name them; false when there is
+/// no such name.
 bool parse_kl_strategy(const std::string& name, KlStrategy& strategy);
 bool parse_kl_kernel(const std::string& name, KlKernel& kernel);
 
@@ -41,8 +47,8 @@ struct KlDecomposition {
 /// history [T, d], row-major. Empty (count 0) when T or d is 0, a value is not finite, or the iteration fails.
 /// Strategy A diagonalises the smaller of Hc Hc^T / T and Hc^T Hc / T; modes without variance are any orthonormal
 /// completion. Strategy B diagonalises tau / (T - 1) k(|t_i - t_j|) on the grid t_i = i / (T - 1) with length scale
-/// s = tau / T: exp(-r/s), exp(-r^2 / (2 s^2)) or (1 + r/s) exp(-r/s), plus 1e-8 (1e-6 above 2048 rows) on the
-/// diagonal; the matrix is never formed (toeplitz_eigen.h).
+/// s = tau / T: exp(-r/s), exp(-r^2 / (2 s^2)), (1 + r/s) exp(-r/s) or (1 + r) exp(-r/s), plus 1e-8 (1e-6 above 2048
+/// rows) on the diagonal; the matrix is never formed (toeplitz_eigen.h).
 KlDecomposition kl_decompose(const KlConfig& config, std::span<const double> history, int rows, int width);
 
 /// [K]: the share of the history's variance that the first modes of strategy A carry together, at most 1; zeros where
@@ -56,7 +62,8 @@ std::vector<double> kl_reconstruction_errors(const KlDecomposition& kl, std::spa
 /// The last rows of a growing sequence, at most `capacity`, ready to be decomposed after every row. The sums that
 /// strategy A needs are kept by blocks of rows, by pairs of them and so on, and merged without cancellation, so a
 /// decomposition costs O(T d K + d^3 + d^2 log T), equals kl_decompose within rounding, and depends on the rows and
-/// `appended` alone, not on how they came. Strategy B looks its modes up while the number of rows stays.
+/// `appended` alone, not on how they came. Strategy B looks its modes up while the number of rows is one of the last
+/// eight.
 class KlHistory {
  public:
   KlHistory(int width, int capacity);
@@ -71,11 +78,12 @@ class KlHistory {
   int width() const;
   int capacity() const;
   std::int64_t appended() const;
-  /// [rows, width], oldest first.
-  std::vector<double> values() const;
-  KlDecomposition decompose(const KlConfig& config) const;
+  /// [rows, width], oldest first; with `last` > 0 only so many of the newest rows, here and below.
+  std::vector<double> values(int last = 0) const;
+  /// With `last` what a history of that capacity gives, `components` to the bit.
+  KlDecomposition decompose(const KlConfig& config, int last = 0) const;
   /// The same without `modes`, which stay empty, at about half the cost with strategy A.
-  KlDecomposition components(const KlConfig& config) const;
+  KlDecomposition components(const KlConfig& config, int last = 0) const;
 
  private:
   struct State;

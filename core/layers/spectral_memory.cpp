@@ -14,6 +14,14 @@ namespace {
 constexpr int min_rows = 4;
 constexpr double norm_eps = 1e-5;
 
+void upload_as(Backend& backend, const Tensor& to, const std::vector<double>& values) {
+  if (to.dtype == DType::f64) {
+    backend.upload(to, values.data());
+  } else {
+    backend.upload(to, std::vector<float>(values.begin(), values.end()).data());
+  }
+}
+
 constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components", "kl_lambda_scale"};
 
 }  // namespace
@@ -46,7 +54,7 @@ SpectralMemory::SpectralMemory(const SpectralMemoryConfig& config, const Paramet
                                const ParameterScope& pooling)
     : config_(config),
       history_(static_cast<int>(config.width), static_cast<int>(config.depth)),
-      kept_modes_(config.kl.components),
+      kept_(whole()),
       optional_(add_optional(config, memory)),
       norm_weight_(memory.add("norm.weight", {config.width}, constant(1.0))),
       norm_bias_(memory.add("norm.bias", {config.width}, zeros())),
@@ -74,36 +82,67 @@ const Parameter& SpectralMemory::first_parameter() const {
 }
 
 SpectralMemory::~SpectralMemory() {
-  if (components_.defined()) backend_->release(components_.data);
+  for (const Tensor& own : {components_, token_mask_}) {
+    if (own.defined()) backend_->release(own.data);
+  }
+}
+
+MemoryShare SpectralMemory::whole() const {
+  return {config_.kl.components, static_cast<int>(config_.tokens), static_cast<int>(config_.depth)};
+}
+
+int SpectralMemory::least_rows() const {
+  return std::min(std::max(min_rows, config_.kl.components), static_cast<int>(config_.depth));
 }
 
 bool SpectralMemory::refresh(Backend& backend, DType dtype) {
   const bool was_usable = usable_;
   decomposition_ = {};
-  if (history_.rows() >= std::max(min_rows, config_.kl.components)) decomposition_ = history_.components(config_.kl);
+  if (history_.rows() >= std::max(min_rows, config_.kl.components))
+    decomposition_ = history_.components(config_.kl, kept_.rows);
   usable_ = decomposition_.count > 0;
   if (usable_) {
     if (!components_.defined()) {
       backend_ = &backend;
       const std::int64_t count = config_.kl.components * config_.width;
       components_ = Tensor(backend.allocate(static_cast<std::size_t>(count) * size_of(dtype)), {1, count}, dtype);
+      const auto mask_bytes = static_cast<std::size_t>(config_.tokens) * size_of(dtype);
+      token_mask_ = Tensor(backend.allocate(mask_bytes), {config_.tokens}, dtype);
+      upload_mask();
     }
     upload(-1);
   }
   return usable_ != was_usable;
 }
 
-void SpectralMemory::upload(int left_out) {
-  std::vector<double> wide = decomposition_.components;
+std::vector<double> SpectralMemory::components_without(int mode) const {
+  std::vector<double> used = decomposition_.components;
   const auto width = static_cast<std::ptrdiff_t>(config_.width);
-  for (int mode = 0; mode < decomposition_.count; ++mode) {
-    if (mode == left_out || mode + 1 == without_ || mode >= kept_modes_)
-      std::fill_n(wide.begin() + mode * width, width, 0.0);
+  for (int k = 0; k < decomposition_.count; ++k) {
+    if (k == mode || k + 1 == without_ || k >= kept_.modes) std::fill_n(used.begin() + k * width, width, 0.0);
   }
-  if (components_.dtype == DType::f64) {
-    backend_->upload(components_, wide.data());
+  return used;
+}
+
+std::vector<double> SpectralMemory::used_components() const { return components_without(-1); }
+
+void SpectralMemory::upload(int left_out) { upload_as(*backend_, components_, components_without(left_out)); }
+
+void SpectralMemory::upload_mask() {
+  std::vector<double> mask(static_cast<std::size_t>(config_.tokens), 0.0);
+  std::fill_n(mask.begin(), kept_.tokens, 1.0);
+  upload_as(*backend_, token_mask_, mask);
+}
+
+void SpectralMemory::keep(const MemoryShare& share) {
+  const bool has_other_rows = share.rows != kept_.rows;
+  kept_ = share;
+  if (token_mask_.defined()) upload_mask();
+  if (!usable_) return;
+  if (has_other_rows) {
+    refresh(*backend_, components_.dtype);
   } else {
-    backend_->upload(components_, std::vector<float>(wide.begin(), wide.end()).data());
+    upload(-1);
   }
 }
 
@@ -113,15 +152,21 @@ void SpectralMemory::leave_out(int mode) {
 
 std::vector<LayerSetting> SpectralMemory::settings() const {
   const KlConfig& kl = config_.kl;
-  return {{"strategy", "Strategy", "0: A, the covariance of the history itself; 1: B, a kernel over time",
-           static_cast<double>(kl.strategy), 0, 1, false, true},
-          {"kernel", "Kernel", "of strategy B: 0 exponential, 1 Gaussian, 2 Matérn", static_cast<double>(kl.kernel), 0,
-           2, false, true},
-          {"tau", "Time scale τ", "of strategy B's kernel, in rows of the history", kl.tau, 0.1, 100000, true, false},
-          {"modes", "Modes kept", "the strongest of the K modes; the others are zeros for the tokens",
-           static_cast<double>(kept_modes_), 0, static_cast<double>(kl.components), false, true},
-          {"without", "Mode switched off", "one of the K modes by its number, zeros for the tokens; 0: none",
-           static_cast<double>(without_), 0, static_cast<double>(kl.components), false, true}};
+  const MemoryShare all = whole();
+  return {
+      {"strategy", "Strategy", "0: A, the covariance of the history itself; 1: B, a kernel over time",
+       static_cast<double>(kl.strategy), 0, 1, false, true},
+      {"kernel", "Kernel", "of strategy B: 0 exponential, 1 Gaussian, 2 Matérn, 3 Matérn as eq. 21 has it",
+       static_cast<double>(kl.kernel), 0, 3, false, true},
+      {"tau", "Time scale τ", "of strategy B's kernel, in rows of the history", kl.tau, 0.1, 100000, true, false},
+      {"modes", "Modes kept K'", "the strongest of the K modes; the others are zeros for the tokens",
+       static_cast<double>(kept_.modes), 0, static_cast<double>(all.modes), false, true},
+      {"tokens", "Tokens kept M'", "the first of the M memory tokens; zeros stand in the place of the others",
+       static_cast<double>(kept_.tokens), 0, static_cast<double>(all.tokens), false, true},
+      {"rows", "Rows kept T'", "the newest rows of the history that are decomposed, at most T",
+       static_cast<double>(kept_.rows), static_cast<double>(least_rows()), static_cast<double>(all.rows), false, true},
+      {"without", "Mode switched off", "one of the K modes by its number, zeros for the tokens; 0: none",
+       static_cast<double>(without_), 0, static_cast<double>(kl.components), false, true}};
 }
 
 // The history stays as it is, so what was made of it can be made anew at once: a rewind may set before or after it
@@ -130,8 +175,11 @@ void SpectralMemory::set(std::string_view key, double value) {
   if (key == "strategy") config_.kl.strategy = static_cast<KlStrategy>(static_cast<int>(value));
   if (key == "kernel") config_.kl.kernel = static_cast<KlKernel>(static_cast<int>(value));
   if (key == "tau") config_.kl.tau = value;
-  if (key == "modes") kept_modes_ = static_cast<int>(value);
+  if (key == "modes") kept_.modes = static_cast<int>(value);
+  if (key == "tokens") kept_.tokens = static_cast<int>(value);
+  if (key == "rows") kept_.rows = static_cast<int>(value);
   if (key == "without") without_ = static_cast<int>(value);
+  if (token_mask_.defined()) upload_mask();
   if (usable_) refresh(*backend_, components_.dtype);
 }
 
@@ -146,6 +194,11 @@ Var SpectralMemory::plain_tokens(Tape& tape, const DropoutSource& dropped, std::
       linear(tape, hidden, tape.parameter(*optional_.project_weight), tape.parameter(*optional_.project_bias)), shape);
 }
 
+Var SpectralMemory::used_tokens(Tape& tape, const Var& tokens) const {
+  if (kept_.tokens == config_.tokens) return tokens;
+  return multiply_rows(tape, tokens, tape.constant(token_mask_), 0.0);
+}
+
 Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
   if (!usable_ || is_off_) {
     const Tensor nothing = tape.scratch({config_.tokens, config_.width}, pooling_weight_.value.dtype);
@@ -153,8 +206,8 @@ Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std:
     return tape.constant(nothing);
   }
   const Tape::Scope scope(tape, "memory");
-  const Var tokens = layer_norm(tape, plain_tokens(tape, dropped, site), tape.parameter(norm_weight_),
-                                tape.parameter(norm_bias_), norm_eps);
+  const Var tokens = used_tokens(tape, layer_norm(tape, plain_tokens(tape, dropped, site), tape.parameter(norm_weight_),
+                                                  tape.parameter(norm_bias_), norm_eps));
   tape.capture("tokens", tokens.value);
   return tokens;
 }

@@ -34,6 +34,13 @@ SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int
 /// The names of these fields.
 const std::vector<std::string>& spectral_memory_fields();
 
+/// How much of it is used.
+struct MemoryShare {
+  int modes = 0;   ///< K'
+  int tokens = 0;  ///< M'
+  int rows = 0;    ///< T'
+};
+
 class SpectralMemory {
  public:
   /// Parameters "norm" in `memory`, before it "projection_mlp.0" and "projection_mlp.3" or, of free tokens, "tokens";
@@ -66,7 +73,18 @@ class SpectralMemory {
   /// back. For looks between two steps.
   void leave_out(int mode);
 
-  /// Strategy, kernel, its time scale, how many of the K modes are kept and which one is switched off; acts from the
+  /// Uses less than it was trained with from now on: the first modes, the first tokens, the newest rows, each within
+  /// the bounds of its setting. What is not used is zeros, or for rows not there. For looks between two steps.
+  void keep(const MemoryShare& share);
+  /// What is used now, and all that the model has: K, M and T, or as many rows as the history can ever hold.
+  const MemoryShare& kept() const { return kept_; }
+  MemoryShare whole() const;
+  /// Fewest rows that can be decomposed.
+  int least_rows() const;
+  /// [K, d], the components as the tokens get them: zeros for modes that are not used.
+  std::vector<double> used_components() const;
+
+  /// Strategy, kernel, its time scale, which mode is switched off, and how much of K, M and T is used; acts from the
   /// next forward pass on.
   std::vector<LayerSetting> settings() const;
   void set(std::string_view key, double value);
@@ -87,15 +105,20 @@ class SpectralMemory {
   static Optional add_optional(const SpectralMemoryConfig& config, const ParameterScope& memory);
   /// [M,d] before the norm.
   Var plain_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const;
+  Var used_tokens(Tape& tape, const Var& tokens) const;
+  std::vector<double> components_without(int mode) const;
   void upload(int left_out);
+  void upload_mask();
 
   SpectralMemoryConfig config_;
   KlHistory history_;
   KlDecomposition decomposition_;
   bool usable_ = false, is_off_ = false;
-  int kept_modes_, without_ = 0;  ///< without_: the mode that is switched off, from 1; 0: none
+  MemoryShare kept_;
+  int without_ = 0;  ///< the mode that is switched off, from 1; 0: none
   Backend* backend_ = nullptr;
   Tensor components_;  // [1, K d] in the back end's memory
+  Tensor token_mask_;  // [M], 1 for tokens that are used
   Optional optional_;
   const Parameter &norm_weight_, &norm_bias_, &pooling_weight_, &pooling_bias_;
 };

@@ -624,6 +624,10 @@ std::shared_ptr<MemoryView> memory_of(std::int64_t step) {
   view->pooling.assign(72, 1.0 / 72);
   for (int k = 0; k < 8; ++k) view->change_without.push_back(0.1 / (k + 1));
   view->is_of_error = true;
+  view->less = {{"modes K'", 8, 4, {0, 1, 2, 4, 8}, {0.3, 0.2, 0.1, 0.05, 0}},
+                {"tokens M'", 4, 4, {0, 1, 2, 4}, {0.4, 0.1, 0.02, 0}},
+                {"rows T'", 400, 400, {8, 50, 100, 200, 400}, {0.2, 0.02, -0.01, 0, 0}}};
+  view->change_now = 0.05;
   return view;
 }
 
@@ -998,6 +1002,9 @@ Observation broken_forecast() {
   memory->attention.push_back({});
   memory->explained.resize(1, nan);
   memory->change_without[0] = nan;
+  memory->less[0].change[1] = nan;
+  memory->less[1] = {"tokens M'", 0, 0, {}, {}};
+  memory->change_now = nan;
   memory->buffer[0] = static_cast<float>(nan);
   o.memory = memory;
   return o;

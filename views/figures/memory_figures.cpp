@@ -76,6 +76,58 @@ Figure worth_figure(const MemoryView& view) {
   return figure;
 }
 
+std::string change_text(const MemoryView& view) {
+  const double change = 100 * view.change_now;
+  return (change > 0 ? "+" : "") + number_text(change, 3) + " %";
+}
+
+/// "K' 4, M' 4, T' 250: +1.2 %", or nothing where all is used.
+std::string used_text(const MemoryView& view) {
+  std::string used;
+  bool is_less = false;
+  for (const MemoryLess& less : view.less) {
+    used += (used.empty() ? "" : ", ") + less.of.substr(less.of.find(' ') + 1) + " " + grouped_number(less.now);
+    is_less = is_less || less.now < less.whole;
+  }
+  return is_less ? used + ": " + change_text(view) : "";
+}
+
+Figure less_figure(const MemoryView& view) {
+  Figure figure =
+      stage_figure("less", "With less of it",
+                   std::string("a larger K, M or T needs training") + (view.is_of_error ? ": table etth1_memory" : ""),
+                   "share kept", view.is_of_error ? "change of the MSE" : "change of the accuracy");
+  figure.x.integer_ticks = false;
+  figure.x.unit = "%";
+  figure.y.unit = "%";
+  if (const std::string used = used_text(view); !used.empty()) figure.subtitle = used + " · " + figure.subtitle;
+  Scatter now;
+  now.name = "as the settings stand";
+  for (std::size_t i = 0; i < view.less.size(); ++i) {
+    const MemoryLess& less = view.less[i];
+    std::vector<double> x, y;
+    for (std::size_t k = 0; k < std::min(less.kept.size(), less.change.size()); ++k) {
+      x.push_back(100.0 * less.kept[k] / std::max(1, less.whole));
+      y.push_back(100 * less.change[k]);
+    }
+    Line line;
+    line.name = less.of + " of " + grouped_number(less.whole);
+    line.ink = static_cast<int>(i);
+    line.marker = Marker::automatic;
+    line.curve = {std::move(x), std::move(y), nullptr};
+    figure.series.emplace_back(std::move(line));
+    if (less.now < less.whole)
+      now.points.push_back({.x = 100.0 * less.now / std::max(1, less.whole),
+                            .y = 100 * view.change_now,
+                            .ink = static_cast<int>(i),
+                            .ring = true,
+                            .id = less.of});
+  }
+  if (!now.points.empty()) figure.series.emplace_back(std::move(now));
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  return figure;
+}
+
 Figure buffer_figure_of(const MemoryView& view) {
   const std::string rows = grouped_number(view.history_rows) + " rows";
   Figure figure =
@@ -119,6 +171,7 @@ std::vector<Figure> memory_inspector_figures(const Observation& observation, con
   std::vector<Figure> figures;
   if (!view) return figures;
   if (!view->change_without.empty()) figures.push_back(worth_figure(*view));
+  if (!view->less.empty()) figures.push_back(less_figure(*view));
   if (!view->buffer.empty()) figures.push_back(buffer_figure_of(*view));
   if (!view->modes.empty()) figures.push_back(buffer_modes_figure(*view));
   if (!view->components.empty() && view->width > 0) {

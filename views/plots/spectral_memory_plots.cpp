@@ -168,9 +168,10 @@ constexpr std::array spectral_memory_cards{
         "Spectral Memory, section 3.5", memory_token_numbers},
     FormulaCard{"memory_inspector", "Memory inspector", "Hc = H − mean,  c_k = √λ_k φ_kᵀ Hc,  Z = f(c_1 .. c_K)",
                 "The way from the batches that were trained on to the tokens in front of the input, stage by stage, of "
-                "the whole buffer; Trajectory shows at most 256 recorded steps. Strategy, kernel, τ and the modes kept "
-                "are sliders; K, M and T shape weights: --set model.n_components=, memory_tokens=, memory_depth=, in a "
-                "stack model.memory.n_components=.",
+                "the whole buffer; Trajectory shows at most 256 recorded steps. Strategy, kernel, τ and how much "
+                "of K, M and T is used are sliders. A larger K, M or T needs training, as they shape weights: --set "
+                "model.n_components=, memory_tokens=, memory_depth=, in a stack model.memory.n_components=; "
+                "afterglow table etth1_memory compares trained ones.",
                 "Spectral Memory, sections 3.2 to 3.5", memory_token_numbers},
     FormulaCard{
         "inspector_worth",
@@ -183,6 +184,16 @@ constexpr std::array spectral_memory_cards{
         "Spectral Memory, section 3.4",
         memory_token_numbers,
         {"mode k", "change of the accuracy", "change of the MSE"}},
+    FormulaCard{"inspector_less",
+                "With less of it",
+                "MSE(first K' modes, first M' tokens, newest T' rows) / MSE(K, M, T) − 1",
+                "The same windows, with less of one thing and all of the others: the strongest K' modes, the first M' "
+                "tokens (zeros stand in the place of the others), the newest T' rows, of which spectrum, modes and "
+                "components are then taken. A ring is where the sliders stand. This is what a trained memory loses, "
+                "not what a smaller one would learn: a smaller or larger one has to be trained.",
+                "Spectral Memory, section 3.1",
+                memory_token_numbers,
+                {"share kept"}},
     FormulaCard{"inspector_buffer",
                 "Buffer",
                 "Hc = H − mean",

@@ -38,15 +38,22 @@ MemoryView view_of_history(const SpectralMemory& memory, std::int64_t step) {
   MemoryView view;
   view.step = step;
   view.tokens = static_cast<int>(memory.config().tokens);
-  view.history_rows = memory.history().rows();
+  const int kept_rows = memory.kept().rows;
+  view.history_rows = std::min(memory.history().rows(), kept_rows);
   const KlDecomposition& kl = memory.decomposition();
   view.eigenvalues = kl.eigenvalues;
   view.explained = kl_explained_variance(kl);
   view.width = static_cast<int>(memory.config().width);
   if (!memory.usable()) return view;
-  view.components.assign(kl.components.begin(), kl.components.end());
-  show_buffer(memory.history().values(), memory.history().rows(), view.width, view);
-  const KlDecomposition whole = memory.history().decompose(memory.config().kl);
+  const std::vector<double> components = memory.used_components();
+  view.components.assign(components.begin(), components.end());
+  show_buffer(memory.history().values(kept_rows), static_cast<int>(view.history_rows), view.width, view);
+  const KlDecomposition whole = memory.history().decompose(memory.config().kl, kept_rows);
+  if (memory.config().kl.strategy == KlStrategy::kernel) {
+    // The kernel's eigenvalues are no shares of what the rows hold; what its modes leave over is.
+    const std::vector<double> errors = kl_reconstruction_errors(whole, memory.history().values(kept_rows));
+    for (std::size_t k = 0; k < view.explained.size(); ++k) view.explained[k] = 1 - errors[k + 1] * errors[k + 1];
+  }
   for (int k = 0; k < std::min(most_modes, whole.count); ++k) {
     std::vector<double>& mode = view.modes.emplace_back();
     for (int t = 0; t < whole.rows; ++t)

@@ -8,6 +8,7 @@
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/probing/memory_captures.h"
+#include "core/engine/probing/memory_shares.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/capture_reader.h"
@@ -107,7 +108,7 @@ std::vector<double> errors_of(Trainer& trainer, ForecastedWindows& windows, std:
   return errors;
 }
 
-/// With zeros for memory tokens, and with each mode in turn left out of them.
+/// With zeros for memory tokens, with each mode in turn left out of them, and with less than all of the memory.
 void add_errors_without_memory(Trainer& trainer, ForecastedWindows& windows, std::span<const std::int64_t> places,
                                ForecastView& view, MemoryView& own) {
   SpectralMemory& memory = *trainer.forecast()->model().memory();
@@ -126,6 +127,10 @@ void add_errors_without_memory(Trainer& trainer, ForecastedWindows& windows, std
     own.change_without.push_back(std::accumulate(errors.begin(), errors.end(), 0.0) / whole - 1);
   }
   memory.leave_out(-1);
+  add_shares(memory, own, [&] {
+    const std::vector<double> errors = errors_of(trainer, windows, places);
+    return std::accumulate(errors.begin(), errors.end(), 0.0);
+  });
 }
 
 }  // namespace

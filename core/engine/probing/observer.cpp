@@ -12,6 +12,7 @@
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/layer_weights.h"
 #include "core/engine/probing/memory_captures.h"
+#include "core/engine/probing/memory_shares.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/probing/token_weights_reader.h"
 #include "core/engine/training/pinned_array.h"
@@ -242,6 +243,7 @@ std::shared_ptr<const MemoryView> Observer::memory() {
     view->change_without.push_back(trainer_->evaluate(examples) - view->accuracy);
   }
   memory->leave_out(-1);
+  add_shares(*memory, *view, [&] { return trainer_->evaluate(examples); });
   return view;
 }
 

@@ -36,8 +36,8 @@ KlConfig read_kl_config(const nlohmann::json& config, const KlFields& fields, co
                 where + "." + fields.strategy + ": \"" + strategy + "\" is unknown; choose empirical or kernel");
   const std::string kernel = get_string(config, fields.kernel, "exp", where);
   if (!parse_kl_kernel(kernel, kl.kernel))
-    throw Error(ExitCode::bad_input,
-                where + "." + fields.kernel + ": \"" + kernel + "\" is unknown; choose exp, gauss or matern");
+    throw Error(ExitCode::bad_input, where + "." + fields.kernel + ": \"" + kernel +
+                                         "\" is unknown; choose exp, gauss, matern or matern_eq21");
   kl.tau = get_number(config, fields.tau, kl.tau, 1e-6, 1e9, where);
   kl.components = static_cast<int>(get_integer(config, fields.components, kl.components, 1, 4096, where));
   kl.lambda_scaling = get_bool(config, fields.scaling, true, where);

@@ -258,6 +258,32 @@ TEST(KlHistory, ComponentsOfStrategyBAndOfShortHistoriesAreTheSame) {
   }
 }
 
+// The newest rows of a long history are a history of that many.
+TEST(KlHistory, ItsNewestRowsAreThoseOfAShorterHistory) {
+  constexpr int width = 3, rows = 700;
+  const std::vector<double> all = noise(rows, width, 37, 7.0);
+  KlHistory grown(width, 500);
+  for (int t = 0; t < rows; ++t) grown.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+  for (const KlStrategy strategy : {KlStrategy::empirical, KlStrategy::kernel}) {
+    KlConfig config;
+    config.strategy = strategy;
+    config.components = 3;
+    for (const int last : {3, 63, 64, 129, 300, 500, 900, 0}) {
+      const int kept = last == 0 ? 500 : std::min(last, 500);
+      KlHistory shorter(width, kept);
+      for (int t = 0; t < rows; ++t) shorter.append(std::span(all).subspan(static_cast<std::size_t>(t) * width, width));
+      ASSERT_EQ(grown.values(last), shorter.values()) << last;
+      const KlDecomposition part = grown.decompose(config, last), other = shorter.decompose(config);
+      EXPECT_EQ(part.rows, kept);
+      EXPECT_LE(distance(part.components, other.components), 1e-12) << last;
+      EXPECT_LE(distance(part.modes, other.modes), 1e-12) << last;
+      EXPECT_EQ(grown.components(config, last).components, shorter.components(config).components) << last;
+      const KlDecomposition plain = kl_decompose(config, grown.values(last), kept, width);
+      EXPECT_LE(distance(part.eigenvalues, plain.eigenvalues), 1e-10) << last;
+    }
+  }
+}
+
 TEST(KlHistory, SumsOfPairsOfBlocksAreAFunctionOfTheRows) {
   constexpr int width = 3;
   const std::vector<double> all = noise(3000, width, 29, 7.0);
@@ -297,8 +323,8 @@ TEST(KlHistory, KernelModesFollowTheNumberOfRows) {
 }
 
 // Equation 21 writes (1 + r) e^{-r/tau}, whose spectrum is negative from omega^2 = a^2 (1 + a) / (1 - a) on, a = 1/tau:
-// no covariance where tau > 1, which is why the Matern here has (1 + r/s) e^{-r/s}.
-TEST(KlKernels, TheMaternOfEquation21IsNoCovariance) {
+// no covariance where tau > 1 in the unit of r, as with rows; in lengths of the history tau / T < 1.
+TEST(KlKernels, TheMaternOfEquation21IsNoCovarianceOverRows) {
   constexpr int rows = 200;
   const auto least_eigenvalue = [](double tau, double slope) {
     std::vector<double> matrix;
@@ -310,6 +336,38 @@ TEST(KlKernels, TheMaternOfEquation21IsNoCovariance) {
   EXPECT_LT(least_eigenvalue(20, 1), -1);
   EXPECT_LT(least_eigenvalue(3, 1), -0.1);
   for (const double tau : {3.0, 20.0}) EXPECT_GT(least_eigenvalue(tau, 1 / tau), 0) << tau;
+}
+
+// Beside the matrix itself, formed and diagonalised: both forms, with tau below and above the length of the history.
+TEST(KlKernels, BothMaternsAreWhatTheirEquationsSay) {
+  constexpr int rows = 40, width = 4;
+  const std::vector<double> history = noise(rows, width, 41);
+  for (const KlKernel kernel : {KlKernel::matern, KlKernel::matern_eq21}) {
+    for (const double tau : {3.0, 25.0, 400.0}) {
+      KlConfig config;
+      config.strategy = KlStrategy::kernel;
+      config.kernel = kernel;
+      config.tau = tau;
+      config.components = 5;
+      const double scale = tau / rows;
+      std::vector<double> matrix;
+      for (int i = 0; i < rows; ++i) {
+        for (int j = 0; j < rows; ++j) {
+          const double r = std::abs(i - j) / (rows - 1.0), slope = kernel == KlKernel::matern ? r / scale : r;
+          matrix.push_back(tau / (rows - 1.0) * (1 + slope) * std::exp(-r / scale) + (i == j ? 1e-8 : 0.0));
+        }
+      }
+      const SymmetricEigen plain = symmetric_eigen(matrix, rows);
+      const KlDecomposition kl = kl_decompose(config, history, rows, width);
+      ASSERT_EQ(kl.count, 5);
+      for (std::size_t k = 0; k < 5; ++k) {
+        EXPECT_NEAR(kl.eigenvalues[k], std::max(1e-8, plain.values[rows - 1 - k]), 1e-10 * plain.values.back())
+            << tau << ", mode " << k;
+      }
+      const bool is_covariance = kernel == KlKernel::matern || tau < rows;
+      EXPECT_EQ(plain.values.front() > 0, is_covariance) << tau;
+    }
+  }
 }
 
 TEST(SymmetricEigen, TakesTheRegisteredSolverForLargeMatricesOnly) {

@@ -103,6 +103,14 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   EXPECT_TRUE(now.memory->is_of_error);
   ASSERT_EQ(now.memory->change_without.size(), 4u);
   EXPECT_NE(now.memory->change_without[0], 0) << "the first mode takes part";
+  // No token at all is what each window is without memory.
+  double with = 0, without = 0;
+  for (const ForecastWindow& window : now.forecast->windows) {
+    with += window.mse;
+    without += window.mse_without_memory;
+  }
+  ASSERT_EQ(now.memory->less.size(), 3u);
+  EXPECT_NEAR(now.memory->less[1].change[0], without / with - 1, 1e-9);
   EXPECT_EQ(now.memory->pooling.size(), static_cast<std::size_t>(view.input_length));
   EXPECT_EQ(analysed.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
   EXPECT_EQ(analysed.run().trainer().checksum(), before);

@@ -231,6 +231,89 @@ TEST(MemoryRun, AModeMayBeSwitchedOff) {
   EXPECT_NE(off.trainer().checksum(), other.trainer().checksum());
 }
 
+// Rows kept are a shorter history: a run whose memory holds 6 rows goes the same way as one of 10 that keeps 6.
+TEST(MemoryRun, KeptRowsAreAShorterHistory) {
+  const auto backend = make_cpu_backend(1);
+  Recipe shorter = with_memory();
+  shorter.model["memory"]["memory_depth"] = 6;
+  TrainingRun kept(with_memory(), *backend), whole(with_memory(), *backend), born(shorter, *backend);
+  kept.set("memory.rows", 6);
+  for (TrainingRun* run : {&kept, &whole, &born}) train_to(*run, 14);
+  const auto weights = [](TrainingRun& run) {
+    std::vector<double> all;
+    for (Parameter& parameter : run.trainer().parameters().all()) {
+      const std::vector<double> own = run.trainer().parameters().download(parameter.value);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  };
+  EXPECT_EQ(weights(kept), weights(born));
+  EXPECT_NE(weights(kept), weights(whole));
+  const std::string at_end = kept.trainer().checksum();
+  kept.set("memory.tokens", 1);
+  train_to(kept, 17);
+  const std::string later = kept.trainer().checksum();
+  kept.go_to(14);
+  EXPECT_EQ(kept.trainer().checksum(), at_end);
+  kept.go_to(17);
+  EXPECT_EQ(kept.trainer().checksum(), later);
+  EXPECT_THROW(kept.set("memory.tokens", 4), Error);
+  EXPECT_THROW(kept.set("memory.rows", 11), Error);
+  EXPECT_THROW(kept.set("memory.rows", 3), Error) << "fewer rows than can be decomposed";
+}
+
+TEST(MemoryRun, ShowsWhatLessOfTheMemoryWouldDo) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({with_memory(), std::nullopt}, *backend);
+  analysed.go_to(12);
+  analysed.update(Analysis::trace);
+  const MemoryView whole = *analysed.describe().memory;
+  ASSERT_EQ(whole.less.size(), 3u);
+  EXPECT_EQ(whole.less[0].kept, (std::vector<int>{0, 1, 2, 4}));
+  EXPECT_EQ(whole.less[1].kept, (std::vector<int>{0, 1, 3}));
+  EXPECT_EQ(whole.less[2].kept, (std::vector<int>{4, 5, 10}));
+  for (const MemoryLess& less : whole.less) {
+    ASSERT_EQ(less.change.size(), less.kept.size());
+    EXPECT_EQ(less.now, less.whole);
+    EXPECT_EQ(less.change.back(), 0);
+  }
+  EXPECT_EQ(whole.change_now, 0);
+  EXPECT_NEAR(whole.less[1].change[0], whole.without - whole.accuracy, 1e-12) << "no token is the memory switched off";
+  const std::string before = analysed.run().trainer().checksum();
+
+  analysed.run().set("memory.rows", 5);
+  analysed.run().set("memory.modes", 2);
+  analysed.update(Analysis::trace);
+  const MemoryView less = *analysed.describe().memory;
+  EXPECT_EQ(less.history_rows, 5);
+  EXPECT_EQ(less.buffer.size(), 5u * 16u);
+  ASSERT_FALSE(less.modes.empty());
+  EXPECT_EQ(less.modes[0].size(), 5u) << "temporal modes follow the rows";
+  EXPECT_NE(less.eigenvalues, whole.eigenvalues);
+  EXPECT_EQ(std::vector<float>(less.components.begin() + 32, less.components.end()), std::vector<float>(32));
+  // Of strategy B the kernel's eigenvalues are no shares of the history; what its modes find in the rows is.
+  analysed.run().set("memory.strategy", 1);
+  analysed.update(Analysis::trace);
+  const MemoryView smooth = *analysed.describe().memory;
+  ASSERT_EQ(smooth.explained.size(), 4u);
+  double energy = 0, found = 0;
+  for (const float value : smooth.buffer) energy += static_cast<double>(value) * value;
+  for (std::size_t k = 0; k < 4; ++k) {
+    for (std::size_t c = 0; c < 16; ++c) {
+      double inner = 0;
+      for (std::size_t t = 0; t < 5; ++t) inner += smooth.modes[k][t] * static_cast<double>(smooth.buffer[t * 16 + c]);
+      found += inner * inner;
+    }
+    EXPECT_NEAR(smooth.explained[k], found / energy, 1e-5) << k;
+  }
+  analysed.run().set("memory.strategy", 0);
+  EXPECT_EQ(less.less[0].now, 2);
+  EXPECT_EQ(less.less[2].now, 5);
+  EXPECT_EQ(less.less[2].change, whole.less[2].change) << "measured with all of the other two, whatever they are now";
+  EXPECT_NEAR(less.accuracy - whole.accuracy, less.change_now, 1e-12);
+  EXPECT_EQ(analysed.run().trainer().checksum(), before) << "looking changes no weight";
+}
+
 TEST(MemoryRun, AModelWithoutMemoryHasNoView) {
   const auto backend = make_cpu_backend(1);
   Recipe recipe = with_memory();

@@ -192,6 +192,35 @@ TEST_P(MemoryProjections, AreWhatTheComparisonOfThePaperSays) {
   EXPECT_EQ(tokens(), before);
 }
 
+TEST_P(MemoryProjections, UseTheFirstModesAndTokensAndTheNewestRows) {
+  LivingModel living(config());
+  SpectralMemory& memory = *living.model.memory();
+  const auto tokens = [](LivingModel& of) {
+    of.tape.begin(false);
+    return of.host.read<double>(of.model.memory()->memory_tokens(of.tape, {}, 0).value);
+  };
+  const Values before = tokens(living);
+  const MemoryShare whole = memory.whole();
+  memory.keep({whole.modes, 1, whole.rows});
+  const Values one = tokens(living);
+  EXPECT_EQ(Values(one.begin(), one.begin() + width), Values(before.begin(), before.begin() + width));
+  EXPECT_EQ(Values(one.begin() + width, one.end()), Values(width)) << "zeros stand in the place of the second token";
+  // The newest five rows alone, as if there had never been others.
+  memory.keep({2, whole.tokens, 5});
+  const Values newest = memory.history().values(5);
+  LivingModel young(config(), 12);
+  young.model.memory()->assign(newest, 5);
+  young.model.memory()->refresh(*young.backend, DType::f64);
+  young.model.memory()->keep({2, whole.tokens, whole.rows});
+  EXPECT_LT(apart(tokens(living), tokens(young)), 1e-12);
+  EXPECT_EQ(apart(tokens(living), before) > 1e-9, std::string(GetParam()) != "free");
+  const Values used = memory.used_components();
+  EXPECT_GT(apart(Values(used.begin(), used.begin() + 2 * width), Values(2 * width)), 1e-3);
+  EXPECT_EQ(Values(used.begin() + 2 * width, used.end()), Values(width)) << "the third mode is not used";
+  memory.keep(whole);
+  EXPECT_EQ(tokens(living), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, MemoryProjections, ::testing::Values("mlp", "none", "free"));
 
 TEST(MemoryTokens, TheSummaryIsPooledBehindThePlaces) {
