@@ -173,6 +173,16 @@ Figure picture_figure(const StepPicture& picture, std::size_t number) {
   return figure;
 }
 
+/// What a head's keys are divided by after the token; nothing for layers without such a scale.
+std::string scale_text(const Trace& trace, const Selection& selection, int token) {
+  const int head = selected_trace_head(trace, selection);
+  const std::vector<HeadStep>& heads = trace.steps[static_cast<std::size_t>(token)].heads;
+  if (head < 0 || static_cast<std::size_t>(head) >= heads.size()) return "";
+  const std::string scale = " · m " + number_text(heads[static_cast<std::size_t>(head)].m, 3);
+  const int behind = trace.scale_kept_behind;
+  return behind < 0 || token <= behind ? scale : scale + " as token " + std::to_string(behind) + " left it";
+}
+
 }  // namespace
 
 std::string stepper_subtitle(const Observation& observation, const Selection& selection) {
@@ -183,7 +193,7 @@ std::string stepper_subtitle(const Observation& observation, const Selection& se
   if (const int head = selected_trace_head(trace, selection); head >= 0) text += " · head " + std::to_string(head);
   text += " · token " + std::to_string(token);
   if (token < static_cast<int>(trace.tokens.size())) text += " " + trace.tokens[static_cast<std::size_t>(token)].label;
-  text += " · " + bytes_text(trace.state_bytes) + " of state";
+  text += scale_text(trace, selection, token) + " · " + bytes_text(trace.state_bytes) + " of state";
   if (trace.step != observation.step) text += " · as of step " + grouped_number(trace.step);
   return text;
 }

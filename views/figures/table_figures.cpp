@@ -2,6 +2,7 @@
 #include "views/figures/table_figures.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
 
@@ -139,8 +140,10 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
   figure.subtitle = place.label + (table.published.empty() ? "" : " · dashed: published");
   figure.x = {table.group_label, table.group_unit};
   figure.x.scale = Scale::log;
-  figure.y.label = "accuracy";
-  figure.y.range = Range{0, 1.02};
+  const bool is_share =
+      std::ranges::any_of(table.metrics, [&](const RunMetric& m) { return m.group == group && m.is_share; });
+  figure.y.label = is_share ? "accuracy" : group;
+  if (is_share) figure.y.range = Range{0, 1.02};
   const std::vector<std::string> names = series_of(table);
   const auto line_of = [&](const std::string& series) {
     Line line;
@@ -196,10 +199,60 @@ Figure training_of(const TableView& table, const std::vector<RunResult>& results
   return figure;
 }
 
+/// "Mamba-2, 4 pairs" is a kind under a condition; without a comma there is none.
+std::pair<std::string, std::string> kind_and_condition(const std::string& series) {
+  const std::size_t comma = series.rfind(", ");
+  if (comma == std::string::npos) return {series, ""};
+  return {series.substr(0, comma), series.substr(comma + 2)};
+}
+
+/// Of a table that has every kind under every condition and more series than one figure has colours for: its
+/// conditions. Else none.
+std::vector<std::string> conditions_of(const TableView& table) {
+  const std::vector<std::string> names = series_of(table);
+  std::vector<std::string> kinds, conditions;
+  for (const std::string& name : names) {
+    const auto [kind, condition] = kind_and_condition(name);
+    if (condition.empty()) return {};
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+    if (std::ranges::find(conditions, condition) == conditions.end()) conditions.push_back(condition);
+  }
+  const bool is_grid = kinds.size() > 1 && kinds.size() * conditions.size() == names.size();
+  return is_grid && names.size() > palette_size ? conditions : std::vector<std::string>{};
+}
+
+/// The figures of the rows under one condition.
+std::vector<Figure> figures_under(const std::string& condition, const TableView& table,
+                                  const std::vector<RunResult>& results) {
+  TableView part = table;
+  part.rows.clear();
+  part.title += ", " + condition;
+  part.name += "_";
+  for (const char c : condition) part.name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  std::vector<RunResult> under;
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const auto [kind, its_own] = kind_and_condition(table.rows[row].series);
+    if (its_own != condition) continue;
+    for (RunResult result : results) {
+      if (result.row != row) continue;
+      result.row = part.rows.size();
+      under.push_back(std::move(result));
+    }
+    part.rows.push_back(table.rows[row]);
+    part.rows.back().series = kind;
+  }
+  return table_figures(part, under);
+}
+
 }  // namespace
 
 std::vector<Figure> table_figures(const TableView& table, const std::vector<RunResult>& results) {
   std::vector<Figure> figures;
+  const std::vector<std::string> conditions = conditions_of(table);
+  for (const std::string& condition : conditions) {
+    for (Figure& figure : figures_under(condition, table, results)) figures.push_back(std::move(figure));
+  }
+  if (!conditions.empty()) return figures;
   for (std::size_t metric = 0; metric < table.metrics.size(); ++metric) {
     if (!table.metrics[metric].group.empty()) continue;
     Figure figure;

@@ -23,6 +23,20 @@ void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& f
   }
 }
 
+/// Whether `ska`'s scale runs on or stays as the chosen token left it.
+double draw_scale_chip(Frame& frame, double right, const Rect& row) {
+  const Trace& trace = *frame.seen().trace;
+  const int token = selected_token(frame.seen(), frame.state.selection);
+  const bool is_kept = trace.scale_kept_behind >= 0;
+  const ChipResult chip =
+      header_chip(frame, "scale", right, row, "freeze m", is_kept,
+                  is_kept ? "Let the scale m grow with the keys again"
+                          : "Read on with the scale m as token " + std::to_string(token) + " leaves it (Echo 3.2.1)");
+  if (chip.clicked && is_kept) frame.commands.send("freeze_scale");
+  if (chip.clicked && !is_kept) frame.commands.send("freeze_scale", {{"behind", std::int64_t{token}}});
+  return chip.left;
+}
+
 double draw_stepper_controls(Frame& frame, const Rect& row) {
   const auto& trace = frame.seen().trace;
   if (!trace || trace->steps.empty()) return row.right();
@@ -33,7 +47,9 @@ double draw_stepper_controls(Frame& frame, const Rect& row) {
   if (chip.clicked) frame.commands.send("select", {{"change", !change}});
   const int heads = static_cast<int>(trace->steps.front().heads.size());
   if (row.width < frame.px(250)) return chip.left;
-  return draw_head_chips(frame, chip.left, row, heads, selected_trace_head(*trace, frame.state.selection));
+  const bool has_chip = heads > 0 && (row.width > frame.px(330) || trace->scale_kept_behind >= 0);
+  const double left = has_chip ? draw_scale_chip(frame, chip.left, row) : chip.left;
+  return draw_head_chips(frame, left, row, heads, selected_trace_head(*trace, frame.state.selection));
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ struct Spectra {
 /// The recurrent form of one head of the traced layer after one token.
 struct HeadStep {
   std::vector<float> G, M, C;  ///< [r*r], [r*r], [P*r] normalised by the running m, row-major
-  double m = 0, sigma = 0, kappa = 1, lambda_min = 0;
+  double m = 0;                ///< the largest norm of a key so far, or as it was kept
+  double sigma = 0, kappa = 1, lambda_min = 0;
   int jitter = 0;
   std::vector<std::complex<double>> eigenvalues;  ///< of A_w
   /// identity[i] of mode i is kept over the tokens: modes are numbered by modulus after the last one and followed back.
@@ -132,6 +133,7 @@ struct Trace {
   std::int64_t step = 0;          ///< training step of the weights
   int layer = 0;                  ///< traced layer, index into ModelSummary::layers
   int rank = 0, value_width = 0;  ///< r and P of the traced `ska`
+  int scale_kept_behind = -1;     ///< token behind which `ska`'s m stays as it is; -1: it runs on
   int state_rows = 0, state_columns = 0;
   std::vector<TokenView> tokens;
   std::vector<TokenStep> steps;  ///< one for each token

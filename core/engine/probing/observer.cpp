@@ -290,13 +290,14 @@ void follow_modes(std::vector<TokenStep>& steps) {
 
 }  // namespace
 
-std::shared_ptr<const Trace> Observer::trace(int part) {
+std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
   Backend& backend = trainer_->backend();
   const auto& parts = trainer_->parts();
   if (part >= static_cast<int>(parts.size()) || (part >= 0 && parts[part].branch < 0)) part = -1;
   auto result = std::make_shared<Trace>();
   result->step = trainer_->finished_steps();
   result->layer = part;
+  result->scale_kept_behind = scale_kept_behind;
   const Task& task = trainer_->task();
   for (int token = 0; token < task.vocab() && task.vocab() <= 4096; ++token)
     result->labels.push_back(task.token_label(token));
@@ -315,6 +316,7 @@ std::shared_ptr<const Trace> Observer::trace(int part) {
     const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
     result->steps.push_back(token_step(part, logits.value, traced, *result));
     if (traced) result->steps.back().pictures = step_pictures(part, t, *result);
+    if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
   }
   follow_modes(result->steps);
   if (part >= 0)

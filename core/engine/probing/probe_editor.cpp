@@ -39,6 +39,10 @@ void ProbeEditor::change(const Command& command, std::size_t mark) {
     setup = with_pair(value);
   } else if (command.name == "transplant") {
     setup.transplant = parse_transplant(value, setup.transplant, command.name);
+  } else if (command.name == "freeze_scale") {
+    refuse_unknown_keys(value, {"behind"}, command.name);
+    const auto last = static_cast<std::int64_t>(prober_->sequence_of(setup).tokens.size()) - 1;
+    setup.scale_kept_behind = static_cast<int>(get_integer(value, "behind", -1, -1, last, command.name));
   } else {
     apply_intervention(setup.interventions, command, prober_->intervention_targets());
   }

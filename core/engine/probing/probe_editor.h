@@ -23,8 +23,8 @@ class ProbeEditor {
   /// {"index": 3, "task": {..}}: another held-out example, of another task (null: the run's own); tokens edited by hand
   /// are forgotten. `mark` as in ProbeHistory::change. Throws Error(bad_input).
   void choose(const nlohmann::json& value, std::size_t mark);
-  /// Carries out `probe_sequence`, `pair`, `transplant` and the commands of interventions.h. Throws Error(bad_input),
-  /// and nothing changes.
+  /// Carries out `probe_sequence`, `pair`, `transplant`, `freeze_scale` and the commands of interventions.h. Throws
+  /// Error(bad_input), and nothing changes.
   void change(const Command& command, std::size_t mark);
 
   /// True when the last change of the probe is younger than change number `mark` of the run.

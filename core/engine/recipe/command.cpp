@@ -121,6 +121,11 @@ constexpr std::array table{
                 "Puts the clean sequence's memory after a token into the corrupted one: all of it or a tensor of the "
                 "layer's state, of one head or all ({\"layer\": 3, \"head\": 0}); {\"part\": \"none\"} takes it out.",
                 control, probe_edit},
+    CommandSpec{
+        "freeze_scale", engine, "Freeze SKA's scale", "", R"({"behind": 9})",
+        "Reads the probe sequence token by token with the scale m of SKA as this token left it (Echo 3.2.1), as "
+        "`generate --freeze-scale` and `eval --decode` do behind a prompt; without \"behind\" m runs on.",
+        control, probe_edit},
     CommandSpec{"compare_runs", engine, "Runs laid over a forecast", "", R"({"paths": []})",
                 "{\"path\": \"other_seed.safetensors\"} lays the forecasts of a snapshot over this run's, as mean and "
                 "spread; {\"paths\": [..]} names all of them anew.",

@@ -11,6 +11,7 @@ namespace afterglow {
 namespace {
 constexpr std::int64_t max_examples = std::int64_t{1} << 53;
 constexpr std::size_t max_past = 1000;
+constexpr std::int64_t longest_sequence = 1 << 20;
 }  // namespace
 
 nlohmann::json to_json(const ProbeSetup& setup) {
@@ -22,13 +23,14 @@ nlohmann::json to_json(const ProbeSetup& setup) {
     result["overrides"].push_back({{"name", command.name}, {"value", nlohmann::json::parse(command.value)}});
   if (setup.pair != PairChoice{}) result["pair"] = to_json(setup.pair);
   if (setup.transplant != TransplantChoice{}) result["transplant"] = to_json(setup.transplant);
+  if (setup.scale_kept_behind >= 0) result["freeze_scale"] = setup.scale_kept_behind;
   return result;
 }
 
 ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers) {
   ProbeSetup setup;
   if (json.is_null()) return setup;
-  refuse_unknown_keys(json, {"index", "task", "tokens", "overrides", "pair", "transplant"}, "probe");
+  refuse_unknown_keys(json, {"index", "task", "tokens", "overrides", "pair", "transplant", "freeze_scale"}, "probe");
   setup.index = static_cast<std::uint64_t>(get_integer(json, "index", 0, 0, max_examples, "probe"));
   if (json.contains("task") && !json["task"].is_null()) setup.task = json["task"].dump();
   const auto list = [&](const char* key) {
@@ -43,6 +45,7 @@ ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<Inter
   }
   for (const nlohmann::json& command : list("overrides"))
     apply_intervention(setup.interventions, parse_command(command), layers);
+  setup.scale_kept_behind = static_cast<int>(get_integer(json, "freeze_scale", -1, -1, longest_sequence, "probe"));
   if (json.contains("pair")) setup.pair = parse_pair(json["pair"], {}, "probe.pair");
   if (json.contains("transplant")) setup.transplant = parse_transplant(json["transplant"], {}, "probe.transplant");
   return setup;

@@ -17,11 +17,14 @@ struct ProbeSetup {
   Interventions interventions{};
   PairChoice pair{};              ///< the sequence that is laid beside it
   TransplantChoice transplant{};  ///< what is put from one into the other
+  /// Token behind which `ska`'s m no longer changes where the sequence is read token by token (Echo 3.2.1); -1: m runs
+  /// on.
+  int scale_kept_behind = -1;
   bool operator==(const ProbeSetup&) const = default;
 };
 
-/// {"index": 3, "task": {..}, "tokens": [..], "interventions": [{"name": "head_off", "value": {..}}, ..]}; null for the
-/// usual probe.
+/// {"index": 3, "task": {..}, "tokens": [..], "overrides": [{"name": "head_off", "value": {..}}, ..], "pair": {..},
+/// "transplant": {..}, "freeze_scale": 9}; null for the usual probe.
 nlohmann::json to_json(const ProbeSetup& setup);
 /// Throws Error(bad_input) that names the field.
 ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers);

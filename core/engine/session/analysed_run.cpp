@@ -56,6 +56,7 @@ nlohmann::json moves_of(ProbeSetup setup) {
   setup.interventions = moves;
   setup.pair = {};
   setup.transplant = {};
+  setup.scale_kept_behind = -1;
   return to_json(setup);
 }
 
@@ -345,6 +346,7 @@ void AnalysedRun::take_probe(const ProbeSetup& before) {
     forget_results();
   }
   for (const Analysis analysis : {Analysis::probe, Analysis::over_training}) ask_again(analysis);
+  if (now.scale_kept_behind != before.scale_kept_behind) ask_again(Analysis::trace);
   if (now.pair != before.pair) {
     for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) ask_again(analysis);
   }

@@ -100,7 +100,7 @@ class TraceAnalysis final : public PathAnalysis {
   bool is_current() const override { return made_at() == of_->step(); }
   std::int64_t made_at() const override { return trace_ ? trace_->step : -1; }
   void update(const AnalysisResults&) override {
-    trace_ = of_->observer->trace(of_->traced_part);
+    trace_ = of_->observer->trace(of_->traced_part, of_->probe->now().scale_kept_behind);
     token_weights_ = of_->observer->token_weights(of_->traced_part);
     const bool has_memory = of_->run->trainer().model().memory() != nullptr;
     take(of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch",

@@ -69,10 +69,10 @@ Table echo_text_table(TableSize size) {
   Table table;
   table.name = of.name;
   table.title = "Echo's variants on text";
-  table.about = std::string(of.about) +
-                "; held-out numbers of the next letter, in windows as long as training's and longer. --data TEXT.txt "
-                "reads any text by its bytes, else small stories are told. No published perplexity is of the same: "
-                "those of Echo-50M and Echo-180M (27.48, 16.48) are of the tokens of FineWeb-Edu";
+  table.about =
+      std::string(of.about) +
+      "; the next letter of small stories, or of a text (--data TEXT.txt) by its bytes; nothing that is published is "
+      "of the same text";
   table.x_label = "text";
   table.x_names = {"next letter"};
   table.group_label = "length";

@@ -1,7 +1,11 @@
 // Commands that only ask: the same from the command line as from the window.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "core/engine/observation/probe_view.h"
+#include "core/engine/recipe/probe_setup.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
@@ -21,6 +25,34 @@ TEST(Asking, IsTheWindowsCommandAndChangesNoTraining) {
   EXPECT_EQ(with.probe->tokens.size(), without.probe->tokens.size());
   EXPECT_EQ(with.probe->tokens[2].id, without.probe->tokens[2].id);
   EXPECT_EQ(with.checksum, without.checksum);
+}
+
+// Echo 3.2.1: the probe sequence is read on with the scale that a token left.
+TEST(Asking, TheScaleOfSkaStaysBehindAToken) {
+  constexpr std::size_t behind = 1;
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun run({small_recipe(), std::nullopt}, *backend);
+  const auto scales = [&run] {
+    const Observation seen = run.observe(set_of(Analysis::trace));
+    std::vector<double> of_head;
+    for (const TokenStep& step : seen.trace->steps) of_head.push_back(step.heads.front().m);
+    return of_head;
+  };
+  const std::vector<double> running = scales();
+  ASSERT_GT(running.back(), running[behind]) << "a later key is longer";
+  run.ask({"freeze_scale", R"({"behind": 1})"});
+  const std::vector<double> kept = scales();
+  for (std::size_t t = 0; t < kept.size(); ++t) EXPECT_EQ(kept[t], running[std::min(t, behind)]) << t;
+  EXPECT_EQ(run.observe(set_of(Analysis::trace)).trace->scale_kept_behind, 1);
+  const nlohmann::json probe = run.run().recipe().probe;
+  EXPECT_EQ(probe, nlohmann::json({{"index", 0}, {"freeze_scale", 1}})) << "figures bring it back";
+  EXPECT_EQ(parse_probe_setup(probe, {}).scale_kept_behind, 1);
+  EXPECT_TRUE(run.undo());
+  EXPECT_EQ(scales(), running);
+  EXPECT_TRUE(run.redo());
+  run.ask({"freeze_scale", "{}"});
+  EXPECT_EQ(scales(), running);
+  EXPECT_THROW(run.ask({"freeze_scale", R"({"behind": 24})"}), Error) << "there are 24 tokens, from 0";
 }
 
 TEST(Asking, RefusesCommandsThatDoSomethingElse) {

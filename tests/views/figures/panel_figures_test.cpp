@@ -361,6 +361,23 @@ TEST(StepperFigures, StateAndItsChange) {
       << "the first token starts from nothing";
 }
 
+TEST(StepperFigures, SayWhichScaleAHeadDividesBy) {
+  Observation o = samples::mid_training();
+  Trace trace = *o.trace;
+  trace.steps[5].heads[1].m = 3.25;
+  Selection selection;
+  selection.token = 5;
+  selection.head = 1;
+  const auto subtitle = [&](int kept_behind) {
+    trace.scale_kept_behind = kept_behind;
+    o.trace = std::make_shared<Trace>(trace);
+    return stepper_subtitle(o, selection);
+  };
+  EXPECT_NE(subtitle(-1).find(" · m 3.25 · "), std::string::npos) << subtitle(-1);
+  EXPECT_NE(subtitle(5).find(" · m 3.25 · "), std::string::npos) << "it is this token's own";
+  EXPECT_NE(subtitle(2).find(" · m 3.25 as token 2 left it · "), std::string::npos) << subtitle(2);
+}
+
 TEST(TokenSpectrumFigures, ShowTheModesOfTheChosenTokenAndTheirWay) {
   CurveStore curves;
   const Observation o = samples::mid_training();

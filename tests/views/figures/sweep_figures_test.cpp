@@ -152,6 +152,33 @@ TEST(TableFigures, ShowTheTrainingOfEachSeriesAtEachPlace) {
   EXPECT_THAT(heights(figures[1].series[1]), ElementsAre(4, 2));
 }
 
+// More curves than a legend names are taken apart where the names say how.
+TEST(TableFigures, KindsUnderManyConditionsHaveAFigureForEachCondition) {
+  TableView table;
+  table.name = "grid";
+  table.title = "Recall";
+  table.x_label = "gap";
+  table.metrics = {{"accuracy", "", true}};
+  std::vector<RunResult> results;
+  for (const char* kind : {"one", "two"}) {
+    for (const char* condition : {"4 pairs", "8 pairs", "16 pairs", "32 pairs"}) {
+      results.push_back({table.rows.size(), 7, 1, "", {0.1 * static_cast<double>(table.rows.size())}, {}});
+      table.rows.push_back({std::string(kind) + ", " + condition, 64, "", {}});
+    }
+  }
+  const std::vector<Figure> figures = table_figures(table, results);
+  ASSERT_THAT(figures, SizeIs(4));
+  EXPECT_EQ(figures[1].id, "table_grid_8_pairs_0");
+  EXPECT_EQ(figures[1].title, "Recall, 8 pairs");
+  ASSERT_THAT(figures[1].series, SizeIs(2));
+  EXPECT_EQ(series_name(figures[1].series[1]), "two");
+  EXPECT_THAT(heights(figures[1].series[0]), ElementsAre(0.1));
+  EXPECT_THAT(heights(figures[1].series[1]), ElementsAre(0.5));
+  table.rows.pop_back();
+  results.pop_back();
+  EXPECT_THAT(table_figures(table, results), SizeIs(1)) << "not every kind under every condition";
+}
+
 TEST(TableFigures, GroupsAreCurvesWithWhatIsPublishedBeside) {
   TableView table;
   table.name = "small";
@@ -173,6 +200,11 @@ TEST(TableFigures, GroupsAreCurvesWithWhatIsPublishedBeside) {
   EXPECT_THAT(heights(figures[1].series[0]), ElementsAre(0.7, 0.4));
   EXPECT_EQ(series_name(figures[1].series[4]), "one, paper");
   EXPECT_THAT(heights(figures[1].series[4]), ElementsAre(0.5)) << "nothing is invented where nothing is published";
+  EXPECT_EQ(figures[1].y.label, "accuracy");
+  for (RunMetric& metric : table.metrics) metric.is_share = false;
+  const Figure other = table_figures(table, results)[1];
+  EXPECT_EQ(other.y.label, "needle") << "what the group is called";
+  EXPECT_FALSE(other.y.range.has_value()) << "only shares end at 1";
 }
 
 }  // namespace
