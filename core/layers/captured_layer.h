@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/block_bound.h"
 #include "core/analysis/kalman.h"
 #include "core/analysis/smooth_routing.h"
 #include "core/analysis/solvers.h"
@@ -73,6 +74,8 @@ struct LayerReaders {
   /// How smoothly its routing follows each of these source tokens, by the layer's own input; empty where the captures
   /// do not fit.
   std::vector<SourceForcing> (*forcing)(const CapturedLayer& layer, std::span<const int> sources) = nullptr;
+  /// How far the block's answers went and can go at most (Sessa, proposition 25); empty where the captures do not fit.
+  BlockReach (*reach)(const CapturedLayer& layer) = nullptr;
 };
 
 /// Gates of a layer that captures `log_decay` [1,T,H] or, a gate for each channel, [1,T,H,channels].

@@ -287,29 +287,29 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
 }  // namespace
 
 LayerKind sessa_kind() {
-  return {
-      .name = "sessa",
-      .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
-      .source = "Sessa 3",
-      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-        return std::make_unique<Sessa>(read_config(config), parameters);
-      },
-      .small_config = [](const SmallSizes& s) -> nlohmann::json {
-        return {{"D", s.width}, {"n_heads", s.heads}};
-      },
-      .whole_block = true,
-      .width_field = "D",
-      .ink = 4,
-      .race_place = 2,
-      .readers = {.token_weights = token_weights,
-                  .step_pictures = step_pictures,
-                  .forcing = [](const CapturedLayer& layer,
-                                std::span<const int> sources) { return layer.as<Sessa>().forcing(layer, sources); }},
-      .shows = LayerTrait::feedback,
-      .pair_products = 14,  // those of attention, and as many of the feedback
-      .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
-                     {R"({"D":256,"n_heads":4})", 8, 1024},
-                     {R"({"D":128,"n_heads":4})", 16, 128}}};
+  return {.name = "sessa",
+          .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
+          .source = "Sessa 3",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Sessa>(read_config(config), parameters);
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"D", s.width}, {"n_heads", s.heads}};
+          },
+          .whole_block = true,
+          .width_field = "D",
+          .ink = 4,
+          .race_place = 2,
+          .readers = {.token_weights = token_weights,
+                      .step_pictures = step_pictures,
+                      .forcing = [](const CapturedLayer& layer,
+                                    std::span<const int> sources) { return layer.as<Sessa>().forcing(layer, sources); },
+                      .reach = [](const CapturedLayer& layer) { return layer.as<Sessa>().reach(layer); }},
+          .shows = LayerTrait::feedback,
+          .pair_products = 14,  // those of attention, and as many of the feedback
+          .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
+                         {R"({"D":256,"n_heads":4})", 8, 1024},
+                         {R"({"D":128,"n_heads":4})", 16, 128}}};
 }
 
 }  // namespace afterglow

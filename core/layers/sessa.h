@@ -6,6 +6,7 @@
 
 namespace afterglow {
 
+struct BlockReach;
 struct CapturedLayer;
 struct SourceForcing;
 
@@ -44,6 +45,8 @@ class Sessa final : public Layer {
   const SessaConfig& config() const { return config_; }
   /// The constants of theorem 23 for each source, from the weights and one captured sequence.
   std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const;
+  /// Proposition 25 on one captured sequence, for radii up to the largest of its tokens.
+  BlockReach reach(const CapturedLayer& captured) const;
 
  private:
   struct Host;  ///< sessa_forcing.cpp

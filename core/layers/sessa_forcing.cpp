@@ -1,10 +1,12 @@
-// The constants of theorem 23 measured on one block: what a source token does to f and to the rows of the feedback.
+// The constants of theorem 23 measured on one block: what a source token does to f and to the rows of the feedback; and
+// those of proposition 25: how far its answers go.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
 
+#include "core/analysis/block_bound.h"
 #include "core/analysis/singular_values.h"
 #include "core/analysis/smooth_routing.h"
 #include "core/layers/captured_layer.h"
@@ -60,6 +62,8 @@ struct Sessa::Host {
   Host(const Sessa& block, const CapturedLayer& captured);
   bool fits() const { return is_sound_; }
   SourceForcing of(int source) const;
+  SessaNorms norms() const;
+  BlockReach reach() const;
 
  private:
   std::vector<double> weights(const Parameter* parameter) const {
@@ -71,6 +75,8 @@ struct Sessa::Host {
   EnteredToken entered_token(std::int64_t t) const {
     return entered(x_.row(t), norm_weight_, norm_bias_, block_.config_.norm_eps);
   }
+  AffineNorms norms_of(const Parameter& weight, const Parameter& bias, std::int64_t first, std::int64_t rows,
+                       std::int64_t columns) const;
   /// What stands in the feedback's own row and gain at the source (assumptions 17 and 19).
   double own_gain(int source, const HostMatrix& J) const;
 
@@ -174,6 +180,59 @@ SourceForcing Sessa::Host::of(int source) const {
   for (std::size_t t = 0; t < gain_.size(); ++t) forcing.routing[t] *= std::abs(gain_[t]);
   forcing.own += std::exchange(forcing.routing[at], 0) + own_gain(source, J);
   return forcing;
+}
+
+/// Of some rows of a map.
+AffineNorms Sessa::Host::norms_of(const Parameter& weight, const Parameter& bias, std::int64_t first, std::int64_t rows,
+                                  std::int64_t columns) const {
+  const std::vector<double> W = weights(&weight), b = weights(&bias);
+  const HostMatrix whole = matrix_of(W, static_cast<std::int64_t>(b.size()), columns);
+  const Eigen::Map<const Eigen::VectorXd> biases(b.data(), static_cast<std::int64_t>(b.size()));
+  return {norm_of_matrix(whole.middleRows(first, rows)), biases.segment(first, rows).norm()};
+}
+
+SessaNorms Sessa::Host::norms() const {
+  const SessaConfig& config = block_.config_;
+  SessaNorms norms;
+  if (norm_weight_.size() > 0)
+    norms.norm = {static_cast<int>(D_), norm_weight_.cwiseAbs().maxCoeff(), norm_bias_.norm(), config.norm_eps};
+  norms.signal = norms_of(block_.in_.weight, block_.in_.bias, 0, D_, D_);
+  norms.gate = norms_of(block_.in_.weight, block_.in_.bias, D_, D_, D_);
+  const std::int64_t width = config.head_width();
+  for (std::int64_t head = 0; head < config.heads; ++head) {
+    const std::int64_t group = head / (config.heads / config.key_heads);
+    norms.values.push_back(norms_of(block_.v_proj_.weight, block_.v_proj_.bias, group * width, width, D_));
+  }
+  if (block_.out_proj_ != nullptr) norms.joined = norm_of_matrix(matrix_of(weights(block_.out_proj_), D_, D_));
+  norms.out = {out_norm_, matrix_of(weights(&block_.out_.bias), 1, D_).norm()};
+  if (!config.feedback) return norms;
+  norms.gain = {matrix_of(gain_weight_, 1, D_).norm(), std::abs(weights(block_.gamma_bias_).front())};
+  norms.most_gain = config.gamma_max;
+  return norms;
+}
+
+BlockReach Sessa::Host::reach() const {
+  constexpr int steps = 24;
+  BlockReach reach;
+  const HostMatrix W = matrix_of(weights(&block_.out_.weight), D_, D_),
+                   b = matrix_of(weights(&block_.out_.bias), 1, D_);
+  const HostMatrix y = ((s_.array() * gate_.array()).matrix() * W.transpose() + x_).rowwise() + HostRow(b);
+  for (std::int64_t t = 0; t < T_; ++t) {
+    reach.entering.push_back(x_.row(t).norm());
+    reach.leaving.push_back(y.row(t).norm());
+  }
+  const double largest = *std::ranges::max_element(reach.entering);
+  const SessaNorms own = norms();
+  for (int step = 1; step <= steps; ++step) {
+    reach.radii.push_back(largest * step / steps);
+    reach.bounds.push_back(sessa_reach(own, reach.radii.back()).answer);
+  }
+  return reach;
+}
+
+BlockReach Sessa::reach(const CapturedLayer& captured) const {
+  const Host host(*this, captured);
+  return host.fits() ? host.reach() : BlockReach{};
 }
 
 std::vector<SourceForcing> Sessa::forcing(const CapturedLayer& captured, std::span<const int> sources) const {

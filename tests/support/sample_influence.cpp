@@ -56,6 +56,12 @@ RoutingView feedback_of(int layer) {
   std::vector<double>& all = routing.hop_profiles.emplace_back();
   for (int t = 0; t < tokens; ++t) all.push_back(R[t * tokens]);
   routing.position_code = position_code(B, tokens);
+  for (int t = 0; t < tokens; ++t) {
+    routing.reach.entering.push_back(2 + std::sin(t));
+    routing.reach.leaving.push_back(3 + std::cos(t));
+  }
+  routing.reach.radii = {1, 2, 3};
+  routing.reach.bounds = {20, 30, 40};
   return routing;
 }
 

@@ -1,9 +1,10 @@
 // How one layer routes: what it reads, over how many hops, how much it feeds back or keeps, and the code of positions
 // that a feedback writes by itself.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "core/engine/observation/influence_theory.h"
 #include "core/figure/axis.h"
@@ -144,10 +145,11 @@ Figure assumptions_figure(const RoutingView& routing) {
     figure.subtitle = "β = " + number_text(1 - bounds.mass, 2) + "; at " + number_text(bounds.envelope_share, 2) +
                       " of theorem 8's height at lag " + std::to_string(bounds.envelope_lag);
   }
-  const std::array<std::pair<const char*, double>, 4> shares{{{"|γ|", bounds.contraction},
-                                                              {"γ c₂", bounds.mass},
-                                                              {"|s|", bounds.amplification / bounds.bound},
-                                                              {"tail", bounds.envelope_share}}};
+  std::vector<std::pair<const char*, double>> shares{{"|γ|", bounds.contraction},
+                                                     {"γ c₂", bounds.mass},
+                                                     {"|s|", bounds.amplification / bounds.bound},
+                                                     {"tail", bounds.envelope_share}};
+  if (!routing.reach.entering.empty()) shares.emplace_back("|y|", reach_share(routing));
   Bars bars;
   bars.name = "share of the limit";
   bars.width = 0.6;
@@ -161,6 +163,34 @@ Figure assumptions_figure(const RoutingView& routing) {
   figure.x.range = Range{-0.6, static_cast<double>(shares.size()) - 0.4};
   figure.series.emplace_back(std::move(bars));
   figure.reference_lines.push_back({Orientation::horizontal, 1, "limit", Role::dim, Dash::dashed});
+  return figure;
+}
+
+/// What tokens of a length became, and what none of that length can exceed.
+Figure reach_figure(const RoutingView& routing) {
+  const BlockReach& reach = routing.reach;
+  Figure figure;
+  figure.id = "routing_reach";
+  figure.title = "Ball to ball";
+  figure.subtitle = "the longest answer is " + number_text(reach_share(routing), 2) + " of what it may be";
+  figure.x.label = "R, length of a token |x_t|";
+  figure.y.label = "|y_t|";
+  figure.y.scale = Scale::log;
+  Scatter tokens;
+  tokens.name = "tokens";
+  for (std::size_t t = 0; t < std::min(reach.entering.size(), reach.leaving.size()); ++t)
+    tokens.points.push_back({.x = reach.entering[t],
+                             .y = reach.leaving[t],
+                             .radius = 2.5,
+                             .ink = layer_ink(routing.kind),
+                             .id = "token " + std::to_string(t)});
+  Line bound;
+  bound.name = "proposition 25";
+  bound.ink = Role::dim;
+  bound.dash = Dash::dashed;
+  bound.curve = {reach.radii, reach.bounds, nullptr};
+  figure.series.emplace_back(std::move(tokens));
+  figure.series.emplace_back(std::move(bound));
   return figure;
 }
 
@@ -430,6 +460,7 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
   if (!routing->hop_masses.empty()) figures.push_back(hops_figure(*routing));
   if (!routing->gain.empty()) {
     figures.push_back(assumptions_figure(*routing));
+    if (!routing->reach.entering.empty()) figures.push_back(reach_figure(*routing));
     figures.push_back(gain_figure(*routing));
   }
   if (!routing->decay.empty()) figures.push_back(decay_figure(*routing));

@@ -137,16 +137,31 @@ constexpr std::array influence_cards{
     FormulaCard{"routing_gain", "Feedback gain", "γ_t = γ_max tanh(γ_b + γ_c·u_t)",
                 "How much of the past returns. The tail is lag^−(1 − γ) for uniform routing.", "Sessa, eq. 18",
                 nullptr},
-    FormulaCard{"routing_assumptions",
-                "Assumptions",
-                "ρ = max |γ_t| < 1,  γ_max c₂ = 1 − β < 1",
-                "What Sessa's theorems assume of this feedback, and how near its solve comes to what they promise. "
-                "|s|: the largest row sum of |(I − B)⁻¹| beside 1/(1 − ρ) (proposition 2). tail: the largest "
-                "|(I − B)⁻¹_tτ| beside C l^−β, C = (1 − β) e^{1−β} (theorem 8); no bar where γ_max c₂ ≥ 1. Measured on "
-                "this sequence: another one may break what this one keeps.",
-                "Sessa, assumptions 1, 6, 7, proposition 2, theorem 8",
-                nullptr,
-                {"share of the limit", "quantity"}},
+    FormulaCard{
+        "routing_assumptions",
+        "Assumptions",
+        "ρ = max |γ_t| < 1,  γ_max c₂ = 1 − β < 1",
+        "What Sessa's theorems assume of this feedback, and how near its solve comes to what they promise. "
+        "|s|: the largest row sum of |(I − B)⁻¹| beside 1/(1 − ρ) (proposition 2). tail: the largest "
+        "|(I − B)⁻¹_tτ| beside C l^−β, C = (1 − β) e^{1−β} (theorem 8); no bar where γ_max c₂ ≥ 1. |y|: the "
+        "longest answer beside the constant of proposition 25. Measured on this sequence: another one may break "
+        "what this one keeps, but not |y|, which holds for all.",
+        "Sessa, assumptions 1, 6, 7, propositions 2 and 25, theorem 8",
+        nullptr,
+        {"share of the limit", "quantity"}},
+    FormulaCard{
+        "routing_reach",
+        "Ball to ball",
+        "|y_t| ≤ R + |W_out| G F/(1 − ρ) + |b_out|,  |x_t| ≤ R",
+        "The block is stable: tokens of at most the length R are answered by tokens of at most this length, "
+        "however long the sequence. F, G and ρ bound f, the gate and γ by the spectral norms of the weights: "
+        "through LayerNorm max |w| R / √(R²/D + ε) + |b|, then |W_in|, |W_v|, and "
+        "ρ = γ_max tanh(|γ_b| + |γ_c| |u|). Each dot is a token of the sequence. The bound holds for all sequences, "
+        "and lies far above any one: the weights alone allow a ρ near γ_max, so 1/(1 − ρ) is most of its "
+        "height.",
+        "Sessa, proposition 25, lemmas D.2 and D.3, remark D.1",
+        nullptr,
+        {"R, length of a token |x_t|", "|y_t|"}},
     FormulaCard{
         "routing_decay", "State retention factor", "a_t = exp(−A Δ_t)",
         "Geometric mean over the heads. A mean rate above 0 is failed freeze time: an exponential tail, that of "

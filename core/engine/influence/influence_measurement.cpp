@@ -148,6 +148,8 @@ void InfluenceMeasurement::read_routing(const Sequence& sequence) {
     }
     if (const auto forcing = readers_of(parts[part].kind).forcing)
       routing.forcing = forcing(captured_layer(*trainer_, part, read, config.tokens), view_->sources);
+    if (const auto reach = readers_of(parts[part].kind).reach)
+      routing.reach = reach(captured_layer(*trainer_, part, read, config.tokens));
     view_->routing.push_back(std::move(routing));
   }
 }

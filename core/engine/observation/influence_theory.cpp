@@ -208,6 +208,12 @@ FeedbackBounds bounds_of(const RoutingView& routing) {
   return bounds;
 }
 
+double reach_share(const RoutingView& routing) {
+  const BlockReach& reach = routing.reach;
+  if (reach.leaving.empty() || reach.bounds.empty()) return std::nan("");
+  return *std::ranges::max_element(reach.leaving) / reach.bounds.back();
+}
+
 double slowest_rate(const RoutingView& routing, int length) {
   const auto window = static_cast<std::size_t>(std::max(1, length));
   double slowest = std::nan(""), sum = 0;

@@ -81,6 +81,8 @@ struct FeedbackBounds {
 };
 /// Of a routing with a feedback.
 FeedbackBounds bounds_of(const RoutingView& routing);
+/// max |y_t| / B(max |x_t|), at most 1 by Sessa's proposition 25; NaN where the block's reach is not known.
+double reach_share(const RoutingView& routing);
 /// The smallest mean of -log a_t over `length` tokens in a row, c of Delta(tau, t) >= c (t - tau) for lags of at least
 /// that many tokens, whatever they are (proposition 5); NaN without a decaying state or for shorter sequences.
 double slowest_rate(const RoutingView& routing, int length);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/block_bound.h"
 #include "core/analysis/influence_fit.h"
 #include "core/analysis/smooth_routing.h"
 
@@ -57,6 +58,7 @@ struct RoutingView {
   // Of a softmax read or a feedback whose maps are known: what each source does to it, by the stream in front of the
   // block.
   std::vector<SourceForcing> forcing;  ///< one for each source of the measurement; empty: not known
+  BlockReach reach;                    ///< of a block whose weights bound its answers; empty: not known
 };
 
 struct RaceEntry {

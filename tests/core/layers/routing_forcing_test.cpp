@@ -71,6 +71,53 @@ TEST(RoutingForcing, OfAttentionBoundsItsJacobian) {
   }
 }
 
+// Beside the block itself and beside plain loops over its weights; the bound holds for inputs of any size.
+TEST(BlockReach, OfSessaHoldsWithEveryOption) {
+  constexpr std::size_t width = forced_width;
+  for (const nlohmann::json& config : std::vector<nlohmann::json>{
+           {{"D", forced_width}, {"n_heads", 2}, {"n_kv_heads", 1}},
+           {{"D", forced_width}, {"n_heads", 1}, {"use_forward_rope", false}, {"use_norm", false}},
+           {{"D", forced_width}, {"n_heads", 2}, {"use_feedback", false}}}) {
+    CapturedSmallLayer small("sessa", config, forced_tokens, forced_width);
+    const BlockReach reach = find_layer_kind("sessa")->readers.reach(small.captured());
+    ASSERT_EQ(reach.leaving.size(), static_cast<std::size_t>(forced_tokens));
+    ASSERT_FALSE(reach.bounds.empty());
+    const std::vector<double> x = small.read.values("layer.input");
+    const auto answers = [&](double factor) {
+      std::vector<double> scaled = x;
+      for (double& value : scaled) value *= factor;
+      small.tape.begin(false);
+      const Var in = small.tape.constant(to_device(small.tape, {1, forced_tokens, forced_width}, DType::f64, scaled));
+      return to_host(*small.backend, small.layer->forward(small.tape, in, {}).value);
+    };
+    const auto longest = [&](const std::vector<double>& rows) {
+      double most = 0;
+      for (std::size_t t = 0; t < rows.size(); t += width) {
+        double squares = 0;
+        for (std::size_t c = 0; c < width; ++c) squares += rows[t + c] * rows[t + c];
+        most = std::max(most, std::sqrt(squares));
+      }
+      return most;
+    };
+    const std::vector<double> y = answers(1);
+    for (std::size_t t = 0; t < reach.leaving.size(); ++t) {
+      double out = 0, in = 0;
+      for (std::size_t c = 0; c < width; ++c) {
+        out += y[t * width + c] * y[t * width + c];
+        in += x[t * width + c] * x[t * width + c];
+      }
+      EXPECT_NEAR(reach.leaving[t], std::sqrt(out), 1e-9);
+      EXPECT_NEAR(reach.entering[t], std::sqrt(in), 1e-9);
+    }
+    EXPECT_NEAR(reach.radii.back(), longest(x), 1e-12);
+    for (std::size_t i = 0; i < reach.radii.size(); ++i) {
+      const double found = longest(answers(reach.radii[i] / reach.radii.back()));
+      EXPECT_LE(found, reach.bounds[i]) << config << " R " << reach.radii[i];
+      EXPECT_GT(found, reach.bounds[i] / 400) << "no idle bound";
+    }
+  }
+}
+
 TEST(RoutingForcing, OfSessaBoundsItsJacobianWithEveryOption) {
   for (const nlohmann::json& config : std::vector<nlohmann::json>{
            {{"D", forced_width}, {"n_heads", 2}, {"n_kv_heads", 1}},

@@ -327,13 +327,29 @@ TEST(InfluenceFigures, RoutingShowsWhatTheKindHas) {
     return text;
   };
   EXPECT_EQ(ids(figures_of(routing_figures, o)),
-            "routing_feedback routing_resolvent routing_hops routing_assumptions routing_gain routing_effective "
+            "routing_feedback routing_resolvent routing_hops routing_assumptions routing_reach routing_gain "
+            "routing_effective "
             "routing_spread "
             "routing_hop_profiles ")
       << "a feedback comes first";
   Selection mamba;
   mamba.layer = 1;
   EXPECT_EQ(ids(figures_of(routing_figures, o, mamba)), "routing_weights routing_decay routing_freeze ");
+}
+
+TEST(InfluenceFigures, TokensStandBelowWhatPropositionTwentyFiveAllows) {
+  const Observation o = samples::mid_training();
+  const auto figures = figures_of(routing_figures, o);
+  const Bars shares = std::get<Bars>(figures[3].series[0]);
+  ASSERT_EQ(shares.bars.size(), 5u);
+  EXPECT_NEAR(shares.bars[4].value, 4.0 / 40, 1e-3) << "the longest answer beside the bound of the longest token";
+  const Figure& reach = figures[4];
+  ASSERT_EQ(reach.id, "routing_reach");
+  const Scatter& dots = std::get<Scatter>(reach.series[0]);
+  const CurveView bound(std::get<Line>(reach.series[1]).curve);
+  EXPECT_EQ(dots.points.size(), static_cast<std::size_t>(o.influence->routing[0].tokens));
+  EXPECT_EQ(bound.y(2), 40);
+  for (const ScatterPoint& point : dots.points) EXPECT_LT(point.y, bound.y(0));
 }
 
 TEST(InfluenceFigures, HopsStandOverTheLagWithTheirSum) {
