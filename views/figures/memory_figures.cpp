@@ -100,7 +100,7 @@ Figure less_figure(const MemoryView& view) {
   figure.x.integer_ticks = false;
   figure.x.unit = "%";
   figure.y.unit = "%";
-  if (const std::string used = used_text(view); !used.empty()) figure.subtitle = used + " · " + figure.subtitle;
+  if (const std::string used = used_text(view); !used.empty()) figure.subtitle = used;
   Scatter now;
   now.name = "as the settings stand";
   for (std::size_t i = 0; i < view.less.size(); ++i) {
@@ -128,8 +128,13 @@ Figure less_figure(const MemoryView& view) {
   return figure;
 }
 
+bool uses_all_rows(const MemoryView& view) {
+  return std::ranges::none_of(view.less,
+                              [](const MemoryLess& less) { return less.of == "rows T'" && less.now < less.whole; });
+}
+
 Figure buffer_figure_of(const MemoryView& view) {
-  const std::string rows = grouped_number(view.history_rows) + " rows";
+  const std::string rows = (uses_all_rows(view) ? "" : "newest ") + grouped_number(view.history_rows) + " rows";
   Figure figure =
       stage_figure("buffer", "Buffer", view.history_rows > view.buffer_rows ? rows + ", means of blocks" : rows,
                    "channel", "row, oldest first");
@@ -138,8 +143,9 @@ Figure buffer_figure_of(const MemoryView& view) {
 }
 
 Figure buffer_modes_figure(const MemoryView& view) {
-  Figure figure =
-      stage_figure("modes", "Temporal modes of the buffer", "over all its rows", "row, oldest first", "mode φ_k");
+  const std::string over =
+      uses_all_rows(view) ? "over all its rows" : "over its newest " + grouped_number(view.history_rows) + " rows";
+  Figure figure = stage_figure("modes", "Temporal modes of the buffer", over, "row, oldest first", "mode φ_k");
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   for (std::size_t k = 0; k < view.modes.size(); ++k)
     figure.series.emplace_back(

@@ -24,6 +24,7 @@ std::span<const PanelDrawing> token_weights_drawings();
 std::span<const PanelDrawing> influence_drawings();
 std::span<const PanelDrawing> probe_drawings();
 std::span<const PanelDrawing> forecast_drawings();
+std::span<const PanelDrawing> memory_drawings();
 std::span<const PanelDrawing> phase_map_drawings();
 std::span<const PanelDrawing> blame_drawings();
 std::span<const PanelDrawing> accuracy_drawings();

@@ -152,7 +152,7 @@ constexpr std::array influence_cards{
     FormulaCard{
         "routing_reach",
         "Ball to ball",
-        "|x_t| ≤ R  ⇒  |y_t| ≤ R + |W_out| (F/(1 − ρ)) G + |b_out|",
+        "|y_t| ≤ R + |W_out| G F/(1 − ρ) + |b_out|,  |x_t| ≤ R",
         "The block is stable: tokens of at most the length R are answered by tokens of at most this length, "
         "however long the sequence. F, G and ρ bound f, the gate and γ by the spectral norms of the weights: "
         "through LayerNorm max |w| R / √(R²/D + ε) + |b|, then |W_in|, |W_v|, and "

@@ -232,7 +232,8 @@ TEST(MemoryInspectorFigures, ShowEachStageAndWhatEachModeIsWorth) {
   EXPECT_EQ(CurveView(series<Line>(figures[6], "pooling weight").curve).size(), o.memory->pooling.size());
   const Figure& less = figures[1];
   EXPECT_EQ(less.id, "inspector_less");
-  EXPECT_EQ(less.subtitle, "K' 4, M' 4, T' 400: +5 % · a larger K, M or T needs training: table etth1_memory");
+  EXPECT_EQ(less.subtitle, "K' 4, M' 4, T' 400: +5 %");
+  EXPECT_EQ(figures[3].subtitle, "over all its rows");
   const CurveView modes(series<Line>(less, "modes K' of 8").curve);
   EXPECT_EQ(modes.x(2), 25) << "two of eight";
   EXPECT_NEAR(modes.y(2), 10, 1e-12) << "in percent";
@@ -243,7 +244,11 @@ TEST(MemoryInspectorFigures, ShowEachStageAndWhatEachModeIsWorth) {
   Observation all = o;
   auto whole = std::make_shared<MemoryView>(*o.memory);
   whole->less[0].now = 8;
+  whole->less[2].now = 200;
+  whole->history_rows = 200;
   all.memory = whole;
+  EXPECT_EQ(memory_inspector_figures(all, {}, curves)[3].subtitle, "over its newest 200 rows");
+  whole->less[2].now = 400;
   EXPECT_EQ(memory_inspector_figures(all, {}, curves)[1].subtitle,
             "a larger K, M or T needs training: table etth1_memory");
   Observation without = o;
