@@ -49,7 +49,7 @@ Figure figure1(std::size_t number, const PaperSettings& settings, const StudyPro
       study.curves.push_back(residuals(study, solvers[s], usual_strength, part_of(progress, s, solvers.size())));
     return forward_figure(study);
   }
-  study.size.batch = 1;
+  if (study.is_network) study.size.batch = 1;
   const SolverKind solver = number <= 2 ? SolverKind::conjugate_gradient : SolverKind::chebyshev;
   const auto measure = study.is_network ? network_gradient_study : layer_gradient_study;
   study.curves = measure(study.size, solver, usual_strength, study.arithmetic, study.seed, progress);

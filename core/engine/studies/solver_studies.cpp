@@ -239,15 +239,16 @@ std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind s
   ThreadPool pool(0);
   return differences(solver, size.iterations, arithmetic, progress,
                      [&](SolverKind kind, GradientRoute route, int iterations, Arithmetic in) {
-                       std::vector<std::vector<double>> parts(static_cast<std::size_t>(size.heads));
-                       pool.for_each(size.heads, [&](std::int64_t head) {
-                         Random random(seed, task_design_stream, static_cast<std::uint64_t>(head));
+                       const std::int64_t sequences = std::int64_t{size.batch} * size.heads;
+                       std::vector<std::vector<double>> parts(static_cast<std::size_t>(sequences));
+                       pool.for_each(sequences, [&](std::int64_t sequence) {
+                         Random random(seed, task_design_stream, static_cast<std::uint64_t>(sequence));
                          const std::vector<double> k = unit_rows(random, size.tokens, size.width),
                                                    q = unit_rows(random, size.tokens, size.width),
                                                    up = unit_rows(random, size.tokens, size.width);
                          const SequenceGradient own = sequence_gradient({size.tokens, size.width, k, q, strength}, kind,
                                                                         route, iterations, in, up);
-                         std::vector<double>& part = parts[static_cast<std::size_t>(head)];
+                         std::vector<double>& part = parts[static_cast<std::size_t>(sequence)];
                          part = own.queries;
                          part.insert(part.end(), own.keys.begin(), own.keys.end());
                        });

@@ -31,13 +31,13 @@ std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithme
 std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
                                       const StudyProgress& progress);
 
-/// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries (batch 1), as relative
+/// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries, as relative
 /// differences from Cholesky in float64, by iteration count (figure 1b, d).
 std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind solver, double strength,
                                              Arithmetic arithmetic, std::uint64_t seed, const StudyProgress& progress);
 
 /// The same for all weights of a network of `layers` blocks (norm, ridge layer y_t = U_t x_t, norm, SwiGLU) that
-/// predicts random tokens (figure 1c, e). All but the solves is in float64.
+/// predicts random tokens, batch 1, as the paper names none for it (figure 1c, e). All but the solves is in float64.
 std::vector<StudyCurve> network_gradient_study(const StudySize& size, SolverKind solver, double strength,
                                                Arithmetic arithmetic, std::uint64_t seed,
                                                const StudyProgress& progress);
