@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "app/window/gl_function.h"
+#include "app/window/imgui_memory.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -122,6 +123,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   // A processor that draws must not also wait for a screen; everything else is kept to the screen's rate.
   glfwSwapInterval(is_software_ ? 0 : 1);
   IMGUI_CHECKVERSION();
+  let_imgui_throw_without_memory();
   ImGui::CreateContext();
   ImGui::GetIO().IniFilename = nullptr;
   ImGui::GetIO().LogFilename = nullptr;

@@ -386,7 +386,11 @@ void SessionWorker::change(const std::string& key, double to, bool is_live) {
 }
 
 void SessionWorker::save(const std::filesystem::path& path, Existing existing) {
-  report(Severity::info, "snapshot written: " + write_safetensors(path, present_snapshot().file, existing).string());
+  try {
+    report(Severity::info, "snapshot written: " + write_safetensors(path, present_snapshot().file, existing).string());
+  } catch (const std::bad_alloc&) {
+    throw Error(ExitCode::out_of_memory, path.string() + " was not written: not enough memory for its tensors");
+  }
 }
 
 /// The run as it is; where the device no longer answers, as it was kept last.
@@ -435,12 +439,19 @@ void SessionWorker::take_checksum() {
 void SessionWorker::analyse_and_publish() {
   last_publication_ = seconds();
   is_stale_ = false;
-  if (analysed_ && !device_is_lost_) {
-    if (!control_.running()) take_checksum();
-    is_stale_ = scheduler_.update_due(*analysed_, control_.running()) || is_stale_;
+  bool has_failed = analysed_ && !device_is_lost_;
+  if (has_failed) {
+    guarded([&] {
+      if (!control_.running()) take_checksum();
+      is_stale_ = scheduler_.update_due(*analysed_, control_.running()) || is_stale_;
+      has_failed = false;
+    });
   }
   if (analysed_ && control_.running()) control_.measure_speed(run().step(), seconds());
-  mailbox_->publish(observation(), taken_);
+  mailbox_->publish(observation(), taken_);  // what failed is told, too
+  // And tried once more; where it fails again, not before something changes.
+  const bool is_repeated = events_.size() > 1 && events_.back().text == events_[events_.size() - 2].text;
+  if (has_failed && is_repeated) is_stale_ = false;
 }
 
 std::shared_ptr<const Observation> SessionWorker::look(AnalysisSet analyses) {

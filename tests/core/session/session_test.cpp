@@ -324,6 +324,36 @@ TEST(Session, GoesOnElsewhereWhenItsDeviceIsLost) {
   EXPECT_EQ(twelve->checksum, checksum_without_session(12));
 }
 
+/// Has no memory left for what is read from it.
+class FullBackend final : public CpuBackend {
+ public:
+  explicit FullBackend(std::shared_ptr<std::atomic<bool>> full) : CpuBackend(1), full_(std::move(full)) {}
+  void download(void* destination, const Tensor& source) override {
+    if (*full_) throw std::bad_alloc();
+    CpuBackend::download(destination, source);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> full_;
+};
+
+TEST(Session, ASnapshotForWhichThereIsNoMemoryIsNamed) {
+  const auto full = std::make_shared<std::atomic<bool>>(false);
+  SessionOptions options = resting();
+  options.make_backend = [full](const std::string&, int) { return std::make_unique<FullBackend>(full); };
+  Session session(small_recipe_json().dump(), options);
+  session.send({"step", R"({"count": 2})"});
+  wait_for(session, [](const Observation& now) { return now.step == 2 && now.checksum_step == 2; });
+  *full = true;
+  session.send({"save", R"({"path": "kept.safetensors"})"});
+  wait_for(session, [](const Observation& now) {
+    return std::any_of(now.events.begin(), now.events.end(), [](const Event& event) {
+      return event.text.find("kept.safetensors was not written") != std::string::npos;
+    });
+  });
+  EXPECT_FALSE(std::filesystem::exists("kept.safetensors"));
+}
+
 TEST(Session, TrainsPresetsOneAfterTheOtherUntilSomethingElseIsOpened) {
   Session session(small_recipe_json().dump(), resting());
   const auto shorten = [&] {
