@@ -54,7 +54,7 @@ std::vector<std::string> variant_changes(const json& blocks, const json& mlp, bo
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::string block = "model.blocks." + std::to_string(i) + ".";
     changes.push_back(block + "mlp=" + mlp.dump());
-    if (blocks[i]["mixer"]["kind"] != "ska") continue;
+    if (blocks[i]["mixer"]["kind"] == blocks[0]["mixer"]["kind"]) continue;  // the first block is always Mamba-2
     // The scale of a whole sequence would tell of the letters that are asked.
     changes.push_back(has_ska ? block + "mixer.norm_scope=prefix" : block + "mixer=" + blocks[0]["mixer"].dump());
   }
@@ -84,15 +84,16 @@ Table echo_text_table(TableSize size) {
     bool has_ska = true;
     int numerator = 1, denominator = 1;  ///< of the inner width; a Koopman MLP has two matrices, SwiGLU three
   };
-  for (const Variant& variant : {Variant{"Mamba-2, SwiGLU", "swiglu", "d_ff", false},
-                                 {"Mamba-2 + SKA, SwiGLU", "swiglu", "d_ff"},
-                                 {"Echo", "koopman_mlp", "dk"},
-                                 {"Echo, MLPs as large as SwiGLU", "koopman_mlp", "dk", true, 3, 2}}) {
+  for (const Variant& variant : {Variant{"Mamba-2, SwiGLU", R"({"kind": "swiglu"})", "d_ff", false},
+                                 {"Mamba-2 + SKA, SwiGLU", R"({"kind": "swiglu"})", "d_ff"},
+                                 {"Echo", R"({"kind": "koopman_mlp"})", "dk"},
+                                 {"Echo, MLPs as large as SwiGLU", R"({"kind": "koopman_mlp"})", "dk", true, 3, 2}}) {
     std::vector<std::string> changes(of.changes.begin(), of.changes.end());
     changes.push_back("task=" + json{{"kind", "stories"}, {"length", of.length}}.dump());
     json recipe = json::parse(find_preset(of.preset).text);
     for (const std::string& change : changes) apply_assignment(recipe, change);
-    const json mlp{{"kind", variant.mlp}, {variant.width, of.inner * variant.numerator / variant.denominator}};
+    json mlp = json::parse(variant.mlp);
+    mlp[variant.width] = of.inner * variant.numerator / variant.denominator;
     for (std::string& change : variant_changes(recipe["model"]["blocks"], mlp, variant.has_ska))
       changes.push_back(std::move(change));
     table.rows.push_back({variant.name, 0.0, of.preset, std::move(changes)});
