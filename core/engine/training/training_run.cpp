@@ -332,9 +332,10 @@ void TrainingRun::leave_out_batch() {
 
 void TrainingRun::freeze(const std::string& part, bool on) {
   const Command command = freeze_command(part, on);
+  const bool was_on = frozen_.contains(frozen_part(command, *trainer_).first);
   apply(command);
   begin_future(command);
-  done_.push_back({step(), step(), part, on ? 0.0 : 1.0, on ? 1.0 : 0.0, command});
+  done_.push_back({step(), step(), part, was_on ? 1.0 : 0.0, on ? 1.0 : 0.0, command});
   undone_.clear();
   is_live_ = false;
 }

@@ -74,6 +74,27 @@ TEST(FrozenPart, IsTheSameByRewindSnapshotAndCommandAndIsUndone) {
   EXPECT_THROW(TrainingRun(frozen("no such"), *backend), Error);
 }
 
+// Frozen twice and taken back once, a part is still frozen: at the same step, and after some more.
+TEST(Bisect, TakingBackTheFreezingOfAFrozenPartLeavesItFrozen) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  TrainingRun once(small_recipe(), *backend);
+  train_to(once, 3);
+  once.freeze("0 mamba2", true);
+  train_to(once, 9);
+  for (const std::int64_t until : {3, 5}) {
+    TrainingRun twice(small_recipe(), *backend);
+    train_to(twice, 3);
+    for (int i = 0; i < 2; ++i) twice.freeze("0 mamba2", true);
+    train_to(twice, until);
+    ASSERT_TRUE(twice.undo());
+    train_to(twice, 9);
+    EXPECT_EQ(twice.trainer().checksum(), once.trainer().checksum());
+    TrainingRun again(twice.recipe(), *backend);
+    train_to(again, 9);
+    EXPECT_EQ(twice.trainer().checksum(), again.trainer().checksum());
+  }
+}
+
 TEST(Bisect, FindsTheStepOfEachRepetition) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);

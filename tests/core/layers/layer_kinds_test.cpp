@@ -56,18 +56,20 @@ std::pair<std::vector<double>, std::size_t> gradients_of_two(const LayerKind& ki
              second = kind.make(config, ParameterScope(store, "second"));
   store.allocate(*backend, DType::f64);
   store.initialise(3);
-  std::vector<double> x(2 * tokens * width), upstream(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = std::sin(0.7 * static_cast<double>(i));
-    upstream[i] = std::cos(0.3 * static_cast<double>(i));
+  // In a back end's memory, where they begin at whole vectors: sums depend on that in their last bits.
+  Arena arguments(*backend), arena(*backend);
+  const Shape shape{2, tokens, width};
+  const Tensor x = arguments.allocate(shape, DType::f64), upstream = arguments.allocate(shape, DType::f64);
+  for (std::int64_t i = 0; i < shape.elements(); ++i) {
+    x.as<double>()[i] = std::sin(0.7 * static_cast<double>(i));
+    upstream.as<double>()[i] = std::cos(0.3 * static_cast<double>(i));
   }
-  Arena arena(*backend);
   arena.set_poison(true);
   Tape tape(*backend, arena);
   tape.begin(true);
-  const Var in = tape.input(Tensor(x.data(), {2, tokens, width}, DType::f64));
+  const Var in = tape.input(x);
   const Var y = second->forward(tape, first->forward(tape, in, {}), {});
-  tape.backward(y, Tensor(upstream.data(), y.shape(), DType::f64), recycle_from);
+  tape.backward(y, upstream, recycle_from);
   std::vector<double> all = store.download(store.gradients());
   const Tensor dx = tape.gradient_of(in);
   all.insert(all.end(), dx.as<double>(), dx.as<double>() + dx.elements());
