@@ -347,6 +347,15 @@ void WindowLoop::tell_problems(double since) const {
   }
 }
 
+/// A script that waits for steps of a model that could not be opened would wait for ever.
+void WindowLoop::end_vain_script() const {
+  if (observation_->opened > 0 || !script_.awaits_training(observation_->step)) return;
+  for (const Event& event : observation_->events) {
+    if (event.severity == Severity::failure)
+      throw Error(ExitCode::failure, "the script waits for a training that did not begin: " + event.text);
+  }
+}
+
 void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
@@ -356,6 +365,7 @@ void WindowLoop::draw() {
   follow_model(page_, observation_->model);
   follow_opening(page_, *observation_, commands_);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
+  end_vain_script();
   give_all();
   follow_open_lesson();
   refresh_look();

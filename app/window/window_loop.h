@@ -45,6 +45,7 @@ class WindowLoop {
   void follow_film();
   void speak(double now);
   void tell_problems(double since) const;
+  void end_vain_script() const;
 
   WindowOptions options_;
   ObservationSource& source_;

@@ -86,6 +86,16 @@ TEST_F(ScriptTest, APictureShowsItsFrameAndNothingOfWhatComesBehindIt) {
   EXPECT_EQ(next[0].name, "restore");
 }
 
+TEST_F(ScriptTest, AwaitsTrainingOnlyWhileItsNextCommandNamesAStepToCome) {
+  Script script = read(R"([{"name": "run", "frame": 2}, {"name": "pause", "step": 3}])");
+  EXPECT_FALSE(script.awaits_training(0)) << "the first command waits for a frame";
+  EXPECT_EQ(script.due(2, 0, 0).size(), 1u);
+  EXPECT_TRUE(script.awaits_training(2));
+  EXPECT_FALSE(script.awaits_training(3));
+  EXPECT_EQ(script.due(3, 0, 3).size(), 1u);
+  EXPECT_FALSE(script.awaits_training(0)) << "none is left";
+}
+
 TEST_F(ScriptTest, WhatIsNoScriptIsRefused) {
   for (const char* text : {"{", "3", R"([{"name": "no_such_command"}])", R"([{"name": "run", "frame": -1}])", R"([7])"})
     EXPECT_THROW(read(text), Error) << text;
