@@ -347,13 +347,13 @@ void WindowLoop::tell_problems(double since) const {
   }
 }
 
-/// A script that waits for steps of a model that could not be opened would wait for ever.
+/// A script that waits for steps of a training that has failed, or never began, would wait for ever.
 void WindowLoop::end_vain_script() const {
-  if (observation_->opened > 0 || !script_.awaits_training(observation_->step)) return;
-  for (const Event& event : observation_->events) {
-    if (event.severity == Severity::failure)
-      throw Error(ExitCode::failure, "the script waits for a training that did not begin: " + event.text);
-  }
+  const bool is_at_rest = !observation_->running && taken_ == sent_;
+  if (!is_at_rest || !script_.awaits_training(observation_->step) || observation_->events.empty()) return;
+  const Event& last = observation_->events.back();
+  if (last.severity == Severity::failure)
+    throw Error(ExitCode::failure, "the script waits for a training that does not go on: " + last.text);
 }
 
 void WindowLoop::draw() {
