@@ -13,6 +13,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::size_t scratch_bytes = std::size_t{32} << 20;
+constexpr std::size_t spare_share = 32;  // of the GPU's memory, one part may wait to be asked for again
 constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
 constexpr int ticket_count = 4096;
 
@@ -81,6 +82,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   check_cuda(cudaSetDevice(device_), "choosing the GPU");
   check_cuda(cudaGetDeviceProperties(&properties, device_), "reading the GPU's properties");
   description_ = properties.name;
+  spare_ = SpareMemory(properties.totalGlobalMem / spare_share);
   found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
   open(main_);
   open(side_);
@@ -93,6 +95,7 @@ CudaBackend::~CudaBackend() {
   close(main_);
   close(side_);
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
+  give_back_spare();
 }
 
 void CudaBackend::open(Lane& lane) {
@@ -214,14 +217,15 @@ void CudaBackend::require_free(const std::function<std::size_t()>& bytes, std::s
   const std::size_t needed = bytes();
   std::size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
-  if (needed > free) refuse_memory(needed, free, total);
+  if (needed > free + spare_.bytes()) refuse_memory(needed, free + spare_.bytes(), total);
 }
 
 void* CudaBackend::allocate(std::size_t bytes) {
   stream();
-  void* address = nullptr;
-  cudaError_t status = cudaMalloc(&address, bytes > 0 ? bytes : 1);
-  if (status == cudaErrorMemoryAllocation && give_back_operands()) {
+  void* address = spare_.holds(bytes) && may_reuse() ? spare_.take(bytes) : nullptr;
+  cudaError_t status = address != nullptr ? cudaSuccess : cudaMalloc(&address, bytes > 0 ? bytes : 1);
+  for (const auto give_back : {&CudaBackend::give_back_operands, &CudaBackend::give_back_spare}) {
+    if (status != cudaErrorMemoryAllocation || !(this->*give_back)()) continue;
     cudaGetLastError();
     status = cudaMalloc(&address, bytes > 0 ? bytes : 1);
   }
@@ -247,27 +251,46 @@ void CudaBackend::release(void* address) {
 }
 
 void CudaBackend::free_memory(void* address) {
-  held_ -= sizes_.at(address);
-  sizes_.erase(address);
-  cudaFree(address);  // a lost device is reported by the next call that can report it
+  const std::size_t bytes = sizes_.extract(address).mapped();
+  held_ -= bytes;
+  if (!spare_.keep(address, bytes)) cudaFree(address);  // a lost device is reported by the next call that can report it
+}
+
+bool CudaBackend::may_reuse() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(main_.stream, &status), "asking whether a program is recorded");
+  if (status != cudaStreamCaptureStatusNone) return false;
+  for (const Lane* lane : {&main_, &side_}) check_cuda(cudaStreamSynchronize(lane->stream), "waiting for the GPU");
+  return true;
+}
+
+bool CudaBackend::give_back_spare() {
+  const bool any = spare_.clear([](void* address) { cudaFree(address); });
+  return host_spare_.clear([](void* address) { cudaFreeHost(address); }) || any;
 }
 
 void* CudaBackend::allocate_host(std::size_t bytes) {
   stream();
-  void* address = nullptr;
-  const cudaError_t status = cudaMallocHost(&address, bytes > 0 ? bytes : 1);
+  void* address = host_spare_.holds(bytes) && may_reuse() ? host_spare_.take(bytes) : nullptr;
+  cudaError_t status = address != nullptr ? cudaSuccess : cudaMallocHost(&address, bytes > 0 ? bytes : 1);
+  if (status == cudaErrorMemoryAllocation && give_back_spare()) {
+    cudaGetLastError();
+    status = cudaMallocHost(&address, bytes > 0 ? bytes : 1);
+  }
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     throw Error(ExitCode::out_of_memory, "the host has too little memory to pin " + bytes_text(bytes) +
                                              "; close other programs or take a smaller batch");
   }
   check_cuda(status, "allocating pinned memory");
+  host_sizes_[address] = bytes;
   return address;
 }
 
 void CudaBackend::release_host(void* address) {
   stream();
-  cudaFreeHost(address);
+  const auto found = host_sizes_.extract(address);
+  if (found.empty() || !host_spare_.keep(address, found.mapped())) cudaFreeHost(address);
 }
 
 void CudaBackend::queue_upload(const Tensor& destination, const void* source) {

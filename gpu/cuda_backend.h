@@ -9,6 +9,7 @@
 
 #include "core/backend/backend.h"
 #include "gpu/cuda.h"
+#include "gpu/device/spare_memory.h"
 #include "gpu/gemm/product_planner.h"
 
 struct cublasContext;
@@ -108,8 +109,12 @@ class CudaBackend final : public Backend {
   /// Releases operand memory that no captured program uses, when something else needs the room; whether there was any.
   bool give_back_operands();
   [[noreturn]] void refuse_memory(std::size_t bytes, std::size_t free, std::size_t total) const;
-  /// Waits until no kernel uses it.
+  /// Keeps it for the next who asks, or waits until no kernel uses it.
   void free_memory(void* address);
+  /// Waits for what was queued here, so that memory of it can serve others; false while a program is recorded.
+  bool may_reuse();
+  /// Returns what waits to be asked for again to the system; whether there was anything.
+  bool give_back_spare();
   void open(Lane& lane);
   void close(Lane& lane);
   void enter(Lane& lane);
@@ -122,7 +127,8 @@ class CudaBackend final : public Backend {
   bool side_reads_operands_ = false;  // what runs beside may still read the operand memory of the main lane
   unsigned* tickets_ = nullptr;    // of the lane; zero between kernels: a reduction's last block finds itself by them
   std::int64_t* found_ = nullptr;  // answer of first_non_finite
-  std::unordered_map<void*, std::size_t> sizes_;
+  std::unordered_map<void*, std::size_t> sizes_, host_sizes_;
+  SpareMemory spare_, host_spare_{std::size_t{64} << 20};
   std::size_t held_ = 0;
   Precision precision_ = Precision::fp32;
   std::vector<NormWeight> norm_weights_;

@@ -93,7 +93,7 @@ class Kernels {
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const Tensor& kept) = 0;
   /// How far apart the rows of a projection's result should lie where they may: the number of columns, or a little more
-  /// where vectors of them are read faster.
+  /// where vectors of them are read faster. What lies behind each row of a result may be overwritten.
   virtual std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const = 0;
   /// How many float32 numbers `kept` has; 0 where nothing is worth keeping.
   virtual std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const = 0;

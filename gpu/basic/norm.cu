@@ -293,6 +293,16 @@ NormInputs norm_inputs(const Tensor& x, const Tensor& weight, const Tensor& inve
   return in;
 }
 
+/// The gradient of a weight over more rows than a block should take.
+void sum_long_weight(cudaStream_t stream, const NormInputs& in, float* partials, unsigned* tickets,
+                     const Grad& dweight) {
+  column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
+    const float x = in.x.at(row, column), factor = in.dy.at(row, column) * in.inverse[row];
+    return factor *
+           (in.z.data == nullptr ? normalised<Kind::plain>(x, 0.0f) : normalised<Kind::gated>(x, in.z.at(row, column)));
+  });
+}
+
 struct LayerNormInputs {
   Rows<float> x, dy;
   const float *weight, *bias;
@@ -408,6 +418,16 @@ void CudaBackend::sum_norm_weights(bool is_last) {
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
   std::optional<SideStream> beside;
   if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
+  if (norm_weights_.back().x.rows() > max_narrow_rows) {
+    for (const NormWeight& from : norm_weights_) {
+      NormInputs in = norm_inputs(from.x, {}, from.inverse);
+      in.dy = rows_of(from.dy);
+      if (from.z.defined()) in.z = rows_of(from.z);
+      sum_long_weight(stream(), in, scratch(std::size_t{max_ranges} * in.columns), tickets_, from.dweight);
+    }
+    norm_weights_.clear();
+    return launched("norm weights");
+  }
   NormWeights weights{};
   unsigned columns = 1;
   for (unsigned i = 0; i < norm_weights_.size(); ++i) {

@@ -196,6 +196,13 @@ std::size_t bytes_of_halves(std::int64_t rows, std::int64_t columns) {
   return (static_cast<std::size_t>(rows * columns) * sizeof(__half) + 255) / 256 * 256;
 }
 
+/// A result with the padding that `linear_row_stride` gave its rows, which may be written: whole vectors are faster.
+Tensor with_padding(const Tensor& result) {
+  const std::int64_t whole = padded(result.columns());
+  if (result.row_stride != whole || whole == result.columns()) return result;
+  return {result.data, {result.rows(), whole}, result.dtype};
+}
+
 /// Memory that is handed out from its beginning on.
 struct Room {
   std::byte* next;
@@ -314,7 +321,8 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
   std::int64_t row = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     multiply_halves(false, true, all.scales->of_products(Kind::result), input,
-                    some_rows(all_weights, row, weights[i].rows()), &all.scales->zero, results[i]);
+                    some_rows(all_weights, row, padded(weights[i].rows())), &all.scales->zero,
+                    with_padding(results[i]));
     row += weights[i].rows();
   }
   return true;

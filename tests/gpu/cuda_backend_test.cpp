@@ -77,6 +77,39 @@ TEST_F(CudaBackendTest, CountsItsMemory) {
   EXPECT_EQ(cuda_->held_bytes(), before);
 }
 
+// What used a released block before comes to its end first.
+TEST_F(CudaBackendTest, ReleasedMemoryServesWhoAsksForTheSameSize) {
+  constexpr std::int64_t count = 1 << 22;
+  const Tensor first = cuda_->allocate_zeros(count, DType::f32);
+  for (int i = 0; i < 100; ++i) cuda_->fill(first, i);
+  cuda_->release(first.data);
+  const Tensor other = cuda_->allocate_zeros(count - 1, DType::f32), again = cuda_->allocate_zeros(count, DType::f32);
+  EXPECT_NE(other.data, first.data);
+  EXPECT_EQ(again.data, first.data);
+  std::vector<float> values(count, 1.0f);
+  cuda_->download(values.data(), again);
+  EXPECT_EQ(values, std::vector<float>(count, 0.0f));
+  cuda_->release(other.data);
+  cuda_->release(again.data);
+}
+
+TEST_F(CudaBackendTest, ReleasedMemoryIsGivenBackBeforeMemoryIsShort) {
+  const auto blocks_that_fit = [&](std::size_t bytes) {
+    std::vector<void*> blocks;
+    try {
+      for (;;) blocks.push_back(cuda_->allocate(bytes));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::out_of_memory);
+    }
+    for (void* const block : blocks) cuda_->release(block);
+    return blocks.size();
+  };
+  constexpr std::size_t gibibyte = std::size_t{1} << 30;
+  const std::size_t whole = blocks_that_fit(gibibyte);
+  EXPECT_GT(whole, 0u);
+  EXPECT_GE(blocks_that_fit(gibibyte - (std::size_t{1} << 21)), whole);
+}
+
 TEST_F(CudaBackendTest, SaysWhenMemoryIsShort) {
   try {
     cuda_->allocate(std::size_t{1} << 50);
@@ -645,6 +678,28 @@ TEST_P(CudaPaths, TakesWideRanks) {
   check(RidgeConfig::Mode::prefix, 130, 64, 64);
   check(RidgeConfig::Mode::prefix, 130, 24, 32);
   check(RidgeConfig::Mode::recurrent, 40, 33, 5);
+}
+
+// More rows than one block sums, twice by the same weight, with a norm of fewer rows behind them.
+TEST_F(CudaBackendTest, SumsNormsWeightsOverManyRows) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  constexpr std::int64_t rows = 5000;
+  for (const std::int64_t columns : {2, 37, 200}) {
+    OpCase c;
+    c.name = "long_norms_" + std::to_string(columns);
+    c.inputs = {{"x", {rows, columns}, 0.5, 1.5},
+                {"z", {rows, columns}},
+                {"weight", {columns}},
+                {"gated", {columns}},
+                {"behind", {5 * columns}}};
+    c.run = [](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+      const Var once = rms_norm(tape, in[0], in[2], 0.1), twice = rms_norm(tape, once, in[2], 0.1);
+      const Var gated = gated_rms_norm(tape, twice, in[1], in[3], 0.1);
+      return rms_norm(tape, tape.reshape(gated, {rows / 5, 5 * in[3].value.columns()}), in[4], 0.1);
+    };
+    for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
+      EXPECT_LE(difference.error, 1e-5) << columns << " columns, " << difference.what;
+  }
 }
 
 TEST_F(CudaBackendTest, AttendsOverManyTiles) {
