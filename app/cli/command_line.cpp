@@ -232,7 +232,7 @@ void add_table(CLI::App& app, TableOptions& options) {
   CLI::App* command =
       add_command(app, "table", "Train the runs of a comparison and write its table and figures", table_examples);
   command->add_option("name", options.name, "mqar, ... (`afterglow info` lists them)")->required();
-  command->add_option("--only", options.only, "Only runs with this in their file name");
+  command->add_option("--only", options.only, "Train only runs with this in their file name");
   command->add_option("--data", options.data, "Data of every recipe's task, such as ETTh1.csv or a text");
   command->add_option("--set", options.assignments, "Change every recipe: steps=500, batch=32, ...")->take_all();
   add_study(*command, options);

@@ -96,13 +96,14 @@ struct StudyOptions {
   std::filesystem::path out;
   int seeds = 0;      ///< runs of each recipe; 0: as many as the study says
   int jobs = 0;       ///< runs side by side; 0: one for each processor, one on a GPU
+  std::string only;   ///< trains runs with this in their file name
   std::string shard;  ///< "3/16": every sixteenth run, from the third on
   SaveInterval saves;
   bool list = false;               ///< print a command for each run instead of training
   std::vector<std::string> words;  ///< of the command line, for `list`
 };
 struct TableOptions : StudyOptions {
-  std::string name, only;
+  std::string name;
   std::vector<std::string> assignments;
   std::string data;  ///< a file for the tasks, as task.path
 };

@@ -13,6 +13,7 @@
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
+#include "core/io/wording.h"
 
 namespace afterglow {
 
@@ -54,6 +55,9 @@ StudyRun::StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> ru
       options_(options),
       common_(common),
       output_(output) {
+  if (wanted().empty())
+    throw Error(ExitCode::usage, "no run of " + name_ + " has " + in_quotes(options.only) + " in its name, such as " +
+                                     runs_.front().name);
   if (options.shard.empty()) return;
   char rest = 0;
   const int read = std::sscanf(options.shard.c_str(), "%zu/%zu%c", &shard_, &shards_, &rest);
@@ -67,14 +71,23 @@ bool StudyRun::list() const {
   for (const std::string& word : options_.words) {
     if (word != "--list") command += " " + shell_word(word);
   }
-  for (std::size_t i = 1; i <= runs_.size(); ++i)
-    output_.line(command + " --shard " + std::to_string(i) + "/" + std::to_string(runs_.size()));
+  const std::size_t all = wanted().size();
+  for (std::size_t i = 1; i <= all; ++i)
+    output_.line(command + " --shard " + std::to_string(i) + "/" + std::to_string(all));
   return true;
 }
 
+std::vector<PlannedRun> StudyRun::wanted() const {
+  std::vector<PlannedRun> some = runs_;
+  std::erase_if(some,
+                [&](const PlannedRun& run) { return (run.name + ".json").find(options_.only) == std::string::npos; });
+  return some;
+}
+
 std::vector<PlannedRun> StudyRun::shard() const {
+  const std::vector<PlannedRun> all = wanted();
   std::vector<PlannedRun> mine;
-  for (std::size_t i = shard_ - 1; i < runs_.size(); i += shards_) mine.push_back(runs_[i]);
+  for (std::size_t i = shard_ - 1; i < all.size(); i += shards_) mine.push_back(all[i]);
   return mine;
 }
 

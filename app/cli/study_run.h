@@ -14,7 +14,7 @@ namespace afterglow {
 
 class StudyRun {
  public:
-  /// Throws Error(usage) for a shard that cannot be. `name` stands before the progress.
+  /// Throws Error(usage) for a shard that cannot be and where no run is wanted. `name` stands before the progress.
   StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> runs, const StudyOptions& options,
            const CommonOptions& common, Output& output);
 
@@ -33,6 +33,8 @@ class StudyRun {
 
  private:
   void require_own_folder() const;
+  /// The runs that --only names, and this shard's share of them.
+  std::vector<PlannedRun> wanted() const;
   std::vector<PlannedRun> shard() const;
   std::string name_;
   Inquiry inquiry_;

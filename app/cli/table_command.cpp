@@ -25,13 +25,6 @@ std::vector<PlannedRun> wanted_runs(const Table& table, const TableOptions& opti
       changes.push_back("task." + std::string(field) + "=" + task[field].dump());
   }
   std::vector<PlannedRun> runs = runs_of(table, options.seeds > 0 ? options.seeds : table.seeds, changes);
-  std::erase_if(runs, [&](const PlannedRun& run) {
-    return !options.only.empty() && (run.name + ".json").find(options.only) == std::string::npos;
-  });
-  if (runs.empty()) {
-    throw Error(ExitCode::usage, "no run of table " + table.name + " has \"" + options.only +
-                                     "\" in its name, such as " + runs_of(table, 1, {}).front().name);
-  }
   for (PlannedRun& run : runs) {
     if (!common.precision.empty()) run.recipe.precision = parse_precision(common.precision);
   }

@@ -75,6 +75,20 @@ TEST_F(CommandLine, TableTrainsWhatIsMissingAndWritesItsFiles) {
   EXPECT_EQ(parsed(run(command + "_beside --jobs 2"))["runs"], first["runs"]);
 }
 
+TEST_F(CommandLine, TablesGrowByTheRunsThatOnlyNames) {
+  const std::string command =
+      "table mqar --json --quiet --device cpu --seeds 1 --set steps=2 --set batch=2 --out table";
+  const json first = parsed(run(command + " --only attention_16"));
+  ASSERT_EQ(first["runs"].size(), 1u);
+  const json grown = parsed(run(command + " --only attention_32"));
+  ASSERT_EQ(grown["runs"].size(), 2u);
+  EXPECT_EQ(grown["runs"][0], first["runs"][0]);
+  EXPECT_EQ(read_csv(folder_ / "table/table_mqar.csv").rows(), 2u);
+  const ProgramResult none = run("table mqar --device cpu --only nothing");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no run of mqar has \"nothing\" in its name, such as attention_16_seed7"));
+}
+
 TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
   const std::string command =
       "table echo_transfer --json --quiet --device cpu --set size=small --set steps=2 --out echo";
