@@ -6,7 +6,7 @@ namespace afterglow {
 const std::vector<Figure>& FigureCache::figures(const PlotKind& kind,
                                                 const std::shared_ptr<const Observation>& observation,
                                                 const Selection& selection) {
-  Entry& entry = entries_[std::string(kind.id)];
+  Entry& entry = entries_[kind.id];
   if (entry.observation != observation || entry.selection != selection) {
     entry.figures = prepared_figures(kind, *observation, selection, curves_);
     entry.observation = observation;

@@ -1,11 +1,11 @@
 // What a part of the page gets in every frame, and the figures that it may ask for.
 #pragma once
-#include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "views/command_queue.h"
+#include "views/figures/recently_used.h"
 #include "views/look.h"
 #include "views/page_state.h"
 #include "views/plots/plot_kinds.h"
@@ -24,7 +24,7 @@ class FigureCache {
     Selection selection;
     std::vector<Figure> figures;
   };
-  std::map<std::string, Entry, std::less<>> entries_;
+  RecentlyUsed<Entry> entries_;
   CurveStore curves_;
 };
 

@@ -55,11 +55,8 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   } else if (options.snapshot.empty()) {
     moment.recipe = parse_recipe(find_preset(options.preset.empty() ? fallback : options.preset).text, "preset");
   }
-  if (!moment.snapshot && !options.assignments.empty()) {
-    nlohmann::json json = to_json(moment.recipe);
-    for (const std::string& assignment : options.assignments) apply_assignment(json, assignment);
-    moment.recipe = parse_recipe(json, "recipe with --set");
-  }
+  if (!moment.snapshot && !options.assignments.empty())
+    moment.recipe = changed_recipe(moment.recipe, options.assignments, "recipe with --set");
   // After --set, which may have named the task that reads the file.
   if (!options.data.empty()) {
     take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);

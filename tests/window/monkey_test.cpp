@@ -282,6 +282,14 @@ class Monkey : public testing::Test {
   std::int64_t frames_ = 0, steps_ = 0, commands_ = 0;
 };
 
+/// Bytes that the program has asked for and not returned; what lies between them stays resident as well.
+std::int64_t asked_for() {
+  const struct mallinfo2 all = ::mallinfo2();
+  return static_cast<std::int64_t>(all.uordblks + all.hblkhd);
+}
+
+double in_mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
 double number_of(const char* variable, double otherwise) {
   const char* text = std::getenv(variable);
   return text != nullptr ? std::atof(text) : otherwise;
@@ -304,11 +312,14 @@ TEST_F(Monkey, LeavesAWindowThatWorksAndARecipeThatTellsWhatItDid) {
     ::malloc_trim(0);
     last = resident_bytes();
     if (plays == settled_after) settled = last;
+    if (plays % 200 == settled_after)
+      std::printf("play %d: %.1f MiB resident, %.1f asked for\n", plays + 1, in_mebibytes(last),
+                  in_mebibytes(asked_for()));
   }
   std::printf(
       "%d plays, %lld frames, %lld steps compared, %lld commands in their recipes; memory %+.1f MiB since play %d\n",
       plays, static_cast<long long>(frames_), static_cast<long long>(steps_), static_cast<long long>(commands_),
-      static_cast<double>(last - settled) / (1 << 20), settled_after + 1);
+      in_mebibytes(last - settled), settled_after + 1);
 #ifndef __SANITIZE_THREAD__  // which keeps notes of every address that was ever used
   EXPECT_LE(last - settled, allowance);
 #endif
@@ -340,8 +351,7 @@ TEST_F(Monkey, FramesOfAllPagesLeaveMemoryAsItWas) {
     if (round == rounds / 4) settled = last;
   }
   std::printf("%lld frames, a quarter of them beside %lld steps; memory %+.1f MiB since then\n",
-              static_cast<long long>(frames_), static_cast<long long>(play.now().step),
-              static_cast<double>(last - settled) / (1 << 20));
+              static_cast<long long>(frames_), static_cast<long long>(play.now().step), in_mebibytes(last - settled));
   EXPECT_LE(last - settled, allowance);
 }
 

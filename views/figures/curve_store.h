@@ -1,13 +1,13 @@
-// Keeps what was computed of growing curves, so that each new point costs its own share and no more. What comes out
-// depends on the curve alone, never on what was asked before.
+// Keeps what was computed of growing curves while they are shown, so that each new point costs its own share and no
+// more. What comes out depends on the curve alone, never on what was asked before.
 #pragma once
-#include <map>
 #include <memory>
 #include <string>
 
 #include "core/engine/observation/curve.h"
 #include "core/figure/decimate.h"
 #include "core/figure/figure.h"
+#include "views/figures/recently_used.h"
 
 namespace afterglow {
 
@@ -49,7 +49,7 @@ class CurveStore {
     double window_mean(const Values& values, std::size_t i);
   };
   Curve grown(const std::string& key, const CurveSource& source, const Filter& filter);
-  std::map<std::string, Kept> kept_;
+  RecentlyUsed<Kept> kept_;
 };
 
 }  // namespace afterglow

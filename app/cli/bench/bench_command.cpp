@@ -115,9 +115,7 @@ struct StepCase {
 };
 
 void bench_step(const StepCase& of, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  json changed = to_json(parse_recipe(find_preset(of.preset).text, of.preset));
-  for (const std::string& change : of.changes) apply_assignment(changed, change);
-  Recipe recipe = parse_recipe(changed, of.preset);
+  Recipe recipe = changed_recipe(parse_recipe(find_preset(of.preset).text, of.preset), of.changes, of.preset);
   recipe.precision = backend.precision();
   recipe.training.evaluate_every = 0;
   Trainer trainer(recipe, backend);

@@ -203,9 +203,7 @@ class LessonState {
   }
 
   void assign(const LessonAssignment& one) {
-    json recipe = to_json(*recipe_);
-    apply_assignment(recipe, one.name + "=" + one.value);
-    recipe_ = parse_recipe(recipe, "the recipe with " + one.name + " = " + one.value);
+    recipe_ = changed_recipe(*recipe_, {one.name + "=" + one.value}, "the recipe with " + one.name + " = " + one.value);
   }
 
   static Command looking(const std::string& name, const json& value) {

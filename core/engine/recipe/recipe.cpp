@@ -318,6 +318,12 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   (*place)[key.substr(begin)] = value;
 }
 
+Recipe changed_recipe(const Recipe& recipe, const std::vector<std::string>& assignments, const std::string& where) {
+  json changed = to_json(recipe);
+  for (const std::string& assignment : assignments) apply_assignment(changed, assignment);
+  return parse_recipe(changed, where);
+}
+
 const Preset& find_preset(const std::string& name) {
   std::string names;
   for (const Preset& preset : presets()) {

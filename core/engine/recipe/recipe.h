@@ -87,6 +87,8 @@ std::int64_t common_step(const Recipe& a, const Recipe& b);
 /// "learning_rate=1e-3", "task.bindings=8", "model.d_model=64", "seed=3": one change of a recipe, as on the command
 /// line. "layers.0.gka.r=5" changes a number of a layer before the first step, as a slider of the window does.
 void apply_assignment(nlohmann::json& recipe, const std::string& assignment);
+/// The recipe with such changes; one that is impossible with them is an Error(bad_input) that names `where`.
+Recipe changed_recipe(const Recipe& recipe, const std::vector<std::string>& assignments, const std::string& where);
 
 /// Whether an assignment changes a number of a layer, which may be done at any moment.
 bool is_layer_setting(const std::string& assignment);

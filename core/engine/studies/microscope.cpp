@@ -89,16 +89,14 @@ void flip_bit(TrainingRun& run, const WeightPlace& place) {
 }
 
 /// The recipe with the change, where it is one of the recipe.
-Recipe changed_recipe(const Recipe& recipe, const std::string& change) {
+Recipe recipe_of(const Recipe& recipe, const std::string& change) {
   if (change == "same" || behind(change, "bit") || behind(change, "token") || value_of(change, "device")) return recipe;
   if (const auto precision = value_of(change, "precision")) {
     Recipe changed = recipe;
     changed.precision = parse_precision(*precision);
     return changed;
   }
-  json changed = to_json(recipe);
-  apply_assignment(changed, change);
-  return parse_recipe(changed, "microscope, " + change);
+  return changed_recipe(recipe, {change}, "microscope, " + change);
 }
 
 double norm_of(std::span<const double> values) {
@@ -238,7 +236,7 @@ Microscope::Microscope(const TrainingRun& run, MicroscopeConfig config) : config
                   std::to_string(run.oldest_step()) + " to " + std::to_string(run.latest_step()));
   start_ = *run.kept_snapshot(config_.from);
   start_.recipe = training_of(start_.recipe);
-  changed_ = changed_recipe(start_.recipe, config_.change);
+  changed_ = recipe_of(start_.recipe, config_.change);
   if (const auto token = behind(config_.change, "token")) {
     const auto [at, to] = token_change(*token);
     const Task& task = run.trainer().task();

@@ -94,12 +94,6 @@ std::vector<std::string> fields_of(const Recipe& recipe, const std::vector<Setti
   return fields;
 }
 
-Recipe with(const Recipe& recipe, const std::vector<std::string>& assignments) {
-  json changed = to_json(recipe);
-  for (const std::string& assignment : assignments) apply_assignment(changed, assignment);
-  return parse_recipe(changed, "recipe");
-}
-
 void check_recipe(const Recipe& recipe) {
   ParameterStore declared;
   make_objective(recipe, declared);
@@ -112,7 +106,7 @@ void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<S
   for (const std::string& value : axis.values) {
     const std::string where = "--axis " + axis.field;
     try {
-      const Recipe changed = with(recipe, {axis.field + "=" + value});
+      const Recipe changed = changed_recipe(recipe, {axis.field + "=" + value}, "recipe");
       if (is_layer_setting(axis.field)) check_setting(settings, axis.field, parse_number(value).value_or(NAN));
       if (!is_training_setting(axis.field)) check_recipe(changed);
     } catch (const Error& error) {
@@ -181,7 +175,7 @@ std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxi
   std::vector<PlannedRun> runs;
   for (std::size_t row = 0; row < count; ++row) {
     const std::vector<std::string> assignments = assignments_at(axes, row);
-    PlannedRun run{row, with(recipe, assignments), ""};
+    PlannedRun run{row, changed_recipe(recipe, assignments, "recipe"), ""};
     if (builds_models) check_recipe(run.recipe);
     run.name = hash_of(run.recipe, inquiry);
     runs.push_back(std::move(run));

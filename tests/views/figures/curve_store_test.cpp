@@ -105,5 +105,14 @@ TEST(CurveStore, AveragesOverAWindowAndNeverMovesThePast) {
   }
 }
 
+TEST(RecentlyUsed, ForgetsOnlyWhatNobodyAsksForAnyMore) {
+  RecentlyUsed<int> kept;
+  for (int i = 0; i < 5000; ++i) kept[std::to_string(i)] = i;
+  for (int i = 0; i < 20000; ++i) kept["in use"] += 1;
+  EXPECT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept["in use"], 20000);
+  EXPECT_EQ(kept["7"], 0) << "made anew";
+}
+
 }  // namespace
 }  // namespace afterglow
