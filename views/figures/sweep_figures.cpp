@@ -7,6 +7,7 @@
 
 #include "core/figure/axis.h"
 #include "core/figure/contour.h"
+#include "core/figure/palette.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
@@ -14,7 +15,7 @@ namespace afterglow {
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t most_trainings = 8;  // curves that colours tell apart
+constexpr std::size_t most_trainings = 8;  // curves that one figure holds
 
 /// "steps to 90 %" as part of a file's name: "steps_to_90".
 std::string file_word(const std::string& name) {
@@ -144,13 +145,32 @@ std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row) {
   return name;
 }
 
+Dash dash_of_round(Dash first, int round) {
+  // What is dotted bounds a curve (add_with_spread) and so comes last.
+  constexpr Dash others[] = {Dash::solid,     Dash::dash_dot,   Dash::dashed,
+                             Dash::long_dash, Dash::short_dash, Dash::dotted};
+  std::vector<Dash> dashes{first};
+  for (const Dash other : others) {
+    if (other != first) dashes.push_back(other);
+  }
+  return dashes[static_cast<std::size_t>(round) % dashes.size()];
+}
+
+void tell_apart(int index, Line& line) {
+  const int round = index / palette_size;  // how often all colours have come before
+  line.ink = Ink(index);
+  line.dash = round == 0 ? Dash::automatic : dash_of_round(ink_dash(line.ink), round);
+  line.marker = round == 0 ? Marker::automatic : ink_marker(Ink(index + round));
+}
+
 void add_with_spread(const Line& mean, std::span<const double> deviation, Figure& figure) {
+  const bool is_colour_again = mean.ink.role == Role::series && mean.ink.index >= palette_size;
   figure.series.emplace_back(mean);
   for (const double side : {1.0, -1.0}) {
     Line edge = mean;
     edge.name = mean.name + (side > 0 ? " + one deviation" : " − one deviation");
     edge.marker = Marker::none;
-    edge.dash = Dash::dotted;
+    edge.dash = is_colour_again ? Dash::short_dash : Dash::dotted;
     edge.width = 1.2;
     edge.is_quiet = true;
     std::vector<double> y;
@@ -160,7 +180,7 @@ void add_with_spread(const Line& mean, std::span<const double> deviation, Figure
   }
 }
 
-void add_training(const std::vector<RunResult>& results, std::size_t row, const std::string& name, int colour,
+void add_training(const std::vector<RunResult>& results, std::size_t row, const std::string& name, int index,
                   Figure& figure) {
   std::vector<double> steps;
   for (const RunResult& result : results) {
@@ -184,7 +204,8 @@ void add_training(const std::vector<RunResult>& results, std::size_t row, const 
   Line line;
   line.name = name;
   line.curve = {x, mean};
-  line.ink = Ink(colour);
+  tell_apart(index, line);
+  line.marker = Marker::none;  // the points of a sketch lie close
   const bool has_spread = std::ranges::any_of(deviation, [](double value) { return value > 0; });
   if (has_spread) {
     add_with_spread(line, deviation, figure);

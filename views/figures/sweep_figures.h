@@ -22,10 +22,17 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric);
 /// "learning_rate 0.001, ridge 0.01": the run in this row.
 std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row);
 
-/// A curve in one colour between two dotted ones, a standard deviation above and below it.
+/// The dash of a curve whose colour comes for the second time (round 1) and so on: `first` in round 0, and another one
+/// in each of the five rounds after it.
+Dash dash_of_round(Dash first, int round);
+/// Ink, dash and mark of the series with this number, from 0. The colours of the palette come again from the seventh
+/// series on, with another dash and mark, so that no two of the first 36 look alike.
+void tell_apart(int index, Line& line);
+/// A curve in one colour between two thin ones, a standard deviation above and below it.
 void add_with_spread(const Line& mean, std::span<const double> deviation, Figure& figure);
-/// Adds the loss over the steps of training: the mean of the runs in this row, and their spread.
-void add_training(const std::vector<RunResult>& results, std::size_t row, const std::string& name, int colour,
+/// Adds the loss over the steps of training: the mean of the runs in this row, and their spread; `index` is the number
+/// of the series in the figure.
+void add_training(const std::vector<RunResult>& results, std::size_t row, const std::string& name, int index,
                   Figure& figure);
 /// Axes of a figure to which trainings are added.
 Figure training_figure(const std::string& id, const std::string& subtitle, const RunMetric& loss);

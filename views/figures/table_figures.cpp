@@ -27,13 +27,8 @@ bool has_several_seeds(const std::vector<RunResult>& results) {
                      [&](const RunResult& result) { return result.seed != results.front().seed; });
 }
 
-/// The colours of the palette come again from the seventh series on, with another mark and dash.
-void tell_apart(int index, Line& line) {
-  constexpr Marker marks[] = {Marker::square,        Marker::diamond, Marker::triangle_up,
-                              Marker::triangle_down, Marker::hexagon, Marker::circle};
-  line.ink = Ink(index);
-  line.marker = index < palette_size ? Marker::automatic : marks[index % palette_size];
-  if (index >= palette_size) line.dash = Dash::dotted;
+int number_of(const std::string& series, const std::vector<std::string>& names) {
+  return static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin());
 }
 
 /// A small dot for each run; a single one lies on its mean and is left out.
@@ -48,7 +43,7 @@ Scatter runs_of(const TableView& table, const std::vector<RunResult>& results, c
     point.x = row.x;
     point.y = result.values[metric];
     point.radius = 2;
-    point.ink = Ink(static_cast<int>(std::find(names.begin(), names.end(), row.series) - names.begin()));
+    point.ink = Ink(number_of(row.series, names));
     runs.points.push_back(point);
   }
   return runs;
@@ -76,9 +71,22 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
   return line;
 }
 
-/// What papers report over a numeric axis: dashed curves, and a level for what is one number for all places.
+/// The curve of what a paper reports of a series over the places of the axis.
+Curve published_curve(const TableView& table, const std::string& series, std::size_t metric) {
+  std::vector<double> x, y;
+  for (const PublishedSeries& point : table.published) {
+    if (point.series != series || point.x == 0) continue;
+    x.push_back(point.x);
+    y.push_back(point.values[metric]);
+  }
+  return {x, y};
+}
+
+/// What papers report over a numeric axis: curves, each with a dash of its own, and a level for what is one number for
+/// all places.
 void add_published(const TableView& table, std::size_t metric, Figure& figure) {
   if (!table.x_names.empty()) return;
+  std::vector<std::string> drawn;
   for (const PublishedSeries& published : table.published) {
     const double value = published.values[metric];
     if (!std::isfinite(value)) continue;
@@ -86,20 +94,15 @@ void add_published(const TableView& table, std::size_t metric, Figure& figure) {
       figure.reference_lines.push_back({Orientation::horizontal, value, published.series, Role::dim, Dash::dotted});
       continue;
     }
-    const std::string name = published.series + ", published";
-    std::vector<double> x, y;
-    for (const PublishedSeries& point : table.published) {
-      if (point.series != published.series || point.x == 0) continue;
-      x.push_back(point.x);
-      y.push_back(point.values[metric]);
-    }
-    if (x.front() != published.x) continue;  // drawn with its first point
+    if (std::ranges::find(drawn, published.series) != drawn.end()) continue;
     Line line;
-    line.name = name;
-    line.curve = {x, y};
+    line.name = published.series + ", published";
+    line.curve = published_curve(table, published.series, metric);
     line.ink = Role::text;
-    line.dash = Dash::dashed;
+    constexpr Dash dashes[] = {Dash::dashed, Dash::dash_dot, Dash::short_dash, Dash::long_dash};
+    line.dash = dashes[drawn.size() % std::size(dashes)];
     figure.series.emplace_back(std::move(line));
+    drawn.push_back(published.series);
   }
 }
 
@@ -147,7 +150,7 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
   const std::vector<std::string> names = series_of(table);
   const auto line_of = [&](const std::string& series) {
     Line line;
-    tell_apart(static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin()), line);
+    tell_apart(number_of(series, names), line);
     return line;
   };
   for (const RunMetric& metric : table.metrics) {
@@ -157,7 +160,7 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
     if (table.rows[row].x != place.at) continue;
     Line line = line_of(table.rows[row].series);
     line.name = table.rows[row].series;
-    line.dash = Dash::solid;
+    line.dash = dash_of_round(Dash::solid, line.ink.index / palette_size);
     add_group_curve(table, group, line, figure, [&](std::size_t m) { return summary_of(results, row, m); });
   }
   if (figure.series.empty()) return figure;
@@ -182,6 +185,12 @@ std::vector<RunResult> held_out_curves(std::vector<RunResult> results) {
   return results;
 }
 
+/// Groups without places are for files of numbers alone.
+bool is_drawn(const TableView& table, const std::string& group) {
+  return std::ranges::any_of(table.metrics,
+                             [&](const RunMetric& m) { return m.group == group && std::isfinite(m.at); });
+}
+
 /// How the runs at one place of the axis were trained, mean and spread over their seeds. `about`: "training".
 Figure training_of(const TableView& table, const std::vector<RunResult>& results, const AxisTick& place,
                    const std::string& about) {
@@ -193,8 +202,7 @@ Figure training_of(const TableView& table, const std::vector<RunResult>& results
   const std::vector<std::string> names = series_of(table);
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const std::string& series = table.rows[row].series;
-    const auto colour = static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin());
-    if (table.rows[row].x == place.at) add_training(results, row, series, colour, figure);
+    if (table.rows[row].x == place.at) add_training(results, row, series, number_of(series, names), figure);
   }
   return figure;
 }
@@ -241,6 +249,13 @@ std::vector<Figure> figures_under(const std::string& condition, const TableView&
     part.rows.push_back(table.rows[row]);
     part.rows.back().series = kind;
   }
+  part.published.clear();
+  for (const PublishedSeries& published : table.published) {
+    const auto [kind, its_own] = kind_and_condition(published.series);
+    if (its_own != condition) continue;
+    part.published.push_back(published);
+    part.published.back().series = kind;
+  }
   return table_figures(part, under);
 }
 
@@ -278,6 +293,7 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
   }
   const std::vector<std::string> groups = groups_of(table);
   for (std::size_t group = 0; group < groups.size(); ++group) {
+    if (!is_drawn(table, groups[group])) continue;
     for (const AxisTick& place : ticks_of(table)) {
       Figure figure = group_figure(table, results, groups[group], group, place);
       if (!figure.series.empty()) figures.push_back(std::move(figure));

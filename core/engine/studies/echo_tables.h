@@ -7,7 +7,7 @@ namespace afterglow {
 /// Section 4.1 and appendix G: tool calls, economy, reasoning and specific recall, easy and hard, with and without the
 /// action mask, at two output gains (figures 2, 3 and 5).
 Table echo_recall_table(bool is_small = false);
-/// Section 4.2: associative recall of 4 to 32 pairs over gaps of 64 to 4,096 tokens, each cell trained by itself until
+/// Section 5.2: associative recall of 4 to 32 pairs over gaps of 64 to 4,096 tokens, each cell trained by itself until
 /// it is learned. Minutes on a GPU with a million weights; the large one has the paper's fifty million.
 Table echo_mqar_table(TableSize size = TableSize::usual);
 /// Section 5.1, tables 2 and 3 and figure 1; the small one ends within two minutes on two cores and shows only that all

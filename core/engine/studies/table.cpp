@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
@@ -14,11 +16,44 @@ namespace afterglow {
 
 namespace {
 
-/// "Gated DeltaNet" as part of a file name: "gated_deltanet".
-std::string file_word(const std::string& text) {
+/// What a letter beyond ASCII is called in a file name: Greek ones have names, others none.
+std::string_view letter_name(std::string_view letter) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"α", "alpha"}, {"β", "beta"},    {"γ", "gamma"},   {"δ", "delta"}, {"ε", "epsilon"}, {"ζ", "zeta"},
+      {"η", "eta"},   {"θ", "theta"},   {"ι", "iota"},    {"κ", "kappa"}, {"λ", "lambda"},  {"μ", "mu"},
+      {"ν", "nu"},    {"ξ", "xi"},      {"ο", "omicron"}, {"π", "pi"},    {"ρ", "rho"},     {"σ", "sigma"},
+      {"τ", "tau"},   {"υ", "upsilon"}, {"φ", "phi"},     {"χ", "chi"},   {"ψ", "psi"},     {"ω", "omega"}};
+  for (const auto& [known, name] : names) {
+    if (letter == known) return name;
+  }
+  return {};
+}
+
+/// The bytes of the character of UTF-8 that begins the text.
+std::size_t character_bytes(std::string_view text) {
+  std::size_t bytes = 1;
+  while (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) ++bytes;
+  return bytes;
+}
+
+/// "Gated DeltaNet" as part of a file name: "gated_deltanet"; "η 2.5": "eta_2_5". Each ASCII character that is no
+/// letter or digit is one "_", as finished results are found by these names; others are one together.
+std::string file_word(std::string_view text) {
   std::string word;
-  for (const char c : text)
-    word += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(c)) : '_';
+  bool is_foreign = false;  // whether the last character was one that has no name
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, character_bytes(text));
+    text.remove_prefix(character.size());
+    const auto byte = static_cast<unsigned char>(character.front());
+    const std::string_view name = letter_name(character);
+    const bool was_foreign = std::exchange(is_foreign, byte >= 0x80 && name.empty());
+    if (!name.empty())
+      word += name;
+    else if (byte < 0x80 && std::isalnum(byte))
+      word += static_cast<char>(std::tolower(byte));
+    else if (!is_foreign || !was_foreign)
+      word += '_';
+  }
   return word;
 }
 
@@ -128,6 +163,38 @@ std::vector<std::size_t> metrics_of(const Table& table, const std::string& group
   return members;
 }
 
+bool have_same_values(const PublishedSeries& a, const PublishedSeries& b) {
+  return std::ranges::equal(a.values, b.values,
+                            [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+/// Where those end that begin with `first` and differ in their places alone.
+std::size_t end_of_same(const Table& table, std::size_t first) {
+  const std::vector<PublishedSeries>& all = table.published;
+  std::size_t end = first + 1;
+  while (table.x_names.empty() && end < all.size() && all[end].series == all[first].series &&
+         have_same_values(all[end], all[first]))
+    ++end;
+  return end;
+}
+
+/// A line for each that is published, or for several in a row that say the same of their places.
+Lines lines_of_published(const Table& table, const std::vector<std::size_t>& metrics) {
+  Lines lines;
+  for (std::size_t i = 0; i < table.published.size();) {
+    const PublishedSeries& published = table.published[i];
+    const std::size_t end = end_of_same(table, i);
+    const bool is_of_all = published.x == 0 && table.x_names.empty();
+    std::string place = is_of_all ? "mean" : place_text(table, published.x);
+    if (end > i + 1) place += " to " + place_text(table, table.published[end - 1].x);
+    lines.push_back({published.series + (table.x_names.empty() ? " (published)" : ""), place, "", ""});
+    for (const std::size_t m : metrics)
+      lines.back().push_back(std::isfinite(published.values[m]) ? short_number(published.values[m]) : "-");
+    i = end;
+  }
+  return lines;
+}
+
 /// A line for each row that has runs, and for what is published.
 Lines lines_of(const Table& table, const std::vector<RunResult>& results, const std::vector<std::size_t>& metrics) {
   Lines lines;
@@ -140,13 +207,7 @@ Lines lines_of(const Table& table, const std::vector<RunResult>& results, const 
     for (const std::size_t m : metrics)
       lines.back().push_back(spread_text(summary_of(results, row, m), table.metrics[m].is_share));
   }
-  for (const PublishedSeries& published : table.published) {
-    const bool is_of_all = published.x == 0 && table.x_names.empty();
-    lines.push_back({published.series + (table.x_names.empty() ? " (published)" : ""),
-                     is_of_all ? "mean" : place_text(table, published.x), "", ""});
-    for (const std::size_t m : metrics)
-      lines.back().push_back(std::isfinite(published.values[m]) ? short_number(published.values[m]) : "-");
-  }
+  for (std::vector<std::string>& line : lines_of_published(table, metrics)) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -157,6 +218,7 @@ std::vector<std::string> text_of(const Table& table, const std::vector<RunResult
   groups.insert(groups.begin(), "");
   for (const std::string& group : groups) {
     const std::vector<std::size_t> metrics = metrics_of(table, group);
+    if (!group.empty() && std::isnan(table.metrics[metrics.front()].at)) continue;  // for the file alone
     Lines lines = lines_of(table, results, metrics);
     std::vector<std::string> head{"", heading_of({table.x_label, table.x_unit}), "parameters", "runs"};
     for (const std::size_t m : metrics)
@@ -167,6 +229,19 @@ std::vector<std::string> text_of(const Table& table, const std::vector<RunResult
   }
   return text;
 }
+
+namespace {
+
+/// The places of the axis by their names, where they have names: a number would be a key to nothing.
+CsvColumn place_column(const Table& table, const std::vector<double>& places) {
+  const std::string heading = heading_of({table.x_label, table.x_unit});
+  if (table.x_names.empty()) return {heading, places};
+  std::vector<std::string> names;
+  for (const double place : places) names.push_back(place_text(table, place));
+  return {heading, names};
+}
+
+}  // namespace
 
 void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<RunResult>& results) {
   std::vector<std::string> series, checksums;
@@ -189,7 +264,7 @@ void write_table_csv(const std::filesystem::path& path, const Table& table, cons
     for (std::size_t m = 0; m < values.size(); ++m) values[m].push_back(published.values[m]);
   }
   std::vector<CsvColumn> columns{
-      {"series", series}, {heading_of({table.x_label, table.x_unit}), x}, {"seed", seeds}, {"parameters", parameters}};
+      {"series", series}, place_column(table, x), {"seed", seeds}, {"parameters", parameters}};
   for (std::size_t m = 0; m < values.size(); ++m) columns.push_back({heading_of(table.metrics[m]), values[m]});
   columns.push_back({"checksum", checksums});
   write_csv(path, columns, Existing::replace_in_folder);

@@ -3,7 +3,7 @@
 // Adding one: a function `Table <name>_table()` in table_list.cpp and its name in the list there. A row names a preset
 // and what differs from it; one function measures all metrics of the trained run. `afterglow table <name>` trains what
 // is missing, prints the table and writes CSV and figures. Metrics with a group are one figure, and what is published
-// stands beside.
+// stands beside; those of a group whose places are NaN stand in the CSV alone.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -49,7 +49,8 @@ Inquiry inquiry_of(const Table& table);
 /// Aligned text, a line a row: series, x, parameters, and each metric as "0.981 ± 0.004"; of shares also the best run,
 /// as some layers either learn a task or do not.
 std::vector<std::string> text_of(const Table& table, const std::vector<RunResult>& results);
-/// One line for each run, for other programs.
+/// One line for each run and for each that is published, for other programs; places of the axis that have names stand
+/// there by name.
 void write_table_csv(const std::filesystem::path& path, const Table& table, const std::vector<RunResult>& results);
 
 }  // namespace afterglow

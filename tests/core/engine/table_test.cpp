@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -106,7 +107,7 @@ TEST_F(Tables, OtherSizesBuild) {
 }
 
 TEST_F(Tables, TheSmallOnesMeasureEveryNumberOfTheirTask) {
-  for (const char* name : {"gka_ablation", "sessa", "gka_figure3", "etth1", "echo_text"}) {
+  for (const char* name : {"gka_ablation", "sessa", "gka_figure3", "etth1", "echo_text", "echo_transfer"}) {
     const Table table = find_table(name).small();
     std::set<double> seen;
     for (const PlannedRun& cell : runs_of(table, 1, {})) {
@@ -227,6 +228,47 @@ TEST_F(Tables, WhatIsPublishedStandsBesideAndGroupsHaveTheirOwnLines) {
   ASSERT_EQ(csv.rows(), 2u);
   EXPECT_EQ(csv.text(1, csv.column("series")), "one (published)");
   EXPECT_EQ(csv.numbers("mean")[1], 0.25);
+  EXPECT_EQ(csv.text(0, csv.column("pairs")), "ours") << "places have their names, not their numbers";
+  EXPECT_EQ(csv.text(1, csv.column("pairs")), "published");
+}
+
+TEST_F(Tables, GroupsWithoutPlacesStandInTheCsvAlone) {
+  Table table = small_table();
+  table.group_label = "length";
+  table.metrics = {{"mean", ""}, {"hidden cell", "", true, "cells", NAN}};
+  const std::vector<RunResult> results{{0, 7, 10, "abc", {0.5, 0.125}}};
+  const std::vector<std::string> lines = text_of(table, results);
+  ASSERT_EQ(lines.size(), 2u);
+  for (const std::string& line : lines) EXPECT_THAT(line, testing::Not(HasSubstr("cell")));
+  write_table_csv(file("table.csv"), table, results);
+  EXPECT_EQ(read_csv(file("table.csv")).numbers("hidden cell"), std::vector{0.125});
+}
+
+TEST_F(Tables, WhatIsPublishedAlikeOfSeveralPlacesIsOneLineOfTextAndALineEachForOtherPrograms) {
+  Table table = small_table();
+  table.published = {{"one", {0.5, NAN}, 2}, {"one", {0.5, NAN}, 4}, {"one", {0.75, NAN}, 8}, {"two", {0.75, NAN}, 8}};
+  const std::vector<std::string> lines = text_of(table, {result(0, 7, 0.5)});
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_THAT(lines[2], testing::AllOf(HasSubstr("one (published)"), HasSubstr("2 to 4"), HasSubstr("0.500")));
+  EXPECT_THAT(lines[3], testing::AllOf(HasSubstr("one (published)"), HasSubstr("8"), HasSubstr("0.750")));
+  EXPECT_THAT(lines[4], HasSubstr("two (published)"));
+  write_table_csv(file("table.csv"), table, {result(0, 7, 0.5)});
+  const CsvTable csv = read_csv(file("table.csv"));
+  EXPECT_EQ(csv.rows(), 5u);
+  EXPECT_EQ(csv.numbers("pairs"), (std::vector<double>{2, 2, 4, 8, 8}));
+}
+
+// Results that are finished are found by these names.
+TEST_F(Tables, FilesAreNamedInPlainLetters) {
+  Table table = small_table();
+  const auto name_of = [&](const std::string& series) {
+    table.rows[0].series = series;
+    return runs_of(table, 1, {}).front().name;
+  };
+  EXPECT_EQ(name_of("Mamba-2 + attention, 4 pairs"), "mamba_2___attention__4_pairs_2_seed7");
+  EXPECT_EQ(name_of("SKA, action mask, η 2.5"), "ska__action_mask__eta_2_5_2_seed7");
+  EXPECT_EQ(name_of("a – b"), "a___b_2_seed7") << "each of the two blanks, and the dash between them";
+  EXPECT_EQ(name_of("→∞"), "__2_seed7");
 }
 
 // Echo 5.1: both recipes on every model; the published numbers stand where ours of the same name do.
@@ -249,6 +291,9 @@ TEST(Table, EchoTransferHasThePapersNumbersAtTheirPlaces) {
   EXPECT_THAT(table.about, HasSubstr("sysprompt, tooltrace and niah can be compared"));
   EXPECT_DOUBLE_EQ(ska.values[metric("needle in a haystack, 1 binding, 4096 tokens")], 0.651);
   EXPECT_TRUE(std::isnan(ska.values[metric("needle in a haystack, 4 bindings, 64 tokens")]));
+  EXPECT_EQ(table.metrics[metric("needle in a haystack, 3 bindings, 512 tokens")].at, 512) << "a point of a curve";
+  EXPECT_TRUE(std::isnan(table.metrics[metric("multihop, 2 bindings, 64 tokens")].at)) << "in the CSV alone";
+  EXPECT_EQ(table.metrics.size(), 6u + 6 * 5 * 7) << "means, and every cell";
   for (const PlannedRun& run : runs_of(table, 1, {})) {
     const TrainingConfig& training = run.recipe.training;
     const bool is_papers = table.rows[run.row].x == 1;
@@ -259,8 +304,8 @@ TEST(Table, EchoTransferHasThePapersNumbersAtTheirPlaces) {
   }
 }
 
-// Echo 4.2: 4 to 32 pairs over gaps of 64 to 4,096, and no step larger than that of a gap of 1,024.
-TEST(Table, EchoMqarIsTheGridOfThePaperInTwoSizes) {
+// Echo 5.2: 4 to 32 pairs over gaps of 64 to 4,096, and no step larger than that of a gap of 1,024.
+TEST(Table, EchoMqarIsTheGridOfThePaperAtAMillionAndAtFiftyMillionWeights) {
   const Table& usual = find_table("echo_mqar");
   const Table large = usual.large();
   for (const auto& [table, most] : {std::pair{&usual, 1 << 16}, {&large, 1 << 14}}) {
@@ -278,6 +323,33 @@ TEST(Table, EchoMqarIsTheGridOfThePaperInTwoSizes) {
     EXPECT_EQ(cells.size(), 28u);
     EXPECT_EQ(inquiry_of(*table).enough.evaluations, 2);
     EXPECT_EQ(inquiry_of(*table).enough.accuracy, 0.99);
+  }
+}
+
+TEST(Table, EchoMqarHasWhatIsPublishedOfEveryCellThatHasANumber) {
+  const Table& table = find_table("echo_mqar");
+  EXPECT_EQ(table.published.size(), table.rows.size() - 1) << "one cell is not told";
+  std::map<std::string, std::set<double>> numbers;
+  for (const PublishedSeries& published : table.published) {
+    ASSERT_EQ(published.values.size(), table.metrics.size());
+    EXPECT_TRUE(std::ranges::any_of(table.rows, [&](const TableRow& row) {
+      return row.series == published.series && row.x == published.x;
+    })) << published.series;
+    EXPECT_FALSE(published.series == "Mamba-2 + attention, 4 pairs" && published.x == 4096);
+    numbers[published.series.substr(0, published.series.rfind(','))].insert(published.values[0]);
+  }
+  EXPECT_EQ(numbers["Mamba-2"], std::set<double>{0.03});
+  EXPECT_EQ(numbers["Mamba-2 + attention"], std::set<double>{1.0});
+  EXPECT_EQ(numbers["Mamba-2 + SKA"], std::set<double>{1.0});
+  const Table small = table.small();
+  EXPECT_TRUE(small.published.empty()) << "its cells are none of the paper's";
+  EXPECT_THAT(small.about, HasSubstr("20 steps at most"));
+  EXPECT_THAT(table.about, HasSubstr("2500 steps at most"));
+  for (const Table& sized : {small, table, table.large()}) {
+    for (const PlannedRun& run : runs_of(sized, 1, {})) {
+      const std::string steps = std::to_string(run.recipe.training.steps);
+      EXPECT_THAT(sized.about, HasSubstr("for " + steps + " steps at most")) << sized.name;
+    }
   }
 }
 

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <set>
+#include <tuple>
 
 #include "core/figure/decimate.h"
+#include "core/figure/palette.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/phase_map_figures.h"
@@ -152,6 +155,56 @@ TEST(TableFigures, ShowTheTrainingOfEachSeriesAtEachPlace) {
   EXPECT_THAT(heights(figures[1].series[1]), ElementsAre(4, 2));
 }
 
+/// The colour of a line in the palette, its dash as drawn, its width: what tells two lines apart.
+std::vector<std::tuple<int, Dash, double>> looks_of(const Figure& figure) {
+  std::vector<std::tuple<int, Dash, double>> looks;
+  for (const Series& one : figure.series) {
+    if (!std::holds_alternative<Line>(one)) continue;
+    const Line& line = std::get<Line>(one);
+    const Dash dash = line.dash == Dash::automatic ? ink_dash(line.ink) : line.dash;
+    looks.emplace_back(line.ink.index % palette_size, dash, line.width);
+  }
+  return looks;
+}
+
+// Colours come again from the seventh on.
+TEST(TableFigures, NoTwoOfEightSeriesLookAlike) {
+  TableView table;
+  table.name = "eight";
+  table.x_label = "task";
+  table.group_label = "length";
+  table.metrics = {{"accuracy", "", true}, {"at 64", "", true, "needle", 64}, {"at 128", "", true, "needle", 128}};
+  std::vector<RunResult> one_seed, two_seeds;
+  for (std::size_t row = 0; row < 8; ++row) {
+    table.rows.push_back({"series " + std::to_string(row), 1, "", {}});
+    const TrainingSketch sketch{{5, 10}, {3, 1}, {5, 10}, {0.5, 0.75}}, other{{5, 10}, {4, 2}, {5, 10}, {0.25, 0.5}};
+    one_seed.push_back({row, 7, 1, "", {0.5, 0.5, 0.5}, sketch});
+    two_seeds.push_back(one_seed.back());
+    two_seeds.push_back({row, 8, 1, "", {0.6, 0.6, 0.6}, other});
+  }
+  for (const std::vector<RunResult>* results : {&one_seed, &two_seeds}) {
+    const std::vector<Figure> figures = table_figures(table, *results);
+    ASSERT_THAT(figures, SizeIs(4)) << "a metric, a group, training and learning";
+    for (const Figure& figure : figures) {
+      const auto looks = looks_of(figure);
+      // The two edges of a spread are alike, and no others.
+      const bool has_edges = figure.series.size() > 9;
+      const std::set<std::tuple<int, Dash, double>> different(looks.begin(), looks.end());
+      EXPECT_EQ(different.size(), has_edges ? 16u : 8u) << figure.id;
+      EXPECT_THAT(looks, SizeIs(has_edges ? 24 : 8)) << figure.id;
+    }
+  }
+  std::set<std::tuple<int, Dash, Marker>> all;
+  for (int index = 0; index < palette_size * palette_size; ++index) {
+    Line line;
+    tell_apart(index, line);
+    const Dash dash = line.dash == Dash::automatic ? ink_dash(line.ink) : line.dash;
+    const Marker marker = line.marker == Marker::automatic ? ink_marker(line.ink) : line.marker;
+    EXPECT_TRUE(all.insert({index % palette_size, dash, Marker::none}).second) << index;
+    EXPECT_TRUE(all.insert({index % palette_size, Dash::automatic, marker}).second) << index;
+  }
+}
+
 // More curves than a legend names are taken apart where the names say how.
 TEST(TableFigures, KindsUnderManyConditionsHaveAFigureForEachCondition) {
   TableView table;
@@ -179,6 +232,28 @@ TEST(TableFigures, KindsUnderManyConditionsHaveAFigureForEachCondition) {
   EXPECT_THAT(table_figures(table, results), SizeIs(1)) << "not every kind under every condition";
 }
 
+TEST(TableFigures, WhatIsPublishedOfAConditionStandsInItsFigure) {
+  TableView table;
+  table.name = "grid";
+  table.x_label = "gap";
+  table.metrics = {{"accuracy", "", true}};
+  std::vector<RunResult> results;
+  for (const char* kind : {"one", "two"}) {
+    for (const char* condition : {"4 pairs", "8 pairs", "16 pairs", "32 pairs"}) {
+      results.push_back({table.rows.size(), 7, 1, "", {0.5}, {}});
+      table.rows.push_back({std::string(kind) + ", " + condition, 64, "", {}});
+    }
+  }
+  table.published = {{"one, 8 pairs", {0.25}, 64}, {"one, 8 pairs", {0.125}, 128}, {"two, 8 pairs", {1.0}, 64}};
+  const std::vector<Figure> figures = table_figures(table, results);
+  ASSERT_THAT(figures, SizeIs(4));
+  EXPECT_THAT(figures[0].series, SizeIs(2)) << "nothing is published of 4 pairs";
+  ASSERT_THAT(figures[1].series, SizeIs(4));
+  EXPECT_EQ(series_name(figures[1].series[2]), "one, published");
+  EXPECT_THAT(heights(figures[1].series[2]), ElementsAre(0.25, 0.125));
+  EXPECT_NE(std::get<Line>(figures[1].series[2]).dash, std::get<Line>(figures[1].series[3]).dash);
+}
+
 TEST(TableFigures, GroupsAreCurvesWithWhatIsPublishedBeside) {
   TableView table;
   table.name = "small";
@@ -201,6 +276,10 @@ TEST(TableFigures, GroupsAreCurvesWithWhatIsPublishedBeside) {
   EXPECT_EQ(series_name(figures[1].series[4]), "one, paper");
   EXPECT_THAT(heights(figures[1].series[4]), ElementsAre(0.5)) << "nothing is invented where nothing is published";
   EXPECT_EQ(figures[1].y.label, "accuracy");
+  table.metrics[1].at = table.metrics[2].at = nan;
+  EXPECT_THAT(table_figures(table, results), SizeIs(1)) << "a group without places is for files of numbers alone";
+  table.metrics[1].at = 64;
+  table.metrics[2].at = 128;
   for (RunMetric& metric : table.metrics) metric.is_share = false;
   const Figure other = table_figures(table, results)[1];
   EXPECT_EQ(other.y.label, "needle") << "what the group is called";
