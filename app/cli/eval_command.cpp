@@ -60,7 +60,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
   const nlohmann::json config = task_of(options, run->recipe());
   nlohmann::json cells = nlohmann::json::array();
-  std::vector<double> bindings, lengths, accuracies, perplexities, among_five;
+  const bool goes_by_token = options.is_recurrent || options.decoded >= 0;
+  std::vector<double> bindings, lengths, accuracies, at_once, perplexities, among_five;
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
     Interruption::check("after " + std::to_string(cells.size()) + " numbers");
     const std::unique_ptr<Task> task = make_task(task_config);
@@ -71,12 +72,18 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     }
     Trainer& trainer = run->trainer();
     const DecodeForm form{options.decoded, options.keeps_scale};
-    const double accuracy = options.is_recurrent || options.decoded >= 0
-                                ? trainer.evaluate_recurrent(options.examples, task.get(), form)
-                                : trainer.evaluate(options.examples, task.get());
+    const double whole = trainer.evaluate(options.examples, task.get()),
+                 accuracy = goes_by_token ? trainer.evaluate_recurrent(options.examples, task.get(), form) : whole;
     nlohmann::json cell{{"task", task->name()}, {"length", length}, {"accuracy", accuracy}};
     if (!n.is_null()) cell["bindings"] = n;
     std::string more;
+    if (goes_by_token) {
+      cell["accuracy_at_once"] = whole;
+      at_once.push_back(whole);
+      char text[40];
+      std::snprintf(text, sizeof text, "  at once %.4f", whole);
+      more = text;
+    }
     if (options.has_perplexity) {
       const AnswerScore score = trainer.answers(options.examples, task.get());
       cell["perplexity"] = score.perplexity;
@@ -107,6 +114,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   }
   if (!options.csv.empty()) {
     std::vector<CsvColumn> columns{{"bindings", bindings}, {"length [tokens]", lengths}, {"accuracy", accuracies}};
+    if (goes_by_token) columns.push_back({"accuracy at once", at_once});
     if (options.has_perplexity) {
       columns.push_back({"perplexity", perplexities});
       columns.push_back({"among five", among_five});

@@ -136,6 +136,7 @@ struct HeatMap {
   std::vector<std::string> row_labels{};  ///< empty, or one for each row
   std::vector<std::string> col_labels{};  ///< empty, or one for each column
   bool shows_numbers = false;             ///< written into the cells where all of them fit
+  int digits = 2;                         ///< of the largest of these numbers; the others stop at the same place
   bool nan_is_blank = false;              ///< NaN means "nothing here" (a causal mask): left empty instead of marked
 };
 

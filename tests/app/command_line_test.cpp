@@ -86,7 +86,7 @@ TEST_F(CommandLine, TablesGrowByTheRunsThatOnlyNames) {
   EXPECT_EQ(read_csv(folder_ / "table/table_mqar.csv").rows(), 2u);
   const ProgramResult none = run("table mqar --device cpu --only nothing");
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.err, HasSubstr("no run of mqar has \"nothing\" in its name, such as attention_16_seed7"));
+  EXPECT_THAT(none.err, HasSubstr("no run of mqar has 'nothing' in its name, such as attention_16_seed7"));
 }
 
 TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
@@ -308,7 +308,10 @@ TEST_F(CommandLine, EvalMakesAGrid) {
   const json told = parsed(run("eval '" + snapshot + "' --perplexity --json --device cpu --examples 16"))["cells"][0];
   EXPECT_GT(told["perplexity"], 1.0);
   EXPECT_GE(told["among_five"], told["accuracy"]);
-  EXPECT_EQ(parsed(run("eval '" + snapshot + "' --recurrent --json --device cpu --examples 4"))["form"], "recurrent");
+  const json by_token = parsed(run("eval '" + snapshot + "' --recurrent --json --device cpu --examples 4"));
+  EXPECT_EQ(by_token["form"], "recurrent");
+  const json at_once = parsed(run("eval '" + snapshot + "' --json --device cpu --examples 4"));
+  EXPECT_EQ(by_token["cells"][0]["accuracy_at_once"], at_once["cells"][0]["accuracy"]);
   const std::string decoded = "eval '" + snapshot + "' --json --device cpu --examples 4 --freeze-scale";
   EXPECT_EQ(parsed(run(decoded + " --decode 2"))["form"], "prompt, then recurrent with its scale");
   EXPECT_EQ(run(decoded).code, 2) << "there is no prompt that could leave a scale";

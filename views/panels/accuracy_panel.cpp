@@ -1,9 +1,10 @@
-// The maps of the accuracy grid; a click on a cell probes such a sequence.
+// The maps of the accuracy grid; a click on a cell probes such a sequence and shows it.
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "views/figures/accuracy_figures.h"
+#include "views/figures/selection.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 
@@ -18,6 +19,9 @@ void probe_cell(Frame& frame, const AccuracyGrid& grid, const AccuracyCell& cell
   task["bindings"] = cell.bindings;
   task["length"] = cell.length;
   frame.commands.send({"probe", nlohmann::json{{"index", 0}, {"task", task}}.dump()});
+  // Where this page shows no tokens, the one that shows what they make the model answer.
+  if (selected_token(frame.seen(), frame.state.selection) < 0)
+    frame.commands.send({"workspace", nlohmann::json{{"name", "probe"}}.dump()});
 }
 
 void draw_accuracy_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {

@@ -62,15 +62,15 @@ class HeatPainter {
     double largest = 0;
     for (const double value : map_.cells.span())
       largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0.0);
-    const double unit =
-        largest > 0 ? std::pow(10.0, std::floor(std::log10(largest)) - 1) : 1;  // two digits of the largest
+    // Of shares, of which the largest may be 1, all digits stand behind the point.
+    const double unit = largest > 0 ? std::pow(10.0, std::ceil(std::log10(largest)) - map_.digits) : 1;
     std::vector<std::string> texts;
     double widest = 0;
     for (int row = first_row; row < last_row; ++row) {
       for (int col = first_col; col < last_col; ++col) {
         const double value = map_.cells[static_cast<std::size_t>(row) * map_.cols + col];
         const bool is_blank = map_.nan_is_blank && std::isnan(value);
-        texts.push_back(is_blank ? "" : number_text(std::round(value / unit) * unit, 2));
+        texts.push_back(is_blank ? "" : number_text(std::round(value / unit) * unit, map_.digits));
         widest = std::max(widest, p_.width(texts.back(), p_.m.small));
       }
     }

@@ -59,6 +59,20 @@ TEST(RenderFigure, NumbersStandInAllCellsOrInNone) {
   EXPECT_EQ(shown(90), std::pair(false, false)) << "the widest has no room";
 }
 
+TEST(RenderFigure, SharesKeepTwoDigitsBesideAWholeOne) {
+  HeatMap map;
+  map.rows = 1;
+  map.cols = 3;
+  map.cells = std::vector<double>{1, 0.961, 0.384};
+  map.shows_numbers = true;
+  Figure figure;
+  figure.series.emplace_back(map);
+  RecordingCanvas canvas;
+  render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, 400, 300}, canvas);
+  EXPECT_TRUE(canvas.shows("0.96"));
+  EXPECT_TRUE(canvas.shows("0.38"));
+}
+
 TEST(RenderFigure, ABlankCellHasNoNumber) {
   HeatMap map;
   map.rows = 1;
