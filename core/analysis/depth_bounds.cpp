@@ -30,6 +30,19 @@ double rms_norm_bound(std::span<const double> weight, std::span<const double> x,
   return largest / std::sqrt(squares / static_cast<double>(x.size()) + eps);
 }
 
+double query_path_bound(std::span<const double> output, std::span<const double> query, int d,
+                        std::span<const double> head_bounds) {
+  const auto width = static_cast<std::size_t>(std::max(d, 1));
+  if (head_bounds.empty() || output.size() % width != 0 || query.size() % width != 0) return not_a_number;
+  double largest = 0.0;
+  for (const double bound : head_bounds) {
+    if (!(bound >= 0.0)) return not_a_number;
+    largest = std::max(largest, bound);
+  }
+  return spectral_norm(output, d, static_cast<int>(output.size() / width)) * largest *
+         spectral_norm(query, static_cast<int>(query.size() / width), d);
+}
+
 DepthBounds depth_bounds(std::span<const double> branch_norms, double head_gradient) {
   const std::size_t layers = branch_norms.size();
   DepthBounds result;

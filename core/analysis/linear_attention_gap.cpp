@@ -61,4 +61,31 @@ LinearAttentionGap linear_attention_gap(std::span<const double> G, std::span<con
   return result;
 }
 
+std::vector<double> ridge_gradient_step(std::span<const double> B, std::span<const double> keys,
+                                        std::span<const double> values, int rank, double ridge, double step) {
+  const auto r = static_cast<std::size_t>(std::max(rank, 0));
+  if (r == 0 || B.empty() || B.size() % r != 0 || keys.size() % r != 0) return {};
+  const std::size_t width = B.size() / r, tokens = keys.size() / r;
+  if (values.size() != tokens * width) return {};
+  const auto rows = [](std::size_t size) { return static_cast<Eigen::Index>(size); };
+  const View map(B.data(), rows(width), rows(r)), Z(keys.data(), rows(tokens), rows(r)),
+      V(values.data(), rows(tokens), rows(width));
+  const RowMajor missed = V - Z * map.transpose();
+  const RowMajor gradient = 2.0 * ridge * map - 2.0 * missed.transpose() * Z;
+  const RowMajor next = map - step * gradient;
+  return {next.data(), next.data() + next.size()};
+}
+
+double largest_difference(std::span<const double> A, std::span<const double> B, std::span<const double> queries,
+                          int rank) {
+  const auto r = static_cast<std::size_t>(std::max(rank, 0));
+  if (r == 0 || A.empty() || A.size() != B.size() || A.size() % r != 0 || queries.empty() || queries.size() % r != 0)
+    return std::numeric_limits<double>::quiet_NaN();
+  const auto width = static_cast<Eigen::Index>(A.size() / r);
+  const RowMajor difference = View(A.data(), width, rank) - View(B.data(), width, rank);
+  const View rows(queries.data(), static_cast<Eigen::Index>(queries.size() / r), rank);
+  const RowMajor answers = rows * difference.transpose();
+  return answers.rowwise().norm().maxCoeff();
+}
+
 }  // namespace afterglow

@@ -1,4 +1,5 @@
-// How far linear attention is from ridge retrieval, and the bound on it (Echo theorem I.6).
+// How far linear attention is from ridge retrieval, the bound on it (Echo theorem I.6), and the step of gradient
+// descent that it takes towards it (proposition I.5).
 #pragma once
 #include <span>
 #include <vector>
@@ -31,5 +32,15 @@ struct LinearAttentionGap {
 /// is not positive definite.
 LinearAttentionGap linear_attention_gap(std::span<const double> G, std::span<const double> C, double ridge, int rank,
                                         int value_width, std::span<const double> queries);
+
+/// B - step dL/dB [P*r] with the ridge loss L(B) = sum |v_t - B z_t|^2 + ridge |B|_F^2 (proposition I.2), from the
+/// pairs themselves: keys [T*r], values [T*P]. From B = 0 with step 1/2 it is linear attention's C = sum v_t z_t^T, for
+/// any ridge (proposition I.5). Empty when r < 1 or a size is wrong.
+std::vector<double> ridge_gradient_step(std::span<const double> B, std::span<const double> keys,
+                                        std::span<const double> values, int rank, double ridge, double step);
+
+/// Largest |A q - B q| of the queries [n*r], for maps A, B [P*r]; NaN without a query or when a size is wrong.
+double largest_difference(std::span<const double> A, std::span<const double> B, std::span<const double> queries,
+                          int rank);
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
-// How a head's output moves with its query: exact Jacobians of SKA and of softmax attention, their singular values, and
-// the bounds of Echo appendix J.
+// How a head's output moves with its query: exact Jacobians of SKA and of softmax attention, their singular values, the
+// bounds of Echo appendix J, and whether the map is linear at all (proposition I.13).
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,6 +30,11 @@ std::vector<AttentionJacobian> attention_query_jacobians(std::span<const double>
                                                          std::span<const double> queries, int tokens, int rank,
                                                          double scale);
 
+/// The bound of J.2 alone, scale |V| |K| / 2, which holds for every query: keys [T*r], values [T*P]. NaN when a size is
+/// wrong or a number is not finite.
+double attention_query_bound(std::span<const double> keys, std::span<const double> values, int tokens, int rank,
+                             double scale);
+
 /// SKA with its statistics held fixed: J = eta B_v L A^K L^-1, with respect to the query divided by the key scale m
 /// (proposition J.4). The map is linear, so J is the same for every query. The paper's section 3.2 calls J a product of
 /// full-rank matrices; that needs P >= r, C of rank r and A invertible (J.5).
@@ -45,5 +51,19 @@ struct SkaJacobian {
 };
 /// Nothing when the head is unsound (ska_operators) or P < 1.
 std::optional<SkaJacobian> ska_query_jacobian(const SkaHead& head);
+/// The bound of J.4 alone (SkaJacobian::bound); NaN when the head is unsound or P < 1.
+double ska_query_bound(const SkaHead& head);
+
+/// V^T softmax(scale K q) [P], with keys [T*r], values [T*P], query [r]. Empty when a size is wrong or a score is not
+/// finite.
+std::vector<double> attention_answer(std::span<const double> keys, std::span<const double> values,
+                                     std::span<const double> query, double scale);
+
+/// What a head answers to a query [r], its keys, values and statistics held fixed.
+using QueryMap = std::function<std::vector<double>(std::span<const double> query)>;
+/// Proposition I.13 in numbers: the largest |f((p + q)/2) - (f(p) + f(q))/2| / ((|f(p)| + |f(q)|)/2) of successive
+/// queries p, q of [n*r]. 0 for SKA as for every map that is linear up to a constant, above 0 for softmax attention
+/// unless its weights never change. NaN with fewer than two queries or where `f` answers nothing.
+double linearity_gap(const QueryMap& f, std::span<const double> queries, int rank);
 
 }  // namespace afterglow

@@ -44,12 +44,21 @@ std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n) 
   return result;
 }
 
-SymmetricRange symmetric_range(std::span<const double> S, int n) {
+std::vector<double> symmetric_spectrum(std::span<const double> S, int n) {
+  const auto size = static_cast<std::size_t>(n);
+  if (n == 0 || S.size() != size * size) return {};
   const Eigen::Map<const RowMajor> matrix(S.data(), n, n);
-  if (n == 0 || !matrix.allFinite()) return {not_a_number, not_a_number};
-  const Eigen::VectorXd values = symmetric_eigenvalues(matrix);
-  if (values.size() == 0) return {not_a_number, not_a_number};
-  return {values[0], values[n - 1]};
+  if (!matrix.allFinite()) return {};
+  const Eigen::VectorXd rising = symmetric_eigenvalues(matrix);
+  std::vector<double> values(rising.begin(), rising.end());
+  std::ranges::reverse(values);
+  return values;
+}
+
+SymmetricRange symmetric_range(std::span<const double> S, int n) {
+  const std::vector<double> values = symmetric_spectrum(S, n);
+  if (values.empty()) return {not_a_number, not_a_number};
+  return {values.back(), values.front()};
 }
 
 }  // namespace afterglow

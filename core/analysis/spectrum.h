@@ -21,6 +21,10 @@ inline constexpr int large_general = 256;
 /// The program registers the GPU's solver at start where there is one; nullptr takes it away again.
 void register_general_eigen_solver(GeneralEigenSolver solver);
 
+/// Eigenvalues of a symmetric S [n*n], descending; only its lower triangle is read. Empty when S is not finite or has
+/// another size, n is 0 or the iteration does not converge.
+std::vector<double> symmetric_spectrum(std::span<const double> S, int n);
+
 /// Smallest and largest eigenvalue of a symmetric matrix; both NaN when it is not finite.
 struct SymmetricRange {
   double smallest, largest;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/depth_bounds.h"
+#include "core/analysis/query_jacobian.h"
 #include "core/analysis/smooth_routing.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -68,6 +70,7 @@ Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
   tape.place("keys", k);
   tape.place("values", v);
   if (tape.capturing()) tape.capture("attn", attention_weights(tape, q.value, k.value, scale()));
+  tape.capture("keys", k.value);
   tape.capture("values", v.value);
   tape.capture("input", x.value);
   return read(tape, q, k, v);
@@ -127,6 +130,16 @@ std::vector<SourceForcing> Attention::forcing(const CapturedLayer& captured, std
   return all;
 }
 
+double Attention::query_bound(const CapturedLayer& captured) const {
+  const int width = static_cast<int>(config_.head_width()), groups = static_cast<int>(config_.key_heads);
+  std::vector<double> heads;
+  for (int head = 0; head < captured.heads(); head += captured.heads() / groups)
+    heads.push_back(attention_query_bound(captured.of_group("keys", head, groups),
+                                          captured.of_group("values", head, groups), captured.tokens, width, scale()));
+  return query_path_bound(captured.read.download(o_proj_.value), captured.read.download(q_proj_.value),
+                          static_cast<int>(config_.width), heads);
+}
+
 namespace {
 
 AttentionConfig read_config(const nlohmann::json& config) {
@@ -162,10 +175,9 @@ LayerKind attention_kind() {
       .ink = 1,
       .race_place = 6,
       .readers = {.token_weights = captured_softmax,
-                  .forcing =
-                      [](const CapturedLayer& layer, std::span<const int> sources) {
-                        return layer.as<Attention>().forcing(layer, sources);
-                      }},
+                  .forcing = [](const CapturedLayer& layer,
+                                std::span<const int> sources) { return layer.as<Attention>().forcing(layer, sources); },
+                  .query_bound = [](const CapturedLayer& layer) { return layer.as<Attention>().query_bound(layer); }},
       .shows = LayerTrait::token_shares,
       .pair_products = 7,  // two there, five back
       .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}, {R"({"d":1024,"n_heads":8})", 4, 8192, "8 heads x 128"}}};

@@ -21,7 +21,8 @@ struct AttentionConfig {
 };
 
 /// Captures: `input` [B,T,d]; `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t;
-/// `values` [B, T, n_kv_heads, D]; `readout` [B, T, n_heads, D], what the heads answer before o_proj.
+/// `keys` (rotated) and `values` [B, T, n_kv_heads, D]; `readout` [B, T, n_heads, D], what the heads answer before
+/// o_proj.
 class Attention final : public Layer {
  public:
   Attention(const AttentionConfig& config, const ParameterScope& parameters);
@@ -34,6 +35,8 @@ class Attention final : public Layer {
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
   /// The constant of Sessa's proposition 10 (i) for each source, from the weights and one captured sequence.
   std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const;
+  /// LayerReaders::query_bound. The rotary code turns queries without changing their length, so it adds no factor.
+  double query_bound(const CapturedLayer& captured) const;
 
  private:
   /// x W^T as heads [B,T,heads,head width].

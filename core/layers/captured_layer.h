@@ -74,6 +74,9 @@ struct LayerReaders {
   /// How smoothly its routing follows each of these source tokens, by the layer's own input; empty where the captures
   /// do not fit.
   std::vector<SourceForcing> (*forcing)(const CapturedLayer& layer, std::span<const int> sources) = nullptr;
+  /// By how much at most the layer lengthens a gradient that passes it through its queries alone, its keys, values and
+  /// statistics held fixed: Echo's propositions J.2 and J.4 between the projections. NaN where the captures do not fit.
+  double (*query_bound)(const CapturedLayer& layer) = nullptr;
   /// How far the block's answers went and can go at most (Sessa, proposition 25); empty where the captures do not fit.
   BlockReach (*reach)(const CapturedLayer& layer) = nullptr;
 };

@@ -45,6 +45,8 @@ class Ska final : public Layer {
   std::int64_t heads() const override { return config_.heads; }
   bool is_causal() const override;
   bool reads_later_tokens() const override;
+  const Parameter& q_proj() const { return q_proj_; }        ///< [H r, d]
+  const Parameter& o_proj() const { return o_proj_; }        ///< [d, H P]
   const Parameter& eta() const { return eta_; }              ///< [H]
   const Parameter& gamma_raw() const { return gamma_raw_; }  ///< [H]
   /// K and ridge as they are now.

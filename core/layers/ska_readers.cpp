@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/depth_bounds.h"
+#include "core/analysis/query_jacobian.h"
 #include "core/analysis/ska_head.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/ska.h"
@@ -98,25 +100,69 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
   return 0;
 }
 
-/// From the key to the answer (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
-std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
+/// What is known of a head without its statistics.
+SkaHead learned_head(const CapturedLayer& layer, int head) {
   const Ska& ska = layer.as<Ska>();
   const SkaConfig& config = ska.config();
+  SkaHead of;
+  of.rank = static_cast<int>(config.rank);
+  of.value_width = static_cast<int>(config.value_width);
+  of.gamma = gain_of(layer, ska, head);
+  of.eta = layer.read.download(ska.eta().value)[static_cast<std::size_t>(head)];
+  of.power = config.core.power;
+  return of;
+}
+
+/// Proposition J.4 by the projected query, which the layer divides by m: the largest of all groups that answer.
+double head_query_bound(const CapturedLayer& layer, int head) {
+  const RidgeConfig& core = layer.as<Ska>().config().core;
+  SkaHead of = learned_head(layer, head);
+  const auto rank = static_cast<std::size_t>(of.rank), square = rank * rank,
+             values = rank * static_cast<std::size_t>(of.value_width);
+  const std::vector<double> G = layer.block("G", head), M = layer.block("M", head), C = layer.block("Cv", head),
+                            m = layer.block("m", head), sigma = layer.block("sigma", head),
+                            jitter = layer.block("jitter", head);
+  const std::size_t groups = m.size();
+  if (groups == 0 || G.size() != groups * square || M.size() != G.size() || C.size() != groups * values ||
+      sigma.size() != groups || jitter.size() != groups)
+    return std::nan("");
+  double largest = 0;
+  for (std::size_t group = core.mode == Mode::chunk ? 1 : 0; group < groups; ++group) {  // the first chunk is silent
+    of.G = std::span(G).subspan(group * square, square);
+    of.M = std::span(M).subspan(group * square, square);
+    of.C = std::span(C).subspan(group * values, values);
+    of.ridge = core.ridge + ska_jitter_step * jitter[group];
+    of.sigma = sigma[group];
+    const double bound = ska_query_bound(of) / m[group];
+    if (std::isnan(bound)) return bound;
+    largest = std::max(largest, bound);
+  }
+  return largest;
+}
+
+double query_bound(const CapturedLayer& layer) {
+  const Ska& ska = layer.as<Ska>();
+  // A query that is divided by its own length follows its projection in another way than J.4 knows.
+  if (ska.config().norms_tokens) return std::nan("");
+  std::vector<double> heads;
+  for (int head = 0; head < layer.heads(); ++head) heads.push_back(head_query_bound(layer, head));
+  return query_path_bound(layer.read.download(ska.o_proj().value), layer.read.download(ska.q_proj().value),
+                          static_cast<int>(ska.config().width), heads);
+}
+
+/// From the key to the answer (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
+std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
+  const SkaConfig& config = layer.as<Ska>().config();
   const auto rank = static_cast<std::size_t>(config.rank);
   const std::vector<double> M = layer.block("M", head), C = layer.block("Cv", head), m = layer.block("m", head),
                             sigma = layer.block("sigma", head), jitter = layer.block("jitter", head);
   if (M.size() != rank * rank || m.empty() || m[0] <= 0 || sigma.empty() || jitter.empty()) return {};
   const std::vector<double> G = symmetrised(layer.block("G", head), rank);
-  SkaHead of;
-  of.rank = static_cast<int>(config.rank);
-  of.value_width = static_cast<int>(config.value_width);
+  SkaHead of = learned_head(layer, head);
   of.G = G;
   of.M = M;
   of.C = C;
   of.ridge = config.core.ridge + ska_jitter_step * jitter[0];
-  of.gamma = gain_of(layer, ska, head);
-  of.eta = layer.read.download(ska.eta().value)[static_cast<std::size_t>(head)];
-  of.power = config.core.power;
   of.sigma = sigma[0];
   const SkaOperators operators = ska_operators(of);
   if (operators.empty()) return {};
@@ -138,7 +184,8 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
 }  // namespace
 
 LayerReaders ska_readers() {
-  return {.token_weights = token_weights, .systems = systems, .step_pictures = step_pictures};
+  return {
+      .token_weights = token_weights, .systems = systems, .step_pictures = step_pictures, .query_bound = query_bound};
 }
 
 }  // namespace afterglow

@@ -180,6 +180,8 @@ HeadStep head_step(int head, int rank, int width, int t) {
   step.kappa = 1 + (900 + 900 * head) * (1 - std::exp(-t * (5.0 + head) / 64)) * (1 + 0.15 * std::sin(t / 3.2 + head));
   step.lambda_min = 1e-3 * (1 + 0.3 * std::sin(0.2 * t));
   step.jitter = head == 1 && t == 3 ? 1 : 0;
+  step.ridge = 1e-3;
+  for (int i = 0; i < rank; ++i) step.gram.push_back(0.3 * (t + 1) * std::exp(-0.7 * i));  // tr G below T
   for (const auto& lambda : head_spectrum(3, head, rank, 6.0 * t).eigenvalues) {
     step.identity.push_back(static_cast<int>(step.eigenvalues.size()) / 2);  // pairs
     step.eigenvalues.push_back(lambda);
@@ -323,7 +325,9 @@ std::shared_ptr<const DepthView> depth_of(std::int64_t step) {
   d.gradient = {0.31, 0.22, 0.17, 0.09, 0.07};
   d.residual_bound = {1.61, 0.67, 0.41, 0.13, 0.07};
   d.residual_floor = {0, 0, 0, 0.007, 0.07};
+  d.query_bounds = {nan, nan, 5.2, nan};
   d.branch_product = {0.15, 0.106, 0.13, 0.063, 0.07};
+  d.closed_product = {1.386, 0.99, 1.238, 0.238, 0.07};
   return std::make_shared<const DepthView>(d);
 }
 
@@ -373,6 +377,9 @@ std::shared_ptr<const TheoryView> theory_of(std::int64_t step) {
     t.gap_bound.push_back(4);
     t.jacobian.push_back(2 * std::pow(0.7, i));
   }
+  t.gradient_step_gap = 3e-8;
+  t.linearity_gap = 2e-16;
+  t.softmax.linearity_gap = 0.43;
   t.jacobian_bound = 90;
   t.jacobian_sharp_bound = 7;
   t.jacobian_lower_bound = 1e-4;
@@ -786,6 +793,7 @@ Observation non_finite() {
     head.G[3] = head.M[5] = head.C[7] = std::numeric_limits<float>::quiet_NaN();
     head.kappa = infinity;
     head.lambda_min = nan;
+    head.gram.clear();
   }
   trace->steps.back().top_probabilities.assign(5, nan);
   o.trace = trace;
@@ -925,6 +933,8 @@ Observation broken_probe() {
   depth->residual_bound.resize(1);
   depth->branch_norms[0] = infinity;
   depth->branch_bounds.resize(9, infinity);
+  depth->query_bounds.clear();
+  depth->closed_product[0] = infinity;
   o.depth = depth;
   theory->layer = 99;
   theory->operator_bound.clear();
@@ -934,7 +944,7 @@ Observation broken_probe() {
   theory->softmax.saturation_bound.resize(2);
   theory->softmax.norm[1] = nan;
   theory->softmax.last.clear();
-  theory->crossing = nan;
+  theory->crossing = theory->gradient_step_gap = theory->linearity_gap = nan;
   theory->kappa = -1;
   o.theory = theory;
   view->accuracy_after = nan;

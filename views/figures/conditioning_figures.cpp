@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
+#include "core/engine/observation/gram_spectrum.h"
 #include "core/engine/observation/probe_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
@@ -133,6 +135,103 @@ Figure sigma_figure(const Observation& observation, const Selection& selection) 
   figure.reference_lines.push_back(
       {Orientation::horizontal, 1, "1: above it the operator is scaled down", Role::dim, Dash::dashed});
   add_heads(figure, *observation.trace, selection, [](const HeadStep& head) { return head.sigma; });
+  return figure;
+}
+
+/// The chosen head with the chosen token; no step where the trace has no spectrum of its G.
+struct ChosenGram {
+  const HeadStep* step = nullptr;
+  int head = 0, token = 0;
+  std::string place;  ///< "1 ska · head 0"
+
+  ChosenGram(const Observation& observation, const Selection& selection) {
+    token = selected_token(observation, selection);
+    head = token < 0 ? -1 : selected_trace_head(*observation.trace, selection);
+    if (head < 0) return;
+    place = layer_name(observation, observation.trace->layer) + " · head " + std::to_string(head);
+    const auto& heads = observation.trace->steps[static_cast<std::size_t>(token)].heads;
+    if (static_cast<std::size_t>(head) < heads.size() && !heads[static_cast<std::size_t>(head)].gram.empty())
+      step = &heads[static_cast<std::size_t>(head)];
+  }
+};
+
+/// "5.3 of 16 directions": the sum of the shares that the ridge leaves.
+std::string kept_text(const std::vector<double>& kept) {
+  return number_text(std::accumulate(kept.begin(), kept.end(), 0.0), 3) + " of " + std::to_string(kept.size()) +
+         " directions";
+}
+
+Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen) {
+  Figure figure;
+  figure.id = "conditioning_shrinkage";
+  figure.title = "Ridge shrinkage";
+  const double ridge = chosen.step->ridge + ridge_shift(observation);
+  std::vector<double> kept = ridge_shrinkage(chosen.step->gram, ridge), direction;
+  for (std::size_t j = 0; j < kept.size(); ++j) direction.push_back(static_cast<double>(j) + 1);
+  figure.subtitle = chosen.place + " · token " + std::to_string(chosen.token) + " · ε " + number_text(ridge, 2) +
+                    " keeps " + kept_text(kept);
+  figure.x.label = "direction j of the keys";
+  figure.x.integer_ticks = true;
+  figure.y.label = "σ_j/(σ_j + ε)";
+  figure.y.range = Range{0, 1.03};
+  Line line;
+  line.name = "kept by the ridge";
+  line.curve = {std::move(direction), std::move(kept), nullptr};
+  line.ink = head_ink(chosen.head);
+  line.marker = Marker::circle;
+  figure.series.emplace_back(std::move(line));
+  figure.reference_lines.push_back({Orientation::horizontal, 0.5, "σ_j = ε", Role::dim, Dash::dashed});
+  return figure;
+}
+
+/// How many tokens were read while m was still the longest key of them: E.1 asks for that.
+std::size_t bounded_tokens(const Trace& trace) {
+  const std::size_t all = trace.steps.size();
+  return trace.scale_kept_behind < 0 ? all : std::min(all, static_cast<std::size_t>(trace.scale_kept_behind) + 1);
+}
+
+/// One of the sizes of the chosen head's G, token by token.
+Line size_line(const ChosenGram& chosen, const Trace& trace, const char* name, double GramSize::*member, Ink ink) {
+  std::vector<double> tokens, sizes;
+  for (std::size_t t = 0; t < trace.steps.size(); ++t) {
+    const auto& heads = trace.steps[t].heads;
+    const auto head = static_cast<std::size_t>(chosen.head);
+    if (head >= heads.size() || heads[head].gram.empty()) continue;
+    tokens.push_back(static_cast<double>(t));
+    sizes.push_back(gram_size(heads[head].gram).*member);
+  }
+  Line line;
+  line.name = name;
+  line.curve = {std::move(tokens), std::move(sizes), nullptr};
+  line.ink = ink;
+  line.dash = Dash::solid;  // dashed is the bound
+  return line;
+}
+
+/// The number of tokens read, as far as it bounds the sizes.
+Line size_bound(const Trace& trace) {
+  std::vector<double> tokens, count;
+  for (std::size_t t = 0; t < bounded_tokens(trace); ++t) {
+    tokens.push_back(static_cast<double>(t));
+    count.push_back(static_cast<double>(t) + 1);
+  }
+  Line line;
+  line.name = "bound E.1";
+  line.curve = {std::move(tokens), std::move(count), nullptr};
+  line.ink = Role::warning;
+  line.dash = Dash::dashed;
+  line.width = 1.5;
+  return line;
+}
+
+Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
+  const Trace& trace = *observation.trace;
+  Figure figure = token_figure(observation, "size", "Size of G", "size of G");
+  figure.subtitle = chosen.place;
+  figure.series.emplace_back(size_line(chosen, trace, "tr G", &GramSize::trace, 0));
+  figure.series.emplace_back(size_line(chosen, trace, "|G|_F", &GramSize::frobenius, 1));
+  figure.series.emplace_back(size_line(chosen, trace, "λ_max(G)", &GramSize::largest, 2));
+  figure.series.emplace_back(size_bound(trace));
   return figure;
 }
 
@@ -276,11 +375,31 @@ std::string conditioning_advice(const Observation& observation, const Selection&
                    : "";
 }
 
+std::string shrinkage_numbers(const Observation& observation, const Selection& selection) {
+  const ChosenGram chosen(observation, selection);
+  if (!chosen.step) return "";
+  const std::vector<double> kept = ridge_shrinkage(chosen.step->gram, chosen.step->ridge + ridge_shift(observation));
+  return "first " + number_text(kept.front(), 3) + ", last " + number_text(kept.back(), 3) + ", together " +
+         kept_text(kept);
+}
+
+std::string gram_size_numbers(const Observation& observation, const Selection& selection) {
+  const ChosenGram chosen(observation, selection);
+  if (!chosen.step) return "";
+  const GramSize size = gram_size(chosen.step->gram);
+  return "T = " + std::to_string(chosen.token + 1) + ": tr G = " + number_text(size.trace, 3) +
+         ", |G|_F = " + number_text(size.frobenius, 3) + ", λ_max = " + number_text(size.largest, 3);
+}
+
 std::vector<Figure> conditioning_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   std::vector<Figure> figures;
   if (observation.trace && head_count(*observation.trace) > 0) {
     figures = {kappa_figure(observation, selection), smallest_figure(observation, selection),
                sigma_figure(observation, selection)};
+    if (const ChosenGram chosen(observation, selection); chosen.step) {
+      figures.push_back(shrinkage_figure(observation, chosen));
+      figures.push_back(size_figure(observation, chosen));
+    }
   } else if (has_systems(observation)) {
     figures = {system_kappa_figure(observation, selection), ridge_figure(observation, selection)};
   }

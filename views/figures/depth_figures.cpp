@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/engine/observation/depth_view.h"
 #include "views/figures/semantic_colours.h"
@@ -41,6 +42,26 @@ Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Da
   return line;
 }
 
+/// Largest finite value; 0 without one.
+double highest_of(const std::vector<double>& values) {
+  double highest = 0;
+  for (const double value : values) highest = std::max(highest, std::isfinite(value) ? value : 0);
+  return highest;
+}
+
+/// Closed forms of many branches multiply to astronomic numbers: beyond a million times what else is shown the line
+/// leaves the figure, so that the measurement keeps its shape.
+std::optional<Range> range_beside(const DepthView& depth) {
+  constexpr double most = 1e6;
+  double low = INFINITY, high = 0;
+  for (const auto* values : {&depth.gradient, &depth.residual_bound, &depth.residual_floor, &depth.branch_product}) {
+    high = std::max(high, highest_of(*values));
+    for (const double value : *values) low = value > 0 ? std::min(low, value) : low;
+  }
+  if (high == 0 || highest_of(depth.closed_product) <= most * high) return std::nullopt;
+  return Range{0.5 * low, most * high};
+}
+
 Figure gradient_figure(const Observation& observation, const DepthView& depth) {
   Figure figure;
   figure.id = "gradient_depth";
@@ -53,8 +74,21 @@ Figure gradient_figure(const Observation& observation, const DepthView& depth) {
   figure.series.emplace_back(over_depth("measured", depth.gradient, 0, Dash::solid));
   figure.series.emplace_back(over_depth("bound", depth.residual_bound, Role::warning, Dash::dashed));
   figure.series.emplace_back(over_depth("floor", depth.residual_floor, Role::dim, Dash::short_dash));
-  figure.series.emplace_back(over_depth("bound J.9 (branches only)", depth.branch_product, 2, Dash::dotted));
+  figure.series.emplace_back(over_depth("product of measured |J|", depth.branch_product, 2, Dash::dotted));
+  figure.series.emplace_back(over_depth("J.9 in closed form", depth.closed_product, 3, Dash::dash_dot));
+  figure.y.range = range_beside(depth);
   return figure;
+}
+
+/// A mark at each branch that has one; none where no branch has.
+void add_closed_forms(Figure& figure, const char* name, const std::vector<double>& bounds, Marker marker, Ink ink) {
+  Scatter closed;
+  closed.name = name;
+  closed.marker = marker;
+  for (std::size_t l = 0; l < bounds.size(); ++l) {
+    if (std::isfinite(bounds[l])) closed.points.push_back({static_cast<double>(l), bounds[l], 4, ink});
+  }
+  if (!closed.points.empty()) figure.series.emplace_back(std::move(closed));
 }
 
 Figure branch_figure(const Observation& observation, const DepthView& depth) {
@@ -78,14 +112,8 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
     bars.bars.push_back(bar);
   }
   figure.series.emplace_back(std::move(bars));
-  Scatter closed;
-  closed.name = "closed form J.8";
-  closed.marker = Marker::triangle_down;
-  for (std::size_t l = 0; l < depth.branch_bounds.size(); ++l) {
-    if (std::isfinite(depth.branch_bounds[l]))
-      closed.points.push_back({static_cast<double>(l), depth.branch_bounds[l], 4, Role::warning});
-  }
-  if (!closed.points.empty()) figure.series.emplace_back(std::move(closed));
+  add_closed_forms(figure, "closed form J.8", depth.branch_bounds, Marker::triangle_down, Role::warning);
+  add_closed_forms(figure, "queries alone, J.2 or J.4", depth.query_bounds, Marker::diamond, 3);
   return figure;
 }
 

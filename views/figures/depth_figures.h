@@ -10,8 +10,9 @@
 namespace afterglow {
 
 std::string depth_subtitle(const Observation& observation, const Selection& selection);
-/// |∂L/∂h| in front of every layer with the bounds of theorem J.9, and the norms of the branches that they are made of,
-/// with the closed form of Koopman MLPs (J.8) above theirs.
+/// |∂L/∂h| in front of every layer with the bounds of theorem J.9, from measured norms and in closed form, and the
+/// norms of the branches that they are made of, with the closed forms: of Koopman MLPs (J.8) above theirs, and of the
+/// path through the queries of SKA (J.4) and softmax attention (J.2).
 std::vector<Figure> depth_figures(const Observation& observation, const Selection& selection, CurveStore&);
 
 }  // namespace afterglow

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "core/engine/observation/mode_numbers.h"
@@ -55,6 +56,49 @@ std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probe
     }
   }
   return modes;
+}
+
+/// The powers of Echo's table D.1, their base, and the one that is shown.
+std::set<int> tabulated_powers(int power) { return {1, 2, 4, power}; }
+
+std::string power_header(int power) { return power == 1 ? "|λ|" : "|λ|^" + std::to_string(power); }
+
+/// Echo's table D.1 with the modes of this operator in the place of round numbers: a row for each, the slowest on top.
+HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
+  std::ranges::stable_sort(modes, std::ranges::greater{}, &Mode::modulus);
+  HeatMap map;
+  map.name = "gain |λ|^K";
+  map.rows = static_cast<int>(modes.size());
+  map.cols = static_cast<int>(powers.size());
+  std::vector<double> cells;
+  for (const Mode& mode : modes) {
+    map.row_labels.push_back("mode " + std::to_string(mode.identity));
+    for (const int power : powers) cells.push_back(filter_gains({&mode.modulus, 1}, power).front());
+  }
+  for (const int power : powers) map.col_labels.push_back(power_header(power));
+  map.value.label = "gain |λ|^K";
+  map.value.range = Range{0, std::clamp(std::ranges::max(cells), 1.0, 4.0)};
+  map.cells = std::move(cells);
+  map.shows_numbers = true;
+  map.digits = 3;  // what is left of small modes is the point
+  return map;
+}
+
+Figure suppression_table(const std::vector<Mode>& modes, int power, const std::string& place) {
+  Figure figure;
+  figure.id = "power_filter_table";
+  figure.title = "Suppression";
+  figure.subtitle = place;
+  figure.x.label = "power K";
+  figure.y.label = "mode";
+  figure.labels = LabelPlacement::none;
+  HeatMap map = suppression_map(modes, tabulated_powers(power));
+  for (std::size_t i = 0; i < map.col_labels.size(); ++i)
+    figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
+  for (std::size_t i = 0; i < map.row_labels.size(); ++i)
+    figure.y.ticks.push_back({static_cast<double>(i), map.row_labels[i]});
+  figure.series.emplace_back(std::move(map));
+  return figure;
 }
 
 }  // namespace
@@ -112,7 +156,8 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   }
   figure.series.emplace_back(gain_line(power, end, true));
   figure.series.emplace_back(std::move(scatter));
-  return {figure};
+  if (modes.empty()) return {figure};
+  return {figure, suppression_table(modes, power, figure.subtitle)};
 }
 
 }  // namespace afterglow

@@ -144,8 +144,10 @@ Line sorted_curve(std::string name, const std::vector<double>& x, const std::vec
 /// A dot for each query: what is left of the derivative where one token holds the share m of the weights.
 Figure saturation_figure(const TheoryView& t) {
   const SoftmaxTheory& softmax = t.softmax;
-  Figure figure = sheet("query_jacobian_softmax", "Softmax saturates", "a dot for each of the last queries",
-                        "largest weight m", "norm |∂y/∂q|");
+  std::string subtitle = "a dot for each query";
+  if (const std::string linearity = linearity_text(t); !linearity.empty()) subtitle += " · " + linearity;
+  Figure figure =
+      sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle), "largest weight m", "norm |∂y/∂q|");
   figure.x.range = Range{0, 1};
   figure.y.scale = Scale::log;
   Scatter dots;
@@ -173,6 +175,16 @@ std::string theory_subtitle(const Observation& observation, const Selection&) {
   std::string text = place_of(observation, *theory) + " · solid: measured, dashed: bound";
   if (theory->step != observation.step) text += " · as of step " + grouped_number(theory->step);
   return text;
+}
+
+std::string gradient_step_text(const TheoryView& theory) {
+  return std::isfinite(theory.gradient_step_gap) ? "|C q − B_1 q| ≤ " + number_text(theory.gradient_step_gap, 2) : "";
+}
+
+std::string linearity_text(const TheoryView& theory) {
+  if (!std::isfinite(theory.linearity_gap) || !std::isfinite(theory.softmax.linearity_gap)) return "";
+  return "off linear: softmax " + number_text(theory.softmax.linearity_gap, 2) + ", SKA " +
+         number_text(theory.linearity_gap, 2);
 }
 
 std::vector<Figure> perturbation_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -203,7 +215,9 @@ std::vector<Figure> filter_theory_figures(const Observation& observation, const 
 std::vector<Figure> linear_gap_figures(const Observation& observation, const Selection&, CurveStore&) {
   const TheoryView* t = theory_of(observation);
   if (!t || t->gap.empty()) return {};
-  Figure figure = sheet("linear_gap", "Linear attention's gap", "κ = " + number_text(t->kappa, 3), "query token",
+  std::string subtitle = "κ = " + number_text(t->kappa, 3);
+  if (const std::string step = gradient_step_text(*t); !step.empty()) subtitle += " · " + step;
+  Figure figure = sheet("linear_gap", "Linear attention's gap", std::move(subtitle), "query token",
                         "distance from ridge retrieval");
   figure.x.integer_ticks = true;
   figure.y.scale = Scale::log;

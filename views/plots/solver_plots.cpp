@@ -79,6 +79,25 @@ constexpr std::array solver_cards{
                 "Echo, appendix C",
                 kappa_numbers,
                 {"λ_min(G + εI)"}},
+    FormulaCard{"conditioning_shrinkage",
+                "Ridge shrinkage",
+                "{σ_j}/{σ_j + ε}",
+                "What the ridge leaves of the operator along each eigenvector of G, the direction with the most keys "
+                "first: almost all where σ_j is far above ε, half at σ_j = ε, nothing where no key lies. Their sum "
+                "counts the directions that the regression still uses.",
+                "Echo, proposition A.2",
+                shrinkage_numbers,
+                {"σ_j/(σ_j + ε)", "kept by the ridge"}},
+    FormulaCard{"conditioning_size",
+                "Size of G",
+                "λ_max(G) ≤ |G|_F ≤ tr G ≤ T",
+                "Each of the T keys so far is divided by the longest of them, so that it adds at most 1 to the trace. "
+                "How far below T the curves stay tells how much shorter most keys are; how far λ_max stays below "
+                "tr G, over how many directions they spread. Where the scale m is kept, later keys may be longer, and "
+                "the bound ends.",
+                "Echo, proposition E.1, eq. 51",
+                gram_size_numbers,
+                {"size of G", "tr G", "|G|_F", "λ_max(G)"}},
     FormulaCard{
         "solver_race",
         "Solver race",

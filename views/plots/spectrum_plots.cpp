@@ -183,6 +183,12 @@ constexpr std::array spectrum_cards{
                 "Raising the operator to the power K silences small modes and keeps those near the circle. Bars: the "
                 "query's energy before (grey) and after.",
                 "Echo, appendix D.1", gain_numbers},
+    FormulaCard{
+        "power_filter_table", "Suppression table", "|λ|^K,  K = 1, 2, 4",
+        "Echo's table D.1 for this operator: a row for each mode of A = γ A_w, a column for each power. From one "
+        "column to the next modes near 1 hardly change, small ones vanish: that separates lasting modes from "
+        "passing ones. Factors of the amplitude; of the energy the square is left.",
+        "Echo, proposition D.1 and its tables", gain_numbers},
     FormulaCard{"power",
                 "Power K",
                 "A^K",

@@ -20,11 +20,25 @@ std::string vector_numbers(const Observation& o, const Selection&) {
   return t ? "κ(V) = " + number_text(t->eigenvector_condition, 3) + ", κ = " + number_text(t->kappa, 3) : "";
 }
 
+std::string gap_numbers(const Observation& o, const Selection&) {
+  const TheoryView* t = o.theory.get();
+  if (!t) return "";
+  const std::string step = gradient_step_text(*t);
+  return "κ = " + number_text(t->kappa, 3) + (step.empty() ? "" : ",  " + step);
+}
+
+std::string linearity_numbers(const Observation& o, const Selection&) {
+  return o.theory ? linearity_text(*o.theory) : "";
+}
+
 std::string depth_numbers(const Observation& o, const Selection&) {
   const DepthView* depth = o.depth.get();
   if (!depth || depth->gradient.empty() || depth->residual_bound.empty()) return "";
-  return "|g_0| = " + number_text(depth->gradient.front(), 3) + " ≤ " + number_text(depth->residual_bound.front(), 3) +
-         ",  |g_m| = " + number_text(depth->gradient.back(), 3);
+  std::string text = "|g_0| = " + number_text(depth->gradient.front(), 3) + " ≤ " +
+                     number_text(depth->residual_bound.front(), 3) +
+                     ",  |g_m| = " + number_text(depth->gradient.back(), 3);
+  if (!depth->closed_product.empty()) text += ",  along the queries ≤ " + number_text(depth->closed_product.front(), 3);
+  return text;
 }
 
 std::string state_size_numbers(const Observation& o, const Selection&) {
@@ -128,15 +142,19 @@ constexpr std::array theory_cards{
         "helps.",
         "Echo, theorem I.11 and corollary I.12", nullptr},
     FormulaCard{"linear_gap", "Linear attention's gap", "min_a |C q − a C (G+εI)⁻¹ q| ≤ |C| (κ − 1)/(κ + 1) |q|",
-                "How far linear attention is from ridge retrieval, up to one positive factor.", "Echo, theorem I.6",
-                kappa_numbers},
+                "How far linear attention is from ridge retrieval, up to one positive factor. Its map C is B_1, what "
+                "one gradient step of size ½ makes of B = 0 on the ridge loss Σ |v − B z|² + ε |B|²: |C q − B_1 q| is "
+                "0 up to rounding. Ridge retrieval is where such steps end.",
+                "Echo, proposition I.5 and theorem I.6", gap_numbers},
     FormulaCard{"query_jacobian", "Query Jacobian", "∂y/∂q = η B_v L A^K L⁻¹",
                 "The statistics are held fixed, so the map is linear: the same for every query.",
                 "Echo, propositions J.4 to J.6", nullptr},
     FormulaCard{"query_jacobian_softmax", "Softmax saturates", "|Vᵀ (Diag(w) − w wᵀ) K| / √r ≤ 2 (1 − m) |V| |K| / √r",
                 "Softmax attention with the keys, values and queries of this head: the more weight one token has, the "
-                "less the answer follows the query. J.2 has ½ in place of 2 (1 − m).",
-                "Echo, proposition J.2 and corollary J.3", nullptr},
+                "less the answer follows the query. J.2 has ½ in place of 2 (1 − m). Off linear: the most that the "
+                "answer half-way between two successive queries differs from the mean of their answers, as a share of "
+                "it. SKA's is rounding alone, softmax attention's is not: no fixed SKA head can replace it.",
+                "Echo, propositions I.13, J.2 and corollary J.3", linearity_numbers},
     FormulaCard{"singular_value",
                 "Singular values",
                 "σ_1 ≥ σ_2 ≥ ..",
@@ -147,14 +165,20 @@ constexpr std::array theory_cards{
     FormulaCard{"gradient_depth", "Gradient norm by depth",
                 "g_l = g_{l+1} + J_lᵀ g_{l+1},  |g_l| ≤ |g_m| Π (1 + |J_j|)",
                 "How the gradient of the probe sequence's loss grows or fades on its way down. Theorem J.9 follows the "
-                "branches alone; a residual model passes its gradient beside them, too, so its bound has 1 + |J|.",
-                "Echo, propositions J.7, J.8 and theorem J.9", depth_numbers},
+                "branches alone; a residual model passes its gradient beside them, too, so its bound has 1 + |J|. "
+                "Dotted: the product of the measured norms of the branches. Dash-dotted: the theorem in closed form, "
+                "with J.8 for a Koopman MLP, J.4 for SKA and J.2 for softmax attention, and the measured norm for "
+                "any other branch. J.4 and J.2 hold keys, values and statistics fixed: it bounds what passes every "
+                "branch, and those two through their queries alone, not the whole gradient.",
+                "Echo, propositions J.2, J.4, J.7, J.8 and theorem J.9", depth_numbers},
     FormulaCard{
         "branch_norms", "Branch norms", "|J_l| = max |J_lᵀ u|,  |u| = 1",
         "The most that a branch, without its residual, can lengthen a gradient; found by a power iteration that "
         "starts at the gradient itself, and so from below: the bounds made of it hold for this gradient, not for every "
-        "one as theorem J.9 says.",
-        "Echo, theorem J.9", nullptr},
+        "one as theorem J.9 says. Marks are closed forms, with the norm in front: J.8 of the whole branch, J.2 and "
+        "J.4, "
+        "between the projections, of the path through the queries alone, which a branch's own norm may exceed.",
+        "Echo, propositions J.2, J.4, J.8 and theorem J.9", nullptr},
     FormulaCard{
         "state_size",
         "State size",

@@ -106,10 +106,12 @@ struct Spectra {
 
 /// The recurrent form of one head of the traced layer after one token.
 struct HeadStep {
-  std::vector<float> G, M, C;  ///< [r*r], [r*r], [P*r] normalised by the running m, row-major
-  double m = 0;                ///< the largest norm of a key so far, or as it was kept
-  double sigma = 0, kappa = 1, lambda_min = 0;
+  std::vector<float> G, M, C;                   ///< [r*r], [r*r], [P*r] normalised by the running m, row-major
+  double m = 0;                                 ///< the largest norm of a key so far, or as it was kept
+  double sigma = 0, kappa = 1, lambda_min = 0;  ///< of A_w; of G + ridge I
   int jitter = 0;
+  std::vector<double> gram;  ///< [r] eigenvalues of G, without ridge, descending; empty where G is not finite
+  double ridge = 0;          ///< what the factorisation added to each of them: ε and its jitter
   std::vector<std::complex<double>> eigenvalues;  ///< of A_w
   /// identity[i] of mode i is kept over the tokens: modes are numbered by modulus after the last one and followed back.
   std::vector<int> identity;

@@ -1,6 +1,7 @@
 // Echo's theorems beside measurements on one live SKA head, after the whole probe sequence; plain numbers for figures.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace afterglow {
@@ -15,6 +16,8 @@ struct SoftmaxTheory {
   double bound = 0;                      ///< J.2, the same for every query: |V| |K| / (2 sqrt(r))
   std::vector<double> last;              ///< singular values for the last token's query, descending
   int rank = 0, rank_bound = 0;          ///< of the last token's, numerical; min(P, r, T - 1)
+  /// How far the answers are from a linear map's over these queries, as a share of them (I.13); NaN: not known.
+  double linearity_gap = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// Every list is empty where the head is unsound (not finite, G + eps I not positive definite).
@@ -49,12 +52,16 @@ struct TheoryView {
   /// For each of the last tokens' queries: linear attention's distance from ridge retrieval, and the bound (I.6).
   std::vector<double> gap, shared_gap, gap_bound;
   int first_query = 0;  ///< token of the first of them
+  /// Largest |C q - B_1 q| of them, B_1 one gradient step of size 1/2 from 0 on the ridge loss of the very keys and
+  /// values (I.5): 0 up to rounding; NaN: not known.
+  double gradient_step_gap = std::numeric_limits<double>::quiet_NaN();
 
   /// Singular values of dy/dq, descending, with the bounds on the largest and smallest (J.4, J.6). Here and in
   /// `softmax` q is the query divided by the key scale m, so that both tell the same change.
   std::vector<double> jacobian;
   int jacobian_rank = 0;  ///< numerical
   double jacobian_bound = 0, jacobian_sharp_bound = 0, jacobian_lower_bound = 0;
+  double linearity_gap = std::numeric_limits<double>::quiet_NaN();  ///< as that of `softmax`: 0 up to rounding (I.13)
   SoftmaxTheory softmax;
 };
 

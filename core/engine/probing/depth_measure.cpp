@@ -8,7 +8,7 @@
 
 #include "core/analysis/depth_bounds.h"
 #include "core/layers/host_values.h"
-#include "core/layers/layer_traits.h"
+#include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -45,6 +45,14 @@ class StreamMaps {
     tape_.begin(false);
     const Var in = tape_.constant(stream(x));
     return to_host(tape_.backend(), model_.forward_branches(tape_, in, mask(), l, l + 1).value);
+  }
+
+  /// Leaves the captures of branch l at x on the tape.
+  void capture(std::size_t l, const Numbers& x) {
+    tape_.begin(false);
+    tape_.set_capturing(true);
+    model_.forward_branches(tape_, tape_.constant(stream(x)), mask(), l, l + 1);
+    tape_.set_capturing(false);
   }
 
   /// J^T u of branch l at x without the residual.
@@ -112,8 +120,16 @@ double branch_norm(StreamMaps& maps, std::size_t l, const Numbers& x, Numbers u,
   return best;
 }
 
-/// Bound on |J| of a Koopman MLP without gate behind its norm: both act on each token alone, so the worst token counts.
-/// NaN for any other branch. Without the norm's eps the bound is a little larger than it has to be.
+/// Bound on the Jacobian of the norm in front of a branch, which acts on each token alone: that of the worst token.
+/// Without the norm's eps it is a little larger than it has to be.
+double norm_in_front(const Numbers& weight, const Numbers& x) {
+  double largest = 0;
+  for (std::size_t t = 0; t + weight.size() <= x.size(); t += weight.size())
+    largest = std::max(largest, rms_norm_bound(weight, std::span(x).subspan(t, weight.size()), 0.0));
+  return largest;
+}
+
+/// Bound on |J| of a Koopman MLP without gate behind its norm; NaN for any other branch.
 double closed_form_bound(Trainer& trainer, const Branch& branch, const Numbers& x) {
   ParameterStore& store = trainer.parameters();
   const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
@@ -121,13 +137,33 @@ double closed_form_bound(Trainer& trainer, const Branch& branch, const Numbers& 
     return std::numeric_limits<double>::quiet_NaN();
   const auto values = [&](const char* name) { return store.download(store.find(branch.scope + name)->value); };
   const Numbers weight = store.download(branch.norm->value), gamma = values(".gamma"), omega = values(".omega");
-  double radius = 0, norm = 0;
+  double radius = 0;
   for (std::size_t i = 0; i < gamma.size(); ++i)
     radius = std::max(radius, std::min(1.0, std::hypot(gamma[i], omega[i])));
-  for (std::size_t t = 0; t + weight.size() <= x.size(); t += weight.size())
-    norm = std::max(norm, rms_norm_bound(weight, std::span(x).subspan(t, weight.size()), 0.0));
   const int d = static_cast<int>(weight.size()), dk = 2 * static_cast<int>(gamma.size());
-  return norm * koopman_mlp_bound(values(".readout.weight"), values(".lift.weight"), d, dk, radius);
+  return norm_in_front(weight, x) * koopman_mlp_bound(values(".readout.weight"), values(".lift.weight"), d, dk, radius);
+}
+
+/// Bound on the path through the queries of branch l behind its norm; NaN where its kind has no closed form.
+double query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& read, const Example& example, std::size_t l,
+                  const Numbers& x) {
+  const Branch& branch = trainer.model().branches()[l];
+  const auto bound = readers_of(branch.layer->kind()).query_bound;
+  if (branch.norm == nullptr || bound == nullptr) return std::numeric_limits<double>::quiet_NaN();
+  maps.capture(l, x);
+  const CapturedLayer captured{*branch.layer, read, branch.scope, static_cast<int>(example.tokens.size()),
+                               example.context};
+  return norm_in_front(trainer.parameters().download(branch.norm->value), x) * bound(captured);
+}
+
+/// Of each branch the closed form, of the whole or of its queries, else what was measured.
+Numbers closed_norms(const DepthView& view) {
+  Numbers norms = view.branch_norms;
+  for (std::size_t l = 0; l < norms.size(); ++l) {
+    if (!std::isnan(view.query_bounds[l])) norms[l] = view.query_bounds[l];
+    if (!std::isnan(view.branch_bounds[l])) norms[l] = view.branch_bounds[l];
+  }
+  return norms;
 }
 
 bool is_finite(const Numbers& numbers) {
@@ -158,14 +194,18 @@ DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, in
   for (std::size_t part = 0; part < trainer.parts().size(); ++part) {
     if (trainer.parts()[part].branch >= 0) view.layers.push_back(static_cast<int>(part));
   }
-  for (std::size_t l = 0; l < branches; ++l)
+  for (std::size_t l = 0; l < branches; ++l) {
     view.branch_bounds.push_back(closed_form_bound(trainer, trainer.model().branches()[l], streams[l]));
+    view.query_bounds.push_back(
+        query_path(trainer, maps, CaptureReader(tape, trainer.backend()), example, l, streams[l]));
+  }
   const DepthBounds bounds = depth_bounds(norms, gradient[branches]);
   view.gradient = std::move(gradient);
   view.branch_norms = std::move(norms);
   view.residual_bound = bounds.residual;
   view.residual_floor = bounds.residual_floor;
   view.branch_product = bounds.branches;
+  view.closed_product = depth_bounds(closed_norms(view), bounds.branches.back()).branches;
   return view;
 }
 

@@ -25,10 +25,11 @@ HeadSettings head_settings(const Trainer& trainer, int part) {
   return {core.power, core.ridge};
 }
 
-GramRange gram_range(std::vector<double> G, int r, double ridge, int jitter) {
-  for (int i = 0; i < r; ++i) G[static_cast<std::size_t>(i * r + i)] += ridge + ska_jitter_step * jitter;
-  const SymmetricRange range = symmetric_range(G, r);
-  return {range.smallest, range.largest};
+double added_to_gram(double ridge, int jitter) { return ridge + ska_jitter_step * jitter; }
+
+GramRange gram_range(std::span<const double> gram, double added) {
+  if (gram.empty()) return {std::nan(""), std::nan("")};
+  return {gram.back() + added, gram.front() + added};
 }
 
 HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
@@ -68,8 +69,8 @@ HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const Head
   spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
   spectrum.power = settings.power;
   spectrum.ridge = settings.ridge;
-  const GramRange range =
-      gram_range(read.tail(info.scope + ".G", head, info.heads, square), r, spectrum.ridge, spectrum.jitter);
+  const GramRange range = gram_range(symmetric_spectrum(read.tail(info.scope + ".G", head, info.heads, square), r),
+                                     added_to_gram(spectrum.ridge, spectrum.jitter));
   spectrum.lambda_min = range.smallest;
   spectrum.kappa = range.largest / range.smallest;
   return spectrum;

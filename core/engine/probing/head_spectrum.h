@@ -1,5 +1,7 @@
 // The Koopman operator of one head, read from a probing forward pass.
 #pragma once
+#include <span>
+
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/capture_reader.h"
@@ -17,11 +19,14 @@ HeadSettings head_settings(const Trainer& trainer, int part);
 HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
                                 const CaptureReader& read);
 
-/// Smallest and largest eigenvalue of a Gram matrix G [r*r] with what the factorisation added: ridge and `jitter`
-/// times 1e-4.
+/// What the factorisation adds to each eigenvalue of G: the ridge and `jitter` times 1e-4.
+double added_to_gram(double ridge, int jitter);
+
+/// Smallest and largest eigenvalue of G + added I.
 struct GramRange {
   double smallest = 0, largest = 0;
 };
-GramRange gram_range(std::vector<double> G, int r, double ridge, int jitter);
+/// From the eigenvalues of G [r], descending; NaN without any.
+GramRange gram_range(std::span<const double> gram, double added);
 
 }  // namespace afterglow

@@ -390,7 +390,9 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
     };
     own.sigma = scalar("sigma", 0);
     own.jitter = static_cast<int>(scalar("jitter", 0));
-    const GramRange range = gram_range({own.G.begin(), own.G.end()}, trace.rank, ridge, own.jitter);
+    own.gram = symmetric_spectrum(std::vector<double>(own.G.begin(), own.G.end()), trace.rank);
+    own.ridge = added_to_gram(ridge, own.jitter);
+    const GramRange range = gram_range(own.gram, own.ridge);
     own.lambda_min = range.smallest;
     own.kappa = range.largest / range.smallest;
     const std::vector<double> A =

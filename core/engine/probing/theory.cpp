@@ -138,13 +138,16 @@ void add_gap(const SkaHead& head, const std::vector<double>& queries, TheoryView
   }
 }
 
-void add_jacobian(const SkaHead& head, TheoryView& view) {
+void add_jacobian(const SkaHead& head, const std::vector<double>& queries, TheoryView& view) {
   if (const auto jacobian = ska_query_jacobian(head)) {
     view.jacobian = jacobian->singular_values;
     view.jacobian_rank = jacobian->rank;
     view.jacobian_bound = jacobian->bound;
     view.jacobian_sharp_bound = jacobian->sharp_bound;
     view.jacobian_lower_bound = jacobian->lower_bound;
+    const SkaOperators operators = ska_operators(head);
+    const auto answer = [&](std::span<const double> query) { return ska_reading(head, operators, query).y; };
+    view.linearity_gap = linearity_gap(answer, queries, head.rank);
   }
 }
 
@@ -154,10 +157,13 @@ bool contributes(const RidgeConfig& core, std::span<const std::uint8_t> context,
   return core.mode != RidgeConfig::Mode::chunk || t < (tokens - 1) / core.chunk * core.chunk;
 }
 
-/// Softmax attention over the tokens that the statistics hold. Its weights are those of the projected queries m q, so
-/// the derivative by q, as SKA's is, has the scale m / sqrt(r).
-void add_softmax(const RidgeConfig& core, const std::string& scope, double m, const std::vector<double>& queries,
-                 const CaptureReader& read, std::span<const std::uint8_t> context, TheoryView& view) {
+/// Keys [T*r], as they are projected, and values [T*P] of the tokens that the head's last statistics hold.
+struct HeldPairs {
+  std::vector<double> keys, values;
+};
+
+HeldPairs held_pairs(const RidgeConfig& core, const std::string& scope, const CaptureReader& read,
+                     std::span<const std::uint8_t> context, const TheoryView& view) {
   const int tokens = static_cast<int>(context.size());
   const auto of_head = [&](const char* name, int width) {
     std::vector<double> kept;
@@ -169,10 +175,28 @@ void add_softmax(const RidgeConfig& core, const std::string& scope, double m, co
     }
     return kept;
   };
-  const std::vector<double> keys = of_head(".keys", view.rank), values = of_head(".values", view.value_width);
-  for (const AttentionJacobian& one :
-       attention_query_jacobians(keys, values, queries, static_cast<int>(keys.size()) / view.rank, view.rank,
-                                 m / std::sqrt(static_cast<double>(view.rank)))) {
+  return {of_head(".keys", view.rank), of_head(".values", view.value_width)};
+}
+
+/// Linear attention's map against a gradient step on the pairs that the statistics were made of.
+void add_gradient_step(const SkaHead& head, HeldPairs pairs, double m, const std::vector<double>& queries,
+                       TheoryView& view) {
+  for (double& value : pairs.keys) value /= m;
+  const std::vector<double> zero(head.C.size(), 0.0);
+  const std::vector<double> stepped = ridge_gradient_step(zero, pairs.keys, pairs.values, head.rank, head.ridge, 0.5);
+  view.gradient_step_gap = largest_difference(head.C, stepped, queries, head.rank);
+}
+
+/// Softmax attention over the tokens that the statistics hold. Its weights are those of the projected queries m q, so
+/// the derivative by q, as SKA's is, has the scale m / sqrt(r).
+void add_softmax(const HeldPairs& pairs, double m, const std::vector<double>& queries, TheoryView& view) {
+  const double scale = m / std::sqrt(static_cast<double>(view.rank));
+  const auto answer = [&](std::span<const double> query) {
+    return attention_answer(pairs.keys, pairs.values, query, scale);
+  };
+  view.softmax.linearity_gap = linearity_gap(answer, queries, view.rank);
+  for (const AttentionJacobian& one : attention_query_jacobians(
+           pairs.keys, pairs.values, queries, static_cast<int>(pairs.keys.size()) / view.rank, view.rank, scale)) {
     view.softmax.max_weight.push_back(one.max_weight);
     view.softmax.norm.push_back(one.singular_values.front());
     view.softmax.saturation_bound.push_back(one.saturation_bound);
@@ -215,8 +239,10 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
   add_powers(own, view);
   add_regime(own, std::span(queries).last(static_cast<std::size_t>(r)), view);
   add_gap(own, queries, view);
-  add_jacobian(own, view);
-  add_softmax(ska.config().core, info.scope, m.front(), queries, read, context, view);
+  add_jacobian(own, queries, view);
+  const HeldPairs pairs = held_pairs(ska.config().core, info.scope, read, context, view);
+  add_gradient_step(own, pairs, m.front(), queries, view);
+  add_softmax(pairs, m.front(), queries, view);
   return view;
 }
 

@@ -121,6 +121,31 @@ TEST(RmsNormBound, IsTheNormOfTheJacobianUpToTheRadialPart) {
   }
 }
 
+TEST(QueryPathBound, HoldsForTheProductOfProjectionsAndHeads) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    const int d = 5, r = 2, P = 3;
+    const PlainMatrix out = random_matrix(random, d, 2 * P), query = random_matrix(random, 2 * r, d);
+    PlainMatrix heads(2 * P, 2 * r);
+    std::vector<double> norms;
+    for (int h = 0; h < 2; ++h) {
+      const PlainMatrix J = random_matrix(random, P, r);
+      norms.push_back(plain_norm(J));
+      for (int p = 0; p < P; ++p) {
+        for (int i = 0; i < r; ++i) heads(h * P + p, h * r + i) = J(p, i);
+      }
+    }
+    const double bound = query_path_bound(out.values, query.values, d, norms);
+    EXPECT_LE(plain_norm(out * heads * query), bound * (1 + 1e-9));
+    EXPECT_NEAR(bound, plain_norm(out) * plain_norm(heads) * plain_norm(query), 1e-9 * bound);
+  }
+  const std::vector<double> eye{1, 0, 0, 1};
+  EXPECT_NEAR(query_path_bound(eye, eye, 2, std::vector<double>{0.5, 3}), 3, 1e-14);
+  EXPECT_TRUE(std::isnan(query_path_bound(eye, eye, 2, {})));
+  EXPECT_TRUE(std::isnan(query_path_bound(eye, eye, 3, std::vector<double>{1})));
+  EXPECT_TRUE(std::isnan(query_path_bound(eye, eye, 2, std::vector<double>{NAN})));
+}
+
 TEST(DepthBounds, AwkwardInput) {
   EXPECT_EQ(depth_bounds({}, 2.0).branches, std::vector<double>{2.0});
   const DepthBounds broken = depth_bounds(std::vector<double>{2, NAN, 3}, 1.0);

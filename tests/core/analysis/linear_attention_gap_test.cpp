@@ -66,6 +66,55 @@ TEST(LinearAttentionGap, OppositeAnswersKeepNothingOfTheRidge) {
   EXPECT_NEAR(result.queries[0].gap, 1.0, 1e-12);
 }
 
+double ridge_loss(const PlainMatrix& B, const PlainMatrix& keys, const PlainMatrix& values, double ridge) {
+  const PlainMatrix missed = values - keys * transposed(B);
+  const double misses = length_of(missed.values), size = length_of(B.values);
+  return misses * misses + ridge * size * size;
+}
+
+TEST(RidgeGradientStep, FromNothingWithHalfAStepIsLinearAttention) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    const int r = 1 + static_cast<int>(seed % 5), P = 1 + static_cast<int>(seed % 3);
+    const RandomHead one(random, 25, r, P);
+    const std::vector<double> zero(static_cast<std::size_t>(P * r), 0.0);
+    const std::vector<double> B_1 = ridge_gradient_step(zero, one.keys.values, one.values.values, r, 0.5, 0.5);
+    const PlainMatrix queries = random_matrix(random, 6, r);
+    EXPECT_LT(largest_difference(one.C.values, B_1, queries.values, r), 1e-12) << "Echo, proposition I.5";
+    EXPECT_GT(largest_difference(one.C.values, zero, queries.values, r), 0);
+  }
+}
+
+TEST(RidgeGradientStep, FollowsTheSlopeOfTheRidgeLossAndRestsAtItsMinimiser) {
+  Random random(5);
+  const RandomHead one(random, 25, 3, 2);
+  const double ridge = 0.5, h = 1e-5;
+  const PlainMatrix B = random_matrix(random, 2, 3);
+  const std::vector<double> next = ridge_gradient_step(B.values, one.keys.values, one.values.values, 3, ridge, 1.0);
+  for (std::size_t i = 0; i < B.values.size(); ++i) {
+    PlainMatrix up = B, down = B;
+    up.values[i] += h;
+    down.values[i] -= h;
+    const double slope =
+        (ridge_loss(up, one.keys, one.values, ridge) - ridge_loss(down, one.keys, one.values, ridge)) / (2 * h);
+    EXPECT_NEAR(B.values[i] - next[i], slope, 1e-6 * (1 + std::abs(slope)));
+  }
+  const PlainMatrix best = one.C * inverse_of(one.G + ridge * identity(3));
+  const std::vector<double> rest = ridge_gradient_step(best.values, one.keys.values, one.values.values, 3, ridge, 0.5);
+  for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_NEAR(rest[i], best.values[i], 1e-10) << "proposition I.2";
+}
+
+TEST(RidgeGradientStep, AwkwardInput) {
+  const std::vector<double> one{1}, two{1, 2}, three{1, 2, 3};
+  EXPECT_TRUE(ridge_gradient_step({}, one, one, 1, 1, 1).empty());
+  EXPECT_TRUE(ridge_gradient_step(one, one, one, 0, 1, 1).empty());
+  EXPECT_TRUE(ridge_gradient_step(two, three, one, 2, 1, 1).empty());
+  EXPECT_TRUE(ridge_gradient_step(one, two, one, 1, 1, 1).empty()) << "a key without its value";
+  EXPECT_EQ(ridge_gradient_step(one, {}, {}, 1, 1, 0.5), std::vector<double>{0}) << "without pairs the ridge alone";
+  EXPECT_TRUE(std::isnan(largest_difference(one, two, one, 1)));
+  EXPECT_TRUE(std::isnan(largest_difference(one, one, {}, 1)));
+}
+
 TEST(LinearAttentionGap, AwkwardInput) {
   const std::vector<double> one = {1.0}, nan = {NAN}, minus = {-1.0}, huge = {1e300};
   EXPECT_TRUE(std::isnan(linear_attention_gap({}, {}, 1e-3, 0, 0, {}).kappa));

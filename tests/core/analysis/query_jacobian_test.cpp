@@ -68,6 +68,16 @@ TEST(AttentionJacobian, IsTheDerivativeAndItsBoundsHold) {
   EXPECT_GT(tightest, 0.5);
 }
 
+TEST(AttentionJacobian, ItsBoundNeedsNoQuery) {
+  Random random(8);
+  const PlainMatrix K = random_matrix(random, 7, 3), V = random_matrix(random, 7, 2), q = random_matrix(random, 3, 1);
+  const double alone = attention_query_bound(K.values, V.values, 7, 3, 0.5);
+  EXPECT_EQ(alone, attention_query_jacobian(K.values, V.values, q.values, 7, 0.5)->bound);
+  EXPECT_NEAR(alone, 0.25 * plain_norm(K) * plain_norm(V), 1e-9 * alone);
+  EXPECT_TRUE(std::isnan(attention_query_bound({}, {}, 0, 3, 0.5)));
+  EXPECT_TRUE(std::isnan(attention_query_bound(K.values, V.values, 7, 4, 0.5)));
+}
+
 TEST(AttentionJacobian, TwoOppositeTokensAttainThePapersBound) {
   const std::vector<double> keys = {1, -1}, values = {1, -1}, q = {0};
   const auto even = attention_query_jacobian(keys, values, q, 2, 1.0);
@@ -119,6 +129,52 @@ TEST(AttentionJacobian, AwkwardInput) {
   EXPECT_EQ(single->rank, 0);
 }
 
+TEST(LinearityGap, OfThePapersTwoTokensIsThatOfTheLogisticFunction) {
+  // f(q) = 1 / (1 + e^(-2 beta q)), proposition I.13.
+  const std::vector<double> keys{1, -1}, values{1, 0}, queries{-0.4, 1.1, 1.2};
+  const double beta = 0.8;
+  const auto logistic = [&](double q) { return 1 / (1 + std::exp(-2 * beta * q)); };
+  const auto softmax = [&](std::span<const double> q) { return attention_answer(keys, values, q, beta); };
+  for (const double q : queries) EXPECT_NEAR(softmax(std::vector<double>{q}).front(), logistic(q), 1e-15);
+  const double mean = (logistic(-0.4) + logistic(1.1)) / 2;
+  EXPECT_NEAR(linearity_gap(softmax, queries, 1), std::abs(logistic(0.35) - mean) / mean, 1e-12);
+  const auto affine = [](std::span<const double> q) { return std::vector<double>{3 * q[0] - 2}; };
+  EXPECT_NEAR(linearity_gap(affine, queries, 1), 0, 1e-15);
+}
+
+TEST(LinearityGap, IsNothingForSkaAndSomethingForSoftmax) {
+  Random random(3);
+  const RandomHead one(random, 30, 4, 5);
+  const SkaOperators operators = ska_operators(one.head);
+  const PlainMatrix queries = random_matrix(random, 8, 4);
+  const auto ska = [&](std::span<const double> q) { return ska_reading(one.head, operators, q).y; };
+  const auto softmax = [&](std::span<const double> q) {
+    return attention_answer(one.keys.values, one.values.values, q, 2.0);
+  };
+  const PlainMatrix q(4, 1, std::span(queries.values).first(4));
+  const std::vector<double> answer = softmax(q.values);
+  const PlainMatrix expected = attend(one.keys, one.values, q, 2.0);
+  for (std::size_t p = 0; p < 5; ++p) EXPECT_NEAR(answer[p], expected.values[p], 1e-13);
+  EXPECT_LT(linearity_gap(ska, queries.values, 4), 1e-12);
+  EXPECT_GT(linearity_gap(softmax, queries.values, 4), 1e-3);
+}
+
+TEST(LinearityGap, AwkwardInput) {
+  const std::vector<double> one{1}, two{1, 2}, nan{NAN};
+  const auto same = [](std::span<const double> q) { return std::vector<double>(q.begin(), q.end()); };
+  const auto silent = [](std::span<const double>) { return std::vector<double>(); };
+  const auto zero = [](std::span<const double>) { return std::vector<double>{0}; };
+  EXPECT_TRUE(std::isnan(linearity_gap(same, one, 1))) << "one query";
+  EXPECT_TRUE(std::isnan(linearity_gap(same, two, 0)));
+  EXPECT_TRUE(std::isnan(linearity_gap(silent, two, 1)));
+  EXPECT_TRUE(std::isnan(linearity_gap(same, std::vector<double>{1, NAN}, 1)));
+  EXPECT_EQ(linearity_gap(zero, two, 1), 0);
+  EXPECT_TRUE(attention_answer({}, one, one, 1).empty());
+  EXPECT_TRUE(attention_answer(two, one, two, 1).size() == 1u);
+  EXPECT_TRUE(attention_answer(one, one, nan, 1).empty());
+  EXPECT_TRUE(attention_answer(one, one, two, 1).empty()) << "half a key";
+}
+
 TEST(SkaJacobian, IsTheDerivativeAndItsBoundsHoldOnBothSides) {
   double tightest = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -140,6 +196,7 @@ TEST(SkaJacobian, IsTheDerivativeAndItsBoundsHoldOnBothSides) {
     for (std::size_t i = 0; i < singular.size(); ++i) EXPECT_NEAR(got->singular_values[i], singular[i], 1e-7 * size);
     EXPECT_LE(got->singular_values.front(), got->sharp_bound * (1 + 1e-9));
     EXPECT_LE(got->sharp_bound, got->bound * (1 + 1e-9));
+    EXPECT_NEAR(ska_query_bound(one.head), got->bound, 1e-9 * got->bound) << "the same without the Jacobian";
     if (P >= r) {
       EXPECT_GE(got->singular_values.back(), got->lower_bound * (1 - 1e-9));
       EXPECT_GT(got->lower_bound, 0);
@@ -168,6 +225,7 @@ TEST(SkaJacobian, AnIsotropicHeadAttainsEveryBound) {
 
 TEST(SkaJacobian, AwkwardInput) {
   EXPECT_FALSE(ska_query_jacobian({}));
+  EXPECT_TRUE(std::isnan(ska_query_bound({})));
   const std::vector<double> zero = {0.0}, one = {1.0}, nan = {NAN};
   SkaHead head{.rank = 1, .value_width = 1, .G = zero, .M = zero, .C = one};
   const auto singular = ska_query_jacobian(head);

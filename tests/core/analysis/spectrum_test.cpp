@@ -67,12 +67,20 @@ TEST(Spectrum, ExtremesOfTheSecondDifference) {
   const double smallest = 4.0 * std::sin(angle) * std::sin(angle), largest = 4.0 * std::cos(angle) * std::cos(angle);
   EXPECT_NEAR(range.smallest, smallest, 1e-14);
   EXPECT_NEAR(range.largest, largest, 1e-13);
+  const std::vector<double> all = symmetric_spectrum(S, n);
+  ASSERT_EQ(all.size(), 63u);
+  for (int j = 0; j < n; ++j) {
+    const double cosine = std::cos((j + 1) * angle);
+    EXPECT_NEAR(all[static_cast<std::size_t>(j)], 4.0 * cosine * cosine, 1e-13) << "descending";
+  }
 }
 
 TEST(Spectrum, DamagedMatricesAreSaidToBeSo) {
   const std::vector<double> bad{1, nan_value, 0, 1};
   EXPECT_TRUE(eigenvalues(bad, 2).empty());
   EXPECT_TRUE(std::isnan(symmetric_range(bad, 2).smallest));
+  EXPECT_TRUE(symmetric_spectrum(bad, 2).empty());
+  EXPECT_TRUE(symmetric_spectrum(bad, 3).empty()) << "another size";
   EXPECT_TRUE(eigenvalues({}, 0).empty());
   EXPECT_TRUE(eigenvalues({}, 2).empty()) << "what could not be computed is handed on";
 }

@@ -5,9 +5,12 @@
 #include <numeric>
 
 #include "core/analysis/depth_bounds.h"
+#include "core/analysis/query_jacobian.h"
+#include "core/analysis/singular_values.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/layers/capture_reader.h"
 #include "core/layers/host_values.h"
 #include "core/ops/ops.h"
 #include "tests/core/engine/small_recipe.h"
@@ -94,6 +97,84 @@ TEST_F(DepthTest, AKoopmanMlpStaysBelowItsClosedForm) {
     norm = std::max(norm, rms_norm_bound(weight, std::span(x).subspan(16 * t, 16), 0));
   EXPECT_NEAR(view.branch_bounds[3] / norm,
               koopman_mlp_bound(parameter(".readout.weight"), parameter(".lift.weight"), 16, 16, radius), 1e-10);
+}
+
+/// Norms of the maps that lead from the stream through the queries of an SKA layer, token by token, built from the
+/// parameters and the captured statistics.
+TEST_F(DepthTest, TheQueriesOfSkaStayBelowTheirClosedForm) {
+  const DepthView view = measure_depth(trainer, tape, example);
+  ASSERT_EQ(view.query_bounds.size(), 4u);
+  for (const std::size_t other : {0, 1, 3}) EXPECT_TRUE(std::isnan(view.query_bounds[other])) << other;
+  constexpr int d = 16, r = 6, P = 8, heads = 2;
+  Model& model = trainer.model();
+  const Branch& ska = model.branches()[2];
+  const auto parameter = [&](const char* name) {
+    return trainer.parameters().download(trainer.parameters().find(ska.scope + name)->value);
+  };
+  tape.begin(false);
+  const Var in = model.embed(tape, upload(DType::i32, example.tokens.data()));
+  const Tensor mask = upload(DType::u8, example.context.data());
+  const Var below = model.forward_branches(tape, in, mask, 0, 2);
+  tape.set_capturing(true);
+  model.forward_branches(tape, below, mask, 2, 3);
+  tape.set_capturing(false);
+  const std::vector<double> x = to_host(*backend, below.value), eta = parameter(".eta"),
+                            gamma = parameter(".gamma_raw"), weight = trainer.parameters().download(ska.norm->value),
+                            output = parameter(".o_proj.weight"), query = parameter(".q_proj.weight");
+  const CaptureReader read(tape, *backend);
+  std::vector<double> path(d * d, 0.0), norms;  // W_o diag(J_h / m_h) W_q
+  for (int h = 0; h < heads; ++h) {
+    const auto statistic = [&](const char* name, int size) { return read.tail(ska.scope + name, h, heads, size); };
+    const std::vector<double> G = statistic(".G", r * r), M = statistic(".M", r * r), C = statistic(".Cv", P * r);
+    const double m = statistic(".m", 1).front();
+    const auto head = static_cast<std::size_t>(h);
+    const double ridge = 1e-3 + 1e-4 * statistic(".jitter", 1).front();
+    const SkaHead own{
+        r, P, G, M, C, ridge, 1 + 0.5 / (1 + std::exp(-gamma[head])), eta[head], 2, statistic(".sigma", 1).front()};
+    const auto jacobian = ska_query_jacobian(own);
+    ASSERT_TRUE(jacobian);
+    norms.push_back(jacobian->bound / m);
+    for (int i = 0; i < d; ++i) {
+      for (int p = 0; p < P; ++p) {
+        for (int k = 0; k < r; ++k) {
+          const double factor = output[i * heads * P + h * P + p] * jacobian->J[p * r + k] / m;
+          for (int j = 0; j < d; ++j) path[i * d + j] += factor * query[(h * r + k) * d + j];
+        }
+      }
+    }
+  }
+  double norm = 0;
+  for (std::size_t t = 0; t < example.tokens.size(); ++t)
+    norm = std::max(norm, rms_norm_bound(weight, std::span(x).subspan(d * t, d), 0));
+  EXPECT_NEAR(view.query_bounds[2], norm * query_path_bound(output, query, d, norms), 1e-9 * view.query_bounds[2]);
+  EXPECT_GT(spectral_norm(path, d, d), 0) << "five steps have opened the output projection";
+  EXPECT_LE(norm * spectral_norm(path, d, d), view.query_bounds[2] * (1 + 1e-9));
+}
+
+TEST_F(DepthTest, TheClosedFormIsTheoremJ9WithTheBoundsOfItsBranches) {
+  const DepthView view = measure_depth(trainer, tape, example);
+  ASSERT_EQ(view.closed_product.size(), 5u);
+  const double factors[] = {view.branch_norms[0], view.branch_norms[1], view.query_bounds[2], view.branch_bounds[3]};
+  double product = view.gradient.back();
+  EXPECT_EQ(view.closed_product.back(), product);
+  for (std::size_t l = 4; l-- > 0;) {
+    product *= factors[l];
+    EXPECT_NEAR(view.closed_product[l], product, 1e-12 * product) << l;
+  }
+}
+
+TEST(DepthOfAttention, ItsQueriesStayBelowPropositionJ2) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["model"]["blocks"][1]["mixer"] = {{"kind", "attention"}, {"n_heads", 4}, {"n_kv_heads", 2}};
+  const auto backend = make_cpu_backend(1);
+  Trainer trainer(parse_recipe(recipe, "test"), *backend, DType::f64);
+  Arena arena(*backend);
+  Tape tape(*backend, arena);
+  const Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
+  const DepthView view = measure_depth(trainer, tape, example);
+  ASSERT_EQ(view.query_bounds.size(), 4u);
+  EXPECT_GT(view.query_bounds[2], 0);
+  EXPECT_TRUE(std::isfinite(view.closed_product.front()));
 }
 
 TEST_F(DepthTest, MoreRoundsNeverFindLess) {

@@ -43,6 +43,10 @@ TEST(Theory, HoldsOnALiveHead) {
       EXPECT_LE(t.gap[i], t.shared_gap[i] * (1 + 1e-9) + 1e-12);
       EXPECT_LE(t.shared_gap[i], t.gap_bound[i] * (1 + 1e-9));
     }
+    EXPECT_GE(t.gradient_step_gap, 0);
+    EXPECT_LT(t.gradient_step_gap, 1e-3) << "linear attention is one gradient step, up to rounding in float32";
+    EXPECT_LT(t.linearity_gap, 1e-9) << "SKA with fixed statistics is linear in its query";
+    EXPECT_GT(t.softmax.linearity_gap, t.linearity_gap);
     ASSERT_EQ(t.jacobian.size(), 6u);
     EXPECT_LE(t.jacobian.front(), t.jacobian_sharp_bound * (1 + 1e-9));
     EXPECT_LE(t.jacobian_sharp_bound, t.jacobian_bound * (1 + 1e-9));

@@ -5,6 +5,7 @@
 #include <complex>
 #include <map>
 
+#include "core/engine/observation/gram_spectrum.h"
 #include "core/engine/probing/observer.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/layers/capture_reader.h"
@@ -188,6 +189,25 @@ TEST(TokenWeightsOfAttention, AreShares) {
       double sum = 0;
       for (std::size_t s = 0; s <= t; ++s) sum += static_cast<double>(head[t * 37 + s]);
       EXPECT_NEAR(sum, 1, 1e-5);
+    }
+  }
+}
+
+TEST(TracedGram, HasTheSpectrumOfTheStateAndGrowsNoFasterThanTheTokens) {
+  const auto backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  analysed.update(Analysis::trace);
+  const Observation seen = analysed.describe();
+  for (std::size_t t = 0; t < seen.trace->steps.size(); ++t) {
+    for (const HeadStep& head : seen.trace->steps[t].heads) {
+      ASSERT_EQ(head.gram.size(), 6u);
+      EXPECT_NEAR(head.gram.back() + head.ridge, head.lambda_min, 1e-12);
+      EXPECT_NEAR((head.gram.front() + head.ridge) / head.lambda_min, head.kappa, 1e-9 * head.kappa);
+      const GramSize size = gram_size(head.gram);
+      double trace = 0;
+      for (std::size_t i = 0; i < 6; ++i) trace += head.G[7 * i];
+      EXPECT_NEAR(size.trace, trace, 1e-6 * trace);
+      EXPECT_LE(size.trace, static_cast<double>(t + 1) * (1 + 1e-5)) << "Echo, proposition E.1";
     }
   }
 }

@@ -79,7 +79,7 @@ TEST_F(AttentionLayer, CapturesDistributions) {
   tape_.begin(false);
   tape_.set_capturing(true);
   layer_->forward(tape_, tape_.constant(random_tensor({2, 37, 12})), {});
-  ASSERT_EQ(tape_.captures().size(), 4u) << "attn, values, input, readout";
+  ASSERT_EQ(tape_.captures().size(), 5u) << "attn, keys, values, input, readout";
   EXPECT_EQ(tape_.captures()[0].name, "attn");
   EXPECT_EQ(tape_.captures()[0].value.shape, Shape({2, 3, 37, 37}));
   const Values weights = host_.read<double>(tape_.captures()[0].value);

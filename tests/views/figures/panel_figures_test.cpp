@@ -12,6 +12,7 @@
 #include "core/engine/observation/probe_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
+#include "core/figure/files/csv_writer.h"
 #include "core/figure/ranges.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
@@ -297,6 +298,29 @@ TEST(PowerFilterFigures, PowerZeroLetsEverythingThrough) {
   for (const Bar& bar : bars.bars) EXPECT_EQ(bar.value, bar.before);
 }
 
+TEST(PowerFilterFigures, TheTableIsTableD1ForTheModesOfTheHead) {
+  CurveStore curves;
+  // With the gain 1.2 of head_of the moduli of A are those of the paper's table.
+  const Observation o =
+      head_of({0.95 / 1.2, std::polar(0.7 / 1.2, 0.4), std::polar(0.7 / 1.2, -0.4), 0.3 / 1.2}, {0, 1, 1, 2}, {});
+  const auto figures = power_filter_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(figures[1].id, "power_filter_table");
+  const HeatMap table = series<HeatMap>(figures[1], "gain |λ|^K");
+  EXPECT_THAT(table.row_labels, testing::ElementsAre("mode 0", "mode 1", "mode 2")) << "a pair counts once";
+  EXPECT_THAT(table.col_labels, testing::ElementsAre("|λ|", "|λ|^2", "|λ|^4"));
+  const std::vector<double> printed{0.95, 0.902, 0.815, 0.7, 0.490, 0.240, 0.3, 0.090, 0.008};
+  ASSERT_EQ(table.cells.size(), printed.size());
+  for (std::size_t i = 0; i < printed.size(); ++i) EXPECT_NEAR(table.cells[i], printed[i], 6e-4) << i;
+  EXPECT_TRUE(csv_text(figures[1]).starts_with("mode \\ power K,|λ|,|λ|^2,|λ|^4\r\nmode 0,"));
+
+  Selection selection;
+  selection.power = 3;
+  const HeatMap with_shown = series<HeatMap>(power_filter_figures(o, selection, curves).at(1), "gain |λ|^K");
+  EXPECT_THAT(with_shown.col_labels, testing::ElementsAre("|λ|", "|λ|^2", "|λ|^3", "|λ|^4")) << "the shown power, too";
+  EXPECT_EQ(power_filter_figures(head_of({}, {}, {}), {}, curves).size(), 1u) << "no table without modes";
+}
+
 TEST(ConditioningFigures, LimitsOfPrecisionAndJitterAreMarked) {
   CurveStore curves;
   const Figure figure = conditioning_figures(samples::mid_training(), {}, curves).at(0);
@@ -318,6 +342,55 @@ TEST(ConditioningFigures, CurvesHoldTheTrace) {
   const CurveView curve(curve_line.curve);
   ASSERT_EQ(curve.size(), o.trace->steps.size());
   EXPECT_EQ(curve.y(17), o.trace->steps[17].heads[2].kappa);
+}
+
+TEST(ConditioningFigures, TheRidgeShrinksEachDirectionOfTheChosenHead) {
+  CurveStore curves;
+  const Observation o = samples::mid_training();
+  Selection selection;
+  selection.head = 2;
+  selection.token = 17;
+  const HeadStep& step = o.trace->steps[17].heads[2];
+  const auto figures = conditioning_figures(o, selection, curves);
+  const auto figure = std::ranges::find(figures, "conditioning_shrinkage", &Figure::id);
+  ASSERT_NE(figure, figures.end());
+  const std::vector<double> kept = heights(series<Line>(*figure, "kept by the ridge"));
+  ASSERT_EQ(kept.size(), step.gram.size());
+  double together = 0;
+  for (std::size_t j = 0; j < kept.size(); ++j) {
+    EXPECT_DOUBLE_EQ(kept[j], step.gram[j] / (step.gram[j] + step.ridge));
+    together += kept[j];
+  }
+  const std::string words = number_text(together, 3) + " of " + std::to_string(kept.size()) + " directions";
+  EXPECT_THAT(figure->subtitle, testing::HasSubstr(words));
+  EXPECT_THAT(shrinkage_numbers(o, selection), testing::HasSubstr(words));
+}
+
+TEST(ConditioningFigures, TheSizeOfGStaysBelowTheNumberOfTokens) {
+  CurveStore curves;
+  Observation o = samples::mid_training();
+  const auto size_of_G = [&] {
+    const auto figures = conditioning_figures(o, {}, curves);
+    return *std::ranges::find(figures, "conditioning_size", &Figure::id);
+  };
+  const Figure figure = size_of_G();
+  const std::vector<double> trace = heights(series<Line>(figure, "tr G")),
+                            frobenius = heights(series<Line>(figure, "|G|_F")),
+                            largest = heights(series<Line>(figure, "λ_max(G)")),
+                            bound = heights(series<Line>(figure, "bound E.1"));
+  ASSERT_EQ(trace.size(), o.trace->steps.size());
+  ASSERT_EQ(bound.size(), trace.size());
+  for (std::size_t t = 0; t < trace.size(); ++t) {
+    EXPECT_EQ(bound[t], static_cast<double>(t + 1));
+    EXPECT_LE(largest[t], frobenius[t]);
+    EXPECT_LE(frobenius[t], trace[t]);
+    EXPECT_LE(trace[t], bound[t]);
+  }
+  auto kept = std::make_shared<Trace>(*o.trace);
+  kept->scale_kept_behind = 4;
+  o.trace = kept;
+  EXPECT_EQ(heights(series<Line>(size_of_G(), "bound E.1")).size(), 5u) << "later keys may be longer than m";
+  EXPECT_TRUE(gram_size_numbers(samples::nothing(), {}).empty());
 }
 
 TEST(ConditioningFigures, TheProbesRidgeMovesThem) {
@@ -550,7 +623,10 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
   const auto figures = depth_figures(o, {}, curves);
   ASSERT_EQ(figures.size(), 2u);
   const Figure& gradient = figures[0];
-  ASSERT_EQ(gradient.series.size(), 4u);
+  ASSERT_EQ(gradient.series.size(), 5u);
+  EXPECT_EQ(heights(series<Line>(gradient, "product of measured |J|")), o.depth->branch_product);
+  EXPECT_EQ(heights(series<Line>(gradient, "J.9 in closed form")), o.depth->closed_product);
+  EXPECT_FALSE(gradient.y.range) << "all of it has room";
   const CurveView measured(std::get<Line>(gradient.series[0]).curve), bound(std::get<Line>(gradient.series[1]).curve),
       floor(std::get<Line>(gradient.series[2]).curve);
   ASSERT_EQ(measured.size(), o.depth->gradient.size());
@@ -569,8 +645,24 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
   ASSERT_EQ(closed.points.size(), 1u) << "one branch has a closed form";
   EXPECT_EQ(closed.points[0].x, 3);
   EXPECT_EQ(closed.points[0].y, o.depth->branch_bounds[3]);
+  const Scatter queries = series<Scatter>(figures[1], "queries alone, J.2 or J.4");
+  ASSERT_EQ(queries.points.size(), 1u);
+  EXPECT_EQ(queries.points[0].x, 2);
+  EXPECT_EQ(queries.points[0].y, o.depth->query_bounds[2]);
   EXPECT_TRUE(depth_figures(samples::nothing(), {}, curves).empty());
   EXPECT_NE(depth_subtitle(samples::nothing(), {}).find("not measured yet"), std::string::npos);
+}
+
+TEST(DepthFigures, AstronomicClosedFormsLeaveTheMeasurementItsShape) {
+  Observation o = samples::mid_training();
+  auto depth = std::make_shared<DepthView>(*o.depth);
+  for (std::size_t l = 0; l < 4; ++l) depth->closed_product[l] = std::pow(1e9, 4.0 - static_cast<double>(l));
+  o.depth = depth;
+  CurveStore curves;
+  const auto range = depth_figures(o, {}, curves).at(0).y.range;
+  ASSERT_TRUE(range);
+  EXPECT_DOUBLE_EQ(range->low, 0.0035) << "half of the lowest floor";
+  EXPECT_DOUBLE_EQ(range->high, 1.61e6) << "a million times the highest other bound";
 }
 
 TEST(EmptyPanels, SayWhyAndWhatToDo) {

@@ -95,5 +95,23 @@ TEST(QueryJacobianFigures, ShowSoftmaxBesideSkaAsTheAnalysisSays) {
   }
 }
 
+TEST(LinearGapFigures, SayThatLinearAttentionIsOneGradientStep) {
+  for (const std::string mode : {"prefix", "masked", "chunk"}) {
+    LiveHead live(mode);
+    const CaptureReader read(live.tape, *live.backend);
+    Observation o;
+    o.theory = std::make_shared<const TheoryView>(
+        read_theory(live.trainer, static_cast<int>(live.part), 1, read, live.example.context));
+    EXPECT_LT(o.theory->gradient_step_gap, 1e-11) << mode << ": the statistics are those of the pairs, in float64";
+    EXPECT_LT(o.theory->linearity_gap, 1e-11) << mode;
+    EXPECT_GT(o.theory->softmax.linearity_gap, 1e-9) << mode;
+    CurveStore curves;
+    EXPECT_NE(linear_gap_figures(o, {}, curves).at(0).subtitle.find("|C q − B_1 q| ≤ "), std::string::npos);
+    EXPECT_NE(query_jacobian_figures(o, {}, curves).at(1).subtitle.find("off linear: softmax "), std::string::npos);
+  }
+  EXPECT_TRUE(gradient_step_text({}).empty());
+  EXPECT_TRUE(linearity_text({}).empty());
+}
+
 }  // namespace
 }  // namespace afterglow
