@@ -87,8 +87,9 @@ void add_eval(CLI::App& app, EvalOptions& options) {
       },
       "Grid of 1 to 8 bindings and lengths 64 to 512");
   command->add_option("--examples", options.examples, "Sequences for each number [256]")->check(CLI::Range(1, 1 << 20));
-  CLI::Option* recurrent = command->add_flag("--recurrent", options.is_recurrent,
-                                             "Read token by token, with the states that decoding carries on; all at once beside it");
+  CLI::Option* recurrent =
+      command->add_flag("--recurrent", options.is_recurrent,
+                        "Read token by token, with the states that decoding carries on; all at once beside it");
   CLI::Option* decode =
       command
           ->add_option("--decode", options.decoded,
