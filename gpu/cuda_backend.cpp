@@ -77,6 +77,17 @@ void allow_shared_memory(const void* kernel, int bytes, const char* what) {
   check_cuda(status, what);
 }
 
+namespace {
+
+/// Whether what is queued there becomes part of a program.
+bool is_recorded(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a program is recorded");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace
+
 CudaBackend::CudaBackend(int device) : device_(device) {
   cudaDeviceProp properties{};
   check_cuda(cudaSetDevice(device_), "choosing the GPU");
@@ -184,9 +195,7 @@ void* CudaBackend::operand_memory(std::size_t bytes) {
     lane_->operand_bytes = room;
     lane_->operands_recorded = false;
   }
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(lane_->stream, &status), "asking whether a program is recorded");
-  if (status != cudaStreamCaptureStatusNone) lane_->operands_recorded = true;
+  if (is_recorded(lane_->stream)) lane_->operands_recorded = true;
   return lane_->operands;
 }
 
@@ -257,9 +266,7 @@ void CudaBackend::free_memory(void* address) {
 }
 
 bool CudaBackend::may_reuse() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(main_.stream, &status), "asking whether a program is recorded");
-  if (status != cudaStreamCaptureStatusNone) return false;
+  if (is_recorded(main_.stream)) return false;
   for (const Lane* lane : {&main_, &side_}) check_cuda(cudaStreamSynchronize(lane->stream), "waiting for the GPU");
   return true;
 }

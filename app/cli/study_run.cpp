@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
@@ -55,7 +56,10 @@ StudyRun::StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> ru
       options_(options),
       common_(common),
       output_(output) {
-  if (wanted().empty())
+  std::ranges::copy_if(runs_, std::back_inserter(wanted_), [&](const PlannedRun& run) {
+    return (run.name + ".json").find(options.only) != std::string::npos;
+  });
+  if (wanted_.empty())
     throw Error(ExitCode::usage, "no run of " + name_ + " has " + in_quotes(options.only) + " in its name, such as " +
                                      runs_.front().name);
   if (options.shard.empty()) return;
@@ -71,23 +75,14 @@ bool StudyRun::list() const {
   for (const std::string& word : options_.words) {
     if (word != "--list") command += " " + shell_word(word);
   }
-  const std::size_t all = wanted().size();
-  for (std::size_t i = 1; i <= all; ++i)
-    output_.line(command + " --shard " + std::to_string(i) + "/" + std::to_string(all));
+  for (std::size_t i = 1; i <= wanted_.size(); ++i)
+    output_.line(command + " --shard " + std::to_string(i) + "/" + std::to_string(wanted_.size()));
   return true;
 }
 
-std::vector<PlannedRun> StudyRun::wanted() const {
-  std::vector<PlannedRun> some = runs_;
-  std::erase_if(some,
-                [&](const PlannedRun& run) { return (run.name + ".json").find(options_.only) == std::string::npos; });
-  return some;
-}
-
 std::vector<PlannedRun> StudyRun::shard() const {
-  const std::vector<PlannedRun> all = wanted();
   std::vector<PlannedRun> mine;
-  for (std::size_t i = shard_ - 1; i < all.size(); i += shards_) mine.push_back(all[i]);
+  for (std::size_t i = shard_ - 1; i < wanted_.size(); i += shards_) mine.push_back(wanted_[i]);
   return mine;
 }
 

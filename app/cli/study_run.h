@@ -33,12 +33,10 @@ class StudyRun {
 
  private:
   void require_own_folder() const;
-  /// The runs that --only names, and this shard's share of them.
-  std::vector<PlannedRun> wanted() const;
   std::vector<PlannedRun> shard() const;
   std::string name_;
   Inquiry inquiry_;
-  std::vector<PlannedRun> runs_;
+  std::vector<PlannedRun> runs_, wanted_;  // all, and those that --only names
   const StudyOptions& options_;
   const CommonOptions& common_;
   Output& output_;

@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-std::vector<PlannedRun> wanted_runs(const Table& table, const TableOptions& options, const CommonOptions& common) {
+std::vector<PlannedRun> planned_runs(const Table& table, const TableOptions& options, const CommonOptions& common) {
   std::vector<std::string> changes = options.assignments;
   if (!options.data.empty()) {
     changes.insert(changes.begin(), table.with_data.begin(), table.with_data.end());
@@ -64,7 +64,7 @@ Table sized_table(TableOptions& options) {
 nlohmann::json table(const TableOptions& asked, const CommonOptions& common, Output& output) {
   TableOptions options = asked;
   const Table table = sized_table(options);
-  StudyRun study(table.name, inquiry_of(table), wanted_runs(table, options, common), options, common, output);
+  StudyRun study(table.name, inquiry_of(table), planned_runs(table, options, common), options, common, output);
   if (study.list()) return nlohmann::json::object();
   const std::filesystem::path folder = options.out.empty() ? std::filesystem::path("table_" + table.name) : options.out;
   output.message(table.title + ": " + table.about);

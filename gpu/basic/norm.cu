@@ -418,11 +418,15 @@ void CudaBackend::sum_norm_weights(bool is_last) {
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
   std::optional<SideStream> beside;
   if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
+  const auto inputs_of = [](const NormWeight& from) {
+    NormInputs in = norm_inputs(from.x, {}, from.inverse);
+    in.dy = rows_of(from.dy);
+    if (from.z.defined()) in.z = rows_of(from.z);
+    return in;
+  };
   if (norm_weights_.back().x.rows() > max_narrow_rows) {
     for (const NormWeight& from : norm_weights_) {
-      NormInputs in = norm_inputs(from.x, {}, from.inverse);
-      in.dy = rows_of(from.dy);
-      if (from.z.defined()) in.z = rows_of(from.z);
+      const NormInputs in = inputs_of(from);
       sum_long_weight(stream(), in, scratch(std::size_t{max_ranges} * in.columns), tickets_, from.dweight);
     }
     norm_weights_.clear();
@@ -433,9 +437,7 @@ void CudaBackend::sum_norm_weights(bool is_last) {
   for (unsigned i = 0; i < norm_weights_.size(); ++i) {
     const NormWeight& from = norm_weights_[i];
     NormInputs& in = weights.in[i];
-    in = norm_inputs(from.x, {}, from.inverse);
-    in.dy = rows_of(from.dy);
-    if (from.z.defined()) in.z = rows_of(from.z);
+    in = inputs_of(from);
     weights.to[i] = sink_of(from.dweight);
     columns = std::max(columns, in.columns);
   }

@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-/// Addresses by their size; whoever holds this returns them to the system.
+/// Addresses by their size. The back end that keeps them here allocated them, and frees them with `clear`.
 class SpareMemory {
  public:
   /// At most so many bytes are kept.

@@ -41,18 +41,27 @@ TEST(RenderFigure, NeverCutsALabel) {
   }
 }
 
-TEST(RenderFigure, NumbersStandInAllCellsOrInNone) {
+HeatMap numbered_row(const std::vector<double>& cells) {
   HeatMap map;
   map.name = "G";
   map.rows = 1;
-  map.cols = 8;
-  map.cells = std::vector<double>{0.123, 2, -3.3, 1, 1, 1, 1, 0.456};
+  map.cols = static_cast<int>(cells.size());
+  map.cells = cells;
   map.shows_numbers = true;
+  return map;
+}
+
+RecordingCanvas drawn(const HeatMap& map, double width) {
   Figure figure;
   figure.series.emplace_back(map);
-  const auto shown = [&](double width) {
-    RecordingCanvas canvas;
-    render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, width, 300}, canvas);
+  RecordingCanvas canvas;
+  render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, width, 300}, canvas);
+  return canvas;
+}
+
+TEST(RenderFigure, NumbersStandInAllCellsOrInNone) {
+  const auto shown = [](double width) {
+    const RecordingCanvas canvas = drawn(numbered_row({0.123, 2, -3.3, 1, 1, 1, 1, 0.456}), width);
     return std::pair{canvas.shows("0.1"), canvas.shows("0.5")};
   };
   EXPECT_EQ(shown(400), std::pair(true, true));
@@ -60,31 +69,16 @@ TEST(RenderFigure, NumbersStandInAllCellsOrInNone) {
 }
 
 TEST(RenderFigure, SharesKeepTwoDigitsBesideAWholeOne) {
-  HeatMap map;
-  map.rows = 1;
-  map.cols = 3;
-  map.cells = std::vector<double>{1, 0.961, 0.384};
-  map.shows_numbers = true;
-  Figure figure;
-  figure.series.emplace_back(map);
-  RecordingCanvas canvas;
-  render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, 400, 300}, canvas);
+  const RecordingCanvas canvas = drawn(numbered_row({1, 0.961, 0.384}), 400);
   EXPECT_TRUE(canvas.shows("0.96"));
   EXPECT_TRUE(canvas.shows("0.38"));
 }
 
 TEST(RenderFigure, ABlankCellHasNoNumber) {
-  HeatMap map;
-  map.rows = 1;
-  map.cols = 2;
-  map.cells = std::vector<double>{0.5, std::numeric_limits<double>::quiet_NaN()};
-  map.shows_numbers = true;
+  HeatMap map = numbered_row({0.5, std::numeric_limits<double>::quiet_NaN()});
   const auto says_so = [&](bool is_blank) {
     map.nan_is_blank = is_blank;
-    Figure figure;
-    figure.series.emplace_back(map);
-    RecordingCanvas canvas;
-    render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, 400, 300}, canvas);
+    const RecordingCanvas canvas = drawn(map, 400);
     EXPECT_TRUE(canvas.shows("0.5"));
     return canvas.shows("NaN");
   };

@@ -51,6 +51,14 @@ struct LiveHead {
     return kept;
   }
 
+  /// What the window sees of its head 1.
+  Observation observed(const CaptureReader& read) {
+    Observation o;
+    o.theory =
+        std::make_shared<const TheoryView>(read_theory(trainer, static_cast<int>(part), 1, read, example.context));
+    return o;
+  }
+
   std::unique_ptr<Backend> backend = make_cpu_backend(1);
   Recipe recipe;
   Trainer trainer;
@@ -64,9 +72,7 @@ TEST(QueryJacobianFigures, ShowSoftmaxBesideSkaAsTheAnalysisSays) {
   for (const std::string mode : {"prefix", "masked", "chunk"}) {
     LiveHead live(mode);
     const CaptureReader read(live.tape, *live.backend);
-    Observation o;
-    o.theory = std::make_shared<const TheoryView>(
-        read_theory(live.trainer, static_cast<int>(live.part), 1, read, live.example.context));
+    const Observation o = live.observed(read);
     CurveStore curves;
     const auto figures = query_jacobian_figures(o, {}, curves);
     ASSERT_EQ(figures.size(), 2u) << mode;
@@ -99,9 +105,7 @@ TEST(LinearGapFigures, SayThatLinearAttentionIsOneGradientStep) {
   for (const std::string mode : {"prefix", "masked", "chunk"}) {
     LiveHead live(mode);
     const CaptureReader read(live.tape, *live.backend);
-    Observation o;
-    o.theory = std::make_shared<const TheoryView>(
-        read_theory(live.trainer, static_cast<int>(live.part), 1, read, live.example.context));
+    const Observation o = live.observed(read);
     EXPECT_LT(o.theory->gradient_step_gap, 1e-11) << mode << ": the statistics are those of the pairs, in float64";
     EXPECT_LT(o.theory->linearity_gap, 1e-11) << mode;
     EXPECT_GT(o.theory->softmax.linearity_gap, 1e-9) << mode;
